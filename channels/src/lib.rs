@@ -1,1 +1,65 @@
-//! selvedge-channels
+//! Channels of selvedge: one writer, N readers, K slots, in one process or across processes.
+//!
+//! This floor knows no actors and no graphs. From the value to the memory it lies in:
+//!
+//! - [`payload`]: any serde value as a small head and raw, aligned parts; [`Tensor`].
+//! - [`fault`]: what travels instead of a value.
+//! - [`outlet`], [`value`]: the ends a lane works with, erased over the value's type by [`kind`].
+//! - [`ring`](mod@ring): the in-process channel; values move by pointer.
+//! - [`shared`]: the channel between processes; grows for larger payloads.
+//! - [`doorbell`], [`waiting`]: one wait for all of a lane's channels; spin, then park on a futex.
+//! - [`segment`], [`region`]: where memory comes from.
+//!
+//! ```
+//! use selvedge_channels::{Doorbell, Waiting, ring};
+//!
+//! let (to_writer, to_reader) = (Doorbell::heap(), Doorbell::heap());
+//! let (mut writer, mut readers) = ring::<String>(4, to_writer, vec![to_reader.clone()])?;
+//! std::thread::scope(|scope| {
+//!     scope.spawn(move || writer.try_write(Ok("hello".to_owned())).is_ok());
+//!     let reader = &mut readers[0];
+//!     assert!(to_reader.wait(&Waiting::Park, None, || reader.ready()));
+//!     assert_eq!(reader.take().unwrap().unwrap(), "hello");
+//! });
+//! # Ok::<(), selvedge_channels::ChannelError>(())
+//! ```
+
+pub mod payload;
+
+pub mod fault;
+
+pub mod outlet;
+
+pub mod value;
+
+pub mod kind;
+
+pub mod ring;
+
+pub mod shared;
+
+pub mod doorbell;
+
+pub mod waiting;
+
+pub mod segment;
+
+pub mod region;
+
+pub mod error;
+
+mod futex;
+mod sync;
+
+pub use doorbell::Doorbell;
+pub use error::{ChannelError, DecodeError, EncodeError, SegmentError};
+pub use fault::{Fault, FaultKind, Message};
+pub use kind::PayloadType;
+pub use outlet::{AnyOutlet, Outlet, Routes};
+pub use payload::{DType, Element, Encoded, Tensor, TensorError, Wire, decode, encode, view_slice, view_str};
+pub use region::Region;
+pub use ring::{RingReader, RingWriter, ring};
+pub use segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
+pub use shared::{SharedReader, SharedSpec, SharedWriter, format};
+pub use value::{AnyValue, Inlet, Readiness, Value};
+pub use waiting::Waiting;

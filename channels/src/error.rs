@@ -1,0 +1,133 @@
+//! What can go wrong in a channel.
+
+use std::io;
+
+/// Why memory could not be had or opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SegmentError {
+    /// The system refused.
+    #[error("{what} of {len_bytes} bytes: {source}")]
+    System {
+        /// The step that failed.
+        what: &'static str,
+        /// Size of the segment.
+        len_bytes: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// What was opened is not the segment that was meant.
+    #[error("segment of process {pid}: {what}")]
+    Foreign {
+        /// The process that made the segment.
+        pid: u32,
+        /// What does not fit.
+        what: &'static str,
+    },
+    /// A region outside its segment, or not aligned.
+    #[error("region {offset}+{len_bytes} does not fit a segment of {segment_bytes} bytes, or is not aligned")]
+    OutOfBounds {
+        /// Offset of the region.
+        offset: usize,
+        /// Length of the region.
+        len_bytes: usize,
+        /// Length of the segment.
+        segment_bytes: usize,
+    },
+}
+
+/// Why a value could not be encoded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The value's own `Serialize` refused.
+    #[error("the value cannot be serialised: {0}")]
+    Serialize(#[from] postcard::Error),
+    /// The buffer given is too small.
+    #[error("{need_bytes} bytes do not fit into {have_bytes}")]
+    Buffer {
+        /// Bytes needed.
+        need_bytes: usize,
+        /// Bytes given.
+        have_bytes: usize,
+    },
+    /// More than fits the format's counters.
+    #[error("the value is too large for the payload format")]
+    TooLarge,
+}
+
+/// Why bytes are not a value.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The head does not decode.
+    #[error("the bytes are not a {type_name}: {source}")]
+    Deserialize {
+        /// The type that was expected.
+        type_name: &'static str,
+        /// What the decoder said.
+        source: postcard::Error,
+    },
+    /// The frame is inconsistent.
+    #[error("the payload is malformed: {0}")]
+    Malformed(&'static str),
+}
+
+/// Why a channel could not be made, written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChannelError {
+    /// The other side has gone.
+    #[error("the channel is closed")]
+    Closed,
+    /// No slot is free.
+    #[error("the channel is full")]
+    Full,
+    /// Shared memory holds something that no honest peer writes.
+    #[error("the channel is corrupt: {what}")]
+    Corrupt {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The payload is above the channel's cap.
+    #[error("the payload has {need_bytes} bytes and max_payload_bytes is {max_bytes}")]
+    TooLarge {
+        /// Size of the payload.
+        need_bytes: u64,
+        /// The cap.
+        max_bytes: u64,
+    },
+    /// The value cannot be encoded.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// The bytes are not a value.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// Memory could not be had or opened.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// Two ends disagree on the type.
+    #[error("expected a {expected}, found a {found}")]
+    WrongType {
+        /// The type asked for.
+        expected: &'static str,
+        /// The type of the channel.
+        found: &'static str,
+    },
+    /// A read without a value.
+    #[error("there is no value to read")]
+    NoValue,
+    /// A write before the last value was read.
+    #[error("the last value has not been read")]
+    Unread,
+    /// The spec of a channel is out of bounds.
+    #[error("{what} is {value}, and must be at least {least}")]
+    InvalidSpec {
+        /// Which number.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// The smallest allowed.
+        least: u64,
+    },
+}

@@ -1,0 +1,152 @@
+//! What is known of a payload's type at run time: makes typed ends from erased parts.
+
+use std::any::{Any, TypeId, type_name};
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::doorbell::Doorbell;
+use crate::error::ChannelError;
+use crate::outlet::{AnyOutlet, Outlet, Routes};
+use crate::payload::{Wire, decode};
+use crate::ring::{RingReader, RingWriter, ring};
+use crate::value::{AnyValue, Inlet, Source, Value};
+
+/// Both kinds of end of a ring, erased: a `RingWriter<T>` and the `RingReader<T>`s.
+pub type ErasedRing = (Box<dyn Any + Send>, Vec<Box<dyn Any + Send>>);
+
+trait Operations: Send + Sync {
+    fn name(&self) -> &'static str;
+    fn id(&self) -> TypeId;
+    fn ring(
+        &self,
+        slots: usize,
+        writer: Doorbell,
+        readers: Vec<Doorbell>,
+    ) -> Result<ErasedRing, ChannelError>;
+    fn value(&self, inlet: Inlet, reads: u32) -> Result<Box<dyn AnyValue>, ChannelError>;
+    fn constant(&self, bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError>;
+    fn outlet(&self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError>;
+}
+
+/// The type of a payload.
+#[derive(Clone, Copy)]
+pub struct PayloadType(&'static dyn Operations);
+
+struct Typed<T>(PhantomData<fn() -> T>);
+
+fn downcast<E: 'static>(end: Box<dyn Any + Send>) -> Result<E, ChannelError> {
+    let wrong = ChannelError::WrongType {
+        expected: type_name::<E>(),
+        found: "an end of another type",
+    };
+    end.downcast::<E>().map(|end| *end).map_err(|_| wrong)
+}
+
+impl<T: Wire> Operations for Typed<T> {
+    fn name(&self) -> &'static str {
+        type_name::<T>()
+    }
+
+    fn id(&self) -> TypeId {
+        TypeId::of::<T>()
+    }
+
+    fn ring(
+        &self,
+        slots: usize,
+        writer: Doorbell,
+        readers: Vec<Doorbell>,
+    ) -> Result<ErasedRing, ChannelError> {
+        let (writer, readers) = ring::<T>(slots, writer, readers)?;
+        let readers = readers
+            .into_iter()
+            .map(|reader| Box::new(reader) as Box<dyn Any + Send>);
+        Ok((Box::new(writer), readers.collect()))
+    }
+
+    fn value(&self, inlet: Inlet, reads: u32) -> Result<Box<dyn AnyValue>, ChannelError> {
+        let source = match inlet {
+            Inlet::Local => Source::Local,
+            Inlet::Ring(reader) => Source::Ring(downcast::<RingReader<T>>(reader)?),
+            Inlet::Shared(reader) => Source::Shared(reader),
+        };
+        Ok(Box::new(Value::<T>::new(source, reads)?))
+    }
+
+    fn constant(&self, bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError> {
+        Ok(Box::new(Value::<T>::constant(decode::<T>(bytes)?)))
+    }
+
+    fn outlet(&self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError> {
+        let ring = routes.ring.map(downcast::<RingWriter<T>>).transpose()?;
+        Ok(Box::new(Outlet::<T>::new(routes.local, ring, routes.shared)))
+    }
+}
+
+impl PayloadType {
+    /// The type `T`.
+    pub fn of<T: Wire>() -> Self {
+        PayloadType(const { &Typed::<T>(PhantomData) })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    /// Its id.
+    pub fn id(&self) -> TypeId {
+        self.0.id()
+    }
+
+    /// A ring of this type: a boxed [`RingWriter`] and its [`RingReader`]s.
+    ///
+    /// # Errors
+    /// As [`ring`].
+    pub fn ring(
+        &self,
+        slots: usize,
+        writer: Doorbell,
+        readers: Vec<Doorbell>,
+    ) -> Result<ErasedRing, ChannelError> {
+        self.0.ring(slots, writer, readers)
+    }
+
+    /// A lane's value that comes from `inlet` and is read `reads` times in every execution.
+    ///
+    /// # Errors
+    /// [`ChannelError::WrongType`] for a ring of another type, [`ChannelError::InvalidSpec`] for no reads.
+    pub fn value(&self, inlet: Inlet, reads: u32) -> Result<Box<dyn AnyValue>, ChannelError> {
+        self.0.value(inlet, reads)
+    }
+
+    /// A value that is the same in every execution.
+    ///
+    /// # Errors
+    /// [`ChannelError::Decode`] when the bytes are no value of this type.
+    pub fn constant(&self, bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError> {
+        self.0.constant(bytes)
+    }
+
+    /// An output that goes to `routes`.
+    ///
+    /// # Errors
+    /// [`ChannelError::WrongType`] for a ring of another type.
+    pub fn outlet(&self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError> {
+        self.0.outlet(routes)
+    }
+}
+
+impl PartialEq for PayloadType {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for PayloadType {}
+
+impl fmt::Debug for PayloadType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PayloadType({})", self.name())
+    }
+}

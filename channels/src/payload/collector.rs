@@ -1,0 +1,57 @@
+//! How a tensor inside a serde value leaves the head: while one value is encoded or decoded, a thread-local
+//! scope holds its parts, and the tensor's own `Serialize` and `Deserialize` write and read an index into them.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::tensor::Bytes64;
+
+thread_local! {
+    static OUT: RefCell<Option<Vec<Arc<Bytes64>>>> = const { RefCell::new(None) };
+    static IN: RefCell<Option<Vec<Option<Arc<Bytes64>>>>> = const { RefCell::new(None) };
+}
+
+/// Restores what was there before, also when the value's own code panics.
+struct Restore<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Restore<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Runs `encode` and returns the parts that tensors left.
+pub(super) fn collecting<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Bytes64>>) {
+    let mut before = OUT.with(|out| out.borrow_mut().replace(Vec::new()));
+    let _restore = Restore(|| OUT.with(|out| *out.borrow_mut() = before.take()));
+    let result = encode();
+    let parts = OUT.with(|out| out.borrow_mut().take()).unwrap_or_default();
+    (result, parts)
+}
+
+/// Adds a part to the value being encoded; `None` outside a scope.
+pub(super) fn push(part: &Arc<Bytes64>) -> Option<u32> {
+    OUT.with(|out| {
+        let mut out = out.borrow_mut();
+        let parts = out.as_mut()?;
+        let index = u32::try_from(parts.len()).ok()?;
+        parts.push(Arc::clone(part));
+        Some(index)
+    })
+}
+
+/// Runs `decode` with the parts it may take.
+pub(super) fn providing<R>(parts: Vec<Arc<Bytes64>>, decode: impl FnOnce() -> R) -> R {
+    let mut before = IN.with(|parts_in| {
+        parts_in
+            .borrow_mut()
+            .replace(parts.into_iter().map(Some).collect())
+    });
+    let _restore = Restore(|| IN.with(|parts_in| *parts_in.borrow_mut() = before.take()));
+    decode()
+}
+
+/// Takes a part of the value being decoded: each once, so that hostile heads cannot multiply memory.
+pub(super) fn take(index: u32) -> Option<Arc<Bytes64>> {
+    IN.with(|parts_in| parts_in.borrow_mut().as_mut()?.get_mut(index as usize)?.take())
+}

@@ -1,0 +1,381 @@
+//! One value that a lane reads in every execution: the cached end of a channel.
+//!
+//! However many tasks of the lane read it, the channel is read once; after the last read the slot is given back.
+//! A message's number is the number of its execution, so leftovers of earlier executions are recognised and skipped.
+#![allow(unsafe_code)] // borrows a tensor from a slot
+
+use std::any::Any;
+use std::cell::OnceCell;
+
+use crate::error::ChannelError;
+use crate::fault::{Fault, Message};
+use crate::kind::PayloadType;
+use crate::payload::{Wire, decode, decode_in_place, view_slice, view_str};
+use crate::ring::RingReader;
+use crate::shared::SharedReader;
+
+/// Whether something moved, or would have to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It is there, or done.
+    Ready,
+    /// Not yet; nothing has changed.
+    Blocked,
+}
+
+/// Where a lane's value comes from, its type erased.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "made once per channel and taken apart at once"
+)]
+pub enum Inlet {
+    /// A task of the same lane puts it.
+    Local,
+    /// A ring of this process: a [`RingReader`] of the value's type.
+    Ring(Box<dyn Any + Send>),
+    /// A shared channel.
+    Shared(SharedReader),
+}
+
+/// The same, typed.
+pub(crate) enum Source<T> {
+    Local,
+    Constant,
+    Ring(RingReader<T>),
+    Shared(SharedReader),
+}
+
+/// What is held of the current execution.
+enum Held<T> {
+    Nothing,
+    Owned(T),
+    Fault(Fault),
+    /// In the ring's slot.
+    InRing,
+    /// In a shared slot, decoded on first use. Dropped before the slot is released, see `VAL-1`.
+    InSlot(OnceCell<T>),
+    /// Taken by its last reader.
+    Taken,
+}
+
+/// A lane's cached end of a channel.
+///
+/// - `VAL-1` what borrows from a slot is dropped before the slot is released.
+pub struct Value<T> {
+    // Dropped first (VAL-1).
+    held: Held<T>,
+    source: Source<T>,
+    execution: u64,
+    reads: u32,
+    left: u32,
+}
+
+/// A [`Value`] with its type erased.
+pub trait AnyValue: Send {
+    /// Brings the value of `execution`, skipping messages of earlier ones. Idempotent.
+    ///
+    /// # Errors
+    /// [`ChannelError::Closed`] when the writer has gone, and what else the channel may say.
+    fn fill(&mut self, execution: u64) -> Result<Readiness, ChannelError>;
+    /// The fault that came instead of a value.
+    fn fault(&self) -> Option<Fault>;
+    /// One of this execution's reads is done; after the last one the memory is given back.
+    ///
+    /// # Errors
+    /// What the channel says.
+    fn read_done(&mut self) -> Result<(), ChannelError>;
+    /// Gives back whatever is held.
+    ///
+    /// # Errors
+    /// What the channel says.
+    fn abandon(&mut self) -> Result<(), ChannelError>;
+    /// The value's type.
+    fn payload_type(&self) -> PayloadType;
+    /// The typed value.
+    fn as_any(&self) -> &dyn Any;
+    /// The typed value.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+impl<T: Wire> Value<T> {
+    pub(crate) fn new(source: Source<T>, reads: u32) -> Result<Self, ChannelError> {
+        if reads == 0 {
+            return Err(ChannelError::InvalidSpec {
+                what: "reads",
+                value: 0,
+                least: 1,
+            });
+        }
+        Ok(Value {
+            held: Held::Nothing,
+            source,
+            execution: 0,
+            reads,
+            left: 0,
+        })
+    }
+
+    pub(crate) fn constant(value: T) -> Self {
+        Value {
+            held: Held::Owned(value),
+            source: Source::Constant,
+            execution: 0,
+            reads: u32::MAX,
+            left: u32::MAX,
+        }
+    }
+
+    /// Writes a local value.
+    ///
+    /// # Errors
+    /// [`ChannelError::Unread`] when the last one has not been read, or the value is not local.
+    #[inline]
+    pub fn put(&mut self, execution: u64, message: Message<T>) -> Result<(), ChannelError> {
+        if self.left > 0 || !matches!(self.source, Source::Local) {
+            return Err(ChannelError::Unread);
+        }
+        self.held = match message {
+            Ok(value) => Held::Owned(value),
+            Err(fault) => Held::Fault(fault),
+        };
+        self.execution = execution;
+        self.left = self.reads;
+        Ok(())
+    }
+
+    fn in_ring(&self) -> Result<&T, ChannelError> {
+        match &self.source {
+            Source::Ring(reader) => match reader.current() {
+                Some(Ok(value)) => Ok(value),
+                _ => Err(ChannelError::NoValue),
+            },
+            _ => Err(ChannelError::NoValue),
+        }
+    }
+
+    fn in_slot(&self) -> Result<&[u8], ChannelError> {
+        match &self.source {
+            Source::Shared(reader) => reader.seen()?.map_err(|_| ChannelError::NoValue),
+            _ => Err(ChannelError::NoValue),
+        }
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// [`ChannelError::NoValue`] when there is none, [`ChannelError::Decode`] when the bytes are not a `T`.
+    #[inline]
+    pub fn get(&self) -> Result<&T, ChannelError> {
+        match &self.held {
+            Held::Owned(value) => Ok(value),
+            Held::InRing => self.in_ring(),
+            Held::InSlot(cell) => {
+                if let Some(value) = cell.get() {
+                    return Ok(value);
+                }
+                // SAFETY: the slot stays ours until `release`, which drops the cell first (VAL-1), and the value
+                // leaves this cell only by reference: `take` decodes anew.
+                let value = unsafe { decode_in_place::<T>(self.in_slot()?) }?;
+                Ok(cell.get_or_init(|| value))
+            }
+            Held::Nothing | Held::Fault(_) | Held::Taken => Err(ChannelError::NoValue),
+        }
+    }
+
+    /// The value, owned: moved for the last read where it is ours to give, else cloned or decoded.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    #[inline]
+    pub fn take(&mut self) -> Result<T, ChannelError> {
+        let last = self.left == 1;
+        match &mut self.held {
+            Held::Owned(_) if last => match std::mem::replace(&mut self.held, Held::Taken) {
+                Held::Owned(value) => Ok(value),
+                _ => Err(ChannelError::NoValue),
+            },
+            Held::Owned(value) => Ok(value.clone()),
+            Held::InRing if last => match &mut self.source {
+                Source::Ring(reader) => {
+                    self.held = Held::Taken;
+                    reader
+                        .take()
+                        .ok_or(ChannelError::NoValue)?
+                        .map_err(|_| ChannelError::NoValue)
+                }
+                _ => Err(ChannelError::NoValue),
+            },
+            Held::InRing => self.in_ring().cloned(),
+            Held::InSlot(_) => Ok(decode::<T>(self.in_slot()?)?),
+            Held::Nothing | Held::Fault(_) | Held::Taken => Err(ChannelError::NoValue),
+        }
+    }
+
+    /// The value or the fault, owned; counts as one read.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    #[inline]
+    pub fn message(&mut self) -> Result<Message<T>, ChannelError> {
+        let message = match &self.held {
+            Held::Fault(fault) => Err(fault.clone()),
+            _ => Ok(self.take()?),
+        };
+        self.read_done()?;
+        Ok(message)
+    }
+
+    /// Gives the slot back.
+    #[inline]
+    fn release(&mut self) -> Result<(), ChannelError> {
+        // VAL-1: what borrows from the slot goes first.
+        let held = std::mem::replace(&mut self.held, Held::Nothing);
+        self.left = 0;
+        match (&mut self.source, held) {
+            (Source::Ring(reader), Held::InRing | Held::Fault(_)) => reader.release(),
+            (Source::Shared(reader), held @ (Held::InSlot(_) | Held::Fault(_))) => {
+                drop(held);
+                reader.release()?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Takes note of the message that has come, if it has.
+    #[inline]
+    fn arrive(&mut self) -> Result<bool, ChannelError> {
+        self.held = match &mut self.source {
+            Source::Ring(reader) => {
+                if !reader.ready() {
+                    return if reader.is_closed() {
+                        Err(ChannelError::Closed)
+                    } else {
+                        Ok(false)
+                    };
+                }
+                match reader.current() {
+                    Some(Err(fault)) => Held::Fault(fault.clone()),
+                    _ => Held::InRing,
+                }
+            }
+            Source::Shared(reader) => match reader.current()? {
+                Some(Ok(_)) => Held::InSlot(OnceCell::new()),
+                Some(Err(fault)) => Held::Fault(fault),
+                None => return Ok(false),
+            },
+            Source::Local | Source::Constant => return Ok(false),
+        };
+        Ok(true)
+    }
+
+    fn position(&self) -> u64 {
+        match &self.source {
+            Source::Ring(reader) => reader.position(),
+            Source::Shared(reader) => reader.position(),
+            Source::Local | Source::Constant => self.execution,
+        }
+    }
+}
+
+impl<E: Wire> Value<Vec<E>> {
+    /// The elements; in place where they are primitive numbers.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    #[inline]
+    pub fn slice(&self) -> Result<&[E], ChannelError> {
+        if let Held::InSlot(_) = &self.held
+            && let Some(slice) = view_slice::<E>(self.in_slot()?)?
+        {
+            return Ok(slice);
+        }
+        self.get().map(Vec::as_slice)
+    }
+}
+
+impl Value<String> {
+    /// The text, in place.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    #[inline]
+    pub fn text(&self) -> Result<&str, ChannelError> {
+        match &self.held {
+            Held::InSlot(_) => Ok(view_str(self.in_slot()?)?),
+            _ => self.get().map(String::as_str),
+        }
+    }
+}
+
+impl<T: Wire> AnyValue for Value<T> {
+    #[inline]
+    fn fill(&mut self, execution: u64) -> Result<Readiness, ChannelError> {
+        if matches!(self.source, Source::Constant) {
+            return Ok(Readiness::Ready);
+        }
+        if self.left > 0 {
+            if self.execution == execution {
+                return Ok(Readiness::Ready);
+            }
+            if matches!(self.source, Source::Local) {
+                return Ok(Readiness::Blocked);
+            }
+            // A leftover that not all of its readers wanted.
+            self.release()?;
+        }
+        loop {
+            let position = self.position();
+            if !self.arrive()? {
+                return Ok(Readiness::Blocked);
+            }
+            self.left = self.reads;
+            self.execution = position;
+            if position >= execution {
+                return Ok(Readiness::Ready);
+            }
+            self.release()?;
+        }
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        match &self.held {
+            Held::Fault(fault) => Some(fault.clone()),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn read_done(&mut self) -> Result<(), ChannelError> {
+        if matches!(self.source, Source::Constant) {
+            return Ok(());
+        }
+        match self.left {
+            0 => Err(ChannelError::NoValue),
+            1 => self.release(),
+            _ => {
+                self.left -= 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn abandon(&mut self) -> Result<(), ChannelError> {
+        if self.left > 0 && !matches!(self.source, Source::Constant) {
+            self.release()?;
+        }
+        Ok(())
+    }
+
+    fn payload_type(&self) -> PayloadType {
+        PayloadType::of::<T>()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
