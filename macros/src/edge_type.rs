@@ -1,0 +1,132 @@
+//! What travels along an edge for a parameter, and how the method gets it.
+
+use syn::spanned::Spanned;
+use syn::{Error, GenericArgument, PathArguments, ReturnType, Type, parse_quote};
+
+/// How a method takes an argument.
+pub(crate) enum Pass {
+    /// By value.
+    Owned,
+    /// `&T`.
+    Reference,
+    /// `&[T]`, with the element type.
+    Slice(Box<Type>),
+    /// `&str`.
+    Text,
+}
+
+/// The edge's type for a parameter of type `ty`.
+pub(crate) fn edge_type(ty: &Type) -> syn::Result<(Type, Pass)> {
+    let Type::Reference(reference) = ty else {
+        if let Type::ImplTrait(_) = ty {
+            return Err(help(
+                ty,
+                "`impl Trait` cannot travel along an edge",
+                "name a concrete type",
+            ));
+        }
+        return Ok((ty.clone(), Pass::Owned));
+    };
+    if reference.mutability.is_some() {
+        let message = "an operation cannot change its arguments in place";
+        return Err(help(ty, message, "take `T` by value, or `&T`"));
+    }
+    if let Some(lifetime) = &reference.lifetime {
+        return Err(help(
+            lifetime,
+            "a view lives as long as the call",
+            "leave the lifetime out",
+        ));
+    }
+    Ok(match &*reference.elem {
+        Type::Slice(slice) => {
+            let element = &slice.elem;
+            (
+                parse_quote!(::std::vec::Vec<#element>),
+                Pass::Slice(element.clone()),
+            )
+        }
+        Type::Path(path) if path.path.is_ident("str") => (parse_quote!(::std::string::String), Pass::Text),
+        other => (other.clone(), Pass::Reference),
+    })
+}
+
+/// The result's type: `T` of `Result<T, ..>`, recognised by its spelling, and whether it was one.
+pub(crate) fn result_type(output: &ReturnType) -> syn::Result<(Type, bool)> {
+    let ReturnType::Type(_, ty) = output else {
+        return Ok((parse_quote!(()), false));
+    };
+    if let Type::Reference(_) = &**ty {
+        return Err(help(
+            ty,
+            "a result travels on without its actor",
+            "return an owned value",
+        ));
+    }
+    if let Type::ImplTrait(_) = &**ty {
+        return Err(help(
+            ty,
+            "`impl Trait` cannot travel along an edge",
+            "name a concrete type",
+        ));
+    }
+    if let Type::Path(path) = &**ty
+        && let Some(last) = path.path.segments.last()
+        && last.ident == "Result"
+        && let PathArguments::AngleBracketed(arguments) = &last.arguments
+        && let Some(GenericArgument::Type(value)) = arguments.args.first()
+    {
+        return Ok((value.clone(), true));
+    }
+    Ok((ty.as_ref().clone(), false))
+}
+
+/// An error at a span, with a line that says how to mend it.
+pub(crate) fn help(at: impl Spanned, message: impl std::fmt::Display, help: impl std::fmt::Display) -> Error {
+    Error::new(at.span(), format!("{message}\nhelp: {help}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::ToTokens;
+
+    use super::*;
+
+    fn edge(ty: Type) -> String {
+        edge_type(&ty)
+            .expect("an edge type")
+            .0
+            .to_token_stream()
+            .to_string()
+    }
+
+    #[test]
+    fn references_travel_as_what_they_borrow_from() {
+        assert_eq!(edge(parse_quote!(&str)), ":: std :: string :: String");
+        assert_eq!(edge(parse_quote!(&[f32])), ":: std :: vec :: Vec < f32 >");
+        assert_eq!(edge(parse_quote!(&Tensor)), "Tensor");
+        assert_eq!(edge(parse_quote!(Vec<u8>)), "Vec < u8 >");
+    }
+
+    #[test]
+    fn a_mutable_reference_is_refused_with_a_help() {
+        let error = edge_type(&parse_quote!(&mut u8)).err().expect("an error");
+        assert!(error.to_string().contains("help: take `T` by value"));
+    }
+
+    #[test]
+    fn a_result_is_known_by_its_spelling() {
+        let of = |output: ReturnType| {
+            let (ty, fallible) = result_type(&output).expect("a type");
+            (ty.to_token_stream().to_string(), fallible)
+        };
+        assert_eq!(of(parse_quote!(-> Result<u8>)), ("u8".into(), true));
+        assert_eq!(of(parse_quote!(-> std::io::Result<u8>)), ("u8".into(), true));
+        assert_eq!(
+            of(parse_quote!(-> Result<Vec<u8>, String>)),
+            ("Vec < u8 >".into(), true)
+        );
+        assert_eq!(of(parse_quote!(-> u8)), ("u8".into(), false));
+        assert_eq!(of(ReturnType::Default), ("()".into(), false));
+    }
+}

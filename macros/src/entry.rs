@@ -1,0 +1,210 @@
+//! What the runtime calls: the actor's entry, found by name in every process of the program.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+
+use crate::edge_type::Pass;
+use crate::parse::{Operation, Param, Parsed};
+
+/// The entry, its functions, and its registration.
+pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
+    let (name, text) = (&parsed.name, parsed.name.to_string());
+    let handle = format_ident!("{name}Handle");
+    let args: Vec<_> = parsed
+        .constructor
+        .params
+        .iter()
+        .map(|param| &param.edge)
+        .collect();
+    let names: Vec<_> = parsed
+        .constructor
+        .params
+        .iter()
+        .map(|param| &param.name)
+        .collect();
+    let passed = parsed.constructor.params.iter().map(pass);
+    let created = quote!(#name::new(#(#passed),*));
+    let created = if parsed.constructor.fallible {
+        quote!(#created.map_err(::std::convert::Into::into))
+    } else {
+        quote!(::std::result::Result::Ok(#created))
+    };
+    let functions = parsed
+        .operations
+        .iter()
+        .enumerate()
+        .map(|(index, operation)| functions(index, operation, parsed));
+    let methods = parsed
+        .operations
+        .iter()
+        .enumerate()
+        .map(|(index, operation)| method(index, operation));
+    let wires = wires(parsed);
+    quote! {
+        const _: () = {
+            #[allow(unused_imports)]
+            use ::selvedge::__private::{
+                ActorEntry, Any, Arguments, AsyncDriver, BoxError, Failure, Invocation, MethodEntry, ParamEntry,
+                PartsProbe, PayloadType, PlainResult as _, Returned, TupleResult as _,
+            };
+
+            #wires
+
+            fn create(bytes: &[u8]) -> ::std::result::Result<::std::boxed::Box<dyn Any + Send>, BoxError> {
+                let args = ::selvedge::__private::decode::<<#name as ::selvedge::Actor>::Args>(bytes)?;
+                ::std::result::Result::Ok(::std::boxed::Box::new(<#name as ::selvedge::Actor>::create(args)?))
+            }
+
+            fn receiver(actor: &mut dyn Any) -> ::std::result::Result<&mut #name, Failure> {
+                actor.downcast_mut::<#name>().ok_or_else(|| {
+                    Failure::Internal(::std::format!("an actor is not the `{}` it should be", #text))
+                })
+            }
+
+            #(#functions)*
+
+            static ENTRY: ActorEntry = ActorEntry {
+                name: ::std::concat!(::std::module_path!(), "::", #text),
+                create,
+                methods: &[#(#methods),*],
+            };
+
+            impl ::selvedge::Actor for #name {
+                type Args = (#(#args,)*);
+                type Handle = #handle;
+                const NAME: &'static str = ::std::concat!(::std::module_path!(), "::", #text);
+
+                fn entry() -> &'static ActorEntry {
+                    &ENTRY
+                }
+
+                fn create(args: Self::Args) -> ::std::result::Result<Self, BoxError> {
+                    let (#(#names,)*) = args;
+                    #created
+                }
+
+                fn handle(actor: ::selvedge::ActorRef) -> Self::Handle {
+                    #handle { actor }
+                }
+            }
+
+            #[::selvedge::__private::linkme::distributed_slice(::selvedge::__private::ACTORS)]
+            #[linkme(crate = ::selvedge::__private::linkme)]
+            static REGISTERED: fn() -> &'static ActorEntry = <#name as ::selvedge::Actor>::entry;
+        };
+    }
+}
+
+/// An argument as the method takes it, from an owned variable.
+fn pass(param: &Param) -> TokenStream {
+    let name = &param.name;
+    match param.pass {
+        Pass::Owned => quote!(#name),
+        Pass::Reference | Pass::Slice(_) | Pass::Text => quote!(&#name),
+    }
+}
+
+/// One mistake per type that cannot travel, at the user's own spelling of it.
+fn wires(parsed: &Parsed) -> TokenStream {
+    let params = parsed
+        .operations
+        .iter()
+        .flat_map(|operation| operation.params.iter().map(|param| &param.edge));
+    let results = parsed.operations.iter().map(|operation| &operation.result);
+    let checks = params
+        .chain(results)
+        .map(|ty| quote_spanned!(ty.span()=> wire::<#ty>();));
+    quote! {
+        #[allow(dead_code)]
+        fn wires() {
+            fn wire<T: ::selvedge::Wire>() {}
+            #(#checks)*
+        }
+    }
+}
+
+/// The type-erased functions of one operation.
+fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStream {
+    let (compute, call) = (format_ident!("compute_{index}"), format_ident!("call_{index}"));
+    let (actor, method, result) = (&parsed.name, &operation.name, &operation.result);
+    let numbered = || operation.params.iter().enumerate();
+    let taken = numbered()
+        .filter(|(_, param)| matches!(param.pass, Pass::Owned))
+        .map(|(i, param)| {
+            let (name, edge) = (&param.name, &param.edge);
+            quote!(let #name = invocation.take::<#edge>(#i)?;)
+        });
+    let borrowed = numbered().filter_map(|(i, param)| {
+        let (name, edge) = (&param.name, &param.edge);
+        match &param.pass {
+            Pass::Owned => None,
+            Pass::Reference => Some(quote!(let #name = invocation.get::<#edge>(#i)?;)),
+            Pass::Slice(element) => Some(quote!(let #name = invocation.slice::<#element>(#i)?;)),
+            Pass::Text => Some(quote!(let #name = invocation.text(#i)?;)),
+        }
+    });
+    let names: Vec<_> = operation.params.iter().map(|param| &param.name).collect();
+    let edges: Vec<_> = operation.params.iter().map(|param| &param.edge).collect();
+    let passed: Vec<_> = operation.params.iter().map(pass).collect();
+    let in_graph = quote!(#actor::#method(receiver, #(#names),*));
+    let in_call = quote!(#actor::#method(receiver, #(#passed),*));
+    let (in_graph, in_call) = if operation.is_async {
+        (
+            quote!(invocation.block_on(#in_graph)),
+            quote!(driver.block_on(#in_call)),
+        )
+    } else {
+        (in_graph, in_call)
+    };
+    let value = if operation.fallible {
+        quote!(result.map_err(Failure::from_error)?)
+    } else {
+        quote!(result)
+    };
+    quote! {
+        #[allow(clippy::let_unit_value, clippy::unit_arg, clippy::needless_borrow)]
+        fn #compute(actor: &mut dyn Any, invocation: &mut Invocation<'_>) -> ::std::result::Result<(), Failure> {
+            let receiver = receiver(actor)?;
+            #(#taken)*
+            let result = {
+                #(#borrowed)*
+                #in_graph
+            };
+            (&PartsProbe::<#result>::new()).finish(invocation, #value)
+        }
+
+        #[allow(unused_variables, clippy::let_unit_value, clippy::unit_arg)]
+        fn #call(
+            actor: &mut dyn Any,
+            arguments: Arguments,
+            driver: &AsyncDriver,
+        ) -> ::std::result::Result<Returned, Failure> {
+            let receiver = receiver(actor)?;
+            let kind = arguments.kind();
+            let (#(#names,)*) = arguments.into::<(#(#edges,)*)>()?;
+            let result = #in_call;
+            Returned::new::<#result>(#value, kind)
+        }
+    }
+}
+
+/// One line of the entry's table.
+fn method(index: usize, operation: &Operation) -> TokenStream {
+    let (compute, call) = (format_ident!("compute_{index}"), format_ident!("call_{index}"));
+    let (name, result) = (operation.name.to_string(), &operation.result);
+    let params = operation.params.iter().map(|param| {
+        let (name, edge) = (param.name.to_string(), &param.edge);
+        quote!(ParamEntry { name: #name, payload: PayloadType::of::<#edge> })
+    });
+    quote! {
+        MethodEntry {
+            name: #name,
+            params: &[#(#params),*],
+            result: PayloadType::of::<#result>,
+            parts: || (&PartsProbe::<#result>::new()).types(),
+            compute: #compute,
+            call: #call,
+        }
+    }
+}
