@@ -1,0 +1,178 @@
+//! The command line.
+
+use std::fmt;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Largest payload a case accepts: 1 GiB, the default bound of a graph's payloads.
+const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
+
+/// Compiles graphs of actors and runs them in a loop; this command measures how fast.
+#[derive(Parser, Debug)]
+#[command(name = "selvedge", version, about)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What the command can do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Measure a case beside the machine's own limit.
+    Bench(BenchArgs),
+    /// The other side of a limit that is measured between two processes; started by `bench` alone.
+    #[command(hide = true)]
+    Peer(PeerArgs),
+}
+
+/// What to measure.
+#[derive(Args, Debug, Clone)]
+pub struct BenchArgs {
+    /// The case.
+    pub case: Case,
+    /// Where the actors run [default: thread; `limits`: thread and process].
+    #[arg(long)]
+    pub placement: Option<Placement>,
+    /// How a lane waits for its inputs [default: auto; `limits`: spin and park].
+    #[arg(long)]
+    pub wait: Option<Wait>,
+    /// Bytes in one payload [default: 8; `limits` and `payload`: 1 MiB].
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..=PAYLOAD_BYTES_MAX))]
+    pub payload: Option<u64>,
+    /// How many actors [default: `chain` and `fanout` 4, `pipeline` 2].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub actors: Option<u32>,
+    /// How many executions `pipeline` keeps going at once.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub inflight: u32,
+    /// Seconds that one row may take, all repeats together.
+    #[arg(long, default_value_t = 1.0, value_parser = parse_seconds)]
+    pub seconds: f64,
+    /// How many tasks `compile` plans.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub tasks: u32,
+    /// Print one JSON object a line instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `bench` measures.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Case {
+    /// The machine alone: cache line, futex, copy, hand-over.
+    Limits,
+    /// One actor that returns what it gets, one execution at a time.
+    Echo,
+    /// Actors in a row, one execution at a time.
+    Chain,
+    /// One value to several actors, their results gathered by one more.
+    Fanout,
+    /// Bytes there, every one of them read, eight bytes back.
+    Payload,
+    /// Actors in a row with several executions going at once.
+    Pipeline,
+    /// The compiler alone, without channels or actors' threads.
+    Compile,
+}
+
+/// Where the other side runs.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// On a thread of its own.
+    Thread,
+    /// In a process of its own.
+    Process,
+    /// On the driver's own thread: nobody is woken.
+    Inline,
+}
+
+/// How a side waits.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Look again and again.
+    Spin,
+    /// Sleep in the kernel at once.
+    Park,
+    /// Spin a little, then sleep; never spin where threads outnumber cores.
+    Auto,
+}
+
+/// What the other side of a limit is told.
+#[derive(Args, Debug, Clone)]
+pub struct PeerArgs {
+    /// The protocol to answer.
+    #[arg(long)]
+    pub protocol: crate::bench::limits::Protocol,
+    /// The core to stay on.
+    #[arg(long)]
+    pub core: Option<usize>,
+    /// Bytes in one payload.
+    #[arg(long, default_value_t = 0)]
+    pub payload: usize,
+    /// Payloads that the memory has room for.
+    #[arg(long, default_value_t = 1)]
+    pub slots: usize,
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Placement::Thread => "thread",
+            Placement::Process => "process",
+            Placement::Inline => "inline",
+        })
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Wait::Spin => "spin",
+            Wait::Park => "park",
+            Wait::Auto => "auto",
+        })
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Case::Limits => "limits",
+            Case::Echo => "echo",
+            Case::Chain => "chain",
+            Case::Fanout => "fanout",
+            Case::Payload => "payload",
+            Case::Pipeline => "pipeline",
+            Case::Compile => "compile",
+        })
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
+    if (0.01..=3600.0).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err(format!("{seconds} is not between 0.01 and 3600"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn seconds_have_bounds() {
+        assert_eq!(parse_seconds("0.5"), Ok(0.5));
+        assert!(parse_seconds("0").is_err());
+        assert!(parse_seconds("NaN").is_err());
+        assert!(parse_seconds("soon").is_err());
+    }
+}

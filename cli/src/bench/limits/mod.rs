@@ -1,0 +1,251 @@
+//! What the machine can do at best, measured without anything of selvedge.
+//!
+//! - [`cores`]: who stays where.
+//! - [`arena`]: the memory that both sides see.
+//! - [`patience`]: waiting that ends.
+//! - [`cache_line`], [`futex`], [`hand_off`], [`memcpy`]: one limit each.
+//! - [`peer`]: the other side, a thread or a process.
+
+mod cores;
+
+mod arena;
+
+mod patience;
+
+mod cache_line;
+mod futex;
+mod hand_off;
+mod memcpy;
+
+mod peer;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use peer::{Protocol, serve};
+
+use self::arena::{Arena, Slots};
+use self::cores::Cores;
+use self::peer::Peer;
+use super::measure::{self, REPEATS, Summary};
+use super::record::{Record, Report};
+use crate::args::{BenchArgs, Case, Placement, Wait};
+
+/// Payload of the copies where the command line names none.
+const PAYLOAD_BYTES: u64 = 1 << 20;
+/// Bytes in a message that is all signal.
+const SIGNAL_BYTES: u64 = 8;
+
+/// A limit of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// Spinning on two cores, one cache line for each direction.
+    CacheLineTwoLines,
+    /// Spinning on two cores, one cache line for both directions.
+    CacheLineOneLine,
+    /// Parked at every message, on two cores.
+    FutexTwoCores,
+    /// Parked at every message, on one core.
+    FutexOneCore,
+    /// Parked at every message, wherever the scheduler puts the sides.
+    FutexUnpinned,
+    /// A copy on one core.
+    Memcpy,
+    /// A payload copied in on one core and read on another, spinning.
+    HandOff,
+}
+
+impl Limit {
+    const ALL: [Limit; 7] = [
+        Limit::CacheLineTwoLines,
+        Limit::CacheLineOneLine,
+        Limit::FutexTwoCores,
+        Limit::FutexOneCore,
+        Limit::FutexUnpinned,
+        Limit::Memcpy,
+        Limit::HandOff,
+    ];
+
+    /// The name in the output.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Limit::CacheLineTwoLines => "cache_line_two_lines",
+            Limit::CacheLineOneLine => "cache_line_one_line",
+            Limit::FutexTwoCores => "futex_two_cores",
+            Limit::FutexOneCore => "futex_one_core",
+            Limit::FutexUnpinned => "futex_unpinned",
+            Limit::Memcpy => "memcpy",
+            Limit::HandOff => "hand_off",
+        }
+    }
+
+    /// How the sides wait; nobody waits for a copy.
+    fn wait(self) -> Option<Wait> {
+        match self {
+            Limit::CacheLineTwoLines | Limit::CacheLineOneLine | Limit::HandOff => Some(Wait::Spin),
+            Limit::FutexTwoCores | Limit::FutexOneCore | Limit::FutexUnpinned => Some(Wait::Park),
+            Limit::Memcpy => None,
+        }
+    }
+
+    fn cores(self) -> Cores {
+        match self {
+            Limit::CacheLineTwoLines | Limit::CacheLineOneLine | Limit::HandOff | Limit::FutexTwoCores => {
+                Cores::Two
+            }
+            Limit::FutexOneCore | Limit::Memcpy => Cores::One,
+            Limit::FutexUnpinned => Cores::Any,
+        }
+    }
+
+    fn protocol(self, placement: Placement) -> Option<Protocol> {
+        match self {
+            Limit::CacheLineTwoLines => Some(Protocol::TwoLines),
+            Limit::CacheLineOneLine => Some(Protocol::OneLine),
+            Limit::FutexTwoCores | Limit::FutexOneCore | Limit::FutexUnpinned => Some(match placement {
+                Placement::Process => Protocol::FutexShared,
+                Placement::Thread | Placement::Inline => Protocol::FutexPrivate,
+            }),
+            Limit::Memcpy => None,
+            Limit::HandOff => Some(Protocol::HandOff),
+        }
+    }
+
+    fn carries_payload(self) -> bool {
+        matches!(self, Limit::Memcpy | Limit::HandOff)
+    }
+
+    /// One repeat, of about `budget`. `payload_bytes` counts for the limits that carry one.
+    ///
+    /// # Errors
+    /// The machine has too few cores for it, or the other side could not be started.
+    pub(crate) fn measure(
+        self,
+        placement: Placement,
+        payload_bytes: usize,
+        budget: Duration,
+    ) -> anyhow::Result<Summary> {
+        let (ours, theirs) = self.cores().pair()?;
+        // On a thread of its own, because it stays on the core it is pinned to; the other side does not outlive it.
+        let measured = std::thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    cores::pin(ours)?;
+                    let Some(protocol) = self.protocol(placement) else {
+                        return measure::measure(budget, memcpy::copy(payload_bytes));
+                    };
+                    let forms = match self {
+                        Limit::HandOff => hand_off::forms(payload_bytes),
+                        _ => vec![Slots::NONE],
+                    };
+                    let budget = budget / forms.len().max(1) as u32;
+                    let mut best: Option<Summary> = None;
+                    for slots in forms {
+                        let found = round_trips(protocol, placement, theirs, slots, budget)?;
+                        best = best.filter(|best| best.p50_ns <= found.p50_ns).or(Some(found));
+                    }
+                    best.ok_or_else(|| anyhow::anyhow!("nothing to measure"))
+                })
+                .join()
+        });
+        measured.map_err(|_| anyhow::anyhow!("the measuring thread panicked"))?
+    }
+}
+
+fn round_trips(
+    protocol: Protocol,
+    placement: Placement,
+    core: Option<usize>,
+    slots: Slots,
+    budget: Duration,
+) -> anyhow::Result<Summary> {
+    let arena = Arc::new(Arena::create(slots)?);
+    let peer = Peer::start(protocol, placement, core, Arc::clone(&arena))?;
+    let mut ask = protocol.ask(&arena);
+    for _ in 0..2 * slots.count {
+        ask()?; // the other side is up, and every slot has been touched
+    }
+    let found = measure::measure(budget, ask);
+    drop(peer);
+    found
+}
+
+/// Measures every limit that the command line does not exclude. What this machine cannot measure is said on
+/// standard error and left out.
+pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
+    let budget = super::budget(args);
+    for placement in [Placement::Thread, Placement::Process] {
+        if args.placement.is_some_and(|wanted| wanted != placement) {
+            continue;
+        }
+        for limit in Limit::ALL {
+            let wait = limit.wait();
+            if matches!(args.wait, Some(wanted @ (Wait::Spin | Wait::Park)) if wait.is_some_and(|wait| wait != wanted))
+            {
+                continue;
+            }
+            if limit == Limit::Memcpy && placement == Placement::Process && args.placement.is_none() {
+                continue; // no second side: its row stands among the threads'
+            }
+            let payload = if limit.carries_payload() {
+                args.payload.unwrap_or(PAYLOAD_BYTES)
+            } else {
+                SIGNAL_BYTES
+            };
+            let repeats: anyhow::Result<Vec<Summary>> = (0..REPEATS)
+                .map(|_| limit.measure(placement, payload as usize, budget))
+                .collect();
+            match repeats {
+                Ok(repeats) => {
+                    let Some(found) = Summary::median(&repeats) else {
+                        continue;
+                    };
+                    let mut record = Record::new(Case::Limits, payload, &found);
+                    if let Some(wait) = wait {
+                        record = record.placed(placement, wait);
+                    }
+                    record.limit = Some(limit.name().to_owned());
+                    report.row(&record)?;
+                }
+                Err(error) => eprintln!("{} ({placement}) left out: {error:#}", limit.name()),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(10);
+
+    /// The process side needs the `selvedge` command itself; `tests/limits.rs` runs it.
+    #[test]
+    fn every_limit_can_be_measured_between_threads() {
+        for limit in Limit::ALL {
+            if limit.cores().pair().is_err() {
+                continue; // one core
+            }
+            let found = limit.measure(Placement::Thread, 4096, SHORT).unwrap();
+            assert!(
+                found.p50_ns > 0.0 && found.p50_ns <= found.p99_ns,
+                "{}: {found:?}",
+                limit.name()
+            );
+        }
+    }
+
+    #[test]
+    fn a_payload_larger_than_the_room_gets_one_slot() {
+        assert_eq!(
+            hand_off::forms(1 << 30),
+            [Slots {
+                count: 1,
+                payload_bytes: 1 << 30
+            }]
+        );
+        assert_eq!(hand_off::forms(64 << 20).last().map(|slots| slots.count), Some(8));
+    }
+}

@@ -1,0 +1,166 @@
+//! How a figure is made: repeats, samples, percentiles.
+//!
+//! One sample is a batch of operations long enough for the clock (at least [`SAMPLE_NS_MIN`]); a batch of one
+//! where the operation alone is. A repeat is a budget's worth of samples; a row is the median of [`REPEATS`]
+//! repeats, field by field. Limits and graphs go through the same function, so that a ratio compares like with like.
+
+use std::time::{Duration, Instant};
+
+/// Repeats of a row. The limit and the case it belongs to take turns, so that a slow moment hits both.
+pub const REPEATS: usize = 5;
+/// A sample shorter than this would measure the clock: reading it costs 20 to 40 ns.
+const SAMPLE_NS_MIN: f64 = 2_000.0;
+/// Samples kept in one repeat; the memory for them is touched before the clock starts.
+const SAMPLES_MAX: usize = 1 << 18;
+/// How long the first guess at an operation's duration takes, at least.
+const CALIBRATION: Duration = Duration::from_millis(5);
+
+/// What one repeat, or the median of several, found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// Operations measured.
+    pub iterations: u64,
+    /// Half of the samples took no longer.
+    pub p50_ns: f64,
+    /// 99 of 100 samples took no longer.
+    pub p99_ns: f64,
+    /// Operations a second over the whole of the repeat.
+    pub per_second: f64,
+}
+
+impl Summary {
+    /// A summary of samples in nanoseconds an operation; `iterations` operations took `elapsed` in all.
+    /// Nothing of no samples.
+    pub(crate) fn of_samples(mut samples: Vec<f64>, iterations: u64, elapsed: Duration) -> Option<Self> {
+        samples.sort_unstable_by(f64::total_cmp);
+        Some(Summary {
+            iterations,
+            p50_ns: percentile(&samples, 50)?,
+            p99_ns: percentile(&samples, 99)?,
+            per_second: iterations as f64 / elapsed.as_secs_f64().max(1e-9),
+        })
+    }
+
+    /// Field by field the median of the repeats; the iterations are added up. Nothing of no repeats.
+    pub(crate) fn median(repeats: &[Summary]) -> Option<Self> {
+        let median = |field: fn(&Summary) -> f64| {
+            let mut values: Vec<f64> = repeats.iter().map(field).collect();
+            values.sort_unstable_by(f64::total_cmp);
+            percentile(&values, 50)
+        };
+        Some(Summary {
+            iterations: repeats.iter().map(|repeat| repeat.iterations).sum(),
+            p50_ns: median(|repeat| repeat.p50_ns)?,
+            p99_ns: median(|repeat| repeat.p99_ns)?,
+            per_second: median(|repeat| repeat.per_second)?,
+        })
+    }
+}
+
+/// The smallest sample that `percent` of 100 do not exceed (nearest rank).
+fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+/// Runs `operation` again and again for about `budget` and says how long one took.
+///
+/// # Errors
+/// The first error of `operation`.
+pub(crate) fn measure(
+    budget: Duration,
+    mut operation: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<Summary> {
+    let batch = calibrate(&mut operation)?;
+    // Written once here: a page's first touch costs microseconds, and would land in the samples.
+    let mut samples = vec![1.0_f64; SAMPLES_MAX];
+    samples.clear();
+    let start = Instant::now();
+    let mut last = start;
+    while samples.len() < SAMPLES_MAX {
+        for _ in 0..batch {
+            operation()?;
+        }
+        let now = Instant::now();
+        samples.push(now.duration_since(last).as_nanos() as f64 / f64::from(batch));
+        last = now;
+        if now.duration_since(start) >= budget {
+            break;
+        }
+    }
+    let iterations = samples.len() as u64 * u64::from(batch);
+    Summary::of_samples(samples, iterations, last.duration_since(start))
+        .ok_or_else(|| anyhow::anyhow!("no sample was taken"))
+}
+
+/// How many operations make one sample. Warms caches, maps and branch predictors on the way.
+fn calibrate(operation: &mut impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<u32> {
+    let mut count = 1_u32;
+    loop {
+        let start = Instant::now();
+        for _ in 0..count {
+            operation()?;
+        }
+        let elapsed = start.elapsed();
+        if elapsed >= CALIBRATION || count >= 1 << 24 {
+            let one_ns = (elapsed.as_nanos() as f64 / f64::from(count)).max(0.1);
+            return Ok((SAMPLE_NS_MIN / one_ns).ceil().clamp(1.0, 1e6) as u32);
+        }
+        count *= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_nearest_ranks() {
+        let sorted: Vec<f64> = (1..=200).map(f64::from).collect();
+        assert_eq!(percentile(&sorted, 50), Some(100.0));
+        assert_eq!(percentile(&sorted, 99), Some(198.0));
+        assert_eq!(percentile(&[7.0], 99), Some(7.0));
+        assert_eq!(percentile(&[], 50), None);
+    }
+
+    #[test]
+    fn the_median_of_repeats_ignores_one_slow_repeat() {
+        let repeat = |p50_ns| Summary {
+            iterations: 10,
+            p50_ns,
+            p99_ns: p50_ns * 2.0,
+            per_second: 1e9 / p50_ns,
+        };
+        let found = Summary::median(&[repeat(1.0), repeat(900.0), repeat(2.0)]);
+        assert_eq!(
+            found,
+            Some(Summary {
+                iterations: 30,
+                p50_ns: 2.0,
+                p99_ns: 4.0,
+                per_second: 5e8
+            })
+        );
+        assert_eq!(Summary::median(&[]), None);
+    }
+
+    #[test]
+    fn a_short_operation_is_measured_in_batches() {
+        let mut calls = 0_u64;
+        let found = measure(Duration::from_millis(5), || {
+            calls += 1;
+            Ok(())
+        });
+        let found = found.unwrap();
+        assert!(
+            found.iterations > 1_000 && found.iterations < calls,
+            "{found:?} of {calls}"
+        );
+    }
+
+    #[test]
+    fn an_error_ends_the_measurement() {
+        let found = measure(Duration::from_secs(60), || anyhow::bail!("broken"));
+        assert_eq!(found.unwrap_err().to_string(), "broken");
+    }
+}

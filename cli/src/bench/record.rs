@@ -1,0 +1,290 @@
+//! One row of the output: a JSON object, or a line of the table.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::args::{Case, Placement, Wait};
+use crate::bench::measure::Summary;
+
+/// What is printed of one measurement. Times are nanoseconds of one operation.
+#[derive(Serialize, Debug, Clone)]
+pub struct Record {
+    /// The case, as on the command line.
+    pub case: String,
+    /// Where the other side ran.
+    pub placement: String,
+    /// How the sides waited; `-` where nobody waits.
+    pub wait: String,
+    /// Actors in the graph; 0 in `limits`.
+    pub actors: u32,
+    /// Bytes in one payload.
+    pub payload_bytes: u64,
+    /// Operations measured, all repeats together.
+    pub iterations: u64,
+    /// Median duration.
+    pub p50_ns: f64,
+    /// 99th percentile of the durations.
+    pub p99_ns: f64,
+    /// Operations a second.
+    pub per_second: f64,
+    /// Payload bytes a second.
+    pub bytes_per_second: f64,
+    /// Executions kept going at once, where that is not one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inflight: Option<u32>,
+    /// Tasks planned, in `compile`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<u32>,
+    /// The limit of the machine that this row is (`limits`) or is measured against (the others).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// That limit's median in this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_ns: Option<f64>,
+    /// `p50_ns / limit_ns`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+}
+
+impl Record {
+    /// A row for `case` with `found`; no actors, no limit.
+    pub(crate) fn new(case: Case, payload_bytes: u64, found: &Summary) -> Self {
+        Record {
+            case: case.to_string(),
+            placement: "-".to_owned(),
+            wait: "-".to_owned(),
+            actors: 0,
+            payload_bytes,
+            iterations: found.iterations,
+            p50_ns: round(found.p50_ns, 10.0),
+            p99_ns: round(found.p99_ns, 10.0),
+            per_second: round(found.per_second, 10.0),
+            bytes_per_second: (found.per_second * payload_bytes as f64).round(),
+            inflight: None,
+            tasks: None,
+            limit: None,
+            limit_ns: None,
+            ratio: None,
+        }
+    }
+
+    /// The same row, with where the other side ran and how both waited.
+    pub(crate) fn placed(mut self, placement: Placement, wait: Wait) -> Self {
+        self.placement = placement.to_string();
+        self.wait = wait.to_string();
+        self
+    }
+}
+
+fn round(value: f64, parts: f64) -> f64 {
+    (value * parts).round() / parts
+}
+
+/// Where rows go: standard output, each as soon as it is known.
+pub(crate) struct Report<W: Write> {
+    out: W,
+    json: bool,
+    rows: usize,
+}
+
+impl Report<io::Stdout> {
+    /// Rows to standard output.
+    pub(crate) fn stdout(json: bool) -> Self {
+        Report {
+            out: io::stdout(),
+            json,
+            rows: 0,
+        }
+    }
+}
+
+impl<W: Write> Report<W> {
+    /// Prints one row.
+    pub(crate) fn row(&mut self, record: &Record) -> anyhow::Result<()> {
+        if self.json {
+            writeln!(self.out, "{}", serde_json::to_string(record)?)?;
+        } else {
+            if self.rows == 0 {
+                writeln!(self.out, "{}", header())?;
+            }
+            writeln!(self.out, "{}", line(record))?;
+        }
+        self.rows += 1;
+        Ok(self.out.flush()?)
+    }
+}
+
+fn header() -> String {
+    columns([
+        "case",
+        "placement",
+        "wait",
+        "actors",
+        "payload",
+        "iterations",
+        "p50",
+        "p99",
+        "per s",
+        "bytes/s",
+        "ratio",
+        "limit",
+    ])
+}
+
+fn line(record: &Record) -> String {
+    let limit = match (&record.limit, record.limit_ns) {
+        (Some(name), Some(ns)) => format!("{name} ({})", nanoseconds(ns)),
+        (Some(name), None) => name.clone(),
+        (None, _) => String::new(),
+    };
+    columns([
+        &record.case,
+        &record.placement,
+        &record.wait,
+        &record.actors.to_string(),
+        &bytes(record.payload_bytes),
+        &record.iterations.to_string(),
+        &nanoseconds(record.p50_ns),
+        &nanoseconds(record.p99_ns),
+        &scaled(record.per_second, ""),
+        &scaled(record.bytes_per_second, "B"),
+        &record
+            .ratio
+            .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+        &limit,
+    ])
+}
+
+/// One line of the table: words to the left, quantities to the right of their column.
+fn columns(cells: [&str; 12]) -> String {
+    let [
+        case,
+        placement,
+        wait,
+        actors,
+        payload,
+        iterations,
+        p50,
+        p99,
+        per_second,
+        bytes,
+        ratio,
+        limit,
+    ] = cells;
+    format!(
+        "{case:<9}{placement:<11}{wait:<5}{actors:>6}{payload:>10}{iterations:>12}{p50:>10}{p99:>10}\
+         {per_second:>10}{bytes:>10}{ratio:>8}  {limit}"
+    )
+    .trim_end()
+    .to_owned()
+}
+
+/// `0.27 µs`, `15 ms`: three digits and a unit.
+fn nanoseconds(ns: f64) -> String {
+    match ns {
+        ns if ns < 1e3 => format!("{ns:.0} ns"),
+        ns if ns < 1e6 => format!("{} µs", digits(ns / 1e3)),
+        ns if ns < 1e9 => format!("{} ms", digits(ns / 1e6)),
+        ns => format!("{} s", digits(ns / 1e9)),
+    }
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        count if count >= 1 << 20 && count.is_multiple_of(1 << 20) => format!("{} MiB", count >> 20),
+        count if count >= 1 << 10 && count.is_multiple_of(1 << 10) => format!("{} KiB", count >> 10),
+        count => format!("{count} B"),
+    }
+}
+
+/// `13.5 GB`: three digits, a decimal prefix and the unit.
+fn scaled(mut value: f64, unit: &str) -> String {
+    for prefix in ["", "k", "M", "G"] {
+        if value < 1000.0 {
+            return format!("{} {prefix}{unit}", digits(value)).trim_end().to_owned();
+        }
+        value /= 1000.0;
+    }
+    format!("{} T{unit}", digits(value))
+}
+
+fn digits(value: f64) -> String {
+    match value {
+        value if value < 10.0 => format!("{value:.2}"),
+        value if value < 100.0 => format!("{value:.1}"),
+        value => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        let found = Summary {
+            iterations: 5,
+            p50_ns: 271.04,
+            p99_ns: 15_300_000.0,
+            per_second: 3_700_000.0,
+        };
+        let mut record = Record::new(Case::Echo, 8, &found).placed(Placement::Process, Wait::Spin);
+        record.actors = 1;
+        record.limit = Some("cache_line_two_lines".to_owned());
+        record.limit_ns = Some(135.5);
+        record.ratio = Some(2.0);
+        record
+    }
+
+    #[test]
+    fn a_row_is_one_json_object_on_one_line() {
+        let mut report = Report {
+            out: Vec::new(),
+            json: true,
+            rows: 0,
+        };
+        report.row(&record()).unwrap();
+        let text = String::from_utf8(report.out).unwrap();
+        assert_eq!(text.lines().count(), 1);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let fields = [
+            "case",
+            "placement",
+            "wait",
+            "actors",
+            "payload_bytes",
+            "iterations",
+            "p50_ns",
+            "p99_ns",
+        ];
+        let more = ["per_second", "bytes_per_second", "limit_ns", "ratio"];
+        assert!(
+            fields.iter().chain(&more).all(|field| value.get(field).is_some()),
+            "{text}"
+        );
+        assert_eq!(value["p50_ns"], 271.0);
+        assert!(value.get("tasks").is_none());
+    }
+
+    #[test]
+    fn the_table_has_its_columns_under_the_heads() {
+        let (head, row) = (header(), line(&record()));
+        let column = |text: &str, word: &str| text.find(word).unwrap();
+        assert_eq!(column(&head, "placement"), column(&row, "process"));
+        // `µ` is two bytes long, so columns after it are compared in characters.
+        let end =
+            |text: &str, word: &str| text.split(word).next().unwrap().chars().count() + word.chars().count();
+        assert_eq!(end(&head, "p99"), end(&row, "15.3 ms"));
+        assert_eq!(end(&head, " ratio"), end(&row, "2.00"));
+    }
+
+    #[test]
+    fn quantities_are_short() {
+        assert_eq!(nanoseconds(78_200.0), "78.2 µs");
+        assert_eq!(nanoseconds(2.5e9), "2.50 s");
+        assert_eq!(bytes(1000), "1000 B");
+        assert_eq!(bytes(64 << 20), "64 MiB");
+        assert_eq!(scaled(13.5e9, "B"), "13.5 GB");
+        assert_eq!(scaled(11.0, ""), "11.0");
+    }
+}

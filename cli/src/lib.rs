@@ -1,0 +1,28 @@
+//! The `selvedge` command: what a machine can do at best, and what selvedge makes of it.
+//!
+//! `selvedge bench limits` measures the machine alone (a cache line there and back, a futex there and back,
+//! a copy, a hand-over from one core to another). Every other case runs a graph and prints the limit that
+//! applies to it from the same run, so that a figure means something on any machine:
+//!
+//! ```text
+//! selvedge bench limits
+//! selvedge bench echo --placement process --wait spin --json
+//! ```
+//!
+//! - [`args`]: the command line.
+//! - [`bench`]: the cases, the limits and the way both are measured.
+
+pub mod args;
+
+pub mod bench;
+
+/// Runs what the command line asks for.
+///
+/// # Errors
+/// Whatever kept a measurement from being made; its text names the measurement.
+pub fn run(cli: args::Cli) -> anyhow::Result<()> {
+    match cli.command {
+        args::Command::Bench(args) => bench::run(&args),
+        args::Command::Peer(args) => bench::limits::serve(&args),
+    }
+}

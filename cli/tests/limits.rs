@@ -1,0 +1,74 @@
+//! `selvedge bench limits`, run as a user runs it.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+fn rows(args: &[&str]) -> Vec<Value> {
+    let done = Command::new(env!("CARGO_BIN_EXE_selvedge"))
+        .args(args)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{errors}");
+    let text = String::from_utf8(done.stdout).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn limits_between_processes_are_one_json_object_a_line() {
+    let rows = rows(&[
+        "bench",
+        "limits",
+        "--placement",
+        "process",
+        "--payload",
+        "4096",
+        "--seconds",
+        "0.05",
+        "--json",
+    ]);
+    let limits: Vec<&str> = rows.iter().filter_map(|row| row["limit"].as_str()).collect();
+    assert!(
+        limits.contains(&"futex_unpinned") && limits.contains(&"futex_one_core"),
+        "{limits:?}"
+    );
+    let two_cores = std::thread::available_parallelism().unwrap().get() > 1;
+    assert_eq!(limits.contains(&"cache_line_two_lines"), two_cores, "{limits:?}");
+    for row in &rows {
+        assert_eq!(row["case"], "limits");
+        assert!(
+            row["p50_ns"].as_f64().unwrap() <= row["p99_ns"].as_f64().unwrap(),
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn a_way_to_wait_leaves_the_other_limits_out() {
+    let rows = rows(&[
+        "bench",
+        "limits",
+        "--placement",
+        "thread",
+        "--wait",
+        "park",
+        "--seconds",
+        "0.05",
+        "--json",
+    ]);
+    assert!(rows.iter().any(|row| row["wait"] == "park"));
+    assert!(rows.iter().all(|row| row["wait"] != "spin"), "{rows:?}");
+}
+
+#[test]
+fn nonsense_is_refused_with_the_bounds() {
+    let done = Command::new(env!("CARGO_BIN_EXE_selvedge"))
+        .args(["bench", "echo", "--payload", "0"])
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("0 is not in 1..="));
+}
