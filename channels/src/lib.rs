@@ -51,6 +51,9 @@ pub mod error;
 mod futex;
 mod sync;
 
+#[cfg(all(any(test, fuzzing), not(loom)))]
+pub mod fuzzing;
+
 pub use doorbell::Doorbell;
 pub use error::{ChannelError, DecodeError, EncodeError, SegmentError};
 pub use fault::{Fault, FaultKind, Message};

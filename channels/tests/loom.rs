@@ -3,7 +3,13 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p selvedge-channels --test loom --release`
 #![cfg(loom)]
-#![allow(missing_docs)]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +52,9 @@ fn bell_02_two_ringers_one_waiter() {
                 })
             })
             .collect();
-        assert!(bell.wait(&Waiting::Park, None, || flags.iter().all(|flag| flag.load(Ordering::Relaxed))));
+        assert!(bell.wait(&Waiting::Park, None, || {
+            flags.iter().all(|flag| flag.load(Ordering::Relaxed))
+        }));
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
@@ -79,7 +87,8 @@ fn ring_04_two_readers_share_a_message_and_the_last_drops_it() {
     model(|| {
         let bells = [Doorbell::heap(), Doorbell::heap()];
         let to_writer = Doorbell::heap();
-        let (mut writer, readers) = ring::<std::sync::Arc<u32>>(1, to_writer.clone(), bells.to_vec()).unwrap();
+        let (mut writer, readers) =
+            ring::<std::sync::Arc<u32>>(1, to_writer.clone(), bells.to_vec()).unwrap();
         let value = std::sync::Arc::new(7);
         writer.try_write(Ok(std::sync::Arc::clone(&value))).unwrap();
         let threads: Vec<_> = readers
@@ -95,7 +104,11 @@ fn ring_04_two_readers_share_a_message_and_the_last_drops_it() {
             })
             .collect();
         assert!(to_writer.wait(&Waiting::Park, None, || writer.has_space()));
-        assert_eq!(std::sync::Arc::strong_count(&value), 1, "the slot gave the value back");
+        assert_eq!(
+            std::sync::Arc::strong_count(&value),
+            1,
+            "the slot gave the value back"
+        );
         for thread in threads {
             assert_eq!(thread.join().unwrap().position(), 1);
         }

@@ -1,6 +1,12 @@
 //! Values as bytes: round trips, views, and hostile bytes.
 #![cfg(not(loom))]
-#![allow(missing_docs)]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
 
 use proptest::prelude::*;
 use selvedge_channels::{Tensor, Wire, decode, encode, view_slice, view_str};
@@ -19,7 +25,11 @@ fn round_trip<T: Wire + PartialEq + std::fmt::Debug>(value: &T) {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Nested {
     Empty,
-    Batch { name: String, tensors: Vec<Tensor>, scale: f32 },
+    Batch {
+        name: String,
+        tensors: Vec<Tensor>,
+        scale: f32,
+    },
 }
 
 #[test]
@@ -33,12 +43,19 @@ fn rser_01_values_make_the_round_trip() {
     round_trip(&Vec::<u8>::new());
     round_trip(&vec![1.0f32, -0.0, f32::INFINITY]);
     round_trip(&vec!["a".to_owned(), String::new()]);
-    round_trip(&std::collections::BTreeMap::from([(1u8, vec![1u16]), (2, vec![])]));
+    round_trip(&std::collections::BTreeMap::from([
+        (1u8, vec![1u16]),
+        (2, vec![]),
+    ]));
     round_trip(&Nested::Empty);
     let tensor = Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]).unwrap();
     round_trip(&tensor);
     round_trip(&vec![tensor.clone(); 3]);
-    round_trip(&Nested::Batch { name: "n".repeat(500), tensors: vec![tensor.clone(), tensor], scale: 0.5 });
+    round_trip(&Nested::Batch {
+        name: "n".repeat(500),
+        tensors: vec![tensor.clone(), tensor],
+        scale: 0.5,
+    });
 }
 
 #[test]
@@ -62,7 +79,13 @@ fn tensors_know_their_shape_and_type() {
     assert_eq!((tensor.shape(), tensor.bytes().len()), ([3, 4].as_slice(), 96));
     assert!(tensor.as_slice::<f32>().is_err());
     assert!(tensor.bytes().as_ptr().addr().is_multiple_of(64));
-    assert!(Tensor::from_vec(Vec::<f32>::new(), &[0, 7]).unwrap().as_slice::<f32>().unwrap().is_empty());
+    assert!(
+        Tensor::from_vec(Vec::<f32>::new(), &[0, 7])
+            .unwrap()
+            .as_slice::<f32>()
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[test]
