@@ -10,7 +10,7 @@
 //! ```
 //!
 //! - [`args`]: the command line.
-//! - [`bench`]: the cases, the limits and the way both are measured.
+//! - [`mod@bench`]: the cases, the limits and the way both are measured.
 
 pub mod args;
 

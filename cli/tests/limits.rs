@@ -1,5 +1,7 @@
 //! `selvedge bench limits`, run as a user runs it.
 
+#![allow(clippy::unwrap_used)] // a test may panic, also in the function that its tests share
+
 use std::process::Command;
 
 use serde_json::Value;

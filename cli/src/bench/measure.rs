@@ -1,6 +1,6 @@
 //! How a figure is made: repeats, samples, percentiles.
 //!
-//! One sample is a batch of operations long enough for the clock (at least [`SAMPLE_NS_MIN`]); a batch of one
+//! One sample is a batch of operations long enough for the clock (at least 2 µs); a batch of one
 //! where the operation alone is. A repeat is a budget's worth of samples; a row is the median of [`REPEATS`]
 //! repeats, field by field. Limits and graphs go through the same function, so that a ratio compares like with like.
 

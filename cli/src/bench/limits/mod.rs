@@ -1,10 +1,10 @@
 //! What the machine can do at best, measured without anything of selvedge.
 //!
-//! - [`cores`]: who stays where.
-//! - [`arena`]: the memory that both sides see.
-//! - [`patience`]: waiting that ends.
-//! - [`cache_line`], [`futex`], [`hand_off`], [`memcpy`]: one limit each.
-//! - [`peer`]: the other side, a thread or a process.
+//! - `cores`: who stays where.
+//! - `arena`: the memory that both sides see.
+//! - `patience`: waiting that ends.
+//! - `cache_line`, `futex`, `hand_off`, `memcpy`: one limit each.
+//! - `peer`: the other side, a thread or a process.
 
 mod cores;
 
