@@ -1,1 +1,83 @@
-//! selvedge-core
+//! The actors of selvedge: where they live, who watches over them, and how their threads are lent.
+//!
+//! This floor knows no graphs. From the user's type to the thread it runs on:
+//!
+//! - `actor`, `registry`: a type with its methods as plain data, found by name in every process of the program.
+//! - `runtime`, `spawn`, `placement`: an actor gets a name, a place and policies.
+//! - `cell`, `lane`: its state, and the thread that runs its methods one at a time.
+//! - `call`: ordinary calls.
+//! - `lease`, `program`, `invocation`: lending a lane to whoever has a program for it.
+//! - `worker`: worker processes, the same executable run again.
+//! - `control`: the control plane, ractor actors on one thread of the driver.
+//! - `death`, `failure`: how things end.
+
+pub(crate) mod id;
+
+pub(crate) mod actor;
+
+pub(crate) mod registry;
+
+pub(crate) mod runtime;
+
+pub(crate) mod spawn;
+
+pub(crate) mod placement;
+
+pub(crate) mod actor_ref;
+
+pub(crate) mod call;
+
+pub(crate) mod arguments;
+
+pub(crate) mod promise;
+
+pub(crate) mod cell;
+
+pub(crate) mod lane;
+
+pub(crate) mod async_driver;
+
+pub(crate) mod invocation;
+
+pub(crate) mod parts;
+
+pub(crate) mod program;
+
+pub(crate) mod lease;
+
+pub(crate) mod directory;
+
+pub(crate) mod resident;
+
+pub(crate) mod control;
+
+pub(crate) mod worker;
+
+pub(crate) mod death;
+
+pub(crate) mod failure;
+
+/// Any error of a user's code.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+pub use actor::{Actor, ActorEntry, MethodEntry, ParamEntry};
+pub use actor_ref::ActorRef;
+pub use arguments::{Arguments, ArgumentsKind, Returned};
+pub use async_driver::AsyncDriver;
+pub use call::{Call, CallError};
+pub use cell::{ActorCell, RebuildFailed};
+pub use death::{Death, Exit};
+pub use failure::{Failure, FailureKind, FailureReport};
+pub use id::{ActorId, LaneId, ProcessId};
+pub use invocation::Invocation;
+pub use lane::host::LaneHost;
+pub use lease::{Lease, LeaseError};
+pub use parts::{Parts, PartsProbe, PlainResult, TupleResult};
+pub use placement::{OnPanic, Placement, PlacementLabel, Restart, UnknownPlacement};
+pub use program::{LoadedPrograms, Program, ProgramLoader};
+pub use registry::{ACTORS, LOADERS, UnknownActorType, find_actor, known_actors};
+pub use runtime::{Lane, Runtime, ShutdownReport, Worker};
+pub use spawn::{Spawn, SpawnError};
+pub use worker::hello::HelloError;
+pub use worker::launch::NotAllowed;
+pub use worker::premain::init;

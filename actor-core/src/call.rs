@@ -1,0 +1,185 @@
+//! An ordinary call of an actor, outside any graph.
+
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use selvedge_channels::Wire;
+
+use crate::death::Death;
+use crate::failure::FailureKind;
+use crate::lane::mailbox::Unserved;
+use crate::promise::Answer;
+use crate::{Failure, Returned};
+
+/// Why a call gave no value, before the actor's name is added.
+#[derive(Debug)]
+pub(crate) enum CallFault {
+    Failed(Failure),
+    Died(Death),
+    NoActor,
+}
+
+impl From<Unserved> for CallFault {
+    fn from(unserved: Unserved) -> Self {
+        match unserved {
+            Unserved::Failed(failure) => CallFault::Failed(failure),
+            Unserved::NoActor => CallFault::NoActor,
+        }
+    }
+}
+
+/// Why a call gave no value.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The method returned an error, panicked, or its value could not travel.
+    #[error("`{actor}.{method}` failed: {failure}")]
+    Failed {
+        /// The actor's name.
+        actor: String,
+        /// The method's name.
+        method: &'static str,
+        /// What went wrong; its source is the user's own error where the method ran in this process.
+        #[source]
+        failure: Failure,
+    },
+    /// The actor is dead.
+    #[error("`{actor}.{method}`: {death}")]
+    ActorDied {
+        /// The actor's name.
+        actor: String,
+        /// The method's name.
+        method: &'static str,
+        /// How it died.
+        death: Box<Death>,
+    },
+    /// The answer did not come in time; the call goes on.
+    #[error("`{actor}.{method}` has not answered after {waited:?}")]
+    Timeout {
+        /// The actor's name.
+        actor: String,
+        /// The method's name.
+        method: &'static str,
+        /// How long the wait lasted.
+        waited: Duration,
+    },
+    /// The runtime was shut down.
+    #[error("`{actor}.{method}`: the runtime was shut down")]
+    Shutdown {
+        /// The actor's name.
+        actor: String,
+        /// The method's name.
+        method: &'static str,
+    },
+}
+
+impl CallError {
+    /// Whether the method panicked.
+    #[must_use]
+    pub fn is_panic(&self) -> bool {
+        let CallError::Failed { failure, .. } = self else {
+            return false;
+        };
+        failure.report().kind == FailureKind::Panic
+    }
+}
+
+/// A call that is under way: wait for it, or `.await` it. Dropping it lets the call go on unobserved.
+#[must_use = "a call's errors show in its result"]
+pub struct Call<R> {
+    answer: Answer<Result<Returned, CallFault>>,
+    actor: String,
+    method: &'static str,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R: Wire> Call<R> {
+    pub(crate) fn new(
+        answer: Answer<Result<Returned, CallFault>>,
+        actor: String,
+        method: &'static str,
+    ) -> Self {
+        Self {
+            answer,
+            actor,
+            method,
+            result: PhantomData,
+        }
+    }
+
+    /// Blocks until the answer comes; the death of the actor is an answer.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn wait(mut self) -> Result<R, CallError> {
+        match self.answer.wait(None) {
+            Some(Ok(answer)) => self.value(answer),
+            _ => Err(self.shutdown()),
+        }
+    }
+
+    /// Blocks until the answer comes, at most `timeout`.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn wait_timeout(mut self, timeout: Duration) -> Result<R, CallError> {
+        let started = Instant::now();
+        match self.answer.wait(started.checked_add(timeout)) {
+            Some(Ok(answer)) => self.value(answer),
+            Some(Err(_)) => Err(self.shutdown()),
+            None => Err(CallError::Timeout {
+                actor: self.actor,
+                method: self.method,
+                waited: started.elapsed(),
+            }),
+        }
+    }
+
+    fn shutdown(&self) -> CallError {
+        CallError::Shutdown {
+            actor: self.actor.clone(),
+            method: self.method,
+        }
+    }
+
+    fn value(&self, answer: Result<Returned, CallFault>) -> Result<R, CallError> {
+        let (actor, method) = (self.actor.clone(), self.method);
+        let fault = match answer {
+            Ok(returned) => match returned.into::<R>() {
+                Ok(value) => return Ok(value),
+                Err(failure) => CallFault::Failed(failure),
+            },
+            Err(fault) => fault,
+        };
+        Err(match fault {
+            CallFault::Failed(failure) => CallError::Failed {
+                actor,
+                method,
+                failure,
+            },
+            CallFault::Died(death) => CallError::ActorDied {
+                actor,
+                method,
+                death: Box::new(death),
+            },
+            CallFault::NoActor => self.shutdown(),
+        })
+    }
+}
+
+impl<R: Wire> IntoFuture for Call<R> {
+    type Output = Result<R, CallError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(mut self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let answer = std::future::poll_fn(|context| self.answer.poll(context)).await;
+            match answer {
+                Ok(answer) => self.value(answer),
+                Err(_) => Err(self.shutdown()),
+            }
+        })
+    }
+}

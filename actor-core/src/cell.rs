@@ -1,0 +1,178 @@
+//! An actor's state with its policy: the one place where user methods run and their panics are caught.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::actor::ActorEntry;
+use crate::id::ActorId;
+use crate::placement::OnPanic;
+use crate::{Arguments, AsyncDriver, Failure, Invocation, Returned};
+
+/// What is needed to build an actor, and to build it again.
+#[derive(Clone)]
+pub(crate) struct Blueprint {
+    pub(crate) id: ActorId,
+    pub(crate) name: Arc<str>,
+    pub(crate) entry: &'static ActorEntry,
+    /// The constructor's arguments, encoded.
+    pub(crate) args: Arc<[u8]>,
+    pub(crate) on_panic: OnPanic,
+}
+
+impl Blueprint {
+    /// Runs the constructor; its panic is a failure like its error.
+    pub(crate) fn build(self) -> Result<ActorCell, Failure> {
+        let state = construct(self.entry, &self.args)?;
+        Ok(ActorCell {
+            blueprint: self,
+            state: Some(state),
+        })
+    }
+}
+
+/// An actor where it lives: its state, and what happens when a method panics.
+pub struct ActorCell {
+    blueprint: Blueprint,
+    /// `None` only after a panic whose rebuild failed; the next use tries again.
+    state: Option<Box<dyn Any + Send>>,
+}
+
+/// The state was lost to a panic and could not be built anew.
+#[derive(Debug, thiserror::Error)]
+#[error("actor `{actor}` lost its state to a panic and its constructor failed: {reason}")]
+pub struct RebuildFailed {
+    /// The actor's name.
+    pub actor: String,
+    /// What the constructor said.
+    pub reason: String,
+}
+
+impl ActorCell {
+    /// The actor's number.
+    #[must_use]
+    pub fn id(&self) -> ActorId {
+        self.blueprint.id
+    }
+
+    /// The actor's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.blueprint.name
+    }
+
+    /// The description of the actor's type.
+    #[must_use]
+    pub fn entry(&self) -> &'static ActorEntry {
+        self.blueprint.entry
+    }
+
+    /// Runs a method for a program. A panic is caught and, where the policy says so, the state is built anew
+    /// before this returns.
+    ///
+    /// # Errors
+    /// What the method failed with; [`RebuildFailed`] inside [`Failure::Error`] while there is no state.
+    pub fn invoke(&mut self, method: u16, invocation: &mut Invocation<'_>) -> Result<(), Failure> {
+        let compute = self
+            .entry()
+            .method(method)
+            .ok_or_else(|| self.no_method(method))?
+            .compute;
+        self.guarded(|state| compute(state, invocation))
+    }
+
+    /// Runs a method for an ordinary call, guarded like [`ActorCell::invoke`].
+    ///
+    /// # Errors
+    /// As [`ActorCell::invoke`].
+    pub fn call(
+        &mut self,
+        method: u16,
+        arguments: Arguments,
+        driver: &AsyncDriver,
+    ) -> Result<Returned, Failure> {
+        let call = self
+            .entry()
+            .method(method)
+            .ok_or_else(|| self.no_method(method))?
+            .call;
+        self.guarded(|state| call(state, arguments, driver))
+    }
+
+    fn guarded<T>(&mut self, work: impl FnOnce(&mut dyn Any) -> Result<T, Failure>) -> Result<T, Failure> {
+        if self.state.is_none() {
+            self.rebuild()?;
+        }
+        let Some(state) = self.state.as_mut() else {
+            return Err(Failure::Internal(
+                "an actor has no state after its rebuild".to_owned(),
+            ));
+        };
+        // Unwind safe: the policy below decides what becomes of a state that a panic left half changed.
+        match catch_unwind(AssertUnwindSafe(|| work(state.as_mut()))) {
+            Ok(result) => result,
+            Err(payload) => {
+                let failure = Failure::panic(payload.as_ref());
+                dispose(payload);
+                if self.blueprint.on_panic == OnPanic::Rebuild {
+                    // A failing constructor is reported by the next use, which tries again.
+                    let _ = self.rebuild();
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    fn rebuild(&mut self) -> Result<(), Failure> {
+        self.drop_state();
+        match construct(self.blueprint.entry, &self.blueprint.args) {
+            Ok(state) => {
+                self.state = Some(state);
+                Ok(())
+            }
+            Err(failure) => {
+                let reason = failure.to_string();
+                Err(Failure::from_error(RebuildFailed {
+                    actor: self.name().to_owned(),
+                    reason,
+                }))
+            }
+        }
+    }
+
+    fn drop_state(&mut self) {
+        if let Some(state) = self.state.take() {
+            dispose(state);
+        }
+    }
+
+    fn no_method(&self, method: u16) -> Failure {
+        Failure::Internal(format!("`{}` has no method {method}", self.entry().name))
+    }
+}
+
+impl Drop for ActorCell {
+    fn drop(&mut self) {
+        self.drop_state();
+    }
+}
+
+fn construct(entry: &ActorEntry, args: &[u8]) -> Result<Box<dyn Any + Send>, Failure> {
+    match catch_unwind(AssertUnwindSafe(|| (entry.create)(args))) {
+        Ok(Ok(state)) => Ok(state),
+        Ok(Err(error)) => Err(Failure::from_error(error)),
+        Err(payload) => {
+            let failure = Failure::panic(payload.as_ref());
+            dispose(payload);
+            Err(failure)
+        }
+    }
+}
+
+/// Drops a user's value, whose own drop may panic; the panic ends here (its message is on stderr already).
+fn dispose(value: Box<dyn Any + Send>) {
+    if let Err(second) = catch_unwind(AssertUnwindSafe(move || drop(value))) {
+        // A payload whose drop panics as well is leaked: there is nobody left to tell.
+        std::mem::forget(second);
+    }
+}

@@ -1,0 +1,222 @@
+//! One for each user actor: builds it, routes calls to its lane or worker, and holds calls while it restarts.
+
+use std::sync::Arc;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+use crate::call::CallFault;
+use crate::failure::FailureReport;
+use crate::lane::mailbox::{LaneCall, LaneMessage, Unserved};
+use crate::lane::thread::LaneThread;
+use crate::promise::Promise;
+use crate::resident::{Home, Resident, Vital};
+use crate::spawn::SpawnError;
+use crate::worker::link::{LinkLost, OnResponse, Response};
+use crate::worker::protocol::{Refusal, ToWorker};
+use crate::worker::record::WorkerRecord;
+use crate::{Arguments, Failure, LaneId, Returned};
+
+/// A call on its way to an actor.
+pub(crate) struct NodeCall {
+    pub(crate) method: u16,
+    pub(crate) arguments: Arguments,
+    pub(crate) reply: Promise<Result<Returned, CallFault>>,
+}
+
+pub(crate) enum NodeMessage {
+    /// Build the actor where it lives.
+    Build(Promise<Result<(), SpawnError>>),
+    /// Call it.
+    Call(NodeCall),
+    /// Look at the actor's life again.
+    Changed,
+}
+
+pub(crate) struct ActorNode;
+
+pub(crate) struct NodeState {
+    resident: Arc<Resident>,
+    /// Calls that came while the actor restarts.
+    held: Vec<NodeCall>,
+}
+
+impl Actor for ActorNode {
+    type Msg = NodeMessage;
+    type State = NodeState;
+    type Arguments = Arc<Resident>;
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<NodeMessage>,
+        resident: Arc<Resident>,
+    ) -> Result<NodeState, ActorProcessingErr> {
+        Ok(NodeState {
+            resident,
+            held: Vec::new(),
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<NodeMessage>,
+        message: NodeMessage,
+        state: &mut NodeState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            NodeMessage::Build(reply) => build(&state.resident, reply),
+            NodeMessage::Call(call) => state.call(call),
+            NodeMessage::Changed => {
+                if state.resident.vital() != Vital::Restarting {
+                    for call in std::mem::take(&mut state.held) {
+                        state.call(call);
+                    }
+                }
+                if matches!(state.resident.vital(), Vital::Dead(_)) {
+                    // Whoever calls later asks the resident itself.
+                    myself.stop(None);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl NodeState {
+    fn call(&mut self, call: NodeCall) {
+        match self.resident.vital() {
+            Vital::Restarting => self.held.push(call),
+            Vital::Dead(death) => call.reply.keep(Err(CallFault::Died(death))),
+            Vital::Alive => match &self.resident.home {
+                Home::Inline(_) => call.reply.keep(Err(CallFault::NoActor)),
+                Home::Lane(lane) => self.call_lane(lane, call),
+                Home::Worker { worker, lane, .. } => self.call_worker(worker, *lane, call),
+            },
+        }
+    }
+
+    fn call_lane(&self, lane: &LaneThread, call: NodeCall) {
+        let reply = call.reply;
+        let answer = move |result: Result<Returned, Unserved>| reply.keep(result.map_err(CallFault::from));
+        let call = LaneCall {
+            actor: self.resident.id(),
+            method: call.method,
+            arguments: call.arguments,
+            reply: Box::new(answer),
+        };
+        if let Err(LaneMessage::Call(call)) = lane.push(LaneMessage::Call(call)) {
+            (call.reply)(Err(Unserved::NoActor));
+        }
+    }
+
+    fn call_worker(&self, worker: &WorkerRecord, lane: LaneId, call: NodeCall) {
+        let NodeCall {
+            method,
+            arguments,
+            reply,
+        } = call;
+        let Arguments::Bytes(body) = arguments else {
+            let failure = Failure::Internal("a call between processes without bytes".to_owned());
+            return reply.keep(Err(CallFault::Failed(failure)));
+        };
+        let Some(link) = worker.link() else {
+            return reply.keep(Err(CallFault::NoActor));
+        };
+        let actor = self.resident.id();
+        let on_response: OnResponse = Box::new(move |response| reply.keep(returned(response)));
+        link.request(
+            |request| ToWorker::Call {
+                request,
+                lane,
+                actor,
+                method,
+            },
+            body,
+            on_response,
+        );
+    }
+}
+
+fn returned(response: Result<Response, LinkLost>) -> Result<Returned, CallFault> {
+    match response {
+        Ok(Response::Returned(Ok(body))) => Ok(Returned::Bytes(body)),
+        Ok(Response::Returned(Err(Refusal::Failed(report)))) => {
+            Err(CallFault::Failed(Failure::from_error(report)))
+        }
+        Ok(Response::Returned(Err(Refusal::NoActor))) => Err(CallFault::NoActor),
+        Ok(_) => Err(CallFault::Failed(Failure::Internal(
+            "an answer to another question".to_owned(),
+        ))),
+        Err(LinkLost::Died(death)) => Err(CallFault::Died(death)),
+        Err(LinkLost::NotSent(reason)) => Err(CallFault::Failed(Failure::Internal(reason))),
+    }
+}
+
+/// Builds the actor where it lives; an inline one has been built by the thread that spawned it.
+fn build(resident: &Arc<Resident>, reply: Promise<Result<(), SpawnError>>) {
+    match &resident.home {
+        Home::Inline(_) => reply.keep(Ok(())),
+        Home::Lane(lane) => {
+            let name = resident.name().to_owned();
+            let created = move |result: Result<(), Failure>| {
+                reply.keep(result.map_err(|failure| SpawnError::Constructor {
+                    actor: name,
+                    failure: failure.report(),
+                }));
+            };
+            // A lane that has ended drops the message, and with it the promise.
+            let _ = lane.push(LaneMessage::Create(resident.blueprint.clone(), Box::new(created)));
+        }
+        Home::Worker { .. } => {
+            let name = resident.name().to_owned();
+            build_in_worker(resident, move |result| {
+                reply.keep(result.map_err(|lost| match lost {
+                    BuildFault::Constructor(failure) => SpawnError::Constructor { actor: name, failure },
+                    BuildFault::Lost(reason) => SpawnError::Worker { worker: name, reason },
+                }));
+            });
+        }
+    }
+}
+
+/// Why a worker did not build an actor.
+pub(crate) enum BuildFault {
+    Constructor(FailureReport),
+    Lost(String),
+}
+
+/// Sends the actor's blueprint to its worker.
+pub(crate) fn build_in_worker(
+    resident: &Arc<Resident>,
+    done: impl FnOnce(Result<(), BuildFault>) + Send + 'static,
+) {
+    let Home::Worker {
+        worker,
+        lane,
+        lane_name,
+    } = &resident.home
+    else {
+        return done(Err(BuildFault::Lost("the actor has no worker".to_owned())));
+    };
+    let Some(link) = worker.link() else {
+        return done(Err(BuildFault::Lost("the worker is gone".to_owned())));
+    };
+    let blueprint = &resident.blueprint;
+    let message = |request| ToWorker::Create {
+        request,
+        lane: *lane,
+        lane_name: lane_name.to_string(),
+        actor: blueprint.id,
+        name: blueprint.name.to_string(),
+        type_name: blueprint.entry.name.to_owned(),
+        on_panic: blueprint.on_panic,
+    };
+    let on_response: OnResponse = Box::new(move |response| {
+        done(match response {
+            Ok(Response::Created(result)) => result.map_err(BuildFault::Constructor),
+            Ok(_) => Err(BuildFault::Lost("an answer to another question".to_owned())),
+            Err(LinkLost::Died(death)) => Err(BuildFault::Lost(death.to_string())),
+            Err(LinkLost::NotSent(reason)) => Err(BuildFault::Lost(reason)),
+        });
+    });
+    link.request(message, blueprint.args.to_vec(), on_response);
+}

@@ -1,0 +1,240 @@
+//! The root of the control plane: it starts a node for each actor and worker and is told when one fails.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent};
+
+use crate::control::actor_node::{ActorNode, NodeMessage};
+use crate::control::worker_node::{WorkerArgs, WorkerMessage, WorkerNode};
+use crate::directory::Directory;
+use crate::id::ActorId;
+use crate::promise::Promise;
+use crate::resident::Resident;
+use crate::spawn::SpawnError;
+use crate::worker::output::Printer;
+use crate::worker::record::WorkerRecord;
+
+pub(crate) enum SupervisorMessage {
+    /// Start the actor's node, which builds the actor.
+    AddActor {
+        resident: Arc<Resident>,
+        reply: Promise<Result<(), SpawnError>>,
+    },
+    /// Start the worker's node, which launches the process. `depth` is the worker's.
+    AddWorker {
+        record: Arc<WorkerRecord>,
+        depth: u32,
+        reply: Promise<Result<(), SpawnError>>,
+    },
+    /// End all workers, then the control plane. Answers the names of the workers that had to be killed.
+    Shutdown {
+        deadline: Instant,
+        reply: Promise<Ended>,
+    },
+    /// A worker has ended during the shutdown.
+    WorkerGone { killed: Option<String> },
+}
+
+/// What the control plane leaves when it ends.
+pub(crate) struct Ended {
+    /// Workers that had to be killed.
+    pub(crate) killed: Vec<String>,
+    /// Its thread ends when the last line is printed.
+    pub(crate) printer: Option<Printer>,
+}
+
+pub(crate) struct Supervisor;
+
+pub(crate) struct SupervisorState {
+    directory: Arc<Directory>,
+    printer: Option<Printer>,
+    workers: Vec<Arc<WorkerRecord>>,
+    /// To find the actor of a node that failed.
+    nodes: BTreeMap<ractor::ActorId, ActorId>,
+    closing: Option<Closing>,
+}
+
+struct Closing {
+    reply: Promise<Ended>,
+    waiting_for: usize,
+    killed: Vec<String>,
+}
+
+impl Actor for Supervisor {
+    type Msg = SupervisorMessage;
+    type State = SupervisorState;
+    type Arguments = Arc<Directory>;
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<SupervisorMessage>,
+        directory: Arc<Directory>,
+    ) -> Result<SupervisorState, ActorProcessingErr> {
+        Ok(SupervisorState {
+            directory,
+            printer: None,
+            workers: Vec::new(),
+            nodes: BTreeMap::new(),
+            closing: None,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<SupervisorMessage>,
+        message: SupervisorMessage,
+        state: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            SupervisorMessage::AddActor { resident, reply } => state.add_actor(&myself, &resident, reply),
+            SupervisorMessage::AddWorker { record, depth, reply } => {
+                state.add_worker(&myself, &record, depth, reply);
+            }
+            SupervisorMessage::Shutdown { deadline, reply } => state.shut_down(&myself, deadline, reply),
+            SupervisorMessage::WorkerGone { killed } => state.worker_gone(&myself, killed),
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _myself: ActorRef<SupervisorMessage>,
+        event: SupervisionEvent,
+        state: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(node, error) => {
+                if let Some(id) = state.nodes.remove(&node.get_id()) {
+                    state.end_actor(id, &format!("its control node failed: {error}"));
+                }
+            }
+            SupervisionEvent::ActorTerminated(node, ..) => {
+                state.nodes.remove(&node.get_id());
+                let ended = |record: &Arc<WorkerRecord>| {
+                    record.node.get().is_some_and(|it| it.get_id() == node.get_id())
+                };
+                state.workers.retain(|record| !ended(record));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl SupervisorState {
+    fn add_actor(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        resident: &Arc<Resident>,
+        reply: Promise<Result<(), SpawnError>>,
+    ) {
+        if self.closing.is_some() {
+            return reply.keep(Err(SpawnError::Shutdown));
+        }
+        let args = Arc::clone(resident);
+        match ActorRuntime::spawn_linked_instant(None, ActorNode, args, myself.get_cell()) {
+            Ok((node, _)) => {
+                self.nodes.insert(node.get_id(), resident.id());
+                // The first message of the node; it cannot have stopped yet.
+                let _ = node.send_message(NodeMessage::Build(reply));
+                let _ = resident.node.set(node);
+            }
+            Err(error) => reply.keep(Err(SpawnError::Internal(error.to_string()))),
+        }
+    }
+
+    fn add_worker(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        record: &Arc<WorkerRecord>,
+        depth: u32,
+        reply: Promise<Result<(), SpawnError>>,
+    ) {
+        if self.closing.is_some() {
+            return reply.keep(Err(SpawnError::Shutdown));
+        }
+        let printer = match &self.printer {
+            Some(printer) => printer,
+            None => match Printer::start() {
+                Ok(printer) => self.printer.insert(printer),
+                Err(error) => return reply.keep(Err(SpawnError::Control(error))),
+            },
+        };
+        let args = WorkerArgs {
+            record: Arc::clone(record),
+            directory: Arc::clone(&self.directory),
+            supervisor: myself.clone(),
+            printer: printer.lines(),
+            depth,
+        };
+        match ActorRuntime::spawn_linked_instant(None, WorkerNode, args, myself.get_cell()) {
+            Ok((node, _)) => {
+                let _ = node.send_message(WorkerMessage::Start(reply));
+                let _ = record.node.set(node);
+                self.workers.push(Arc::clone(record));
+            }
+            Err(error) => reply.keep(Err(SpawnError::Internal(error.to_string()))),
+        }
+    }
+
+    fn shut_down(&mut self, myself: &ActorRef<SupervisorMessage>, deadline: Instant, reply: Promise<Ended>) {
+        if self.closing.is_some() {
+            return;
+        }
+        let nodes = self.workers.iter().filter_map(|record| record.node.get());
+        let told = nodes.filter(|node| node.send_message(WorkerMessage::Shutdown { deadline }).is_ok());
+        let waiting_for = told.count();
+        self.closing = Some(Closing {
+            reply,
+            waiting_for,
+            killed: Vec::new(),
+        });
+        self.finish_if_done(myself);
+    }
+
+    fn worker_gone(&mut self, myself: &ActorRef<SupervisorMessage>, killed: Option<String>) {
+        if let Some(closing) = &mut self.closing {
+            closing.waiting_for = closing.waiting_for.saturating_sub(1);
+            closing.killed.extend(killed);
+        }
+        self.finish_if_done(myself);
+    }
+
+    /// Nobody is left to wait for: stop all nodes, then this one, which ends the control thread.
+    fn finish_if_done(&mut self, myself: &ActorRef<SupervisorMessage>) {
+        let done = self
+            .closing
+            .as_ref()
+            .is_some_and(|closing| closing.waiting_for == 0);
+        let Some(closing) = self.closing.take_if(|_| done) else {
+            return;
+        };
+        for resident in self.directory.residents() {
+            if let Some(node) = resident.node.get() {
+                node.stop(None);
+            }
+        }
+        for record in &self.workers {
+            if let Some(node) = record.node.get() {
+                node.stop(None);
+            }
+        }
+        myself.stop(None);
+        closing.reply.keep(Ended {
+            killed: closing.killed,
+            printer: self.printer.take(),
+        });
+    }
+
+    fn end_actor(&self, id: ActorId, why: &str) {
+        let failed: Vec<_> = self
+            .directory
+            .residents()
+            .into_iter()
+            .filter(|resident| resident.id() == id)
+            .collect();
+        self.directory.end_actors(&failed, why);
+    }
+}

@@ -1,0 +1,107 @@
+//! How a process or a lane ended, as far as it is known.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{ActorId, ProcessId};
+
+/// How something ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exit {
+    /// The process ended by itself with this exit code.
+    Code(i32),
+    /// The process was ended by this signal.
+    Signal(i32),
+    /// No process ended, or its exit is not known: a killed thread actor, a lane that never came back, a
+    /// runtime that was shut down. The first line of `stderr_tail` says which.
+    Unknown,
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Exit::Code(code) => write!(f, "exit code {code}"),
+            Exit::Signal(signal) => match signal_name(signal) {
+                Some(name) => write!(f, "signal {signal} ({name})"),
+                None => write!(f, "signal {signal}"),
+            },
+            Exit::Unknown => f.write_str("unknown cause"),
+        }
+    }
+}
+
+fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGTERM => "SIGTERM",
+        _ => return None,
+    })
+}
+
+/// The end of a worker process or of a single actor: who, where, how, and its last words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Death {
+    /// The name of the actor the death is reported for (the first one, where several shared the process).
+    pub actor: String,
+    /// Every actor that died.
+    pub actors: Vec<ActorId>,
+    /// The process they lived in.
+    pub process: ProcessId,
+    /// The process's pid, for worker processes.
+    pub pid: Option<u32>,
+    /// How it ended.
+    pub exit: Exit,
+    /// The last lines of standard error, oldest first; at most [`STDERR_LINES_MAX`](crate::STDERR_LINES_MAX).
+    pub stderr_tail: Vec<String>,
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "actor `{}` ", self.actor)?;
+        match self.pid {
+            Some(pid) => write!(f, "died with its worker process {pid}: {}", self.exit)?,
+            None => f.write_str("died")?,
+        }
+        if self.actors.len() > 1 {
+            write!(f, " ({} actors shared the process)", self.actors.len())?;
+        }
+        if let Some(last) = self.stderr_tail.last() {
+            write!(f, "; last line: {last}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Death {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_death_names_actor_pid_signal_and_last_words() {
+        let death = Death {
+            actor: "shard0".into(),
+            actors: vec![ActorId(1), ActorId(2)],
+            process: ProcessId(1),
+            pid: Some(4121),
+            exit: Exit::Signal(9),
+            stderr_tail: vec!["out of luck".into()],
+        };
+        assert_eq!(
+            death.to_string(),
+            "actor `shard0` died with its worker process 4121: signal 9 (SIGKILL) (2 actors shared the process); \
+             last line: out of luck"
+        );
+    }
+}

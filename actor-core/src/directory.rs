@@ -1,0 +1,202 @@
+//! Who exists in a runtime: actors, lanes, workers, by number; and who must hear when one of them dies.
+//!
+//! Written by the threads that spawn and by the control thread, read by all. Nothing here is on the path of a
+//! running program.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::control::actor_node::NodeMessage;
+use crate::death::{Death, Exit};
+use crate::id::{ActorId, LaneId, ProcessId};
+use crate::lane::thread::LaneThread;
+use crate::lease::desk::LeaseDesk;
+use crate::resident::{Resident, Vital};
+
+#[derive(Default)]
+struct Entries {
+    residents: BTreeMap<ActorId, Arc<Resident>>,
+    lanes: BTreeMap<LaneId, Arc<LaneThread>>,
+}
+
+pub(crate) struct Directory {
+    entries: Mutex<Entries>,
+    next_actor: AtomicU32,
+    next_lane: AtomicU32,
+    next_process: AtomicU32,
+    closed: AtomicBool,
+    pub(crate) leases: LeaseDesk,
+}
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Mutex::new(Entries::default()),
+            next_actor: AtomicU32::new(0),
+            next_lane: AtomicU32::new(LaneId::DRIVER.0 + 1),
+            next_process: AtomicU32::new(ProcessId::DRIVER.0 + 1),
+            closed: AtomicBool::new(false),
+            leases: LeaseDesk::default(),
+        }
+    }
+
+    // The counters only have to differ: relaxed.
+
+    pub(crate) fn next_actor(&self) -> ActorId {
+        ActorId(self.next_actor.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn next_lane(&self) -> LaneId {
+        LaneId(self.next_lane.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn next_process(&self) -> ProcessId {
+        ProcessId(self.next_process.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Whether the runtime is shut down, or about to be.
+    pub(crate) fn is_closed(&self) -> bool {
+        // SYNC directory-closed, acquire side.
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Closes; `false` when it was closed before.
+    pub(crate) fn close(&self) -> bool {
+        // SYNC directory-closed, release side.
+        let first = !self.closed.swap(true, Ordering::AcqRel);
+        self.leases.wake();
+        first
+    }
+
+    pub(crate) fn add_resident(&self, resident: &Arc<Resident>) {
+        self.entries
+            .lock()
+            .residents
+            .insert(resident.id(), Arc::clone(resident));
+    }
+
+    pub(crate) fn remove_resident(&self, id: ActorId) {
+        self.entries.lock().residents.remove(&id);
+    }
+
+    /// Adds a lane; lanes whose thread has ended meanwhile are forgotten.
+    pub(crate) fn add_lane(&self, lane: &Arc<LaneThread>) {
+        let mut entries = self.entries.lock();
+        let now = Instant::now();
+        entries.lanes.retain(|_, old| !old.join_until(now));
+        entries.lanes.insert(lane.id(), Arc::clone(lane));
+    }
+
+    pub(crate) fn lanes(&self) -> Vec<Arc<LaneThread>> {
+        self.entries.lock().lanes.values().cloned().collect()
+    }
+
+    pub(crate) fn lane(&self, id: LaneId) -> Option<Arc<LaneThread>> {
+        self.entries.lock().lanes.get(&id).cloned()
+    }
+
+    /// All actors, by number.
+    pub(crate) fn residents(&self) -> Vec<Arc<Resident>> {
+        self.entries.lock().residents.values().cloned().collect()
+    }
+
+    pub(crate) fn residents_in(&self, process: ProcessId) -> Vec<Arc<Resident>> {
+        let entries = self.entries.lock();
+        entries
+            .residents
+            .values()
+            .filter(|resident| resident.process() == process)
+            .cloned()
+            .collect()
+    }
+
+    pub(crate) fn residents_on(&self, lane: LaneId) -> Vec<Arc<Resident>> {
+        let entries = self.entries.lock();
+        entries
+            .residents
+            .values()
+            .filter(|resident| resident.lane() == lane)
+            .cloned()
+            .collect()
+    }
+
+    /// A worker process has died. Everything that follows at once, on the calling thread: the actors' state, the
+    /// end of their programs, the watchers. The rest (restart, nodes) is the worker node's.
+    pub(crate) fn process_died(&self, process: ProcessId, death: &Death) {
+        let residents = self.residents_in(process);
+        let may_restart = !self.is_closed();
+        for resident in &residents {
+            resident.note_death(death, may_restart);
+        }
+        if !self.is_closed() {
+            self.leases.died(death);
+        }
+        let lanes: BTreeSet<LaneId> = residents.iter().map(|resident| resident.lane()).collect();
+        self.leases.ended(&lanes.into_iter().collect::<Vec<_>>(), None);
+    }
+
+    /// Ends actors of this process for good: their state, the watchers, their nodes. `why` stands in for the
+    /// last words.
+    pub(crate) fn end_actors(&self, residents: &[Arc<Resident>], why: &str) {
+        let alive: Vec<_> = residents
+            .iter()
+            .filter(|resident| !matches!(resident.vital(), Vital::Dead(_)))
+            .collect();
+        let Some(first) = alive.first() else { return };
+        let death = Death {
+            actor: first.name().to_owned(),
+            actors: alive.iter().map(|resident| resident.id()).collect(),
+            process: first.process(),
+            pid: None,
+            exit: Exit::Unknown,
+            stderr_tail: vec![why.to_owned()],
+        };
+        for resident in &alive {
+            resident.note_death(&death, false);
+        }
+        self.leases.died(&death);
+        self.tell_nodes(residents);
+        self.forget_dead(residents);
+    }
+
+    /// Has the actors' nodes look at their actors again.
+    pub(crate) fn tell_nodes(&self, residents: &[Arc<Resident>]) {
+        for resident in residents {
+            if let Some(node) = resident.node.get() {
+                // A node that has stopped has nothing to look at.
+                let _ = node.send_message(NodeMessage::Changed);
+            }
+        }
+        self.leases.wake();
+    }
+
+    /// Drops the entries of those that will not come back; references keep their own.
+    pub(crate) fn forget_dead(&self, residents: &[Arc<Resident>]) {
+        let mut entries = self.entries.lock();
+        for resident in residents {
+            if matches!(resident.vital(), Vital::Dead(_)) {
+                entries.residents.remove(&resident.id());
+            }
+        }
+    }
+
+    /// Tells every holder of a lease that the runtime shuts down, so that their programs can end.
+    pub(crate) fn announce_shutdown(&self) {
+        let residents = self.residents();
+        for actors in self.leases.held() {
+            let named = residents.iter().find(|resident| actors.contains(&resident.id()));
+            self.leases.died(&Death {
+                actor: named.map_or_else(String::new, |resident| resident.name().to_owned()),
+                actors,
+                process: named.map_or(ProcessId::DRIVER, |resident| resident.process()),
+                pid: None,
+                exit: Exit::Unknown,
+                stderr_tail: vec!["the runtime was shut down".to_owned()],
+            });
+        }
+    }
+}

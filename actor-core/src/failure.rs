@@ -1,0 +1,211 @@
+//! Why a method yielded no value, and how that is told to another process.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use selvedge_channels::ChannelError;
+use serde::{Deserialize, Serialize};
+
+use crate::BoxError;
+
+/// Why a method yielded no value.
+#[derive(Debug)]
+pub enum Failure {
+    /// The method returned an error.
+    Error {
+        /// The name of the error's type, for people.
+        type_name: &'static str,
+        /// The error itself.
+        error: Arc<dyn Error + Send + Sync>,
+    },
+    /// The method panicked.
+    Panic {
+        /// The panic's message.
+        message: String,
+    },
+    /// An argument could not be read or a result not be staged.
+    Channel(ChannelError),
+    /// A bug in selvedge; please report it with this text.
+    Internal(String),
+}
+
+impl Failure {
+    /// The failure for an error value of the user's type `E`.
+    pub fn from_error<E: Into<BoxError>>(error: E) -> Self {
+        Failure::Error {
+            type_name: std::any::type_name::<E>(),
+            error: Arc::from(error.into()),
+        }
+    }
+
+    pub(crate) fn panic(payload: &(dyn std::any::Any + Send)) -> Self {
+        Failure::Panic {
+            message: panic_message(payload),
+        }
+    }
+
+    /// The failure as plain data that can travel.
+    #[must_use]
+    pub fn report(&self) -> FailureReport {
+        match self {
+            Failure::Error { type_name, error } => {
+                if let Some(remote) = error.downcast_ref::<FailureReport>() {
+                    return remote.clone();
+                }
+                FailureReport {
+                    kind: FailureKind::Error,
+                    type_name: (*type_name).to_owned(),
+                    message: cut(error.to_string()),
+                    sources: sources(error.as_ref()),
+                }
+            }
+            Failure::Panic { message } => FailureReport::new(FailureKind::Panic, message.clone()),
+            Failure::Channel(error) => FailureReport {
+                sources: sources(error),
+                ..FailureReport::new(FailureKind::Channel, error.to_string())
+            },
+            Failure::Internal(text) => FailureReport::new(FailureKind::Internal, text.clone()),
+        }
+    }
+}
+
+impl From<ChannelError> for Failure {
+    fn from(error: ChannelError) -> Self {
+        Failure::Channel(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Error { error, .. } => write!(f, "{error}"),
+            Failure::Panic { message } => write!(f, "panicked: {message}"),
+            Failure::Channel(error) => write!(f, "{error}"),
+            Failure::Internal(text) => write!(f, "bug in selvedge, please report: {text}"),
+        }
+    }
+}
+
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Failure::Error { error, .. } => error.source(),
+            Failure::Channel(error) => error.source(),
+            Failure::Panic { .. } | Failure::Internal(_) => None,
+        }
+    }
+}
+
+/// Which kind of [`Failure`] a report tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FailureKind {
+    /// The user's method returned an error.
+    Error,
+    /// The user's method panicked.
+    Panic,
+    /// A channel failed under it.
+    Channel,
+    /// A bug in selvedge.
+    Internal,
+}
+
+/// A [`Failure`] as data: what is left of an error that crossed a process. It is an error itself, with the
+/// original's text and its chain of sources.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureReport {
+    /// The kind of failure.
+    pub kind: FailureKind,
+    /// The name of the user's error type; empty for other kinds.
+    pub type_name: String,
+    /// The error's text.
+    pub message: String,
+    /// The texts of the error's sources, nearest first.
+    pub sources: Vec<String>,
+}
+
+impl FailureReport {
+    fn new(kind: FailureKind, message: String) -> Self {
+        Self {
+            kind,
+            type_name: String::new(),
+            message: cut(message),
+            sources: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for FailureReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            FailureKind::Panic => write!(f, "panicked: {}", self.message)?,
+            FailureKind::Internal => write!(f, "bug in selvedge, please report: {}", self.message)?,
+            FailureKind::Error | FailureKind::Channel => f.write_str(&self.message)?,
+        }
+        for source in &self.sources {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for FailureReport {}
+
+/// A chain longer than this is cut: a cyclic `source` must not hang the reporter.
+const SOURCES_MAX: usize = 16;
+
+fn sources(error: &(dyn Error + 'static)) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut next = error.source();
+    while let Some(source) = next.filter(|_| texts.len() < SOURCES_MAX) {
+        texts.push(cut(source.to_string()));
+        next = source.source();
+    }
+    texts
+}
+
+/// Text beyond this does not travel between processes.
+const TEXT_BYTES_MAX: usize = 16 * 1024;
+
+fn cut(mut text: String) -> String {
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        text.push('…');
+    }
+    text
+}
+
+/// The text of a panic's payload.
+pub(crate) fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&'static str>() {
+        (*text).to_owned()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "a panic whose payload is not text".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_keeps_the_text_and_the_sources() {
+        let inner = std::io::Error::other("disk on fire");
+        let failure = Failure::from_error(std::io::Error::other(inner));
+        let report = failure.report();
+        assert_eq!(report.kind, FailureKind::Error);
+        assert!(report.type_name.contains("Error"));
+        assert!(report.to_string().contains("disk on fire"));
+    }
+
+    #[test]
+    fn a_report_of_a_report_is_the_report() {
+        let report = Failure::Panic {
+            message: "boom".into(),
+        }
+        .report();
+        assert_eq!(Failure::from_error(report.clone()).report(), report);
+    }
+}

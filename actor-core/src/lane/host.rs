@@ -1,0 +1,162 @@
+//! The lane as a program sees it: its actors, its mailbox, its async driver.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use selvedge_channels::Doorbell;
+
+use crate::AsyncDriver;
+use crate::cell::ActorCell;
+use crate::failure::panic_message;
+use crate::id::{ActorId, LaneId};
+use crate::lane::mailbox::{LaneCall, LaneMessage, Mailbox, ProgramEnd, Unserved};
+use crate::program::Program;
+
+/// What a lane's thread owns.
+pub(crate) struct LaneState {
+    id: LaneId,
+    /// Sorted by id: programs look actors up once per computation.
+    actors: Vec<ActorCell>,
+    driver: AsyncDriver,
+    mailbox: Arc<Mailbox>,
+    /// Messages that came while a program ran and have to wait for its end.
+    deferred: VecDeque<LaneMessage>,
+}
+
+/// A lane, lent to a program for as long as it runs.
+pub struct LaneHost<'a> {
+    lane: &'a mut LaneState,
+}
+
+impl LaneHost<'_> {
+    /// The lane's number.
+    #[must_use]
+    pub fn id(&self) -> LaneId {
+        self.lane.id
+    }
+
+    /// The actor with this number, if it lives here.
+    pub fn actor(&mut self, id: ActorId) -> Option<&mut ActorCell> {
+        self.lane.actor(id)
+    }
+
+    /// What drives this lane's async methods; a clone is cheap and shares the runtime.
+    #[must_use]
+    pub fn driver(&self) -> AsyncDriver {
+        self.lane.driver.clone()
+    }
+
+    /// Whether calls wait. One atomic load.
+    #[must_use]
+    pub fn mailbox_pending(&self) -> bool {
+        self.lane.mailbox.is_pending()
+    }
+
+    /// Answers the calls that wait, on this thread, and creates or removes actors.
+    pub fn serve_mailbox(&mut self) {
+        while let Some(message) = self.lane.mailbox.try_pop() {
+            match message {
+                LaneMessage::Run(..) | LaneMessage::Stop => self.lane.deferred.push_back(message),
+                other => self.lane.handle(other),
+            }
+        }
+    }
+
+    /// Whether the lane was asked to stop: the program should come to its end. Known after
+    /// [`LaneHost::serve_mailbox`].
+    #[must_use]
+    pub fn stopping(&self) -> bool {
+        self.lane
+            .deferred
+            .iter()
+            .any(|message| matches!(message, LaneMessage::Stop))
+    }
+
+    /// The bell to ring when a call arrives while this program runs; `None` for none. Forgotten when the program
+    /// ends. After setting it, look at [`LaneHost::mailbox_pending`] once before waiting.
+    pub fn set_bell(&mut self, bell: Option<Doorbell>) {
+        self.lane.mailbox.set_bell(bell);
+    }
+}
+
+impl LaneState {
+    pub(crate) fn new(id: LaneId, mailbox: Arc<Mailbox>) -> Self {
+        Self {
+            id,
+            actors: Vec::new(),
+            driver: AsyncDriver::new(),
+            mailbox,
+            deferred: VecDeque::new(),
+        }
+    }
+
+    /// The lane's life: one message after another, until told to stop.
+    pub(crate) fn run(&mut self) {
+        loop {
+            let next = self.deferred.pop_front().or_else(|| self.mailbox.wait_pop());
+            match next {
+                None | Some(LaneMessage::Stop) => return,
+                Some(message) => self.handle(message),
+            }
+        }
+    }
+
+    fn handle(&mut self, message: LaneMessage) {
+        match message {
+            LaneMessage::Create(blueprint, reply) => match blueprint.build() {
+                Ok(cell) => {
+                    self.insert(cell);
+                    reply(Ok(()));
+                }
+                Err(failure) => reply(Err(failure)),
+            },
+            LaneMessage::Remove(id) => {
+                if let Ok(at) = self.actors.binary_search_by_key(&id, ActorCell::id) {
+                    drop(self.actors.remove(at));
+                }
+            }
+            LaneMessage::Call(call) => self.answer(call),
+            LaneMessage::Run(program, end) => self.run_program(program, end),
+            LaneMessage::Stop => {}
+        }
+    }
+
+    fn insert(&mut self, cell: ActorCell) {
+        match self.actors.binary_search_by_key(&cell.id(), ActorCell::id) {
+            // A second actor of that number replaces the first; numbers are never reused, so it is the same one.
+            Ok(at) => {
+                if let Some(place) = self.actors.get_mut(at) {
+                    *place = cell;
+                }
+            }
+            Err(at) => self.actors.insert(at, cell),
+        }
+    }
+
+    fn actor(&mut self, id: ActorId) -> Option<&mut ActorCell> {
+        let at = self.actors.binary_search_by_key(&id, ActorCell::id).ok()?;
+        self.actors.get_mut(at)
+    }
+
+    fn answer(&mut self, call: LaneCall) {
+        let driver = self.driver.clone();
+        let result = match self.actor(call.actor) {
+            Some(cell) => cell
+                .call(call.method, call.arguments, &driver)
+                .map_err(Unserved::Failed),
+            None => Err(Unserved::NoActor),
+        };
+        (call.reply)(result);
+    }
+
+    /// A program's panic is a bug of whoever wrote the program; the lane and its actors outlive it.
+    fn run_program(&mut self, mut program: Box<dyn Program>, end: ProgramEnd) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            program.run(&mut LaneHost { lane: self });
+            drop(program);
+        }));
+        self.mailbox.set_bell(None);
+        end(outcome.err().map(|payload| panic_message(payload.as_ref())));
+    }
+}

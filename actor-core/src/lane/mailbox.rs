@@ -1,0 +1,170 @@
+//! What reaches a lane: an unbounded queue, a condition variable for an idle lane, a doorbell for a lane that runs
+//! a program.
+//!
+//! Invariants:
+//! - `MAIL-1`: `pending` is set, under the queue's lock, by every push and cleared only by a pop that empties the
+//!   queue, so a lane that reads `false` has seen every message pushed before.
+//! - `MAIL-2`: a push sets `pending` before it looks for a bell, and a lane sets its bell before it looks at
+//!   `pending`; both looks go through a lock, so at least one side sees the other and no call sleeps unseen.
+//! - `MAIL-3`: after `close` nothing is queued: a message is handed back, or dropped with its promise broken.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+use selvedge_channels::Doorbell;
+
+use crate::cell::Blueprint;
+use crate::id::ActorId;
+use crate::program::Program;
+use crate::{Arguments, Failure, Returned};
+
+/// Why a call was not answered by a value.
+#[derive(Debug)]
+pub(crate) enum Unserved {
+    Failed(Failure),
+    /// No such actor lives on the lane (any more).
+    NoActor,
+}
+
+pub(crate) type CallReply = Box<dyn FnOnce(Result<Returned, Unserved>) + Send>;
+pub(crate) type CreateReply = Box<dyn FnOnce(Result<(), Failure>) + Send>;
+/// Told when a program has ended; the text of its panic, if that was the way.
+pub(crate) type ProgramEnd = Box<dyn FnOnce(Option<String>) + Send>;
+
+pub(crate) struct LaneCall {
+    pub(crate) actor: ActorId,
+    pub(crate) method: u16,
+    pub(crate) arguments: Arguments,
+    pub(crate) reply: CallReply,
+}
+
+pub(crate) enum LaneMessage {
+    Create(Blueprint, CreateReply),
+    Remove(ActorId),
+    Call(LaneCall),
+    Run(Box<dyn Program>, ProgramEnd),
+    Stop,
+}
+
+#[derive(Default)]
+struct Queue {
+    messages: VecDeque<LaneMessage>,
+    closed: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Mailbox {
+    queue: Mutex<Queue>,
+    arrived: Condvar,
+    pending: AtomicBool,
+    bell: Mutex<Option<Doorbell>>,
+}
+
+impl Mailbox {
+    /// Queues a message and wakes the lane; hands the message back once the lane is closed.
+    pub(crate) fn push(&self, message: LaneMessage) -> Result<(), LaneMessage> {
+        {
+            let mut queue = self.queue.lock();
+            if queue.closed {
+                return Err(message);
+            }
+            queue.messages.push_back(message);
+            // SYNC mail-pending, release side: pairs with `is_pending`; the message is in the queue before.
+            self.pending.store(true, Ordering::Release);
+        }
+        self.arrived.notify_one();
+        if let Some(bell) = self.bell.lock().as_ref() {
+            bell.ring();
+        }
+        Ok(())
+    }
+
+    /// The next message, if there is one.
+    pub(crate) fn try_pop(&self) -> Option<LaneMessage> {
+        self.pop(&mut self.queue.lock())
+    }
+
+    /// The next message; waits for it. `None` once the mailbox is closed.
+    pub(crate) fn wait_pop(&self) -> Option<LaneMessage> {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(message) = self.pop(&mut queue) {
+                return Some(message);
+            }
+            if queue.closed {
+                return None;
+            }
+            self.arrived.wait(&mut queue);
+        }
+    }
+
+    fn pop(&self, queue: &mut Queue) -> Option<LaneMessage> {
+        let message = queue.messages.pop_front();
+        if queue.messages.is_empty() {
+            // Relaxed is enough: under the queue's lock, which orders it with every push (MAIL-1).
+            self.pending.store(false, Ordering::Relaxed);
+        }
+        message
+    }
+
+    /// Whether a message waits. One load: programs ask between two executions.
+    pub(crate) fn is_pending(&self) -> bool {
+        // SYNC mail-pending, acquire side.
+        self.pending.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_bell(&self, bell: Option<Doorbell>) {
+        *self.bell.lock() = bell;
+    }
+
+    /// Refuses messages from now on and drops those that wait, with their promises.
+    pub(crate) fn close(&self) {
+        let dropped = {
+            let mut queue = self.queue.lock();
+            queue.closed = true;
+            self.pending.store(false, Ordering::Relaxed);
+            std::mem::take(&mut queue.messages)
+        };
+        self.arrived.notify_all();
+        // Outside the lock: a broken promise runs its waiter's waker.
+        drop(dropped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mail_1_pending_follows_the_queue() {
+        let mailbox = Mailbox::default();
+        assert!(!mailbox.is_pending());
+        mailbox.push(LaneMessage::Remove(ActorId(1))).ok().unwrap();
+        mailbox.push(LaneMessage::Stop).ok().unwrap();
+        assert!(mailbox.is_pending());
+        assert!(mailbox.try_pop().is_some());
+        assert!(mailbox.is_pending());
+        assert!(mailbox.wait_pop().is_some());
+        assert!(!mailbox.is_pending());
+        assert!(mailbox.try_pop().is_none());
+    }
+
+    #[test]
+    fn mail_2_a_bell_set_before_a_push_is_rung() {
+        let mailbox = Mailbox::default();
+        let bell = Doorbell::heap();
+        mailbox.set_bell(Some(bell.clone()));
+        mailbox.push(LaneMessage::Stop).ok().unwrap();
+        assert!(bell.wait(&selvedge_channels::Waiting::Park, None, || mailbox.is_pending()));
+    }
+
+    #[test]
+    fn mail_3_a_closed_mailbox_hands_messages_back() {
+        let mailbox = Mailbox::default();
+        mailbox.push(LaneMessage::Stop).ok().unwrap();
+        mailbox.close();
+        assert!(mailbox.push(LaneMessage::Stop).is_err());
+        assert!(mailbox.wait_pop().is_none());
+    }
+}

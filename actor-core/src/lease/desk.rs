@@ -1,0 +1,133 @@
+//! The lease table behind a lock, the wait for leases that are ending, and the news of deaths.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::death::Death;
+use crate::id::{ActorId, LaneId};
+use crate::lease::table::{LeaseId, LeaseTable, NotStarted, Obstacle, Unit, Watcher};
+
+/// Shared by all leases of a runtime.
+#[derive(Default)]
+pub(crate) struct LeaseDesk {
+    table: Mutex<LeaseTable>,
+    changed: Condvar,
+}
+
+impl LeaseDesk {
+    /// Takes a lease; waits until the deadline for holders that are ending.
+    pub(crate) fn take(
+        &self,
+        holder: &str,
+        units: &BTreeSet<Unit>,
+        actors: &BTreeSet<ActorId>,
+        deadline: Instant,
+    ) -> Result<LeaseId, Obstacle> {
+        let mut table = self.table.lock();
+        loop {
+            match table.grant(holder, units, actors.clone()) {
+                Err(obstacle @ Obstacle::Ending { .. }) => {
+                    if self.changed.wait_until(&mut table, deadline).timed_out() {
+                        // One last look: the release and the deadline may have come together.
+                        return table.grant(holder, units, actors.clone()).map_err(|_| obstacle);
+                    }
+                }
+                granted_or_refused => return granted_or_refused,
+            }
+        }
+    }
+
+    pub(crate) fn start(&self, lease: LeaseId, lanes: &[LaneId]) -> Result<(), NotStarted> {
+        self.table.lock().start(lease, lanes)
+    }
+
+    pub(crate) fn ended(&self, lanes: &[LaneId], panic: Option<&str>) {
+        let mut table = self.table.lock();
+        for &lane in lanes {
+            table.ended(lane, panic.map(str::to_owned));
+        }
+        drop(table);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn ending(&self, lease: LeaseId) {
+        self.table.lock().ending(lease);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn release(&self, lease: LeaseId) {
+        self.table.lock().release(lease);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn lose(&self, lane: LaneId) {
+        self.table.lock().lose(lane);
+        self.changed.notify_all();
+    }
+
+    /// Waits until no program of the lease runs; answers those that still do at the deadline.
+    pub(crate) fn join(&self, lease: LeaseId, deadline: Instant) -> Vec<LaneId> {
+        let mut table = self.table.lock();
+        loop {
+            let running = table.running(lease);
+            if running.is_empty() {
+                return running;
+            }
+            if self.changed.wait_until(&mut table, deadline).timed_out() {
+                return table.running(lease);
+            }
+        }
+    }
+
+    pub(crate) fn panics(&self, lease: LeaseId) -> Vec<(LaneId, String)> {
+        self.table.lock().panics(lease)
+    }
+
+    /// Adds a watcher, and tells it at once of the deaths it has missed.
+    pub(crate) fn watch(&self, lease: LeaseId, watcher: Watcher) {
+        let missed = self.table.lock().watch(lease, watcher.clone());
+        for death in &missed {
+            tell(&watcher, death);
+        }
+    }
+
+    /// Tells every holder of one of the dead. The watchers run on this thread, outside the lock.
+    pub(crate) fn died(&self, death: &Death) {
+        let watchers = self.table.lock().died(death);
+        for watcher in watchers {
+            tell(&watcher, death);
+        }
+    }
+
+    pub(crate) fn held(&self) -> Vec<Vec<ActorId>> {
+        self.table.lock().held()
+    }
+
+    /// Wakes everybody who waits for a lease, after something outside the table has changed.
+    pub(crate) fn wake(&self) {
+        // Under the lock: a waiter that has just looked is either still before its wait, holding the lock, or
+        // asleep and hears this.
+        let _table = self.table.lock();
+        self.changed.notify_all();
+    }
+
+    /// Waits for a change of the table or a `wake`. `false`: the deadline has passed. `ready` is asked under the
+    /// lock, before each wait.
+    pub(crate) fn wait(&self, deadline: Instant, mut ready: impl FnMut() -> bool) -> bool {
+        let mut table = self.table.lock();
+        while !ready() {
+            if self.changed.wait_until(&mut table, deadline).timed_out() {
+                return ready();
+            }
+        }
+        true
+    }
+}
+
+/// A watcher that panics must not take the control thread with it; the panic's message is on stderr.
+fn tell(watcher: &Watcher, death: &Death) {
+    let _ = catch_unwind(AssertUnwindSafe(|| watcher(death)));
+}

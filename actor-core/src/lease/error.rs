@@ -1,0 +1,74 @@
+//! Why a lease, or a program under it, was refused.
+
+use crate::death::Death;
+use crate::id::{LaneId, ProcessId};
+
+/// Why a lease, or a program under it, was refused.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeaseError {
+    /// Somebody else holds the actor (or another actor of its lane).
+    #[error("actor `{actor}` is busy: its lane is lent to `{holder}`")]
+    Busy {
+        /// The actor asked for.
+        actor: String,
+        /// Who holds it.
+        holder: String,
+    },
+    /// The actor is dead.
+    #[error(transparent)]
+    Dead(#[from] Death),
+    /// The actor belongs to another runtime.
+    #[error("actor `{actor}` belongs to another runtime")]
+    Foreign {
+        /// The actor asked for.
+        actor: String,
+    },
+    /// The actor's thread never came back from an earlier program.
+    #[error("actor `{actor}` is stuck: its thread never came back from an earlier program")]
+    Stuck {
+        /// The actor asked for.
+        actor: String,
+    },
+    /// The actor's worker was still restarting when the deadline passed.
+    #[error("actor `{actor}` was still restarting when the deadline passed")]
+    Restarting {
+        /// The actor asked for.
+        actor: String,
+    },
+    /// A program was given for a lane that the lease does not hold.
+    #[error("{lane} is not part of the lease")]
+    UnknownLane {
+        /// The lane.
+        lane: LaneId,
+    },
+    /// A program was given for a worker that the lease does not hold.
+    #[error("{process} is not part of the lease")]
+    UnknownProcess {
+        /// The process.
+        process: ProcessId,
+    },
+    /// A program was given for a lane that runs one.
+    #[error("{lane} runs a program already")]
+    Running {
+        /// The lane.
+        lane: LaneId,
+    },
+    /// The worker could not load the programs.
+    #[error("worker `{worker}` refused the programs: {reason}")]
+    Refused {
+        /// The worker's name.
+        worker: String,
+        /// What its loader said.
+        reason: String,
+    },
+    /// The worker did not answer in time.
+    #[error("worker `{worker}` did not load its programs in time")]
+    Silent {
+        /// The worker's name.
+        worker: String,
+    },
+    /// The runtime is shut down.
+    #[error("the runtime is shut down")]
+    Shutdown,
+}

@@ -1,0 +1,291 @@
+//! What the holder of a lease works with.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::actor_ref::ActorRef;
+use crate::cell::ActorCell;
+use crate::death::Death;
+use crate::directory::Directory;
+use crate::id::{ActorId, LaneId, ProcessId};
+use crate::lane::mailbox::LaneMessage;
+use crate::lease::error::LeaseError;
+use crate::lease::table::{LeaseId, NotStarted, Obstacle, Unit};
+use crate::program::LoadedPrograms;
+use crate::promise::promise;
+use crate::resident::{Home, Resident, Vital};
+use crate::runtime::Runtime;
+use crate::worker::link::{LinkLost, Response};
+use crate::worker::protocol::ToWorker;
+use crate::worker::record::WorkerRecord;
+
+/// The right to run programs on the lanes of some actors. Dropping it gives back every lane whose program has ended,
+/// and the others as theirs end.
+pub struct Lease {
+    id: LeaseId,
+    residents: Vec<Arc<Resident>>,
+    runtime: Runtime,
+}
+
+impl Runtime {
+    /// Leases the lanes of `actors` to `holder`: all of them or none. A lease that is [`Lease::ending`], and an actor
+    /// that restarts, is waited for until `deadline`.
+    ///
+    /// # Errors
+    /// [`LeaseError`] that names the first actor in the way.
+    pub fn lease(&self, holder: &str, actors: &[ActorRef], deadline: Instant) -> Result<Lease, LeaseError> {
+        let directory = &self.inner().directory;
+        let mut residents: Vec<Arc<Resident>> = Vec::with_capacity(actors.len());
+        for actor in actors {
+            if !actor.same_runtime(self) {
+                return Err(LeaseError::Foreign {
+                    actor: actor.name().to_owned(),
+                });
+            }
+            residents.push(Arc::clone(actor.resident()));
+        }
+        loop {
+            living(directory, &residents, deadline)?;
+            let ids: BTreeSet<ActorId> = residents.iter().map(|resident| resident.id()).collect();
+            let units: BTreeSet<Unit> = residents.iter().map(|resident| unit(resident)).collect();
+            let id = directory
+                .leases
+                .take(holder, &units, &ids, deadline)
+                .map_err(|obstacle| in_the_way(obstacle, &residents))?;
+            // Somebody may have died between the two looks; then the lease would not hear of it.
+            if residents.iter().all(|resident| resident.vital() == Vital::Alive) {
+                return Ok(Lease {
+                    id,
+                    residents,
+                    runtime: self.clone(),
+                });
+            }
+            directory.leases.release(id);
+        }
+    }
+}
+
+fn unit(resident: &Resident) -> Unit {
+    match &resident.home {
+        Home::Inline(_) => Unit::Inline(resident.id()),
+        Home::Lane(_) | Home::Worker { .. } => Unit::Lane(resident.lane()),
+    }
+}
+
+/// Waits until nobody restarts any more.
+fn living(directory: &Directory, residents: &[Arc<Resident>], deadline: Instant) -> Result<(), LeaseError> {
+    if directory.is_closed() {
+        return Err(LeaseError::Shutdown);
+    }
+    let restarting = || {
+        residents
+            .iter()
+            .find(|resident| resident.vital() == Vital::Restarting)
+    };
+    if !directory.leases.wait(deadline, || restarting().is_none())
+        && let Some(resident) = restarting()
+    {
+        return Err(LeaseError::Restarting {
+            actor: resident.name().to_owned(),
+        });
+    }
+    for resident in residents {
+        if let Vital::Dead(mut death) = resident.vital() {
+            // Several actors may have died at once; the one that was asked for is named.
+            death.actor = resident.name().to_owned();
+            return Err(LeaseError::Dead(death));
+        }
+    }
+    Ok(())
+}
+
+fn in_the_way(obstacle: Obstacle, residents: &[Arc<Resident>]) -> LeaseError {
+    let name = |asked: Unit| {
+        let found = residents.iter().find(|resident| unit(resident) == asked);
+        found.map_or_else(String::new, |resident| resident.name().to_owned())
+    };
+    match obstacle {
+        Obstacle::Held { unit, holder } | Obstacle::Ending { unit, holder } => LeaseError::Busy {
+            actor: name(unit),
+            holder,
+        },
+        Obstacle::Lost { unit } => LeaseError::Stuck { actor: name(unit) },
+    }
+}
+
+fn not_started(refusal: NotStarted) -> LeaseError {
+    match refusal {
+        NotStarted::NotHeld(lane) => LeaseError::UnknownLane { lane },
+        NotStarted::Running(lane) => LeaseError::Running { lane },
+    }
+}
+
+impl Lease {
+    fn directory(&self) -> &Arc<Directory> {
+        &self.runtime.inner().directory
+    }
+
+    /// Runs programs on lanes of this process.
+    ///
+    /// # Errors
+    /// [`LeaseError::UnknownLane`] and [`LeaseError::Running`]; then none was started.
+    pub fn start_local(&self, programs: LoadedPrograms) -> Result<(), LeaseError> {
+        let lanes: Vec<LaneId> = programs.iter().map(|(lane, _)| *lane).collect();
+        self.directory()
+            .leases
+            .start(self.id, &lanes)
+            .map_err(not_started)?;
+        for (id, program) in programs {
+            let directory = Arc::clone(self.directory());
+            let end = Box::new(move |panic: Option<String>| directory.leases.ended(&[id], panic.as_deref()));
+            let refused = match self.directory().lane(id) {
+                Some(lane) => lane.push(LaneMessage::Run(program, end)).err(),
+                None => Some(LaneMessage::Run(program, end)),
+            };
+            if let Some(LaneMessage::Run(_, end)) = refused {
+                end(Some("the lane has ended".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a worker load and start its programs; returns once it has.
+    ///
+    /// # Errors
+    /// [`LeaseError::Refused`] with what the loader said, [`LeaseError::Dead`], [`LeaseError::Silent`].
+    pub fn start_worker(
+        &self,
+        process: ProcessId,
+        kind: &str,
+        bytes: Vec<u8>,
+        deadline: Instant,
+    ) -> Result<(), LeaseError> {
+        let worker = self
+            .worker(process)
+            .ok_or(LeaseError::UnknownProcess { process })?;
+        let name = || worker.name().to_owned();
+        let Some(link) = worker.link() else {
+            let reason = "its process has ended".to_owned();
+            return Err(LeaseError::Refused {
+                worker: name(),
+                reason,
+            });
+        };
+        let (reply, mut answer) = promise();
+        let (directory, lease) = (Arc::clone(self.directory()), self.id);
+        let kind = kind.to_owned();
+        let on_response = move |response: Result<Response, LinkLost>| {
+            // On the thread that reads the link, so before it can hear that a lane has ended.
+            if let Ok(Response::Loaded(Ok(lanes))) = &response {
+                let _ = directory.leases.start(lease, lanes);
+            }
+            reply.keep(response);
+        };
+        link.request(
+            move |request| ToWorker::Load { request, kind },
+            bytes,
+            Box::new(on_response),
+        );
+        match answer.wait(Some(deadline)) {
+            Some(Ok(Ok(Response::Loaded(Ok(_))))) => Ok(()),
+            Some(Ok(Ok(Response::Loaded(Err(reason))))) => Err(LeaseError::Refused {
+                worker: name(),
+                reason,
+            }),
+            Some(Ok(Err(LinkLost::Died(death)))) => Err(LeaseError::Dead(death)),
+            Some(Ok(Err(LinkLost::NotSent(reason)))) => Err(LeaseError::Refused {
+                worker: name(),
+                reason,
+            }),
+            Some(Ok(Ok(_))) => Err(LeaseError::Refused {
+                worker: name(),
+                reason: "an answer to another question".to_owned(),
+            }),
+            Some(Err(_)) => Err(LeaseError::Shutdown),
+            None => Err(LeaseError::Silent { worker: name() }),
+        }
+    }
+
+    fn worker(&self, process: ProcessId) -> Option<Arc<WorkerRecord>> {
+        self.residents.iter().find_map(|resident| match &resident.home {
+            Home::Worker { worker, .. } if worker.id() == process => Some(Arc::clone(worker)),
+            _ => None,
+        })
+    }
+
+    /// Calls `watcher` at every death that concerns the lease, on the thread that notices it; at once for deaths
+    /// that have happened since the lease was granted.
+    pub fn on_death(&self, watcher: Box<dyn Fn(&Death) + Send + Sync>) {
+        self.directory().leases.watch(self.id, Arc::from(watcher));
+    }
+
+    /// The inline actors of the lease.
+    #[must_use]
+    pub fn inline_actors(&self) -> Vec<(ActorId, Arc<Mutex<ActorCell>>)> {
+        let inline = |resident: &Arc<Resident>| match &resident.home {
+            Home::Inline(cell) => Some((resident.id(), Arc::clone(cell))),
+            Home::Lane(_) | Home::Worker { .. } => None,
+        };
+        self.residents.iter().filter_map(inline).collect()
+    }
+
+    /// Says that the holder is about to give back: lanes without a program are free, the others as theirs end.
+    pub fn ending(&self) {
+        self.directory().leases.ending(self.id);
+    }
+
+    /// Waits until no program runs, at most until `deadline`; returns the lanes that still run one.
+    #[must_use]
+    pub fn join(&self, deadline: Instant) -> Vec<LaneId> {
+        self.directory().leases.join(self.id, deadline)
+    }
+
+    /// Panics that ended programs of the lease.
+    #[must_use]
+    pub fn panics(&self) -> Vec<(LaneId, String)> {
+        self.directory().leases.panics(self.id)
+    }
+
+    /// Gives up on lanes: the worker processes of some are killed, threads of this process are lost with their actors.
+    pub fn kill(&self, lanes: &[LaneId]) {
+        let directory = self.directory();
+        for resident in self
+            .residents
+            .iter()
+            .filter(|resident| lanes.contains(&resident.lane()))
+        {
+            if let Home::Worker { worker, .. } = &resident.home {
+                worker.kill();
+            }
+        }
+        for lane in lanes {
+            let Some(thread) = directory.lane(*lane) else {
+                continue;
+            };
+            directory.leases.lose(*lane);
+            thread.abandon();
+            directory.end_actors(
+                &directory.residents_on(*lane),
+                "its thread never came back from a program",
+            );
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.directory().leases.release(self.id);
+    }
+}
+
+impl std::fmt::Debug for Lease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.residents.iter().map(|resident| resident.name()).collect();
+        f.debug_struct("Lease")
+            .field("actors", &names)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,125 @@
+//! Tuple results: every part is a value of its own, beside the whole.
+//!
+//! Generated code does not know whether a result type is a tuple (it may be an alias), so it asks
+//! [`PartsProbe`]: `(&PartsProbe::<R>::new()).types()`. With both traits in scope, method lookup finds
+//! [`TupleResult`] where `R: Parts` and, one reference further, [`PlainResult`] for everything else (David
+//! Tolnay's "autoref specialization").
+
+use std::marker::PhantomData;
+
+use selvedge_channels::{AnyOutlet, PayloadType, Wire};
+
+use crate::Failure;
+use crate::invocation::{Invocation, stage};
+
+/// A tuple of two to eight values that may travel one by one.
+pub trait Parts: Wire {
+    /// The types of the parts, in order.
+    fn types() -> Vec<PayloadType>;
+
+    /// Stages each part into its outlet; parts nobody wants are dropped.
+    ///
+    /// # Errors
+    /// [`Failure::Channel`] where an outlet is of another type.
+    fn stage(self, parts: &mut [Option<Box<dyn AnyOutlet>>]) -> Result<(), Failure>;
+}
+
+macro_rules! parts {
+    ($($name:ident)+) => {
+        impl<$($name: Wire),+> Parts for ($($name,)+) {
+            fn types() -> Vec<PayloadType> {
+                vec![$(PayloadType::of::<$name>()),+]
+            }
+
+            #[allow(non_snake_case, reason = "the type's name names the value")]
+            fn stage(self, parts: &mut [Option<Box<dyn AnyOutlet>>]) -> Result<(), Failure> {
+                let ($($name,)+) = self;
+                let mut parts = parts.iter_mut();
+                $(stage(parts.next(), $name)?;)+
+                Ok(())
+            }
+        }
+    };
+}
+
+parts!(A B);
+parts!(A B C);
+parts!(A B C D);
+parts!(A B C D E);
+parts!(A B C D E F);
+parts!(A B C D E F G);
+parts!(A B C D E F G H);
+
+/// Answers, for a concrete type `T`, whether it has parts. See the module's text.
+pub struct PartsProbe<T>(PhantomData<fn() -> T>);
+
+impl<T> PartsProbe<T> {
+    /// A probe; it holds nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T> Default for PartsProbe<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The answers of [`PartsProbe`] for tuples.
+pub trait TupleResult<T> {
+    /// The types of the parts.
+    fn types(&self) -> Vec<PayloadType>;
+
+    /// [`Invocation::finish_parts`].
+    ///
+    /// # Errors
+    /// As there.
+    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Failure>;
+}
+
+impl<T: Parts> TupleResult<T> for PartsProbe<T> {
+    fn types(&self) -> Vec<PayloadType> {
+        T::types()
+    }
+
+    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Failure> {
+        invocation.finish_parts(value)
+    }
+}
+
+/// The answers of [`PartsProbe`] for everything else.
+pub trait PlainResult<T> {
+    /// Nothing.
+    fn types(&self) -> Vec<PayloadType>;
+
+    /// [`Invocation::finish`].
+    ///
+    /// # Errors
+    /// As there.
+    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Failure>;
+}
+
+impl<T: Wire> PlainResult<T> for &PartsProbe<T> {
+    fn types(&self) -> Vec<PayloadType> {
+        Vec::new()
+    }
+
+    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Failure> {
+        invocation.finish(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_probe_tells_tuples_from_plain_values() {
+        assert_eq!((&PartsProbe::<u32>::new()).types(), Vec::new());
+        assert_eq!((&PartsProbe::<Vec<(u8, u8)>>::new()).types(), Vec::new());
+        let types = (&PartsProbe::<(u32, String)>::new()).types();
+        assert_eq!(types, vec![PayloadType::of::<u32>(), PayloadType::of::<String>()]);
+    }
+}

@@ -1,0 +1,107 @@
+//! Where an actor lives and what happens when it fails: values, chosen at spawn.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Where to put an actor. The same code gives the same results at each place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Placement {
+    /// On the caller's own thread: no thread, no wake. For tests and tiny graphs.
+    Inline,
+    /// On a thread of its own in this process.
+    Thread,
+    /// In a worker process of its own.
+    Process,
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Placement::Inline => "inline",
+            Placement::Thread => "thread",
+            Placement::Process => "process",
+        })
+    }
+}
+
+/// The text names no placement.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown placement `{0}`: use inline, thread or process")]
+pub struct UnknownPlacement(pub String);
+
+impl FromStr for Placement {
+    type Err = UnknownPlacement;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "inline" => Ok(Placement::Inline),
+            "thread" => Ok(Placement::Thread),
+            "process" => Ok(Placement::Process),
+            other => Err(UnknownPlacement(other.to_owned())),
+        }
+    }
+}
+
+/// Where an actor is right now, for people: `inline`, `thread`, or `process 4121`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlacementLabel {
+    /// On the caller's own thread.
+    Inline,
+    /// On a lane of this process.
+    Thread,
+    /// In the worker with this pid; `None` while there is no such process (dead or restarting).
+    Process(Option<u32>),
+}
+
+impl fmt::Display for PlacementLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlacementLabel::Inline => f.write_str("inline"),
+            PlacementLabel::Thread => f.write_str("thread"),
+            PlacementLabel::Process(Some(pid)) => write!(f, "process {pid}"),
+            PlacementLabel::Process(None) => f.write_str("process (gone)"),
+        }
+    }
+}
+
+/// What happens when an actor's worker process dies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Restart {
+    /// The actor stays dead. The default: state is lost with the process, and only the user knows whether a
+    /// fresh state will do.
+    #[default]
+    Never,
+    /// A new worker is started and the actor is built anew from its constructor's arguments, at most `max`
+    /// times over the actor's life; 0 is `Never`.
+    OnFailure {
+        /// The number of restarts allowed.
+        max: u32,
+    },
+}
+
+/// What happens to an actor's state when one of its methods panics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnPanic {
+    /// The state stays as the panic left it. The default.
+    #[default]
+    Keep,
+    /// The state is dropped and built anew from the constructor's arguments. When the constructor fails, it is
+    /// tried again at the next call.
+    Rebuild,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placements_print_and_parse() {
+        for placement in [Placement::Inline, Placement::Thread, Placement::Process] {
+            assert_eq!(placement.to_string().parse(), Ok(placement));
+        }
+        assert!("moon".parse::<Placement>().is_err());
+        assert_eq!(PlacementLabel::Process(Some(4121)).to_string(), "process 4121");
+    }
+}

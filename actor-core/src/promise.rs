@@ -1,0 +1,155 @@
+//! One answer from one thread to another: waited for by blocking or by `.await`.
+//!
+//! tokio's oneshot may not be waited for by blocking inside a tokio runtime, and users call us from there; so this
+//! is a mutex, a condition variable and a waker. A promise that is dropped says [`Broken`].
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+/// The promise was dropped without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Broken;
+
+enum State<T> {
+    Open(Option<Waker>),
+    Kept(T),
+    Broken,
+    Taken,
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+/// The side that answers.
+pub(crate) struct Promise<T> {
+    shared: Option<Arc<Shared<T>>>,
+}
+
+/// The side that waits.
+pub(crate) struct Answer<T> {
+    shared: Arc<Shared<T>>,
+}
+
+pub(crate) fn promise<T>() -> (Promise<T>, Answer<T>) {
+    let shared = Arc::new(Shared {
+        state: Mutex::new(State::Open(None)),
+        changed: Condvar::new(),
+    });
+    (
+        Promise {
+            shared: Some(Arc::clone(&shared)),
+        },
+        Answer { shared },
+    )
+}
+
+impl<T> Promise<T> {
+    pub(crate) fn keep(mut self, value: T) {
+        self.settle(State::Kept(value));
+    }
+
+    fn settle(&mut self, outcome: State<T>) {
+        let Some(shared) = self.shared.take() else { return };
+        let previous = std::mem::replace(&mut *shared.state.lock(), outcome);
+        shared.changed.notify_all();
+        if let State::Open(Some(waker)) = previous {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> Drop for Promise<T> {
+    fn drop(&mut self) {
+        self.settle(State::Broken);
+    }
+}
+
+impl<T> Answer<T> {
+    /// An answer that is already there.
+    pub(crate) fn ready(value: T) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::new(State::Kept(value)),
+                changed: Condvar::new(),
+            }),
+        }
+    }
+
+    /// Waits; `None` when the deadline passes first. With no deadline the answer always comes: whoever holds the
+    /// promise keeps it or drops it.
+    pub(crate) fn wait(&mut self, deadline: Option<Instant>) -> Option<Result<T, Broken>> {
+        let mut state = self.shared.state.lock();
+        loop {
+            if let Some(answer) = take(&mut state) {
+                return Some(answer);
+            }
+            match deadline {
+                None => self.shared.changed.wait(&mut state),
+                Some(deadline) => {
+                    if self.shared.changed.wait_until(&mut state, deadline).timed_out() {
+                        return take(&mut state);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Broken>> {
+        let mut state = self.shared.state.lock();
+        if let Some(answer) = take(&mut state) {
+            return Poll::Ready(answer);
+        }
+        *state = State::Open(Some(context.waker().clone()));
+        Poll::Pending
+    }
+}
+
+impl<T> Future for Answer<T> {
+    type Output = Result<T, Broken>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.get_mut().poll(context)
+    }
+}
+
+fn take<T>(state: &mut State<T>) -> Option<Result<T, Broken>> {
+    match std::mem::replace(state, State::Taken) {
+        State::Kept(value) => Some(Ok(value)),
+        // A second look after the answer was taken must not wait for ever.
+        State::Broken | State::Taken => Some(Err(Broken)),
+        open @ State::Open(_) => {
+            *state = open;
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_crosses_threads() {
+        let (promise, mut answer) = promise();
+        let thread = std::thread::spawn(move || promise.keep(5));
+        assert_eq!(answer.wait(None), Some(Ok(5)));
+        assert_eq!(answer.wait(None), Some(Err(Broken)));
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_dropped_promise_is_broken_and_a_deadline_ends_the_wait() {
+        let (promise, mut answer) = promise::<u8>();
+        assert_eq!(answer.wait(Some(Instant::now() + Duration::from_millis(1))), None);
+        drop(promise);
+        assert_eq!(answer.wait(None), Some(Err(Broken)));
+    }
+}

@@ -1,0 +1,103 @@
+//! The actor types linked into this program, found by name.
+//!
+//! A worker process is the same executable, so it has the same registry; the hello compares a hash of it anyway
+//! (dead-stripping has dropped link-time entries before, see linkme issues 31 and 63).
+
+use linkme::distributed_slice;
+
+use crate::actor::ActorEntry;
+use crate::program::ProgramLoader;
+
+/// Every actor type of the program. `#[actor]` adds to it at link time.
+#[distributed_slice]
+pub static ACTORS: [fn() -> &'static ActorEntry];
+
+/// Every way to turn shipped bytes into programs, in a worker process.
+#[distributed_slice]
+pub static LOADERS: [ProgramLoader];
+
+/// The name is not among the linked actor types.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(
+    "actor type `{name}` is not in the registry of this program; known types: {}. \
+     A crate that is a dependency but never named in code is not linked: write `use that_crate as _;`",
+    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+)]
+pub struct UnknownActorType {
+    /// The name that was asked for.
+    pub name: String,
+    /// The names that exist, sorted.
+    pub known: Vec<&'static str>,
+}
+
+/// The entry of the actor type with this name.
+///
+/// # Errors
+/// [`UnknownActorType`], which lists the known names.
+pub fn find_actor(name: &str) -> Result<&'static ActorEntry, UnknownActorType> {
+    ACTORS
+        .iter()
+        .map(|entry| entry())
+        .find(|entry| entry.name == name)
+        .ok_or_else(|| UnknownActorType {
+            name: name.to_owned(),
+            known: known_actors(),
+        })
+}
+
+/// The names of all linked actor types, sorted.
+#[must_use]
+pub fn known_actors() -> Vec<&'static str> {
+    let mut names: Vec<_> = ACTORS.iter().map(|entry| entry().name).collect();
+    names.sort_unstable();
+    names
+}
+
+/// The loader for programs of this kind.
+pub(crate) fn find_loader(kind: &str) -> Option<&'static ProgramLoader> {
+    LOADERS.iter().find(|loader| loader.kind == kind)
+}
+
+/// One number for the whole registry: names, methods and loaders, independent of link order. FNV-1a.
+#[must_use]
+pub(crate) fn registry_hash() -> u64 {
+    let mut lines: Vec<String> = ACTORS.iter().map(|entry| describe(entry())).collect();
+    lines.extend(LOADERS.iter().map(|loader| format!("loader {}", loader.kind)));
+    lines.sort_unstable();
+    lines
+        .iter()
+        .flat_map(|line| line.bytes().chain([b'\n']))
+        .fold(FNV_OFFSET, fnv1a)
+}
+
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// One step of FNV-1a (Fowler, Noll, Vo): not secret, not collision-proof, the same everywhere.
+pub(crate) fn fnv1a(hash: u64, byte: u8) -> u64 {
+    (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+}
+
+fn describe(entry: &ActorEntry) -> String {
+    let mut line = format!("actor {}", entry.name);
+    for method in entry.methods {
+        line.push_str(&format!(" {}({})", method.name, method.params.len()));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        let error = find_actor("no::Such").unwrap_err();
+        assert!(error.to_string().contains("no::Such"));
+        assert_eq!(error.known, known_actors());
+    }
+
+    #[test]
+    fn the_hash_is_stable_within_a_process() {
+        assert_eq!(registry_hash(), registry_hash());
+    }
+}

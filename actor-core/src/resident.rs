@@ -1,0 +1,134 @@
+//! What the driver knows of one user actor: its blueprint, its home, and whether it lives.
+
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use crate::cell::{ActorCell, Blueprint};
+use crate::control::actor_node::NodeMessage;
+use crate::death::Death;
+use crate::id::{ActorId, LaneId, ProcessId};
+use crate::lane::thread::LaneThread;
+use crate::placement::Restart;
+use crate::worker::record::WorkerRecord;
+
+/// Where an actor's state is.
+pub(crate) enum Home {
+    /// In this process, used by whichever thread calls.
+    Inline(Arc<Mutex<ActorCell>>),
+    /// On a lane of this process.
+    Lane(Arc<LaneThread>),
+    /// On a lane of a worker process.
+    Worker {
+        worker: Arc<WorkerRecord>,
+        lane: LaneId,
+        lane_name: Arc<str>,
+    },
+}
+
+/// Whether an actor can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Vital {
+    Alive,
+    /// Its worker died and a new one is on the way.
+    Restarting,
+    Dead(Death),
+}
+
+struct Life {
+    vital: Vital,
+    last_death: Option<Death>,
+    restarts: u32,
+    /// Ended by the user: no restart.
+    retired: bool,
+}
+
+pub(crate) struct Resident {
+    pub(crate) blueprint: Blueprint,
+    pub(crate) home: Home,
+    pub(crate) restart: Restart,
+    /// The actor's node on the control thread; inline actors have none.
+    pub(crate) node: OnceLock<ractor::ActorRef<NodeMessage>>,
+    life: Mutex<Life>,
+}
+
+impl Resident {
+    pub(crate) fn new(blueprint: Blueprint, home: Home, restart: Restart) -> Self {
+        let life = Life {
+            vital: Vital::Alive,
+            last_death: None,
+            restarts: 0,
+            retired: false,
+        };
+        Self {
+            blueprint,
+            home,
+            restart,
+            node: OnceLock::new(),
+            life: Mutex::new(life),
+        }
+    }
+
+    pub(crate) fn id(&self) -> ActorId {
+        self.blueprint.id
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.blueprint.name
+    }
+
+    pub(crate) fn lane(&self) -> LaneId {
+        match &self.home {
+            Home::Inline(_) => LaneId::DRIVER,
+            Home::Lane(lane) => lane.id(),
+            Home::Worker { lane, .. } => *lane,
+        }
+    }
+
+    pub(crate) fn process(&self) -> ProcessId {
+        match &self.home {
+            Home::Inline(_) | Home::Lane(_) => ProcessId::DRIVER,
+            Home::Worker { worker, .. } => worker.id(),
+        }
+    }
+
+    pub(crate) fn vital(&self) -> Vital {
+        self.life.lock().vital.clone()
+    }
+
+    pub(crate) fn last_death(&self) -> Option<Death> {
+        self.life.lock().last_death.clone()
+    }
+
+    /// From now on the actor's next death is its last.
+    pub(crate) fn retire(&self) {
+        self.life.lock().retired = true;
+    }
+
+    /// Notes a death of the actor's process; the restart policy says what comes next.
+    pub(crate) fn note_death(&self, death: &Death, may_restart: bool) {
+        let mut life = self.life.lock();
+        if matches!(life.vital, Vital::Dead(_)) {
+            return;
+        }
+        life.last_death = Some(death.clone());
+        let allowed = match self.restart {
+            Restart::Never => 0,
+            Restart::OnFailure { max } => max,
+        };
+        if may_restart && !life.retired && life.restarts < allowed {
+            life.restarts += 1;
+            life.vital = Vital::Restarting;
+        } else {
+            life.vital = Vital::Dead(death.clone());
+        }
+    }
+
+    /// The actor was built anew.
+    pub(crate) fn note_revival(&self) {
+        let mut life = self.life.lock();
+        if life.vital == Vital::Restarting {
+            life.vital = Vital::Alive;
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The runtime: what actors are spawned on, and what ends everything when it is dropped.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::actor::Actor;
+use crate::actor_ref::ActorRef;
+use crate::cell::Blueprint;
+use crate::control::Control;
+use crate::control::supervisor::SupervisorMessage;
+use crate::directory::Directory;
+use crate::id::LaneId;
+use crate::lane::thread::LaneThread;
+use crate::placement::Restart;
+use crate::promise::promise;
+use crate::resident::{Home, Resident};
+use crate::spawn::{Spawn, SpawnError};
+use crate::worker::launch;
+use crate::worker::record::WorkerRecord;
+
+/// How long an actor may take to be built.
+const BUILD_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long dropping the last clone waits for lanes and workers.
+const DROP_GRACE: Duration = Duration::from_secs(2);
+/// How long a killed worker may take to be gone.
+const KILL_GRACE: Duration = Duration::from_secs(2);
+
+/// What actors are spawned on. Clones are the same runtime; dropping the last one ends all actors, threads and worker
+/// processes.
+#[derive(Clone)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runtime").field("actors", &self.actors()).finish()
+    }
+}
+
+impl Default for Runtime {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+pub(crate) struct Inner {
+    pub(crate) directory: Arc<Directory>,
+    control: OnceLock<Control>,
+    starting: Mutex<()>,
+}
+
+/// What shutting a runtime down met.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct ShutdownReport {
+    /// Lanes of this process whose thread did not come back in time; they are given up.
+    pub stuck_lanes: Vec<String>,
+    /// Workers that did not end in time and were killed.
+    pub killed_workers: Vec<String>,
+}
+
+impl Runtime {
+    /// A runtime. Nothing is started before the first actor needs it, so this cannot fail.
+    #[must_use]
+    pub fn new() -> Self {
+        let directory = Arc::new(Directory::new());
+        Self {
+            inner: Arc::new(Inner {
+                directory,
+                control: OnceLock::new(),
+                starting: Mutex::new(()),
+            }),
+        }
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    pub(crate) fn is(&self, directory: &Arc<Directory>) -> bool {
+        Arc::ptr_eq(&self.inner.directory, directory)
+    }
+
+    /// An actor about to be spawned: `runtime.spawn::<Tok>("tok", (97,)).in_thread()?`.
+    pub fn spawn<A: Actor>(&self, name: impl Into<String>, args: A::Args) -> Spawn<'_, A> {
+        Spawn::new(self, name.into(), args)
+    }
+
+    /// A lane of this process, a thread that several actors may share. Started with its first actor.
+    pub fn lane(&self, name: impl Into<String>) -> Lane {
+        Lane {
+            id: self.inner.directory.next_lane(),
+            name: name.into(),
+            runtime: self.clone(),
+            home: LaneHome::Thread,
+        }
+    }
+
+    /// A worker process that several actors may share.
+    ///
+    /// # Errors
+    /// [`SpawnError`] when the process cannot be started or does not say hello.
+    pub fn worker(&self, name: impl Into<String>) -> Result<Worker, SpawnError> {
+        self.start_worker(&name.into(), Vec::new())
+    }
+
+    pub(crate) fn start_worker(&self, name: &str, env: Vec<(String, String)>) -> Result<Worker, SpawnError> {
+        let depth = launch::allowed()?;
+        let record = Arc::new(WorkerRecord::new(self.inner.directory.next_process(), name, env));
+        let (reply, mut answer) = promise();
+        let message = SupervisorMessage::AddWorker {
+            record: Arc::clone(&record),
+            depth,
+            reply,
+        };
+        if !self.inner.control()?.send(message) {
+            return Err(SpawnError::Shutdown);
+        }
+        answer
+            .wait(None)
+            .and_then(Result::ok)
+            .unwrap_or(Err(SpawnError::Shutdown))?;
+        Ok(Worker {
+            record,
+            runtime: self.clone(),
+        })
+    }
+
+    /// All actors that live or restart.
+    #[must_use]
+    pub fn actors(&self) -> Vec<ActorRef> {
+        let directory = &self.inner.directory;
+        directory
+            .residents()
+            .into_iter()
+            .map(|resident| ActorRef::new(resident, directory))
+            .collect()
+    }
+
+    /// Ends all actors: lanes and workers get `grace` to come to an end, then workers are killed and lanes given up.
+    pub fn shutdown(&self, grace: Duration) -> ShutdownReport {
+        self.inner.shutdown(grace)
+    }
+}
+
+impl Inner {
+    /// The control plane, started when first needed.
+    pub(crate) fn control(&self) -> Result<&Control, SpawnError> {
+        if self.directory.is_closed() {
+            return Err(SpawnError::Shutdown);
+        }
+        let _one_at_a_time = self.starting.lock();
+        if let Some(control) = self.control.get() {
+            return Ok(control);
+        }
+        let control = Control::start(Arc::clone(&self.directory)).map_err(SpawnError::Control)?;
+        Ok(self.control.get_or_init(|| control))
+    }
+
+    /// Gives an actor its place and waits until it is built there.
+    pub(crate) fn settle(
+        &self,
+        blueprint: Blueprint,
+        home: Home,
+        restart: Restart,
+    ) -> Result<ActorRef, SpawnError> {
+        let resident = Arc::new(Resident::new(blueprint, home, restart));
+        let control = self.control()?;
+        self.directory.add_resident(&resident);
+        let (reply, mut answer) = promise();
+        let sent = control.send(SupervisorMessage::AddActor {
+            resident: Arc::clone(&resident),
+            reply,
+        });
+        let built = if sent {
+            answer.wait(Some(Instant::now() + BUILD_TIMEOUT))
+        } else {
+            Some(Ok(Err(SpawnError::Shutdown)))
+        };
+        let built = match built {
+            Some(Ok(built)) => built,
+            Some(Err(_)) => Err(SpawnError::Worker {
+                worker: resident.name().to_owned(),
+                reason: "it ended while the actor was built".to_owned(),
+            }),
+            None => {
+                let actor = resident.name().to_owned();
+                Err(SpawnError::Timeout {
+                    actor,
+                    seconds: BUILD_TIMEOUT.as_secs(),
+                })
+            }
+        };
+        match built {
+            Ok(()) => Ok(ActorRef::new(resident, &self.directory)),
+            Err(error) => {
+                self.directory.remove_resident(resident.id());
+                if let Some(node) = resident.node.get() {
+                    node.stop(None);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// An inline actor is built here and now.
+    pub(crate) fn settle_inline(
+        &self,
+        blueprint: Blueprint,
+        restart: Restart,
+    ) -> Result<ActorRef, SpawnError> {
+        if self.directory.is_closed() {
+            return Err(SpawnError::Shutdown);
+        }
+        let actor = blueprint.name.to_string();
+        let cell = blueprint
+            .clone()
+            .build()
+            .map_err(|failure| SpawnError::Constructor {
+                actor,
+                failure: failure.report(),
+            })?;
+        let home = Home::Inline(Arc::new(Mutex::new(cell)));
+        let resident = Arc::new(Resident::new(blueprint, home, restart));
+        self.directory.add_resident(&resident);
+        Ok(ActorRef::new(resident, &self.directory))
+    }
+
+    fn shutdown(&self, grace: Duration) -> ShutdownReport {
+        if !self.directory.close() {
+            return ShutdownReport::default();
+        }
+        let deadline = Instant::now() + grace;
+        self.directory.announce_shutdown();
+        let lanes = self.directory.lanes();
+        lanes.iter().for_each(|lane| lane.stop());
+        let mut report = ShutdownReport::default();
+        let mut printer = None;
+        if let Some(control) = self.control.get() {
+            let (reply, mut answer) = promise();
+            control.send(SupervisorMessage::Shutdown { deadline, reply });
+            if !control.is_current()
+                && let Some(Ok(ended)) = answer.wait(Some(deadline + KILL_GRACE))
+            {
+                report.killed_workers = ended.killed;
+                printer = ended.printer;
+            }
+        }
+        for lane in lanes {
+            if !lane.join_until(deadline) {
+                lane.abandon();
+                report.stuck_lanes.push(lane.name().to_owned());
+            }
+        }
+        if let Some(control) = self.control.get() {
+            control.join();
+        }
+        if let Some(printer) = printer {
+            printer.finish(Instant::now() + KILL_GRACE);
+        }
+        report
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let _ = self.shutdown(DROP_GRACE);
+    }
+}
+
+/// Where a lane runs.
+#[derive(Clone)]
+pub(crate) enum LaneHome {
+    Thread,
+    Worker(Arc<WorkerRecord>),
+}
+
+/// A thread that several actors may share: a hop between them is a function call.
+#[derive(Clone)]
+pub struct Lane {
+    id: LaneId,
+    name: String,
+    runtime: Runtime,
+    home: LaneHome,
+}
+
+impl std::fmt::Debug for Lane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lane")
+            .field("id", &self.id)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Lane {
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> LaneId {
+        self.id
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn home(&self) -> &LaneHome {
+        &self.home
+    }
+
+    pub(crate) fn belongs_to(&self, runtime: &Runtime) -> bool {
+        Arc::ptr_eq(&self.runtime.inner, &runtime.inner)
+    }
+
+    /// Its thread, started if it does not run yet.
+    pub(crate) fn thread(&self) -> Result<Arc<LaneThread>, SpawnError> {
+        let inner = &self.runtime.inner;
+        let _one_at_a_time = inner.starting.lock();
+        if let Some(lane) = inner.directory.lane(self.id) {
+            return Ok(lane);
+        }
+        if inner.directory.is_closed() {
+            return Err(SpawnError::Shutdown);
+        }
+        let lane = LaneThread::start(self.id, &self.name).map_err(SpawnError::Control)?;
+        inner.directory.add_lane(&lane);
+        Ok(lane)
+    }
+}
+
+/// A worker process that several actors may share.
+#[derive(Clone)]
+pub struct Worker {
+    record: Arc<WorkerRecord>,
+    runtime: Runtime,
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker")
+            .field("name", &self.record.name())
+            .field("pid", &self.pid())
+            .finish()
+    }
+}
+
+impl Worker {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.record.name()
+    }
+
+    /// Its pid; `None` once it is dead.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.record.pid()
+    }
+
+    /// A lane of this worker, a thread that several actors may share.
+    pub fn lane(&self, name: impl Into<String>) -> Lane {
+        let home = LaneHome::Worker(Arc::clone(&self.record));
+        Lane {
+            id: self.runtime.inner.directory.next_lane(),
+            name: name.into(),
+            runtime: self.runtime.clone(),
+            home,
+        }
+    }
+
+    pub(crate) fn kill(&self) {
+        self.record.kill();
+    }
+}

@@ -1,0 +1,250 @@
+//! Spawning an actor: which type, with what arguments, where, and what happens when it fails.
+
+use std::marker::PhantomData;
+
+use crate::actor::Actor;
+use crate::arguments::to_bytes;
+use crate::cell::Blueprint;
+use crate::failure::FailureReport;
+use crate::lane::mailbox::LaneMessage;
+use crate::placement::{OnPanic, Placement, Restart};
+use crate::registry::{UnknownActorType, find_actor};
+use crate::runtime::{Lane, LaneHome, Runtime, Worker};
+use crate::worker::launch::{NotAllowed, check_env};
+
+/// Why an actor or worker was not spawned.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// The actor's constructor failed or panicked.
+    #[error("the constructor of actor `{actor}` failed: {failure}")]
+    Constructor {
+        /// The actor's name.
+        actor: String,
+        /// What it said.
+        failure: FailureReport,
+    },
+    /// The constructor's arguments cannot be encoded.
+    #[error("the arguments of actor `{actor}` cannot be encoded: {reason}")]
+    Arguments {
+        /// The actor's name.
+        actor: String,
+        /// Why.
+        reason: String,
+    },
+    /// The actor's type is not linked into this program.
+    #[error(transparent)]
+    UnknownType(#[from] UnknownActorType),
+    /// The worker process could not be started.
+    #[error("worker `{worker}` could not be started: {error}")]
+    Launch {
+        /// The worker's name.
+        worker: String,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The worker process did not say hello.
+    #[error("worker `{worker}` did not say hello: {reason}{}", tail(stderr_tail))]
+    NoHello {
+        /// The worker's name.
+        worker: String,
+        /// What happened instead.
+        reason: String,
+        /// The last lines it wrote to its standard error.
+        stderr_tail: Vec<String>,
+    },
+    /// The worker is gone.
+    #[error("worker `{worker}` is gone: {reason}")]
+    Worker {
+        /// The worker's name.
+        worker: String,
+        /// Why.
+        reason: String,
+    },
+    /// This process may not start workers.
+    #[error(transparent)]
+    NotAllowed(#[from] NotAllowed),
+    /// An environment variable that cannot be set.
+    #[error("environment variable `{key}`: {reason}")]
+    Env {
+        /// Its name.
+        key: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// The lane or worker belongs to another runtime.
+    #[error("the lane or worker belongs to another runtime")]
+    Foreign,
+    /// The actor was not built in time.
+    #[error("actor `{actor}` was not built within {seconds} s")]
+    Timeout {
+        /// The actor's name.
+        actor: String,
+        /// The limit.
+        seconds: u64,
+    },
+    /// A thread of the runtime could not be started.
+    #[error("a thread of the runtime could not be started: {0}")]
+    Control(#[source] std::io::Error),
+    /// The runtime is shut down.
+    #[error("the runtime is shut down")]
+    Shutdown,
+    /// A broken invariant of selvedge itself.
+    #[error("bug in selvedge, please report: {0}")]
+    Internal(String),
+}
+
+fn tail(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("\n    {line}")).collect()
+}
+
+/// An actor about to be spawned: choose its policies, then its place.
+#[must_use = "an actor is spawned by saying where: `.in_thread()`, `.in_process()`, `.inline()`"]
+pub struct Spawn<'r, A: Actor> {
+    runtime: &'r Runtime,
+    name: String,
+    args: A::Args,
+    restart: Restart,
+    on_panic: OnPanic,
+    env: Vec<(String, String)>,
+    actor: PhantomData<fn() -> A>,
+}
+
+impl<'r, A: Actor> Spawn<'r, A> {
+    pub(crate) fn new(runtime: &'r Runtime, name: String, args: A::Args) -> Self {
+        let (restart, on_panic) = (Restart::default(), OnPanic::default());
+        Self {
+            runtime,
+            name,
+            args,
+            restart,
+            on_panic,
+            env: Vec::new(),
+            actor: PhantomData,
+        }
+    }
+
+    /// What happens when its worker process dies; default [`Restart::Never`].
+    pub fn restart(mut self, restart: Restart) -> Self {
+        self.restart = restart;
+        self
+    }
+
+    /// What happens to its state when a method panics; default [`OnPanic::Keep`].
+    pub fn on_panic(mut self, on_panic: OnPanic) -> Self {
+        self.on_panic = on_panic;
+        self
+    }
+
+    /// An environment variable of the actor's own worker process, for [`in_process`](Self::in_process).
+    pub fn env(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.push((key.into(), value.into()));
+        self
+    }
+
+    /// Where `placement` says.
+    ///
+    /// # Errors
+    /// [`SpawnError`].
+    pub fn place(self, placement: Placement) -> Result<A::Handle, SpawnError> {
+        match placement {
+            Placement::Inline => self.inline(),
+            Placement::Thread => self.in_thread(),
+            Placement::Process => self.in_process(),
+        }
+    }
+
+    /// On whichever thread drives: no thread, no wake.
+    ///
+    /// # Errors
+    /// [`SpawnError::Constructor`].
+    pub fn inline(self) -> Result<A::Handle, SpawnError> {
+        let (runtime, restart) = (self.runtime, self.restart);
+        let blueprint = self.blueprint()?;
+        let actor = runtime.inner().settle_inline(blueprint, restart)?;
+        Ok(A::handle(actor))
+    }
+
+    /// On a thread of its own.
+    ///
+    /// # Errors
+    /// [`SpawnError`].
+    pub fn in_thread(self) -> Result<A::Handle, SpawnError> {
+        let lane = self.runtime.lane(self.name.clone());
+        let thread = lane.thread()?;
+        let spawned = self.in_lane(&lane);
+        if spawned.is_err() {
+            let _ = thread.push(LaneMessage::Stop);
+        }
+        spawned
+    }
+
+    /// In a worker process of its own.
+    ///
+    /// # Errors
+    /// [`SpawnError`].
+    pub fn in_process(mut self) -> Result<A::Handle, SpawnError> {
+        for (key, value) in &self.env {
+            check_env(key, value).map_err(|reason| SpawnError::Env {
+                key: key.clone(),
+                reason,
+            })?;
+        }
+        let env = std::mem::take(&mut self.env);
+        let worker = self.runtime.start_worker(&self.name, env)?;
+        let spawned = self.in_worker(&worker);
+        if spawned.is_err() {
+            worker.kill();
+        }
+        spawned
+    }
+
+    /// In a worker process it shares, on a lane of its own.
+    ///
+    /// # Errors
+    /// [`SpawnError`].
+    pub fn in_worker(self, worker: &Worker) -> Result<A::Handle, SpawnError> {
+        let lane = worker.lane(self.name.clone());
+        self.in_lane(&lane)
+    }
+
+    /// On a lane it shares.
+    ///
+    /// # Errors
+    /// [`SpawnError`].
+    pub fn in_lane(self, lane: &Lane) -> Result<A::Handle, SpawnError> {
+        let (runtime, restart) = (self.runtime, self.restart);
+        if !lane.belongs_to(runtime) {
+            return Err(SpawnError::Foreign);
+        }
+        let home = match lane.home() {
+            LaneHome::Thread => crate::resident::Home::Lane(lane.thread()?),
+            LaneHome::Worker(worker) => crate::resident::Home::Worker {
+                worker: worker.clone(),
+                lane: lane.id(),
+                lane_name: lane.name().into(),
+            },
+        };
+        let blueprint = self.blueprint()?;
+        let actor = runtime.inner().settle(blueprint, home, restart)?;
+        Ok(A::handle(actor))
+    }
+
+    fn blueprint(self) -> Result<Blueprint, SpawnError> {
+        // Same program, same registry: what is missing here would be missing in the worker.
+        let entry = find_actor(A::NAME)?;
+        let actor = self.name.clone();
+        let args = to_bytes(&self.args).map_err(|failure| SpawnError::Arguments {
+            actor,
+            reason: failure.to_string(),
+        })?;
+        Ok(Blueprint {
+            id: self.runtime.inner().directory.next_actor(),
+            name: self.name.as_str().into(),
+            entry,
+            args: args.into(),
+            on_panic: self.on_panic,
+        })
+    }
+}

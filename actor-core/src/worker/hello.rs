@@ -1,0 +1,122 @@
+//! The first words on a worker's link: are driver and worker the same program?
+
+use serde::{Deserialize, Serialize};
+
+use crate::registry::registry_hash;
+use crate::worker::build_id;
+
+/// Raised whenever the messages of the link change.
+pub(crate) const PROTOCOL_VERSION: u32 = 1;
+
+/// What each side says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub(crate) protocol: u32,
+    /// The executable's build id; see `build_id`.
+    pub(crate) build: String,
+    /// [`registry_hash`](crate::registry_hash).
+    pub(crate) registry: u64,
+}
+
+/// Driver and worker are not the same program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HelloError {
+    /// Their messages are of different versions.
+    #[error("the driver speaks version {driver} of the worker protocol, the worker version {worker}")]
+    Protocol {
+        /// The driver's version.
+        driver: u32,
+        /// The worker's version.
+        worker: u32,
+    },
+    /// They are different builds.
+    #[error(
+        "the driver is build {driver}, the worker build {worker}: was the executable replaced while it ran?"
+    )]
+    Build {
+        /// The driver's build id.
+        driver: String,
+        /// The worker's build id.
+        worker: String,
+    },
+    /// They know different actor types.
+    #[error(
+        "driver and worker know different actor types (registry {driver:016x} and {worker:016x}); \
+         the driver knows: {}",
+        known.join(", ")
+    )]
+    Registry {
+        /// The driver's registry hash.
+        driver: u64,
+        /// The worker's registry hash.
+        worker: u64,
+        /// The names the driver knows.
+        known: Vec<&'static str>,
+    },
+}
+
+impl Hello {
+    /// This process's own.
+    pub(crate) fn mine() -> Self {
+        Self {
+            protocol: PROTOCOL_VERSION,
+            build: build_id::of_this_program(),
+            registry: registry_hash(),
+        }
+    }
+
+    /// The driver's check of what a worker said.
+    pub(crate) fn check(&self, worker: &Hello) -> Result<(), HelloError> {
+        if self.protocol != worker.protocol {
+            return Err(HelloError::Protocol {
+                driver: self.protocol,
+                worker: worker.protocol,
+            });
+        }
+        if self.build != worker.build {
+            return Err(HelloError::Build {
+                driver: self.build.clone(),
+                worker: worker.build.clone(),
+            });
+        }
+        if self.registry != worker.registry {
+            let known = crate::registry::known_actors();
+            return Err(HelloError::Registry {
+                driver: self.registry,
+                worker: worker.registry,
+                known,
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_agrees_with_itself_and_with_nobody_else() {
+        let mine = Hello::mine();
+        assert_eq!(mine.check(&Hello::mine()), Ok(()));
+        let other = Hello {
+            protocol: 2,
+            ..mine.clone()
+        };
+        assert!(matches!(
+            mine.check(&other),
+            Err(HelloError::Protocol { driver: 1, worker: 2 })
+        ));
+        let other = Hello {
+            build: "feed".into(),
+            ..mine.clone()
+        };
+        assert!(matches!(mine.check(&other), Err(HelloError::Build { .. })));
+        let other = Hello {
+            registry: mine.registry ^ 1,
+            ..mine.clone()
+        };
+        assert!(matches!(mine.check(&other), Err(HelloError::Registry { .. })));
+    }
+}

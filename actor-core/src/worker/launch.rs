@@ -1,0 +1,132 @@
+//! Starts a worker process.
+//!
+//! The link travels as the child's standard input: so no descriptor has to be made inheritable in the driver (which
+//! would leak into whatever the user starts at that moment), and the child is made by `posix_spawn`, which does not
+//! copy the driver's page tables. The worker moves the link away and puts `/dev/null` there before anything else
+//! runs. To be called on the control thread only: a worker is killed when the thread that started it ends.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::worker::{DEPTH_MAX, ENV_DEPTH, ENV_DRIVER, ENV_FD};
+
+/// A process that was started and has said nothing yet.
+pub(crate) struct Launched {
+    pub(crate) pid: u32,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) stream: UnixStream,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+}
+
+/// Why no worker may be started here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotAllowed {
+    /// This process was itself started as a worker and runs `main` instead.
+    #[error(
+        "this process was started as a worker, but ran `main` without calling `selvedge::init()` first \
+         (or the feature `premain` is off)"
+    )]
+    NotInitialised,
+    /// Workers start workers start workers.
+    #[error("workers may start workers {max} deep, this process is at depth {depth}")]
+    TooDeep {
+        /// This process's depth.
+        depth: u32,
+        /// The deepest that may still start workers is one less.
+        max: u32,
+    },
+}
+
+/// Whether this process may start workers; answers the depth its workers will have.
+pub(crate) fn allowed() -> Result<u32, NotAllowed> {
+    if std::env::var_os(ENV_FD).is_some() {
+        return Err(NotAllowed::NotInitialised);
+    }
+    let depth = std::env::var(ENV_DEPTH)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0);
+    if depth >= DEPTH_MAX {
+        return Err(NotAllowed::TooDeep {
+            depth,
+            max: DEPTH_MAX,
+        });
+    }
+    Ok(depth + 1)
+}
+
+/// Starts the process. Its arguments are only a name for `ps`: the worker never reaches `main`.
+pub(crate) fn launch(name: &str, env: &[(String, String)], depth: u32) -> io::Result<Launched> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut command = Command::new("/proc/self/exe");
+    let program = std::env::args().next().unwrap_or_else(|| "selvedge".to_owned());
+    command
+        .arg0(format!("{program}: worker {name}").replace('\0', "?"))
+        .envs(env.iter().map(|(key, value)| (key, value)))
+        .env(ENV_FD, "0")
+        .env(ENV_DRIVER, std::process::id().to_string())
+        .env(ENV_DEPTH, depth.to_string())
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    // The command keeps the worker's end of the socket open; while it lives, the worker's death would be silent.
+    drop(command);
+    match (open_pidfd(child.id()), child.stdout.take(), child.stderr.take()) {
+        (Ok(pidfd), Some(stdout), Some(stderr)) => Ok(Launched {
+            pid: child.id(),
+            pidfd,
+            stream: ours,
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+        }),
+        (opened, ..) => {
+            // The worker cannot be watched, so it must not live. Both calls concern our own unreaped child.
+            child.kill()?;
+            child.wait()?;
+            Err(opened
+                .err()
+                .unwrap_or_else(|| io::Error::other("a pipe of the worker is missing")))
+        }
+    }
+}
+
+fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| io::Error::other("a child with an impossible pid"))?;
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// What is wrong with an environment variable for a worker.
+pub(crate) fn check_env(key: &str, value: &str) -> Result<(), &'static str> {
+    if key.is_empty() || key.contains(['=', '\0']) {
+        return Err("a name must be non-empty, without `=` and NUL");
+    }
+    if value.contains('\0') {
+        return Err("a value must not contain NUL");
+    }
+    if [ENV_FD, ENV_DRIVER, ENV_DEPTH].contains(&key) {
+        return Err("this variable is selvedge's own");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_cannot_be_set_are_refused() {
+        assert!(check_env("CUDA_VISIBLE_DEVICES", "0,1").is_ok());
+        for (key, value) in [("", "x"), ("A=B", "x"), ("A", "x\0"), (ENV_FD, "7")] {
+            assert!(check_env(key, value).is_err(), "{key}={value}");
+        }
+    }
+}

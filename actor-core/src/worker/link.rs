@@ -1,0 +1,183 @@
+//! The driver's end of a worker's socket: requests go out in order, answers find their requests.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+
+use crate::death::Death;
+use crate::failure::FailureReport;
+use crate::id::LaneId;
+use crate::worker::protocol::{
+    FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, Refusal, RequestId, ToWorker, frame_front,
+    read_head,
+};
+
+/// A worker's answer to a request.
+pub(crate) enum Response {
+    Created(Result<(), FailureReport>),
+    Returned(Result<Vec<u8>, Refusal>),
+    Loaded(Result<Vec<LaneId>, String>),
+}
+
+/// Why a request got no answer.
+#[derive(Clone, Debug)]
+pub(crate) enum LinkLost {
+    /// The worker died first.
+    Died(Death),
+    /// The request could not be put into a frame.
+    NotSent(String),
+}
+
+pub(crate) type OnResponse = Box<dyn FnOnce(Result<Response, LinkLost>) + Send>;
+
+pub(crate) struct Outgoing {
+    front: Vec<u8>,
+    body: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Pending {
+    next: RequestId,
+    handlers: BTreeMap<RequestId, OnResponse>,
+    lost: Option<Death>,
+}
+
+pub(crate) struct Link {
+    outgoing: mpsc::UnboundedSender<Outgoing>,
+    pending: Mutex<Pending>,
+}
+
+impl Link {
+    /// The link and the queue that [`write_frames`] empties into the socket.
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Outgoing>) {
+        let (outgoing, queue) = mpsc::unbounded_channel();
+        (
+            Self {
+                outgoing,
+                pending: Mutex::default(),
+            },
+            queue,
+        )
+    }
+
+    /// Sends a message that has no answer.
+    pub(crate) fn tell(&self, message: &ToWorker) -> Result<(), LinkLost> {
+        self.send(message, Vec::new())
+    }
+
+    /// Sends a request; `on_response` is called exactly once: with the answer, or when the worker is lost.
+    pub(crate) fn request(
+        &self,
+        message: impl FnOnce(RequestId) -> ToWorker,
+        body: Vec<u8>,
+        on_response: OnResponse,
+    ) {
+        let id = {
+            let mut pending = self.pending.lock();
+            if let Some(death) = pending.lost.clone() {
+                drop(pending);
+                return on_response(Err(LinkLost::Died(death)));
+            }
+            let id = pending.next;
+            pending.next += 1;
+            pending.handlers.insert(id, on_response);
+            id
+        };
+        if let Err(lost) = self.send(&message(id), body)
+            && let Some(on_response) = self.take(id)
+        {
+            on_response(Err(lost));
+        }
+    }
+
+    fn send(&self, message: &ToWorker, body: Vec<u8>) -> Result<(), LinkLost> {
+        let front = frame_front(message, &body).map_err(|error| LinkLost::NotSent(error.to_string()))?;
+        // The queue's other end is gone only after the socket failed; then the worker's death is on its way and
+        // answers every request.
+        let _ = self.outgoing.send(Outgoing { front, body });
+        Ok(())
+    }
+
+    fn take(&self, id: RequestId) -> Option<OnResponse> {
+        self.pending.lock().handlers.remove(&id)
+    }
+
+    /// Hands an answer to its request. An answer to no request is dropped: its asker gave up.
+    pub(crate) fn answer(&self, id: RequestId, response: Response) {
+        if let Some(on_response) = self.take(id) {
+            on_response(Ok(response));
+        }
+    }
+
+    /// The worker is dead: every request is answered so, now and later.
+    pub(crate) fn lose(&self, death: &Death) {
+        let handlers = {
+            let mut pending = self.pending.lock();
+            pending.lost = Some(death.clone());
+            std::mem::take(&mut pending.handlers)
+        };
+        for on_response in handlers.into_values() {
+            on_response(Err(LinkLost::Died(death.clone())));
+        }
+    }
+}
+
+/// Writes the queue to the socket until either ends. A worker that does not read stops only this task.
+pub(crate) async fn write_frames(mut queue: mpsc::UnboundedReceiver<Outgoing>, mut socket: OwnedWriteHalf) {
+    while let Some(frame) = queue.recv().await {
+        let written = async {
+            socket.write_all(&frame.front).await?;
+            socket.write_all(&frame.body).await
+        };
+        if written.await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The next frame; `None` at the end of the stream.
+pub(crate) async fn read_frame<M: DeserializeOwned>(
+    socket: &mut OwnedReadHalf,
+) -> Result<Option<(M, Vec<u8>)>, FrameError> {
+    let mut start = [0; FRAME_HEADER_BYTES];
+    match socket.read_exact(&mut start).await {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error.into()),
+    }
+    let header = FrameHeader::parse(start)?;
+    let mut head = vec![0; header.head_bytes];
+    socket.read_exact(&mut head).await?;
+    let mut body = Vec::new();
+    // Grows with what arrives, not with what was announced.
+    let read = socket.take(header.body_bytes).read_to_end(&mut body).await?;
+    if read as u64 != header.body_bytes {
+        return Err(FrameError::Io(std::io::ErrorKind::UnexpectedEof.into()));
+    }
+    Ok(Some((read_head(&head)?, body)))
+}
+
+/// Sorts a worker's messages: answers to their requests, the ends of programs to `on_end`. Returns at the end of
+/// the stream, or when it makes no sense any more.
+pub(crate) async fn read_frames(
+    mut socket: OwnedReadHalf,
+    link: &Link,
+    mut on_end: impl FnMut(LaneId, Option<String>),
+) {
+    while let Ok(Some((message, body))) = read_frame::<FromWorker>(&mut socket).await {
+        match message {
+            // Only the first message may be a hello; a second is ignored.
+            FromWorker::Hello(_) => {}
+            FromWorker::Created { request, result } => link.answer(request, Response::Created(result)),
+            FromWorker::Returned { request, result } => {
+                link.answer(request, Response::Returned(result.map(|()| body)));
+            }
+            FromWorker::Loaded { request, result } => link.answer(request, Response::Loaded(result)),
+            FromWorker::Ended { lane, panic } => on_end(lane, panic),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! A worker's standard output and error: prefixed line by line, printed by the driver, the last lines kept.
+//!
+//! Printing may block (a full pipe behind the driver's own stdout), and the control thread must not: it would miss
+//! deaths. So one thread prints (`selvedge-output`), behind a bounded queue; when it is full the worker's pipe is
+//! not read, and the worker, nobody else, waits.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+
+/// The number of lines of standard error that are kept for a [`Death`](crate::Death).
+pub(crate) const STDERR_LINES_MAX: usize = 20;
+/// A longer line is printed in pieces.
+const LINE_BYTES_MAX: usize = 8 * 1024;
+/// Lines that may wait to be printed.
+const LINES_WAITING_MAX: usize = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Out,
+    Err,
+}
+
+pub(crate) struct Line {
+    target: Target,
+    text: Vec<u8>,
+}
+
+/// The thread that prints.
+pub(crate) struct Printer {
+    lines: mpsc::Sender<Line>,
+    ended: Arc<(Mutex<bool>, Condvar)>,
+    thread: JoinHandle<()>,
+}
+
+impl Printer {
+    pub(crate) fn start() -> io::Result<Self> {
+        let (lines, queue) = mpsc::channel(LINES_WAITING_MAX);
+        let ended = Arc::new((Mutex::new(false), Condvar::new()));
+        let announce = Arc::clone(&ended);
+        let run = move || {
+            print_lines(queue);
+            *announce.0.lock() = true;
+            announce.1.notify_all();
+        };
+        let thread = thread::Builder::new()
+            .name("selvedge-output".to_owned())
+            .spawn(run)?;
+        Ok(Self { lines, ended, thread })
+    }
+
+    pub(crate) fn lines(&self) -> mpsc::Sender<Line> {
+        self.lines.clone()
+    }
+
+    /// Waits until everything is printed, once all senders are gone. `false`: the deadline passed, because nobody
+    /// reads what this process prints; the thread is left behind.
+    pub(crate) fn finish(self, deadline: Instant) -> bool {
+        drop(self.lines);
+        let mut ended = self.ended.0.lock();
+        while !*ended {
+            if self.ended.1.wait_until(&mut ended, deadline).timed_out() && !*ended {
+                return false;
+            }
+        }
+        drop(ended);
+        // It has only to return now.
+        let _ = self.thread.join();
+        true
+    }
+}
+
+fn print_lines(mut queue: mpsc::Receiver<Line>) {
+    while let Some(line) = queue.blocking_recv() {
+        // Nobody to tell when the driver's own output is closed.
+        let _ = match line.target {
+            Target::Out => {
+                let mut out = io::stdout().lock();
+                out.write_all(&line.text).and_then(|()| out.flush())
+            }
+            Target::Err => io::stderr().lock().write_all(&line.text),
+        };
+    }
+}
+
+/// One of the two streams of one worker.
+pub(crate) struct Pump {
+    pipe: pipe::Receiver,
+    splitter: Mutex<Splitter>,
+    prefix: String,
+    target: Target,
+    printer: mpsc::Sender<Line>,
+}
+
+impl Pump {
+    /// `prefix` precedes every line: `[name pid 4121] `.
+    pub(crate) fn new(
+        fd: OwnedFd,
+        prefix: String,
+        target: Target,
+        printer: mpsc::Sender<Line>,
+    ) -> io::Result<Self> {
+        let pipe = pipe::Receiver::from_owned_fd(fd)?;
+        Ok(Self {
+            pipe,
+            splitter: Mutex::default(),
+            prefix,
+            target,
+            printer,
+        })
+    }
+
+    /// Moves lines until the stream ends.
+    pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            if self.pipe.readable().await.is_err() {
+                return;
+            }
+            let (lines, end) = self.read_some();
+            for line in lines {
+                if self.printer.send(line).await.is_err() {
+                    return;
+                }
+            }
+            if end {
+                return;
+            }
+        }
+    }
+
+    /// Reads what is there without waiting: the worker is dead and its last words count. Lines that find no room
+    /// at the printer are kept in the tail only.
+    pub(crate) fn drain(&self) {
+        let (lines, _) = self.read_some();
+        for line in lines {
+            let _ = self.printer.try_send(line);
+        }
+    }
+
+    /// The last lines, oldest first.
+    pub(crate) fn tail(&self) -> Vec<String> {
+        self.splitter.lock().tail.iter().cloned().collect()
+    }
+
+    /// Reads until the pipe is empty, and whether it has ended.
+    fn read_some(&self) -> (Vec<Line>, bool) {
+        let mut splitter = self.splitter.lock();
+        let mut lines = Vec::new();
+        let mut buffer = [0; LINE_BYTES_MAX];
+        loop {
+            let end = match self.pipe.try_read(&mut buffer) {
+                Ok(0) => true,
+                Ok(read) => {
+                    splitter.push(buffer.get(..read).unwrap_or_default());
+                    false
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return (lines, false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => true,
+            };
+            if end {
+                splitter.flush();
+            }
+            lines.extend(splitter.take_lines().map(|text| self.line(&text)));
+            if end || lines.len() >= LINES_WAITING_MAX {
+                return (lines, end);
+            }
+        }
+    }
+
+    fn line(&self, text: &[u8]) -> Line {
+        let mut prefixed = Vec::with_capacity(self.prefix.len() + text.len() + 1);
+        prefixed.extend_from_slice(self.prefix.as_bytes());
+        prefixed.extend_from_slice(text);
+        prefixed.push(b'\n');
+        Line {
+            target: self.target,
+            text: prefixed,
+        }
+    }
+}
+
+/// Cuts a stream into lines and remembers the last ones.
+#[derive(Default)]
+struct Splitter {
+    partial: Vec<u8>,
+    ready: Vec<Vec<u8>>,
+    tail: VecDeque<String>,
+}
+
+impl Splitter {
+    fn push(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
+            match piece.split_last() {
+                Some((b'\n', rest)) => {
+                    self.partial.extend_from_slice(rest);
+                    self.end_line();
+                }
+                _ => self.partial.extend_from_slice(piece),
+            }
+            if self.partial.len() >= LINE_BYTES_MAX {
+                self.end_line();
+            }
+        }
+    }
+
+    /// The stream has ended: a last line without a line feed counts.
+    fn flush(&mut self) {
+        if !self.partial.is_empty() {
+            self.end_line();
+        }
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.partial);
+        if self.tail.len() == STDERR_LINES_MAX {
+            self.tail.pop_front();
+        }
+        self.tail.push_back(String::from_utf8_lossy(&line).into_owned());
+        self.ready.push(line);
+    }
+
+    fn take_lines(&mut self) -> impl Iterator<Item = Vec<u8>> {
+        std::mem::take(&mut self.ready).into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_cut_across_reads_and_the_last_ones_are_kept() {
+        let mut splitter = Splitter::default();
+        splitter.push(b"one\ntw");
+        splitter.push(b"o\n\nthree");
+        splitter.flush();
+        let lines: Vec<_> = splitter.take_lines().collect();
+        assert_eq!(lines, [&b"one"[..], b"two", b"", b"three"]);
+        for i in 0..STDERR_LINES_MAX {
+            splitter.push(format!("line {i}\n").as_bytes());
+        }
+        assert_eq!(splitter.tail.len(), STDERR_LINES_MAX);
+        assert_eq!(splitter.tail.front().unwrap(), "line 0");
+    }
+
+    #[test]
+    fn an_endless_line_is_cut() {
+        let mut splitter = Splitter::default();
+        splitter.push(&vec![b'x'; LINE_BYTES_MAX + 1]);
+        assert_eq!(splitter.take_lines().count(), 1);
+    }
+}

@@ -1,0 +1,201 @@
+//! The messages between the driver and a worker process, and their frames.
+//!
+//! A frame is `[head length u32][body length u64][head][body]`, little endian: the head is a message in postcard,
+//! the body raw bytes (arguments, results, programs), so that large payloads are not walked byte by byte. Pure:
+//! reading and writing is `link` (driver) and `serve` (worker).
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::FailureReport;
+use crate::id::{ActorId, LaneId, ProcessId};
+use crate::placement::OnPanic;
+use crate::worker::hello::Hello;
+
+/// Matches an answer with its request; unique per link.
+pub(crate) type RequestId = u64;
+
+/// From the driver to a worker. The body is named behind each.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToWorker {
+    /// The driver's answer to the worker's hello. No body.
+    Welcome {
+        hello: Hello,
+        process: ProcessId,
+        name: String,
+    },
+    /// Build an actor; opens the lane at its first actor. Body: the constructor's arguments.
+    Create {
+        request: RequestId,
+        lane: LaneId,
+        lane_name: String,
+        actor: ActorId,
+        name: String,
+        type_name: String,
+        on_panic: OnPanic,
+    },
+    /// Drop an actor. No body.
+    Remove { lane: LaneId, actor: ActorId },
+    /// An ordinary call. Body: the arguments.
+    Call {
+        request: RequestId,
+        lane: LaneId,
+        actor: ActorId,
+        method: u16,
+    },
+    /// Load programs and start them. Body: what the loader decodes.
+    Load { request: RequestId, kind: String },
+    /// End: drop the actors, then exit; lanes that are busy are waited for this long. No body.
+    Shutdown { grace_ms: u64 },
+}
+
+/// From a worker to the driver. The body is named behind each.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromWorker {
+    /// The first message. No body.
+    Hello(Hello),
+    /// Answers `Create`. No body.
+    Created {
+        request: RequestId,
+        result: Result<(), FailureReport>,
+    },
+    /// Answers `Call`. Body: the result, if there is one.
+    Returned {
+        request: RequestId,
+        result: Result<(), Refusal>,
+    },
+    /// Answers `Load`: the lanes that run a program now. No body.
+    Loaded {
+        request: RequestId,
+        result: Result<Vec<LaneId>, String>,
+    },
+    /// A program has ended. No body.
+    Ended { lane: LaneId, panic: Option<String> },
+}
+
+/// Why a call in a worker yielded no value.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Refusal {
+    Failed(FailureReport),
+    NoActor,
+}
+
+pub(crate) const FRAME_HEADER_BYTES: usize = 12;
+/// Heads are small; a larger one is not ours.
+const HEAD_BYTES_MAX: u32 = 1 << 20;
+/// The largest arguments or result of one ordinary call, and the largest shipment of programs.
+const BODY_BYTES_MAX: u64 = 1 << 32;
+
+/// What is wrong with a frame.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FrameError {
+    #[error("a frame announces a head of {0} bytes, {HEAD_BYTES_MAX} are allowed")]
+    HeadTooLarge(u64),
+    #[error("a frame announces a body of {0} bytes, {BODY_BYTES_MAX} are allowed")]
+    BodyTooLarge(u64),
+    #[error("a message cannot be read or written: {0}")]
+    Postcard(#[from] postcard::Error),
+    #[error("the stream ended inside a frame or failed: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameHeader {
+    pub(crate) head_bytes: usize,
+    pub(crate) body_bytes: u64,
+}
+
+impl FrameHeader {
+    /// Reads and checks the two lengths.
+    pub(crate) fn parse(bytes: [u8; FRAME_HEADER_BYTES]) -> Result<Self, FrameError> {
+        let [a, b, c, d, body @ ..] = bytes;
+        let head = u32::from_le_bytes([a, b, c, d]);
+        let body_bytes = u64::from_le_bytes(body);
+        if head > HEAD_BYTES_MAX {
+            return Err(FrameError::HeadTooLarge(u64::from(head)));
+        }
+        if body_bytes > BODY_BYTES_MAX {
+            return Err(FrameError::BodyTooLarge(body_bytes));
+        }
+        let head_bytes = usize::try_from(head).map_err(|_| FrameError::HeadTooLarge(u64::from(head)))?;
+        Ok(Self {
+            head_bytes,
+            body_bytes,
+        })
+    }
+}
+
+/// The frame's header and head; the body follows them on the wire.
+pub(crate) fn frame_front<M: Serialize>(message: &M, body: &[u8]) -> Result<Vec<u8>, FrameError> {
+    let body_bytes = body.len() as u64;
+    if body_bytes > BODY_BYTES_MAX {
+        return Err(FrameError::BodyTooLarge(body_bytes));
+    }
+    let head = postcard::to_stdvec(message)?;
+    let head_bytes = u32::try_from(head.len()).unwrap_or(u32::MAX);
+    if head_bytes > HEAD_BYTES_MAX {
+        return Err(FrameError::HeadTooLarge(head.len() as u64));
+    }
+    let mut front = Vec::with_capacity(FRAME_HEADER_BYTES + head.len());
+    front.extend(head_bytes.to_le_bytes());
+    front.extend(body_bytes.to_le_bytes());
+    front.extend(head);
+    Ok(front)
+}
+
+pub(crate) fn read_head<M: DeserializeOwned>(head: &[u8]) -> Result<M, FrameError> {
+    Ok(postcard::from_bytes(head)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(head: u32, body: u64) -> [u8; FRAME_HEADER_BYTES] {
+        let mut bytes = [0; FRAME_HEADER_BYTES];
+        bytes[..4].copy_from_slice(&head.to_le_bytes());
+        bytes[4..].copy_from_slice(&body.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_frame_is_read_as_it_was_written() {
+        let message = ToWorker::Remove {
+            lane: LaneId(1),
+            actor: ActorId(2),
+        };
+        let front = frame_front(&message, b"body").unwrap();
+        let (start, head) = front.split_at(FRAME_HEADER_BYTES);
+        let parsed = FrameHeader::parse(start.try_into().unwrap()).unwrap();
+        assert_eq!(
+            parsed,
+            FrameHeader {
+                head_bytes: head.len(),
+                body_bytes: 4
+            }
+        );
+        assert!(matches!(
+            read_head(head).unwrap(),
+            ToWorker::Remove {
+                actor: ActorId(2),
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn hostile_lengths_and_heads_are_refused() {
+        assert!(matches!(
+            FrameHeader::parse(header(u32::MAX, 0)),
+            Err(FrameError::HeadTooLarge(_))
+        ));
+        assert!(matches!(
+            FrameHeader::parse(header(0, u64::MAX)),
+            Err(FrameError::BodyTooLarge(_))
+        ));
+        assert!(matches!(
+            read_head::<FromWorker>(&[0xff; 9]),
+            Err(FrameError::Postcard(_))
+        ));
+    }
+}

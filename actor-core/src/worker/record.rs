@@ -1,0 +1,72 @@
+//! What the driver knows of one worker process: its place in the plan, its present pid and link.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use rustix::process::{Signal, pidfd_send_signal};
+
+use crate::control::worker_node::WorkerMessage;
+use crate::id::ProcessId;
+use crate::worker::link::Link;
+
+/// The process behind a record, from its hello to its death.
+#[derive(Clone)]
+pub(crate) struct Incarnation {
+    pub(crate) pid: u32,
+    /// Signals go by this descriptor: a pid may have been given to somebody else.
+    pub(crate) pidfd: Arc<OwnedFd>,
+    pub(crate) link: Arc<Link>,
+}
+
+pub(crate) struct WorkerRecord {
+    id: ProcessId,
+    name: Arc<str>,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) node: OnceLock<ractor::ActorRef<WorkerMessage>>,
+    current: Mutex<Option<Incarnation>>,
+}
+
+impl WorkerRecord {
+    pub(crate) fn new(id: ProcessId, name: &str, env: Vec<(String, String)>) -> Self {
+        Self {
+            id,
+            name: name.into(),
+            env,
+            node: OnceLock::new(),
+            current: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn id(&self) -> ProcessId {
+        self.id
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.current.lock().as_ref().map(|incarnation| incarnation.pid)
+    }
+
+    pub(crate) fn link(&self) -> Option<Arc<Link>> {
+        self.current
+            .lock()
+            .as_ref()
+            .map(|incarnation| Arc::clone(&incarnation.link))
+    }
+
+    pub(crate) fn set_current(&self, incarnation: Option<Incarnation>) {
+        *self.current.lock() = incarnation;
+    }
+
+    /// Sends SIGKILL to the process, if there is one. Its death is noticed as any other.
+    pub(crate) fn kill(&self) {
+        let current = self.current.lock().clone();
+        if let Some(incarnation) = current {
+            // An error means that it is dead already.
+            let _ = pidfd_send_signal(&*incarnation.pidfd, Signal::KILL);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The worker's life: its main thread reads the link, its lanes do the work.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::cell::Blueprint;
+use crate::failure::{Failure, FailureReport, panic_message};
+use crate::id::{ActorId, LaneId};
+use crate::lane::mailbox::{LaneCall, LaneMessage, Unserved};
+use crate::lane::thread::LaneThread;
+use crate::placement::OnPanic;
+use crate::registry::{find_actor, find_loader};
+use crate::worker::hello::Hello;
+use crate::worker::premain::{exit_now, refuse};
+use crate::worker::protocol::{
+    FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, Refusal, RequestId, ToWorker, frame_front,
+    read_head,
+};
+use crate::{Arguments, Returned};
+
+/// Runs the worker to its end.
+pub(crate) fn serve(link: UnixStream) -> ! {
+    let writer = match link.try_clone() {
+        Ok(writer) => Arc::new(Writer {
+            socket: Mutex::new(writer),
+        }),
+        Err(error) => refuse(&format!("the link cannot be cloned: {error}")),
+    };
+    writer.send(&FromWorker::Hello(Hello::mine()));
+    let mut worker = Worker {
+        lanes: BTreeMap::new(),
+        writer,
+    };
+    let mut link = link;
+    loop {
+        match read_frame(&mut link) {
+            Ok(Some((message, body))) => worker.handle(message, body),
+            // The driver is gone, and nobody is left who could use this process.
+            Ok(None) => exit_now(0),
+            Err(error) => refuse(&format!("the link to the driver broke: {error}")),
+        }
+    }
+}
+
+/// The sending half of the link, shared by all lanes.
+struct Writer {
+    socket: Mutex<UnixStream>,
+}
+
+impl Writer {
+    /// Sends a message without a body.
+    fn send(&self, message: &FromWorker) {
+        // Such a message always fits: the texts in it are cut.
+        let _ = self.send_with(message, &[]);
+    }
+
+    /// Sends a message; an error if it does not fit into a frame.
+    fn send_with(&self, message: &FromWorker, body: &[u8]) -> Result<(), FrameError> {
+        let front = frame_front(message, body)?;
+        let mut socket = self.socket.lock();
+        // A failure to write means that the driver is gone; the main thread sees that too and ends the process.
+        let _ = socket.write_all(&front).and_then(|()| socket.write_all(body));
+        Ok(())
+    }
+}
+
+struct Worker {
+    lanes: BTreeMap<LaneId, Arc<LaneThread>>,
+    writer: Arc<Writer>,
+}
+
+impl Worker {
+    fn handle(&mut self, message: ToWorker, body: Vec<u8>) {
+        match message {
+            ToWorker::Welcome { hello, .. } => {
+                if let Err(error) = hello.check(&Hello::mine()) {
+                    refuse(&error.to_string());
+                }
+            }
+            ToWorker::Create {
+                request,
+                lane,
+                lane_name,
+                actor,
+                name,
+                type_name,
+                on_panic,
+            } => {
+                let order = Order {
+                    request,
+                    lane,
+                    lane_name,
+                    actor,
+                    name,
+                    type_name,
+                    on_panic,
+                };
+                if let Err(failure) = self.create(&order, &body) {
+                    created(&self.writer, request, Err(failure));
+                }
+            }
+            ToWorker::Remove { lane, actor } => {
+                if let Some(lane) = self.lanes.get(&lane) {
+                    // A lane that has ended has no actors.
+                    let _ = lane.push(LaneMessage::Remove(actor));
+                }
+            }
+            ToWorker::Call {
+                request,
+                lane,
+                actor,
+                method,
+            } => {
+                self.call(request, lane, actor, method, body);
+            }
+            ToWorker::Load { request, kind } => self.load(request, &kind, &body),
+            ToWorker::Shutdown { grace_ms } => self.shut_down(Duration::from_millis(grace_ms)),
+        }
+    }
+
+    fn create(&mut self, order: &Order, args: &[u8]) -> Result<(), Failure> {
+        let entry = find_actor(&order.type_name).map_err(Failure::from_error)?;
+        let lane = self.lane(order.lane, &order.lane_name)?;
+        let blueprint = Blueprint {
+            id: order.actor,
+            name: order.name.as_str().into(),
+            entry,
+            args: args.into(),
+            on_panic: order.on_panic,
+        };
+        let (writer, request) = (Arc::clone(&self.writer), order.request);
+        let reply = Box::new(move |result| created(&writer, request, result));
+        lane.push(LaneMessage::Create(blueprint, reply))
+            .map_err(|_| Failure::Internal(format!("{} of the worker has ended", order.lane)))
+    }
+
+    fn lane(&mut self, id: LaneId, name: &str) -> Result<Arc<LaneThread>, Failure> {
+        if let Some(lane) = self.lanes.get(&id) {
+            return Ok(Arc::clone(lane));
+        }
+        let lane = LaneThread::start(id, name).map_err(Failure::from_error)?;
+        self.lanes.insert(id, Arc::clone(&lane));
+        Ok(lane)
+    }
+
+    fn call(&self, request: RequestId, lane: LaneId, actor: ActorId, method: u16, body: Vec<u8>) {
+        let writer = Arc::clone(&self.writer);
+        let reply = Box::new(move |result| returned(&writer, request, result));
+        let call = LaneCall {
+            actor,
+            method,
+            arguments: Arguments::Bytes(body),
+            reply,
+        };
+        let refused = match self.lanes.get(&lane) {
+            Some(lane) => lane.push(LaneMessage::Call(call)).err(),
+            None => Some(LaneMessage::Call(call)),
+        };
+        if let Some(LaneMessage::Call(call)) = refused {
+            (call.reply)(Err(Unserved::NoActor));
+        }
+    }
+
+    fn load(&self, request: RequestId, kind: &str, bytes: &[u8]) {
+        let programs = match load_programs(kind, bytes) {
+            Ok(programs) => programs,
+            Err(reason) => {
+                self.writer.send(&FromWorker::Loaded {
+                    request,
+                    result: Err(reason),
+                });
+                return;
+            }
+        };
+        let missing = programs
+            .iter()
+            .map(|(lane, _)| *lane)
+            .find(|lane| !self.lanes.contains_key(lane));
+        let result = match missing {
+            Some(lane) => Err(format!("{lane} has no actor in this worker")),
+            None => Ok(programs.iter().map(|(lane, _)| *lane).collect::<Vec<_>>()),
+        };
+        let refused = result.is_err();
+        // Before any program starts: the driver must hear of the start before it hears of an end.
+        self.writer.send(&FromWorker::Loaded { request, result });
+        if refused {
+            return;
+        }
+        for (id, program) in programs {
+            let Some(lane) = self.lanes.get(&id) else { continue };
+            let writer = Arc::clone(&self.writer);
+            let end = Box::new(move |panic| writer.send(&FromWorker::Ended { lane: id, panic }));
+            if let Err(LaneMessage::Run(_, end)) = lane.push(LaneMessage::Run(program, end)) {
+                end(Some("the lane has ended".to_owned()));
+            }
+        }
+    }
+
+    /// Drops the actors, waits for the lanes, leaves. Lanes that do not come back end with the process.
+    fn shut_down(&self, grace: Duration) -> ! {
+        for lane in self.lanes.values() {
+            lane.stop();
+        }
+        let deadline = Instant::now() + grace;
+        for lane in self.lanes.values() {
+            lane.join_until(deadline);
+        }
+        // Not `exit`: handlers of other libraries may wait for threads that are stuck. What was printed must get
+        // out, though.
+        let _ = std::io::stdout().flush();
+        exit_now(0)
+    }
+}
+
+/// A `Create` message's parts.
+struct Order {
+    request: RequestId,
+    lane: LaneId,
+    lane_name: String,
+    actor: ActorId,
+    name: String,
+    type_name: String,
+    on_panic: OnPanic,
+}
+
+fn load_programs(kind: &str, bytes: &[u8]) -> Result<crate::program::LoadedPrograms, String> {
+    let loader = find_loader(kind).ok_or_else(|| format!("no loader for programs of kind `{kind}`"))?;
+    let load = std::panic::AssertUnwindSafe(|| (loader.load)(bytes));
+    std::panic::catch_unwind(load).unwrap_or_else(|payload| {
+        Err(format!(
+            "the loader panicked: {}",
+            panic_message(payload.as_ref())
+        ))
+    })
+}
+
+fn created(writer: &Writer, request: RequestId, result: Result<(), Failure>) {
+    let result = result.map_err(|failure| failure.report());
+    writer.send(&FromWorker::Created { request, result });
+}
+
+fn returned(writer: &Writer, request: RequestId, result: Result<Returned, Unserved>) {
+    let refusal = |report: FailureReport| Err(Refusal::Failed(report));
+    let (result, body) = match result {
+        Ok(Returned::Bytes(body)) => (Ok(()), body),
+        Ok(Returned::Local(_)) => {
+            let failure = Failure::Internal("a call between processes returned no bytes".to_owned());
+            (refusal(failure.report()), Vec::new())
+        }
+        Err(Unserved::Failed(failure)) => (refusal(failure.report()), Vec::new()),
+        Err(Unserved::NoActor) => (Err(Refusal::NoActor), Vec::new()),
+    };
+    if let Err(error) = writer.send_with(&FromWorker::Returned { request, result }, &body) {
+        let report = Failure::from_error(error).report();
+        writer.send(&FromWorker::Returned {
+            request,
+            result: Err(Refusal::Failed(report)),
+        });
+    }
+}
+
+fn read_frame(link: &mut UnixStream) -> Result<Option<(ToWorker, Vec<u8>)>, FrameError> {
+    let mut start = [0; FRAME_HEADER_BYTES];
+    match link.read_exact(&mut start) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error.into()),
+    }
+    let header = FrameHeader::parse(start)?;
+    let mut head = vec![0; header.head_bytes];
+    link.read_exact(&mut head)?;
+    let mut body = Vec::new();
+    let read = link.take(header.body_bytes).read_to_end(&mut body)?;
+    if read as u64 != header.body_bytes {
+        return Err(FrameError::Io(std::io::ErrorKind::UnexpectedEof.into()));
+    }
+    Ok(Some((read_head(&head)?, body)))
+}
