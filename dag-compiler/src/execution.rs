@@ -1,0 +1,237 @@
+//! One execution of a graph: the handle with which its result is fetched.
+
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use selvedge_channels::{Fault, Wire};
+
+use crate::ports::Collected;
+use crate::run::driver::Driver;
+use crate::run::engine::Engine;
+use crate::run::error::ExecError;
+use crate::run::leaf::Status;
+
+/// Reads a result from the leaves of the graph's output.
+pub(crate) type Take<Out> = fn(&mut Collected<'_>) -> Result<Out, Fault>;
+
+/// A submitted execution. Its result is fetched once: [`wait`](Self::wait) consumes the handle.
+///
+/// Results may be fetched in any order. Dropping the handle cancels what has not started of the execution and
+/// gives its slots back; it never blocks.
+#[must_use = "dropping an execution cancels it"]
+pub struct Execution<Out> {
+    engine: Arc<Engine>,
+    number: u64,
+    /// Set when the execution was refused at submission.
+    refused: Option<ExecError>,
+    leaves: Range<usize>,
+    take: Take<Out>,
+    closed: bool,
+}
+
+impl<Out> std::fmt::Debug for Execution<Out> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let graph = &self.engine.plan.graph;
+        f.debug_struct("Execution")
+            .field("graph", graph)
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<Out> Execution<Out> {
+    pub(crate) fn submitted(engine: Arc<Engine>, number: u64, leaves: Range<usize>, take: Take<Out>) -> Self {
+        Execution {
+            engine,
+            number,
+            refused: None,
+            leaves,
+            take,
+            closed: false,
+        }
+    }
+
+    pub(crate) fn refused(engine: Arc<Engine>, error: ExecError, take: Take<Out>) -> Self {
+        Execution {
+            engine,
+            number: u64::MAX,
+            refused: Some(error),
+            leaves: 0..0,
+            take,
+            closed: true,
+        }
+    }
+
+    /// Number of this execution: 0 for the graph's first. `None` when it was refused.
+    pub fn number(&self) -> Option<u64> {
+        self.refused.is_none().then_some(self.number)
+    }
+
+    /// Waits for the result, at most `Options::timeout`.
+    ///
+    /// # Errors
+    /// [`ExecError::Task`] when a task failed (the graph goes on), [`ExecError::ActorDied`] and
+    /// [`ExecError::TornDown`] when the graph has ended, [`ExecError::Timeout`] when time ran out. The first
+    /// failed output ends the wait; it does not wait for the others.
+    pub fn wait(mut self) -> Result<Out, ExecError> {
+        let timeout = self.engine.options.timeout_value();
+        self.wait_at_most(timeout, "Options::timeout")
+    }
+
+    /// Waits at most `timeout`; zero looks once. After [`ExecError::Timeout`] the execution goes on and may be
+    /// waited for again; after a result or any other error it is [`ExecError::Taken`].
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Out, ExecError> {
+        self.wait_at_most(Some(timeout), "the argument of wait_timeout")
+    }
+
+    /// The result if it is there, without waiting.
+    pub fn try_get(&mut self) -> Option<Result<Out, ExecError>> {
+        if let Some(error) = self.early() {
+            return Some(Err(error));
+        }
+        let engine = Arc::clone(&self.engine);
+        engine.poll(|driver| self.look(driver))
+    }
+
+    fn wait_at_most(&mut self, timeout: Option<Duration>, option: &'static str) -> Result<Out, ExecError> {
+        if let Some(error) = self.early() {
+            return Err(error);
+        }
+        let engine = Arc::clone(&self.engine);
+        engine.wait(self.number, (timeout, option), |driver| self.look(driver))
+    }
+
+    /// What is known without looking: refused at submission, or taken before.
+    fn early(&mut self) -> Option<ExecError> {
+        match &self.refused {
+            Some(error) => Some(error.clone()),
+            None if self.closed => Some(ExecError::Taken {
+                execution: self.number,
+            }),
+            None => None,
+        }
+    }
+
+    /// Takes the result if it has come.
+    fn look(&mut self, driver: &mut Driver) -> Option<Result<Out, ExecError>> {
+        let found = match driver.status(self.number, &self.leaves) {
+            Status::Pending => return None,
+            Status::Gone => Err(ExecError::Taken {
+                execution: self.number,
+            }),
+            Status::Fault(fault) => Err(Engine::error_of(self.number, &fault)),
+            Status::Value => {
+                let leaves = driver
+                    .lane
+                    .leaves
+                    .get_mut(self.leaves.clone())
+                    .unwrap_or_default();
+                let lengths = self.engine.lengths.as_slice();
+                let result = (self.take)(&mut Collected::new(leaves, lengths, self.number));
+                result.map_err(|fault| Engine::error_of(self.number, &fault))
+            }
+        };
+        self.close(driver);
+        Some(found)
+    }
+
+    fn close(&mut self, driver: &mut Driver) {
+        if !std::mem::replace(&mut self.closed, true) && driver.close(self.number, &self.leaves) {
+            self.engine.control.cancel(self.number);
+        }
+    }
+
+    /// This handle's parts, one for each of `ranges`, typed by the caller.
+    fn part<T: Wire>(&self, position: usize) -> Execution<T> {
+        let leaf = self.leaves.start + position;
+        self.engine.driver().share(self.number);
+        Execution::submitted(
+            Arc::clone(&self.engine),
+            self.number,
+            leaf..leaf + 1,
+            take_one::<T>,
+        )
+    }
+
+    fn refused_part<T: Wire>(&self, error: &ExecError) -> Execution<T> {
+        Execution::refused(Arc::clone(&self.engine), error.clone(), take_one::<T>)
+    }
+}
+
+fn take_one<T: Wire>(collected: &mut Collected<'_>) -> Result<T, Fault> {
+    collected.take::<T>()
+}
+
+impl<Out> Drop for Execution<Out> {
+    fn drop(&mut self) {
+        if !self.closed {
+            self.closed = true;
+            self.engine.discard(self.number, self.leaves.clone());
+        }
+    }
+}
+
+impl<Out> Future for Execution<Out> {
+    type Output = Result<Out, ExecError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if let Some(error) = this.early() {
+            return Poll::Ready(Err(error));
+        }
+        let engine = Arc::clone(&this.engine);
+        let found = engine.poll(|driver| {
+            let found = this.look(driver);
+            if found.is_none() {
+                driver.register(this.number, context.waker());
+            }
+            found
+        });
+        match found {
+            Some(found) => Poll::Ready(found),
+            None => match engine.serve_awaits() {
+                Ok(()) => Poll::Pending,
+                Err(error) => Poll::Ready(Err(error)),
+            },
+        }
+    }
+}
+
+macro_rules! split {
+    ($($name:ident $position:tt),+ ; $count:literal) => {
+        impl<$($name: Wire),+> Execution<($($name,)+)> {
+            /// One handle per output of the graph, each to be waited for by itself: a failed output fails only
+            /// what depends on it.
+            ///
+            /// For a graph whose output is a tuple of edges. Where the output is one edge that carries a tuple,
+            /// there is nothing to split and every handle answers [`ExecError::Internal`].
+            pub fn split(mut self) -> ($(Execution<$name>,)+) {
+                let refused = self.early().or_else(|| (self.leaves.len() != $count).then(|| ExecError::Internal {
+                    message: "split of an execution whose output is a single edge".into(),
+                }));
+                match refused {
+                    Some(error) => ($(self.refused_part::<$name>(&error),)+),
+                    None => {
+                        let parts = ($(self.part::<$name>($position),)+);
+                        self.engine.driver().release(self.number);
+                        self.closed = true;
+                        parts
+                    }
+                }
+            }
+        }
+    };
+}
+
+split!(A 0, B 1; 2);
+split!(A 0, B 1, C 2; 3);
+split!(A 0, B 1, C 2, D 3; 4);
+split!(A 0, B 1, C 2, D 3, E 4; 5);
+split!(A 0, B 1, C 2, D 3, E 4, F 5; 6);

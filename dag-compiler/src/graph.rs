@@ -1,0 +1,174 @@
+//! A compiled graph: what a user executes.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_core::Stream;
+
+use crate::execution::{Execution, Take};
+use crate::ir::Plan;
+use crate::map::Map;
+use crate::options::OnFull;
+use crate::ports::Submitter;
+use crate::run::engine::{Engine, Teardown};
+use crate::run::error::{ExecError, Refused};
+use crate::run::trace::{self, Event};
+use crate::stream::Streamed;
+
+/// Writes an input value to the outlets of the graph's input.
+pub(crate) type Write<In> = fn(In, &mut Submitter<'_>);
+
+/// A compiled graph over actors, loaded and running.
+///
+/// Any number of threads may execute it. Dropping it tears it down within `Options::teardown_timeout`; its
+/// actors can then be bound into another graph.
+pub struct Graph<In, Out> {
+    pub(crate) engine: Arc<Engine>,
+    write: Write<In>,
+    take: Take<Out>,
+    leaves: usize,
+    types: PhantomData<fn(In) -> Out>,
+}
+
+/// Counters of a graph (RW-12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counters {
+    /// Executions submitted.
+    pub submitted: u64,
+    /// Executions all of whose outputs have arrived.
+    pub finished: u64,
+}
+
+impl<In, Out> std::fmt::Debug for Graph<In, Out> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Graph")
+            .field("name", &self.engine.plan.graph)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<In: 'static, Out> Graph<In, Out> {
+    pub(crate) fn new(engine: Arc<Engine>, write: Write<In>, take: Take<Out>, leaves: usize) -> Self {
+        Graph {
+            engine,
+            write,
+            take,
+            leaves,
+            types: PhantomData,
+        }
+    }
+
+    /// Submits `x` and returns at once with a handle to the result.
+    ///
+    /// When `Options::max_inflight` executions are unfinished, `Options::on_full` decides. A refusal is the
+    /// answer of the returned handle; [`try_execute`](Self::try_execute) gives the value back instead.
+    pub fn execute(&self, x: In) -> Execution<Out> {
+        let mut value = Some(x);
+        match self.submit(&mut value, self.engine.options.on_full_value()) {
+            Ok(execution) => execution,
+            Err(error) => Execution::refused(Arc::clone(&self.engine), error, self.take),
+        }
+    }
+
+    /// Submits `x` if there is room right now.
+    ///
+    /// # Errors
+    /// [`ExecError::CapacityExceeded`] or [`ExecError::ResultsBuffered`] when there is none,
+    /// [`ExecError::TornDown`] or [`ExecError::ActorDied`] when the graph has ended; the value comes back.
+    pub fn try_execute(&self, x: In) -> Result<Execution<Out>, Refused<In>> {
+        let mut slot = Some(x);
+        self.submit(&mut slot, OnFull::Fail).or_else(|error| match slot {
+            Some(value) => Err(Refused { value, error }),
+            None => Ok(Execution::refused(Arc::clone(&self.engine), error, self.take)),
+        })
+    }
+
+    fn submit(&self, value: &mut Option<In>, on_full: OnFull) -> Result<Execution<Out>, ExecError> {
+        let number = self.engine.submit(on_full, &mut |driver| {
+            let mut submitter = Submitter::new(&mut driver.inputs);
+            if let Some(value) = value.take() {
+                (self.write)(value, &mut submitter);
+            }
+            let expected = self.engine.plan.ir.inputs.len();
+            submitter.finish().map_err(|_| ExecError::InputCount { expected })
+        })?;
+        Ok(Execution::submitted(
+            Arc::clone(&self.engine),
+            number,
+            0..self.leaves,
+            self.take,
+        ))
+    }
+
+    /// Executes every item and yields the results in order, keeping at most `max_inflight` submitted.
+    pub fn map<I: IntoIterator<Item = In>>(&self, items: I) -> Map<'_, In, Out, I::IntoIter> {
+        Map::new(self, items.into_iter())
+    }
+
+    /// Executes every item of a stream and yields the results in order, keeping at most `max_inflight` submitted.
+    pub fn stream<S: Stream<Item = In>>(&self, items: S) -> Streamed<'_, In, Out, S> {
+        Streamed::new(self, items)
+    }
+}
+
+impl<In, Out> Graph<In, Out> {
+    /// The graph's name.
+    pub fn name(&self) -> &str {
+        &self.engine.plan.graph
+    }
+
+    /// Tasks, channels and the schedule of every lane, as text.
+    pub fn describe(&self) -> String {
+        self.engine.plan.describe()
+    }
+
+    /// The compiled plan: plain data.
+    pub fn plan(&self) -> &Plan {
+        &self.engine.plan
+    }
+
+    /// How many executions were submitted and finished.
+    pub fn counters(&self) -> Counters {
+        let driver = self.engine.driver();
+        Counters {
+            submitted: driver.submitted(),
+            finished: driver.finished(),
+        }
+    }
+
+    /// The operations still in the event rings, by start time; empty unless `Options::trace` asked for them.
+    pub fn trace(&self) -> Vec<Event> {
+        let segment = &self.engine.segment;
+        trace::read(&self.engine.plan, &self.engine.layout, |offset, len| {
+            segment.region(offset, len).ok()
+        })
+    }
+
+    /// Why the graph has ended, if it has.
+    pub fn ended(&self) -> Option<ExecError> {
+        self.engine.ended()
+    }
+
+    /// Waits until every submitted execution has finished, at most `grace`, then tears the graph down.
+    pub fn shutdown(self, grace: Duration) -> Teardown {
+        let all = self.engine.driver().submitted();
+        let drained = |driver: &mut crate::run::driver::Driver| (driver.finished() >= all).then_some(Ok(()));
+        let _ = self
+            .engine
+            .wait(all, (Some(grace), "the argument of shutdown"), drained);
+        self.teardown()
+    }
+
+    /// Ends the graph within `Options::teardown_timeout`: no further task begins, pending executions answer
+    /// [`ExecError::TornDown`], and the actors are free for another graph. Idempotent.
+    pub fn teardown(&self) -> Teardown {
+        self.engine.teardown(self.engine.options.teardown_timeout_value())
+    }
+}
+
+impl<In, Out> Drop for Graph<In, Out> {
+    fn drop(&mut self) {
+        let _ = self.engine.teardown(self.engine.options.teardown_timeout_value());
+    }
+}

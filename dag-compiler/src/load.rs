@@ -1,0 +1,470 @@
+//! From a plan to channel ends: what one process needs to run its lanes.
+//!
+//! The driver lays the graph's segment out, formats the shared channels, and ships plan and segment id to each
+//! worker; every process, the driver's included, then builds its own lanes with the same function.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use selvedge_channels::{
+    AnyOutlet, AnyValue, ChannelError, Inlet, PayloadType, Provider, Routes, Segment, SegmentError,
+    SegmentId, SharedReader, SharedWriter, Waiting, format,
+};
+use selvedge_core::{
+    ActorEntry, ActorId, AsyncDriver, LaneId, LoadedPrograms, ProcessId, Program, find_actor,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::ir::{
+    ArgIr, ChannelId, ChannelKind, ChannelPlan, LaneProgram, OpKind, Operation, Origin, Plan, TaskId,
+    ValueId, Writer,
+};
+use crate::run::control::Control;
+use crate::run::lane::{Cursor, LaneLoop, Step, TaskRun};
+use crate::run::layout::{Layout, Span, shared_spec};
+use crate::run::report::TaskInfo;
+use crate::run::trace::Recorder;
+
+/// The kind under which worker processes find this loader.
+pub(crate) const KIND: &str = "selvedge.graph";
+
+/// What a worker process is sent.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Shipment {
+    pub(crate) process: ProcessId,
+    pub(crate) segment: SegmentId,
+    pub(crate) plan: Plan,
+}
+
+/// Why a process could not build its lanes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum LoadError {
+    #[error("the plan does not fit the address space")]
+    TooLarge,
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+    #[error("the plan could not be read: {0}")]
+    Decode(#[from] postcard::Error),
+    #[error("{0}")]
+    UnknownActor(String),
+    #[error("the plan is inconsistent: {0}")]
+    Inconsistent(&'static str),
+}
+
+#[linkme::distributed_slice(selvedge_core::LOADERS)]
+static LOADER: selvedge_core::ProgramLoader = selvedge_core::ProgramLoader {
+    kind: KIND,
+    load: load_shipment,
+};
+
+fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
+    let load = || -> Result<LoadedPrograms, LoadError> {
+        let shipment: Shipment = postcard::from_bytes(bytes)?;
+        let segment = Segment::open(&shipment.segment)?;
+        let layout = Layout::of(&shipment.plan).ok_or(LoadError::TooLarge)?;
+        let control = Control::new(&segment, &layout)?;
+        let payload = |value| registered_payload(&shipment.plan, value);
+        let site = Site {
+            plan: &shipment.plan,
+            layout: &layout,
+            segment: &segment,
+            control: &control,
+            process: shipment.process,
+            payload: &payload,
+            index: Index::of(&shipment.plan),
+        };
+        let lanes = site.lanes()?.lanes;
+        Ok(lanes
+            .into_iter()
+            .map(|lane| (lane.lane, Box::new(lane) as Box<dyn Program>))
+            .collect())
+    };
+    load().map_err(|error| error.to_string())
+}
+
+/// The segment of a plan, laid out and formatted.
+pub(crate) fn create_segment(plan: &Plan, layout: &Layout) -> Result<Segment, LoadError> {
+    let across = plan.lanes.iter().any(|lane| lane.process != ProcessId(0));
+    let provider = if across { Provider::Memfd } else { Provider::Heap };
+    let segment = Segment::create(provider, layout.len_bytes)?;
+    for channel in &plan.channels {
+        if let Some(span) = layout.channels.get(&channel.id) {
+            format(&segment.region(span.offset, span.len)?, &shared_spec(channel))?;
+        }
+    }
+    Ok(segment)
+}
+
+fn entry_of(plan: &Plan, task: TaskId) -> Option<(&'static ActorEntry, u16)> {
+    let task = plan.ir.tasks.get(task.0 as usize)?;
+    let actor = plan.ir.actors.iter().find(|actor| actor.id == task.actor)?;
+    Some((find_actor(&actor.type_name).ok()?, task.method))
+}
+
+/// The payload type of a value, from the link-time registry: by its producer, else by a consumer.
+fn registered_payload(plan: &Plan, value: ValueId) -> Option<PayloadType> {
+    let ir = plan.ir.values.get(value.0 as usize)?;
+    if let Origin::Task(task) = ir.origin {
+        let (entry, method) = entry_of(plan, task)?;
+        let method = entry.methods.get(usize::from(method))?;
+        return match ir.part {
+            None => Some((method.result)()),
+            Some(part) => (method.parts)().get(usize::from(part)).copied(),
+        };
+    }
+    plan.ir.tasks.iter().enumerate().find_map(|(index, task)| {
+        let position = task.args.iter().position(|arg| *arg == ArgIr::Value(value))?;
+        let (entry, method) = entry_of(plan, TaskId(index as u32))?;
+        let param = entry.methods.get(usize::from(method))?.params.get(position)?;
+        Some((param.payload)())
+    })
+}
+
+/// One process's view of a plan.
+pub(crate) struct Site<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) layout: &'a Layout,
+    pub(crate) segment: &'a Segment,
+    pub(crate) control: &'a Control,
+    pub(crate) process: ProcessId,
+    pub(crate) payload: &'a dyn Fn(ValueId) -> Option<PayloadType>,
+    pub(crate) index: Index,
+}
+
+/// Look-ups that would otherwise be searches, so that loading stays linear.
+pub(crate) struct Index {
+    channels: BTreeMap<ValueId, Vec<ChannelId>>,
+    makes: BTreeMap<TaskId, Vec<ValueId>>,
+    actors: BTreeMap<ActorId, usize>,
+}
+
+impl Index {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let mut channels: BTreeMap<ValueId, Vec<ChannelId>> = BTreeMap::new();
+        for channel in &plan.channels {
+            channels.entry(channel.value).or_default().push(channel.id);
+        }
+        let mut makes: BTreeMap<TaskId, Vec<ValueId>> = BTreeMap::new();
+        for (index, value) in plan.ir.values.iter().enumerate() {
+            if let Origin::Task(task) = value.origin {
+                makes.entry(task).or_default().push(ValueId(index as u32));
+            }
+        }
+        let actors = plan
+            .ir
+            .actors
+            .iter()
+            .enumerate()
+            .map(|(index, actor)| (actor.id, index))
+            .collect();
+        Index {
+            channels,
+            makes,
+            actors,
+        }
+    }
+}
+
+/// A process's lanes, and the outlets of the graph's inputs where the process is the driver's.
+pub(crate) struct Built {
+    pub(crate) lanes: Vec<LaneLoop>,
+    pub(crate) inputs: BTreeMap<ValueId, Box<dyn AnyOutlet>>,
+}
+
+/// The ends of an in-process ring that nobody has taken yet.
+#[derive(Default)]
+struct RingEnds {
+    writer: Option<Box<dyn Any + Send>>,
+    readers: Vec<Option<Box<dyn Any + Send>>>,
+}
+
+type Rings = BTreeMap<ChannelId, RingEnds>;
+
+impl Site<'_> {
+    /// Builds every lane of this process.
+    pub(crate) fn lanes(&self) -> Result<Built, LoadError> {
+        let mut rings = self.rings()?;
+        let mut lanes = Vec::new();
+        for program in self.plan.lanes.iter().filter(|lane| lane.process == self.process) {
+            lanes.push(self.lane(program, &mut rings)?);
+        }
+        let mut inputs = BTreeMap::new();
+        if self.process == ProcessId(0) {
+            for value in self.written_by(Writer::Submit) {
+                inputs.insert(value, self.outlet(value, None, &mut rings)?);
+            }
+        }
+        Ok(Built { lanes, inputs })
+    }
+
+    fn written_by(&self, writer: Writer) -> Vec<ValueId> {
+        let mut values: Vec<ValueId> = self
+            .plan
+            .channels
+            .iter()
+            .filter(|channel| channel.writer == writer)
+            .map(|channel| channel.value)
+            .collect();
+        values.dedup();
+        values
+    }
+
+    fn channels(&self, value: ValueId) -> impl Iterator<Item = &ChannelPlan> {
+        let ids = self
+            .index
+            .channels
+            .get(&value)
+            .map_or(&[] as &[ChannelId], Vec::as_slice);
+        ids.iter().filter_map(|id| self.plan.channels.get(id.0 as usize))
+    }
+
+    fn bell(&self, lane: LaneId) -> Result<selvedge_channels::Doorbell, LoadError> {
+        self.control
+            .bell(lane)
+            .cloned()
+            .ok_or(LoadError::Inconsistent("a lane without a doorbell"))
+    }
+
+    fn writer_bell(&self, channel: &ChannelPlan) -> Result<selvedge_channels::Doorbell, LoadError> {
+        match channel.writer {
+            Writer::Submit => self.bell(LaneId(0)),
+            Writer::Lane(lane) => self.bell(lane),
+        }
+    }
+
+    fn reader_bells(&self, channel: &ChannelPlan) -> Result<Vec<selvedge_channels::Doorbell>, LoadError> {
+        channel.readers.iter().map(|lane| self.bell(*lane)).collect()
+    }
+
+    fn payload(&self, value: ValueId) -> Result<PayloadType, LoadError> {
+        (self.payload)(value).ok_or(LoadError::Inconsistent("a value of unknown type"))
+    }
+
+    fn rings(&self) -> Result<Rings, LoadError> {
+        let mut rings = Rings::new();
+        let here = |channel: &&ChannelPlan| {
+            channel.kind == ChannelKind::Ring && channel.writer_process == self.process
+        };
+        for channel in self.plan.channels.iter().filter(here) {
+            let payload = self.payload(channel.value)?;
+            let bells = self.reader_bells(channel)?;
+            let (writer, readers) =
+                payload.ring(channel.slots as usize, self.writer_bell(channel)?, bells)?;
+            let ends = RingEnds {
+                writer: Some(writer),
+                readers: readers.into_iter().map(Some).collect(),
+            };
+            rings.insert(channel.id, ends);
+        }
+        Ok(rings)
+    }
+
+    fn region(&self, span: &Span) -> Result<selvedge_channels::Region, LoadError> {
+        Ok(self.segment.region(span.offset, span.len)?)
+    }
+
+    fn shared_region(&self, channel: ChannelId) -> Result<selvedge_channels::Region, LoadError> {
+        let span = self
+            .layout
+            .channels
+            .get(&channel)
+            .ok_or(LoadError::Inconsistent("a channel without memory"))?;
+        self.region(span)
+    }
+
+    fn inlet(&self, program: &LaneProgram, index: usize, rings: &mut Rings) -> Result<Inlet, LoadError> {
+        let missing = LoadError::Inconsistent("a reader without a channel");
+        let Some(value) = program.values.get(index) else {
+            return Err(missing);
+        };
+        let Some(channel) = self.plan.channels.get(value.channel.0 as usize) else {
+            return Err(missing);
+        };
+        match channel.kind {
+            ChannelKind::Local => Ok(Inlet::Local),
+            ChannelKind::Ring => {
+                let ends = rings.get_mut(&channel.id);
+                let reader = ends.and_then(|ends| ends.readers.get_mut(usize::from(value.reader))?.take());
+                reader.map(Inlet::Ring).ok_or(missing)
+            }
+            ChannelKind::Shared => {
+                let region = self.shared_region(channel.id)?;
+                let bell = self.writer_bell(channel)?;
+                let reader =
+                    SharedReader::attach(region, &shared_spec(channel), u32::from(value.reader), bell)?;
+                Ok(Inlet::Shared(reader))
+            }
+        }
+    }
+
+    /// The outlet of a value: `local` is its place in the writer's own lane.
+    fn outlet(
+        &self,
+        value: ValueId,
+        local: Option<usize>,
+        rings: &mut Rings,
+    ) -> Result<Box<dyn AnyOutlet>, LoadError> {
+        let mut routes = Routes {
+            local: None,
+            ring: None,
+            shared: None,
+        };
+        for channel in self.channels(value) {
+            match channel.kind {
+                ChannelKind::Local => routes.local = local,
+                ChannelKind::Ring => {
+                    routes.ring = rings.get_mut(&channel.id).and_then(|ends| ends.writer.take())
+                }
+                ChannelKind::Shared => {
+                    let region = self.shared_region(channel.id)?;
+                    let (bell, readers) = (self.writer_bell(channel)?, self.reader_bells(channel)?);
+                    routes.shared = Some(SharedWriter::attach(
+                        region,
+                        &shared_spec(channel),
+                        bell,
+                        readers,
+                    )?);
+                }
+            }
+        }
+        Ok(self.payload(value)?.outlet(routes)?)
+    }
+
+    fn lane(&self, program: &LaneProgram, rings: &mut Rings) -> Result<LaneLoop, LoadError> {
+        let mut values: Vec<Box<dyn AnyValue>> = Vec::with_capacity(program.values.len());
+        let mut places = BTreeMap::new();
+        for (index, value) in program.values.iter().enumerate() {
+            let inlet = self.inlet(program, index, rings)?;
+            values.push(self.payload(value.value)?.value(inlet, value.reads)?);
+            places.insert(value.value, index);
+        }
+        let mut tasks: Vec<TaskRun> = Vec::new();
+        let mut known: BTreeMap<TaskId, usize> = BTreeMap::new();
+        for operation in &program.steps {
+            if let Entry::Vacant(vacant) = known.entry(operation.task) {
+                vacant.insert(tasks.len());
+                tasks.push(self.task(operation.task, &places, &mut values, rings)?);
+            }
+        }
+        let spans = self
+            .layout
+            .lanes
+            .get(&program.lane)
+            .ok_or(LoadError::Inconsistent("a lane without memory"))?;
+        let progress = self.control.progress_line(program.lane);
+        Ok(LaneLoop {
+            lane: program.lane,
+            values,
+            tasks,
+            steps: steps(&program.steps, &known),
+            ports: Vec::new(),
+            leaves: Vec::new(),
+            control: self.control.clone(),
+            bell: self.bell(program.lane)?,
+            progress: progress.ok_or(LoadError::Inconsistent("a lane without a progress line"))?,
+            waiting: waiting(self.plan),
+            recorder: Recorder::new(self.region(&spans.trace)?),
+            driver: AsyncDriver::new(),
+            state: Cursor::default(),
+        })
+    }
+
+    fn task(
+        &self,
+        id: TaskId,
+        places: &BTreeMap<ValueId, usize>,
+        values: &mut Vec<Box<dyn AnyValue>>,
+        rings: &mut Rings,
+    ) -> Result<TaskRun, LoadError> {
+        let task = self
+            .plan
+            .ir
+            .tasks
+            .get(id.0 as usize)
+            .ok_or(LoadError::Inconsistent("an unknown task"))?;
+        let actor = self
+            .index
+            .actors
+            .get(&task.actor)
+            .and_then(|index| self.plan.ir.actors.get(*index));
+        let actor = actor.ok_or(LoadError::Inconsistent("a task without an actor"))?;
+        let entry =
+            find_actor(&actor.type_name).map_err(|error| LoadError::UnknownActor(error.to_string()))?;
+        let method = entry.methods.get(usize::from(task.method));
+        let method = method.ok_or(LoadError::Inconsistent("an unknown method"))?;
+        let mut args = Vec::with_capacity(task.args.len());
+        for (position, arg) in task.args.iter().enumerate() {
+            args.push(match arg {
+                ArgIr::Value(value) => *places
+                    .get(value)
+                    .ok_or(LoadError::Inconsistent("an argument that its lane does not read"))?,
+                ArgIr::Constant(bytes) => {
+                    let param = method
+                        .params
+                        .get(position)
+                        .ok_or(LoadError::Inconsistent("too many arguments"))?;
+                    values.push((param.payload)().constant(bytes)?);
+                    values.len() - 1
+                }
+            });
+        }
+        let mut outlets: Vec<Option<Box<dyn AnyOutlet>>> = Vec::new();
+        outlets.resize_with(1 + (method.parts)().len(), || None);
+        for made in self.index.makes.get(&id).into_iter().flatten() {
+            if self.channels(*made).next().is_none() {
+                continue;
+            }
+            let part = self.plan.ir.value(*made).and_then(|value| value.part);
+            let place = part.map_or(0, |part| usize::from(part) + 1);
+            let slot = outlets
+                .get_mut(place)
+                .ok_or(LoadError::Inconsistent("a part that the result has not"))?;
+            *slot = Some(self.outlet(*made, places.get(made).copied(), rings)?);
+        }
+        let info = TaskInfo {
+            task: task.label.clone(),
+            actor: actor.name.clone(),
+            placement: actor.placement.clone(),
+            bound_at: task.bound_at.clone(),
+        };
+        let arrived = vec![false; args.len()];
+        Ok(TaskRun {
+            id,
+            actor: task.actor,
+            method: task.method,
+            info,
+            args,
+            outlets,
+            fault: None,
+            arrived,
+        })
+    }
+}
+
+/// How this graph's lanes wait.
+pub(crate) fn waiting(plan: &Plan) -> Waiting {
+    plan.settings.waiting
+}
+
+/// A lane's operations as steps: the READs of a task become one wait.
+fn steps(operations: &[Operation], known: &BTreeMap<TaskId, usize>) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::with_capacity(operations.len());
+    for operation in operations {
+        let Some(task) = known.get(&operation.task).copied() else {
+            continue;
+        };
+        let step = match operation.kind {
+            OpKind::Read { .. } => Step::Await(task),
+            OpKind::Compute => Step::Compute(task),
+            OpKind::Write => Step::Write(task),
+        };
+        if !(matches!(step, Step::Await(_)) && steps.last() == Some(&step)) {
+            steps.push(step);
+        }
+    }
+    steps
+}

@@ -1,0 +1,41 @@
+//! A graph over an iterator: results in order, a bounded number of executions ahead.
+
+use std::collections::VecDeque;
+
+use crate::execution::Execution;
+use crate::graph::Graph;
+use crate::run::error::ExecError;
+
+/// Iterator of [`Graph::map`].
+#[must_use = "iterators do nothing until they are consumed"]
+pub struct Map<'g, In, Out, I> {
+    graph: &'g Graph<In, Out>,
+    items: I,
+    window: VecDeque<Execution<Out>>,
+}
+
+impl<'g, In: 'static, Out, I: Iterator<Item = In>> Map<'g, In, Out, I> {
+    pub(crate) fn new(graph: &'g Graph<In, Out>, items: I) -> Self {
+        let inflight = graph.engine.plan.settings.max_inflight as usize;
+        Map {
+            graph,
+            items,
+            window: VecDeque::with_capacity(inflight),
+        }
+    }
+}
+
+impl<In: 'static, Out, I: Iterator<Item = In>> Iterator for Map<'_, In, Out, I> {
+    type Item = Result<Out, ExecError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let inflight = self.graph.engine.plan.settings.max_inflight as usize;
+        while self.window.len() < inflight {
+            match self.items.next() {
+                Some(item) => self.window.push_back(self.graph.execute(item)),
+                None => break,
+            }
+        }
+        self.window.pop_front().map(Execution::wait)
+    }
+}

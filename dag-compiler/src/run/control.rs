@@ -1,0 +1,231 @@
+//! The control block of a running graph: one word that says whether it runs, the cancel table, and a progress
+//! line per lane. It lies in the graph's segment, so every process sees it.
+//!
+//! Invariants:
+//! - `CTL-1` the state moves `Running → Stopping`, `Running → Failing → Failed` and never back.
+//! - `CTL-2` whoever wins the step to `Failing` writes the failure's text, then publishes it with `Failed`.
+//! - `CTL-3` every move of the state rings every bell, so no lane sleeps through it.
+//! - `CTL-4` only the lane itself writes its progress line.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use selvedge_channels::{Doorbell, Region, Segment, SegmentError};
+use selvedge_core::LaneId;
+
+use crate::run::layout::{Layout, Span};
+
+const RUNNING: u32 = 0;
+const STOPPING: u32 = 1;
+const FAILING: u32 = 2;
+const FAILED: u32 = 3;
+
+/// Whether the lanes go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Running,
+    Stopping,
+    Failed,
+}
+
+/// What a lane is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Waiting for an input of the task.
+    Reading,
+    /// Inside the user's method.
+    Computing,
+    /// Waiting for space in an output of the task.
+    Writing,
+    /// The lane's program has ended, or has not begun.
+    Idle,
+}
+
+/// A snapshot of a lane's progress line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    pub(crate) execution: u64,
+    pub(crate) task: u32,
+    pub(crate) phase: Phase,
+}
+
+/// The control block, as one process sees it.
+#[derive(Clone)]
+pub(crate) struct Control {
+    line: Region,
+    failure: Region,
+    cancels: Region,
+    max_inflight: u64,
+    bells: BTreeMap<LaneId, Doorbell>,
+    progress: BTreeMap<LaneId, Region>,
+}
+
+fn region(segment: &Segment, span: Span) -> Result<Region, SegmentError> {
+    segment.region(span.offset, span.len)
+}
+
+impl Control {
+    /// The control block of a segment laid out by `layout`.
+    pub(crate) fn new(segment: &Segment, layout: &Layout) -> Result<Self, SegmentError> {
+        let mut bells = BTreeMap::new();
+        let mut progress = BTreeMap::new();
+        for (lane, spans) in &layout.lanes {
+            bells.insert(*lane, Doorbell::at(region(segment, spans.bell)?)?);
+            progress.insert(*lane, region(segment, spans.progress)?);
+        }
+        Ok(Control {
+            line: region(segment, layout.control)?,
+            failure: region(segment, layout.failure)?,
+            cancels: region(segment, layout.cancels)?,
+            max_inflight: (layout.cancels.len / 8) as u64,
+            bells,
+            progress,
+        })
+    }
+
+    /// The doorbell of a lane of this graph.
+    pub(crate) fn bell(&self, lane: LaneId) -> Option<&Doorbell> {
+        self.bells.get(&lane)
+    }
+
+    /// Wakes every lane.
+    pub(crate) fn ring_all(&self) {
+        self.bells.values().for_each(Doorbell::ring);
+    }
+
+    /// Whether the lanes go on. Acquire pairs with the release in `fail` (SYNC graph-failed).
+    #[inline]
+    pub(crate) fn state(&self) -> State {
+        match self.line.atomic_u32(0).map(|word| word.load(Ordering::Acquire)) {
+            Ok(RUNNING) => State::Running,
+            Ok(STOPPING) => State::Stopping,
+            _ => State::Failed,
+        }
+    }
+
+    /// Asks the lanes to end their programs (`CTL-1`, `CTL-3`).
+    pub(crate) fn stop(&self) {
+        if let Ok(word) = self.line.atomic_u32(0) {
+            // Nothing is published with this word; AcqRel only keeps the transition in one order (CTL-1).
+            let _ = word.compare_exchange(RUNNING, STOPPING, Ordering::AcqRel, Ordering::Acquire);
+        }
+        self.ring_all();
+    }
+
+    /// Marks the graph as failed and keeps the text of whoever came first (`CTL-2`).
+    pub(crate) fn fail(&self, lane: LaneId, text: &str) {
+        if let Ok(word) = self.line.atomic_u32(0)
+            && word
+                .compare_exchange(RUNNING, FAILING, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
+        {
+            self.write_failure(lane, text);
+            // SYNC graph-failed: publishes the text to `state()` and `failure()`.
+            word.store(FAILED, Ordering::Release);
+        }
+        self.ring_all();
+    }
+
+    fn write_failure(&self, lane: LaneId, text: &str) {
+        let words = self.failure.len_bytes() / 8;
+        let room = words.saturating_sub(1) * 8;
+        let bytes: Vec<u8> = text.bytes().take(room).collect();
+        for (index, chunk) in bytes.chunks(8).enumerate() {
+            let mut word = [0u8; 8];
+            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+            if let Ok(cell) = self.failure.atomic_u64((index + 1) * 8) {
+                cell.store(u64::from_le_bytes(word), Ordering::Relaxed);
+            }
+        }
+        if let Ok(cell) = self.failure.atomic_u64(0) {
+            cell.store(u64::from(lane.0) << 32 | bytes.len() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Lane and text of the failure; `None` unless the state is `Failed`.
+    pub(crate) fn failure(&self) -> Option<(LaneId, String)> {
+        if self.line.atomic_u32(0).ok()?.load(Ordering::Acquire) != FAILED {
+            return None;
+        }
+        let head = self.failure.atomic_u64(0).ok()?.load(Ordering::Relaxed);
+        let room = self.failure.len_bytes().saturating_sub(8);
+        let len = ((head & u64::from(u32::MAX)) as usize).min(room);
+        let mut bytes = Vec::with_capacity(len + 8);
+        for index in 0..len.div_ceil(8) {
+            let word = self
+                .failure
+                .atomic_u64((index + 1) * 8)
+                .ok()?
+                .load(Ordering::Relaxed);
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.truncate(len);
+        Some((
+            LaneId((head >> 32) as u32),
+            String::from_utf8_lossy(&bytes).into_owned(),
+        ))
+    }
+
+    fn cancel_cell(&self, execution: u64) -> usize {
+        (execution % self.max_inflight.max(1)) as usize * 8
+    }
+
+    /// Marks an execution as cancelled: what has not started of it will not start.
+    pub(crate) fn cancel(&self, execution: u64) {
+        if let Ok(cell) = self.cancels.atomic_u64(self.cancel_cell(execution)) {
+            // A hint that carries no data: a lane that reads it late merely computes what nobody wants.
+            cell.store(execution + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether an execution has been cancelled. At most `max_inflight` are unfinished, so cells are not shared.
+    #[inline]
+    pub(crate) fn is_cancelled(&self, execution: u64) -> bool {
+        self.cancels
+            .atomic_u64(self.cancel_cell(execution))
+            .is_ok_and(|cell| cell.load(Ordering::Relaxed) == execution + 1)
+    }
+
+    /// Where a lane writes its progress.
+    pub(crate) fn progress_line(&self, lane: LaneId) -> Option<ProgressLine> {
+        self.progress.get(&lane).cloned().map(ProgressLine)
+    }
+
+    /// What a lane was at when last seen.
+    pub(crate) fn progress(&self, lane: LaneId) -> Option<Progress> {
+        let line = self.progress.get(&lane)?;
+        let execution = line.atomic_u64(0).ok()?.load(Ordering::Relaxed);
+        let word = line.atomic_u64(8).ok()?.load(Ordering::Relaxed);
+        let phase = match word & 0xff {
+            1 => Phase::Reading,
+            2 => Phase::Computing,
+            3 => Phase::Writing,
+            _ => Phase::Idle,
+        };
+        Some(Progress {
+            execution,
+            task: (word >> 32) as u32,
+            phase,
+        })
+    }
+}
+
+/// The writer's side of a progress line (`CTL-4`). Diagnostic only, hence relaxed.
+#[derive(Clone)]
+pub(crate) struct ProgressLine(Region);
+
+impl ProgressLine {
+    #[inline]
+    pub(crate) fn set(&self, execution: u64, task: u32, phase: Phase) {
+        let code = match phase {
+            Phase::Reading => 1,
+            Phase::Computing => 2,
+            Phase::Writing => 3,
+            Phase::Idle => 0,
+        };
+        if let (Ok(first), Ok(second)) = (self.0.atomic_u64(0), self.0.atomic_u64(8)) {
+            first.store(execution, Ordering::Relaxed);
+            second.store(u64::from(task) << 32 | code, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The driver's own lane: writes inputs, runs inline actors, and collects outputs into their leaves.
+//!
+//! It belongs to no thread. Whoever executes or waits takes the lock, pumps what can move, and lets go; so a
+//! graph needs no thread of its own in the driver.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+use selvedge_channels::ChannelError;
+
+use crate::ports::InputPort;
+use crate::run::crew::Inline;
+use crate::run::lane::{LaneLoop, Moved, publish};
+use crate::run::leaf::Status;
+use crate::run::report::TaskInfo;
+
+/// What the driver keeps of one execution until nobody holds a handle to it.
+#[derive(Default)]
+struct Row {
+    handles: u32,
+    wakers: Vec<Waker>,
+}
+
+/// The driver's half of a graph.
+pub(crate) struct Driver {
+    /// One for each leaf of the graph's input.
+    pub(crate) inputs: Vec<InputPort>,
+    pub(crate) input_info: TaskInfo,
+    pub(crate) lane: LaneLoop,
+    pub(crate) crew: Inline,
+    /// Ports that no inline task shares; they are collected as they come, in any order among each other.
+    pub(crate) free_ports: Vec<usize>,
+    pub(crate) max_inflight: usize,
+    pub(crate) max_buffered: usize,
+    rows: VecDeque<Row>,
+    base: u64,
+    submitted: u64,
+    /// A thread waits on the driver's doorbell.
+    pub(crate) led: bool,
+    /// Wakers registered and not yet woken.
+    pub(crate) wakers: usize,
+}
+
+/// Why there is no room for one more execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    Inflight(usize),
+    Buffered(usize),
+}
+
+impl Driver {
+    pub(crate) fn new(
+        inputs: Vec<InputPort>,
+        input_info: TaskInfo,
+        lane: LaneLoop,
+        crew: Inline,
+        free_ports: Vec<usize>,
+        (max_inflight, max_buffered): (usize, usize),
+    ) -> Self {
+        let rows = VecDeque::with_capacity(max_inflight.saturating_mul(2));
+        Driver {
+            inputs,
+            input_info,
+            lane,
+            crew,
+            free_ports,
+            max_inflight,
+            max_buffered,
+            rows,
+            base: 0,
+            submitted: 0,
+            led: false,
+            wakers: 0,
+        }
+    }
+
+    /// Executions submitted so far.
+    pub(crate) fn submitted(&self) -> u64 {
+        self.submitted
+    }
+
+    /// Executions of which every output has been collected.
+    pub(crate) fn finished(&self) -> u64 {
+        self.lane
+            .ports
+            .iter()
+            .map(|port| port.collected)
+            .min()
+            .unwrap_or(self.submitted)
+    }
+
+    /// Whether one more execution may be submitted (DAG-31, DAG-32).
+    pub(crate) fn room(&mut self) -> Result<Result<(), NoRoom>, ChannelError> {
+        self.tidy();
+        let finished = self.finished();
+        let inflight = (self.submitted - finished) as usize;
+        if inflight >= self.max_inflight {
+            return Ok(Err(NoRoom::Inflight(inflight)));
+        }
+        let buffered = finished.saturating_sub(self.base) as usize;
+        if buffered >= self.max_buffered {
+            let held = self
+                .rows
+                .iter()
+                .take(buffered)
+                .filter(|row| row.handles > 0)
+                .count();
+            if held >= self.max_buffered {
+                return Ok(Err(NoRoom::Buffered(held)));
+            }
+        }
+        for outlet in self.inputs.iter_mut().flat_map(InputPort::outlets) {
+            if !outlet.has_space()? {
+                return Ok(Err(NoRoom::Inflight(inflight)));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Publishes what has been staged in the inputs; returns the number of the execution.
+    pub(crate) fn submit(&mut self, handles: u32) -> Result<u64, ChannelError> {
+        let execution = self.submitted;
+        for outlet in self.inputs.iter_mut().flat_map(InputPort::outlets) {
+            publish(
+                outlet.as_mut(),
+                &self.input_info,
+                execution,
+                &mut self.lane.values,
+            )?;
+        }
+        self.lane.leaves.iter_mut().for_each(|leaf| leaf.open());
+        self.rows.push_back(Row {
+            handles,
+            wakers: Vec::new(),
+        });
+        self.submitted += 1;
+        Ok(execution)
+    }
+
+    /// Moves whatever can move without waiting. `true` when something did.
+    pub(crate) fn pump(&mut self) -> Result<bool, ChannelError> {
+        let mut moved = false;
+        if !self.lane.steps.is_empty() {
+            while self.lane.execution() < self.submitted {
+                match self.lane.step(&mut self.crew).map_err(|(_, error)| error)? {
+                    Moved::Advanced => moved = true,
+                    Moved::Blocked | Moved::Ended => break,
+                }
+            }
+        }
+        for index in 0..self.free_ports.len() {
+            let Some(port) = self.free_ports.get(index).copied() else {
+                break;
+            };
+            while self
+                .lane
+                .ports
+                .get(port)
+                .is_some_and(|it| it.collected < self.submitted)
+            {
+                match self.lane.collect(port)? {
+                    Moved::Advanced => moved = true,
+                    Moved::Blocked | Moved::Ended => break,
+                }
+            }
+        }
+        if moved && self.wakers > 0 {
+            self.wake();
+        }
+        Ok(moved)
+    }
+
+    /// Wakes every task that awaits a result; each looks for itself whether its own has come.
+    pub(crate) fn wake(&mut self) {
+        self.wakers = 0;
+        self.rows
+            .iter_mut()
+            .flat_map(|row| row.wakers.drain(..))
+            .for_each(Waker::wake);
+    }
+
+    fn row(&mut self, execution: u64) -> Option<&mut Row> {
+        let index = usize::try_from(execution.checked_sub(self.base)?).ok()?;
+        self.rows.get_mut(index)
+    }
+
+    /// Registers a task to be woken when outputs arrive.
+    pub(crate) fn register(&mut self, execution: u64, waker: &Waker) {
+        let Some(row) = self.row(execution) else {
+            return waker.wake_by_ref();
+        };
+        if !row.wakers.iter().any(|known| known.will_wake(waker)) {
+            row.wakers.push(waker.clone());
+            self.wakers += 1;
+        }
+    }
+
+    /// What is known of the leaves `range` of an execution: the first fault, else pending if any is.
+    pub(crate) fn status(&self, execution: u64, range: &std::ops::Range<usize>) -> Status {
+        let mut found = Status::Value;
+        for leaf in self.lane.leaves.get(range.clone()).unwrap_or_default() {
+            match leaf.status(execution) {
+                Status::Fault(fault) => return Status::Fault(fault),
+                Status::Pending => found = Status::Pending,
+                Status::Gone => return Status::Gone,
+                Status::Value => {}
+            }
+        }
+        found
+    }
+
+    /// One more handle to an execution.
+    pub(crate) fn share(&mut self, execution: u64) {
+        if let Some(row) = self.row(execution) {
+            row.handles += 1;
+        }
+    }
+
+    /// A handle has been replaced by those of its parts.
+    pub(crate) fn release(&mut self, execution: u64) {
+        if let Some(row) = self.row(execution) {
+            row.handles = row.handles.saturating_sub(1);
+        }
+    }
+
+    /// A handle is gone, with or without its result. `true` when it was the last and the execution unfinished.
+    pub(crate) fn close(&mut self, execution: u64, range: &std::ops::Range<usize>) -> bool {
+        for leaf in self.lane.leaves.get_mut(range.clone()).unwrap_or_default() {
+            leaf.discard(execution);
+        }
+        let finished = self.finished();
+        let Some(row) = self.row(execution) else {
+            return false;
+        };
+        row.handles = row.handles.saturating_sub(1);
+        let last = row.handles == 0;
+        self.tidy();
+        last && execution >= finished
+    }
+
+    /// Drops the rows of executions that are finished and that nobody holds.
+    fn tidy(&mut self) {
+        let finished = self.finished();
+        while self.base < finished && self.rows.front().is_some_and(|row| row.handles == 0) {
+            self.rows.pop_front();
+            self.base += 1;
+        }
+    }
+
+    /// The oldest unfinished execution that somebody still wants.
+    pub(crate) fn oldest_wanted(&self) -> Option<u64> {
+        let finished = self.finished();
+        (finished..self.submitted).find(|execution| {
+            let index = execution
+                .checked_sub(self.base)
+                .and_then(|index| usize::try_from(index).ok());
+            index
+                .and_then(|index| self.rows.get(index))
+                .is_some_and(|row| row.handles > 0)
+        })
+    }
+}

@@ -1,0 +1,405 @@
+//! The loop: one lane's program, run execution after execution.
+//!
+//! A program is a straight list of steps. `step` tries one and says whether it moved, so the same machine runs
+//! on a borrowed thread (which spins, then parks on its doorbell) and inside the driver's own thread.
+//!
+//! Invariants:
+//! - `LOOP-1` every task publishes exactly one message per execution on every output: a value, its error, or a
+//!   tombstone. So a message's number is the number of its execution, and executions never mix (RW-05).
+//! - `LOOP-2` a task whose input failed is not run; the same fault goes on, not wrapped again (TASK-08).
+//! - `LOOP-3` inputs left unread by fail-fast are released as they arrive, also while the lane waits for
+//!   something else, so a writer is never blocked by an input nobody will read.
+//! - `LOOP-4` a step that says `Blocked` has changed nothing.
+
+use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Doorbell, Fault, Readiness, Waiting};
+use selvedge_core::{ActorId, AsyncDriver, Failure, Invocation, LaneHost, LaneId, Program};
+
+use crate::ir::{OpKind, TaskId};
+use crate::run::control::{Control, Phase, ProgressLine, State};
+use crate::run::crew::Crew;
+use crate::run::leaf::AnyLeaf;
+use crate::run::report::{Cause, TaskInfo, fault_of, fault_with};
+use crate::run::trace::Recorder;
+
+/// A task as its lane runs it.
+pub(crate) struct TaskRun {
+    pub(crate) id: TaskId,
+    pub(crate) actor: ActorId,
+    pub(crate) method: u16,
+    pub(crate) info: TaskInfo,
+    /// Index into the lane's values, one per argument.
+    pub(crate) args: Vec<usize>,
+    /// The whole result, then one per part; `None` where nobody reads it.
+    pub(crate) outlets: Vec<Option<Box<dyn AnyOutlet>>>,
+    /// What `Await` found: the task will not run in this execution.
+    pub(crate) fault: Option<Fault>,
+    /// Which arguments have arrived in this execution.
+    pub(crate) arrived: Vec<bool>,
+}
+
+/// One thing a lane does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// All READs of a task: one wait for inputs that come in any order (RW-03).
+    Await(usize),
+    /// The task's method.
+    Compute(usize),
+    /// The task's WRITE: to all its outputs or to none (RW-13).
+    Write(usize),
+    /// A value of an inline task that is an output of the graph: moved to where results wait.
+    Collect(usize),
+}
+
+/// An output of the graph: the lane value and the leaves it goes to.
+pub(crate) struct Port {
+    pub(crate) value: usize,
+    pub(crate) leaves: Vec<usize>,
+    /// Executions collected so far.
+    pub(crate) collected: u64,
+}
+
+/// Reads that fail-fast gave up before the value had come.
+struct Forgone {
+    value: usize,
+    execution: u64,
+    reads: u32,
+}
+
+/// What became of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    Advanced,
+    Blocked,
+    Ended,
+}
+
+/// One lane's program with its channels' ends.
+pub(crate) struct LaneLoop {
+    pub(crate) lane: LaneId,
+    pub(crate) values: Vec<Box<dyn AnyValue>>,
+    pub(crate) tasks: Vec<TaskRun>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) leaves: Vec<Box<dyn AnyLeaf>>,
+    pub(crate) control: Control,
+    pub(crate) bell: Doorbell,
+    pub(crate) progress: ProgressLine,
+    pub(crate) waiting: Waiting,
+    pub(crate) recorder: Recorder,
+    pub(crate) driver: AsyncDriver,
+    pub(crate) state: Cursor,
+}
+
+/// Where a lane is in its program.
+#[derive(Default)]
+pub(crate) struct Cursor {
+    pub(crate) execution: u64,
+    step: usize,
+    started: u64,
+    waiting: bool,
+    forgone: Vec<Forgone>,
+}
+
+impl LaneLoop {
+    /// Number of the execution the lane is at.
+    pub(crate) fn execution(&self) -> u64 {
+        self.state.execution
+    }
+
+    /// Tries the next step (`LOOP-4`).
+    #[inline]
+    pub(crate) fn step(&mut self, crew: &mut dyn Crew) -> Result<Moved, (TaskId, ChannelError)> {
+        let Some(step) = self.steps.get(self.state.step).copied() else {
+            return Ok(Moved::Blocked);
+        };
+        let moved = match step {
+            Step::Await(task) => self.await_inputs(task),
+            Step::Compute(task) => self.compute(task, crew),
+            Step::Write(task) => self.write(task),
+            Step::Collect(port) => self.collect(port).map_err(|error| (TaskId(u32::MAX), error)),
+        };
+        match moved {
+            Ok(Moved::Advanced) => self.advance(),
+            Ok(Moved::Blocked) => {
+                if self.control.state() != State::Running {
+                    return Ok(Moved::Ended);
+                }
+                self.drain_forgone().map_err(|error| (TaskId(u32::MAX), error))?;
+            }
+            // A closed channel is how a neighbour says that the graph ends (TASK-10).
+            Err((_, ChannelError::Closed)) => return Ok(Moved::Ended),
+            _ => {}
+        }
+        moved
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        self.state.waiting = false;
+        self.state.step += 1;
+        if self.state.step >= self.steps.len() {
+            self.state.step = 0;
+            self.state.execution += 1;
+        }
+    }
+
+    fn await_inputs(&mut self, index: usize) -> Result<Moved, (TaskId, ChannelError)> {
+        let execution = self.state.execution;
+        let Some(task) = self.tasks.get_mut(index) else {
+            return Ok(Moved::Ended);
+        };
+        if !self.state.waiting {
+            self.state.waiting = true;
+            self.state.started = self.recorder.start();
+            self.progress.set(execution, task.id.0, Phase::Reading);
+            task.fault = None;
+            task.arrived.iter_mut().for_each(|arrived| *arrived = false);
+            if self.control.is_cancelled(execution) {
+                task.fault = Some(Fault::cancelled());
+            }
+        }
+        if !self.state.forgone.is_empty() {
+            // The next execution's read skips what an earlier one left.
+            let args = &task.args;
+            self.state
+                .forgone
+                .retain(|it| it.execution == execution || !args.contains(&it.value));
+        }
+        let mut missing = false;
+        for (value, arrived) in task.args.iter().zip(task.arrived.iter_mut()) {
+            let Some(value) = self.values.get_mut(*value) else {
+                continue;
+            };
+            if !*arrived {
+                *arrived = value.fill(execution).map_err(|error| (task.id, error))? == Readiness::Ready;
+                missing |= !*arrived;
+            }
+            if *arrived && task.fault.is_none() {
+                task.fault = value.fault();
+            }
+        }
+        if missing && task.fault.is_none() {
+            return Ok(Moved::Blocked);
+        }
+        for (position, _) in task.args.iter().enumerate() {
+            self.recorder.record(
+                task.id,
+                OpKind::Read { arg: position as u16 },
+                execution,
+                self.state.started,
+            );
+        }
+        Ok(Moved::Advanced)
+    }
+
+    fn compute(&mut self, index: usize, crew: &mut dyn Crew) -> Result<Moved, (TaskId, ChannelError)> {
+        let execution = self.state.execution;
+        let Some(task) = self.tasks.get_mut(index) else {
+            return Ok(Moved::Ended);
+        };
+        let started = self.recorder.start();
+        if task.fault.is_none() && self.control.is_cancelled(execution) {
+            task.fault = Some(Fault::cancelled());
+        }
+        if task.fault.is_none() {
+            self.progress.set(execution, task.id.0, Phase::Computing);
+            let mut invocation =
+                Invocation::new(&mut self.values, &task.args, &mut task.outlets, &self.driver);
+            if let Err(failure) = crew.invoke(task.actor, task.method, &mut invocation) {
+                task.fault = Some(fault_of(&task.info, execution, failure));
+            }
+        }
+        if let Some(fault) = task.fault.take() {
+            task.outlets
+                .iter_mut()
+                .flatten()
+                .for_each(|outlet| outlet.stage_fault(fault.clone()));
+        }
+        let id = task.id;
+        self.release_inputs(index).map_err(|error| (id, error))?;
+        self.recorder.record(id, OpKind::Compute, execution, started);
+        self.progress.set(execution, id.0, Phase::Writing);
+        Ok(Moved::Advanced)
+    }
+
+    /// Marks this task's reads as done; those whose value has not come are forgone (`LOOP-3`).
+    fn release_inputs(&mut self, index: usize) -> Result<(), ChannelError> {
+        let execution = self.state.execution;
+        let Some(task) = self.tasks.get(index) else {
+            return Ok(());
+        };
+        for (value, arrived) in task.args.iter().zip(&task.arrived) {
+            if *arrived {
+                if let Some(value) = self.values.get_mut(*value) {
+                    value.read_done()?;
+                }
+                continue;
+            }
+            let known = self
+                .state
+                .forgone
+                .iter_mut()
+                .find(|it| it.value == *value && it.execution == execution);
+            match known {
+                Some(forgone) => forgone.reads += 1,
+                None => self.state.forgone.push(Forgone {
+                    value: *value,
+                    execution,
+                    reads: 1,
+                }),
+            }
+        }
+        if !self.state.forgone.is_empty() {
+            self.drain_forgone()?;
+        }
+        Ok(())
+    }
+
+    /// Gives back what fail-fast left unread, as far as it has come.
+    fn drain_forgone(&mut self) -> Result<(), ChannelError> {
+        let mut position = 0;
+        while let Some(forgone) = self.state.forgone.get(position) {
+            let Some(value) = self.values.get_mut(forgone.value) else {
+                break;
+            };
+            if value.fill(forgone.execution)? == Readiness::Blocked {
+                position += 1;
+                continue;
+            }
+            for _ in 0..forgone.reads {
+                value.read_done()?;
+            }
+            self.state.forgone.remove(position);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, index: usize) -> Result<Moved, (TaskId, ChannelError)> {
+        let execution = self.state.execution;
+        let Some(task) = self.tasks.get_mut(index) else {
+            return Ok(Moved::Ended);
+        };
+        let id = task.id;
+        if !self.state.waiting {
+            self.state.waiting = true;
+            self.state.started = self.recorder.start();
+        }
+        for outlet in task.outlets.iter_mut().flatten() {
+            if !outlet.is_staged() {
+                let failure = Failure::Internal("the method left an output without a value".into());
+                outlet.stage_fault(fault_of(&task.info, execution, failure));
+            }
+            if !outlet.has_space().map_err(|error| (id, error))? {
+                return Ok(Moved::Blocked);
+            }
+        }
+        for outlet in task.outlets.iter_mut().flatten() {
+            publish(outlet.as_mut(), &task.info, execution, &mut self.values).map_err(|error| (id, error))?;
+        }
+        self.recorder
+            .record(id, OpKind::Write, execution, self.state.started);
+        Ok(Moved::Advanced)
+    }
+
+    /// Moves one output of the graph to its leaves, in the order of executions.
+    pub(crate) fn collect(&mut self, index: usize) -> Result<Moved, ChannelError> {
+        let Some(port) = self.ports.get_mut(index) else {
+            return Ok(Moved::Ended);
+        };
+        let Some(value) = self.values.get_mut(port.value) else {
+            return Ok(Moved::Ended);
+        };
+        if value.fill(port.collected)? == Readiness::Blocked {
+            return Ok(Moved::Blocked);
+        }
+        for leaf in &port.leaves {
+            if let Some(leaf) = self.leaves.get_mut(*leaf) {
+                leaf.collect(value.as_mut(), port.collected)?;
+            }
+        }
+        port.collected += 1;
+        Ok(Moved::Advanced)
+    }
+
+    /// Steps until nothing moves. `true` when something did, or the program has ended.
+    fn run_until_blocked(&mut self, crew: &mut dyn Crew, ended: &mut bool) -> bool {
+        let mut moved = false;
+        let execution = self.state.execution;
+        loop {
+            match self.step(crew) {
+                Ok(Moved::Advanced) => moved = true,
+                Ok(Moved::Blocked) => return moved,
+                Ok(Moved::Ended) => *ended = true,
+                Err((task, error)) => {
+                    self.fail(task, &error);
+                    *ended = true;
+                }
+            }
+            // Between executions the lane looks at its mailbox and at the state, however busy it is.
+            if *ended || self.state.execution != execution {
+                return true;
+            }
+        }
+    }
+
+    fn fail(&mut self, task: TaskId, error: &ChannelError) {
+        let label = self
+            .tasks
+            .iter()
+            .find(|it| it.id == task)
+            .map_or("the lane", |it| it.info.task.as_str());
+        self.control.fail(self.lane, &format!("`{label}`: {error}"));
+    }
+
+    /// Lets go of everything that is held, so that neighbours do not wait for this lane.
+    pub(crate) fn release(&mut self) {
+        for value in &mut self.values {
+            let _ = value.abandon();
+        }
+        for outlet in self
+            .tasks
+            .iter_mut()
+            .flat_map(|task| task.outlets.iter_mut().flatten())
+        {
+            outlet.close();
+        }
+        self.progress.set(self.state.execution, u32::MAX, Phase::Idle);
+    }
+}
+
+/// Publishes a staged message. A value that cannot travel is the task's failure, not the graph's.
+pub(crate) fn publish(
+    outlet: &mut dyn AnyOutlet,
+    info: &TaskInfo,
+    execution: u64,
+    values: &mut [Box<dyn AnyValue>],
+) -> Result<(), ChannelError> {
+    match outlet.publish(execution, values) {
+        Err(error @ (ChannelError::TooLarge { .. } | ChannelError::Encode(_))) => {
+            let cause = Cause::Payload {
+                message: error.to_string(),
+            };
+            outlet.stage_fault(fault_with(info, execution, cause, None));
+            outlet.publish(execution, values).map(|_| ())
+        }
+        other => other.map(|_| ()),
+    }
+}
+
+impl Program for LaneLoop {
+    fn run(&mut self, lane: &mut LaneHost<'_>) {
+        lane.set_bell(Some(self.bell.clone()));
+        let mut ended = false;
+        while !ended && self.control.state() == State::Running {
+            let (bell, waiting) = (self.bell.clone(), self.waiting);
+            bell.wait(&waiting, None, || {
+                self.run_until_blocked(lane, &mut ended) || ended || lane.mailbox_pending()
+            });
+            if lane.mailbox_pending() {
+                lane.serve_mailbox();
+            }
+        }
+        lane.set_bell(None);
+        self.release();
+    }
+}

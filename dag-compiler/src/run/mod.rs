@@ -1,0 +1,16 @@
+//! The loop: what a plan becomes when it runs.
+//!
+//! `layout` and `control` are the memory all processes share; `lane` is the machine that runs one lane's program;
+//! `driver` is the lane of whoever executes; `engine` is how threads submit, wait and end it.
+
+pub(crate) mod control;
+pub(crate) mod crew;
+pub(crate) mod driver;
+pub(crate) mod engine;
+pub(crate) mod error;
+pub(crate) mod lane;
+pub(crate) mod layout;
+pub(crate) mod leaf;
+pub(crate) mod report;
+pub(crate) mod stuck;
+pub(crate) mod trace;

@@ -1,0 +1,214 @@
+//! The report of a failed task: made where the method ran, carried as the bytes of a fault, read where the
+//! result is fetched.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use selvedge_channels::Fault;
+use selvedge_core::Failure;
+use serde::{Deserialize, Serialize};
+
+use crate::ir::SourceLocation;
+
+/// Why a task yielded no value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The method returned an error: its type, its text and the texts of its sources, outermost first.
+    Error {
+        /// Name of the error's type.
+        type_name: String,
+        /// The error's own text.
+        message: String,
+        /// Texts of the source chain.
+        sources: Vec<String>,
+    },
+    /// The method panicked.
+    Panic {
+        /// The panic's message.
+        message: String,
+    },
+    /// The value could not travel: too large for the channel, or refused by its own `Serialize`.
+    Payload {
+        /// What the channel said.
+        message: String,
+    },
+    /// A broken invariant of selvedge itself.
+    Internal {
+        /// What to report.
+        message: String,
+    },
+}
+
+/// Everything about a task that does not change between executions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskInfo {
+    /// The task's label, for example `shard0.forward`.
+    pub task: String,
+    /// The actor's name.
+    pub actor: String,
+    /// Where the actor lives: `inline`, `thread`, or `process 4121`.
+    pub placement: String,
+    /// The line of the user's program where the task was bound.
+    pub bound_at: SourceLocation,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Report {
+    info: TaskInfo,
+    execution: u64,
+    cause: Cause,
+}
+
+/// A failure of the user's code in one execution. The graph goes on with the next.
+#[derive(Clone)]
+pub struct TaskError {
+    info: Arc<TaskInfo>,
+    execution: u64,
+    cause: Cause,
+    original: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl TaskError {
+    /// The task, its actor, placement and the line where it was bound.
+    pub fn info(&self) -> &TaskInfo {
+        &self.info
+    }
+
+    /// Number of the execution that failed.
+    pub fn execution(&self) -> u64 {
+        self.execution
+    }
+
+    /// What went wrong.
+    pub fn cause(&self) -> &Cause {
+        &self.cause
+    }
+
+    /// Whether the method panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self.cause, Cause::Panic { .. })
+    }
+
+    /// The user's own error value. It is kept where the method ran in this process; from a worker process only
+    /// [`Cause::Error`] arrives (type name and texts), and this is `None`.
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        self.original
+            .as_deref()
+            .and_then(|error| error.downcast_ref::<E>())
+    }
+
+    /// Reads a fault that `report` made.
+    pub(crate) fn from_fault(fault: &Fault) -> Option<TaskError> {
+        let report: Report = postcard::from_bytes(fault.report()).ok()?;
+        Some(TaskError {
+            info: Arc::new(report.info),
+            execution: report.execution,
+            cause: report.cause,
+            original: fault.original().cloned(),
+        })
+    }
+}
+
+impl fmt::Debug for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskError")
+            .field("info", &self.info)
+            .field("execution", &self.execution)
+            .field("cause", &self.cause)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Error { message, sources, .. } => {
+                f.write_str(message)?;
+                sources
+                    .iter()
+                    .try_for_each(|source| write!(f, "\n  caused by: {source}"))
+            }
+            Cause::Panic { message } => write!(f, "panicked: {message}"),
+            Cause::Payload { message } => write!(f, "its result cannot travel: {message}"),
+            Cause::Internal { message } => write!(f, "internal error of selvedge, please report: {message}"),
+        }
+    }
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TaskInfo {
+            task,
+            actor,
+            placement,
+            bound_at,
+        } = &*self.info;
+        write!(
+            f,
+            "`{task}` (actor `{actor}`, {placement}) failed in execution {}: {}",
+            self.execution, self.cause
+        )?;
+        write!(f, "\n  --> bound at {bound_at}")
+    }
+}
+
+impl Error for TaskError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.original
+            .as_deref()
+            .map(|error| error as &(dyn Error + 'static))
+    }
+}
+
+/// Turns a method's failure into the fault that travels on.
+pub(crate) fn fault_of(info: &TaskInfo, execution: u64, failure: Failure) -> Fault {
+    let (cause, original) = match failure {
+        Failure::Error { type_name, error } => {
+            let cause = Cause::Error {
+                type_name: type_name.into(),
+                message: error.to_string(),
+                sources: sources(&*error),
+            };
+            (cause, Some(error))
+        }
+        Failure::Panic { message } => (Cause::Panic { message }, None),
+        Failure::Channel(error) => (
+            Cause::Payload {
+                message: error.to_string(),
+            },
+            None,
+        ),
+        Failure::Internal(message) => (Cause::Internal { message }, None),
+    };
+    fault_with(info, execution, cause, original)
+}
+
+/// A fault with a cause found outside the method.
+pub(crate) fn fault_with(
+    info: &TaskInfo,
+    execution: u64,
+    cause: Cause,
+    original: Option<Arc<dyn Error + Send + Sync>>,
+) -> Fault {
+    let report = Report {
+        info: info.clone(),
+        execution,
+        cause,
+    };
+    Fault::failed(postcard::to_allocvec(&report).unwrap_or_default(), original)
+}
+
+/// A chain longer than this is cut: a cyclic `source` must not hang the reporter.
+const SOURCES_MAX: usize = 16;
+
+fn sources(error: &(dyn Error + 'static)) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut next = error.source();
+    while let Some(source) = next.filter(|_| texts.len() < SOURCES_MAX) {
+        texts.push(source.to_string());
+        next = source.source();
+    }
+    texts
+}

@@ -1,0 +1,62 @@
+//! Who is at fault when somebody runs out of patience.
+
+use selvedge_core::{ActorRef, LaneId};
+
+use crate::ir::Plan;
+use crate::run::control::{Control, Phase, Progress};
+use crate::run::error::Suspect;
+
+/// The lanes at fault: those whose process is stopped, else those inside a user's method, else those furthest
+/// behind. A lane that merely waits for one of these is not named.
+pub(crate) fn suspects(plan: &Plan, control: &Control, actors: &[ActorRef]) -> Vec<Suspect> {
+    let mut seen: Vec<(Progress, Suspect)> = plan
+        .lanes
+        .iter()
+        .filter_map(|lane| {
+            let progress = control.progress(lane.lane)?;
+            Some((progress, suspect(plan, actors, lane.lane, progress)?))
+        })
+        .collect();
+    seen.sort_by_key(|(progress, suspect)| (!suspect.stopped, progress.execution));
+    let stopped = |(_, suspect): &(Progress, Suspect)| suspect.stopped;
+    let computing = |(progress, _): &(Progress, Suspect)| progress.phase == Phase::Computing;
+    if seen.iter().any(stopped) {
+        seen.retain(stopped);
+    } else if seen.iter().any(computing) {
+        seen.retain(computing);
+    } else {
+        seen.truncate(1);
+    }
+    seen.into_iter().map(|(_, suspect)| suspect).collect()
+}
+
+fn suspect(plan: &Plan, actors: &[ActorRef], lane: LaneId, progress: Progress) -> Option<Suspect> {
+    let task = plan.ir.tasks.get(progress.task as usize).or_else(|| {
+        // Not begun: its first task stands for it.
+        let first = plan.lanes.iter().find(|it| it.lane == lane)?.steps.first()?;
+        plan.ir.tasks.get(first.task.0 as usize)
+    })?;
+    let actor = plan.ir.actors.iter().find(|actor| actor.id == task.actor)?;
+    let pid = actors
+        .iter()
+        .find(|it| it.id() == actor.id)
+        .and_then(ActorRef::pid);
+    Some(Suspect {
+        task: task.label.clone(),
+        actor: actor.name.clone(),
+        placement: actor.placement.clone(),
+        execution: progress.execution,
+        phase: progress.phase,
+        stopped: pid.is_some_and(is_stopped),
+        bound_at: task.bound_at.clone(),
+    })
+}
+
+/// Whether the kernel says that a process is stopped or traced (`proc_pid_stat(5)`, field 3).
+fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit_once(')')
+        .and_then(|(_, rest)| rest.trim_start().chars().next());
+    matches!(state, Some('T' | 't'))
+}

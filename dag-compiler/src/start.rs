@@ -1,0 +1,331 @@
+//! Compile and start: the one door from a [`Runtime`] to a running [`Graph`].
+
+use std::collections::BTreeMap;
+use std::panic::Location;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use selvedge_channels::{AnyOutlet, PayloadType};
+use selvedge_core::{ActorRef, LaneId, Lease, LeaseError, ProcessId, Program, Runtime};
+
+use crate::bind::{Bound, bind_graph};
+use crate::compile::plan;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::error::CompileError;
+use crate::graph::Graph;
+use crate::ir::{ChannelKind, Origin, Plan, SourceLocation, ValueId};
+use crate::load::{Built, Index, KIND, LoadError, Shipment, Site, create_segment};
+use crate::options::Options;
+use crate::ports::{InputPort, Inputs, Outputs};
+use crate::run::control::Control;
+use crate::run::crew::Inline;
+use crate::run::driver::Driver;
+use crate::run::engine::Engine;
+use crate::run::lane::{LaneLoop, Port, Step};
+use crate::run::layout::Layout;
+use crate::run::report::TaskInfo;
+
+/// Compiling graphs on a runtime.
+pub trait Compile {
+    /// Compiles a graph with default [`Options`]. `bind` is an ordinary function from the graph's input edges to
+    /// its output edges; it runs once.
+    ///
+    /// # Errors
+    /// [`CompileError`] with one diagnostic per mistake; it prints like the compiler's own.
+    #[track_caller]
+    fn compile<I: Inputs, O: Outputs>(
+        &self,
+        bind: impl FnOnce(I) -> O,
+    ) -> Result<Graph<I::Value, O::Value>, CompileError> {
+        self.compile_with(Options::new(), bind)
+    }
+
+    /// Compiles a graph with the given options.
+    ///
+    /// # Errors
+    /// As [`compile`](Self::compile).
+    #[track_caller]
+    fn compile_with<I: Inputs, O: Outputs>(
+        &self,
+        options: Options,
+        bind: impl FnOnce(I) -> O,
+    ) -> Result<Graph<I::Value, O::Value>, CompileError>;
+}
+
+impl Compile for Runtime {
+    #[track_caller]
+    fn compile_with<I: Inputs, O: Outputs>(
+        &self,
+        options: Options,
+        bind: impl FnOnce(I) -> O,
+    ) -> Result<Graph<I::Value, O::Value>, CompileError> {
+        let location = SourceLocation::from(Location::caller());
+        if let Some(wrong) = options.out_of_bounds() {
+            return Err(refuse(Code::InvalidOption, wrong, &location));
+        }
+        let mut bound = bind_graph::<I, O>(
+            options.name_value(),
+            options.inputs_value(),
+            location.clone(),
+            bind,
+        );
+        if !bound.mistakes.is_empty() {
+            return Err(CompileError {
+                diagnostics: bound.mistakes,
+            });
+        }
+        foreign(self, &bound)?;
+        let leaves = bound.ir.outputs.len();
+        let lanes = bound.lanes();
+        let plan = plan(std::mem::take(&mut bound.ir), options.settings(lanes))?;
+        let engine = start(self, options, plan, bound, location)?;
+        Ok(Graph::new(engine, I::write, O::take, leaves))
+    }
+}
+
+fn refuse(code: Code, message: impl Into<String>, location: &SourceLocation) -> CompileError {
+    CompileError::from(Diagnostic::new(code, message, location.clone()))
+}
+
+/// Refuses actors of other runtimes, at the line where they were bound.
+fn foreign(runtime: &Runtime, bound: &Bound) -> Result<(), CompileError> {
+    let Some(actor) = bound.actors.iter().find(|actor| !actor.same_runtime(runtime)) else {
+        return Ok(());
+    };
+    let task = bound.ir.tasks.iter().find(|task| task.actor == actor.id());
+    let location = task.map_or(&bound.ir.compiled_at, |task| &task.bound_at);
+    let message = format!("actor `{}` belongs to another runtime", actor.name());
+    Err(refuse(Code::ForeignActor, message, location))
+}
+
+fn lease_error(error: LeaseError, location: &SourceLocation) -> CompileError {
+    let code = match &error {
+        LeaseError::Busy { .. } => Code::ActorBusy,
+        LeaseError::Dead(_) => Code::ActorDead,
+        LeaseError::Foreign { .. } => Code::ForeignActor,
+        _ => Code::LoadFailed,
+    };
+    refuse(code, error.to_string(), location)
+}
+
+fn load_error(error: &LoadError, location: &SourceLocation) -> CompileError {
+    let code = match error {
+        LoadError::TooLarge | LoadError::Segment(_) => Code::OutOfMemory,
+        LoadError::Inconsistent(_) => Code::Internal,
+        _ => Code::LoadFailed,
+    };
+    refuse(code, error.to_string(), location)
+}
+
+/// Leases the actors, builds the channels, and hands every lane its program.
+fn start(
+    runtime: &Runtime,
+    options: Options,
+    plan: Plan,
+    bound: Bound,
+    location: SourceLocation,
+) -> Result<Arc<Engine>, CompileError> {
+    let deadline = Instant::now() + options.teardown_timeout_value();
+    let lease = runtime
+        .lease(&plan.graph, &bound.actors, deadline)
+        .map_err(|error| lease_error(error, &location))?;
+    let parts = prepare(&plan, &bound).map_err(|error| load_error(&error, &location))?;
+    let Prepared {
+        layout,
+        segment,
+        control,
+        lanes,
+        driver_lane,
+        inputs,
+        free_ports,
+    } = parts;
+    if let Err(error) = start_workers(&plan, &segment, &lease, deadline) {
+        lease.ending();
+        control.stop();
+        return Err(lease_error(error, &location));
+    }
+    let programs = lanes
+        .into_iter()
+        .map(|lane| (lane.lane, Box::new(lane) as Box<dyn Program>))
+        .collect();
+    let bell = driver_lane.bell.clone();
+    let waiting = driver_lane.waiting;
+    let info = TaskInfo {
+        task: "the graph's input".into(),
+        actor: "driver".into(),
+        placement: "driver".into(),
+        bound_at: location.clone(),
+    };
+    let lengths = bound.lengths;
+    let limits = (plan.settings.max_inflight as usize, options.max_buffered_value());
+    let crew = Inline(lease.inline_actors());
+    let driver = Driver::new(inputs, info, driver_lane, crew, free_ports, limits);
+    if let Err(error) = lease.start_local(programs) {
+        lease.ending();
+        control.stop();
+        return Err(lease_error(error, &location));
+    }
+    let plan = Arc::new(plan);
+    let actors: Vec<ActorRef> = bound.actors;
+    let engine = Engine::new(
+        plan,
+        options,
+        control,
+        layout,
+        segment,
+        lease,
+        (actors, lengths),
+        (bell, waiting),
+        driver,
+    );
+    let weak: Weak<Engine> = Arc::downgrade(&engine);
+    engine.lease.on_death(Box::new(move |death| {
+        if let Some(engine) = weak.upgrade() {
+            engine.died(death);
+        }
+    }));
+    Ok(engine)
+}
+
+/// What this process needs of a graph before anything runs.
+struct Prepared {
+    layout: Layout,
+    segment: selvedge_channels::Segment,
+    control: Control,
+    lanes: Vec<LaneLoop>,
+    driver_lane: LaneLoop,
+    inputs: Vec<InputPort>,
+    free_ports: Vec<usize>,
+}
+
+fn prepare(plan: &Plan, bound: &Bound) -> Result<Prepared, LoadError> {
+    let layout = Layout::of(plan).ok_or(LoadError::TooLarge)?;
+    let segment = create_segment(plan, &layout)?;
+    let control = Control::new(&segment, &layout)?;
+    let payload = |value: ValueId| -> Option<PayloadType> { bound.payloads.get(value.0 as usize).copied() };
+    let site = Site {
+        plan,
+        layout: &layout,
+        segment: &segment,
+        control: &control,
+        process: ProcessId(0),
+        payload: &payload,
+        index: Index::of(plan),
+    };
+    let Built {
+        mut lanes,
+        mut inputs,
+    } = site.lanes()?;
+    let position = lanes.iter().position(|lane| lane.lane == LaneId(0));
+    let mut driver_lane = lanes.swap_remove(position.ok_or(LoadError::Inconsistent("no driver lane"))?);
+    let free_ports = attach_ports(plan, bound, &mut driver_lane)?;
+    let inputs = input_ports(plan, bound, &mut inputs);
+    Ok(Prepared {
+        layout,
+        segment,
+        control,
+        lanes,
+        driver_lane,
+        inputs,
+        free_ports,
+    })
+}
+
+/// The outlets of each leaf of the graph's input: its whole, and its parts by number.
+fn input_ports(
+    plan: &Plan,
+    bound: &Bound,
+    outlets: &mut BTreeMap<ValueId, Box<dyn AnyOutlet>>,
+) -> Vec<InputPort> {
+    let mut ports: Vec<InputPort> = plan
+        .ir
+        .inputs
+        .iter()
+        .map(|whole| InputPort {
+            whole: outlets.remove(whole),
+            parts: Vec::new(),
+            splitter: bound.splitters.get(whole).copied(),
+        })
+        .collect();
+    for (index, value) in plan.ir.values.iter().enumerate() {
+        if let (Origin::Input(leaf), Some(part)) = (value.origin, value.part)
+            && let Some(port) = ports.get_mut(leaf as usize)
+        {
+            let part = usize::from(part);
+            if port.parts.len() <= part {
+                port.parts.resize_with(part + 1, || None);
+            }
+            if let Some(place) = port.parts.get_mut(part) {
+                *place = outlets.remove(&ValueId(index as u32));
+            }
+        }
+    }
+    ports
+}
+
+/// Gives the driver's lane its outputs: free where only the graph's output reads a value, otherwise as steps at
+/// the end of its program, so that inline tasks and outputs keep the same pace.
+fn attach_ports(plan: &Plan, bound: &Bound, lane: &mut LaneLoop) -> Result<Vec<usize>, LoadError> {
+    let inconsistent = LoadError::Inconsistent("an output that the driver's lane does not read");
+    let Some(program) = plan.lanes.iter().find(|program| program.lane == LaneId(0)) else {
+        return Err(inconsistent);
+    };
+    let mut free = Vec::new();
+    for (index, value) in program.values.iter().enumerate() {
+        let leaves: Vec<usize> = plan
+            .ir
+            .outputs
+            .iter()
+            .enumerate()
+            .filter(|(_, output)| **output == value.value)
+            .map(|(leaf, _)| leaf)
+            .collect();
+        if leaves.is_empty() {
+            continue;
+        }
+        let shared = value.reads as usize > leaves.len();
+        let channel = plan.channels.get(value.channel.0 as usize);
+        let local = channel.is_some_and(|channel| channel.kind == ChannelKind::Local);
+        let port = lane.ports.len();
+        lane.ports.push(Port {
+            value: index,
+            leaves,
+            collected: 0,
+        });
+        if shared || local {
+            lane.steps.push(Step::Collect(port));
+        } else {
+            free.push(port);
+        }
+    }
+    let room = plan.settings.max_inflight as usize + 1;
+    lane.leaves = bound.leaves.iter().map(|leaf| (leaf.leaf)(room)).collect();
+    Ok(free)
+}
+
+fn start_workers(
+    plan: &Plan,
+    segment: &selvedge_channels::Segment,
+    lease: &Lease,
+    deadline: Instant,
+) -> Result<(), LeaseError> {
+    let mut processes: Vec<ProcessId> = plan
+        .lanes
+        .iter()
+        .map(|lane| lane.process)
+        .filter(|process| *process != ProcessId(0))
+        .collect();
+    processes.sort_unstable();
+    processes.dedup();
+    for process in processes {
+        let Some(id) = segment.id() else { continue };
+        let shipment = Shipment {
+            process,
+            segment: id,
+            plan: plan.clone(),
+        };
+        let bytes = postcard::to_allocvec(&shipment).unwrap_or_default();
+        lease.start_worker(process, KIND, bytes, deadline)?;
+    }
+    Ok(())
+}

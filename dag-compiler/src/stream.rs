@@ -1,0 +1,63 @@
+//! A graph over a stream: results in order, a bounded number of executions ahead, back-pressure by construction.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+
+use crate::execution::Execution;
+use crate::graph::Graph;
+use crate::run::error::ExecError;
+
+/// Stream of [`Graph::stream`].
+#[must_use = "streams do nothing until they are polled"]
+pub struct Streamed<'g, In, Out, S> {
+    graph: &'g Graph<In, Out>,
+    items: Option<Pin<Box<S>>>,
+    window: VecDeque<Execution<Out>>,
+}
+
+impl<'g, In: 'static, Out, S: Stream<Item = In>> Streamed<'g, In, Out, S> {
+    pub(crate) fn new(graph: &'g Graph<In, Out>, items: S) -> Self {
+        let inflight = graph.engine.plan.settings.max_inflight as usize;
+        Streamed {
+            graph,
+            items: Some(Box::pin(items)),
+            window: VecDeque::with_capacity(inflight),
+        }
+    }
+
+    /// Submits what the source has ready, as far as the window allows.
+    fn submit(&mut self, context: &mut Context<'_>) {
+        let inflight = self.graph.engine.plan.settings.max_inflight as usize;
+        while self.window.len() < inflight {
+            let Some(items) = &mut self.items else { return };
+            match items.as_mut().poll_next(context) {
+                Poll::Ready(Some(item)) => self.window.push_back(self.graph.execute(item)),
+                Poll::Ready(None) => self.items = None,
+                Poll::Pending => return,
+            }
+        }
+    }
+}
+
+impl<In: 'static, Out, S: Stream<Item = In>> Stream for Streamed<'_, In, Out, S> {
+    type Item = Result<Out, ExecError>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        this.submit(context);
+        let Some(front) = this.window.front_mut() else {
+            return if this.items.is_none() {
+                Poll::Ready(None)
+            } else {
+                Poll::Pending
+            };
+        };
+        let result = ready!(Pin::new(front).poll(context));
+        this.window.pop_front();
+        Poll::Ready(Some(result))
+    }
+}
