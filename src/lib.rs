@@ -1,1 +1,50 @@
-//! selvedge
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![doc = include_str!("../README.md")]
+//!
+//! # Where to look
+//!
+//! | you want | look at |
+//! |---|---|
+//! | write an actor | [`actor`] |
+//! | place it | [`Runtime::spawn`], [`Spawn`] |
+//! | bind and compile a graph | [`Compile`], [`Edge`], [`constant`], [`Options`] |
+//! | run it | [`Graph`], [`Execution`] |
+//! | understand an error | [`ExecError`], [`CompileError`], [`CallError`] |
+//! | call an actor without a graph | [`Call`] |
+//!
+//! # Features
+//!
+//! | feature | default | what it does |
+//! |---|---|---|
+//! | `premain` | yes | a worker process becomes one before `main` (Linux), so tests and benches need no set-up |
+
+// The attribute macro names the crate from outside; inside its own tests and docs it is the same crate.
+extern crate self as selvedge;
+
+pub use selvedge_channels::{Tensor, Waiting, Wire};
+pub use selvedge_compiler::{
+    ActorDied, Cause, Compile, CompileError, Counters, Edge, Event, ExecError, Execution, Graph, Inputs, Map,
+    OnFull, Options, Outputs, Phase, Plan, Refused, SourceLocation, StuckLane, Suspect, TaskError, TaskInfo,
+    Teardown, Timeout, Wait, constant,
+};
+pub use selvedge_core::{
+    Actor, ActorRef, BoxError, Call, CallError, Death, Exit, Lane, OnPanic, Placement, Restart, Runtime,
+    ShutdownReport, Spawn, SpawnError, Worker, init,
+};
+pub use selvedge_macros::actor;
+
+/// The result of a user's method or program: any error that is `Send + Sync`.
+pub type Result<T, E = BoxError> = std::result::Result<T, E>;
+
+/// Everything a program with a graph needs.
+pub mod prelude {
+    pub use crate::{
+        Actor, Compile, Edge, ExecError, Execution, Graph, OnFull, OnPanic, Options, Placement, Restart,
+        Result, Runtime, Tensor, Wait, Wire, actor, constant,
+    };
+}
+
+/// What generated code names. Not part of the public interface.
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;

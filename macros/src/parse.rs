@@ -226,7 +226,10 @@ mod tests {
         assert_eq!(parsed.operations.len(), 1);
         assert!(parsed.operations[0].fallible && parsed.operations[0].params[1].constant);
         let block = &parsed.block;
-        assert!(!quote::quote!(#block).to_string().contains("constant"), "our attribute is taken off");
+        assert!(
+            !quote::quote!(#block).to_string().contains("constant"),
+            "our attribute is taken off"
+        );
     }
 
     #[test]

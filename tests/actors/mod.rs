@@ -1,0 +1,137 @@
+//! Actors that the end-to-end tests share, and the placements they run in.
+#![allow(dead_code)] // each test file uses its own part
+
+use std::time::Duration;
+
+use selvedge::prelude::*;
+
+pub const PLACEMENTS: [Placement; 3] = [Placement::Inline, Placement::Thread, Placement::Process];
+pub const REMOTE: [Placement; 2] = [Placement::Thread, Placement::Process];
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is negative")]
+pub struct Negative(pub i64);
+
+pub struct Counter {
+    total: i64,
+}
+
+#[actor]
+impl Counter {
+    pub fn new(start: i64) -> Self {
+        Counter { total: start }
+    }
+
+    /// Adds to the total and returns it.
+    pub fn inc(&mut self, by: i64) -> i64 {
+        self.total += by;
+        self.total
+    }
+
+    pub fn total(&mut self, _tick: ()) -> i64 {
+        self.total
+    }
+
+    pub fn echo(&mut self, x: i64) -> i64 {
+        x
+    }
+
+    pub fn add(&mut self, a: i64, b: i64) -> i64 {
+        a + b
+    }
+
+    pub fn sum3(&mut self, a: &i64, b: i64, c: &i64) -> i64 {
+        a + b + c
+    }
+
+    pub fn scale(&mut self, x: i64, #[constant] factor: i64) -> i64 {
+        x * factor
+    }
+
+    pub fn pair(&mut self, x: i64) -> (i64, i64) {
+        (x, x + 1)
+    }
+
+    pub fn fail_if_negative(&mut self, x: i64) -> Result<i64, Negative> {
+        if x < 0 { Err(Negative(x)) } else { Ok(x) }
+    }
+
+    pub fn panic_if_negative(&mut self, x: i64) -> i64 {
+        assert!(x >= 0, "{x} is negative");
+        self.total += 1;
+        x
+    }
+
+    pub fn pair_or_fail(&mut self, x: i64) -> Result<(i64, i64), Negative> {
+        if x < 0 { Err(Negative(x)) } else { Ok((x, x + 1)) }
+    }
+
+    pub fn sleep_ms(&mut self, ms: i64) -> i64 {
+        std::thread::sleep(Duration::from_millis(ms.unsigned_abs()));
+        ms
+    }
+
+    /// Never returns when asked with a negative number.
+    pub fn hang_if_negative(&mut self, x: i64) -> i64 {
+        while x < 0 {
+            std::thread::park();
+        }
+        x
+    }
+
+    pub fn exit_if_negative(&mut self, x: i64) -> i64 {
+        if x < 0 {
+            eprintln!("last words of the counter");
+            std::process::exit(7);
+        }
+        x
+    }
+
+    pub async fn later(&mut self, x: i64) -> i64 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        x + 1
+    }
+}
+
+pub struct Text;
+
+#[actor]
+impl Text {
+    pub fn new() -> Self {
+        Text
+    }
+
+    pub fn upper(&mut self, text: &str) -> String {
+        text.to_uppercase()
+    }
+
+    pub fn bytes(&mut self, text: &str) -> Vec<u8> {
+        text.bytes().collect()
+    }
+
+    pub fn sum(&mut self, bytes: &[u8]) -> u64 {
+        bytes.iter().map(|byte| u64::from(*byte)).sum()
+    }
+
+    pub fn mean(&mut self, tensor: &Tensor) -> Result<f32> {
+        let values = tensor.as_slice::<f32>()?;
+        Ok(values.iter().sum::<f32>() / values.len().max(1) as f32)
+    }
+
+    pub fn tensor(&mut self, values: Vec<f32>) -> Result<Tensor> {
+        let len = values.len();
+        Ok(Tensor::from_vec(values, &[len])?)
+    }
+
+    pub fn echo_bytes(&mut self, bytes: Vec<u8>) -> Vec<u8> {
+        bytes
+    }
+}
+
+/// A counter placed as asked.
+pub fn counter(runtime: &Runtime, name: &str, placement: Placement) -> CounterHandle {
+    runtime
+        .spawn::<Counter>(name, (0,))
+        .place(placement)
+        .expect("spawn")
+}

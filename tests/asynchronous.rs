@@ -1,0 +1,117 @@
+//! The same graph from asynchronous code: `.await` and streams, on any executor.
+
+mod actors;
+
+use actors::{PLACEMENTS, REMOTE, counter};
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use selvedge::prelude::*;
+
+fn on_tokio<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("runtime")
+        .block_on(future)
+}
+
+#[test]
+fn dag_44_ten_concurrent_executions_resolve_in_any_order_of_await() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile(|x: Edge<i64>| a.inc(&x))?;
+        let results = on_tokio(async {
+            let mut executions: Vec<_> = (0..10).map(|_| graph.execute(1)).collect();
+            executions.reverse();
+            join_all(executions).await
+        });
+        let values: Vec<i64> = results.into_iter().collect::<std::result::Result<_, _>>()?;
+        assert_eq!(values, (1..=10).rev().collect::<Vec<_>>(), "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_44_a_stream_keeps_order_and_bounds_what_is_in_flight() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let graph = runtime.compile_with(Options::new().max_inflight(4), |x: Edge<i64>| {
+            b.scale(&a.echo(&x), 2)
+        })?;
+        let items = futures_util::stream::iter(0..300);
+        let results: Vec<i64> = on_tokio(graph.stream(items).map(|result| result.expect("value")).collect());
+        assert_eq!(
+            results,
+            (0..300).map(|x| 2 * x).collect::<Vec<_>>(),
+            "{placement}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_44_errors_arrive_as_in_synchronous_code_and_a_dropped_future_is_cancelled() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile(|x: Edge<i64>| a.fail_if_negative(&x))?;
+        on_tokio(async {
+            for _ in 0..3 {
+                assert!(matches!(graph.execute(-1).await, Err(ExecError::Task(_))));
+                drop(graph.execute(5));
+                assert_eq!(graph.execute(1).await.expect("value"), 1, "{placement}");
+            }
+        });
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_44_awaiting_and_waiting_threads_share_one_graph() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile(|x: Edge<i64>| a.echo(&x))?;
+        std::thread::scope(|scope| {
+            let graph = &graph;
+            for _ in 0..2 {
+                scope.spawn(move || {
+                    (0..300).for_each(|x| assert_eq!(graph.execute(x).wait().expect("value"), x))
+                });
+                scope.spawn(move || {
+                    on_tokio(async {
+                        for x in 0..300 {
+                            assert_eq!(graph.execute(x).await.expect("value"), x);
+                        }
+                    });
+                });
+            }
+        });
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_42_a_pending_await_ends_when_the_graph_is_torn_down() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile(|x: Edge<i64>| a.sleep_ms(&x))?;
+        let pending = graph.execute(200);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| on_tokio(pending));
+            let _ = graph.teardown();
+            let result = waiter.join().expect("no panic");
+            assert!(
+                matches!(result, Ok(200) | Err(ExecError::TornDown { .. })),
+                "{placement}: {result:?}"
+            );
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! What a process holds: threads, descriptors, children, shared mappings. Counted before and after.
+#![allow(dead_code)] // each test file uses its own part
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Census {
+    pub threads: usize,
+    pub descriptors: usize,
+    pub children: usize,
+    pub segments: usize,
+}
+
+impl Census {
+    pub fn take() -> Census {
+        let count = |path: &str| fs::read_dir(path).map(Iterator::count).unwrap_or(0);
+        let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        Census {
+            threads: count("/proc/self/task"),
+            // The directory being read is one of them.
+            descriptors: count("/proc/self/fd").saturating_sub(1),
+            children: children_of(std::process::id()).len(),
+            segments: maps
+                .lines()
+                .filter(|line| line.contains("memfd:") || line.contains("/dev/shm"))
+                .count(),
+        }
+    }
+}
+
+/// Children of a process, zombies included.
+pub fn children_of(pid: u32) -> Vec<u32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    tasks
+        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok())
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|pid| pid.parse().ok())
+                .collect::<Vec<u32>>()
+        })
+        .collect()
+}
+
+/// Whether a process exists and is not a zombie.
+pub fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+/// Looks until `look` says `wanted`, at most one second; returns what it said last.
+pub fn wait_until<T: PartialEq>(wanted: &T, mut look: impl FnMut() -> T) -> T {
+    let deadline = Instant::now() + Duration::from_secs(1);
+    loop {
+        let seen = look();
+        if seen == *wanted || Instant::now() > deadline {
+            return seen;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

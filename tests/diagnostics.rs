@@ -1,0 +1,174 @@
+//! What a graph may not be: refused when compiled, with a code, the user's line, and how to mend it.
+
+mod actors;
+
+use actors::{Counter, PLACEMENTS, counter};
+use selvedge::CompileError;
+use selvedge::prelude::*;
+
+fn refused<I, O>(result: std::result::Result<Graph<I, O>, CompileError>) -> String {
+    let text = result.err().expect("it must be refused").to_string();
+    assert!(
+        text.contains("diagnostics.rs"),
+        "no line of the user's program in:\n{text}"
+    );
+    text
+}
+
+#[test]
+fn dag_20_a_task_whose_result_is_unused_is_refused_and_all_are_listed() {
+    let runtime = Runtime::new();
+    let (a, b) = (
+        counter(&runtime, "a", Placement::Inline),
+        counter(&runtime, "b", Placement::Inline),
+    );
+    let text = refused(runtime.compile(|x: Edge<i64>| {
+        let _ = a.inc(&x);
+        let _ = b.scale(&x, 2);
+        b.echo(&x)
+    }));
+    assert!(
+        text.contains("D0103") && text.contains("a.inc") && text.contains("b.scale"),
+        "{text}"
+    );
+}
+
+#[test]
+fn dag_20_an_unused_part_of_a_pair_is_refused() {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Inline);
+    for part in 0..2 {
+        let text = refused(runtime.compile(|x: Edge<i64>| {
+            let (first, second) = a.pair(&x).split();
+            if part == 0 { first } else { second }
+        }));
+        assert!(text.contains("D0103") && text.contains("a.pair"), "{text}");
+    }
+}
+
+#[test]
+fn dag_21_an_unused_input_is_refused() {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Inline);
+    let text = refused(runtime.compile(|(x, _unused): (Edge<i64>, Edge<i64>)| a.echo(&x)));
+    assert!(text.contains("D0104"), "{text}");
+}
+
+#[test]
+fn dag_18_a_task_of_constants_only_is_refused() {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Inline);
+    let text = refused(runtime.compile(|x: Edge<i64>| a.add(&a.echo(&constant(3)), &x)));
+    assert!(text.contains("D0102") && text.contains("a.echo"), "{text}");
+}
+
+#[test]
+fn dag_03_edges_of_two_graphs_are_refused() {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Inline);
+    let mut stolen = None;
+    let first = runtime.compile(|x: Edge<i64>| {
+        let y = a.echo(&x);
+        stolen = Some(y.clone());
+        y
+    });
+    drop(first);
+    let stolen = stolen.expect("an edge");
+    let text = refused(runtime.compile(|x: Edge<i64>| a.add(&x, &stolen)));
+    assert!(text.contains("D0101"), "{text}");
+}
+
+#[test]
+fn dag_39_an_actor_of_a_running_graph_is_refused_and_the_graph_is_named() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile_with(Options::new().named("first"), |x: Edge<i64>| a.echo(&x))?;
+        let text = refused(runtime.compile(|x: Edge<i64>| a.echo(&x)));
+        assert!(
+            text.contains("D0105") && text.contains("`a`") && text.contains("first"),
+            "{text}"
+        );
+        assert_eq!(graph.execute(1).wait()?, 1, "the first is not disturbed");
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_05_a_dead_actor_is_refused() {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Process);
+    a.actor().kill();
+    let text = refused(runtime.compile(|x: Edge<i64>| a.echo(&x)));
+    assert!(text.contains("D0106") && text.contains("`a`"), "{text}");
+}
+
+#[test]
+fn dag_05_an_actor_of_another_runtime_is_refused() {
+    let (runtime, other) = (Runtime::new(), Runtime::new());
+    let a = counter(&other, "a", Placement::Inline);
+    let text = refused(runtime.compile(|x: Edge<i64>| a.echo(&x)));
+    assert!(text.contains("D0107") && text.contains("`a`"), "{text}");
+}
+
+#[test]
+fn chan_19_options_out_of_bounds_are_refused_by_name() {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Inline);
+    for (options, name) in [
+        (Options::new().buffer_bytes(999), "buffer_bytes"),
+        (Options::new().max_inflight(0), "max_inflight"),
+        (Options::new().max_buffered(0), "max_buffered"),
+    ] {
+        let text = refused(runtime.compile_with(options, |x: Edge<i64>| a.echo(&x)));
+        assert!(text.contains("D0108") && text.contains(name), "{text}");
+    }
+}
+
+#[test]
+fn dag_20_the_rendering_shows_the_users_line_and_a_help() {
+    let runtime = Runtime::new();
+    let a = runtime.spawn::<Counter>("a", (0,)).inline().expect("spawn");
+    let text = refused(runtime.compile(|x: Edge<i64>| {
+        let _ = a.inc(&x);
+        a.echo(&x)
+    }));
+    assert!(
+        text.contains("let _ = a.inc(&x);"),
+        "the source line is missing:\n{text}"
+    );
+    assert!(text.contains("^^^") && text.contains("help"), "{text}");
+}
+
+#[test]
+fn dag_05_a_constructor_that_fails_and_a_name_given_twice_are_typed() {
+    let runtime = Runtime::new();
+    for placement in PLACEMENTS {
+        let error = runtime
+            .spawn::<Picky>(format!("p-{placement}"), (13,))
+            .place(placement)
+            .err()
+            .expect("refused");
+        assert!(
+            error.to_string().contains("13 is unlucky"),
+            "{placement}: {error}"
+        );
+    }
+}
+
+struct Picky;
+
+#[actor]
+impl Picky {
+    pub fn new(number: u32) -> Result<Self> {
+        if number == 13 {
+            Err("13 is unlucky".into())
+        } else {
+            Ok(Picky)
+        }
+    }
+
+    pub fn echo(&mut self, x: u32) -> u32 {
+        x
+    }
+}

@@ -1,0 +1,236 @@
+//! Failures of the user's code are data: they arrive typed, name everything, and the graph goes on.
+
+mod actors;
+
+use actors::{Counter, Negative, PLACEMENTS, counter};
+use selvedge::prelude::*;
+use selvedge::{Cause, TaskError};
+
+fn task_error<T: std::fmt::Debug>(result: std::result::Result<T, ExecError>) -> TaskError {
+    match result {
+        Err(ExecError::Task(error)) => error,
+        other => panic!("expected a task error, got {other:?}"),
+    }
+}
+
+#[test]
+fn dag_35_a_user_error_arrives_again_and_again_and_the_graph_goes_on() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile(|x: Edge<i64>| a.fail_if_negative(&x))?;
+        for execution in 0..6i64 {
+            if execution % 2 == 0 {
+                let error = task_error(graph.execute(-3).wait());
+                assert_eq!(error.execution(), execution as u64);
+                assert_eq!(error.info().task, "a.fail_if_negative");
+                assert_eq!(error.info().actor, "a");
+                assert!(error.info().bound_at.file.ends_with("errors.rs"), "{error}");
+                let text = error.to_string();
+                assert!(
+                    text.contains("-3 is negative") && text.contains("errors.rs:"),
+                    "{text}"
+                );
+                match error.cause() {
+                    Cause::Error {
+                        type_name, message, ..
+                    } => {
+                        assert!(type_name.ends_with("Negative"), "{type_name}");
+                        assert_eq!(message, "-3 is negative");
+                    }
+                    other => panic!("{other:?}"),
+                }
+                if placement == Placement::Process {
+                    assert!(text.contains("process "), "{text}");
+                } else {
+                    assert_eq!(error.downcast_ref::<Negative>(), Some(&Negative(-3)));
+                }
+            } else {
+                assert_eq!(graph.execute(execution).wait()?, execution, "{placement}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn task_08_tasks_after_a_failed_one_are_skipped_and_the_first_cause_arrives() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let graph = runtime.compile(|x: Edge<i64>| b.echo(&b.inc(&a.fail_if_negative(&x))))?;
+        assert_eq!(graph.execute(1).wait()?, 1);
+        for _ in 0..3 {
+            let error = task_error(graph.execute(-1).wait());
+            assert_eq!(error.info().task, "a.fail_if_negative", "{placement}");
+        }
+        // The skipped tasks did not touch their state.
+        assert_eq!(graph.execute(1).wait()?, 2, "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
+fn task_09_a_panic_is_an_error_that_names_the_task() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile(|x: Edge<i64>| a.panic_if_negative(&x))?;
+        for _ in 0..3 {
+            let error = task_error(graph.execute(-4).wait());
+            assert!(
+                error.is_panic() && error.to_string().contains("-4 is negative"),
+                "{error}"
+            );
+            assert_eq!(graph.execute(4).wait()?, 4, "{placement}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn task_09_after_a_panic_the_policy_says_whether_the_state_is_rebuilt() -> Result<()> {
+    for (policy, kept) in [(OnPanic::Keep, 15), (OnPanic::Rebuild, 10)] {
+        for placement in PLACEMENTS {
+            let runtime = Runtime::new();
+            let a = runtime
+                .spawn::<Counter>("a", (10,))
+                .on_panic(policy)
+                .place(placement)?;
+            let graph =
+                runtime.compile(|(x, by): (Edge<i64>, Edge<i64>)| (a.panic_if_negative(&x), a.inc(&by)))?;
+            assert_eq!(graph.execute((1, 4)).wait()?.1, 15, "{placement}");
+            // `inc` runs after the panic in the same execution, on whatever state the policy left.
+            let (failed, total) = graph.execute((-1, 0)).split();
+            assert!(task_error(failed.wait()).is_panic());
+            assert_eq!(total.wait()?, kept, "{placement} {policy:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_36_only_outputs_that_depend_on_the_failure_fail() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let graph = runtime.compile(|x: Edge<i64>| (a.fail_if_negative(&x), b.echo(&x)))?;
+        for _ in 0..3 {
+            assert!(matches!(graph.execute(-2).wait(), Err(ExecError::Task(_))));
+            let (failed, healthy) = graph.execute(-2).split();
+            assert_eq!(healthy.wait()?, -2, "{placement}");
+            assert_eq!(task_error(failed.wait()).info().actor, "a");
+            assert_eq!(graph.execute(2).wait()?, (2, 2));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn rw_10_both_parts_of_a_failing_pair_fail() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile(|x: Edge<i64>| a.pair_or_fail(&x).split())?;
+        for _ in 0..3 {
+            let (first, second) = graph.execute(-1).split();
+            assert_eq!(
+                task_error(second.wait()).info().task,
+                "a.pair_or_fail",
+                "{placement}"
+            );
+            task_error(first.wait());
+        }
+        assert_eq!(graph.execute(1).wait()?, (1, 2));
+    }
+    Ok(())
+}
+
+#[test]
+fn rw_04_the_first_failed_output_ends_the_wait_and_later_executions_are_right() -> Result<()> {
+    // The slow branch outlasts the test's patience: only fail-fast can answer before it.
+    for placement in actors::REMOTE {
+        let runtime = Runtime::new();
+        let (a, b, c) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+            counter(&runtime, "c", placement),
+        );
+        for failing_first in [true, false] {
+            let graph = runtime.compile(|(x, ms): (Edge<i64>, Edge<i64>)| {
+                let (failing, slow) = (a.fail_if_negative(&x), b.sleep_ms(&ms));
+                if failing_first {
+                    c.add(&failing, &slow)
+                } else {
+                    c.add(&slow, &failing)
+                }
+            })?;
+            let mut failed = graph.execute((-1, 2000));
+            let error = task_error(failed.wait_timeout(std::time::Duration::from_millis(1500)));
+            assert_eq!(error.info().actor, "a", "{placement}");
+            // The leftover of the slow branch is drained: executions do not mix.
+            for x in 0..3 {
+                assert_eq!(graph.execute((x, 1)).wait()?, x + 1, "{placement}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn rw_05_all_inputs_failing_leave_nothing_behind() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let (a, b, c) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+            counter(&runtime, "c", placement),
+        );
+        let graph = runtime.compile(|x: Edge<i64>| {
+            c.sum3(
+                &a.fail_if_negative(&x),
+                &b.fail_if_negative(&x),
+                &a.fail_if_negative(&x),
+            )
+        })?;
+        for _ in 0..5 {
+            task_error(graph.execute(-1).wait());
+            assert_eq!(graph.execute(2).wait()?, 6, "{placement}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_43_a_failure_in_one_graph_does_not_reach_the_next() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let first = runtime.compile(|x: Edge<i64>| a.fail_if_negative(&x))?;
+        let pending: Vec<_> = (0..5).map(|_| first.execute(-1)).collect();
+        drop(first);
+        drop(pending);
+        let second = runtime.compile(|x: Edge<i64>| a.echo(&x))?;
+        assert_eq!(second.execute(9).wait()?, 9, "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
+fn task_14_ordinary_calls_are_served_while_a_graph_runs() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile(|x: Edge<i64>| a.inc(&x))?;
+        assert_eq!(graph.execute(1).wait()?, 1);
+        assert_eq!(a.call().inc(10).wait()?, 11, "{placement}");
+        assert_eq!(graph.execute(1).wait()?, 12, "{placement}");
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Nothing waits for ever: stuck methods, stopped processes, idle graphs.
+
+mod actors;
+mod census;
+
+use std::time::{Duration, Instant};
+
+use actors::{PLACEMENTS, counter};
+use rustix::process::{Pid, Signal, kill_process};
+use selvedge::prelude::*;
+
+#[test]
+fn dag_54_a_method_that_never_returns_is_named_and_tear_down_ends() -> Result<()> {
+    for placement in actors::REMOTE {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let options = Options::new().teardown_timeout(Duration::from_millis(300));
+        let graph = runtime.compile_with(options, |x: Edge<i64>| b.echo(&a.hang_if_negative(&x)))?;
+        assert_eq!(graph.execute(1).wait()?, 1);
+        let mut stuck = graph.execute(-1);
+        let started = Instant::now();
+        let error = stuck
+            .wait_timeout(Duration::from_millis(100))
+            .expect_err("it hangs");
+        assert!(
+            started.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            started.elapsed()
+        );
+        let ExecError::Timeout(timeout) = &error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(timeout.suspects.len(), 1, "{error}");
+        assert_eq!(timeout.suspects[0].task, "a.hang_if_negative");
+        assert_eq!(timeout.suspects[0].execution, 1);
+        let started = Instant::now();
+        let report = graph.teardown();
+        assert!(
+            started.elapsed() < Duration::from_secs(3),
+            "{:?}",
+            started.elapsed()
+        );
+        assert_eq!(report.stuck.len(), 1);
+        assert_eq!(report.stuck[0].actor, "a");
+        assert_eq!(report.stuck[0].killed, placement == Placement::Process);
+        drop(graph);
+        let again = runtime.compile(|x: Edge<i64>| b.echo(&x))?;
+        assert_eq!(again.execute(3).wait()?, 3, "the other actor is reusable");
+        drop(again);
+        let started = Instant::now();
+        drop(runtime);
+        assert!(
+            started.elapsed() < Duration::from_secs(8),
+            "{:?}",
+            started.elapsed()
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_54_a_stopped_worker_is_named_and_tear_down_ends() -> Result<()> {
+    let runtime = Runtime::new();
+    let (a, b) = (
+        counter(&runtime, "a", Placement::Process),
+        counter(&runtime, "b", Placement::Process),
+    );
+    let options = Options::new().teardown_timeout(Duration::from_millis(300));
+    let graph = runtime.compile_with(options, |x: Edge<i64>| b.echo(&a.echo(&x)))?;
+    assert_eq!(graph.execute(1).wait()?, 1);
+    let pid = Pid::from_raw(a.actor().pid().expect("a process") as i32).expect("pid");
+    kill_process(pid, Signal::STOP)?;
+    let mut pending = graph.execute(2);
+    let error = pending
+        .wait_timeout(Duration::from_millis(100))
+        .expect_err("it is stopped");
+    let ExecError::Timeout(timeout) = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(timeout.suspects[0].actor, "a");
+    assert!(
+        timeout.suspects[0].stopped && error.to_string().contains("stopped"),
+        "{error}"
+    );
+    kill_process(pid, Signal::CONT)?;
+    assert_eq!(
+        pending.wait_timeout(Duration::from_secs(5))?,
+        2,
+        "nothing was lost"
+    );
+    kill_process(pid, Signal::STOP)?;
+    drop(pending);
+    let started = Instant::now();
+    let report = graph.teardown();
+    assert!(
+        started.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        started.elapsed()
+    );
+    assert_eq!(report.stuck[0].actor, "a");
+    drop(graph);
+    let again = runtime.compile(|x: Edge<i64>| b.echo(&x))?;
+    assert_eq!(again.execute(3).wait()?, 3);
+    Ok(())
+}
+
+/// utime + stime of a process, in clock ticks.
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
+    let (_, rest) = stat.rsplit_once(')').expect("comm");
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    fields[11].parse::<u64>().expect("utime") + fields[12].parse::<u64>().expect("stime")
+}
+
+#[test]
+fn no_busy_waiting_an_idle_graph_of_four_workers_uses_no_cpu() -> Result<()> {
+    let runtime = Runtime::new();
+    let actors: Vec<_> = (0..4)
+        .map(|i| counter(&runtime, &format!("a{i}"), Placement::Process))
+        .collect();
+    let graph = runtime.compile(|x: Edge<i64>| actors.iter().fold(x, |edge, a| a.echo(&edge)))?;
+    assert_eq!(graph.execute(1).wait()?, 1);
+    let pids: Vec<u32> = actors.iter().filter_map(|a| a.actor().pid()).collect();
+    assert_eq!(pids.len(), 4);
+    // The spin budget is far below a clock tick, so after one tick every lane is parked.
+    std::thread::sleep(Duration::from_millis(50));
+    let before: Vec<u64> = pids.iter().map(|pid| cpu_ticks(*pid)).collect();
+    std::thread::sleep(Duration::from_secs(2));
+    let after: Vec<u64> = pids.iter().map(|pid| cpu_ticks(*pid)).collect();
+    assert_eq!(before, after);
+    assert_eq!(graph.execute(2).wait()?, 2);
+    Ok(())
+}
+
+#[test]
+fn dag_39_dropping_graph_and_runtime_leaves_nothing() -> Result<()> {
+    let warm = Runtime::new();
+    counter(&warm, "warm", Placement::Process);
+    drop(warm);
+    let before = census::Census::take();
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let graph = runtime.compile(|x: Edge<i64>| b.echo(&a.echo(&x)))?;
+        let pending = graph.execute(1);
+        drop(graph);
+        drop(runtime);
+        drop(pending);
+    }
+    let after = census::wait_until(&before, census::Census::take);
+    assert_eq!(after, before);
+    Ok(())
+}

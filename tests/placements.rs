@@ -1,0 +1,127 @@
+//! Where actors live: lanes and workers shared or not, and what the user sees of it.
+
+mod actors;
+
+use actors::{Counter, counter};
+use selvedge::prelude::*;
+
+#[test]
+fn comp_06_several_actors_share_a_lane() -> Result<()> {
+    let runtime = Runtime::new();
+    let lane = runtime.lane("shared");
+    let a = runtime.spawn::<Counter>("a", (0,)).in_lane(&lane)?;
+    let b = runtime.spawn::<Counter>("b", (0,)).in_lane(&lane)?;
+    assert_eq!(a.actor().lane(), b.actor().lane());
+    let graph = runtime.compile(|x: Edge<i64>| a.scale(&b.scale(&a.scale(&x, 2), 3), 5))?;
+    for x in 0..20 {
+        assert_eq!(graph.execute(x).wait()?, 30 * x);
+    }
+    // Inside a lane nothing crosses a channel but the graph's input and output.
+    let text = graph.describe();
+    assert!(text.contains("local"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn comp_06_several_actors_share_a_worker_and_a_lane_in_it() -> Result<()> {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w")?;
+    let lane = worker.lane("l");
+    let a = runtime.spawn::<Counter>("a", (0,)).in_lane(&lane)?;
+    let b = runtime.spawn::<Counter>("b", (0,)).in_lane(&lane)?;
+    let c = runtime.spawn::<Counter>("c", (0,)).in_worker(&worker)?;
+    let d = counter(&runtime, "d", Placement::Process);
+    assert_eq!(a.actor().pid(), c.actor().pid());
+    assert_ne!(a.actor().pid(), d.actor().pid());
+    assert_ne!(a.actor().lane(), c.actor().lane());
+    let graph = runtime.compile(|x: Edge<i64>| {
+        let y = a.scale(&x, 2);
+        let (z, w) = (b.scale(&y, 3), c.scale(&y, 5));
+        (d.sum3(&y, &z, &w), w)
+    })?;
+    for x in 0..50 {
+        assert_eq!(graph.execute(x).wait()?, (18 * x, 10 * x));
+    }
+    Ok(())
+}
+
+#[test]
+fn comp_01_one_writer_serves_readers_of_every_kind() -> Result<()> {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w")?;
+    let writer = runtime.spawn::<Counter>("writer", (0,)).in_worker(&worker)?;
+    let same_process = runtime
+        .spawn::<Counter>("same-process", (0,))
+        .in_worker(&worker)?;
+    let other = counter(&runtime, "other", Placement::Process);
+    let driver_thread = counter(&runtime, "driver-thread", Placement::Thread);
+    let inline = counter(&runtime, "inline", Placement::Inline);
+    let graph = runtime.compile(|x: Edge<i64>| {
+        let y = writer.scale(&x, 2);
+        let own = writer.scale(&y, 3);
+        (
+            own,
+            same_process.scale(&y, 5),
+            other.scale(&y, 7),
+            driver_thread.scale(&y, 11),
+            inline.scale(&y, 13),
+            y,
+        )
+    })?;
+    for x in 0..50 {
+        assert_eq!(
+            graph.execute(x).wait()?,
+            (6 * x, 10 * x, 14 * x, 22 * x, 26 * x, 2 * x)
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_46_an_actor_may_drive_a_graph_of_other_actors() -> Result<()> {
+    // The driver is an ordinary endpoint: any thread may be one, also one that runs a method.
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Process);
+    let graph = runtime.compile(|x: Edge<i64>| a.scale(&x, 2))?;
+    let sum = std::thread::scope(|scope| {
+        scope
+            .spawn(|| graph.map(0..10).map(|result| result.expect("value")).sum::<i64>())
+            .join()
+            .expect("no panic")
+    });
+    assert_eq!(sum, 90);
+    Ok(())
+}
+
+#[test]
+fn task_15_the_trace_has_three_events_for_a_task_with_all_fields() -> Result<()> {
+    for placement in actors::PLACEMENTS {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let one = runtime.compile_with(Options::new().trace(64), |x: Edge<i64>| a.echo(&x))?;
+        one.execute(1).wait()?;
+        let events = one.trace();
+        assert_eq!(events.len(), 3, "{placement}: {events:?}");
+        let operations: Vec<&str> = events.iter().map(|event| event.operation.as_str()).collect();
+        assert_eq!(operations, ["READ", "COMPUTE", "WRITE"]);
+        for event in &events {
+            assert_eq!(
+                (event.actor.as_str(), event.method.as_str(), event.task.as_str()),
+                ("a", "echo", "a.echo")
+            );
+            assert!(event.execution == 0 && event.start_ns <= event.end_ns && event.start_ns > 0);
+        }
+        drop(one);
+        let two = runtime.compile_with(Options::new().trace(64), |x: Edge<i64>| b.echo(&a.echo(&x)))?;
+        two.execute(1).wait()?;
+        assert_eq!(two.trace().len(), 6, "{placement}");
+        drop(two);
+        let off = runtime.compile(|x: Edge<i64>| a.echo(&x))?;
+        off.execute(1).wait()?;
+        assert!(off.trace().is_empty());
+    }
+    Ok(())
+}

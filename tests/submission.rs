@@ -1,0 +1,294 @@
+//! Submitting and fetching: capacity, cancellation, time-outs, threads, tear-down.
+
+mod actors;
+
+use std::time::{Duration, Instant};
+
+use actors::{PLACEMENTS, REMOTE, counter};
+use selvedge::prelude::*;
+
+#[test]
+fn dag_31_when_full_fail_refuses_and_gives_the_value_back() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let options = Options::new().max_inflight(10).on_full(OnFull::Fail);
+        let graph = runtime.compile_with(options, |x: Edge<i64>| a.sleep_ms(&x))?;
+        let mut pending: Vec<_> = (0..10).map(|_| graph.execute(20)).collect();
+        let refused = graph.try_execute(77).expect_err("the eleventh");
+        assert_eq!(refused.value, 77);
+        let text = refused.to_string();
+        assert!(text.contains("10") && text.contains("max_inflight"), "{text}");
+        match graph.execute(78).wait() {
+            Err(ExecError::CapacityExceeded {
+                inflight: 10,
+                max_inflight: 10,
+            }) => {}
+            other => panic!("{placement}: {other:?}"),
+        }
+        for execution in pending.drain(..) {
+            assert_eq!(execution.wait()?, 20);
+        }
+        assert_eq!(graph.execute(1).wait()?, 1, "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_31_when_full_block_waits_for_room() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile_with(Options::new().max_inflight(2), |x: Edge<i64>| a.echo(&x))?;
+        let all: Vec<_> = (0..100).map(|x| graph.execute(x)).collect();
+        for (x, execution) in all.into_iter().enumerate() {
+            assert_eq!(execution.wait()?, x as i64, "{placement}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_31_when_full_drop_oldest_cancels_the_oldest() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let options = Options::new().max_inflight(2).on_full(OnFull::DropOldest);
+        let graph = runtime.compile_with(options, |x: Edge<i64>| b.inc(&a.sleep_ms(&x)))?;
+        let oldest = graph.execute(300);
+        let second = graph.execute(1);
+        let newest = graph.execute(2);
+        assert!(
+            matches!(oldest.wait(), Err(ExecError::Cancelled { execution: 0 })),
+            "{placement}"
+        );
+        assert_eq!(second.wait()?, 1);
+        assert_eq!(newest.wait()?, 3, "b never saw the cancelled execution");
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_32_results_that_nobody_fetches_are_bounded() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let options = Options::new().max_inflight(2).max_buffered(5);
+        let graph = runtime.compile_with(options, |x: Edge<i64>| a.echo(&x))?;
+        let mut held = Vec::new();
+        let refused = loop {
+            match graph.execute(1) {
+                execution if execution.number().is_some() => held.push(execution),
+                refused => break refused,
+            }
+            assert!(
+                held.len() <= 7,
+                "{placement}: more than max_inflight + max_buffered"
+            );
+        };
+        assert!(matches!(
+            refused.wait(),
+            Err(ExecError::ResultsBuffered { max_buffered: 5, .. })
+        ));
+        for execution in held {
+            assert_eq!(execution.wait()?, 1);
+        }
+        assert_eq!(graph.execute(3).wait()?, 3, "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_30_dropped_executions_never_block_and_free_their_slots() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile_with(Options::new().max_inflight(3), |x: Edge<i64>| a.echo(&x))?;
+        for x in 0..50 {
+            drop(graph.execute(x));
+        }
+        let (first, second, third) = (graph.execute(1), graph.execute(2), graph.execute(3));
+        drop(second);
+        assert_eq!((third.wait()?, first.wait()?), (3, 1), "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_30_dropping_an_execution_cancels_what_has_not_started() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let graph =
+            runtime.compile(|(ms, by): (Edge<i64>, Edge<i64>)| b.add(&a.sleep_ms(&ms), &b.inc(&by)))?;
+        let first = graph.execute((200, 1));
+        let second = graph.execute((1, 1000));
+        drop(second);
+        first.wait()?;
+        graph.execute((0, 0)).wait()?;
+        let total = b.call().total(()).wait()?;
+        assert!(total == 1 || total == 1001, "{total}");
+        // `a` had not reached the second execution when it was dropped, so what follows `a` did not run:
+        let trace_free = graph.execute((0, 0)).wait()?;
+        assert_eq!(trace_free, total, "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_34_a_timeout_fires_in_time_and_nothing_is_lost() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile(|x: Edge<i64>| a.sleep_ms(&x))?;
+        let mut slow = graph.execute(400);
+        let mut behind = graph.execute(0);
+        let error = behind
+            .wait_timeout(Duration::from_millis(50))
+            .expect_err("too early");
+        let ExecError::Timeout(timeout) = &error else {
+            panic!("{error:?}")
+        };
+        assert!(timeout.waited >= Duration::from_millis(50));
+        assert_eq!(timeout.suspects[0].task, "a.sleep_ms");
+        assert_eq!(timeout.suspects[0].execution, 0, "it covers earlier executions");
+        assert!(error.to_string().contains("still computing"), "{error}");
+        assert!(slow.try_get().is_none());
+        assert_eq!(slow.wait_timeout(Duration::from_secs(10))?, 400);
+        assert_eq!(behind.wait_timeout(Duration::from_secs(10))?, 0, "{placement}");
+        assert!(matches!(
+            behind.wait_timeout(Duration::ZERO),
+            Err(ExecError::Taken { .. })
+        ));
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_34_a_timeout_of_zero_returns_a_ready_result() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile(|x: Edge<i64>| a.echo(&x))?;
+        let mut first = graph.execute(1);
+        graph.execute(2).wait()?;
+        assert_eq!(first.wait_timeout(Duration::ZERO)?, 1, "{placement}");
+        let mut third = graph.execute(3);
+        graph.execute(4).wait()?;
+        assert_eq!(third.try_get().expect("ready")?, 3);
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_45_any_number_of_threads_may_execute_one_graph() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile(|x: Edge<i64>| a.scale(&x, 2))?;
+        std::thread::scope(|scope| {
+            for thread in 0..8i64 {
+                let graph = &graph;
+                scope.spawn(move || {
+                    for i in 0..200 {
+                        let x = thread * 1000 + i;
+                        assert_eq!(graph.execute(x).wait().expect("result"), 2 * x);
+                    }
+                });
+            }
+        });
+        assert_eq!(graph.counters().finished, 1600, "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_41_executing_and_waiting_after_tear_down_are_typed_errors() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile(|x: Edge<i64>| a.echo(&x))?;
+        graph.execute(1).wait()?;
+        assert!(graph.teardown().stuck.is_empty());
+        assert!(graph.teardown().stuck.is_empty(), "idempotent");
+        assert!(
+            matches!(graph.execute(1).wait(), Err(ExecError::TornDown { .. })),
+            "{placement}"
+        );
+        let refused = graph.try_execute(5).expect_err("torn down");
+        assert_eq!(refused.value, 5);
+        let again = runtime.compile(|x: Edge<i64>| a.echo(&x))?;
+        assert_eq!(again.execute(2).wait()?, 2);
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_41_tear_down_during_a_task_ends_the_wait_and_frees_the_actor() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile(|x: Edge<i64>| a.sleep_ms(&x))?;
+        let pending = graph.execute(300);
+        let started = Instant::now();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| pending.wait());
+            assert!(graph.teardown().stuck.is_empty());
+            let result = waiter.join().expect("no panic");
+            assert!(
+                matches!(result, Ok(300) | Err(ExecError::TornDown { .. })),
+                "{result:?}"
+            );
+        });
+        assert!(started.elapsed() < Duration::from_secs(4));
+        let again = runtime.compile(|x: Edge<i64>| a.echo(&x))?;
+        assert_eq!(again.execute(2).wait()?, 2, "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_29_split_handles_are_waited_for_one_by_one_and_may_be_dropped() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let graph = runtime.compile_with(Options::new().max_inflight(2), |x: Edge<i64>| {
+            (a.echo(&x), b.scale(&x, 2))
+        })?;
+        for x in 0..20 {
+            let (first, second) = graph.execute(x).split();
+            if x % 2 == 0 {
+                drop(first);
+                assert_eq!(second.wait()?, 2 * x, "{placement}");
+            } else {
+                assert_eq!(second.wait()?, 2 * x);
+                assert_eq!(first.wait()?, x, "{placement}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_39_shutdown_drains_before_it_ends() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile(|x: Edge<i64>| a.inc(&x))?;
+        let pending: Vec<_> = (0..5).map(|_| graph.execute(1)).collect();
+        assert!(graph.shutdown(Duration::from_secs(5)).stuck.is_empty());
+        for (index, execution) in pending.into_iter().enumerate() {
+            assert_eq!(execution.wait()?, index as i64 + 1, "{placement}");
+        }
+    }
+    Ok(())
+}
