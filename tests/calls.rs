@@ -1,4 +1,5 @@
 //! Ordinary calls, outside any graph.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod actors;
 

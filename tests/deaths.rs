@@ -1,0 +1,142 @@
+//! Death: of workers, shared and restarted, and of the driver.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod actors;
+mod census;
+
+use std::process::{Command, Stdio};
+
+use actors::{Counter, counter};
+use census::{children_of, is_alive, wait_until};
+use selvedge::prelude::*;
+use selvedge::{Exit, Restart};
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).expect("pid");
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("kill");
+}
+
+#[test]
+fn rft_06_a_restarted_actor_can_be_bound_again() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = runtime
+        .spawn::<Counter>("a", (5,))
+        .restart(Restart::OnFailure { max: 2 })
+        .in_process()?;
+    for _ in 0..2 {
+        let pid = a.actor().pid().expect("a process");
+        let graph = runtime.compile(|x: Edge<i64>| a.inc(&x))?;
+        assert_eq!(graph.execute(1).wait()?, 6);
+        kill(pid);
+        let error = loop {
+            if let Err(error) = graph.execute(1).wait() {
+                break error;
+            }
+        };
+        assert!(matches!(error, ExecError::ActorDied(_)), "{error}");
+        drop(graph);
+        // The constructor ran again: the state is new, the handle the same.
+        assert_eq!(a.call().total(()).wait()?, 5);
+        assert_ne!(a.actor().pid(), Some(pid));
+    }
+    kill(a.actor().pid().expect("a process"));
+    let error = loop {
+        if let Err(error) = a.call().total(()).wait() {
+            break error;
+        }
+    };
+    assert!(error.to_string().contains("`a`"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn dag_37_an_exit_gives_its_code_and_last_words() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Process);
+    let graph = runtime.compile(|x: Edge<i64>| a.exit_if_negative(&x))?;
+    assert_eq!(graph.execute(1).wait()?, 1);
+    let error = graph.execute(-1).wait().expect_err("it exited");
+    let ExecError::ActorDied(died) = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(died.death.exit, Exit::Code(7));
+    assert!(
+        died.death
+            .stderr_tail
+            .iter()
+            .any(|line| line.contains("last words of the counter")),
+        "{error}"
+    );
+    let (task, bound_at) = died.task.as_ref().expect("a task");
+    assert_eq!(task, "a.exit_if_negative");
+    assert!(bound_at.file.ends_with("deaths.rs"));
+    Ok(())
+}
+
+#[test]
+fn dag_37_actors_that_share_a_worker_die_together() -> Result<()> {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w")?;
+    let a = runtime.spawn::<Counter>("a", (0,)).in_worker(&worker)?;
+    let b = runtime.spawn::<Counter>("b", (0,)).in_worker(&worker)?;
+    let c = counter(&runtime, "c", Placement::Process);
+    assert_eq!(a.actor().pid(), b.actor().pid());
+    let graph = runtime.compile(|x: Edge<i64>| c.echo(&b.echo(&a.echo(&x))))?;
+    assert_eq!(graph.execute(1).wait()?, 1);
+    kill(worker.pid().expect("a process"));
+    let error = loop {
+        if let Err(error) = graph.execute(1).wait() {
+            break error;
+        }
+    };
+    assert!(matches!(error, ExecError::ActorDied(_)), "{error}");
+    assert!(!a.actor().is_alive() && !b.actor().is_alive() && c.actor().is_alive());
+    Ok(())
+}
+
+/// Not a test of its own: the driver that the next test kills.
+#[test]
+fn helper_driver_to_be_killed() -> Result<()> {
+    if std::env::var_os("SELVEDGE_TEST_DRIVER").is_none() {
+        return Ok(());
+    }
+    let runtime = Runtime::new();
+    let (a, b) = (
+        counter(&runtime, "a", Placement::Process),
+        counter(&runtime, "b", Placement::Process),
+    );
+    let graph = runtime.compile(|x: Edge<i64>| b.echo(&a.echo(&x)))?;
+    graph.execute(1).wait()?;
+    println!("ready");
+    loop {
+        graph.execute(1).wait()?;
+    }
+}
+
+#[test]
+fn rinit_02_no_worker_outlives_a_killed_driver() {
+    use std::io::{BufRead, BufReader};
+    let mut driver = Command::new(std::env::current_exe().expect("exe"))
+        .args([
+            "helper_driver_to_be_killed",
+            "--exact",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .env("SELVEDGE_TEST_DRIVER", "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("spawn");
+    let lines = BufReader::new(driver.stdout.take().expect("stdout")).lines();
+    assert!(
+        lines
+            .map_while(std::result::Result::ok)
+            .any(|line| line.contains("ready"))
+    );
+    let workers = children_of(driver.id());
+    assert_eq!(workers.len(), 2, "{workers:?}");
+    kill(driver.id());
+    driver.wait().expect("wait");
+    let gone = wait_until(&0, || workers.iter().filter(|pid| is_alive(**pid)).count());
+    assert_eq!(gone, 0, "{workers:?} outlived their driver");
+}
