@@ -1,0 +1,153 @@
+//! The ring and the doorbell under loom: every interleaving of small scenarios, with loom's default preemption
+//! bound unless `LOOM_MAX_PREEMPTIONS` sets one.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p selvedge-channels --test loom --release`
+#![cfg(loom)]
+#![allow(missing_docs)]
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::thread;
+use selvedge_channels::{Doorbell, Waiting, ring};
+
+fn model(scenario: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check(scenario);
+}
+
+#[test]
+fn bell_01_no_wake_up_is_lost() {
+    model(|| {
+        let bell = Doorbell::heap();
+        let flag = Arc::new(AtomicBool::new(false));
+        let (ringer, set) = (bell.clone(), Arc::clone(&flag));
+        let thread = thread::spawn(move || {
+            set.store(true, Ordering::Relaxed);
+            ringer.ring();
+        });
+        assert!(bell.wait(&Waiting::Park, None, || flag.load(Ordering::Relaxed)));
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn bell_02_two_ringers_one_waiter() {
+    model(|| {
+        let bell = Doorbell::heap();
+        let flags = [Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false))];
+        let threads: Vec<_> = flags
+            .iter()
+            .map(|flag| {
+                let (ringer, set) = (bell.clone(), Arc::clone(flag));
+                thread::spawn(move || {
+                    set.store(true, Ordering::Relaxed);
+                    ringer.ring();
+                })
+            })
+            .collect();
+        assert!(bell.wait(&Waiting::Park, None, || {
+            flags.iter().all(|flag| flag.load(Ordering::Relaxed))
+        }));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+/// K = 2, three messages: the third waits until a slot is free.
+#[test]
+fn ring_01_one_reader_sees_every_message_in_order() {
+    model(|| {
+        let (to_writer, to_reader) = (Doorbell::heap(), Doorbell::heap());
+        let (mut writer, mut readers) = ring::<u32>(2, to_writer.clone(), vec![to_reader.clone()]).unwrap();
+        let mut reader = readers.pop().unwrap();
+        let thread = thread::spawn(move || {
+            for message in 0..3 {
+                assert!(to_writer.wait(&Waiting::Park, None, || writer.has_space()));
+                writer.try_write(Ok(message)).unwrap();
+            }
+        });
+        for expected in 0..3 {
+            assert!(to_reader.wait(&Waiting::Park, None, || reader.ready()));
+            assert_eq!(reader.take().unwrap().unwrap(), expected);
+        }
+        thread.join().unwrap();
+        assert!(reader.is_closed());
+    });
+}
+
+/// Two readers, K = 1: the second message waits for both, and the last one to let go drops the value.
+#[test]
+fn ring_04_two_readers_share_a_message_and_the_last_drops_it() {
+    model(|| {
+        let bells = [Doorbell::heap(), Doorbell::heap()];
+        let to_writer = Doorbell::heap();
+        let (mut writer, readers) =
+            ring::<std::sync::Arc<u32>>(1, to_writer.clone(), bells.to_vec()).unwrap();
+        let value = std::sync::Arc::new(7);
+        writer.try_write(Ok(std::sync::Arc::clone(&value))).unwrap();
+        let threads: Vec<_> = readers
+            .into_iter()
+            .zip(bells)
+            .map(|(mut reader, bell)| {
+                thread::spawn(move || {
+                    assert!(bell.wait(&Waiting::Park, None, || reader.ready()));
+                    assert_eq!(**reader.peek().unwrap().as_ref().unwrap(), 7);
+                    reader.release();
+                    reader
+                })
+            })
+            .collect();
+        assert!(to_writer.wait(&Waiting::Park, None, || writer.has_space()));
+        assert_eq!(
+            std::sync::Arc::strong_count(&value),
+            1,
+            "the slot gave the value back"
+        );
+        for thread in threads {
+            assert_eq!(thread.join().unwrap().position(), 1);
+        }
+    });
+}
+
+#[test]
+fn ring_05_close_wakes_a_sleeping_reader_after_the_last_message() {
+    model(|| {
+        let (to_writer, to_reader) = (Doorbell::heap(), Doorbell::heap());
+        let (mut writer, mut readers) = ring::<u32>(2, to_writer, vec![to_reader.clone()]).unwrap();
+        let mut reader = readers.pop().unwrap();
+        let thread = thread::spawn(move || {
+            writer.try_write(Ok(1)).unwrap();
+            writer.close();
+        });
+        let mut seen = 0;
+        loop {
+            let mut closed = false;
+            to_reader.wait(&Waiting::Park, None, || {
+                closed = reader.is_closed();
+                closed || reader.ready()
+            });
+            if reader.ready() {
+                seen += reader.take().unwrap().unwrap();
+            } else if closed {
+                break;
+            }
+        }
+        assert_eq!(seen, 1, "closed only after what was written has been read");
+        thread.join().unwrap();
+    });
+}
+
+/// A reader that goes away while the ring is full lets the writer go on.
+#[test]
+fn ring_06_a_reader_that_is_gone_does_not_block_the_writer() {
+    model(|| {
+        let (to_writer, to_reader) = (Doorbell::heap(), Doorbell::heap());
+        let (mut writer, mut readers) = ring::<u32>(1, to_writer.clone(), vec![to_reader]).unwrap();
+        let reader = readers.pop().unwrap();
+        writer.try_write(Ok(1)).unwrap();
+        let thread = thread::spawn(move || drop(reader));
+        assert!(to_writer.wait(&Waiting::Park, None, || writer.has_space()));
+        assert!(writer.try_write(Ok(2)).is_ok());
+        thread.join().unwrap();
+    });
+}
