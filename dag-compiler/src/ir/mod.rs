@@ -1,0 +1,9 @@
+//! The compiler's data: plain, printable, serialisable. Stages are the verbs beside this folder.
+
+mod graph;
+mod operation;
+mod plan;
+
+pub use graph::{ActorIr, ArgIr, GraphIr, Origin, SourceLocation, TaskId, TaskIr, ValueId, ValueIr};
+pub use operation::{EdgeKind, LaneSchedule, OpKind, Operation, OperationEdge, OperationGraph, Schedule};
+pub use plan::{ChannelId, ChannelKind, ChannelPlan, LaneProgram, LaneValue, Plan, Settings, Writer};

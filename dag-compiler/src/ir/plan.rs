@@ -1,0 +1,112 @@
+//! What every process is sent: channels with their places, and each lane's program.
+
+use selvedge_channels::Waiting;
+use selvedge_core::{LaneId, ProcessId};
+use serde::{Deserialize, Serialize};
+
+use super::{GraphIr, Operation, ValueId};
+
+/// Index of a channel in [`Plan::channels`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ChannelId(pub u32);
+
+/// What carries a value, chosen from placement (COMP-06).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ChannelKind {
+    /// Within a lane: a slot, no synchronisation.
+    Local,
+    /// Within a process: the value moves by pointer.
+    Ring,
+    /// Between processes of a host: bytes in shared memory.
+    Shared,
+}
+
+/// Who writes a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Writer {
+    /// Whoever executes the graph.
+    Submit,
+    /// A task of a lane.
+    Lane(LaneId),
+}
+
+/// One writer, its readers, and the memory between them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelPlan {
+    /// Its id.
+    pub id: ChannelId,
+    /// The value it carries.
+    pub value: ValueId,
+    /// What it is.
+    pub kind: ChannelKind,
+    /// Who writes it.
+    pub writer: Writer,
+    /// The writer's process.
+    pub writer_process: ProcessId,
+    /// The lanes that read it.
+    pub readers: Vec<LaneId>,
+    /// Messages that may be under way (BUF-07).
+    pub slots: u32,
+    /// Bytes of a slot before the channel grows; shared channels only.
+    pub slot_bytes: u64,
+    /// The largest payload ever; shared channels only.
+    pub max_bytes: u64,
+}
+
+/// A value that a lane reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneValue {
+    /// The value.
+    pub value: ValueId,
+    /// The channel it comes by.
+    pub channel: ChannelId,
+    /// The lane's position among the channel's readers.
+    pub reader: u16,
+    /// How often the lane reads it in an execution, outputs of the graph included (CACHE-01).
+    pub reads: u32,
+}
+
+/// One lane's program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneProgram {
+    /// The lane.
+    pub lane: LaneId,
+    /// Its process.
+    pub process: ProcessId,
+    /// What it reads.
+    pub values: Vec<LaneValue>,
+    /// What it does, in order.
+    pub steps: Vec<Operation>,
+}
+
+/// The numbers of a graph that its processes need.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Unfinished executions at most.
+    pub max_inflight: u32,
+    /// Slots of a channel.
+    pub slots: u32,
+    /// Bytes of a slot of a shared channel.
+    pub slot_bytes: u64,
+    /// The largest payload of a shared channel.
+    pub max_bytes: u64,
+    /// How lanes wait.
+    pub waiting: Waiting,
+    /// Events kept per lane; 0 is off.
+    pub trace_events: u32,
+}
+
+/// A compiled graph. Equal graphs give equal plans, byte for byte.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The graph's name.
+    pub graph: String,
+    /// Its numbers.
+    pub settings: Settings,
+    /// What was bound.
+    pub ir: GraphIr,
+    /// Its channels, by id.
+    pub channels: Vec<ChannelPlan>,
+    /// Its lanes, the driver's (lane 0) first and always there.
+    pub lanes: Vec<LaneProgram>,
+}
