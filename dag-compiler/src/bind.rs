@@ -1,0 +1,357 @@
+//! Binding: the user's function runs once over edges, and every call of a handle's method becomes a task.
+//!
+//! Nothing fails here: a mistake is kept and reported by `compile` with all others. While the user's function runs,
+//! its graph is the thread's current one and every task joins it, so that a task bound to nothing, or to edges of
+//! another graph, is reported even where its result is dropped.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::panic::Location;
+use std::rc::Rc;
+
+use selvedge_channels::{PayloadType, Wire};
+use selvedge_core::{ActorId, ActorRef, LaneId, ProcessId};
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::edge::{Edge, Source, encoded};
+use crate::ir::{ActorIr, ArgIr, GraphIr, Origin, SourceLocation, TaskId, TaskIr, ValueId, ValueIr};
+use crate::ports::{InputPorts, Inputs, OutputLeaf, OutputList, Outputs, Splitter};
+
+/// A graph under construction.
+#[derive(Default)]
+pub(crate) struct Builder {
+    actors: Vec<ActorRef>,
+    binds: BTreeMap<ActorId, u32>,
+    labels: BTreeMap<(ActorId, u16), u32>,
+    tasks: Vec<TaskIr>,
+    values: Vec<ValueIr>,
+    payloads: Vec<PayloadType>,
+    inputs: Vec<ValueId>,
+    splitters: BTreeMap<ValueId, Splitter>,
+    parts: BTreeMap<(ValueId, u16), ValueId>,
+    mistakes: Vec<Diagnostic>,
+}
+
+impl Builder {
+    fn value(&mut self, origin: Origin, part: Option<u16>, payload: PayloadType) -> ValueId {
+        let id = ValueId(self.values.len() as u32);
+        self.values.push(ValueIr {
+            origin,
+            part,
+            type_name: payload.name().to_owned(),
+        });
+        self.payloads.push(payload);
+        id
+    }
+
+    /// One more leaf of the graph's input.
+    pub(crate) fn input(&mut self, payload: PayloadType) -> ValueId {
+        let id = self.value(Origin::Input(self.inputs.len() as u32), None, payload);
+        self.inputs.push(id);
+        id
+    }
+
+    /// A part of a tuple; the same edge for the same part. `None` for a part of a part.
+    pub(crate) fn part(
+        &mut self,
+        whole: ValueId,
+        index: u16,
+        payload: PayloadType,
+        splitter: Splitter,
+    ) -> Option<ValueId> {
+        if let Some(known) = self.parts.get(&(whole, index)) {
+            return Some(*known);
+        }
+        let value = self.values.get(whole.index())?;
+        if value.part.is_some() {
+            return None;
+        }
+        let id = self.value(value.origin, Some(index), payload);
+        self.splitters.insert(whole, splitter);
+        self.parts.insert((whole, index), id);
+        Some(id)
+    }
+
+    pub(crate) fn name_task(&mut self, value: ValueId, name: String) {
+        if let Some(Origin::Task(task)) = self.values.get(value.index()).map(|value| value.origin)
+            && let Some(task) = self.tasks.get_mut(task.index())
+        {
+            task.label = name;
+        }
+    }
+
+    /// `actor.method`, with a number from the second bind on.
+    fn label(&mut self, actor: &ActorRef, method: u16) -> String {
+        let count = self.labels.entry((actor.id(), method)).or_default();
+        *count += 1;
+        let name = format!("{}.{}", actor.name(), actor.entry().method_name(method));
+        if *count > 1 {
+            format!("{name}#{count}")
+        } else {
+            name
+        }
+    }
+
+    fn task(&mut self, bind: &Bind, args: Vec<ArgIr>, bound_at: SourceLocation) -> TaskId {
+        let actor = &bind.actor;
+        if !self
+            .actors
+            .iter()
+            .any(|known| known.id() == actor.id() && known.same_runtime(actor))
+        {
+            self.actors.push(actor.clone());
+        }
+        let binds = self.binds.entry(actor.id()).or_default();
+        let bind_index = *binds;
+        *binds += 1;
+        let label = self.label(actor, bind.method);
+        let id = TaskId(self.tasks.len() as u32);
+        let method_name = actor.entry().method_name(bind.method).to_owned();
+        self.tasks.push(TaskIr {
+            actor: actor.id(),
+            method: bind.method,
+            method_name,
+            label,
+            args,
+            bound_at,
+            bind_index,
+        });
+        id
+    }
+}
+
+thread_local! {
+    /// The graphs being bound on this thread, the innermost last.
+    static CURRENT: RefCell<Vec<Rc<RefCell<Builder>>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Makes a graph the current one for as long as it lives.
+struct Scope;
+
+impl Scope {
+    fn enter(builder: &Rc<RefCell<Builder>>) -> Self {
+        CURRENT.with_borrow_mut(|current| current.push(Rc::clone(builder)));
+        Scope
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        CURRENT.with_borrow_mut(Vec::pop);
+    }
+}
+
+enum BoundArg {
+    Value(Rc<RefCell<Builder>>, ValueId),
+    Constant(Vec<u8>),
+    Broken(Rc<Diagnostic>),
+}
+
+impl BoundArg {
+    fn of(source: &Source) -> Self {
+        match source {
+            Source::Value { builder, value } => BoundArg::Value(Rc::clone(builder), *value),
+            Source::Constant(bytes) => BoundArg::Constant(bytes.as_ref().clone()),
+            Source::Broken(diagnostic) => BoundArg::Broken(Rc::clone(diagnostic)),
+        }
+    }
+}
+
+/// One call of a handle's method while binding. What `#[actor]` generates goes through here.
+pub struct Bind {
+    actor: ActorRef,
+    method: u16,
+    args: Vec<BoundArg>,
+}
+
+/// Begins to bind method number `method` of an actor.
+pub fn bind(actor: &ActorRef, method: u16) -> Bind {
+    Bind {
+        actor: actor.clone(),
+        method,
+        args: Vec::new(),
+    }
+}
+
+impl Bind {
+    /// The next argument, an edge.
+    #[must_use]
+    pub fn arg<T: Wire>(mut self, edge: &Edge<T>) -> Self {
+        self.args.push(BoundArg::of(&edge.source));
+        self
+    }
+
+    /// The next argument, a constant.
+    #[must_use]
+    #[track_caller]
+    pub fn constant<T: Wire>(mut self, value: &T) -> Self {
+        self.args.push(BoundArg::of(&encoded(
+            value,
+            SourceLocation::from(Location::caller()),
+        )));
+        self
+    }
+
+    /// Adds the task to the graph being bound and returns the edge of its result.
+    #[track_caller]
+    pub fn finish<T: Wire>(mut self) -> Edge<T> {
+        let location = SourceLocation::from(Location::caller());
+        let own = self.args.iter().find_map(|arg| match arg {
+            BoundArg::Value(builder, _) => Some(Rc::clone(builder)),
+            _ => None,
+        });
+        let current = CURRENT.with_borrow(|current| current.last().cloned());
+        let Some(builder) = current.or_else(|| own.clone()) else {
+            return Edge::new(Source::Broken(Rc::new(self.no_input_edge(location))));
+        };
+        let mut graph = builder.borrow_mut();
+        let broken = self.args.iter().any(|arg| matches!(arg, BoundArg::Broken(_)));
+        if own.is_none() && !broken {
+            let mistake = self.no_input_edge(location);
+            graph.mistakes.push(mistake.clone());
+            return Edge::new(Source::Broken(Rc::new(mistake)));
+        }
+        let mut args = Vec::with_capacity(self.args.len());
+        for arg in std::mem::take(&mut self.args) {
+            match arg {
+                BoundArg::Value(other, value) if Rc::ptr_eq(&other, &builder) => {
+                    args.push(ArgIr::Value(value))
+                }
+                BoundArg::Value(..) => {
+                    let mistake = self.mixed(location.clone());
+                    graph.mistakes.push(mistake);
+                }
+                BoundArg::Constant(bytes) => args.push(ArgIr::Constant(bytes)),
+                BoundArg::Broken(diagnostic) => graph.mistakes.push(diagnostic.as_ref().clone()),
+            }
+        }
+        let task = graph.task(&self, args, location);
+        let value = graph.value(Origin::Task(task), None, PayloadType::of::<T>());
+        drop(graph);
+        Edge::new(Source::Value { builder, value })
+    }
+
+    fn name(&self) -> String {
+        format!(
+            "{}.{}",
+            self.actor.name(),
+            self.actor.entry().method_name(self.method)
+        )
+    }
+
+    fn no_input_edge(&self, location: SourceLocation) -> Diagnostic {
+        Diagnostic::no_input_edge(&self.name(), location)
+    }
+
+    fn mixed(&self, location: SourceLocation) -> Diagnostic {
+        let message = format!("`{}` takes an edge of another graph", self.name());
+        Diagnostic::new(Code::MixedGraphs, message, location).labelled("an edge of another call of `compile`")
+    }
+}
+
+/// A bound graph: its plain data, and what the driver's process knows beside it.
+pub(crate) struct Bound {
+    pub(crate) ir: GraphIr,
+    /// The type of each value.
+    pub(crate) payloads: Vec<PayloadType>,
+    pub(crate) actors: Vec<ActorRef>,
+    pub(crate) splitters: BTreeMap<ValueId, Splitter>,
+    pub(crate) leaves: Vec<OutputLeaf>,
+    pub(crate) lengths: Vec<usize>,
+    pub(crate) mistakes: Vec<Diagnostic>,
+}
+
+/// Runs the user's function over fresh edges.
+pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
+    name: Option<&str>,
+    width: usize,
+    compiled_at: SourceLocation,
+    function: impl FnOnce(I) -> O,
+) -> Bound {
+    let builder = Rc::new(RefCell::new(Builder::default()));
+    let mut ports = InputPorts {
+        builder: Rc::clone(&builder),
+        width,
+    };
+    let scope = Scope::enter(&builder);
+    let output = function(I::open(&mut ports));
+    drop(scope);
+    let mut list = OutputList::default();
+    output.list(&mut list);
+    let mut graph = builder.take();
+    let mut outputs = Vec::with_capacity(list.leaves.len());
+    for leaf in &list.leaves {
+        match &leaf.source {
+            Source::Value {
+                builder: other,
+                value,
+            } if Rc::ptr_eq(other, &builder) => outputs.push(*value),
+            Source::Value { .. } => {
+                let message = "an output is an edge of another graph";
+                graph
+                    .mistakes
+                    .push(Diagnostic::new(Code::MixedGraphs, message, compiled_at.clone()));
+            }
+            Source::Constant(_) => {
+                let message = "an output is a constant, which no execution would change";
+                graph
+                    .mistakes
+                    .push(Diagnostic::new(Code::NoOutput, message, compiled_at.clone()));
+            }
+            Source::Broken(diagnostic) => graph.mistakes.push(diagnostic.as_ref().clone()),
+        }
+    }
+    let name = name.map_or_else(
+        || format!("{}:{}", compiled_at.file, compiled_at.line),
+        str::to_owned,
+    );
+    let actors = graph.actors.iter().map(actor_ir).collect();
+    let ir = GraphIr {
+        name,
+        actors,
+        tasks: graph.tasks,
+        values: graph.values,
+        inputs: graph.inputs,
+        outputs,
+        compiled_at,
+    };
+    Bound {
+        ir,
+        payloads: graph.payloads,
+        actors: graph.actors,
+        splitters: graph.splitters,
+        leaves: list.leaves,
+        lengths: list.lengths,
+        mistakes: graph.mistakes,
+    }
+}
+
+fn actor_ir(actor: &ActorRef) -> ActorIr {
+    ActorIr {
+        id: actor.id(),
+        name: actor.name().to_owned(),
+        type_name: actor.entry().name.to_owned(),
+        lane: actor.lane(),
+        process: actor.process(),
+        placement: actor.placement().to_string(),
+    }
+}
+
+impl Bound {
+    /// Lanes that may wait at the same time: the driver's and those of the actors.
+    pub(crate) fn lanes(&self) -> usize {
+        let mut lanes: Vec<(ProcessId, LaneId)> = self
+            .ir
+            .actors
+            .iter()
+            .map(|actor| (actor.process, actor.lane))
+            .collect();
+        lanes.push((ProcessId(0), LaneId(0)));
+        lanes.sort_unstable();
+        lanes.dedup();
+        lanes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! A mistake in the user's graph: a stable code, the user's line, and a help; rendered like the compiler's own.
+
+use std::fmt;
+use std::path::Path;
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+
+use crate::ir::SourceLocation;
+
+/// Stable codes of what a graph may not be. Each has a page in `docs/diagnostics.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Code {
+    /// D0101: edges of two graphs meet in one task.
+    MixedGraphs,
+    /// D0102: a task none of whose arguments is an edge.
+    NoInputEdge,
+    /// D0103: a result, or a part of one, that nobody uses.
+    Dangling,
+    /// D0104: an input of the graph that nobody uses.
+    UnusedInput,
+    /// D0105: an actor runs in another graph.
+    ActorBusy,
+    /// D0106: an actor is dead.
+    ActorDead,
+    /// D0107: an actor of another runtime.
+    ForeignActor,
+    /// D0108: an option is out of bounds.
+    InvalidOption,
+    /// D0109: the schedule would deadlock.
+    Deadlock,
+    /// D0110: an output that is a constant, or no output at all.
+    NoOutput,
+    /// D0111: the memory for the channels cannot be had.
+    OutOfMemory,
+    /// D0112: a process could not load its programs.
+    LoadFailed,
+    /// D0113: a part of a tuple that is split again.
+    NestedSplit,
+    /// D0114: a constant that cannot be encoded.
+    BadConstant,
+    /// D0199: a broken invariant of selvedge itself.
+    Internal,
+}
+
+impl Code {
+    /// The code as text, `D0103`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Code::MixedGraphs => "D0101",
+            Code::NoInputEdge => "D0102",
+            Code::Dangling => "D0103",
+            Code::UnusedInput => "D0104",
+            Code::ActorBusy => "D0105",
+            Code::ActorDead => "D0106",
+            Code::ForeignActor => "D0107",
+            Code::InvalidOption => "D0108",
+            Code::Deadlock => "D0109",
+            Code::NoOutput => "D0110",
+            Code::OutOfMemory => "D0111",
+            Code::LoadFailed => "D0112",
+            Code::NestedSplit => "D0113",
+            Code::BadConstant => "D0114",
+            Code::Internal => "D0199",
+        }
+    }
+
+    /// How such a mistake is mended.
+    pub const fn help(self) -> &'static str {
+        match self {
+            Code::MixedGraphs => "bind all edges of a task inside one call of `compile`",
+            Code::NoInputEdge => "give it an edge, or compute the value before the graph and use `constant`",
+            Code::Dangling => "return the edge as an output, feed it to a task, or do not bind the method",
+            Code::UnusedInput => "take fewer inputs, or use this one",
+            Code::ActorBusy => "tear the other graph down first, or spawn another actor",
+            Code::ActorDead => "spawn it anew, or give it `.restart(Restart::OnFailure { max })`",
+            Code::ForeignActor => "spawn all actors of a graph on the runtime that compiles it",
+            Code::InvalidOption => "choose a value within the bounds",
+            Code::Deadlock => "no graph of yours can cause this: please report it with `Graph::describe`",
+            Code::NoOutput => "return the edge of a task or an input of the graph",
+            Code::OutOfMemory => "lower `max_inflight` or `buffer_bytes`, or give the process more memory",
+            Code::LoadFailed => "see the reason; driver and worker must be the same build",
+            Code::NestedSplit => "return one flat tuple, or give the part to a task that takes it whole",
+            Code::BadConstant => "mend the type's `Serialize`",
+            Code::Internal => "please report this with the graph that shows it",
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// What kind of mistake.
+    pub code: Code,
+    /// What is wrong, in a line.
+    pub message: String,
+    /// The user's line.
+    pub location: SourceLocation,
+    /// What stands under the line.
+    pub label: String,
+}
+
+impl Diagnostic {
+    /// A mistake at a line.
+    pub fn new(code: Code, message: impl Into<String>, location: SourceLocation) -> Self {
+        Diagnostic {
+            code,
+            message: message.into(),
+            location,
+            label: String::new(),
+        }
+    }
+
+    /// With a text under the line.
+    pub fn labelled(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// A task that no edge starts.
+    pub(crate) fn no_input_edge(label: &str, location: SourceLocation) -> Self {
+        let message = format!("`{label}` takes no edge, so nothing would ever start it");
+        Diagnostic::new(Code::NoInputEdge, message, location).labelled("all its arguments are constants")
+    }
+
+    /// The byte range of the word at the location, in `source`.
+    fn span(&self, source: &str) -> Option<std::ops::Range<usize>> {
+        let line_index = (self.location.line as usize).checked_sub(1)?;
+        let line = source.lines().nth(line_index)?;
+        let start: usize = source.split_inclusive('\n').take(line_index).map(str::len).sum();
+        let column = (self.location.column as usize).checked_sub(1)?;
+        let offset = line.char_indices().nth(column).map(|(offset, _)| offset)?;
+        let word = line
+            .get(offset..)?
+            .find(|c: char| !(c.is_alphanumeric() || c == '_'))
+            .filter(|end| *end > 0);
+        let end = word.map_or(line.len(), |end| offset + end);
+        Some(start + offset..start + end)
+    }
+}
+
+/// The user's file. The compiler names it from the root of the workspace, and programs run there or, under
+/// `cargo test`, in a package's folder somewhere below it.
+fn read(file: &str) -> Option<String> {
+    let here = std::env::current_dir().ok()?;
+    here.ancestors()
+        .map(|folder: &Path| folder.join(file))
+        .find_map(|path| std::fs::read_to_string(path).ok())
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let source = read(&self.location.file).unwrap_or_default();
+        let Some(span) = self.span(&source) else {
+            // The program runs where its source is not: the line is named instead of shown.
+            let Diagnostic {
+                code,
+                message,
+                location,
+                label,
+            } = self;
+            write!(f, "error[{code}]: {message}\n  --> {location}")?;
+            if !label.is_empty() {
+                write!(f, "\n   = {label}")?;
+            }
+            return write!(f, "\n   = help: {}", code.help());
+        };
+        let annotation = AnnotationKind::Primary.span(span).label(self.label.as_str());
+        let snippet = Snippet::source(source.as_str())
+            .path(self.location.file.as_str())
+            .annotation(annotation);
+        let group = Level::ERROR
+            .primary_title(self.message.as_str())
+            .id(self.code.as_str())
+            .element(snippet)
+            .element(Level::HELP.message(self.code.help()));
+        write!(f, "{}", Renderer::plain().render(&[group]))
+    }
+}

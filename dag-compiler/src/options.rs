@@ -1,0 +1,289 @@
+//! What a graph may be told when it is compiled.
+
+use std::time::Duration;
+
+use selvedge_channels::Waiting;
+
+use crate::ir::Settings;
+
+/// What `execute` does when as many executions are unfinished as allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFull {
+    /// Waits for room, at most `submit_timeout`.
+    #[default]
+    Block,
+    /// Refuses with `ExecError::CapacityExceeded`.
+    Fail,
+    /// Cancels the oldest unfinished execution, then waits for its slot.
+    DropOldest,
+}
+
+/// How lanes and callers wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// Spins, then parks, where every lane can have a core of its own; else parks.
+    #[default]
+    Auto,
+    /// Never parks: lowest latency, one core per lane.
+    Spin,
+    /// Parks at once.
+    Park,
+}
+
+/// Options of a graph; a builder with a default for everything.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Options {
+    name: Option<String>,
+    max_inflight: usize,
+    max_buffered: usize,
+    slots: Option<usize>,
+    buffer_bytes: usize,
+    max_payload_bytes: usize,
+    timeout: Option<Duration>,
+    submit_timeout: Option<Duration>,
+    teardown_timeout: Duration,
+    wait: Wait,
+    on_full: OnFull,
+    inputs: usize,
+    trace: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            name: None,
+            max_inflight: 10,
+            max_buffered: 1000,
+            slots: None,
+            buffer_bytes: 64 << 10,
+            max_payload_bytes: 1 << 30,
+            timeout: Some(Duration::from_secs(10)),
+            submit_timeout: Some(Duration::from_secs(10)),
+            teardown_timeout: Duration::from_secs(5),
+            wait: Wait::Auto,
+            on_full: OnFull::Block,
+            inputs: 1,
+            trace: 0,
+        }
+    }
+}
+
+/// Longer than any program waits, and short enough to be added to an `Instant`: what is longer is without end.
+const TIMEOUT_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// A limit's name, its value, and its bounds.
+type Bound = (&'static str, usize, usize, usize);
+
+impl Options {
+    /// The defaults.
+    pub fn new() -> Self {
+        Options::default()
+    }
+
+    /// The defaults, overridden by the environment (DAG-52):
+    ///
+    /// | variable | option |
+    /// |---|---|
+    /// | `SELVEDGE_MAX_INFLIGHT`, `SELVEDGE_MAX_BUFFERED`, `SELVEDGE_BUFFER_BYTES`, `SELVEDGE_MAX_PAYLOAD_BYTES` | of the same name |
+    /// | `SELVEDGE_TIMEOUT_MS`, `SELVEDGE_SUBMIT_TIMEOUT_MS` | the time-outs; `-1`, `off` and `false` are without end, `0` looks once |
+    /// | `SELVEDGE_TEARDOWN_TIMEOUT_MS` | of the same name |
+    /// | `SELVEDGE_TRACE` | events per lane; `0` and `false` are off |
+    ///
+    /// # Errors
+    /// The name and text of a variable that is not a number, or that must not be negative.
+    pub fn from_env() -> Result<Self, String> {
+        Options::from_lookup(|name| std::env::var(name).ok())
+    }
+
+    /// As [`from_env`](Self::from_env), from any source of variables.
+    ///
+    /// # Errors
+    /// As [`from_env`](Self::from_env).
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let number = |name: &str, off: i64| -> Result<Option<i64>, String> {
+            match lookup(name).as_deref().map(str::trim) {
+                None | Some("") => Ok(None),
+                Some("false" | "off") => Ok(Some(off)),
+                Some(text) => text
+                    .parse()
+                    .map(Some)
+                    .map_err(|_| format!("{name} is `{text}`, which is not a number")),
+            }
+        };
+        let size = |name: &str, default: usize| -> Result<usize, String> {
+            let Some(value) = number(name, 0)? else {
+                return Ok(default);
+            };
+            usize::try_from(value).map_err(|_| format!("{name} is {value}, which is negative"))
+        };
+        let time = |name: &str, default: Option<Duration>| -> Result<Option<Duration>, String> {
+            Ok(number(name, -1)?.map_or(default, |ms| u64::try_from(ms).ok().map(Duration::from_millis)))
+        };
+        let base = Options::new();
+        Ok(Options {
+            max_inflight: size("SELVEDGE_MAX_INFLIGHT", base.max_inflight)?,
+            max_buffered: size("SELVEDGE_MAX_BUFFERED", base.max_buffered)?,
+            buffer_bytes: size("SELVEDGE_BUFFER_BYTES", base.buffer_bytes)?,
+            max_payload_bytes: size("SELVEDGE_MAX_PAYLOAD_BYTES", base.max_payload_bytes)?,
+            trace: size("SELVEDGE_TRACE", base.trace)?,
+            timeout: time("SELVEDGE_TIMEOUT_MS", base.timeout)?,
+            submit_timeout: time("SELVEDGE_SUBMIT_TIMEOUT_MS", base.submit_timeout)?,
+            teardown_timeout: time("SELVEDGE_TEARDOWN_TIMEOUT_MS", Some(base.teardown_timeout))?
+                .unwrap_or(base.teardown_timeout),
+            ..base
+        })
+    }
+
+    /// The graph's name in errors; default: file and line of the compile call.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Unfinished executions at most; default 10, at least 1.
+    pub fn max_inflight(mut self, executions: usize) -> Self {
+        self.max_inflight = executions;
+        self
+    }
+
+    /// Finished results that wait to be fetched, at most; default 1000, at least 1.
+    pub fn max_buffered(mut self, results: usize) -> Self {
+        self.max_buffered = results;
+        self
+    }
+
+    /// Messages of one channel that may be under way; default `max_inflight`, so that a legal submission never waits
+    /// for a slot. Fewer save memory and bound how far a fast stage runs ahead.
+    pub fn slots(mut self, slots: usize) -> Self {
+        self.slots = Some(slots);
+        self
+    }
+
+    /// Bytes of a slot of a channel between processes before it grows; default 64 KiB, at least 1000.
+    pub fn buffer_bytes(mut self, bytes: usize) -> Self {
+        self.buffer_bytes = bytes;
+        self
+    }
+
+    /// The largest payload between processes; default 1 GiB. A larger one is an error of its task.
+    pub fn max_payload_bytes(mut self, bytes: usize) -> Self {
+        self.max_payload_bytes = bytes;
+        self
+    }
+
+    /// How long `wait` waits; default 10 s; `None` is without end.
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+
+    /// How long `execute` waits for room; default 10 s; `None` is without end.
+    pub fn submit_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.submit_timeout = timeout.into();
+        self
+    }
+
+    /// How long tear-down waits for lanes to end; default 5 s. Worker processes that do not are killed then.
+    pub fn teardown_timeout(mut self, timeout: Duration) -> Self {
+        self.teardown_timeout = timeout;
+        self
+    }
+
+    /// How lanes and callers wait; default [`Wait::Auto`].
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// What `execute` does when full; default [`OnFull::Block`].
+    pub fn on_full(mut self, on_full: OnFull) -> Self {
+        self.on_full = on_full;
+        self
+    }
+
+    /// How many edges a graph whose input is a `Vec` of edges has.
+    pub fn inputs(mut self, edges: usize) -> Self {
+        self.inputs = edges;
+        self
+    }
+
+    /// Keeps the last so many operations of every lane for `Graph::trace`; default 0, off.
+    pub fn trace(mut self, events: usize) -> Self {
+        self.trace = events;
+        self
+    }
+
+    /// The first option out of bounds, in words.
+    pub(crate) fn out_of_bounds(&self) -> Option<String> {
+        let slots = self.slots.unwrap_or(self.max_inflight);
+        let bounds: [Bound; 6] = [
+            ("max_inflight", self.max_inflight, 1, 1 << 20),
+            ("max_buffered", self.max_buffered, 1, usize::MAX),
+            ("slots", slots, 1, 1 << 20),
+            ("buffer_bytes", self.buffer_bytes, 1000, 1 << 40),
+            (
+                "max_payload_bytes",
+                self.max_payload_bytes,
+                self.buffer_bytes,
+                usize::MAX,
+            ),
+            ("trace", self.trace, 0, 1 << 24),
+        ];
+        let wrong = bounds
+            .into_iter()
+            .find(|(_, value, least, most)| value < least || value > most)?;
+        let (name, value, least, most) = wrong;
+        Some(format!(
+            "option `{name}` is {value}; it must lie between {least} and {most}"
+        ))
+    }
+
+    /// The numbers that processes need; `lanes` counts the lanes of the graph, the driver's among them.
+    pub(crate) fn settings(&self, lanes: usize) -> Settings {
+        let waiting = match self.wait {
+            Wait::Auto => Waiting::auto(lanes),
+            Wait::Spin => Waiting::Spin,
+            Wait::Park => Waiting::Park,
+        };
+        Settings {
+            max_inflight: self.max_inflight as u32,
+            slots: self.slots.unwrap_or(self.max_inflight) as u32,
+            slot_bytes: self.buffer_bytes as u64,
+            max_bytes: self.max_payload_bytes as u64,
+            waiting,
+            trace_events: self.trace as u32,
+        }
+    }
+
+    pub(crate) fn name_value(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    pub(crate) fn inputs_value(&self) -> usize {
+        self.inputs
+    }
+
+    pub(crate) fn max_buffered_value(&self) -> usize {
+        self.max_buffered
+    }
+
+    pub(crate) fn timeout_value(&self) -> Option<Duration> {
+        self.timeout.filter(|timeout| *timeout <= TIMEOUT_MAX)
+    }
+
+    pub(crate) fn submit_timeout_value(&self) -> Option<Duration> {
+        self.submit_timeout.filter(|timeout| *timeout <= TIMEOUT_MAX)
+    }
+
+    pub(crate) fn teardown_timeout_value(&self) -> Duration {
+        self.teardown_timeout.min(TIMEOUT_MAX)
+    }
+
+    pub(crate) fn on_full_value(&self) -> OnFull {
+        self.on_full
+    }
+}
+
+#[cfg(test)]
+mod tests;

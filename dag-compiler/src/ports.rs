@@ -1,0 +1,328 @@
+//! The graph's own ends: how a user's input becomes staged outlets, and leaves become a user's output.
+
+use std::any::Any;
+
+use selvedge_channels::{AnyOutlet, ChannelError, Fault, Outlet, PayloadType, Wire};
+use selvedge_core::Parts;
+
+use crate::bind::Builder;
+use crate::edge::{Edge, Source};
+use crate::run::leaf::{AnyLeaf, Leaf};
+
+/// Takes a tuple apart into the outlets of its whole and its parts.
+pub(crate) type Splitter = fn(&mut dyn Any, &mut InputPort) -> Result<(), ChannelError>;
+
+/// The splitter of a tuple type.
+pub(crate) fn splitter<T: Parts>() -> Splitter {
+    |value, port| {
+        let value = value
+            .downcast_mut::<Option<T>>()
+            .and_then(Option::take)
+            .ok_or(ChannelError::NoValue)?;
+        if let Some(whole) = &mut port.whole {
+            stage(whole.as_mut(), value.clone())?;
+        }
+        value.stage(&mut port.parts).map_err(|_| ChannelError::NoValue)
+    }
+}
+
+fn stage<T: Wire>(outlet: &mut dyn AnyOutlet, value: T) -> Result<(), ChannelError> {
+    let wrong = ChannelError::WrongType {
+        expected: std::any::type_name::<T>(),
+        found: "an outlet of another type",
+    };
+    outlet
+        .as_any_mut()
+        .downcast_mut::<Outlet<T>>()
+        .ok_or(wrong)?
+        .stage(value);
+    Ok(())
+}
+
+/// One leaf of the graph's input.
+pub(crate) struct InputPort {
+    pub(crate) whole: Option<Box<dyn AnyOutlet>>,
+    pub(crate) parts: Vec<Option<Box<dyn AnyOutlet>>>,
+    pub(crate) splitter: Option<Splitter>,
+}
+
+impl InputPort {
+    /// Every outlet of this leaf.
+    pub(crate) fn outlets(&mut self) -> impl Iterator<Item = &mut Box<dyn AnyOutlet>> {
+        self.whole.iter_mut().chain(self.parts.iter_mut().flatten())
+    }
+}
+
+/// Stages one input value, leaf by leaf.
+pub struct Submitter<'a> {
+    ports: std::slice::IterMut<'a, InputPort>,
+    /// Edges of each `Vec` in the graph's input.
+    width: usize,
+    error: Option<ChannelError>,
+}
+
+impl<'a> Submitter<'a> {
+    pub(crate) fn new(ports: &'a mut [InputPort], width: usize) -> Self {
+        Submitter {
+            ports: ports.iter_mut(),
+            width,
+            error: None,
+        }
+    }
+
+    /// Stages the next leaf.
+    pub fn next<T: Wire>(&mut self, value: T) {
+        let staged = match self.ports.next() {
+            None => Err(ChannelError::NoValue),
+            Some(InputPort {
+                whole: Some(whole),
+                splitter: None,
+                ..
+            }) => stage(whole.as_mut(), value),
+            Some(port) => match port.splitter {
+                Some(split) => split(&mut Some(value), port),
+                None => Ok(()),
+            },
+        };
+        if let Err(error) = staged {
+            self.error.get_or_insert(error);
+        }
+    }
+
+    /// What went wrong, if anything; a leaf left without a value is an error too.
+    pub(crate) fn finish(mut self) -> Result<(), ChannelError> {
+        if self.ports.next().is_some() {
+            return Err(ChannelError::NoValue);
+        }
+        self.error.map_or(Ok(()), Err)
+    }
+}
+
+/// Reads one output value, leaf by leaf.
+pub struct Collected<'a> {
+    leaves: std::slice::IterMut<'a, Box<dyn AnyLeaf>>,
+    /// Lengths of the output's `Vec`s, in the order in which they are taken.
+    lengths: std::slice::Iter<'a, usize>,
+    execution: u64,
+}
+
+impl<'a> Collected<'a> {
+    pub(crate) fn new(leaves: &'a mut [Box<dyn AnyLeaf>], lengths: &'a [usize], execution: u64) -> Self {
+        Collected {
+            leaves: leaves.iter_mut(),
+            lengths: lengths.iter(),
+            execution,
+        }
+    }
+
+    /// Takes the next leaf.
+    ///
+    /// # Errors
+    /// The fault that came instead of the value.
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "each call gives another type, so it is no iterator"
+    )]
+    pub fn next<T: Wire>(&mut self) -> Result<T, Fault> {
+        let leaf = self
+            .leaves
+            .next()
+            .and_then(|leaf| leaf.as_any_mut().downcast_mut::<Leaf<T>>());
+        leaf.and_then(|leaf| leaf.take(self.execution))
+            .unwrap_or_else(|| Err(Fault::cancelled()))
+    }
+}
+
+/// Makes the edges of a graph's input.
+pub struct InputPorts {
+    pub(crate) builder: std::rc::Rc<std::cell::RefCell<Builder>>,
+    pub(crate) width: usize,
+}
+
+impl InputPorts {
+    fn open<T: Wire>(&mut self) -> Edge<T> {
+        let value = self.builder.borrow_mut().input(PayloadType::of::<T>());
+        Edge::new(Source::Value {
+            builder: std::rc::Rc::clone(&self.builder),
+            value,
+        })
+    }
+}
+
+/// A leaf of a graph's output: its edge, and how its results are kept.
+pub(crate) struct OutputLeaf {
+    pub(crate) source: Source,
+    pub(crate) leaf: fn(usize) -> Box<dyn AnyLeaf>,
+}
+
+/// Collects the edges of a graph's output.
+#[derive(Default)]
+pub struct OutputList {
+    pub(crate) leaves: Vec<OutputLeaf>,
+    pub(crate) lengths: Vec<usize>,
+}
+
+/// What a graph may take: an edge, or a tuple, array or `Vec` of inputs.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the input of a graph",
+    note = "take an `Edge<T>`, or a tuple, array or `Vec` of edges"
+)]
+pub trait Inputs: Sized {
+    /// What `execute` takes.
+    type Value: 'static;
+    /// Makes the edges.
+    fn open(ports: &mut InputPorts) -> Self;
+    /// Stages a value.
+    fn write(value: Self::Value, ports: &mut Submitter<'_>);
+}
+
+/// What a graph may give: an edge, or a tuple, array or `Vec` of outputs.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the output of a graph",
+    note = "return an `Edge<T>`, or a tuple, array or `Vec` of edges"
+)]
+pub trait Outputs: Sized {
+    /// What an execution gives.
+    type Value: 'static;
+    /// Lists the edges.
+    fn list(&self, out: &mut OutputList);
+    /// Takes a value, leaf by leaf in the order of `list`.
+    ///
+    /// # Errors
+    /// The first fault among the leaves.
+    fn take(collected: &mut Collected<'_>) -> Result<Self::Value, Fault>;
+}
+
+impl<T: Wire> Inputs for Edge<T> {
+    type Value = T;
+
+    fn open(ports: &mut InputPorts) -> Self {
+        ports.open::<T>()
+    }
+
+    fn write(value: T, ports: &mut Submitter<'_>) {
+        ports.next(value);
+    }
+}
+
+impl<T: Wire> Outputs for Edge<T> {
+    type Value = T;
+
+    fn list(&self, out: &mut OutputList) {
+        let leaf = |executions| -> Box<dyn AnyLeaf> { Box::new(Leaf::<T>::with_capacity(executions)) };
+        out.leaves.push(OutputLeaf {
+            source: self.source.clone(),
+            leaf,
+        });
+    }
+
+    fn take(collected: &mut Collected<'_>) -> Result<T, Fault> {
+        collected.next::<T>()
+    }
+}
+
+impl<I: Inputs, const N: usize> Inputs for [I; N] {
+    type Value = [I::Value; N];
+
+    fn open(ports: &mut InputPorts) -> Self {
+        std::array::from_fn(|_| I::open(ports))
+    }
+
+    fn write(value: Self::Value, ports: &mut Submitter<'_>) {
+        value.into_iter().for_each(|value| I::write(value, ports));
+    }
+}
+
+impl<O: Outputs, const N: usize> Outputs for [O; N] {
+    type Value = [O::Value; N];
+
+    fn list(&self, out: &mut OutputList) {
+        self.iter().for_each(|edge| edge.list(out));
+    }
+
+    fn take(collected: &mut Collected<'_>) -> Result<Self::Value, Fault> {
+        let mut fault = None;
+        let values: [Option<O::Value>; N] = std::array::from_fn(|_| match O::take(collected) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                fault.get_or_insert(error);
+                None
+            }
+        });
+        let all: Vec<O::Value> = values.into_iter().flatten().collect();
+        all.try_into().map_err(|_| fault.unwrap_or_else(Fault::cancelled))
+    }
+}
+
+impl<I: Inputs> Inputs for Vec<I> {
+    type Value = Vec<I::Value>;
+
+    fn open(ports: &mut InputPorts) -> Self {
+        (0..ports.width).map(|_| I::open(ports)).collect()
+    }
+
+    /// A value with fewer items than the graph has edges is refused, one with more too.
+    fn write(value: Self::Value, ports: &mut Submitter<'_>) {
+        if value.len() != ports.width {
+            ports.error.get_or_insert(ChannelError::NoValue);
+        }
+        value.into_iter().for_each(|value| I::write(value, ports));
+    }
+}
+
+impl<O: Outputs> Outputs for Vec<O> {
+    type Value = Vec<O::Value>;
+
+    fn list(&self, out: &mut OutputList) {
+        out.lengths.push(self.len());
+        self.iter().for_each(|edge| edge.list(out));
+    }
+
+    fn take(collected: &mut Collected<'_>) -> Result<Self::Value, Fault> {
+        let length = collected.lengths.next().copied().unwrap_or_default();
+        // Every leaf is taken, also after a fault, so that what follows finds its own.
+        let taken: Vec<_> = (0..length).map(|_| O::take(collected)).collect();
+        taken.into_iter().collect()
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident $index:tt),+) => {
+        impl<$($name: Inputs),+> Inputs for ($($name,)+) {
+            type Value = ($($name::Value,)+);
+
+            fn open(ports: &mut InputPorts) -> Self {
+                ($($name::open(ports),)+)
+            }
+
+            fn write(value: Self::Value, ports: &mut Submitter<'_>) {
+                $($name::write(value.$index, ports);)+
+            }
+        }
+
+        impl<$($name: Outputs),+> Outputs for ($($name,)+) {
+            type Value = ($($name::Value,)+);
+
+            fn list(&self, out: &mut OutputList) {
+                $(self.$index.list(out);)+
+            }
+
+            fn take(collected: &mut Collected<'_>) -> Result<Self::Value, Fault> {
+                let all = ($($name::take(collected),)+);
+                Ok(($(all.$index?,)+))
+            }
+        }
+    };
+}
+
+tuples!(A 0);
+tuples!(A 0, B 1);
+tuples!(A 0, B 1, C 2);
+tuples!(A 0, B 1, C 2, D 3);
+tuples!(A 0, B 1, C 2, D 3, E 4);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+
+#[cfg(test)]
+mod tests;
