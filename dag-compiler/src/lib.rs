@@ -1,1 +1,83 @@
-//! selvedge-compiler
+//! The compiler of selvedge: a graph of typed edges becomes one short program per lane, proven free of deadlock, and
+//! runs in a loop.
+//!
+//! The path of a graph, each stage a file of pure functions over plain data in [`ir`]:
+//!
+//! - `bind`: the user's function runs once over [`Edge`]s.
+//! - [`mod@validate`]: everything that is bound is used.
+//! - [`mod@lower`]: tasks become READ, COMPUTE and WRITE operations.
+//! - [`mod@order`]: one global linear order.
+//! - [`mod@schedule`]: its projection onto lanes.
+//! - [`mod@place`]: channels, from who writes and who reads.
+//! - [`mod@prove`]: an independent check that no lane can wait for ever.
+//! - [`mod@compile`]: the pipeline, as one function; `describe`, `dot` and `memory` show what came out.
+//! - `load`: a process's lanes with their channel ends.
+//! - `start`, `run`: leases, workers, and the loop; [`Graph`] and [`Execution`] are what users hold.
+//!
+//! This floor uses actors through leases and programs only; it never knows how a worker process is made.
+
+pub mod ir;
+
+mod edge;
+
+mod bind;
+
+mod ports;
+
+mod options;
+
+pub mod validate;
+
+pub mod lower;
+
+pub mod order;
+
+pub mod schedule;
+
+pub mod place;
+
+pub mod prove;
+
+pub mod compile;
+
+mod memory;
+
+mod describe;
+
+mod dot;
+
+mod load;
+
+mod start;
+
+mod run;
+
+mod graph;
+
+mod execution;
+
+mod map;
+
+mod stream;
+
+mod diagnostic;
+mod error;
+
+pub use bind::{Bind, bind};
+pub use diagnostic::{Code, Diagnostic};
+pub use edge::{Edge, constant};
+pub use error::CompileError;
+pub use execution::Execution;
+pub use graph::{Counters, Graph};
+pub use ir::{Plan, SourceLocation};
+pub use map::Map;
+pub use memory::{ChannelMemory, MemoryPlan};
+pub use options::{OnFull, Options, Wait};
+pub use ports::{Collected, InputPorts, Inputs, OutputList, Outputs, Submitter};
+pub use run::control::Phase;
+pub use run::engine::{StuckLane, Teardown};
+pub use run::error::{ActorDied, ExecError, Refused, Suspect, Timeout};
+pub use run::report::{Cause, TaskError, TaskInfo};
+pub use run::trace::Event;
+pub use start::Compile;
+pub use stream::Streamed;

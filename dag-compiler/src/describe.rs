@@ -1,0 +1,80 @@
+//! A plan in words.
+
+use std::fmt::Write;
+
+use crate::ir::{ArgIr, ChannelKind, ChannelPlan, Operation, Plan, Writer};
+
+impl Plan {
+    /// Tasks, channels and the schedule of every lane, as text.
+    pub fn describe(&self) -> String {
+        let mut text = format!("graph {}\n\ntasks\n", self.graph);
+        for (index, task) in self.ir.tasks.iter().enumerate() {
+            let args: Vec<String> = task
+                .args
+                .iter()
+                .map(|arg| match arg {
+                    ArgIr::Value(value) => self.ir.value_name(*value),
+                    ArgIr::Constant(_) => "constant".to_owned(),
+                })
+                .collect();
+            let (args, bound_at) = (args.join(", "), &task.bound_at);
+            let _ = writeln!(text, "  {index:>3} {}({args})    bound at {bound_at}", task.label);
+        }
+        text.push_str("\nchannels\n");
+        for channel in &self.channels {
+            let _ = writeln!(text, "  {}", self.channel(channel));
+        }
+        text.push_str("\nschedules\n");
+        for lane in &self.lanes {
+            let place = self.ir.actors.iter().find(|actor| actor.lane == lane.lane);
+            let place = place.map_or("driver", |actor| actor.placement.as_str());
+            let steps: Vec<String> = lane.steps.iter().map(|step| self.step(*step)).collect();
+            let steps = if steps.is_empty() {
+                "collects outputs".to_owned()
+            } else {
+                steps.join(" · ")
+            };
+            let _ = writeln!(text, "  lane {} ({place}): {steps}", lane.lane.0);
+        }
+        let memory = self.memory();
+        let (channels, now, most) = (
+            memory.shared_channels,
+            memory.shared_bytes,
+            memory.shared_bytes_max,
+        );
+        let _ = writeln!(
+            text,
+            "\nshared memory\n  {channels} channels: {now} B, at most {most} B when all have grown"
+        );
+        text
+    }
+
+    fn channel(&self, channel: &ChannelPlan) -> String {
+        let kind = match channel.kind {
+            ChannelKind::Local => "local ",
+            ChannelKind::Ring => "ring  ",
+            ChannelKind::Shared => "shared",
+        };
+        let writer = match channel.writer {
+            Writer::Submit => "submit".to_owned(),
+            Writer::Lane(lane) => format!("lane {}", lane.0),
+        };
+        let readers: Vec<String> = channel.readers.iter().map(|lane| lane.0.to_string()).collect();
+        let (id, value, readers) = (
+            channel.id.0,
+            self.ir.value_name(channel.value),
+            readers.join(", "),
+        );
+        let slots = match channel.kind {
+            ChannelKind::Local => String::new(),
+            ChannelKind::Ring => format!("    {} slots", channel.slots),
+            ChannelKind::Shared => format!("    {} slots of {} B", channel.slots, channel.slot_bytes),
+        };
+        format!("{id:>3} {kind} {value}: {writer} -> lane {readers}{slots}")
+    }
+
+    fn step(&self, step: Operation) -> String {
+        let label = self.ir.task(step.task).map_or("?", |task| task.label.as_str());
+        format!("{} {label}", step.kind)
+    }
+}
