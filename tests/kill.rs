@@ -1,6 +1,13 @@
 //! `kill -9` on a worker at random moments, and what is left afterwards. One test in this file: it counts what the
 //! whole process holds.
-#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
 
 mod actors;
 mod census;
@@ -9,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use actors::counter;
 use census::{Census, wait_until};
-use selvedge::prelude::*;
 use selvedge::Exit;
+use selvedge::prelude::*;
 
 fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid as i32).expect("pid");

@@ -1,5 +1,12 @@
 //! Nothing waits for ever: stuck methods, stopped processes, idle graphs.
-#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
 
 mod actors;
 mod census;
@@ -66,9 +73,19 @@ fn dag_54_a_method_that_never_returns_is_named_and_tear_down_ends() -> Result<()
 fn stop(pid: Pid) -> Result<()> {
     kill_process(pid, Signal::STOP)?;
     let running = || {
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("tasks").filter_map(|task| task.ok());
-        let state = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        tasks.map(state).filter(|stat| !stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" T"))).count()
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task"))
+            .expect("tasks")
+            .filter_map(|task| task.ok());
+        let state =
+            |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        tasks
+            .map(state)
+            .filter(|stat| {
+                !stat
+                    .rsplit_once(')')
+                    .is_some_and(|(_, rest)| rest.starts_with(" T"))
+            })
+            .count()
     };
     assert_eq!(census::wait_until(&0, running), 0);
     Ok(())

@@ -11,6 +11,9 @@ use selvedge_channels::{PayloadType, Wire};
 
 use crate::{ActorRef, Arguments, AsyncDriver, BoxError, Failure, Invocation, Returned};
 
+/// Decodes the arguments and calls the constructor.
+pub type Create = fn(&[u8]) -> Result<Box<dyn Any + Send>, BoxError>;
+
 /// A type whose values live on a lane and are worked on by calls and by programs.
 pub trait Actor: Sized + Send + 'static {
     /// The constructor's arguments, as a tuple. They are kept, encoded, to build the actor anew after a panic or
@@ -41,7 +44,7 @@ pub struct ActorEntry {
     /// The type's name, unique in the program.
     pub name: &'static str,
     /// Decodes the constructor's arguments and builds a value.
-    pub create: fn(&[u8]) -> Result<Box<dyn Any + Send>, BoxError>,
+    pub create: Create,
     /// The methods; a method is named by its index here.
     pub methods: &'static [MethodEntry],
 }

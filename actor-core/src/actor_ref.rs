@@ -34,6 +34,15 @@ impl std::fmt::Debug for ActorRef {
     }
 }
 
+impl PartialEq for ActorRef {
+    /// Whether both refer to the same actor.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.resident, &other.resident)
+    }
+}
+
+impl Eq for ActorRef {}
+
 impl ActorRef {
     pub(crate) fn new(resident: Arc<Resident>, directory: &Arc<Directory>) -> Self {
         Self {

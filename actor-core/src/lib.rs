@@ -60,7 +60,7 @@ pub(crate) mod failure;
 /// Any error of a user's code.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-pub use actor::{Actor, ActorEntry, MethodEntry, ParamEntry};
+pub use actor::{Actor, ActorEntry, Create, MethodEntry, ParamEntry};
 pub use actor_ref::ActorRef;
 pub use arguments::{Arguments, ArgumentsKind, Returned};
 pub use async_driver::AsyncDriver;

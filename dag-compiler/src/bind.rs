@@ -1,6 +1,8 @@
 //! Binding: the user's function runs once over edges, and every call of a handle's method becomes a task.
 //!
-//! Nothing fails here: a mistake is kept and reported by `compile` with all others.
+//! Nothing fails here: a mistake is kept and reported by `compile` with all others. While the user's function runs,
+//! its graph is the thread's current one and every task joins it, so that a task bound to nothing, or to edges of
+//! another graph, is reported even where its result is dropped.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,7 +13,7 @@ use selvedge_channels::{PayloadType, Wire};
 use selvedge_core::{ActorId, ActorRef, LaneId, ProcessId};
 
 use crate::diagnostic::{Code, Diagnostic};
-use crate::edge::{Edge, Source};
+use crate::edge::{Edge, Source, encoded};
 use crate::ir::{ActorIr, ArgIr, GraphIr, Origin, SourceLocation, TaskId, TaskIr, ValueId, ValueIr};
 use crate::ports::{InputPorts, Inputs, OutputLeaf, OutputList, Outputs, Splitter};
 
@@ -49,25 +51,25 @@ impl Builder {
         id
     }
 
-    /// A part of a tuple; the same edge for the same part.
+    /// A part of a tuple; the same edge for the same part. `None` for a part of a part.
     pub(crate) fn part(
         &mut self,
         whole: ValueId,
         index: u16,
         payload: PayloadType,
         splitter: Splitter,
-    ) -> ValueId {
+    ) -> Option<ValueId> {
         if let Some(known) = self.parts.get(&(whole, index)) {
-            return *known;
+            return Some(*known);
         }
-        let origin = self
-            .values
-            .get(whole.index())
-            .map_or(Origin::Input(u32::MAX), |value| value.origin);
-        let id = self.value(origin, Some(index), payload);
+        let value = self.values.get(whole.index())?;
+        if value.part.is_some() {
+            return None;
+        }
+        let id = self.value(value.origin, Some(index), payload);
         self.splitters.insert(whole, splitter);
         self.parts.insert((whole, index), id);
-        id
+        Some(id)
     }
 
     pub(crate) fn name_task(&mut self, value: ValueId, name: String) {
@@ -92,7 +94,7 @@ impl Builder {
 
     fn task(&mut self, bind: &Bind, args: Vec<ArgIr>, bound_at: SourceLocation) -> TaskId {
         let actor = &bind.actor;
-        if !self.actors.iter().any(|known| known.id() == actor.id()) {
+        if !self.actors.iter().any(|known| known == actor) {
             self.actors.push(actor.clone());
         }
         let binds = self.binds.entry(actor.id()).or_default();
@@ -114,10 +116,41 @@ impl Builder {
     }
 }
 
+thread_local! {
+    /// The graphs being bound on this thread, the innermost last.
+    static CURRENT: RefCell<Vec<Rc<RefCell<Builder>>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Makes a graph the current one for as long as it lives.
+struct Scope;
+
+impl Scope {
+    fn enter(builder: &Rc<RefCell<Builder>>) -> Self {
+        CURRENT.with_borrow_mut(|current| current.push(Rc::clone(builder)));
+        Scope
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        CURRENT.with_borrow_mut(Vec::pop);
+    }
+}
+
 enum BoundArg {
     Value(Rc<RefCell<Builder>>, ValueId),
     Constant(Vec<u8>),
     Broken(Rc<Diagnostic>),
+}
+
+impl BoundArg {
+    fn of(source: &Source) -> Self {
+        match source {
+            Source::Value { builder, value } => BoundArg::Value(Rc::clone(builder), *value),
+            Source::Constant(bytes) => BoundArg::Constant(bytes.as_ref().clone()),
+            Source::Broken(diagnostic) => BoundArg::Broken(Rc::clone(diagnostic)),
+        }
+    }
 }
 
 /// One call of a handle's method while binding. What `#[actor]` generates goes through here.
@@ -140,83 +173,75 @@ impl Bind {
     /// The next argument, an edge.
     #[must_use]
     pub fn arg<T: Wire>(mut self, edge: &Edge<T>) -> Self {
-        self.args.push(match &edge.source {
-            Source::Value { builder, value } => BoundArg::Value(Rc::clone(builder), *value),
-            Source::Constant(bytes) => BoundArg::Constant(bytes.as_ref().clone()),
-            Source::Broken(diagnostic) => BoundArg::Broken(Rc::clone(diagnostic)),
-        });
+        self.args.push(BoundArg::of(&edge.source));
         self
     }
 
     /// The next argument, a constant.
     #[must_use]
+    #[track_caller]
     pub fn constant<T: Wire>(mut self, value: &T) -> Self {
-        let bytes = selvedge_channels::encode(value)
-            .map(|encoded| encoded.to_vec())
-            .unwrap_or_default();
-        self.args.push(BoundArg::Constant(bytes));
+        self.args.push(BoundArg::of(&encoded(
+            value,
+            SourceLocation::from(Location::caller()),
+        )));
         self
     }
 
-    /// Adds the task to its graph and returns the edge of its result.
+    /// Adds the task to the graph being bound and returns the edge of its result.
     #[track_caller]
     pub fn finish<T: Wire>(mut self) -> Edge<T> {
         let location = SourceLocation::from(Location::caller());
-        let builders: Vec<_> = self
-            .args
-            .iter()
-            .filter_map(|arg| match arg {
-                BoundArg::Value(builder, _) => Some(Rc::clone(builder)),
-                _ => None,
-            })
-            .collect();
-        let Some(builder) = builders.first() else {
-            return self.without_edge(location);
+        let own = self.args.iter().find_map(|arg| match arg {
+            BoundArg::Value(builder, _) => Some(Rc::clone(builder)),
+            _ => None,
+        });
+        let current = CURRENT.with_borrow(|current| current.last().cloned());
+        let Some(builder) = current.or_else(|| own.clone()) else {
+            return Edge::new(Source::Broken(Rc::new(self.no_input_edge(location))));
         };
         let mut graph = builder.borrow_mut();
+        let broken = self.args.iter().any(|arg| matches!(arg, BoundArg::Broken(_)));
+        if own.is_none() && !broken {
+            let mistake = self.no_input_edge(location);
+            graph.mistakes.push(mistake.clone());
+            return Edge::new(Source::Broken(Rc::new(mistake)));
+        }
         let mut args = Vec::with_capacity(self.args.len());
         for arg in std::mem::take(&mut self.args) {
-            args.push(match arg {
-                BoundArg::Value(other, value) if Rc::ptr_eq(&other, builder) => ArgIr::Value(value),
+            match arg {
+                BoundArg::Value(other, value) if Rc::ptr_eq(&other, &builder) => {
+                    args.push(ArgIr::Value(value))
+                }
                 BoundArg::Value(..) => {
-                    let (name, method) = (self.actor.name(), self.actor.entry().method_name(self.method));
-                    let message = format!("`{name}.{method}` takes edges of two graphs");
-                    let mistake = Diagnostic::new(Code::MixedGraphs, message, location.clone());
-                    graph
-                        .mistakes
-                        .push(mistake.labelled("an edge of another call of `compile`"));
-                    ArgIr::Constant(Vec::new())
+                    let mistake = self.mixed(location.clone());
+                    graph.mistakes.push(mistake);
                 }
-                BoundArg::Constant(bytes) => ArgIr::Constant(bytes),
-                BoundArg::Broken(diagnostic) => {
-                    graph.mistakes.push(diagnostic.as_ref().clone());
-                    ArgIr::Constant(Vec::new())
-                }
-            });
+                BoundArg::Constant(bytes) => args.push(ArgIr::Constant(bytes)),
+                BoundArg::Broken(diagnostic) => graph.mistakes.push(diagnostic.as_ref().clone()),
+            }
         }
         let task = graph.task(&self, args, location);
         let value = graph.value(Origin::Task(task), None, PayloadType::of::<T>());
         drop(graph);
-        Edge::new(Source::Value {
-            builder: Rc::clone(builder),
-            value,
-        })
+        Edge::new(Source::Value { builder, value })
     }
 
-    fn without_edge<T>(self, location: SourceLocation) -> Edge<T> {
-        let broken = self.args.iter().find_map(|arg| match arg {
-            BoundArg::Broken(diagnostic) => Some(Rc::clone(diagnostic)),
-            _ => None,
-        });
-        let (name, method) = (self.actor.name(), self.actor.entry().method_name(self.method));
-        let message = format!("`{name}.{method}` takes no edge, so nothing would ever start it");
-        let fresh = || {
-            Rc::new(
-                Diagnostic::new(Code::NoInputEdge, message, location)
-                    .labelled("all its arguments are constants"),
-            )
-        };
-        Edge::new(Source::Broken(broken.unwrap_or_else(fresh)))
+    fn name(&self) -> String {
+        format!(
+            "{}.{}",
+            self.actor.name(),
+            self.actor.entry().method_name(self.method)
+        )
+    }
+
+    fn no_input_edge(&self, location: SourceLocation) -> Diagnostic {
+        Diagnostic::no_input_edge(&self.name(), location)
+    }
+
+    fn mixed(&self, location: SourceLocation) -> Diagnostic {
+        let message = format!("`{}` takes an edge of another graph", self.name());
+        Diagnostic::new(Code::MixedGraphs, message, location).labelled("an edge of another call of `compile`")
     }
 }
 
@@ -244,7 +269,9 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
         builder: Rc::clone(&builder),
         width,
     };
+    let scope = Scope::enter(&builder);
     let output = function(I::open(&mut ports));
+    drop(scope);
     let mut list = OutputList::default();
     output.list(&mut list);
     let mut graph = builder.take();
@@ -321,3 +348,6 @@ impl Bound {
         lanes.len()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
-//! A plan in words and as DOT.
+//! A plan in words.
 
 use std::fmt::Write;
 
-use crate::ir::{ArgIr, ChannelKind, ChannelPlan, GraphIr, Operation, Plan, Writer};
+use crate::ir::{ArgIr, ChannelKind, ChannelPlan, Operation, Plan, Writer};
 
 impl Plan {
     /// Tasks, channels and the schedule of every lane, as text.
@@ -36,6 +36,16 @@ impl Plan {
             };
             let _ = writeln!(text, "  lane {} ({place}): {steps}", lane.lane.0);
         }
+        let memory = self.memory();
+        let (channels, now, most) = (
+            memory.shared_channels,
+            memory.shared_bytes,
+            memory.shared_bytes_max,
+        );
+        let _ = writeln!(
+            text,
+            "\nshared memory\n  {channels} channels: {now} B, at most {most} B when all have grown"
+        );
         text
     }
 
@@ -55,53 +65,16 @@ impl Plan {
             self.ir.value_name(channel.value),
             readers.join(", "),
         );
-        let slots = channel.slots;
-        let bytes = if channel.slot_bytes > 0 {
-            format!(" of {} B", channel.slot_bytes)
-        } else {
-            String::new()
+        let slots = match channel.kind {
+            ChannelKind::Local => String::new(),
+            ChannelKind::Ring => format!("    {} slots", channel.slots),
+            ChannelKind::Shared => format!("    {} slots of {} B", channel.slots, channel.slot_bytes),
         };
-        format!("{id:>3} {kind} {value}: {writer} -> lane {readers}    {slots} slots{bytes}")
+        format!("{id:>3} {kind} {value}: {writer} -> lane {readers}{slots}")
     }
 
     fn step(&self, step: Operation) -> String {
         let label = self.ir.task(step.task).map_or("?", |task| task.label.as_str());
         format!("{} {label}", step.kind)
-    }
-
-    /// The graph in DOT: a cluster per lane, a node per task, an edge per read, dashed between processes.
-    pub fn to_dot(&self) -> String {
-        let mut dot = format!("digraph {:?} {{\n  rankdir=LR;\n", self.graph);
-        for lane in &self.lanes {
-            let _ = writeln!(dot, "  subgraph cluster_{0} {{ label=\"lane {0}\";", lane.lane.0);
-            for (index, task) in self.ir.tasks.iter().enumerate() {
-                if self
-                    .ir
-                    .actor(task.actor)
-                    .is_some_and(|actor| actor.lane == lane.lane)
-                {
-                    let _ = writeln!(dot, "    t{index} [label={:?}];", task.label);
-                }
-            }
-            dot.push_str("  }\n");
-        }
-        dot.push_str("  input [shape=box]; output [shape=box];\n");
-        for (index, task) in self.ir.tasks.iter().enumerate() {
-            for (_, value) in GraphIr::reads(task) {
-                let _ = writeln!(dot, "  {} -> t{index};", self.origin(value));
-            }
-        }
-        for output in &self.ir.outputs {
-            let _ = writeln!(dot, "  {} -> output;", self.origin(*output));
-        }
-        dot.push_str("}\n");
-        dot
-    }
-
-    fn origin(&self, value: crate::ir::ValueId) -> String {
-        match self.ir.value(value).map(|value| value.origin) {
-            Some(crate::ir::Origin::Task(task)) => format!("t{}", task.0),
-            _ => "input".to_owned(),
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! A mistake in the user's graph: a stable code, the user's line, and a help; rendered like the compiler's own.
 
 use std::fmt;
+use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
@@ -34,6 +35,10 @@ pub enum Code {
     OutOfMemory,
     /// D0112: a process could not load its programs.
     LoadFailed,
+    /// D0113: a part of a tuple that is split again.
+    NestedSplit,
+    /// D0114: a constant that cannot be encoded.
+    BadConstant,
     /// D0199: a broken invariant of selvedge itself.
     Internal,
 }
@@ -54,6 +59,8 @@ impl Code {
             Code::NoOutput => "D0110",
             Code::OutOfMemory => "D0111",
             Code::LoadFailed => "D0112",
+            Code::NestedSplit => "D0113",
+            Code::BadConstant => "D0114",
             Code::Internal => "D0199",
         }
     }
@@ -69,10 +76,12 @@ impl Code {
             Code::ActorDead => "spawn it anew, or give it `.restart(Restart::OnFailure { max })`",
             Code::ForeignActor => "spawn all actors of a graph on the runtime that compiles it",
             Code::InvalidOption => "choose a value within the bounds",
-            Code::Deadlock => "raise `Options::slots`",
+            Code::Deadlock => "no graph of yours can cause this: please report it with `Graph::describe`",
             Code::NoOutput => "return the edge of a task or an input of the graph",
             Code::OutOfMemory => "lower `max_inflight` or `buffer_bytes`, or give the process more memory",
             Code::LoadFailed => "see the reason; driver and worker must be the same build",
+            Code::NestedSplit => "return one flat tuple, or give the part to a task that takes it whole",
+            Code::BadConstant => "mend the type's `Serialize`",
             Code::Internal => "please report this with the graph that shows it",
         }
     }
@@ -114,6 +123,12 @@ impl Diagnostic {
         self
     }
 
+    /// A task that no edge starts.
+    pub(crate) fn no_input_edge(label: &str, location: SourceLocation) -> Self {
+        let message = format!("`{label}` takes no edge, so nothing would ever start it");
+        Diagnostic::new(Code::NoInputEdge, message, location).labelled("all its arguments are constants")
+    }
+
     /// The byte range of the word at the location, in `source`.
     fn span(&self, source: &str) -> Option<std::ops::Range<usize>> {
         let line_index = (self.location.line as usize).checked_sub(1)?;
@@ -130,9 +145,18 @@ impl Diagnostic {
     }
 }
 
+/// The user's file. The compiler names it from the root of the workspace, and programs run there or, under
+/// `cargo test`, in a package's folder somewhere below it.
+fn read(file: &str) -> Option<String> {
+    let here = std::env::current_dir().ok()?;
+    here.ancestors()
+        .map(|folder: &Path| folder.join(file))
+        .find_map(|path| std::fs::read_to_string(path).ok())
+}
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let source = std::fs::read_to_string(&self.location.file).unwrap_or_default();
+        let source = read(&self.location.file).unwrap_or_default();
         let Some(span) = self.span(&source) else {
             // The program runs where its source is not: the line is named instead of shown.
             let Diagnostic {

@@ -2,18 +2,21 @@
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::rc::Rc;
 
 use selvedge_channels::{PayloadType, Wire};
 
 use crate::bind::Builder;
-use crate::diagnostic::Diagnostic;
-use crate::ir::ValueId;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::ir::{SourceLocation, ValueId};
 use crate::ports::Splitter;
 
 /// A value that will flow when the graph is executed: an input, the result of a task, or a constant.
 ///
-/// Cheap to clone, and meaningful only inside the call of `compile` that made it.
+/// Cheap to clone, and meaningful only inside the call of `compile` that made it. A task's edge must be used: as an
+/// argument, or as an output of the graph.
+#[must_use = "a task whose result nobody uses is refused (D0103)"]
 pub struct Edge<T> {
     pub(crate) source: Source,
     types: PhantomData<fn() -> T>,
@@ -47,11 +50,23 @@ impl<T> std::fmt::Debug for Edge<T> {
 /// An edge with the same value in every execution.
 ///
 /// A task needs at least one edge that is not constant.
+#[track_caller]
 pub fn constant<T: Wire>(value: T) -> Edge<T> {
-    let bytes = selvedge_channels::encode(&value)
-        .map(|encoded| encoded.to_vec())
-        .unwrap_or_default();
-    Edge::new(Source::Constant(Rc::new(bytes)))
+    Edge::new(encoded(&value, SourceLocation::from(Location::caller())))
+}
+
+/// A constant as bytes, or the reason why it cannot be one.
+pub(crate) fn encoded<T: Wire>(value: &T, location: SourceLocation) -> Source {
+    match selvedge_channels::encode(value).map(|encoded| encoded.to_vec()) {
+        Ok(bytes) => Source::Constant(Rc::new(bytes)),
+        Err(error) => {
+            let message = format!(
+                "a constant of type `{}` cannot be encoded: {error}",
+                std::any::type_name::<T>()
+            );
+            Source::Broken(Rc::new(Diagnostic::new(Code::BadConstant, message, location)))
+        }
+    }
 }
 
 impl<T> Edge<T> {
@@ -63,7 +78,6 @@ impl<T> Edge<T> {
     }
 
     /// Names the task whose result this is, in errors, descriptions and traces.
-    #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {
         if let Source::Value { builder, value } = &self.source {
             builder.borrow_mut().name_task(*value, name.into());
@@ -74,19 +88,28 @@ impl<T> Edge<T> {
 
 impl<T: Wire> Edge<T> {
     /// Part number `index` of this edge's tuple.
-    fn part<P: Wire>(&self, index: u16, splitter: Splitter) -> Edge<P> {
-        match &self.source {
-            Source::Value { builder, value } => {
-                let part = builder
-                    .borrow_mut()
-                    .part(*value, index, PayloadType::of::<P>(), splitter);
-                Edge::new(Source::Value {
-                    builder: Rc::clone(builder),
-                    value: part,
-                })
+    fn part<P: Wire>(&self, index: u16, splitter: Splitter, location: &SourceLocation) -> Edge<P> {
+        let Source::Value { builder, value } = &self.source else {
+            return Edge::new(self.source.clone());
+        };
+        let part = builder
+            .borrow_mut()
+            .part(*value, index, PayloadType::of::<P>(), splitter);
+        Edge::new(match part {
+            Some(value) => Source::Value {
+                builder: Rc::clone(builder),
+                value,
+            },
+            None => {
+                let message =
+                    "a part of a tuple is split again, but channels carry the parts of one tuple only";
+                Source::Broken(Rc::new(Diagnostic::new(
+                    Code::NestedSplit,
+                    message,
+                    location.clone(),
+                )))
             }
-            other => Edge::new(other.clone()),
-        }
+        })
     }
 
     /// The constant of this edge, if it is one.
@@ -101,13 +124,16 @@ impl<T: Wire> Edge<T> {
 macro_rules! split {
     ($($name:ident $index:tt),+) => {
         impl<$($name: Wire),+> Edge<($($name,)+)> {
-            /// The parts of a tuple, each an edge and a channel of its own (DAG-10).
+            /// The parts of a tuple, each an edge and a channel of its own (DAG-10). Parts of parts cannot be split
+            /// (D0113); unless the whole is used too, every part must be (D0103).
+            #[track_caller]
             pub fn split(&self) -> ($(Edge<$name>,)+) {
+                let location = SourceLocation::from(Location::caller());
                 if let Some(constants) = self.as_constant() {
-                    return ($(constant(constants.$index),)+);
+                    return ($(Edge::new(encoded(&constants.$index, location.clone())),)+);
                 }
                 let splitter = crate::ports::splitter::<($($name,)+)>();
-                ($(self.part::<$name>($index, splitter),)+)
+                ($(self.part::<$name>($index, splitter, &location),)+)
             }
         }
     };

@@ -4,11 +4,27 @@ use std::fmt;
 
 use crate::diagnostic::Diagnostic;
 
+/// Mistakes rendered at most; all are in [`CompileError::diagnostics`].
+const SHOWN_MAX: usize = 50;
+
 /// Every mistake found in a graph, in the order of the program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct CompileError {
     /// One per mistake; never empty.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+impl CompileError {
+    /// The mistakes, each once: an edge that is broken is reported wherever it is used.
+    pub(crate) fn all(mistakes: Vec<Diagnostic>) -> Self {
+        let mut diagnostics: Vec<Diagnostic> = Vec::with_capacity(mistakes.len());
+        for mistake in mistakes {
+            if !diagnostics.contains(&mistake) {
+                diagnostics.push(mistake);
+            }
+        }
+        CompileError { diagnostics }
+    }
 }
 
 impl From<Diagnostic> for CompileError {
@@ -21,13 +37,23 @@ impl From<Diagnostic> for CompileError {
 
 impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, diagnostic) in self.diagnostics.iter().enumerate() {
+        for (index, diagnostic) in self.diagnostics.iter().take(SHOWN_MAX).enumerate() {
             if index > 0 {
                 f.write_str("\n\n")?;
             }
-            diagnostic.fmt(f)?;
+            fmt::Display::fmt(diagnostic, f)?;
         }
-        Ok(())
+        match self.diagnostics.len().saturating_sub(SHOWN_MAX) {
+            0 => Ok(()),
+            more => write!(f, "\n\n… and {more} more"),
+        }
+    }
+}
+
+/// As `Display`: this is what a `main` that returns the error, or an `unwrap`, shows.
+impl fmt::Debug for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -166,7 +166,7 @@ impl<Out> Execution<Out> {
 }
 
 fn take_one<T: Wire>(collected: &mut Collected<'_>) -> Result<T, Fault> {
-    collected.take::<T>()
+    collected.next::<T>()
 }
 
 impl<Out> Drop for Execution<Out> {

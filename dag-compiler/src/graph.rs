@@ -86,7 +86,7 @@ impl<In: 'static, Out> Graph<In, Out> {
 
     fn submit(&self, value: &mut Option<In>, on_full: OnFull) -> Result<Execution<Out>, ExecError> {
         let number = self.engine.submit(on_full, &mut |driver| {
-            let mut submitter = Submitter::new(&mut driver.inputs);
+            let mut submitter = Submitter::new(&mut driver.inputs, self.engine.options.inputs_value());
             if let Some(value) = value.take() {
                 (self.write)(value, &mut submitter);
             }

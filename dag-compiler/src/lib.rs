@@ -10,7 +10,7 @@
 //! - [`mod@schedule`]: its projection onto lanes.
 //! - [`mod@place`]: channels, from who writes and who reads.
 //! - [`mod@prove`]: an independent check that no lane can wait for ever.
-//! - [`mod@compile`]: the pipeline, as one function.
+//! - [`mod@compile`]: the pipeline, as one function; `describe`, `dot` and `memory` show what came out.
 //! - `load`: a process's lanes with their channel ends.
 //! - `start`, `run`: leases, workers, and the loop; [`Graph`] and [`Execution`] are what users hold.
 //!
@@ -40,7 +40,11 @@ pub mod prove;
 
 pub mod compile;
 
+mod memory;
+
 mod describe;
+
+mod dot;
 
 mod load;
 
@@ -67,6 +71,7 @@ pub use execution::Execution;
 pub use graph::{Counters, Graph};
 pub use ir::{Plan, SourceLocation};
 pub use map::Map;
+pub use memory::{ChannelMemory, MemoryPlan};
 pub use options::{OnFull, Options, Wait};
 pub use ports::{Collected, InputPorts, Inputs, OutputList, Outputs, Submitter};
 pub use run::control::Phase;

@@ -69,6 +69,9 @@ impl Default for Options {
     }
 }
 
+/// Longer than any program waits, and short enough to be added to an `Instant`: what is longer is without end.
+const TIMEOUT_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// A limit's name, its value, and its bounds.
 type Bound = (&'static str, usize, usize, usize);
 
@@ -82,12 +85,13 @@ impl Options {
     ///
     /// | variable | option |
     /// |---|---|
-    /// | `SELVEDGE_MAX_INFLIGHT`, `SELVEDGE_MAX_BUFFERED`, `SELVEDGE_BUFFER_BYTES` | of the same name |
-    /// | `SELVEDGE_TIMEOUT_MS`, `SELVEDGE_SUBMIT_TIMEOUT_MS`, `SELVEDGE_TEARDOWN_TIMEOUT_MS` | the time-outs; `-1` is without end |
+    /// | `SELVEDGE_MAX_INFLIGHT`, `SELVEDGE_MAX_BUFFERED`, `SELVEDGE_BUFFER_BYTES`, `SELVEDGE_MAX_PAYLOAD_BYTES` | of the same name |
+    /// | `SELVEDGE_TIMEOUT_MS`, `SELVEDGE_SUBMIT_TIMEOUT_MS` | the time-outs; `-1`, `off` and `false` are without end, `0` looks once |
+    /// | `SELVEDGE_TEARDOWN_TIMEOUT_MS` | of the same name |
     /// | `SELVEDGE_TRACE` | events per lane; `0` and `false` are off |
     ///
     /// # Errors
-    /// The name and text of a variable that is not a number.
+    /// The name and text of a variable that is not a number, or that must not be negative.
     pub fn from_env() -> Result<Self, String> {
         Options::from_lookup(|name| std::env::var(name).ok())
     }
@@ -97,10 +101,10 @@ impl Options {
     /// # Errors
     /// As [`from_env`](Self::from_env).
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let number = |name: &str| -> Result<Option<i64>, String> {
+        let number = |name: &str, off: i64| -> Result<Option<i64>, String> {
             match lookup(name).as_deref().map(str::trim) {
                 None | Some("") => Ok(None),
-                Some("false" | "off") => Ok(Some(0)),
+                Some("false" | "off") => Ok(Some(off)),
                 Some(text) => text
                     .parse()
                     .map(Some)
@@ -108,22 +112,20 @@ impl Options {
             }
         };
         let size = |name: &str, default: usize| -> Result<usize, String> {
-            let Some(value) = number(name)? else {
+            let Some(value) = number(name, 0)? else {
                 return Ok(default);
             };
             usize::try_from(value).map_err(|_| format!("{name} is {value}, which is negative"))
         };
         let time = |name: &str, default: Option<Duration>| -> Result<Option<Duration>, String> {
-            Ok(match number(name)? {
-                None => default,
-                Some(ms) => u64::try_from(ms).ok().map(Duration::from_millis),
-            })
+            Ok(number(name, -1)?.map_or(default, |ms| u64::try_from(ms).ok().map(Duration::from_millis)))
         };
         let base = Options::new();
         Ok(Options {
             max_inflight: size("SELVEDGE_MAX_INFLIGHT", base.max_inflight)?,
             max_buffered: size("SELVEDGE_MAX_BUFFERED", base.max_buffered)?,
             buffer_bytes: size("SELVEDGE_BUFFER_BYTES", base.buffer_bytes)?,
+            max_payload_bytes: size("SELVEDGE_MAX_PAYLOAD_BYTES", base.max_payload_bytes)?,
             trace: size("SELVEDGE_TRACE", base.trace)?,
             timeout: time("SELVEDGE_TIMEOUT_MS", base.timeout)?,
             submit_timeout: time("SELVEDGE_SUBMIT_TIMEOUT_MS", base.submit_timeout)?,
@@ -267,18 +269,21 @@ impl Options {
     }
 
     pub(crate) fn timeout_value(&self) -> Option<Duration> {
-        self.timeout
+        self.timeout.filter(|timeout| *timeout <= TIMEOUT_MAX)
     }
 
     pub(crate) fn submit_timeout_value(&self) -> Option<Duration> {
-        self.submit_timeout
+        self.submit_timeout.filter(|timeout| *timeout <= TIMEOUT_MAX)
     }
 
     pub(crate) fn teardown_timeout_value(&self) -> Duration {
-        self.teardown_timeout
+        self.teardown_timeout.min(TIMEOUT_MAX)
     }
 
     pub(crate) fn on_full_value(&self) -> OnFull {
         self.on_full
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,19 +56,22 @@ impl InputPort {
 /// Stages one input value, leaf by leaf.
 pub struct Submitter<'a> {
     ports: std::slice::IterMut<'a, InputPort>,
+    /// Edges of each `Vec` in the graph's input.
+    width: usize,
     error: Option<ChannelError>,
 }
 
 impl<'a> Submitter<'a> {
-    pub(crate) fn new(ports: &'a mut [InputPort]) -> Self {
+    pub(crate) fn new(ports: &'a mut [InputPort], width: usize) -> Self {
         Submitter {
             ports: ports.iter_mut(),
+            width,
             error: None,
         }
     }
 
     /// Stages the next leaf.
-    pub fn put<T: Wire>(&mut self, value: T) {
+    pub fn next<T: Wire>(&mut self, value: T) {
         let staged = match self.ports.next() {
             None => Err(ChannelError::NoValue),
             Some(InputPort {
@@ -116,7 +119,11 @@ impl<'a> Collected<'a> {
     ///
     /// # Errors
     /// The fault that came instead of the value.
-    pub fn take<T: Wire>(&mut self) -> Result<T, Fault> {
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "each call gives another type, so it is no iterator"
+    )]
+    pub fn next<T: Wire>(&mut self) -> Result<T, Fault> {
         let leaf = self
             .leaves
             .next()
@@ -194,7 +201,7 @@ impl<T: Wire> Inputs for Edge<T> {
     }
 
     fn write(value: T, ports: &mut Submitter<'_>) {
-        ports.put(value);
+        ports.next(value);
     }
 }
 
@@ -210,7 +217,7 @@ impl<T: Wire> Outputs for Edge<T> {
     }
 
     fn take(collected: &mut Collected<'_>) -> Result<T, Fault> {
-        collected.take::<T>()
+        collected.next::<T>()
     }
 }
 
@@ -256,6 +263,9 @@ impl<I: Inputs> Inputs for Vec<I> {
 
     /// A value with fewer items than the graph has edges is refused, one with more too.
     fn write(value: Self::Value, ports: &mut Submitter<'_>) {
+        if value.len() != ports.width {
+            ports.error.get_or_insert(ChannelError::NoValue);
+        }
         value.into_iter().for_each(|value| I::write(value, ports));
     }
 }
@@ -313,3 +323,6 @@ tuples!(A 0, B 1, C 2, D 3, E 4);
 tuples!(A 0, B 1, C 2, D 3, E 4, F 5);
 tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
 tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+
+#[cfg(test)]
+mod tests;

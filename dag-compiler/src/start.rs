@@ -70,9 +70,7 @@ impl Compile for Runtime {
             bind,
         );
         if !bound.mistakes.is_empty() {
-            return Err(CompileError {
-                diagnostics: bound.mistakes,
-            });
+            return Err(CompileError::all(bound.mistakes));
         }
         foreign(self, &bound)?;
         let leaves = bound.ir.outputs.len();

@@ -1,23 +1,30 @@
 //! What a graph may not be, as far as it shows without actors: everything that is bound must be used.
+//!
+//! O(tasks + edges).
+
+use std::collections::BTreeSet;
+
+use selvedge_core::ActorId;
 
 use crate::diagnostic::{Code, Diagnostic};
-use crate::ir::{GraphIr, Origin, TaskId};
+use crate::ir::{GraphIr, Origin, TaskIr, ValueId};
 
-/// All mistakes, in the order of the program.
+/// All mistakes, in the order of the program. A graph that no binding makes (a number out of range, a task before
+/// what it reads) is a mistake too, and the only one told.
 pub fn validate(graph: &GraphIr) -> Vec<Diagnostic> {
-    let mut used = vec![false; graph.values.len()];
-    let reads = graph
-        .tasks
-        .iter()
-        .flat_map(|task| GraphIr::reads(task).map(|(_, value)| value));
-    for value in reads.chain(graph.outputs.iter().copied()) {
-        if let Some(used) = used.get_mut(value.index()) {
-            *used = true;
-        }
+    if let Some(what) = malformed(graph) {
+        return vec![Diagnostic::new(Code::Internal, what, graph.compiled_at.clone())];
     }
-    let mut found = unused_inputs(graph, &used);
-    found.extend((0..graph.tasks.len()).filter_map(|task| dangling(graph, TaskId(task as u32), &used)));
-    found.extend((0..graph.tasks.len()).filter_map(|task| no_input(graph, TaskId(task as u32))));
+    let (inputs, tasks) = uses(graph);
+    let mut found: Vec<Diagnostic> = inputs
+        .iter()
+        .enumerate()
+        .filter_map(|(leaf, uses)| unused_input(graph, leaf, uses))
+        .collect();
+    for (task, uses) in graph.tasks.iter().zip(&tasks) {
+        found.extend(dangling(task, uses));
+        found.extend(no_input(task));
+    }
     if graph.outputs.is_empty() {
         found.push(Diagnostic::new(
             Code::NoOutput,
@@ -28,68 +35,125 @@ pub fn validate(graph: &GraphIr) -> Vec<Diagnostic> {
     found
 }
 
-/// The values of an origin that nobody uses. A whole whose parts are used is used.
-fn unused(graph: &GraphIr, origin: Origin, used: &[bool]) -> Vec<String> {
-    let mine = || {
-        graph
-            .values
-            .iter()
-            .zip(used)
-            .filter(|(value, _)| value.origin == origin)
-    };
-    let parts: Vec<_> = mine().filter(|(value, _)| value.part.is_some()).collect();
-    if parts.is_empty() {
-        return if mine().any(|(_, used)| *used) {
-            Vec::new()
-        } else {
-            vec!["its result".to_owned()]
-        };
+/// What became of everything that one task, or one input, makes.
+#[derive(Clone, Default)]
+struct Uses {
+    whole: bool,
+    /// By part, if it was split.
+    parts: Vec<(u16, bool)>,
+}
+
+impl Uses {
+    /// The parts nobody uses; `None` where nothing at all is used. A whole that is used stands for its parts.
+    fn unused(&self) -> Option<Vec<u16>> {
+        if self.whole {
+            return Some(Vec::new());
+        }
+        if !self.parts.iter().any(|(_, used)| *used) {
+            return None;
+        }
+        Some(
+            self.parts
+                .iter()
+                .filter(|(_, used)| !*used)
+                .map(|(part, _)| *part)
+                .collect(),
+        )
     }
-    if mine().any(|(value, used)| value.part.is_none() && *used) {
-        // The whole is used: parts may be left.
-        return Vec::new();
-    }
-    let part = |value: &crate::ir::ValueIr| format!("part {}", value.part.unwrap_or_default());
-    parts
+}
+
+/// By input and by task.
+fn uses(graph: &GraphIr) -> (Vec<Uses>, Vec<Uses>) {
+    let mut used = vec![false; graph.values.len()];
+    let reads = graph
+        .tasks
         .iter()
-        .filter(|(_, used)| !**used)
-        .map(|(value, _)| part(value))
-        .collect()
-}
-
-fn dangling(graph: &GraphIr, id: TaskId, used: &[bool]) -> Option<Diagnostic> {
-    let unused = unused(graph, Origin::Task(id), used);
-    let task = graph.task(id)?;
-    if unused.is_empty() {
-        return None;
+        .flat_map(|task| GraphIr::reads(task).map(|(_, value)| value));
+    for value in reads.chain(graph.outputs.iter().copied()) {
+        if let Some(used) = used.get_mut(value.index()) {
+            *used = true;
+        }
     }
-    let what = unused.join(", ");
-    let message = format!(
-        "`{}` is bound, but {what} is never used, so its errors would be lost",
-        task.label
-    );
-    let label = format!("{what} of `{}` is never used", task.label);
-    Some(Diagnostic::new(Code::Dangling, message, task.bound_at.clone()).labelled(label))
-}
-
-fn no_input(graph: &GraphIr, id: TaskId) -> Option<Diagnostic> {
-    let task = graph.task(id)?;
-    if GraphIr::reads(task).next().is_some() {
-        return None;
+    let mut inputs = vec![Uses::default(); graph.inputs.len()];
+    let mut tasks = vec![Uses::default(); graph.tasks.len()];
+    for (value, used) in graph.values.iter().zip(used) {
+        let uses = match value.origin {
+            Origin::Input(leaf) => inputs.get_mut(leaf as usize),
+            Origin::Task(task) => tasks.get_mut(task.index()),
+        };
+        match (uses, value.part) {
+            (Some(uses), None) => uses.whole |= used,
+            (Some(uses), Some(part)) => uses.parts.push((part, used)),
+            (None, _) => {}
+        }
     }
-    let message = format!("`{}` takes no edge, so nothing would ever start it", task.label);
-    Some(
-        Diagnostic::new(Code::NoInputEdge, message, task.bound_at.clone())
-            .labelled("all its arguments are constants"),
-    )
+    (inputs, tasks)
 }
 
-fn unused_inputs(graph: &GraphIr, used: &[bool]) -> Vec<Diagnostic> {
-    (0..graph.inputs.len() as u32)
-        .filter(|leaf| !unused(graph, Origin::Input(*leaf), used).is_empty())
-        .map(|leaf| {
-            let message = format!("input {leaf} of the graph is never used");
-            Diagnostic::new(Code::UnusedInput, message, graph.compiled_at.clone())
-        })
-        .collect()
+fn dangling(task: &TaskIr, uses: &Uses) -> Option<Diagnostic> {
+    let label = &task.label;
+    let never = match uses.unused() {
+        None => format!("the result of `{label}` is never used"),
+        Some(parts) if parts.is_empty() => return None,
+        Some(parts) => never_used(&parts, &format!("the result of `{label}`")),
+    };
+    let message = format!("{never}, so errors in it would be lost");
+    Some(Diagnostic::new(Code::Dangling, message, task.bound_at.clone()).labelled(never))
+}
+
+fn unused_input(graph: &GraphIr, leaf: usize, uses: &Uses) -> Option<Diagnostic> {
+    let never = match uses.unused() {
+        None => format!("input {leaf} of the graph is never used"),
+        Some(parts) if parts.is_empty() => return None,
+        Some(parts) => never_used(&parts, &format!("input {leaf} of the graph")),
+    };
+    Some(Diagnostic::new(
+        Code::UnusedInput,
+        never,
+        graph.compiled_at.clone(),
+    ))
+}
+
+fn never_used(parts: &[u16], whole: &str) -> String {
+    let (word, is) = if parts.len() == 1 {
+        ("part", "is")
+    } else {
+        ("parts", "are")
+    };
+    let numbers = parts.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+    format!("{word} {numbers} of {whole} {is} never used")
+}
+
+fn no_input(task: &TaskIr) -> Option<Diagnostic> {
+    GraphIr::reads(task)
+        .next()
+        .is_none()
+        .then(|| Diagnostic::no_input_edge(&task.label, task.bound_at.clone()))
+}
+
+/// The first thing that no binding makes, in words.
+fn malformed(graph: &GraphIr) -> Option<String> {
+    let actors: BTreeSet<ActorId> = graph.actors.iter().map(|actor| actor.id).collect();
+    let known = |value: ValueId| graph.value(value).map(|value| value.origin);
+    for (index, task) in graph.tasks.iter().enumerate() {
+        if !actors.contains(&task.actor) {
+            return Some(format!("`{}` belongs to no actor of the graph", task.label));
+        }
+        let early = |origin: Origin| matches!(origin, Origin::Task(maker) if maker.index() >= index);
+        if GraphIr::reads(task).any(|(_, value)| known(value).is_none_or(early)) {
+            return Some(format!("`{}` reads what is not bound before it", task.label));
+        }
+    }
+    let origins = graph.values.iter().map(|value| value.origin);
+    let nowhere = |origin: Origin| match origin {
+        Origin::Input(leaf) => leaf as usize >= graph.inputs.len(),
+        Origin::Task(task) => graph.task(task).is_none(),
+    };
+    if origins.into_iter().any(nowhere) {
+        return Some("a value that nothing makes".to_owned());
+    }
+    let ends = graph.inputs.iter().chain(&graph.outputs);
+    ends.into_iter()
+        .any(|value| known(*value).is_none())
+        .then(|| "an end that is no value".to_owned())
 }

@@ -73,8 +73,10 @@ impl Counter {
 
     /// Never returns when asked with a negative number.
     pub fn hang_if_negative(&mut self, x: i64) -> i64 {
-        while x < 0 {
-            std::thread::park();
+        if x < 0 {
+            loop {
+                std::thread::park();
+            }
         }
         x
     }

@@ -20,7 +20,7 @@ use crate::worker::hello::Hello;
 use crate::worker::launch::launch;
 use crate::worker::link::{Link, read_frame, write_frames};
 use crate::worker::output::{Line, Pump, Target};
-use crate::worker::protocol::{FromWorker, ToWorker};
+use crate::worker::protocol::{FrameError, FromWorker, ToWorker};
 use crate::worker::record::{Incarnation, WorkerRecord};
 
 /// How long a worker may take to say hello.
@@ -216,11 +216,11 @@ impl WorkerState {
     }
 }
 
+/// A message with its body.
+type Framed = (FromWorker, Vec<u8>);
+
 fn check_hello(
-    hello: Result<
-        Result<Option<(FromWorker, Vec<u8>)>, crate::worker::protocol::FrameError>,
-        tokio::time::error::Elapsed,
-    >,
+    hello: Result<Result<Option<Framed>, FrameError>, tokio::time::error::Elapsed>,
 ) -> Result<(), String> {
     match hello {
         Ok(Ok(Some((FromWorker::Hello(hello), _)))) => {

@@ -1,0 +1,126 @@
+//! Binding as far as it needs no actor: inputs that go straight to outputs.
+
+use super::*;
+use crate::edge::constant;
+use crate::error::CompileError;
+
+fn at(line: u32) -> SourceLocation {
+    SourceLocation {
+        file: "user.rs".into(),
+        line,
+        column: 1,
+    }
+}
+
+fn bound<I: Inputs, O: Outputs>(function: impl FnOnce(I) -> O) -> Bound {
+    bind_graph::<I, O>(None, 2, at(7), function)
+}
+
+fn codes(bound: &Bound) -> Vec<Code> {
+    bound.mistakes.iter().map(|mistake| mistake.code).collect()
+}
+
+#[test]
+fn dag_26_leaves_are_numbered_in_the_order_they_are_written() {
+    type In = (Edge<u8>, [Edge<u16>; 2], Vec<Edge<u32>>);
+    let bound = bound(|(a, [b, c], rest): In| (rest, c, (a, b)));
+    let types: Vec<&str> = bound
+        .ir
+        .values
+        .iter()
+        .map(|value| value.type_name.as_str())
+        .collect();
+    assert_eq!(types, ["u8", "u16", "u16", "u32", "u32"]);
+    assert_eq!(bound.ir.inputs, [0, 1, 2, 3, 4].map(ValueId));
+    assert_eq!(bound.ir.outputs, [3, 4, 2, 0, 1].map(ValueId));
+    assert_eq!(bound.lengths, [2]);
+    assert_eq!(bound.ir.name, "user.rs:7");
+}
+
+#[test]
+fn dag_10_a_part_is_the_same_edge_however_often_it_is_split() {
+    let bound = bound(|pair: Edge<(u8, String)>| {
+        let (first, _) = pair.split();
+        let (again, second) = pair.split();
+        [first, again].map(|edge| (edge, second.clone()))
+    });
+    assert_eq!(bound.ir.outputs, [1, 2, 1, 2].map(ValueId));
+    assert_eq!(bound.ir.values.len(), 3);
+    assert!(bound.splitters.contains_key(&ValueId(0)));
+}
+
+#[test]
+fn dag_10_a_part_of_a_part_is_refused() {
+    let bound = bound(|nested: Edge<((u8, u8), u8)>| {
+        let (inner, last) = nested.split();
+        let (first, second) = inner.split();
+        (first, second, last)
+    });
+    assert!(!bound.mistakes.is_empty());
+    assert!(codes(&bound).iter().all(|code| *code == Code::NestedSplit));
+    assert_eq!(
+        CompileError::all(bound.mistakes).diagnostics.len(),
+        1,
+        "one mistake, told once"
+    );
+}
+
+#[test]
+fn dag_03_a_constant_output_is_refused() {
+    let bound = bound(|x: Edge<u8>| (x, constant(3u8)));
+    assert_eq!(codes(&bound), [Code::NoOutput]);
+}
+
+#[test]
+fn dag_03_an_edge_of_another_graph_is_refused() {
+    let mut stolen = None;
+    let _ = bound(|x: Edge<u8>| {
+        stolen = Some(x.clone());
+        x
+    });
+    let second = bound(|x: Edge<u8>| (x, stolen.take().unwrap()));
+    assert_eq!(codes(&second), [Code::MixedGraphs]);
+}
+
+#[test]
+fn dag_03_an_edge_of_the_surrounding_graph_is_refused() {
+    let mut inner = None;
+    let outer = bound(|x: Edge<u8>| {
+        inner = Some(bound(|_y: Edge<u8>| x.clone()));
+        x
+    });
+    assert_eq!(codes(&inner.unwrap()), [Code::MixedGraphs]);
+    assert_eq!(codes(&outer), []);
+}
+
+#[test]
+fn task_12_a_constant_that_refuses_to_be_encoded_is_told_where_it_stands() {
+    #[derive(Clone, serde::Deserialize)]
+    struct Stubborn;
+    impl serde::Serialize for Stubborn {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("no"))
+        }
+    }
+    let line = line!() + 1;
+    let bound = bound(|x: Edge<u8>| (x, constant(Stubborn)));
+    assert_eq!(codes(&bound), [Code::BadConstant]);
+    let mistake = &bound.mistakes[0];
+    assert_eq!(mistake.location.line, line);
+    assert!(mistake.message.contains("Stubborn"), "{}", mistake.message);
+}
+
+#[test]
+fn task_12_a_constant_tuple_is_split_into_constants() {
+    let pair: Edge<(u8, String)> = constant((3, "x".to_owned()));
+    let (first, second) = pair.split();
+    let bytes = |source: &Source| match source {
+        Source::Constant(bytes) => bytes.as_ref().clone(),
+        _ => Vec::new(),
+    };
+    assert_eq!(selvedge_channels::decode::<u8>(&bytes(&first.source)).unwrap(), 3);
+    assert_eq!(
+        selvedge_channels::decode::<String>(&bytes(&second.source)).unwrap(),
+        "x"
+    );
+}

@@ -1,0 +1,132 @@
+//! Graphs in DOT, for `dot -Tsvg`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::ir::{ChannelKind, EdgeKind, GraphIr, OpKind, OperationGraph, Origin, Plan, TaskIr, ValueId};
+
+/// A string as DOT writes it.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+impl Plan {
+    /// The plan in DOT: a box per lane, a node per task, an edge per read. Solid within a lane, bold within a
+    /// process, dashed between processes.
+    pub fn to_dot(&self) -> String {
+        let mut dot = format!(
+            "digraph {} {{\n  rankdir=LR;\n  input [shape=box];\n",
+            quoted(&self.graph)
+        );
+        for lane in &self.lanes {
+            let title = format!("lane {} in process {}", lane.lane.0, lane.process.0);
+            let _ = writeln!(
+                dot,
+                "  subgraph cluster_{} {{\n    label={};",
+                lane.lane.0,
+                quoted(&title)
+            );
+            for step in lane.steps.iter().filter(|step| step.kind == OpKind::Compute) {
+                let label = self.ir.task(step.task).map_or("?", |task| task.label.as_str());
+                let _ = writeln!(dot, "    t{} [label={}];", step.task.0, quoted(label));
+            }
+            if lane.lane.0 == 0 {
+                dot.push_str("    output [shape=box];\n");
+            }
+            dot.push_str("  }\n");
+        }
+        let styles = self.styles();
+        for lane in &self.lanes {
+            let style = |value: &ValueId| styles.get(&(lane.lane.0, *value)).copied().unwrap_or("solid");
+            for step in lane.steps.iter().filter(|step| step.kind == OpKind::Compute) {
+                for (_, value) in self.ir.task(step.task).into_iter().flat_map(GraphIr::reads) {
+                    let (from, style) = (self.maker(value), style(&value));
+                    let _ = writeln!(dot, "  {from} -> t{} [style={style}];", step.task.0);
+                }
+            }
+            if lane.lane.0 == 0 {
+                for value in &self.ir.outputs {
+                    let _ = writeln!(
+                        dot,
+                        "  {} -> output [style={}];",
+                        self.maker(*value),
+                        style(value)
+                    );
+                }
+            }
+        }
+        dot.push_str("}\n");
+        dot
+    }
+
+    /// How to draw what a lane reads.
+    fn styles(&self) -> BTreeMap<(u32, ValueId), &'static str> {
+        let mut styles = BTreeMap::new();
+        for channel in &self.channels {
+            let style = match channel.kind {
+                ChannelKind::Local => "solid",
+                ChannelKind::Ring => "bold",
+                ChannelKind::Shared => "dashed",
+            };
+            styles.extend(
+                channel
+                    .readers
+                    .iter()
+                    .map(|lane| ((lane.0, channel.value), style)),
+            );
+        }
+        styles
+    }
+
+    fn maker(&self, value: ValueId) -> String {
+        match self.ir.value(value).map(|value| value.origin) {
+            Some(Origin::Task(task)) => format!("t{}", task.0),
+            _ => "input".to_owned(),
+        }
+    }
+}
+
+impl OperationGraph {
+    /// The operations in DOT (GRAPH-27): `[index] task operation`, a box per actor; program edges solid, control edges
+    /// dotted, data edges dashed.
+    pub fn to_dot(&self, graph: &GraphIr) -> String {
+        let mut dot = String::from("digraph operations {\n  rankdir=LR;\n");
+        let mut boxes: BTreeMap<u32, String> = BTreeMap::new();
+        for (index, operation) in self.operations.iter().enumerate() {
+            let task: Option<&TaskIr> = graph.task(operation.task);
+            let label = format!(
+                "[{index}] {} {}",
+                task.map_or("?", |task| task.label.as_str()),
+                operation.kind
+            );
+            let actor = task.map_or(u32::MAX, |task| task.actor.0);
+            let _ = writeln!(
+                boxes.entry(actor).or_default(),
+                "    o{index} [label={}];",
+                quoted(&label)
+            );
+        }
+        let names: BTreeMap<u32, &str> = graph
+            .actors
+            .iter()
+            .map(|it| (it.id.0, it.name.as_str()))
+            .collect();
+        for (actor, nodes) in boxes {
+            let name = quoted(names.get(&actor).copied().unwrap_or("?"));
+            let _ = write!(
+                dot,
+                "  subgraph cluster_{actor} {{\n    label={name};\n{nodes}  }}\n"
+            );
+        }
+        for edge in &self.edges {
+            let style = match edge.kind {
+                EdgeKind::Program => "solid",
+                EdgeKind::Control => "dotted",
+                EdgeKind::Data => "dashed",
+            };
+            let _ = writeln!(dot, "  o{} -> o{} [style={style}];", edge.from, edge.to);
+        }
+        dot.push_str("}\n");
+        dot
+    }
+}

@@ -1,0 +1,111 @@
+use super::*;
+use selvedge_channels::{Doorbell, RingReader, Routes};
+
+/// An outlet and the reader at its other end.
+fn wire<T: Wire>() -> (Box<dyn AnyOutlet>, RingReader<T>) {
+    let payload = PayloadType::of::<T>();
+    let (writer, mut readers) = payload.ring(4, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();
+    let routes = Routes {
+        local: None,
+        ring: Some(writer),
+        shared: None,
+    };
+    let reader = readers.pop().unwrap().downcast::<RingReader<T>>().unwrap();
+    (payload.outlet(routes).unwrap(), *reader)
+}
+
+fn port(whole: Box<dyn AnyOutlet>) -> InputPort {
+    InputPort {
+        whole: Some(whole),
+        parts: Vec::new(),
+        splitter: None,
+    }
+}
+
+fn publish(ports: &mut [InputPort]) {
+    for outlet in ports.iter_mut().flat_map(InputPort::outlets) {
+        outlet.publish(0, &mut []).unwrap();
+    }
+}
+
+fn write<I: Inputs>(value: I::Value, ports: &mut [InputPort], width: usize) -> Result<(), ChannelError> {
+    let mut submitter = Submitter::new(ports, width);
+    I::write(value, &mut submitter);
+    submitter.finish()
+}
+
+#[test]
+fn dag_26_a_value_goes_to_its_leaves_in_order() {
+    let ((first, mut numbers), (second, mut text)) = (wire::<u8>(), wire::<String>());
+    let mut ports = [port(first), port(second)];
+    write::<(Edge<u8>, Edge<String>)>((7, "x".into()), &mut ports, 1).unwrap();
+    publish(&mut ports);
+    assert_eq!(numbers.take().unwrap().unwrap(), 7);
+    assert_eq!(text.take().unwrap().unwrap(), "x");
+}
+
+#[test]
+fn dag_10_a_split_input_goes_to_its_whole_and_its_parts() {
+    let ((whole, mut wholes), (second, mut seconds)) = (wire::<(u8, String)>(), wire::<String>());
+    let splitter = Some(splitter::<(u8, String)>());
+    let mut ports = [InputPort {
+        whole: Some(whole),
+        parts: vec![None, Some(second)],
+        splitter,
+    }];
+    write::<Edge<(u8, String)>>((7, "x".into()), &mut ports, 1).unwrap();
+    publish(&mut ports);
+    assert_eq!(wholes.take().unwrap().unwrap(), (7, "x".to_owned()));
+    assert_eq!(seconds.take().unwrap().unwrap(), "x");
+}
+
+#[test]
+fn dag_26_a_vector_of_another_length_is_refused() {
+    for length in [1, 3] {
+        let mut ports = [port(wire::<u8>().0), port(wire::<u8>().0)];
+        assert!(
+            write::<Vec<Edge<u8>>>(vec![0; length], &mut ports, 2).is_err(),
+            "{length}"
+        );
+    }
+    // Two vectors whose lengths even out.
+    let mut ports: Vec<InputPort> = (0..4).map(|_| port(wire::<u8>().0)).collect();
+    assert!(write::<(Vec<Edge<u8>>, Vec<Edge<u8>>)>((vec![0; 3], vec![0; 1]), &mut ports, 2).is_err());
+    assert!(write::<(Vec<Edge<u8>>, Vec<Edge<u8>>)>((vec![0; 2], vec![0; 2]), &mut ports, 2).is_ok());
+}
+
+/// Leaves of one execution, filled by hand through a ring.
+fn leaves(messages: Vec<Result<u8, Fault>>) -> Vec<Box<dyn AnyLeaf>> {
+    let leaf = |message: Result<u8, Fault>| -> Box<dyn AnyLeaf> {
+        let payload = PayloadType::of::<u8>();
+        let mut value = payload.value(selvedge_channels::Inlet::Local, 1).unwrap();
+        value
+            .as_any_mut()
+            .downcast_mut::<selvedge_channels::Value<u8>>()
+            .unwrap()
+            .put(0, message)
+            .unwrap();
+        let mut leaf: Box<dyn AnyLeaf> = Box::new(Leaf::<u8>::with_capacity(1));
+        leaf.open();
+        leaf.collect(value.as_mut(), 0).unwrap();
+        leaf
+    };
+    messages.into_iter().map(leaf).collect()
+}
+
+#[test]
+fn dag_29_outputs_are_taken_in_order_with_their_lengths() {
+    type Out = (Vec<Edge<u8>>, [Edge<u8>; 2], Vec<Edge<u8>>, Edge<u8>);
+    let mut leaves = leaves((1..=6).map(Ok).collect());
+    let taken = Out::take(&mut Collected::new(&mut leaves, &[2, 1], 0)).unwrap();
+    assert_eq!(taken, (vec![1, 2], [3, 4], vec![5], 6));
+}
+
+#[test]
+fn dag_36_a_fault_among_outputs_is_what_taking_all_gives() {
+    type Out = (Vec<Edge<u8>>, [Edge<u8>; 1]);
+    let fault = Fault::failed(b"report".to_vec(), None);
+    let mut leaves = leaves(vec![Ok(1), Err(fault), Ok(3)]);
+    let found = Out::take(&mut Collected::new(&mut leaves, &[2], 0)).unwrap_err();
+    assert_eq!(found.report(), b"report");
+}

@@ -1,0 +1,203 @@
+//! Whether lane programs say what the graph says: nothing missing, nothing twice, channels that fit.
+
+use std::collections::BTreeMap;
+
+use selvedge_core::{ActorId, LaneId, ProcessId};
+
+use crate::ir::{
+    ArgIr, ChannelKind, ChannelPlan, LaneProgram, LaneValue, OpKind, Origin, Plan, TaskIr, ValueId, Writer,
+};
+
+/// Which of a task's operations have been met.
+#[derive(Clone, Default)]
+struct Met {
+    /// By argument; constants count as read.
+    read: Vec<bool>,
+    computed: bool,
+    written: bool,
+}
+
+impl Met {
+    fn nothing_of(task: &TaskIr) -> Self {
+        let read = task
+            .args
+            .iter()
+            .map(|arg| matches!(arg, ArgIr::Constant(_)))
+            .collect();
+        Met {
+            read,
+            computed: false,
+            written: false,
+        }
+    }
+}
+
+struct Form<'a> {
+    plan: &'a Plan,
+    lanes: BTreeMap<ActorId, LaneId>,
+    processes: BTreeMap<LaneId, ProcessId>,
+    /// Reads of each value by each lane, counted from the graph: arguments and outputs.
+    reads: BTreeMap<(LaneId, ValueId), u32>,
+}
+
+/// The first thing out of place, in words.
+pub(super) fn check(plan: &Plan) -> Result<(), String> {
+    let form = Form::new(plan);
+    if plan.settings.slots == 0 {
+        return Err("channels without slots".to_owned());
+    }
+    if plan.lanes.first().map(|lane| lane.lane) != Some(LaneId(0)) {
+        return Err("the driver's lane is not the first".to_owned());
+    }
+    for (index, channel) in plan.channels.iter().enumerate() {
+        if channel.id.0 as usize != index {
+            return Err(format!("channel {} stands at place {index}", channel.id.0));
+        }
+        form.writer(channel)?;
+    }
+    let mut met: Vec<Met> = plan.ir.tasks.iter().map(Met::nothing_of).collect();
+    let mut read = 0;
+    for lane in &plan.lanes {
+        form.steps(lane, &mut met)?;
+        read += form.values(lane)?;
+    }
+    if read != form.reads.len() {
+        return Err("a value that some lane needs does not reach it".to_owned());
+    }
+    match met.iter().zip(&plan.ir.tasks).find(|(met, _)| !met.written) {
+        Some((_, task)) => Err(format!("no lane finishes `{}`", task.label)),
+        None => Ok(()),
+    }
+}
+
+fn edges(task: &TaskIr) -> impl Iterator<Item = ValueId> + '_ {
+    task.args.iter().filter_map(|arg| match arg {
+        ArgIr::Value(value) => Some(*value),
+        ArgIr::Constant(_) => None,
+    })
+}
+
+impl<'a> Form<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let lanes: BTreeMap<_, _> = plan
+            .ir
+            .actors
+            .iter()
+            .map(|actor| (actor.id, actor.lane))
+            .collect();
+        let mut reads = BTreeMap::new();
+        let inner = plan.ir.tasks.iter().flat_map(|task| {
+            let lane = lanes.get(&task.actor).copied();
+            edges(task).filter_map(move |value| Some((lane?, value)))
+        });
+        for read in inner.chain(plan.ir.outputs.iter().map(|value| (LaneId(0), *value))) {
+            *reads.entry(read).or_default() += 1;
+        }
+        let places = plan.ir.actors.iter().map(|actor| (actor.lane, actor.process));
+        let processes = places.chain([(LaneId(0), ProcessId(0))]).collect();
+        Form {
+            plan,
+            lanes,
+            processes,
+            reads,
+        }
+    }
+
+    /// The channel is written where its value is made.
+    fn writer(&self, channel: &ChannelPlan) -> Result<(), String> {
+        let value = self.plan.ir.value(channel.value);
+        let writer = match value.map(|value| value.origin) {
+            Some(Origin::Input(_)) => Some((Writer::Submit, ProcessId(0))),
+            Some(Origin::Task(task)) => self.plan.ir.task(task).and_then(|task| {
+                let lane = *self.lanes.get(&task.actor)?;
+                Some((Writer::Lane(lane), *self.processes.get(&lane)?))
+            }),
+            None => None,
+        };
+        if writer == Some((channel.writer, channel.writer_process)) {
+            return Ok(());
+        }
+        Err(format!(
+            "channel {} is not written where its value is made",
+            channel.id.0
+        ))
+    }
+
+    /// Every task's READs, COMPUTE and WRITE stand on its actor's lane in this order, once each; an actor's COMPUTEs
+    /// stand in bind order (TASK-04, GRAPH-04).
+    fn steps(&self, lane: &LaneProgram, met: &mut [Met]) -> Result<(), String> {
+        let mut last: BTreeMap<ActorId, u32> = BTreeMap::new();
+        for step in &lane.steps {
+            let (Some(task), Some(met)) = (self.plan.ir.task(step.task), met.get_mut(step.task.0 as usize))
+            else {
+                return Err(format!(
+                    "lane {} has an operation of an unknown task",
+                    lane.lane.0
+                ));
+            };
+            let misplaced = || {
+                format!(
+                    "{} of `{}` is out of place on lane {}",
+                    step.kind, task.label, lane.lane.0
+                )
+            };
+            if self.lanes.get(&task.actor) != Some(&lane.lane) {
+                return Err(misplaced());
+            }
+            let fits = match step.kind {
+                OpKind::Read { arg } => {
+                    let read = met.read.get_mut(usize::from(arg));
+                    read.is_some_and(|read| !std::mem::replace(read, true))
+                }
+                OpKind::Compute => {
+                    let before = last.insert(task.actor, task.bind_index);
+                    let in_turn = before.is_none_or(|before| before < task.bind_index);
+                    in_turn
+                        && met.read.iter().all(|read| *read)
+                        && !std::mem::replace(&mut met.computed, true)
+                }
+                OpKind::Write => met.computed && !std::mem::replace(&mut met.written, true),
+            };
+            if !fits {
+                return Err(misplaced());
+            }
+        }
+        Ok(())
+    }
+
+    /// Every value of the lane comes by a channel that fits, and is read as often as the graph says. Gives their number.
+    fn values(&self, lane: &LaneProgram) -> Result<usize, String> {
+        let mut seen = BTreeMap::new();
+        for value in &lane.values {
+            let name = self.plan.ir.value_name(value.value);
+            if seen.insert(value.value, ()).is_some() {
+                return Err(format!("lane {} has `{name}` twice", lane.lane.0));
+            }
+            if self.reads.get(&(lane.lane, value.value)) != Some(&value.reads) {
+                return Err(format!(
+                    "lane {} does not read `{name}` {} times",
+                    lane.lane.0, value.reads
+                ));
+            }
+            let channel = self.plan.channels.get(value.channel.0 as usize);
+            if !channel.is_some_and(|channel| fits(lane, value, channel, self.plan.settings.slots)) {
+                return Err(format!(
+                    "the channel of `{name}` does not lead to lane {}",
+                    lane.lane.0
+                ));
+            }
+        }
+        Ok(seen.len())
+    }
+}
+
+/// Whether a channel carries the value to the lane, and is of the kind that distance asks for (COMP-06).
+fn fits(lane: &LaneProgram, value: &LaneValue, channel: &ChannelPlan, slots: u32) -> bool {
+    let near = channel.writer_process == lane.process;
+    let kind = match channel.kind {
+        ChannelKind::Local => near && channel.writer == Writer::Lane(lane.lane) && channel.readers.len() == 1,
+        ChannelKind::Ring => near && channel.slots == slots,
+        ChannelKind::Shared => !near && channel.slots == slots,
+    };
+    kind && channel.value == value.value && channel.readers.get(usize::from(value.reader)) == Some(&lane.lane)
+}

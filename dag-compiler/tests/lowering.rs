@@ -1,0 +1,129 @@
+//! Tasks become operations; what must come before what.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may panic"
+)]
+
+mod text;
+
+use selvedge_compiler::ir::{EdgeKind, GraphIr, OpKind, OperationGraph};
+use selvedge_compiler::lower::lower;
+
+/// Edges of one kind, as pairs of `label operation`.
+fn edges(graph: &GraphIr, lowered: &OperationGraph, kind: EdgeKind) -> Vec<String> {
+    let name = |index: u32| {
+        let operation = lowered.operations[index as usize];
+        format!(
+            "{} {}",
+            graph.tasks[operation.task.0 as usize].label, operation.kind
+        )
+    };
+    let same = lowered.edges.iter().filter(|edge| edge.kind == kind);
+    same.map(|edge| format!("{} -> {}", name(edge.from), name(edge.to)))
+        .collect()
+}
+
+const TWO: &str = "
+actor a on 1
+actor b on 2
+input x
+u = a.f(x)
+v = b.g(u, x)
+w = a.h(u, v, #)
+return w";
+
+#[test]
+fn graph_01_a_task_becomes_a_read_per_edge_a_compute_and_a_write() {
+    let graph = text::graph(TWO);
+    let lowered = lower(&graph);
+    let kinds: Vec<OpKind> = lowered
+        .operations
+        .iter()
+        .filter(|it| it.task.0 == 1)
+        .map(|it| it.kind)
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            OpKind::Read { arg: 0 },
+            OpKind::Read { arg: 1 },
+            OpKind::Compute,
+            OpKind::Write
+        ]
+    );
+    // Three tasks with 1, 2 and 2 edges: the constant has no READ (TASK-12).
+    assert_eq!(lowered.operations.len(), 3 * 2 + 1 + 2 + 2);
+}
+
+#[test]
+fn graph_03_reads_come_before_compute_before_write() {
+    let graph = text::graph(TWO);
+    let found = edges(&graph, &lower(&graph), EdgeKind::Program);
+    assert!(found.contains(&"b.g READ 0 -> b.g COMPUTE".to_owned()));
+    assert!(found.contains(&"b.g READ 1 -> b.g COMPUTE".to_owned()));
+    assert!(found.contains(&"b.g COMPUTE -> b.g WRITE".to_owned()));
+    assert_eq!(found.len(), 2 + 3 + 3);
+}
+
+#[test]
+fn graph_04_computes_of_one_actor_are_chained_in_bind_order() {
+    let graph = text::graph(TWO);
+    assert_eq!(
+        edges(&graph, &lower(&graph), EdgeKind::Control),
+        ["a.f COMPUTE -> a.h COMPUTE"]
+    );
+}
+
+#[test]
+fn graph_05_a_write_comes_before_every_read_of_its_value() {
+    let graph = text::graph(TWO);
+    let found = edges(&graph, &lower(&graph), EdgeKind::Data);
+    assert_eq!(
+        found,
+        [
+            "a.f WRITE -> b.g READ 0",
+            "a.f WRITE -> a.h READ 0",
+            "b.g WRITE -> a.h READ 1"
+        ]
+    );
+}
+
+#[test]
+fn graph_06_a_part_of_a_tuple_has_no_operations_of_its_own() {
+    let graph = text::graph(
+        "actor a on 1\nactor b on 2\ninput x\np q = a.pair(x)\nu = b.f(p)\nv = b.f(q)\nreturn u, v",
+    );
+    let lowered = lower(&graph);
+    assert_eq!(lowered.operations.len(), 9);
+    let data = edges(&graph, &lowered, EdgeKind::Data);
+    assert_eq!(
+        data,
+        ["a.pair WRITE -> b.f READ 0", "a.pair WRITE -> b.f#2 READ 0"]
+    );
+}
+
+#[test]
+fn graph_07_inputs_and_outputs_have_no_edges() {
+    let graph = text::graph("actor a on 1\ninput x\nu = a.f(x)\nreturn u, x");
+    assert!(edges(&graph, &lower(&graph), EdgeKind::Data).is_empty());
+}
+
+#[test]
+fn graph_08_no_edge_is_there_twice() {
+    let graph = text::graph("actor a on 1\nactor b on 2\ninput x\nu = a.f(x)\nv = b.g(u, u)\nreturn v");
+    let lowered = lower(&graph);
+    let mut pairs: Vec<_> = lowered.edges.iter().map(|edge| (edge.from, edge.to)).collect();
+    let all = pairs.len();
+    pairs.sort_unstable();
+    pairs.dedup();
+    assert_eq!(pairs.len(), all);
+}
+
+#[test]
+fn graph_27_the_operation_graph_prints_as_dot() {
+    let graph = text::graph(TWO);
+    text::golden("operations.dot", &lower(&graph).to_dot(&graph));
+}

@@ -1,0 +1,116 @@
+//! Compile time grows with the graph, not with its square (GRAPH-28). Figures are printed, not asserted:
+//! `cargo test --release -p selvedge-compiler --test scale -- --nocapture`.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may panic"
+)]
+
+mod text;
+
+use std::time::Instant;
+
+use selvedge_compiler::compile::plan;
+use selvedge_compiler::ir::{GraphIr, ValueId};
+use selvedge_compiler::prove::prove;
+use text::{Sketch, settings};
+
+fn sketch(lanes: u32) -> (Sketch, Vec<selvedge_core::ActorId>, ValueId) {
+    let mut sketch = Sketch::new();
+    let actors = (0..lanes)
+        .map(|lane| sketch.actor(&format!("a{lane}"), lane, lane / 4))
+        .collect();
+    let input = sketch.input();
+    (sketch, actors, input)
+}
+
+/// A chain that goes round the lanes.
+fn chain(tasks: usize) -> GraphIr {
+    let (mut sketch, actors, mut last) = sketch(16);
+    for task in 0..tasks {
+        last = sketch.task(
+            actors[task % actors.len()],
+            &format!("m{task}"),
+            &[Some(last)],
+            task,
+        );
+    }
+    sketch.finish()
+}
+
+/// Layers of 16 tasks that read two tasks of the layer before and the input.
+fn layers(tasks: usize) -> GraphIr {
+    let (mut sketch, actors, input) = sketch(16);
+    let mut before = vec![input; 16];
+    for layer in 0..tasks / 16 {
+        let task = |at: usize, sketch: &mut Sketch| {
+            let args = [Some(before[at]), Some(before[(at + 1) % 16]), Some(input)];
+            sketch.task(actors[(at + layer) % 16], &format!("m{layer}"), &args, layer)
+        };
+        before = (0..16).map(|at| task(at, &mut sketch)).collect();
+    }
+    sketch.finish()
+}
+
+/// One input to all, all to one.
+fn star(tasks: usize) -> GraphIr {
+    let (mut sketch, actors, input) = sketch(16);
+    let all: Vec<_> = (0..tasks.min(60_000))
+        .map(|task| Some(sketch.task(actors[task % 16], &format!("m{task}"), &[Some(input)], task)))
+        .collect();
+    sketch.task(actors[1], "gather", &all, 0);
+    sketch.finish()
+}
+
+/// One value to many lanes, again and again.
+fn broadcast(tasks: usize) -> GraphIr {
+    let (mut sketch, actors, mut last) = sketch(1000);
+    for round in 0..tasks.div_ceil(1000) {
+        let all: Vec<_> = actors
+            .iter()
+            .map(|actor| Some(sketch.task(*actor, &format!("m{round}"), &[Some(last)], round)))
+            .collect();
+        last = all[0].unwrap();
+        if round + 1 == tasks.div_ceil(1000) {
+            last = sketch.task(actors[0], "gather", &all, round);
+        }
+    }
+    let _ = last;
+    sketch.finish()
+}
+
+/// Steps of the checker are counted, and grow in step with the graph.
+#[test]
+fn graph_28_compile_time_grows_with_the_graph() {
+    let most = if cfg!(debug_assertions) { 10_000 } else { 100_000 };
+    type Shape = (&'static str, fn(usize) -> GraphIr);
+    let shapes: [Shape; 4] = [
+        ("chain", chain),
+        ("layers", layers),
+        ("star", star),
+        ("broadcast", broadcast),
+    ];
+    for (name, shape) in shapes {
+        for tasks in [most / 100, most / 10, most] {
+            let graph = shape(tasks);
+            let bound = graph.tasks.len();
+            let edges: usize = graph.tasks.iter().map(|task| task.args.len()).sum();
+            let start = Instant::now();
+            let plan = plan(graph, settings(10)).unwrap();
+            let planned = start.elapsed();
+            let start = Instant::now();
+            let steps = prove(&plan).unwrap().steps;
+            let proven = start.elapsed();
+            println!(
+                "{name:>10} {bound:>7} tasks {edges:>7} edges: planned in {planned:.2?}, proven again in {proven:.2?}"
+            );
+            let operations = (2 * bound + edges) as u64;
+            assert!(
+                steps <= 3 * (operations + 2 + plan.ir.outputs.len() as u64),
+                "{steps} steps for {operations} operations"
+            );
+        }
+    }
+}
