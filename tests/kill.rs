@@ -103,7 +103,7 @@ fn dag_37_kill_9_two_hundred_times() -> Result<()> {
     report("error after kill", &mut noticed);
     report("survivor reused", &mut reused);
     assert_eq!(
-        wait_until(&before, || Census::take()),
+        wait_until(&before, Census::take),
         before,
         "left behind after {kills} kills"
     );

@@ -61,7 +61,7 @@ pub struct Death {
     pub pid: Option<u32>,
     /// How it ended.
     pub exit: Exit,
-    /// The last lines of standard error, oldest first; at most [`STDERR_LINES_MAX`](crate::STDERR_LINES_MAX).
+    /// The last lines of standard error, oldest first; at most 20.
     pub stderr_tail: Vec<String>,
 }
 

@@ -1,1 +1,74 @@
-//! placeholder
+//! How the shapes of `selvedge bench` become criterion benches: `cargo bench -p selvedge-benches --bench echo`.
+//!
+//! Criterion follows means from one commit to the next; for percentiles, and for the machine's limit beside each
+//! figure, use `selvedge bench`.
+
+use std::time::{Duration, Instant};
+
+use criterion::{BenchmarkId, Criterion, Throughput};
+use selvedge::{Placement, Wait};
+use selvedge_cli::shapes::{Drive, Setup};
+
+/// Builds a shape.
+pub type Build = fn(&Setup) -> anyhow::Result<Box<dyn Drive>>;
+
+/// Criterion with short runs: a row takes about three seconds.
+pub fn criterion() -> Criterion {
+    Criterion::default()
+        .sample_size(30)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2))
+        .configure_from_args()
+}
+
+/// The placements and ways to wait that a small message is measured with. Spinning is left out where it would need
+/// more cores than `lanes` leaves.
+pub fn setups(lanes: usize) -> Vec<(String, Setup)> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut all = vec![("inline".to_owned(), Setup::new(Placement::Inline, Wait::Auto))];
+    for placement in [Placement::Thread, Placement::Process] {
+        for (name, wait) in [("spin", Wait::Spin), ("park", Wait::Park)] {
+            if wait == Wait::Park || lanes <= cores {
+                all.push((format!("{placement}/{name}"), Setup::new(placement, wait)));
+            }
+        }
+    }
+    all
+}
+
+/// One execution at a time.
+pub fn latency(criterion: &mut Criterion, id: BenchmarkId, setup: &Setup, build: Build) {
+    let Some(graph) = report(build(setup)) else { return };
+    let mut group = criterion.benchmark_group("latency");
+    group.throughput(Throughput::Bytes(setup.payload_bytes as u64));
+    group.bench_function(id, |bencher| bencher.iter(|| report(graph.once())));
+    group.finish();
+}
+
+/// Many executions at once: the time of a row of them, divided by their number.
+pub fn throughput(criterion: &mut Criterion, id: BenchmarkId, setup: &Setup, build: Build) {
+    let Some(graph) = report(build(setup)) else { return };
+    let mut group = criterion.benchmark_group("throughput");
+    group.throughput(Throughput::Elements(1));
+    group.bench_function(id, |bencher| {
+        bencher.iter_custom(|count| row(graph.as_ref(), count))
+    });
+    group.finish();
+}
+
+fn row(graph: &dyn Drive, count: u64) -> Duration {
+    let mut left = count;
+    let mut more = || {
+        let some = left > 0;
+        left = left.saturating_sub(1);
+        some
+    };
+    let start = Instant::now();
+    report(graph.stream(&mut more, &mut || ()));
+    start.elapsed()
+}
+
+/// What was done, or nothing after saying why not. Criterion has no way to hear of a failure.
+pub fn report<T>(done: anyhow::Result<T>) -> Option<T> {
+    done.inspect_err(|error| eprintln!("failed: {error:#}")).ok()
+}

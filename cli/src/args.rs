@@ -40,7 +40,7 @@ pub struct BenchArgs {
     /// Bytes in one payload [default: 8; `limits` and `payload`: 1 MiB].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..=PAYLOAD_BYTES_MAX))]
     pub payload: Option<u64>,
-    /// How many actors [default: `chain` and `fanout` 4, `pipeline` 2].
+    /// How many actors [default: `chain`, `fanout` and `compile` 4, `pipeline` 2].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub actors: Option<u32>,
     /// How many executions `pipeline` keeps going at once.
@@ -66,13 +66,13 @@ pub enum Case {
     Echo,
     /// Actors in a row, one execution at a time.
     Chain,
-    /// One value to several actors, their results gathered by one more.
+    /// One value to several actors, their results gathered by the driver.
     Fanout,
     /// Bytes there, every one of them read, eight bytes back.
     Payload,
     /// Actors in a row with several executions going at once.
     Pipeline,
-    /// The compiler alone, without channels or actors' threads.
+    /// Compiling a graph of many tasks.
     Compile,
 }
 
@@ -113,6 +113,26 @@ pub struct PeerArgs {
     /// Payloads that the memory has room for.
     #[arg(long, default_value_t = 1)]
     pub slots: usize,
+}
+
+impl From<Placement> for selvedge::Placement {
+    fn from(placement: Placement) -> Self {
+        match placement {
+            Placement::Thread => selvedge::Placement::Thread,
+            Placement::Process => selvedge::Placement::Process,
+            Placement::Inline => selvedge::Placement::Inline,
+        }
+    }
+}
+
+impl From<Wait> for selvedge::Wait {
+    fn from(wait: Wait) -> Self {
+        match wait {
+            Wait::Spin => selvedge::Wait::Spin,
+            Wait::Park => selvedge::Wait::Park,
+            Wait::Auto => selvedge::Wait::Auto,
+        }
+    }
 }
 
 impl fmt::Display for Placement {

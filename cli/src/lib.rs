@@ -10,11 +10,16 @@
 //! ```
 //!
 //! - [`args`]: the command line.
+//! - [`shapes`]: the graphs that are measured.
 //! - [`mod@bench`]: the cases, the limits and the way both are measured.
 
 pub mod args;
 
+pub mod shapes;
+
 pub mod bench;
+
+mod checksum;
 
 /// Runs what the command line asks for.
 ///

@@ -63,6 +63,57 @@ fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
+/// The samples of one repeat while it is measured.
+pub(crate) struct Samples {
+    ns: Vec<f64>,
+    batch: u32,
+    pending: u32,
+    start: Instant,
+    last: Instant,
+}
+
+impl Samples {
+    /// Starts the clock; one operation takes about `one_ns`.
+    pub(crate) fn new(one_ns: f64) -> Self {
+        // Written once here: a page's first touch costs microseconds, and would land in the samples.
+        let mut ns = vec![1.0_f64; SAMPLES_MAX];
+        ns.clear();
+        let batch = (SAMPLE_NS_MIN / one_ns.max(0.1)).ceil().clamp(1.0, 1e6) as u32;
+        let start = Instant::now();
+        Samples {
+            ns,
+            batch,
+            pending: 0,
+            start,
+            last: start,
+        }
+    }
+
+    /// One operation has ended. Past [`SAMPLES_MAX`] samples nothing is kept.
+    pub(crate) fn tick(&mut self) {
+        self.pending += 1;
+        if self.pending >= self.batch && self.ns.len() < SAMPLES_MAX {
+            let now = Instant::now();
+            self.ns
+                .push(now.duration_since(self.last).as_nanos() as f64 / f64::from(self.batch));
+            self.last = now;
+            self.pending = 0;
+        }
+    }
+
+    /// Whether `budget` is used up, as of the last sample.
+    fn is_done(&self, budget: Duration) -> bool {
+        self.last.duration_since(self.start) >= budget || self.ns.len() >= SAMPLES_MAX
+    }
+
+    /// What the samples say.
+    pub(crate) fn summary(self) -> anyhow::Result<Summary> {
+        let iterations = self.ns.len() as u64 * u64::from(self.batch);
+        Summary::of_samples(self.ns, iterations, self.last.duration_since(self.start))
+            .ok_or_else(|| anyhow::anyhow!("too slow for the time given: not one sample was taken"))
+    }
+}
+
 /// Runs `operation` again and again for about `budget` and says how long one took.
 ///
 /// # Errors
@@ -71,30 +122,18 @@ pub(crate) fn measure(
     budget: Duration,
     mut operation: impl FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<Summary> {
-    let batch = calibrate(&mut operation)?;
-    // Written once here: a page's first touch costs microseconds, and would land in the samples.
-    let mut samples = vec![1.0_f64; SAMPLES_MAX];
-    samples.clear();
-    let start = Instant::now();
-    let mut last = start;
-    while samples.len() < SAMPLES_MAX {
-        for _ in 0..batch {
-            operation()?;
-        }
-        let now = Instant::now();
-        samples.push(now.duration_since(last).as_nanos() as f64 / f64::from(batch));
-        last = now;
-        if now.duration_since(start) >= budget {
-            break;
+    let mut samples = Samples::new(calibrate(&mut operation)?);
+    loop {
+        operation()?;
+        samples.tick();
+        if samples.pending == 0 && samples.is_done(budget) {
+            return samples.summary();
         }
     }
-    let iterations = samples.len() as u64 * u64::from(batch);
-    Summary::of_samples(samples, iterations, last.duration_since(start))
-        .ok_or_else(|| anyhow::anyhow!("no sample was taken"))
 }
 
-/// How many operations make one sample. Warms caches, maps and branch predictors on the way.
-fn calibrate(operation: &mut impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<u32> {
+/// Nanoseconds that one operation takes, roughly. Warms caches, maps and branch predictors on the way.
+fn calibrate(operation: &mut impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<f64> {
     let mut count = 1_u32;
     loop {
         let start = Instant::now();
@@ -103,8 +142,7 @@ fn calibrate(operation: &mut impl FnMut() -> anyhow::Result<()>) -> anyhow::Resu
         }
         let elapsed = start.elapsed();
         if elapsed >= CALIBRATION || count >= 1 << 24 {
-            let one_ns = (elapsed.as_nanos() as f64 / f64::from(count)).max(0.1);
-            return Ok((SAMPLE_NS_MIN / one_ns).ceil().clamp(1.0, 1e6) as u32);
+            return Ok(elapsed.as_nanos() as f64 / f64::from(count));
         }
         count *= 2;
     }

@@ -2,16 +2,24 @@
 //!
 //! - [`measure`]: batches, repeats, percentiles.
 //! - [`record`]: one row, as JSON or as a line of a table.
-//! - [`checksum`]: reads every byte of a payload.
 //! - [`limits`]: the machine alone.
+//! - `versus`: a graph and its limit in turns.
+//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`: one case each.
 
 pub mod measure;
 
 pub mod record;
 
-pub mod checksum;
-
 pub mod limits;
+
+mod versus;
+
+mod chain;
+mod compile;
+mod echo;
+mod fanout;
+mod payload;
+mod pipeline;
 
 use std::time::Duration;
 
@@ -25,7 +33,12 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     let mut report = record::Report::stdout(args.json);
     match args.case {
         Case::Limits => limits::run(args, &mut report),
-        other => anyhow::bail!("the case `{other}` needs graphs, which this build has not"),
+        Case::Echo => echo::run(args, &mut report),
+        Case::Chain => chain::run(args, &mut report),
+        Case::Fanout => fanout::run(args, &mut report),
+        Case::Payload => payload::run(args, &mut report),
+        Case::Pipeline => pipeline::run(args, &mut report),
+        Case::Compile => compile::run(args, &mut report),
     }
 }
 

@@ -36,10 +36,13 @@ pub struct Record {
     /// Tasks planned, in `compile`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<u32>,
+    /// The part of the work that this row is about, where a case has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
     /// The limit of the machine that this row is (`limits`) or is measured against (the others).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
-    /// That limit's median in this run.
+    /// What that limit allows at best: its median in this run, times the round trips that one execution needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_ns: Option<f64>,
     /// `p50_ns / limit_ns`.
@@ -63,6 +66,7 @@ impl Record {
             bytes_per_second: (found.per_second * payload_bytes as f64).round(),
             inflight: None,
             tasks: None,
+            stage: None,
             limit: None,
             limit_ns: None,
             ratio: None,
@@ -73,6 +77,14 @@ impl Record {
     pub(crate) fn placed(mut self, placement: Placement, wait: Wait) -> Self {
         self.placement = placement.to_string();
         self.wait = wait.to_string();
+        self
+    }
+
+    /// The same row beside what `limit` allows at best.
+    pub(crate) fn against(mut self, limit: &str, limit_ns: f64) -> Self {
+        self.limit = Some(limit.to_owned());
+        self.limit_ns = Some(round(limit_ns, 10.0));
+        self.ratio = Some(round(self.p50_ns / limit_ns, 100.0));
         self
     }
 }
@@ -136,7 +148,7 @@ fn line(record: &Record) -> String {
     let limit = match (&record.limit, record.limit_ns) {
         (Some(name), Some(ns)) => format!("{name} ({})", nanoseconds(ns)),
         (Some(name), None) => name.clone(),
-        (None, _) => String::new(),
+        (None, _) => record.stage.clone().unwrap_or_default(),
     };
     columns([
         &record.case,
@@ -228,12 +240,11 @@ mod tests {
             p99_ns: 15_300_000.0,
             per_second: 3_700_000.0,
         };
-        let mut record = Record::new(Case::Echo, 8, &found).placed(Placement::Process, Wait::Spin);
-        record.actors = 1;
-        record.limit = Some("cache_line_two_lines".to_owned());
-        record.limit_ns = Some(135.5);
-        record.ratio = Some(2.0);
-        record
+        let record = Record::new(Case::Echo, 8, &found).placed(Placement::Process, Wait::Spin);
+        Record {
+            actors: 1,
+            ..record.against("cache_line_two_lines", 135.52)
+        }
     }
 
     #[test]
@@ -263,6 +274,7 @@ mod tests {
             "{text}"
         );
         assert_eq!(value["p50_ns"], 271.0);
+        assert_eq!(value["ratio"], 2.0);
         assert!(value.get("tasks").is_none());
     }
 

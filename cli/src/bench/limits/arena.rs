@@ -18,7 +18,7 @@ use anyhow::Context;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::bench::checksum::checksum;
+use crate::checksum::checksum;
 
 /// Where slots begin: one page, so that they are aligned however the copy is done.
 const HEAD_BYTES: usize = 4096;

@@ -34,7 +34,7 @@ pub(crate) fn forms(payload_bytes: usize) -> Vec<Slots> {
 /// The sum is not that of the payload: memory was not handed over properly.
 pub(crate) fn ask(arena: &Arena) -> impl FnMut() -> anyhow::Result<()> {
     let source: Vec<u8> = (0..arena.slots().payload_bytes).map(|at| at as u8).collect();
-    let expected = crate::bench::checksum::checksum(&source);
+    let expected = crate::checksum::checksum(&source);
     let (there, back) = (arena.line(Direction::There), arena.line(Direction::Back));
     let mut turn = 0_u64;
     move || {

@@ -1,0 +1,24 @@
+//! The case `echo` of `selvedge bench`, for criterion.
+
+use criterion::BenchmarkId;
+use selvedge_benches::{criterion, latency, setups};
+use selvedge_cli::shapes::{Setup, graphs};
+
+const ACTORS: usize = 1;
+
+fn main() {
+    let mut criterion = criterion();
+    for (name, setup) in setups(ACTORS + 1) {
+        let setup = Setup {
+            actors: ACTORS,
+            ..setup
+        };
+        latency(
+            &mut criterion,
+            BenchmarkId::new("echo", name),
+            &setup,
+            graphs::chain,
+        );
+    }
+    criterion.final_summary();
+}

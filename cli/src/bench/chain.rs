@@ -1,0 +1,22 @@
+//! Actors in a row, one execution at a time. A chain of N has N + 1 hops, and each is half a round trip at best.
+
+use std::io::Write;
+
+use super::record::Report;
+use super::versus::{Measure, Row, round_trip, setup};
+use crate::args::BenchArgs;
+use crate::shapes::graphs;
+
+/// Prints the case's row.
+pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
+    let setup = setup(args, 8, 4);
+    let limit = round_trip(args, &setup).map(|limit| (limit, (setup.actors as f64 + 1.0) / 2.0));
+    Row {
+        args,
+        setup,
+        build: graphs::chain,
+        measure: Measure::Latency,
+        limit,
+    }
+    .run(report)
+}

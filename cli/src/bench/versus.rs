@@ -1,0 +1,120 @@
+//! A graph beside the limit that applies to it: they take turns, and neither runs while the other is measured.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use selvedge::Waiting;
+
+use super::limits::Limit;
+use super::measure::{self, REPEATS, Summary};
+use super::record::{Record, Report};
+use crate::args::{BenchArgs, Placement, Wait};
+use crate::shapes::{Drive, Setup};
+
+/// Bytes of a message that fits into the cache line of its signal.
+const LINE_BYTES: usize = 56;
+
+/// One row: a shape, how to measure it, and what it is measured against.
+pub(crate) struct Row<'a> {
+    pub(crate) args: &'a BenchArgs,
+    pub(crate) setup: Setup,
+    pub(crate) build: fn(&Setup) -> anyhow::Result<Box<dyn Drive>>,
+    pub(crate) measure: Measure,
+    /// The limit, and how many of its round trips one execution needs at least.
+    pub(crate) limit: Option<(Limit, f64)>,
+}
+
+/// What of a shape is measured.
+#[derive(Clone, Copy)]
+pub(crate) enum Measure {
+    /// One execution at a time.
+    Latency,
+    /// The distance between results, with several executions going at once.
+    Throughput,
+}
+
+/// What the command line says of a shape.
+pub(crate) fn setup(args: &BenchArgs, payload_bytes: u64, actors: u32) -> Setup {
+    Setup {
+        placement: placement(args).into(),
+        wait: wait(args).into(),
+        payload_bytes: args.payload.unwrap_or(payload_bytes) as usize,
+        actors: args.actors.unwrap_or(actors) as usize,
+        inflight: 1,
+    }
+}
+
+/// Where the actors run.
+pub(crate) fn placement(args: &BenchArgs) -> Placement {
+    args.placement.unwrap_or(Placement::Thread)
+}
+
+/// How lanes wait.
+pub(crate) fn wait(args: &BenchArgs) -> Wait {
+    args.wait.unwrap_or(Wait::Auto)
+}
+
+/// The limit of a round trip of a small message: a cache line where the sides spin, a futex where they park. None
+/// inline, where nothing leaves the thread, and none for payloads that need more than a line.
+pub(crate) fn round_trip(args: &BenchArgs, setup: &Setup) -> Option<Limit> {
+    let spins = match wait(args) {
+        Wait::Spin => true,
+        Wait::Park => false,
+        Wait::Auto => Waiting::auto(setup.actors + 1) != Waiting::Park,
+    };
+    match placement(args) {
+        Placement::Inline => None,
+        _ if setup.payload_bytes > LINE_BYTES => None,
+        _ if spins => Some(Limit::CacheLineTwoLines),
+        _ => Some(Limit::FutexUnpinned),
+    }
+}
+
+impl Row<'_> {
+    /// Measures limit and graph in turns and prints the medians.
+    pub(crate) fn run<W: Write>(&self, report: &mut Report<W>) -> anyhow::Result<()> {
+        let budget = super::budget(self.args);
+        let (mut limits, mut found) = (Vec::new(), Vec::new());
+        for _ in 0..REPEATS {
+            if let Some((limit, _)) = self.limit {
+                limits.push(limit.measure(placement(self.args), self.setup.payload_bytes, budget));
+            }
+            // Built anew for every repeat: a compiled graph that spins would take a core from the limit.
+            let graph = (self.build)(&self.setup)?;
+            found.push(match self.measure {
+                Measure::Latency => measure::measure(budget, || graph.once())?,
+                Measure::Throughput => throughput(budget, graph.as_ref())?,
+            });
+        }
+        let found = Summary::median(&found).ok_or_else(|| anyhow::anyhow!("nothing was measured"))?;
+        let mut record = Record::new(self.args.case, self.setup.payload_bytes as u64, &found)
+            .placed(placement(self.args), wait(self.args));
+        record.actors = self.setup.actors as u32;
+        record.inflight = (self.setup.inflight > 1).then_some(self.setup.inflight as u32);
+        match limits.into_iter().collect::<anyhow::Result<Vec<_>>>() {
+            Ok(limits) => {
+                if let (Some((limit, trips)), Some(floor)) = (self.limit, Summary::median(&limits)) {
+                    record = record.against(limit.name(), floor.p50_ns * trips);
+                }
+            }
+            Err(error) => eprintln!("the limit is left out: {error:#}"),
+        }
+        report.row(&record)
+    }
+}
+
+/// The distance between one result and the next, in batches as long as a sample must be.
+fn throughput(budget: Duration, graph: &dyn Drive) -> anyhow::Result<Summary> {
+    let mut warm_up = 1_000_u32;
+    let more = &mut || {
+        warm_up = warm_up.saturating_sub(1);
+        warm_up > 0
+    };
+    let (mut count, warm) = (0_u32, Instant::now());
+    graph.stream(more, &mut || count += 1)?;
+    let one_ns = warm.elapsed().as_nanos() as f64 / f64::from(count.max(1));
+    let mut samples = measure::Samples::new(one_ns);
+    let end = Instant::now() + budget;
+    graph.stream(&mut || Instant::now() < end, &mut || samples.tick())?;
+    samples.summary()
+}

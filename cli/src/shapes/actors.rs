@@ -1,0 +1,59 @@
+//! The actors of the measured graphs. They do as little as possible, so that what is measured is the way to them.
+
+use selvedge::prelude::*;
+
+use crate::checksum::checksum;
+
+/// Returns what it gets.
+pub struct Echo;
+
+#[actor]
+impl Echo {
+    /// An echo has no state.
+    pub fn new() -> Self {
+        Echo
+    }
+
+    /// Eight bytes.
+    pub fn word(&mut self, x: u64) -> u64 {
+        x
+    }
+
+    /// Any number of bytes; owned, so that where possible they move.
+    pub fn bytes(&mut self, x: Vec<u8>) -> Vec<u8> {
+        x
+    }
+
+    /// Two values become one; makes graphs of any width for the compiler.
+    pub fn join(&mut self, a: u64, b: u64) -> u64 {
+        a.wrapping_add(b)
+    }
+}
+
+impl Default for Echo {
+    fn default() -> Self {
+        Echo::new()
+    }
+}
+
+/// Reads what it gets.
+pub struct Reader;
+
+#[actor]
+impl Reader {
+    /// A reader has no state.
+    pub fn new() -> Self {
+        Reader
+    }
+
+    /// Reads every byte where it lies and returns their sum.
+    pub fn sum(&mut self, x: &Tensor) -> u64 {
+        checksum(x.bytes())
+    }
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Reader::new()
+    }
+}

@@ -1,0 +1,149 @@
+//! One function a shape: spawns its actors, compiles its graph, and says what must come back.
+
+use selvedge::prelude::*;
+
+use super::actors::{Echo, EchoHandle, Reader};
+use super::{Compiled, Drive, Setup};
+use crate::checksum::checksum;
+
+/// The word that travels where a payload is eight bytes.
+const WORD: u64 = 0x5e1_7ed9e;
+
+fn echoes(runtime: &Runtime, setup: &Setup, count: usize) -> anyhow::Result<Vec<EchoHandle>> {
+    (0..count)
+        .map(|index| {
+            Ok(runtime
+                .spawn::<Echo>(format!("echo{index}"), ())
+                .place(setup.placement)?)
+        })
+        .collect()
+}
+
+fn source(setup: &Setup) -> Vec<u8> {
+    (0..setup.payload_bytes).map(|at| at as u8).collect()
+}
+
+/// The value through `actors` echoes, one after the other.
+///
+/// # Errors
+/// What kept actors from being spawned or the graph from being compiled.
+pub fn chain(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
+    let runtime = Runtime::new();
+    let actors = echoes(&runtime, setup, setup.actors)?;
+    if setup.payload_bytes == 8 {
+        let bind = |x: Edge<u64>| actors.iter().fold(x, |x, actor| actor.word(&x));
+        let graph = runtime.compile_with(setup.options(), bind)?;
+        return Ok(Box::new(Compiled {
+            graph,
+            _runtime: runtime,
+            input: WORD,
+            expected: WORD,
+        }));
+    }
+    let bind = |x: Edge<Vec<u8>>| actors.iter().fold(x, |x, actor| actor.bytes(&x));
+    let graph = runtime.compile_with(setup.options(), bind)?;
+    let input = source(setup);
+    Ok(Box::new(Compiled {
+        graph,
+        _runtime: runtime,
+        expected: input.clone(),
+        input,
+    }))
+}
+
+/// The value to `actors` echoes at once; the driver gathers their results.
+///
+/// # Errors
+/// As [`chain`].
+pub fn fanout(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
+    let runtime = Runtime::new();
+    let actors = echoes(&runtime, setup, setup.actors)?;
+    if setup.payload_bytes == 8 {
+        let bind = |x: Edge<u64>| actors.iter().map(|actor| actor.word(&x)).collect::<Vec<_>>();
+        let graph = runtime.compile_with(setup.options(), bind)?;
+        let expected = vec![WORD; setup.actors];
+        return Ok(Box::new(Compiled {
+            graph,
+            _runtime: runtime,
+            input: WORD,
+            expected,
+        }));
+    }
+    let bind = |x: Edge<Vec<u8>>| actors.iter().map(|actor| actor.bytes(&x)).collect::<Vec<_>>();
+    let graph = runtime.compile_with(setup.options(), bind)?;
+    let input = source(setup);
+    let expected = vec![input.clone(); setup.actors];
+    Ok(Box::new(Compiled {
+        graph,
+        _runtime: runtime,
+        input,
+        expected,
+    }))
+}
+
+/// Bytes to one actor, which reads all of them, and their sum back.
+///
+/// # Errors
+/// As [`chain`].
+pub fn payload(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
+    let runtime = Runtime::new();
+    let reader = runtime.spawn::<Reader>("reader", ()).place(setup.placement)?;
+    let graph = runtime.compile_with(setup.options(), |x: Edge<Tensor>| reader.sum(&x))?;
+    let bytes = source(setup);
+    let expected = checksum(&bytes);
+    let input = Tensor::from_slice(&bytes, &[bytes.len()])?;
+    Ok(Box::new(Compiled {
+        graph,
+        _runtime: runtime,
+        input,
+        expected,
+    }))
+}
+
+/// A graph of `tasks` tasks on some actors, compiled again and again.
+pub struct Wide {
+    actors: Vec<EchoHandle>,
+    runtime: Runtime,
+    options: Options,
+    tasks: usize,
+}
+
+impl Wide {
+    /// Spawns the actors.
+    ///
+    /// # Errors
+    /// As [`chain`].
+    pub fn new(setup: &Setup, tasks: usize) -> anyhow::Result<Self> {
+        let runtime = Runtime::new();
+        let actors = echoes(&runtime, setup, setup.actors)?;
+        // As many channels as tasks: the smallest slots that there are.
+        let options = setup.options().buffer_bytes(1000);
+        Ok(Wide {
+            actors,
+            runtime,
+            options,
+            tasks,
+        })
+    }
+
+    /// From the user's function to a graph that runs. Each task joins its predecessor's result with that of a task
+    /// a row above, on the next actor in turn: every second edge crosses lanes, and the last task needs them all.
+    ///
+    /// # Errors
+    /// The graph does not compile.
+    pub fn compile(&self) -> anyhow::Result<Graph<u64, u64>> {
+        let width = 2 * self.actors.len().max(1);
+        let bind = |x: Edge<u64>| {
+            let mut row: std::collections::VecDeque<Edge<u64>> =
+                std::iter::repeat_n(x.clone(), width).collect();
+            let mut last = x;
+            for (_, actor) in (0..self.tasks).zip(self.actors.iter().cycle()) {
+                let above = row.pop_front().unwrap_or_else(|| last.clone());
+                last = actor.join(&last, &above);
+                row.push_back(last.clone());
+            }
+            last
+        };
+        Ok(self.runtime.compile_with(self.options.clone(), bind)?)
+    }
+}
