@@ -1,6 +1,7 @@
 //! Recognises handwritten digits: load → preprocess → two model replicas, half a batch each → gather → report.
 //!
 //! `cargo run --release -p selvedge-examples --example digits -- [--placement inline|thread|process] [--model PATH]`
+#![allow(unreachable_pub)] // an actor's operations are its public methods
 
 use std::path::PathBuf;
 use std::time::Instant;

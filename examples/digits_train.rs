@@ -9,7 +9,7 @@ use selvedge_examples::model::{Mlp, WEIGHTS, classes, shipped_weights};
 use sha2::{Digest, Sha256};
 
 const SEED: u64 = 20_260_611;
-const EPOCHS: usize = 60;
+const EPOCHS: usize = 400;
 const BATCH: usize = 64;
 
 /// xorshift64*: small, seeded, the same on every machine.

@@ -1,4 +1,5 @@
 //! The smallest graph: two methods of one actor.
+#![allow(unreachable_pub)] // an actor's operations are its public methods
 
 use selvedge::prelude::*;
 

@@ -30,13 +30,13 @@ pub(crate) fn handle(parsed: &Parsed) -> TokenStream {
     );
     quote! {
         #[doc = #about_handle]
-        #[allow(unreachable_pub, private_interfaces, dead_code)]
+        #[allow(missing_docs, unreachable_pub, private_interfaces, dead_code)]
         #[derive(Clone, Debug)]
         pub struct #handle {
             actor: ::selvedge::ActorRef,
         }
 
-        #[allow(unreachable_pub, private_interfaces, dead_code, clippy::ptr_arg, clippy::too_many_arguments)]
+        #[allow(missing_docs, unreachable_pub, private_interfaces, dead_code, clippy::ptr_arg, clippy::too_many_arguments)]
         impl #handle {
             #(#binds)*
 
@@ -52,13 +52,13 @@ pub(crate) fn handle(parsed: &Parsed) -> TokenStream {
         }
 
         #[doc = #about_calls]
-        #[allow(unreachable_pub, private_interfaces, dead_code)]
+        #[allow(missing_docs, unreachable_pub, private_interfaces, dead_code)]
         #[derive(Clone, Debug)]
         pub struct #calls {
             actor: ::selvedge::ActorRef,
         }
 
-        #[allow(unreachable_pub, private_interfaces, dead_code, clippy::too_many_arguments)]
+        #[allow(missing_docs, unreachable_pub, private_interfaces, dead_code, clippy::too_many_arguments)]
         impl #calls {
             #(#call)*
         }
