@@ -4,6 +4,10 @@
 //! `i % K` and may be read once the stamp is `i + 1`. Each reader has a cursor on a line of its own; the writer
 //! keeps a private copy of the slowest and looks again only when the ring seems full (as rtrb does).
 //!
+//! A reader that frees a slot wakes the writer only if the writer has found the ring full and said so: the writer sets
+//! `blocked`, fences and looks at the cursors again; a reader moves its cursor, fences and looks at `blocked`. One of
+//! them sees the other (the pattern of `doorbell`), and while slots suffice nobody wakes anybody for space.
+//!
 //! - `RING-1` message `i` is written only when every reader's cursor is above `i - K`.
 //! - `RING-2` between the stamp `i + 1` and its cursor passing `i`, a reader may read slot `i % K`; nobody writes it.
 //! - `RING-3` while no reader may read it, the slot belongs to the writer.
@@ -14,7 +18,7 @@
 use crate::doorbell::Doorbell;
 use crate::error::ChannelError;
 use crate::fault::Message;
-use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(not(loom))]
 mod cell {
@@ -64,6 +68,8 @@ struct Shared<T> {
     slots: Box<[Slot<T>]>,
     tails: Box<[Tail]>,
     closed: AtomicBool,
+    /// The writer has found no space.
+    blocked: AtomicBool,
     writer_bell: Doorbell,
     reader_bells: Vec<Doorbell>,
 }
@@ -117,6 +123,7 @@ pub fn ring<T: Clone + Send + Sync + 'static>(
         slots: (0..slots).map(slot).collect(),
         tails: (0..readers).map(|_| Tail(AtomicU64::new(0))).collect(),
         closed: AtomicBool::new(false),
+        blocked: AtomicBool::new(false),
         writer_bell,
         reader_bells,
     });
@@ -150,6 +157,18 @@ impl<T> Shared<T> {
     }
 }
 
+impl<T> Shared<T> {
+    /// Wakes the writer if it waits for space.
+    #[inline]
+    fn freed(&self) {
+        // SYNC ring-blocked: pairs with the fence in `has_space`; orders the cursor before the look at `blocked`.
+        fence(Ordering::SeqCst);
+        if self.blocked.load(Ordering::Relaxed) {
+            self.writer_bell.ring();
+        }
+    }
+}
+
 impl<T> RingWriter<T> {
     /// Whether a write would succeed now.
     #[inline]
@@ -158,6 +177,24 @@ impl<T> RingWriter<T> {
         if self.next.wrapping_sub(self.slowest) < slots {
             return true;
         }
+        if self.look() {
+            if self.shared.blocked.load(Ordering::Relaxed) {
+                self.shared.blocked.store(false, Ordering::Relaxed);
+            }
+            return true;
+        }
+        self.shared.blocked.store(true, Ordering::Relaxed);
+        // SYNC ring-blocked: pairs with the fence in `freed`.
+        fence(Ordering::SeqCst);
+        if self.look() {
+            self.shared.blocked.store(false, Ordering::Relaxed);
+            return true;
+        }
+        false
+    }
+
+    /// Looks at the cursors again.
+    fn look(&mut self) -> bool {
         // SYNC slot-released: pairs with the release store of the cursor; what the reader did to the slot
         // happened before (RING-1).
         let tails = self
@@ -166,7 +203,7 @@ impl<T> RingWriter<T> {
             .iter()
             .map(|tail| tail.0.load(Ordering::Acquire));
         self.slowest = tails.min().unwrap_or(GONE).min(self.next);
-        self.next.wrapping_sub(self.slowest) < slots
+        self.next.wrapping_sub(self.slowest) < self.shared.slots.len() as u64
     }
 
     /// Writes the next message, or gives it back when every slot is taken.
@@ -272,7 +309,7 @@ impl<T> RingReader<T> {
             // SYNC slot-released: pairs with the acquire load in `has_space`.
             tail.0.store(self.next, Ordering::Release);
         }
-        self.shared.writer_bell.ring();
+        self.shared.freed();
     }
 
     /// Whether the writer is gone and every message has been read.
@@ -310,6 +347,6 @@ impl<T> Drop for RingReader<T> {
             // A writer that goes on counts no reader here any more; SYNC slot-released.
             tail.0.store(GONE, Ordering::Release);
         }
-        self.shared.writer_bell.ring();
+        self.shared.freed();
     }
 }

@@ -33,6 +33,8 @@ pub const SLOT_BYTES_MIN: u64 = 1000;
 const LINE: usize = 64;
 const VERSION: u64 = u64::from_le_bytes(*b"slvring1");
 const STATE: usize = 16;
+/// Set by a writer that has found no space, see [`ring`](crate::ring).
+const BLOCKED: usize = 24;
 const OPEN: u32 = 0;
 const CLOSED: u32 = 1;
 /// A cursor of a reader that is gone.

@@ -2,13 +2,13 @@
 #![allow(unsafe_code)] // hands out slots
 
 use super::growth::Generation;
-use super::{GONE, Place, SharedSpec, kind, slot};
+use super::{BLOCKED, GONE, Place, SharedSpec, kind, slot};
 use crate::doorbell::Doorbell;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
 use crate::region::Region;
 use crate::segment::SegmentId;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 /// A reading end of a shared channel.
 pub struct SharedReader {
@@ -217,7 +217,17 @@ impl SharedReader {
             .region
             .atomic_u64(self.place.cursor(self.index))?
             .store(self.next, Ordering::Release);
-        self.writer_bell.ring();
+        self.freed()
+    }
+
+    /// Wakes the writer if it waits for space.
+    #[inline]
+    fn freed(&self) -> Result<(), ChannelError> {
+        // SYNC ring-blocked: pairs with the fence in `SharedWriter::has_space`.
+        fence(Ordering::SeqCst);
+        if self.place.region.atomic_u32(BLOCKED)?.load(Ordering::Relaxed) != 0 {
+            self.writer_bell.ring();
+        }
         Ok(())
     }
 }

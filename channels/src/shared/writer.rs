@@ -2,13 +2,13 @@
 #![allow(unsafe_code)] // writes into slots
 
 use super::growth::{Generation, next_stride};
-use super::{CLOSED, GONE, Place, STATE, SharedSpec, kind, slot};
+use super::{BLOCKED, CLOSED, GONE, Place, STATE, SharedSpec, kind, slot};
 use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, EncodeError};
 use crate::fault::{Fault, FaultKind};
 use crate::payload::{Wire, encode};
 use crate::region::Region;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// The writing end of a shared channel.
 pub struct SharedWriter {
@@ -53,6 +53,26 @@ impl SharedWriter {
         if self.next - self.slowest < slots {
             return Ok(true);
         }
+        let mut space = self.look()?;
+        if !space {
+            self.blocked()?.store(1, Ordering::Relaxed);
+            // SYNC ring-blocked: pairs with the fence in `SharedReader::freed`.
+            fence(Ordering::SeqCst);
+            space = self.look()?;
+        }
+        if space && self.blocked()?.load(Ordering::Relaxed) != 0 {
+            self.blocked()?.store(0, Ordering::Relaxed);
+        }
+        Ok(space)
+    }
+
+    fn blocked(&self) -> Result<&AtomicU32, ChannelError> {
+        Ok(self.place.region.atomic_u32(BLOCKED)?)
+    }
+
+    /// Looks at the cursors again.
+    fn look(&mut self) -> Result<bool, ChannelError> {
+        let slots = u64::from(self.place.spec.slots);
         let mut slowest = self.next;
         for reader in 0..self.place.spec.readers {
             // SYNC slot-released: pairs with the release store in `SharedReader::release`.
