@@ -1,0 +1,153 @@
+//! `selvedge bench`, run as a user runs it.
+
+#![allow(clippy::unwrap_used)] // a test may panic, also in the function that its tests share
+
+use std::process::Command;
+
+use serde_json::Value;
+
+fn rows(args: &[&str]) -> Vec<Value> {
+    let done = Command::new(env!("CARGO_BIN_EXE_selvedge"))
+        .args(args)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{errors}");
+    let text = String::from_utf8(done.stdout).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn limits_between_processes_are_one_json_object_a_line() {
+    let rows = rows(&[
+        "bench",
+        "limits",
+        "--placement",
+        "process",
+        "--payload",
+        "4096",
+        "--seconds",
+        "0.05",
+        "--json",
+    ]);
+    let limits: Vec<&str> = rows.iter().filter_map(|row| row["limit"].as_str()).collect();
+    assert!(
+        limits.contains(&"futex_unpinned") && limits.contains(&"futex_one_core"),
+        "{limits:?}"
+    );
+    let two_cores = std::thread::available_parallelism().unwrap().get() > 1;
+    assert_eq!(limits.contains(&"cache_line_two_lines"), two_cores, "{limits:?}");
+    for row in &rows {
+        assert_eq!(row["case"], "limits");
+        assert!(
+            row["p50_ns"].as_f64().unwrap() <= row["p99_ns"].as_f64().unwrap(),
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn a_way_to_wait_leaves_the_other_limits_out() {
+    let rows = rows(&[
+        "bench",
+        "limits",
+        "--placement",
+        "thread",
+        "--wait",
+        "park",
+        "--seconds",
+        "0.05",
+        "--json",
+    ]);
+    assert!(rows.iter().any(|row| row["wait"] == "park"));
+    assert!(rows.iter().all(|row| row["wait"] != "spin"), "{rows:?}");
+}
+
+#[test]
+fn nonsense_is_refused_with_the_bounds() {
+    let done = Command::new(env!("CARGO_BIN_EXE_selvedge"))
+        .args(["bench", "echo", "--payload", "0"])
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("0 is not in 1..="));
+}
+
+#[test]
+fn every_case_prints_its_fields_at_every_placement() {
+    let fields = [
+        "case",
+        "placement",
+        "wait",
+        "actors",
+        "payload_bytes",
+        "iterations",
+        "p50_ns",
+        "p99_ns",
+    ];
+    let more = ["per_second", "bytes_per_second"];
+    for case in ["echo", "chain", "fanout", "payload", "pipeline", "compile"] {
+        for placement in ["inline", "thread", "process"] {
+            let args = [
+                "bench",
+                case,
+                "--placement",
+                placement,
+                "--wait",
+                "park",
+                "--seconds",
+                "0.05",
+                "--json",
+            ];
+            let sizes = ["--payload", "5000", "--actors", "2", "--tasks", "20"];
+            let rows = rows(&[args.as_slice(), &sizes].concat());
+            assert_eq!(
+                rows.len(),
+                if case == "compile" { 2 } else { 1 },
+                "{case} {placement}"
+            );
+            for row in rows {
+                assert_eq!(row["case"], case);
+                assert_eq!(row["placement"], placement);
+                assert!(
+                    fields.iter().chain(&more).all(|field| row.get(field).is_some()),
+                    "{row}"
+                );
+                assert!(row["iterations"].as_u64().unwrap() > 0, "{row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_echo_stands_beside_the_limit_of_its_way_to_wait() {
+    for (wait, limit) in [("spin", "cache_line_two_lines"), ("park", "futex_unpinned")] {
+        if wait == "spin" && std::thread::available_parallelism().unwrap().get() < 2 {
+            continue;
+        }
+        let [row] = rows(&["bench", "echo", "--wait", wait, "--seconds", "0.1", "--json"])
+            .try_into()
+            .unwrap();
+        assert_eq!(row["limit"], limit);
+        let ratio = row["p50_ns"].as_f64().unwrap() / row["limit_ns"].as_f64().unwrap();
+        assert!((row["ratio"].as_f64().unwrap() - ratio).abs() <= 0.006, "{row}");
+    }
+}
+
+#[test]
+fn an_inline_echo_has_no_limit() {
+    let [row] = rows(&[
+        "bench",
+        "echo",
+        "--placement",
+        "inline",
+        "--seconds",
+        "0.05",
+        "--json",
+    ])
+    .try_into()
+    .unwrap();
+    assert!(row.get("limit").is_none() && row.get("ratio").is_none(), "{row}");
+}
