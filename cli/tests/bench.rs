@@ -123,7 +123,7 @@ fn every_case_prints_its_fields_at_every_placement() {
 
 #[test]
 fn an_echo_stands_beside_the_limit_of_its_way_to_wait() {
-    for (wait, limit) in [("spin", "cache_line_two_lines"), ("park", "futex_unpinned")] {
+    for (wait, limit) in [("spin", "cache_line_two_lines"), ("park", "futex_one_core")] {
         if wait == "spin" && std::thread::available_parallelism().unwrap().get() < 2 {
             continue;
         }

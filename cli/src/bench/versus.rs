@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use selvedge::Waiting;
 
 use super::limits::Limit;
+use super::limits::cores::{self, Cores};
 use super::measure::{self, REPEATS, Summary};
 use super::record::{Record, Report};
 use crate::args::{BenchArgs, Placement, Wait};
@@ -66,7 +67,9 @@ pub(crate) fn round_trip(args: &BenchArgs, setup: &Setup) -> Option<Limit> {
         Placement::Inline => None,
         _ if setup.payload_bytes > LINE_BYTES => None,
         _ if spins => Some(Limit::CacheLineTwoLines),
-        _ => Some(Limit::FutexUnpinned),
+        // Where the scheduler may choose, it puts one run on one core and the next on two, and a wake across cores
+        // costs ten times as much: so both stay on one core, and what is compared is the software.
+        _ => Some(Limit::FutexOneCore),
     }
 }
 
@@ -79,12 +82,7 @@ impl Row<'_> {
             if let Some((limit, _)) = self.limit {
                 limits.push(limit.measure(placement(self.args), self.setup.payload_bytes, budget));
             }
-            // Built anew for every repeat: a compiled graph that spins would take a core from the limit.
-            let graph = (self.build)(&self.setup)?;
-            found.push(match self.measure {
-                Measure::Latency => measure::measure(budget, || graph.once())?,
-                Measure::Throughput => throughput(budget, graph.as_ref())?,
-            });
+            found.push(self.measured(budget)?);
         }
         let found = Summary::median(&found).ok_or_else(|| anyhow::anyhow!("nothing was measured"))?;
         let mut record = Record::new(self.args.case, self.setup.payload_bytes as u64, &found)
@@ -100,6 +98,30 @@ impl Row<'_> {
             Err(error) => eprintln!("the limit is left out: {error:#}"),
         }
         report.row(&record)
+    }
+}
+
+impl Row<'_> {
+    /// One repeat of the graph, on the cores of its limit. On a thread of its own, because lanes and workers stay on
+    /// the core of the thread that starts them.
+    fn measured(&self, budget: Duration) -> anyhow::Result<Summary> {
+        let (build, setup, measure) = (self.build, &self.setup, self.measure);
+        let one_core = matches!(self.limit, Some((Limit::FutexOneCore, _)));
+        let cores = if one_core { Cores::One } else { Cores::Any };
+        let (core, _) = cores.pair()?;
+        let measured = std::thread::scope(|scope| {
+            let run = move || {
+                cores::pin(core)?;
+                // Built anew for every repeat: a compiled graph that spins would take a core from the limit.
+                let graph = build(setup)?;
+                match measure {
+                    Measure::Latency => measure::measure(budget, || graph.once()),
+                    Measure::Throughput => throughput(budget, graph.as_ref()),
+                }
+            };
+            scope.spawn(run).join()
+        });
+        measured.map_err(|_| anyhow::anyhow!("the measuring thread panicked"))?
     }
 }
 

@@ -6,7 +6,7 @@
 //! - `cache_line`, `futex`, `hand_off`, `memcpy`: one limit each.
 //! - `peer`: the other side, a thread or a process.
 
-mod cores;
+pub(crate) mod cores;
 
 mod arena;
 

@@ -1,0 +1,8 @@
+//! What must not compile, with the message the user sees. `TRYBUILD=overwrite cargo test --test ui` refreshes the
+//! messages; a person reads the difference.
+#![allow(missing_docs)]
+
+#[test]
+fn dag_24_what_the_types_refuse() {
+    trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
+}
