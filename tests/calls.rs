@@ -41,8 +41,7 @@ fn task_09_errors_and_panics_of_calls_name_actor_and_method() -> Result<()> {
             .call()
             .fail_if_negative(-5)
             .wait()
-            .err()
-            .expect("an error")
+            .expect_err("an error")
             .to_string();
         assert!(
             text.contains("-5 is negative") && text.contains("fail_if_negative"),
@@ -52,8 +51,7 @@ fn task_09_errors_and_panics_of_calls_name_actor_and_method() -> Result<()> {
             .call()
             .panic_if_negative(-6)
             .wait()
-            .err()
-            .expect("a panic")
+            .expect_err("a panic")
             .to_string();
         assert!(
             text.contains("-6 is negative") && text.contains("panic_if_negative"),
@@ -90,7 +88,7 @@ fn dag_45_calls_from_many_threads_are_served_one_at_a_time() -> Result<()> {
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 let a = a.clone();
-                scope.spawn(move || (0..50).for_each(|_| drop(a.call().inc(1).wait().expect("value"))));
+                scope.spawn(move || (0..50).for_each(|_| assert!(a.call().inc(1).wait().is_ok())));
             }
         });
         assert_eq!(a.call().total(()).wait()?, 400, "{placement}");

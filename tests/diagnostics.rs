@@ -15,7 +15,7 @@ use selvedge::CompileError;
 use selvedge::prelude::*;
 
 fn refused<I, O>(result: std::result::Result<Graph<I, O>, CompileError>) -> String {
-    let text = result.err().expect("it must be refused").to_string();
+    let text = result.expect_err("it must be refused").to_string();
     assert!(
         text.contains("diagnostics.rs"),
         "no line of the user's program in:\n{text}"
@@ -155,8 +155,7 @@ fn dag_05_a_constructor_that_fails_and_a_name_given_twice_are_typed() {
         let error = runtime
             .spawn::<Picky>(format!("p-{placement}"), (13,))
             .place(placement)
-            .err()
-            .expect("refused");
+            .expect_err("refused");
         assert!(
             error.to_string().contains("13 is unlucky"),
             "{placement}: {error}"

@@ -119,7 +119,7 @@ mod tests {
     fn the_probe_tells_tuples_from_plain_values() {
         assert_eq!((&PartsProbe::<u32>::new()).types(), Vec::new());
         assert_eq!((&PartsProbe::<Vec<(u8, u8)>>::new()).types(), Vec::new());
-        let types = (&PartsProbe::<(u32, String)>::new()).types();
+        let types = PartsProbe::<(u32, String)>::new().types();
         assert_eq!(types, vec![PayloadType::of::<u32>(), PayloadType::of::<String>()]);
     }
 }
