@@ -1,4 +1,4 @@
-//! The channel between processes: one writer, N readers, K slots in a segment. Same protocol as [`ring`](crate::ring),
+//! The channel between processes: one writer, N readers, K slots in a segment. Same protocol as [`ring`](mod@crate::ring),
 //! over bytes.
 //!
 //! ```text
@@ -33,7 +33,7 @@ pub const SLOT_BYTES_MIN: u64 = 1000;
 const LINE: usize = 64;
 const VERSION: u64 = u64::from_le_bytes(*b"slvring1");
 const STATE: usize = 16;
-/// Set by a writer that has found no space, see [`ring`](crate::ring).
+/// Set by a writer that has found no space, see [`ring`](mod@crate::ring).
 const BLOCKED: usize = 24;
 const OPEN: u32 = 0;
 const CLOSED: u32 = 1;
