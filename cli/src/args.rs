@@ -37,6 +37,9 @@ pub struct BenchArgs {
     /// How a lane waits for its inputs [default: auto; `limits`: spin and park].
     #[arg(long)]
     pub wait: Option<Wait>,
+    /// The cores that a graph may use [default: any; with `--wait park` a row for each].
+    #[arg(long)]
+    pub cores: Option<Cores>,
     /// Bytes in one payload [default: 8; `limits` and `payload`: 1 MiB].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..=PAYLOAD_BYTES_MAX))]
     pub payload: Option<u64>,
@@ -98,6 +101,19 @@ pub enum Wait {
     Auto,
 }
 
+/// Which cores a graph, or the two sides of a limit, may use.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cores {
+    /// All that the process may use: the scheduler decides. Where sides park, whether it puts them on one core or on
+    /// two changes everything, from run to run.
+    Any,
+    /// One: what the software costs, without a wake across cores. Not for spinning.
+    One,
+    /// Each side on a core of its own; limits alone, a graph's lanes stay where the scheduler puts them.
+    #[value(skip)]
+    Two,
+}
+
 /// What the other side of a limit is told.
 #[derive(Args, Debug, Clone)]
 pub struct PeerArgs {
@@ -141,6 +157,16 @@ impl fmt::Display for Placement {
             Placement::Thread => "thread",
             Placement::Process => "process",
             Placement::Inline => "inline",
+        })
+    }
+}
+
+impl fmt::Display for Cores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Cores::Any => "any",
+            Cores::One => "one",
+            Cores::Two => "two",
         })
     }
 }

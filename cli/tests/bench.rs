@@ -101,7 +101,16 @@ fn every_case_prints_its_fields_at_every_placement() {
                 "0.05",
                 "--json",
             ];
-            let sizes = ["--payload", "5000", "--actors", "2", "--tasks", "20"];
+            let sizes = [
+                "--cores",
+                "any",
+                "--payload",
+                "5000",
+                "--actors",
+                "2",
+                "--tasks",
+                "20",
+            ];
             let rows = rows(&[args.as_slice(), &sizes].concat());
             assert_eq!(
                 rows.len(),
@@ -121,19 +130,51 @@ fn every_case_prints_its_fields_at_every_placement() {
     }
 }
 
+fn is_its_ratio(row: &Value) -> bool {
+    let ratio = row["p50_ns"].as_f64().unwrap() / row["limit_ns"].as_f64().unwrap();
+    (row["ratio"].as_f64().unwrap() - ratio).abs() <= 0.006
+}
+
 #[test]
-fn an_echo_stands_beside_the_limit_of_its_way_to_wait() {
-    for (wait, limit) in [("spin", "cache_line_two_lines"), ("park", "futex_unpinned")] {
-        if wait == "spin" && std::thread::available_parallelism().unwrap().get() < 2 {
-            continue;
-        }
-        let [row] = rows(&["bench", "echo", "--wait", wait, "--seconds", "0.1", "--json"])
-            .try_into()
-            .unwrap();
-        assert_eq!(row["limit"], limit);
-        let ratio = row["p50_ns"].as_f64().unwrap() / row["limit_ns"].as_f64().unwrap();
-        assert!((row["ratio"].as_f64().unwrap() - ratio).abs() <= 0.006, "{row}");
+fn a_spinning_echo_stands_beside_the_cache_line() {
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        return;
     }
+    let [row] = rows(&["bench", "echo", "--wait", "spin", "--seconds", "0.1", "--json"])
+        .try_into()
+        .unwrap();
+    assert_eq!(
+        (&row["limit"], &row["cores"]),
+        (&"cache_line_two_lines".into(), &"any".into())
+    );
+    assert!(is_its_ratio(&row), "{row}");
+}
+
+#[test]
+fn a_parked_echo_stands_beside_the_futex_on_all_cores_and_on_one() {
+    let [all, one] = rows(&["bench", "echo", "--wait", "park", "--seconds", "0.1", "--json"])
+        .try_into()
+        .unwrap();
+    assert_eq!(
+        (&all["limit"], &all["cores"]),
+        (&"futex_unpinned".into(), &"any".into())
+    );
+    assert_eq!(
+        (&one["limit"], &one["cores"]),
+        (&"futex_one_core".into(), &"one".into())
+    );
+    assert!(is_its_ratio(&all) && is_its_ratio(&one), "{all} {one}");
+}
+
+#[test]
+fn spinning_on_one_core_is_refused() {
+    let args = ["bench", "echo", "--wait", "spin", "--cores", "one"];
+    let done = Command::new(env!("CARGO_BIN_EXE_selvedge"))
+        .args(args)
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("spinning on one core"));
 }
 
 #[test]

@@ -3,20 +3,20 @@
 use std::io::Write;
 
 use super::record::Report;
-use super::versus::{Measure, Row, round_trip, setup};
+use super::versus::{Floor, Measure, Versus, setup};
 use crate::args::BenchArgs;
 use crate::shapes::graphs;
 
 /// Prints the case's row.
 pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
     let setup = setup(args, 8, 4);
-    let limit = round_trip(args, &setup).map(|limit| (limit, (setup.actors as f64 + 1.0) / 2.0));
-    Row {
+    let floor = Floor::RoundTrips((setup.actors as f64 + 1.0) / 2.0);
+    Versus {
         args,
         setup,
         build: graphs::chain,
         measure: Measure::Latency,
-        limit,
+        floor,
     }
     .run(report)
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::record::Report;
-use super::versus::{Measure, Row, round_trip, setup};
+use super::versus::{Floor, Measure, Versus, setup};
 use crate::args::BenchArgs;
 use crate::shapes::{Setup, graphs};
 
@@ -13,13 +13,13 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         actors: 1,
         ..setup(args, 8, 1)
     };
-    let limit = round_trip(args, &setup).map(|limit| (limit, 1.0));
-    Row {
+    let floor = Floor::RoundTrips(1.0);
+    Versus {
         args,
         setup,
         build: graphs::chain,
         measure: Measure::Latency,
-        limit,
+        floor,
     }
     .run(report)
 }

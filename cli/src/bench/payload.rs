@@ -3,10 +3,9 @@
 
 use std::io::Write;
 
-use super::limits::Limit;
 use super::record::Report;
-use super::versus::{Measure, Row, setup};
-use crate::args::{BenchArgs, Placement};
+use super::versus::{Floor, Measure, Versus, setup};
+use crate::args::BenchArgs;
 use crate::shapes::{Setup, graphs};
 
 /// Prints the case's row.
@@ -15,13 +14,13 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         actors: 1,
         ..setup(args, 1 << 20, 1)
     };
-    let limit = (args.placement != Some(Placement::Inline)).then_some((Limit::HandOff, 1.0));
-    Row {
+    let floor = Floor::HandOff;
+    Versus {
         args,
         setup,
         build: graphs::payload,
         measure: Measure::Latency,
-        limit,
+        floor,
     }
     .run(report)
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::record::Report;
-use super::versus::{Measure, Row, setup};
+use super::versus::{Floor, Measure, Versus, setup};
 use crate::args::BenchArgs;
 use crate::shapes::{Setup, graphs};
 
@@ -13,12 +13,13 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         inflight: args.inflight as usize,
         ..setup(args, 8, 2)
     };
-    Row {
+    let floor = Floor::None;
+    Versus {
         args,
         setup,
         build: graphs::chain,
         measure: Measure::Throughput,
-        limit: None,
+        floor,
     }
     .run(report)
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::args::{Case, Placement, Wait};
+use crate::args::{Case, Cores, Placement, Wait};
 use crate::bench::measure::Summary;
 
 /// What is printed of one measurement. Times are nanoseconds of one operation.
@@ -16,6 +16,8 @@ pub struct Record {
     pub placement: String,
     /// How the sides waited; `-` where nobody waits.
     pub wait: String,
+    /// The cores that could be used: `one`, `two` (each side one), or `any`.
+    pub cores: String,
     /// Actors in the graph; 0 in `limits`.
     pub actors: u32,
     /// Bytes in one payload.
@@ -57,6 +59,7 @@ impl Record {
             case: case.to_string(),
             placement: "-".to_owned(),
             wait: "-".to_owned(),
+            cores: Cores::Any.to_string(),
             actors: 0,
             payload_bytes,
             iterations: found.iterations,
@@ -132,6 +135,7 @@ fn header() -> String {
         "case",
         "placement",
         "wait",
+        "cores",
         "actors",
         "payload",
         "iterations",
@@ -154,6 +158,7 @@ fn line(record: &Record) -> String {
         &record.case,
         &record.placement,
         &record.wait,
+        &record.cores,
         &record.actors.to_string(),
         &bytes(record.payload_bytes),
         &record.iterations.to_string(),
@@ -169,11 +174,12 @@ fn line(record: &Record) -> String {
 }
 
 /// One line of the table: words to the left, quantities to the right of their column.
-fn columns(cells: [&str; 12]) -> String {
+fn columns(cells: [&str; 13]) -> String {
     let [
         case,
         placement,
         wait,
+        cores,
         actors,
         payload,
         iterations,
@@ -185,7 +191,7 @@ fn columns(cells: [&str; 12]) -> String {
         limit,
     ] = cells;
     format!(
-        "{case:<9}{placement:<11}{wait:<5}{actors:>6}{payload:>10}{iterations:>12}{p50:>10}{p99:>10}\
+        "{case:<9}{placement:<11}{wait:<5}{cores:<5}{actors:>7}{payload:>10}{iterations:>12}{p50:>10}{p99:>10}\
          {per_second:>10}{bytes:>10}{ratio:>8}  {limit}"
     )
     .trim_end()
@@ -262,6 +268,7 @@ mod tests {
             "case",
             "placement",
             "wait",
+            "cores",
             "actors",
             "payload_bytes",
             "iterations",

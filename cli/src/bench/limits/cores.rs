@@ -3,39 +3,28 @@
 use anyhow::Context;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Where the two sides of a limit run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cores {
-    /// Each on a core of its own.
-    Two,
-    /// Both on the same core: what the software costs without a wake across cores.
-    One,
-    /// Wherever the scheduler puts them, as for a graph's lanes.
-    Any,
-}
+use crate::args::Cores;
 
 /// A core for the asking and one for the answering side; `None` leaves a side where it is.
 pub(crate) type Pair = (Option<usize>, Option<usize>);
 
-impl Cores {
-    /// The cores to pin to.
-    ///
-    /// # Errors
-    /// Two cores are asked for where the process may only use one.
-    pub(crate) fn pair(self) -> anyhow::Result<Pair> {
-        let allowed = sched_getaffinity(None).context("sched_getaffinity")?;
-        let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
-        let first = cores.next().context("no core is allowed")?;
-        match self {
-            Cores::Two => {
-                let second = cores
-                    .next()
-                    .context("needs two cores, and this process may use one")?;
-                Ok((Some(first), Some(second)))
-            }
-            Cores::One => Ok((Some(first), Some(first))),
-            Cores::Any => Ok((None, None)),
+/// The cores to pin to.
+///
+/// # Errors
+/// Two cores are asked for where the process may only use one.
+pub(crate) fn pair(cores: Cores) -> anyhow::Result<Pair> {
+    let allowed = sched_getaffinity(None).context("sched_getaffinity")?;
+    let mut cores_allowed = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+    let first = cores_allowed.next().context("no core is allowed")?;
+    match cores {
+        Cores::Two => {
+            let second = cores_allowed
+                .next()
+                .context("needs two cores, and this process may use one")?;
+            Ok((Some(first), Some(second)))
         }
+        Cores::One => Ok((Some(first), Some(first))),
+        Cores::Any => Ok((None, None)),
     }
 }
 
@@ -54,7 +43,7 @@ mod tests {
 
     #[test]
     fn a_pinned_thread_stays_on_its_core() {
-        let (core, _) = Cores::One.pair().unwrap();
+        let (core, _) = pair(Cores::One).unwrap();
         let seen = std::thread::spawn(move || pin(core).map(|()| rustix::thread::sched_getcpu()));
         assert_eq!(Some(seen.join().unwrap().unwrap()), core);
     }

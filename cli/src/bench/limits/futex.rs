@@ -1,7 +1,8 @@
 //! A wake-up there and back, both sides asleep in the kernel between messages: the floor of everything that parks.
 //!
 //! Between two cores it is mostly the interrupt that ends the other core's sleep, on a virtual machine tens of
-//! microseconds; on one core it is the cost of the system calls and of a switch.
+//! microseconds; on one core it is the cost of the system calls and of a switch. Sides that the scheduler puts on two
+//! cores may also find each other awake again and again, and then sleep rarely.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -6,7 +6,7 @@
 //! - `cache_line`, `futex`, `hand_off`, `memcpy`: one limit each.
 //! - `peer`: the other side, a thread or a process.
 
-mod cores;
+pub(crate) mod cores;
 
 mod arena;
 
@@ -26,11 +26,10 @@ use std::time::Duration;
 pub use peer::{Protocol, serve};
 
 use self::arena::{Arena, Slots};
-use self::cores::Cores;
 use self::peer::Peer;
 use super::measure::{self, REPEATS, Summary};
 use super::record::{Record, Report};
-use crate::args::{BenchArgs, Case, Placement, Wait};
+use crate::args::{BenchArgs, Case, Cores, Placement, Wait};
 
 /// Payload of the copies where the command line names none.
 const PAYLOAD_BYTES: u64 = 1 << 20;
@@ -126,7 +125,7 @@ impl Limit {
         payload_bytes: usize,
         budget: Duration,
     ) -> anyhow::Result<Summary> {
-        let (ours, theirs) = self.cores().pair()?;
+        let (ours, theirs) = cores::pair(self.cores())?;
         // On a thread of its own, because it stays on the core it is pinned to; the other side does not outlive it.
         let measured = std::thread::scope(|scope| {
             scope
@@ -205,6 +204,7 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
                     if let Some(wait) = wait {
                         record = record.placed(placement, wait);
                     }
+                    record.cores = limit.cores().to_string();
                     record.limit = Some(limit.name().to_owned());
                     report.row(&record)?;
                 }
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn every_limit_can_be_measured_between_threads() {
         for limit in Limit::ALL {
-            if limit.cores().pair().is_err() {
+            if cores::pair(limit.cores()).is_err() {
                 continue; // one core
             }
             let found = limit.measure(Placement::Thread, 4096, SHORT).unwrap();
