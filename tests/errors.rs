@@ -242,3 +242,65 @@ fn task_14_ordinary_calls_are_served_while_a_graph_runs() -> Result<()> {
     }
     Ok(())
 }
+
+/// A payload whose own code misbehaves on the way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bomb(i64);
+
+impl serde::Serialize for Bomb {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        assert!(self.0 != 1, "bomb in serialize");
+        serializer.serialize_i64(self.0)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Bomb {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        match i64::deserialize(deserializer)? {
+            2 => panic!("bomb in deserialize"),
+            3 => Err(serde::de::Error::custom("bomb refused")),
+            x => Ok(Bomb(x)),
+        }
+    }
+}
+
+struct Bomber;
+
+#[actor]
+impl Bomber {
+    pub fn new() -> Self {
+        Bomber
+    }
+
+    pub fn make(&mut self, x: i64) -> Bomb {
+        Bomb(x)
+    }
+
+    pub fn open(&mut self, bomb: &Bomb) -> i64 {
+        bomb.0
+    }
+}
+
+#[test]
+fn chan_14_a_payload_whose_own_code_fails_is_the_tasks_error_and_the_graph_goes_on() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = runtime.spawn::<Bomber>("a", ()).in_process()?;
+    let b = runtime.spawn::<Bomber>("b", ()).in_process()?;
+    let graph = runtime.compile(|x: Edge<i64>| {
+        let bomb = a.make(&x);
+        (b.open(&bomb), bomb)
+    })?;
+    for x in 1..=3 {
+        let error = task_error(graph.execute(x).wait());
+        assert!(error.info().bound_at.file.ends_with("errors.rs"), "{error}");
+        assert_eq!(graph.execute(7).wait()?, (7, Bomb(7)), "after {x}");
+    }
+    // At the driver's own end as well.
+    drop(graph);
+    let graph = runtime.compile(|x: Edge<i64>| a.make(&x))?;
+    for x in 1..=3 {
+        assert_eq!(task_error(graph.execute(x).wait()).info().task, "a.make");
+        assert_eq!(graph.execute(7).wait()?, Bomb(7));
+    }
+    Ok(())
+}

@@ -67,7 +67,7 @@ pub use async_driver::AsyncDriver;
 pub use call::{Call, CallError};
 pub use cell::{ActorCell, RebuildFailed};
 pub use death::{Death, Exit};
-pub use failure::{Failure, FailureKind, FailureReport};
+pub use failure::{Failure, FailureKind, FailureReport, panic_message};
 pub use id::{ActorId, LaneId, ProcessId};
 pub use invocation::Invocation;
 pub use lane::host::LaneHost;

@@ -93,6 +93,8 @@ mod tests {
             super::decoders(&bytes);
         }
 
+        // Plain and atomic accesses of different sizes to one word are what a hostile peer does; Miri has no model of it.
+        #[cfg_attr(miri, ignore)]
         #[test]
         fn chan_22_channels_survive_scribbled_memory(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             super::shared_memory(&bytes);

@@ -261,6 +261,22 @@ fn input_ports(
     ports
 }
 
+/// Who made a value.
+fn maker(plan: &Plan, value: ValueId) -> TaskInfo {
+    let task = match plan.ir.value(value).map(|value| value.origin) {
+        Some(Origin::Task(task)) => plan.ir.task(task),
+        _ => None,
+    };
+    let actor = task.and_then(|task| plan.ir.actor(task.actor));
+    let name = |text: Option<&String>| text.map_or_else(|| "driver".to_owned(), String::clone);
+    TaskInfo {
+        task: task.map_or_else(|| "the graph's input".to_owned(), |task| task.label.clone()),
+        actor: name(actor.map(|actor| &actor.name)),
+        placement: name(actor.map(|actor| &actor.placement)),
+        bound_at: task.map_or_else(|| plan.ir.compiled_at.clone(), |task| task.bound_at.clone()),
+    }
+}
+
 /// Gives the driver's lane its outputs: free where only the graph's output reads a value, otherwise as steps at
 /// the end of its program, so that inline tasks and outputs keep the same pace.
 fn attach_ports(plan: &Plan, bound: &Bound, lane: &mut LaneLoop) -> Result<Vec<usize>, LoadError> {
@@ -285,7 +301,9 @@ fn attach_ports(plan: &Plan, bound: &Bound, lane: &mut LaneLoop) -> Result<Vec<u
         let channel = plan.channels.get(value.channel.0 as usize);
         let local = channel.is_some_and(|channel| channel.kind == ChannelKind::Local);
         let port = lane.ports.len();
+        let info = maker(plan, value.value);
         lane.ports.push(Port {
+            info,
             value: index,
             leaves,
             collected: 0,

@@ -87,7 +87,13 @@ fn leaves(messages: Vec<Result<u8, Fault>>) -> Vec<Box<dyn AnyLeaf>> {
             .unwrap();
         let mut leaf: Box<dyn AnyLeaf> = Box::new(Leaf::<u8>::with_capacity(1));
         leaf.open();
-        leaf.collect(value.as_mut(), 0).unwrap();
+        let info = crate::run::report::TaskInfo {
+            task: "a.f".into(),
+            actor: "a".into(),
+            placement: "thread".into(),
+            bound_at: crate::ir::SourceLocation::default(),
+        };
+        leaf.collect(value.as_mut(), 0, &info).unwrap();
         leaf
     };
     messages.into_iter().map(leaf).collect()

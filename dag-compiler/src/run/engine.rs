@@ -339,12 +339,19 @@ impl Engine {
         }))
     }
 
-    /// Looks once, without waiting.
+    /// Looks once, without waiting for anything but the lock; an inline method may compute under it.
     pub(crate) fn poll<R>(
         &self,
         check: impl FnOnce(&mut Driver) -> Option<Result<R, ExecError>>,
     ) -> Option<Result<R, ExecError>> {
-        let mut driver = self.driver.lock();
+        let started = Instant::now();
+        let deadline = self
+            .options
+            .timeout_value()
+            .and_then(|timeout| started.checked_add(timeout));
+        let Ok(mut driver) = self.lock(deadline) else {
+            return Some(Err(self.timeout(None, started.elapsed(), "Options::timeout")));
+        };
         let pumped = self.pump(&mut driver);
         if matches!(pumped, Ok(true)) {
             self.changed.notify_all();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_core::{Death, Exit};
+use selvedge_core::Death;
 
 use crate::ir::SourceLocation;
 use crate::run::control::Phase;
@@ -191,11 +191,7 @@ impl std::error::Error for ExecError {
 impl fmt::Display for ActorDied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "actor `{}` ({}) died: ", self.actor, self.placement)?;
-        match &self.death.exit {
-            Exit::Code(code) => write!(f, "exit code {code}")?,
-            Exit::Signal(signal) => write!(f, "killed by signal {signal}{}", signal_name(*signal))?,
-            other => write!(f, "{other:?}")?,
-        }
+        write!(f, "{}", self.death.exit)?;
         if let Some((task, bound_at)) = &self.task {
             write!(
                 f,
@@ -211,16 +207,6 @@ impl fmt::Display for ActorDied {
                 .try_for_each(|line| write!(f, "\n    {line}"))?;
         }
         Ok(())
-    }
-}
-
-fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        6 => " (SIGABRT)",
-        9 => " (SIGKILL)",
-        11 => " (SIGSEGV)",
-        15 => " (SIGTERM)",
-        _ => "",
     }
 }
 

@@ -11,8 +11,10 @@
 //!   something else, so a writer is never blocked by an input nobody will read.
 //! - `LOOP-4` a step that says `Blocked` has changed nothing.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Doorbell, Fault, Readiness, Waiting};
-use selvedge_core::{ActorId, AsyncDriver, Failure, Invocation, LaneHost, LaneId, Program};
+use selvedge_core::{ActorId, AsyncDriver, Failure, Invocation, LaneHost, LaneId, Program, panic_message};
 
 use crate::ir::{OpKind, TaskId};
 use crate::run::control::{Control, Phase, ProgressLine, State};
@@ -52,6 +54,8 @@ pub(crate) enum Step {
 
 /// An output of the graph: the lane value and the leaves it goes to.
 pub(crate) struct Port {
+    /// Who made the value, for a result that cannot be decoded.
+    pub(crate) info: TaskInfo,
     pub(crate) value: usize,
     pub(crate) leaves: Vec<usize>,
     /// Executions collected so far.
@@ -314,7 +318,7 @@ impl LaneLoop {
         }
         for leaf in &port.leaves {
             if let Some(leaf) = self.leaves.get_mut(*leaf) {
-                leaf.collect(value.as_mut(), port.collected)?;
+                leaf.collect(value.as_mut(), port.collected, &port.info)?;
             }
         }
         port.collected += 1;
@@ -367,23 +371,25 @@ impl LaneLoop {
     }
 }
 
-/// Publishes a staged message. A value that cannot travel is the task's failure, not the graph's.
+/// Publishes a staged message. A value that cannot travel is the task's failure, not the graph's, also when its own
+/// `Serialize` panics: nothing has been published then.
 pub(crate) fn publish(
     outlet: &mut dyn AnyOutlet,
     info: &TaskInfo,
     execution: u64,
     values: &mut [Box<dyn AnyValue>],
 ) -> Result<(), ChannelError> {
-    match outlet.publish(execution, values) {
-        Err(error @ (ChannelError::TooLarge { .. } | ChannelError::Encode(_))) => {
-            let cause = Cause::Payload {
-                message: error.to_string(),
-            };
-            outlet.stage_fault(fault_with(info, execution, cause, None));
-            outlet.publish(execution, values).map(|_| ())
-        }
-        other => other.map(|_| ()),
-    }
+    let cause = match catch_unwind(AssertUnwindSafe(|| outlet.publish(execution, values))) {
+        Ok(Err(error @ (ChannelError::TooLarge { .. } | ChannelError::Encode(_)))) => Cause::Payload {
+            message: error.to_string(),
+        },
+        Ok(published) => return published.map(|_| ()),
+        Err(payload) => Cause::Panic {
+            message: panic_message(payload.as_ref()),
+        },
+    };
+    outlet.stage_fault(fault_with(info, execution, cause, None));
+    outlet.publish(execution, values).map(|_| ())
 }
 
 impl Program for LaneLoop {

@@ -2,8 +2,12 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use selvedge_channels::{AnyValue, ChannelError, Fault, Message, Value, Wire};
+use selvedge_core::panic_message;
+
+use crate::run::report::{Cause, TaskInfo, fault_with};
 
 /// What a leaf knows of one execution.
 #[derive(Debug)]
@@ -28,8 +32,14 @@ pub(crate) enum Status {
 pub(crate) trait AnyLeaf: Send {
     /// Makes room for the next execution.
     fn open(&mut self);
-    /// Moves the message of `execution` from the lane's value into this leaf.
-    fn collect(&mut self, value: &mut dyn AnyValue, execution: u64) -> Result<(), ChannelError>;
+    /// Moves the message of `execution` from the lane's value into this leaf. What cannot be decoded is the failure
+    /// of the task that made it.
+    fn collect(
+        &mut self,
+        value: &mut dyn AnyValue,
+        execution: u64,
+        info: &TaskInfo,
+    ) -> Result<(), ChannelError>;
     /// What is known of `execution`.
     fn status(&self, execution: u64) -> Status;
     /// Says that nobody will take the result of `execution`.
@@ -84,7 +94,12 @@ impl<T: Wire> AnyLeaf for Leaf<T> {
         self.entries.push_back(Entry::Pending);
     }
 
-    fn collect(&mut self, value: &mut dyn AnyValue, execution: u64) -> Result<(), ChannelError> {
+    fn collect(
+        &mut self,
+        value: &mut dyn AnyValue,
+        execution: u64,
+        info: &TaskInfo,
+    ) -> Result<(), ChannelError> {
         let Some(Entry::Pending) = self.entry(execution) else {
             if let Some(entry) = self.entry(execution) {
                 *entry = Entry::Gone;
@@ -95,9 +110,24 @@ impl<T: Wire> AnyLeaf for Leaf<T> {
         let expected = std::any::type_name::<T>();
         let found = value.payload_type().name();
         let typed = value.as_any_mut().downcast_mut::<Value<T>>();
-        let message = typed
-            .ok_or(ChannelError::WrongType { expected, found })?
-            .message()?;
+        let typed = typed.ok_or(ChannelError::WrongType { expected, found })?;
+        let cause = match catch_unwind(AssertUnwindSafe(|| typed.message())) {
+            Ok(Ok(message)) => Ok(message),
+            Ok(Err(ChannelError::Decode(error))) => Err(Cause::Payload {
+                message: error.to_string(),
+            }),
+            Ok(Err(error)) => return Err(error),
+            Err(payload) => Err(Cause::Panic {
+                message: panic_message(payload.as_ref()),
+            }),
+        };
+        let message = match cause {
+            Ok(message) => message,
+            Err(cause) => {
+                typed.read_done()?;
+                Err(fault_with(info, execution, cause, None))
+            }
+        };
         if let Some(entry) = self.entry(execution) {
             *entry = Entry::Arrived(message);
         }
