@@ -147,3 +147,16 @@ fn rinit_02_no_worker_outlives_a_killed_driver() {
     let gone = wait_until(&0, || workers.iter().filter(|pid| is_alive(**pid)).count());
     assert_eq!(gone, 0, "{workers:?} outlived their driver");
 }
+
+/// A worker that dies while its runtime shuts down must not be waited for.
+#[test]
+fn rinit_02_a_runtime_ends_while_its_workers_die() {
+    for _ in 0..60 {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", Placement::Process);
+        let b = counter(&runtime, "b", Placement::Process);
+        kill(a.actor().pid().expect("a process"));
+        b.actor().kill();
+        drop(runtime);
+    }
+}

@@ -1,8 +1,8 @@
 //! The root of the control plane: it starts a node for each actor and worker and is told when one fails.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent};
 
@@ -15,6 +15,9 @@ use crate::resident::Resident;
 use crate::spawn::SpawnError;
 use crate::worker::output::Printer;
 use crate::worker::record::WorkerRecord;
+
+/// How long after its deadline a shutdown ends whatever is missing.
+const OVERDUE: Duration = Duration::from_secs(1);
 
 pub(crate) enum SupervisorMessage {
     /// Start the actor's node, which builds the actor.
@@ -34,7 +37,14 @@ pub(crate) enum SupervisorMessage {
         reply: Promise<Ended>,
     },
     /// A worker has ended during the shutdown.
-    WorkerGone { killed: Option<String> },
+    WorkerGone {
+        node: ractor::ActorId,
+        killed: Option<String>,
+    },
+    /// A worker's node has stopped; behind what it sent before.
+    NodeStopped(ractor::ActorId),
+    /// The shutdown has taken longer than it may: end without whoever is still awaited.
+    Overdue,
 }
 
 /// What the control plane leaves when it ends.
@@ -58,7 +68,8 @@ pub(crate) struct SupervisorState {
 
 struct Closing {
     reply: Promise<Ended>,
-    waiting_for: usize,
+    /// The nodes of workers that have not ended yet. A node that stops for another reason is not waited for.
+    awaited: BTreeSet<ractor::ActorId>,
     killed: Vec<String>,
 }
 
@@ -93,17 +104,37 @@ impl Actor for Supervisor {
                 state.add_worker(&myself, &record, depth, reply);
             }
             SupervisorMessage::Shutdown { deadline, reply } => state.shut_down(&myself, deadline, reply),
-            SupervisorMessage::WorkerGone { killed } => state.worker_gone(&myself, killed),
+            SupervisorMessage::WorkerGone { node, killed } => {
+                if let Some(closing) = &mut state.closing {
+                    closing.killed.extend(killed);
+                }
+                state.no_longer_awaited(&myself, node);
+            }
+            SupervisorMessage::NodeStopped(node) => state.no_longer_awaited(&myself, node),
+            SupervisorMessage::Overdue => {
+                if let Some(closing) = &mut state.closing {
+                    closing.awaited.clear();
+                }
+                state.finish_if_done(&myself);
+            }
         }
         Ok(())
     }
 
     async fn handle_supervisor_evt(
         &self,
-        _myself: ActorRef<SupervisorMessage>,
+        myself: ActorRef<SupervisorMessage>,
         event: SupervisionEvent,
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
+        if let (
+            SupervisionEvent::ActorFailed(node, _) | SupervisionEvent::ActorTerminated(node, ..),
+            Some(_),
+        ) = (&event, &state.closing)
+        {
+            // Events overtake messages; what the node sent last must count first.
+            let _ = myself.send_message(SupervisorMessage::NodeStopped(node.get_id()));
+        }
         match event {
             SupervisionEvent::ActorFailed(node, error) => {
                 if let Some(id) = state.nodes.remove(&node.get_id()) {
@@ -185,19 +216,23 @@ impl SupervisorState {
         }
         let nodes = self.workers.iter().filter_map(|record| record.node.get());
         let told = nodes.filter(|node| node.send_message(WorkerMessage::Shutdown { deadline }).is_ok());
-        let waiting_for = told.count();
+        let awaited = told.map(|node| node.get_id()).collect();
         self.closing = Some(Closing {
             reply,
-            waiting_for,
+            awaited,
             killed: Vec::new(),
+        });
+        let overdue = myself.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep_until((deadline + OVERDUE).into()).await;
+            let _ = overdue.send_message(SupervisorMessage::Overdue);
         });
         self.finish_if_done(myself);
     }
 
-    fn worker_gone(&mut self, myself: &ActorRef<SupervisorMessage>, killed: Option<String>) {
+    fn no_longer_awaited(&mut self, myself: &ActorRef<SupervisorMessage>, node: ractor::ActorId) {
         if let Some(closing) = &mut self.closing {
-            closing.waiting_for = closing.waiting_for.saturating_sub(1);
-            closing.killed.extend(killed);
+            closing.awaited.remove(&node);
         }
         self.finish_if_done(myself);
     }
@@ -207,7 +242,7 @@ impl SupervisorState {
         let done = self
             .closing
             .as_ref()
-            .is_some_and(|closing| closing.waiting_for == 0);
+            .is_some_and(|closing| closing.awaited.is_empty());
         let Some(closing) = self.closing.take_if(|_| done) else {
             return;
         };

@@ -167,10 +167,10 @@ impl WorkerState {
         if let Some(deadline) = self.closing {
             let killed = Instant::now() >= deadline;
             let killed = killed.then(|| self.args.record.name().to_owned());
-            let _ = self
-                .args
-                .supervisor
-                .send_message(SupervisorMessage::WorkerGone { killed });
+            let _ = self.args.supervisor.send_message(SupervisorMessage::WorkerGone {
+                node: myself.get_id(),
+                killed,
+            });
             directory.tell_nodes(&residents);
             return myself.stop(None);
         }
@@ -200,10 +200,10 @@ impl WorkerState {
         self.closing = Some(deadline);
         let record = Arc::clone(&self.args.record);
         let Some(link) = record.link() else {
-            let _ = self
-                .args
-                .supervisor
-                .send_message(SupervisorMessage::WorkerGone { killed: None });
+            let _ = self.args.supervisor.send_message(SupervisorMessage::WorkerGone {
+                node: myself.get_id(),
+                killed: None,
+            });
             return myself.stop(None);
         };
         let left = deadline.saturating_duration_since(Instant::now());
