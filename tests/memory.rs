@@ -1,5 +1,12 @@
 //! Memory stays bounded however payloads alternate. One test in this file: it measures whole processes.
 #![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
 
 mod actors;
 mod census;
