@@ -71,12 +71,16 @@ fn an_ending_lease_is_worth_waiting_for_unless_something_else_is_held() {
     let mut table = LeaseTable::default();
     let first = grant(&mut table, "first", &[1]).unwrap();
     grant(&mut table, "second", &[2]).unwrap();
+    assert_eq!(table.start(first, &[LaneId(1)]), Ok(()));
     table.ending(first);
     assert!(matches!(
         table.obstacle(&units(&[1])),
         Some(Obstacle::Ending { .. })
     ));
     assert_eq!(table.obstacle(&units(&[1, 2])), Some(held(2, "second")));
+    // Once its program has ended the lane is free, whether or not the holder has let go.
+    table.ended(LaneId(1), None);
+    assert_eq!(table.obstacle(&units(&[1])), None);
 }
 
 #[test]
