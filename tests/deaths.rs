@@ -120,8 +120,18 @@ fn helper_driver_to_be_killed() -> Result<()> {
     }
 }
 
+/// DAG-42: Ctrl-C in the middle of an execution ends the driver, and its workers with it.
+#[test]
+fn dag_42_no_worker_outlives_an_interrupted_driver() {
+    ends_with_its_workers(rustix::process::Signal::INT);
+}
+
 #[test]
 fn rinit_02_no_worker_outlives_a_killed_driver() {
+    ends_with_its_workers(rustix::process::Signal::KILL);
+}
+
+fn ends_with_its_workers(signal: rustix::process::Signal) {
     use std::io::{BufRead, BufReader};
     let mut driver = Command::new(std::env::current_exe().expect("exe"))
         .args([
@@ -142,7 +152,8 @@ fn rinit_02_no_worker_outlives_a_killed_driver() {
     );
     let workers = children_of(driver.id());
     assert_eq!(workers.len(), 2, "{workers:?}");
-    kill(driver.id());
+    let pid = rustix::process::Pid::from_raw(driver.id() as i32).expect("pid");
+    rustix::process::kill_process(pid, signal).expect("kill");
     driver.wait().expect("wait");
     let gone = wait_until(&0, || workers.iter().filter(|pid| is_alive(**pid)).count());
     assert_eq!(gone, 0, "{workers:?} outlived their driver");

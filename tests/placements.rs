@@ -101,6 +101,47 @@ fn dag_46_an_actor_may_drive_a_graph_of_other_actors() -> Result<()> {
     Ok(())
 }
 
+/// An actor that drives a graph of its own, from whichever process it lives in.
+struct Boss {
+    graph: Graph<i64, i64>,
+    _runtime: Runtime,
+}
+
+#[actor]
+impl Boss {
+    pub fn new(placement: Placement) -> Result<Self> {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let graph = runtime.compile(|x: Edge<i64>| b.scale(&a.scale(&x, 2), 3))?;
+        Ok(Boss {
+            graph,
+            _runtime: runtime,
+        })
+    }
+
+    pub fn run(&mut self, x: i64) -> Result<i64> {
+        Ok(self.graph.execute(x).wait()?)
+    }
+}
+
+#[test]
+fn dag_46_an_actor_in_a_worker_drives_a_graph_of_its_own_workers() -> Result<()> {
+    for placement in actors::PLACEMENTS {
+        for inner in actors::PLACEMENTS {
+            let runtime = Runtime::new();
+            let boss = runtime.spawn::<Boss>("boss", (inner,)).place(placement)?;
+            let graph = runtime.compile(|x: Edge<i64>| boss.run(&x))?;
+            for x in 0..5 {
+                assert_eq!(graph.execute(x).wait()?, 6 * x, "{inner} in {placement}");
+            }
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn task_15_the_trace_has_three_events_for_a_task_with_all_fields() -> Result<()> {
     for placement in actors::PLACEMENTS {
