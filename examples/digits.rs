@@ -1,32 +1,36 @@
-//! Recognises handwritten digits: load → preprocess → two model replicas, half a batch each → gather → report.
+//! Recognises handwritten digits: load → preprocess → two model replicas → vote → report.
+//!
+//! Learn here: actors whose constructors may fail, a tuple result that is split, a value that two tasks read, several
+//! results of a graph, and that the placement is a value.
 //!
 //! `cargo run --release -p selvedge-examples --example digits -- [--placement inline|thread|process] [--model PATH]`
 #![allow(unreachable_pub)] // an actor's operations are its public methods
 
 use std::path::PathBuf;
-use std::time::Instant;
 
-use candle_core::{Device, Tensor as Candle};
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use clap::Parser;
 use selvedge::prelude::*;
-use selvedge_examples::data::{Digits, PIXELS, TRAINING_ROWS};
-use selvedge_examples::model::{Mlp, classes, shipped_weights};
+use selvedge_examples::arguments::Arguments;
+use selvedge_examples::data::{CLASSES, DataError, Digits, PIXELS, SIDE, scaled};
+use selvedge_examples::model::{Mlp, classes};
+use selvedge_examples::one_thread::keep_candle_to_one_thread;
+use selvedge_examples::tally::Tally;
+use selvedge_examples::weights::WeightsError;
+
+const BATCH: usize = 16;
 
 struct Loader(Digits);
 
 #[actor]
 impl Loader {
-    pub fn new() -> Result<Self> {
-        Ok(Loader(Digits::load()?))
+    pub fn new() -> Result<Self, DataError> {
+        Digits::load().map(Loader)
     }
 
-    /// The raw pixels of some rows: `[n, 64]`, values 0 to 16.
+    /// The images of some rows: `[n, 64]`, pixels from 0 to 16.
     pub fn images(&mut self, rows: &[u32]) -> Result<Tensor> {
-        let pixels: Vec<u8> = rows
-            .iter()
-            .flat_map(|row| self.0.image(*row as usize))
-            .copied()
-            .collect();
+        let images = rows.iter().filter_map(|row| self.0.image(*row as usize));
+        let pixels: Vec<u8> = images.flatten().copied().collect();
         Ok(Tensor::from_vec(pixels, &[rows.len(), PIXELS])?)
     }
 }
@@ -39,17 +43,15 @@ impl Preprocess {
         Preprocess
     }
 
-    /// Scales to 0..1 and halves the batch.
-    pub fn halves(&mut self, images: &Tensor) -> Result<(Tensor, Tensor)> {
-        let scaled: Vec<f32> = images
-            .as_slice::<u8>()?
-            .iter()
-            .map(|pixel| f32::from(*pixel) / 16.0)
-            .collect();
-        let rows = scaled.len() / PIXELS;
-        let (first, second) = scaled.split_at(rows / 2 * PIXELS);
-        let half = |values: &[f32]| Tensor::from_slice(values, &[values.len() / PIXELS, PIXELS]);
-        Ok((half(first)?, half(second)?))
+    /// Two views of the images, pixels from 0 to 1: as they are, and a pixel further down.
+    pub fn views(&mut self, images: &Tensor) -> Result<(Tensor, Tensor)> {
+        let plain: Vec<f32> = images.as_slice()?.iter().copied().map(scaled).collect();
+        let lower = plain.chunks_exact(PIXELS).flat_map(|image| {
+            let kept = image.iter().take(PIXELS - SIDE);
+            std::iter::repeat_n(&0.0, SIDE).chain(kept).copied()
+        });
+        let lower = Tensor::from_vec(lower.collect::<Vec<f32>>(), images.shape())?;
+        Ok((Tensor::from_vec(plain, images.shape())?, lower))
     }
 }
 
@@ -57,17 +59,31 @@ struct Replica(Mlp);
 
 #[actor]
 impl Replica {
-    pub fn new(weights: PathBuf) -> Result<Self> {
-        Ok(Replica(Mlp::load(&weights)?))
+    pub fn new(weights: PathBuf) -> Result<Self, WeightsError> {
+        Mlp::load(&weights).map(Replica)
     }
 
-    pub fn classify(&mut self, images: &Tensor) -> Result<Vec<u8>> {
-        let values = images.as_slice::<f32>()?;
-        if values.is_empty() {
-            return Ok(Vec::new());
-        }
-        let images = Candle::from_slice(values, (values.len() / PIXELS, PIXELS), &Device::Cpu)?;
-        Ok(classes(&self.0.forward(&images)?)?)
+    /// A logit for each class: `[n, 10]`.
+    pub fn logits(&mut self, images: &Tensor) -> Result<Tensor> {
+        let logits = self.0.logits(images.as_slice()?)?;
+        let rows = logits.len() / CLASSES;
+        Ok(Tensor::from_vec(logits, &[rows, CLASSES])?)
+    }
+}
+
+struct Vote;
+
+#[actor]
+impl Vote {
+    pub fn new() -> Self {
+        Vote
+    }
+
+    /// The class with the largest mean of both logits, which is the one with the largest sum.
+    pub fn classes(&mut self, left: &Tensor, right: &Tensor) -> Result<Vec<u8>> {
+        let pairs = left.as_slice::<f32>()?.iter().zip(right.as_slice::<f32>()?);
+        let sums: Vec<f32> = pairs.map(|(left, right)| left + right).collect();
+        Ok(classes(&sums))
     }
 }
 
@@ -75,74 +91,59 @@ struct Report(Digits);
 
 #[actor]
 impl Report {
-    pub fn new() -> Result<Self> {
-        Ok(Report(Digits::load()?))
+    pub fn new() -> Result<Self, DataError> {
+        Digits::load().map(Report)
     }
 
-    /// Gathers both halves: the classes found, and how many of them are right.
-    pub fn gather(&mut self, rows: &[u32], first: &[u8], second: &[u8]) -> (Vec<u8>, usize) {
-        let found: Vec<u8> = first.iter().chain(second).copied().collect();
-        let labels = rows.iter().filter_map(|row| self.0.labels.get(*row as usize));
-        let right = found
-            .iter()
-            .zip(labels)
-            .filter(|(found, label)| found == label)
-            .count();
-        (found, right)
+    /// How many classes are right.
+    pub fn right(&mut self, rows: &[u32], classes: &[u8]) -> usize {
+        let labels = rows.iter().map(|row| self.0.label(*row as usize));
+        let both = labels.zip(classes);
+        both.filter(|(label, class)| *label == Some(**class)).count()
     }
 }
 
-/// The value after `--name`.
-fn option(name: &str) -> Option<String> {
-    std::env::args().skip_while(|argument| argument != name).nth(1)
-}
-
-fn main() -> Result<()> {
-    let placement: Placement = option("--placement").as_deref().unwrap_or("thread").parse()?;
-    let weights = option("--model").map_or_else(shipped_weights, PathBuf::from);
-    let runtime = Runtime::new();
+/// Spawns, binds, compiles, runs over the held-out rows, and says what came of it.
+fn run(arguments: &Arguments) -> Result<()> {
+    let (runtime, placement) = (Runtime::new(), arguments.placement);
     let loader = runtime.spawn::<Loader>("loader", ()).place(placement)?;
     let preprocess = runtime.spawn::<Preprocess>("preprocess", ()).place(placement)?;
-    let replica = |name: &str| {
-        runtime
-            .spawn::<Replica>(name, (weights.clone(),))
-            .env("RAYON_NUM_THREADS", "1")
-            .place(placement)
+    let replica = |name| {
+        let weights = arguments.model.clone();
+        runtime.spawn::<Replica>(name, (weights,)).place(placement)
     };
-    let (left, right) = (replica("replica0")?, replica("replica1")?);
+    let (first, second) = (replica("replica 0")?, replica("replica 1")?);
+    let vote = runtime.spawn::<Vote>("vote", ()).place(placement)?;
     let report = runtime.spawn::<Report>("report", ()).place(placement)?;
-    let graph = runtime.compile(|rows: Edge<Vec<u32>>| {
-        let (first, second) = preprocess.halves(&loader.images(&rows)).split();
-        report.gather(&rows, &left.classify(&first), &right.classify(&second))
+    let options = Options::new().named("digits").max_inflight(arguments.inflight);
+    let graph = runtime.compile_with(options, |rows: Edge<Vec<u32>>| {
+        let (plain, lower) = preprocess.views(&loader.images(&rows)).split();
+        let classes = vote.classes(&first.logits(&plain), &second.logits(&lower));
+        let right = report.right(&rows, &classes);
+        (classes, right)
     })?;
 
-    let rows: Vec<u32> = (TRAINING_ROWS as u32..Digits::load()?.rows() as u32).collect();
-    let repeats = 20;
-    let batches: Vec<Vec<u32>> = rows.chunks(16).map(<[u32]>::to_vec).collect();
-    let executions = batches.len() * repeats;
-    let bar = ProgressBar::with_draw_target(Some(executions as u64), ProgressDrawTarget::stderr());
-    let (started, mut right, mut checksum) = (Instant::now(), 0, 0u64);
-    for result in graph.map((0..repeats).flat_map(|_| batches.iter().cloned())) {
-        let (found, correct) = result?;
-        right += correct;
-        checksum = found.iter().fold(checksum, |sum, class| {
-            sum.wrapping_mul(31).wrapping_add(u64::from(*class))
-        });
-        bar.inc(1);
+    let held_out: Vec<u32> = Digits::load()?.held_out().map(|row| row as u32).collect();
+    let batches: Vec<Vec<u32>> = held_out.chunks(BATCH).map(<[u32]>::to_vec).collect();
+    let rounds = arguments.rounds as usize;
+    let mut tally = Tally::start(batches.len() * rounds, !arguments.no_progress);
+    for result in graph.map((0..rounds).flat_map(|_| batches.iter().cloned())) {
+        let (classes, right) = result?;
+        tally.add(&classes, right);
     }
-    bar.finish_and_clear();
-    let accuracy = right as f64 / (rows.len() * repeats) as f64;
-    println!(
-        "placement {placement}: accuracy {accuracy:.4} on {} held-out rows, checksum {checksum:016x}",
-        rows.len()
-    );
-    println!(
-        "{:.0} executions a second, 16 images each",
-        executions as f64 / started.elapsed().as_secs_f64()
-    );
-    if accuracy < 0.92 {
-        Err("the accuracy is below 0.92".into())
-    } else {
-        Ok(())
+    println!("placement    {placement}, {} in flight", arguments.inflight);
+    println!("rounds       {rounds} over {} held-out digits", held_out.len());
+    println!("{}", tally.finish()?);
+    Ok(())
+}
+
+fn main() -> std::process::ExitCode {
+    keep_candle_to_one_thread();
+    match run(&Arguments::parse()) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            std::process::ExitCode::FAILURE
+        }
     }
 }

@@ -1,50 +1,67 @@
 //! The UCI handwritten digits: 1 797 images of 8 × 8 pixels with values 0 to 16, and their labels.
 
 use std::io::Read;
+use std::ops::Range;
 
-/// Pixels of an image.
-pub const PIXELS: usize = 64;
-/// Rows for training; the rest, 359, is held out. Sequential, not shuffled.
+/// Pixels in a row, and rows in an image.
+pub const SIDE: usize = 8;
+/// Pixels of an image, row by row.
+pub const PIXELS: usize = SIDE * SIDE;
+/// The darkest value of a pixel.
+pub const PIXEL_MAX: u8 = 16;
+/// Classes, and so labels: 0 to 9.
+pub const CLASSES: usize = 10;
+/// Rows for training; the rest, 359, is held out. The file's order, not shuffled: the last rows come from other
+/// writers than the first.
 pub const TRAINING_ROWS: usize = 1438;
 
 /// The data, compiled in so that every process has it.
 const FILE: &[u8] = include_bytes!("../data/digits.csv.gz");
 
+/// Why the data cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// The file is not gzip, or not text.
+    #[error("the digits cannot be unpacked: {0}")]
+    Unpack(std::io::Error),
+    /// A line is not an image and its label.
+    #[error("line {line} of the digits is not {PIXELS} pixels from 0 to {PIXEL_MAX} and a label from 0 to 9")]
+    Line {
+        /// The line, from 1.
+        line: usize,
+    },
+}
+
 /// Images and labels, by row.
 #[derive(Clone, Debug, Default)]
 pub struct Digits {
-    /// `PIXELS` values from 0 to 16 per row.
-    pub pixels: Vec<u8>,
-    /// One label from 0 to 9 per row.
-    pub labels: Vec<u8>,
+    pixels: Vec<u8>,
+    labels: Vec<u8>,
 }
 
 impl Digits {
-    /// Reads the data.
+    /// The data that comes with the repository.
     ///
     /// # Errors
-    /// A text that names the first line that is not 64 pixels and a label.
-    pub fn load() -> Result<Digits, String> {
+    /// As [`parse`](Self::parse).
+    pub fn load() -> Result<Digits, DataError> {
+        Digits::parse(FILE)
+    }
+
+    /// Reads gzipped lines of 64 pixels and a label.
+    ///
+    /// # Errors
+    /// [`DataError::Unpack`] when it is not such a file, [`DataError::Line`] for the first line that does not fit.
+    pub fn parse(gzipped: &[u8]) -> Result<Digits, DataError> {
         let mut text = String::new();
-        flate2::read::GzDecoder::new(FILE)
-            .read_to_string(&mut text)
-            .map_err(|error| error.to_string())?;
+        let read = flate2::read::GzDecoder::new(gzipped).read_to_string(&mut text);
+        read.map_err(DataError::Unpack)?;
         let mut digits = Digits::default();
         for (index, line) in text.lines().enumerate() {
-            let numbers: Vec<u8> = line
-                .split(',')
-                .filter_map(|number| number.trim().parse::<f32>().ok())
-                .map(|number| number as u8)
-                .collect();
-            let Some((label, pixels)) = numbers.split_last().filter(|(_, pixels)| pixels.len() == PIXELS)
-            else {
-                return Err(format!(
-                    "line {} of the digits is not {PIXELS} pixels and a label",
-                    index + 1
-                ));
-            };
-            digits.pixels.extend_from_slice(pixels);
-            digits.labels.push(*label);
+            let (pixels, label) = row(line).ok_or(DataError::Line { line: index + 1 })?;
+            digits.pixels.extend_from_slice(&pixels);
+            digits.labels.push(label);
         }
         Ok(digits)
     }
@@ -54,10 +71,37 @@ impl Digits {
         self.labels.len()
     }
 
-    /// The pixels of a row.
-    pub fn image(&self, row: usize) -> &[u8] {
-        self.pixels
-            .get(row * PIXELS..(row + 1) * PIXELS)
-            .unwrap_or_default()
+    /// The rows no model was trained on.
+    pub fn held_out(&self) -> Range<usize> {
+        TRAINING_ROWS.min(self.rows())..self.rows()
     }
+
+    /// The pixels of a row.
+    pub fn image(&self, row: usize) -> Option<&[u8]> {
+        self.pixels.chunks_exact(PIXELS).nth(row)
+    }
+
+    /// The digit a row shows.
+    pub fn label(&self, row: usize) -> Option<u8> {
+        self.labels.get(row).copied()
+    }
+
+    /// The digits some rows show; none when not all of them exist.
+    pub fn labels(&self, rows: Range<usize>) -> &[u8] {
+        self.labels.get(rows).unwrap_or_default()
+    }
+}
+
+/// A pixel as the model sees it, from 0 to 1.
+pub fn scaled(pixel: u8) -> f32 {
+    f32::from(pixel) / f32::from(PIXEL_MAX)
+}
+
+/// A line's pixels and label.
+fn row(line: &str) -> Option<(Vec<u8>, u8)> {
+    let numbers: Option<Vec<u8>> = line.split(',').map(|number| number.parse().ok()).collect();
+    let mut pixels = numbers?;
+    let label = pixels.pop().filter(|label| usize::from(*label) < CLASSES)?;
+    let fits = pixels.len() == PIXELS && pixels.iter().all(|pixel| *pixel <= PIXEL_MAX);
+    fits.then_some((pixels, label))
 }

@@ -1,4 +1,19 @@
-//! What the examples share: the digits data, and the model that recognises them.
+//! What the examples share.
+//!
+//! - [`data`]: the handwritten digits that come with the repository.
+//! - [`weights`]: the file of a model's weights, and what is said when it does not fit.
+//! - [`model`]: the perceptron that recognises digits.
+//! - [`random`]: seeded numbers for training.
+//! - [`one_thread`]: keeps candle from competing with the lanes.
+//! - [`arguments`] and [`tally`]: how the digits example begins and ends.
 
 pub mod data;
+pub mod weights;
+
 pub mod model;
+pub mod random;
+
+pub mod one_thread;
+
+pub mod arguments;
+pub mod tally;

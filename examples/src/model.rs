@@ -1,136 +1,84 @@
-//! A small perceptron, 64-128-64-10 with ReLU, in candle; weights come from a safetensors file.
+//! A perceptron of three layers, 64-128-64-10 with ReLU, in candle: pixels in, one logit a class out.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
 
-use candle_core::{Device, Tensor};
+use candle_core::{Device, Module, Tensor};
+use candle_nn::Linear;
 
-/// Names and shapes of the weights, in order.
-pub const WEIGHTS: [(&str, &[usize]); 6] = [
-    ("fc1.weight", &[128, 64]),
-    ("fc1.bias", &[128]),
-    ("fc2.weight", &[64, 128]),
-    ("fc2.bias", &[64]),
-    ("fc3.weight", &[10, 64]),
-    ("fc3.bias", &[10]),
-];
-
-/// The weights that come with the repository.
-pub fn shipped_weights() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("data/digits_mlp.safetensors")
-}
-
-/// Why a file of weights cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ModelError {
-    /// The file cannot be read, or is not safetensors.
-    #[error("{path} is not a readable safetensors file: {reason}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the reader said.
-        reason: String,
-    },
-    /// A weight is missing.
-    #[error("{path} has no tensor `{name}`; it has: {}", found.join(", "))]
-    Missing {
-        /// The file.
-        path: PathBuf,
-        /// The weight.
-        name: &'static str,
-        /// What the file has instead.
-        found: Vec<String>,
-    },
-    /// A weight has another shape.
-    #[error("tensor `{name}` of {path} has shape {found:?}, expected {expected:?}")]
-    Shape {
-        /// The file.
-        path: PathBuf,
-        /// The weight.
-        name: &'static str,
-        /// The shape of this model.
-        expected: Vec<usize>,
-        /// The shape in the file.
-        found: Vec<usize>,
-    },
-    /// Something in candle.
-    #[error(transparent)]
-    Candle(#[from] candle_core::Error),
-}
+use crate::data::{CLASSES, Digits, PIXELS, scaled};
+use crate::weights::{LAYERS, WeightsError, WeightsFile};
 
 /// The model.
 #[derive(Clone, Debug)]
 pub struct Mlp {
-    weights: Vec<Tensor>,
+    layers: Vec<Linear>,
 }
 
 impl Mlp {
-    /// A model over these weights, in the order of [`WEIGHTS`].
-    pub fn new(weights: Vec<Tensor>) -> Mlp {
-        Mlp { weights }
+    /// A model of these layers: ReLU after each but the last.
+    pub fn new(layers: Vec<Linear>) -> Mlp {
+        Mlp { layers }
     }
 
-    /// Loads the weights of a file.
+    /// Loads a safetensors file with the tensors of [`LAYERS`].
     ///
     /// # Errors
-    /// [`ModelError`] that says what does not fit.
-    pub fn load(path: &Path) -> Result<Mlp, ModelError> {
-        let unreadable = |reason: String| ModelError::Unreadable {
-            path: path.to_owned(),
-            reason,
-        };
-        let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
-        let loaded = candle_core::safetensors::load_buffer(&bytes, &Device::Cpu);
-        let tensors: HashMap<String, Tensor> = loaded.map_err(|error| unreadable(error.to_string()))?;
-        let mut weights = Vec::with_capacity(WEIGHTS.len());
-        for (name, expected) in WEIGHTS {
-            let Some(tensor) = tensors.get(name) else {
-                let mut found: Vec<String> = tensors.keys().cloned().collect();
-                found.sort();
-                return Err(ModelError::Missing {
-                    path: path.to_owned(),
-                    name,
-                    found,
-                });
-            };
-            if tensor.dims() != expected {
-                let (expected, found) = (expected.to_vec(), tensor.dims().to_vec());
-                return Err(ModelError::Shape {
-                    path: path.to_owned(),
-                    name,
-                    expected,
-                    found,
-                });
-            }
-            weights.push(tensor.to_dtype(candle_core::DType::F32)?);
-        }
-        Ok(Mlp { weights })
+    /// [`WeightsError`]: says what does not fit, and where.
+    pub fn load(path: &Path) -> Result<Mlp, WeightsError> {
+        let file = WeightsFile::read(path)?;
+        let layer = |(weight, bias)| Ok(Linear::new(file.tensor(weight)?, Some(file.tensor(bias)?)));
+        LAYERS
+            .into_iter()
+            .map(layer)
+            .collect::<Result<_, _>>()
+            .map(Mlp::new)
     }
 
-    /// Logits `[n, 10]` of images `[n, 64]` with values from 0 to 1.
+    /// Logits `[n, 10]`, row by row, of images `[n, 64]` with pixels from 0 to 1; empty for none.
     ///
     /// # Errors
-    /// What candle says about a wrong shape.
-    pub fn forward(&self, images: &Tensor) -> candle_core::Result<Tensor> {
-        let mut x = images.clone();
-        let layers = self.weights.len() / 2;
-        for (index, layer) in self.weights.chunks_exact(2).enumerate() {
-            let [weight, bias] = layer else { continue };
-            x = x.matmul(&weight.t()?)?.broadcast_add(bias)?;
-            if index + 1 < layers {
-                x = x.relu()?;
-            }
+    /// What candle says of pixels that are no multiple of 64.
+    pub fn logits(&self, pixels: &[f32]) -> candle_core::Result<Vec<f32>> {
+        if pixels.is_empty() {
+            return Ok(Vec::new());
         }
-        Ok(x)
+        let images = Tensor::from_slice(pixels, (pixels.len() / PIXELS, PIXELS), &Device::Cpu)?;
+        self.forward(&images)?.flatten_all()?.to_vec1()
     }
 }
 
-/// The class with the largest logit, per row.
+impl Module for Mlp {
+    fn forward(&self, images: &Tensor) -> candle_core::Result<Tensor> {
+        let Some((last, hidden)) = self.layers.split_last() else {
+            return Ok(images.clone());
+        };
+        let mut x = images.clone();
+        for layer in hidden {
+            x = layer.forward(&x)?.relu()?;
+        }
+        last.forward(&x)
+    }
+}
+
+/// The class with the largest logit, a row; the first of equals.
+pub fn classes(logits: &[f32]) -> Vec<u8> {
+    let best = |row: &[f32]| {
+        let ahead = |best: (u8, f32), next: (u8, f32)| if next.1 > best.1 { next } else { best };
+        (0..).zip(row.iter().copied()).fold((0, f32::MIN), ahead).0
+    };
+    logits.chunks_exact(CLASSES).map(best).collect()
+}
+
+/// The share of some rows that the model recognises.
 ///
 /// # Errors
-/// What candle says about a wrong shape.
-pub fn classes(logits: &Tensor) -> candle_core::Result<Vec<u8>> {
-    let indices: Vec<u32> = logits.argmax(1)?.to_vec1()?;
-    Ok(indices.into_iter().map(|index| index as u8).collect())
+/// What candle says.
+pub fn accuracy(model: &Mlp, digits: &Digits, rows: Range<usize>) -> candle_core::Result<f64> {
+    let images = rows.clone().filter_map(|row| digits.image(row)).flatten();
+    let pixels: Vec<f32> = images.map(|pixel| scaled(*pixel)).collect();
+    let found = classes(&model.logits(&pixels)?);
+    let labels = digits.labels(rows);
+    let right = found.iter().zip(labels).filter(|(found, label)| found == label);
+    Ok(right.count() as f64 / labels.len() as f64)
 }
