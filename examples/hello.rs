@@ -1,25 +1,14 @@
-//! The smallest graph: two methods of one actor.
+//! The smallest graph: one actor, two of its methods. `cargo run -p selvedge-examples --example hello`
 #![allow(unreachable_pub)] // an actor's operations are its public methods
-
 use selvedge::prelude::*;
 
-struct Tok {
-    vocab: u32,
-}
-
+struct Tok(u32);
 #[actor]
+#[rustfmt::skip]
 impl Tok {
-    pub fn new(vocab: u32) -> Self {
-        Tok { vocab }
-    }
-
-    pub fn encode(&mut self, text: &str) -> Vec<u32> {
-        text.bytes().map(|byte| u32::from(byte) % self.vocab).collect()
-    }
-
-    pub fn count(&mut self, ids: &[u32]) -> usize {
-        ids.len()
-    }
+    pub fn new(vocab: u32) -> Self { Tok(vocab) }
+    pub fn encode(&mut self, text: &str) -> Vec<u32> { text.bytes().map(|b| u32::from(b) % self.0).collect() }
+    pub fn count(&mut self, ids: &[u32]) -> usize { ids.len() }
 }
 
 fn main() -> Result<()> {
