@@ -1,0 +1,123 @@
+//! The examples as a user runs them.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use selvedge_examples::weights::shipped_weights;
+
+/// `cargo test` builds the examples beside the tests.
+fn program(name: &str) -> Command {
+    let tests = std::env::current_exe().unwrap();
+    let path: PathBuf = tests.ancestors().nth(2).unwrap().join("examples").join(name);
+    assert!(
+        path.is_file(),
+        "build {} first: cargo build -p selvedge-examples --examples",
+        path.display()
+    );
+    let mut command = Command::new(path);
+    command.env_remove("RAYON_NUM_THREADS");
+    command
+}
+
+fn digits(arguments: &[&str]) -> Output {
+    program("digits").args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The value on the line that begins with `name`.
+fn line(output: &Output, name: &str) -> String {
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    let found = stdout.lines().find_map(|line| line.strip_prefix(name));
+    found
+        .unwrap_or_else(|| panic!("no {name} in {stdout}"))
+        .trim()
+        .to_owned()
+}
+
+#[test]
+fn hello_counts_tokens() {
+    let output = program("hello").output().unwrap();
+    assert_eq!(text(&output.stdout), "5 tokens\n", "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_predictions_are_equal_at_every_placement_and_the_accuracy_is_reached() {
+    let outputs: Vec<Output> = ["inline", "thread", "process"]
+        .iter()
+        .flat_map(|placement| ["1", "10"].map(|inflight| (placement, inflight)))
+        .map(|(placement, inflight)| {
+            let output = digits(&["--placement", placement, "--inflight", inflight, "--rounds", "2"]);
+            assert_eq!(
+                line(&output, "placement"),
+                format!("{placement}, {inflight} in flight")
+            );
+            assert_eq!(line(&output, "rounds"), "2 over 359 held-out digits");
+            assert!(line(&output, "executions").starts_with("46, "));
+            output
+        })
+        .collect();
+    for output in &outputs {
+        assert_eq!(line(output, "predictions"), line(&outputs[0], "predictions"));
+        assert!(line(output, "accuracy").parse::<f64>().unwrap() >= 0.92);
+        assert_eq!(text(&output.stderr), "", "no progress bar without a terminal");
+    }
+}
+
+#[test]
+fn weights_that_cannot_be_used_end_the_program_with_the_reason() {
+    let broken = std::env::temp_dir().join(format!("selvedge-{}-program.safetensors", std::process::id()));
+    std::fs::write(&broken, "weights, honest").unwrap();
+    for placement in ["thread", "process"] {
+        let output = digits(&["--placement", placement, "--model", "/nowhere.safetensors"]);
+        let wanted = "error: the constructor of actor `replica 0` failed: cannot read the weights \
+                      /nowhere.safetensors: No such file or directory (os error 2)\n";
+        assert_eq!(
+            (output.status.code(), text(&output.stderr).as_str()),
+            (Some(1), wanted)
+        );
+        let output = digits(&["--placement", placement, "--model", broken.to_str().unwrap()]);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr.contains("is not a whole safetensors file"), "{stderr}");
+    }
+    std::fs::remove_file(broken).unwrap();
+}
+
+#[test]
+fn weights_that_recognise_nothing_are_a_failure() {
+    let device = candle_core::Device::Cpu;
+    let shipped = candle_core::safetensors::load(shipped_weights(), &device).unwrap();
+    let zeroed = shipped
+        .into_iter()
+        .map(|(name, tensor)| (name, tensor.zeros_like().unwrap()));
+    let path = std::env::temp_dir().join(format!("selvedge-{}-zeros.safetensors", std::process::id()));
+    candle_core::safetensors::save(&zeroed.collect(), &path).unwrap();
+    let output = digits(&["--rounds", "1", "--model", path.to_str().unwrap()]);
+    std::fs::remove_file(path).unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr.contains("is below 0.92"), "{stderr}");
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    for (arguments, wanted) in [
+        (
+            ["--placement", "moon"],
+            "unknown placement `moon`: use inline, thread or process",
+        ),
+        (["--rounds", "0"], "0 is not in 1.."),
+        (["--inflight", "0"], "option `max_inflight` is 0"),
+        (["--models", "x"], "unexpected argument '--models'"),
+    ] {
+        let output = digits(&arguments);
+        let stderr = text(&output.stderr);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(stderr.contains(wanted), "{stderr}");
+    }
+}

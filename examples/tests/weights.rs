@@ -1,0 +1,172 @@
+//! The shipped weights, without any graph, and what is said of files that do not fit.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use candle_core::{DType, Device, Tensor};
+use selvedge_examples::data::{Digits, PIXELS};
+use selvedge_examples::model::{Mlp, accuracy, classes};
+use selvedge_examples::weights::{LAYERS, WeightsError, shipped_weights};
+use sha2::{Digest, Sha256};
+
+/// A file that is gone at the end of its test.
+struct File(PathBuf);
+
+impl File {
+    fn new(test: &str, bytes: &[u8]) -> File {
+        let path = std::env::temp_dir().join(format!("selvedge-{}-{test}.safetensors", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        File(path)
+    }
+
+    fn of(test: &str, tensors: &HashMap<String, Tensor>) -> File {
+        let file = File::new(test, b"");
+        candle_core::safetensors::save(tensors, &file.0).unwrap();
+        file
+    }
+
+    fn error(&self) -> WeightsError {
+        Mlp::load(&self.0).unwrap_err()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn shipped() -> HashMap<String, Tensor> {
+    candle_core::safetensors::load(shipped_weights(), &Device::Cpu).unwrap()
+}
+
+#[test]
+fn the_shipped_weights_recognise_92_of_100_held_out_digits() {
+    let (model, digits) = (Mlp::load(&shipped_weights()).unwrap(), Digits::load().unwrap());
+    let reached = accuracy(&model, &digits, digits.held_out()).unwrap();
+    assert!(reached >= 0.92, "accuracy {reached}");
+}
+
+#[test]
+fn the_page_beside_the_weights_gives_their_digest() {
+    let digest = format!("{:x}", Sha256::digest(std::fs::read(shipped_weights()).unwrap()));
+    let page = std::fs::read_to_string(shipped_weights().with_file_name("README.md")).unwrap();
+    assert!(page.contains(&digest), "{digest} is not in data/README.md");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let path = Path::new("/nowhere/digits.safetensors");
+    let error = Mlp::load(path).unwrap_err();
+    assert!(matches!(&error, WeightsError::Unreadable { path: at, .. } if at == path));
+    assert_eq!(
+        error.to_string(),
+        "cannot read the weights /nowhere/digits.safetensors: No such file or directory (os error 2)"
+    );
+}
+
+#[test]
+fn a_file_that_is_not_safetensors_or_cut_off_is_broken() {
+    let whole = std::fs::read(shipped_weights()).unwrap();
+    // Nothing, text, a header longer than the file, half a file, one byte too few, one too many.
+    let long = [u64::MAX.to_le_bytes().as_slice(), b"{}"].concat();
+    let extra = [whole.as_slice(), b"x"].concat();
+    let cut = [&whole[..whole.len() / 2], &whole[..whole.len() - 1]];
+    for bytes in [b"".as_slice(), b"weights, honest", &long, cut[0], cut[1], &extra] {
+        let error = File::new("broken", bytes).error();
+        assert!(
+            matches!(error, WeightsError::Broken { .. }),
+            "{} bytes: {error}",
+            bytes.len()
+        );
+        assert!(error.to_string().contains("is not a whole safetensors file"));
+    }
+}
+
+#[test]
+fn a_missing_tensor_comes_with_the_nearest_names() {
+    let mut tensors = shipped();
+    let bias = tensors.remove("fc3.bias").unwrap();
+    tensors.insert("fc3.bais".into(), bias);
+    let error = File::of("missing", &tensors).error();
+    let WeightsError::Missing { name, nearest, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(
+        (*name, nearest.as_slice()),
+        (
+            "fc3.bias",
+            ["fc3.bais", "fc1.bias", "fc2.bias"].map(String::from).as_slice()
+        )
+    );
+    let text = error.to_string();
+    assert!(
+        text.ends_with("has no tensor `fc3.bias`; the nearest names are `fc3.bais`, `fc1.bias`, `fc2.bias`"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_file_without_tensors_has_none_to_propose() {
+    let error = File::of("empty", &HashMap::new()).error();
+    assert!(
+        matches!(&error, WeightsError::Missing { name: "fc1.weight", nearest, .. } if nearest.is_empty())
+    );
+    assert!(
+        error
+            .to_string()
+            .ends_with("has no tensor `fc1.weight`; it has none at all")
+    );
+}
+
+#[test]
+fn another_shape_is_shown_beside_the_expected_one() {
+    for (shape, text) in [(vec![128, 64], "[128, 64]"), (vec![8192], "[8192]")] {
+        let mut tensors = shipped();
+        let turned = tensors["fc2.weight"].reshape(shape.as_slice()).unwrap();
+        tensors.insert("fc2.weight".into(), turned);
+        let error = File::of("shape", &tensors).error();
+        assert!(
+            matches!(&error, WeightsError::Shape { name: "fc2.weight", expected: [64, 128], found, .. } if *found == shape)
+        );
+        let end = format!("has the shape {text}, expected [64, 128]");
+        assert!(error.to_string().ends_with(&end), "{error}");
+    }
+}
+
+#[test]
+fn numbers_of_another_width_are_converted() {
+    let halved = shipped()
+        .into_iter()
+        .map(|(name, tensor)| (name, tensor.to_dtype(DType::F16).unwrap()));
+    let file = File::of("f16", &halved.collect());
+    let (model, digits) = (Mlp::load(&file.0).unwrap(), Digits::load().unwrap());
+    assert!(accuracy(&model, &digits, digits.held_out()).unwrap() >= 0.92);
+}
+
+#[test]
+fn the_layers_fit_onto_each_other() {
+    let mut width = PIXELS;
+    for (weight, bias) in LAYERS {
+        assert_eq!(weight.shape, [bias.shape[0], width]);
+        width = bias.shape[0];
+    }
+    assert_eq!(width, 10);
+}
+
+#[test]
+fn pixels_that_are_no_whole_image_are_an_error_and_none_are_none() {
+    let model = Mlp::load(&shipped_weights()).unwrap();
+    assert!(model.logits(&[0.0; 65]).is_err());
+    assert_eq!(model.logits(&[]).unwrap(), Vec::<f32>::new());
+    assert_eq!(model.logits(&[0.0; 2 * PIXELS]).unwrap().len(), 20);
+}
+
+#[test]
+fn the_first_of_equal_logits_wins() {
+    let mut logits = vec![0.0; 20];
+    logits[3] = 1.0;
+    logits[7] = 1.0;
+    assert_eq!(classes(&logits), [3, 0]);
+}
