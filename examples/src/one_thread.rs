@@ -14,7 +14,7 @@ const THREADS: &str = "RAYON_NUM_THREADS";
 /// it first in `main`. Replaces the running program by itself (`exec`: same process, same arguments), so that it does
 /// not return when it has something to do. Where that fails, the program goes on, only slower.
 pub fn keep_candle_to_one_thread() {
-    if env::var_os(THREADS).is_some() {
+    if env::var_os(THREADS).is_some_and(|threads| !threads.is_empty()) {
         return;
     }
     let Ok(program) = env::current_exe() else { return };
