@@ -297,11 +297,12 @@ impl LaneLoop {
                 return Ok(Moved::Blocked);
             }
         }
+        // Before the result can be seen, so that whoever has it finds the event too.
+        self.recorder
+            .record(id, OpKind::Write, execution, self.state.started);
         for outlet in task.outlets.iter_mut().flatten() {
             publish(outlet.as_mut(), &task.info, execution, &mut self.values).map_err(|error| (id, error))?;
         }
-        self.recorder
-            .record(id, OpKind::Write, execution, self.state.started);
         Ok(Moved::Advanced)
     }
 
