@@ -132,7 +132,11 @@ fn an_echo_stands_beside_the_limit_of_its_way_to_wait() {
             .unwrap();
         assert_eq!(row["limit"], limit);
         let ratio = row["p50_ns"].as_f64().unwrap() / row["limit_ns"].as_f64().unwrap();
-        assert!((row["ratio"].as_f64().unwrap() - ratio).abs() <= 0.006, "{row}");
+        // Ratio and times are rounded each by itself.
+        assert!(
+            (row["ratio"].as_f64().unwrap() - ratio).abs() <= 0.006 + ratio * 0.01,
+            "{row}"
+        );
     }
 }
 
