@@ -108,10 +108,11 @@ impl ActorRef {
         }
     }
 
-    /// Whether it lives. An actor that restarts does not, for the moment.
+    /// Whether it lives. An actor that restarts does not, for the moment; nor does one whose runtime has ended.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        self.resident.vital() == Vital::Alive
+        let runs = self.directory().is_some_and(|directory| !directory.is_closed());
+        runs && self.resident.vital() == Vital::Alive
     }
 
     /// Its last death, if it died; it may live again.

@@ -15,7 +15,7 @@ use crate::id::LaneId;
 use crate::lane::thread::LaneThread;
 use crate::placement::Restart;
 use crate::promise::promise;
-use crate::resident::{Home, Resident};
+use crate::resident::{Home, Resident, Vital};
 use crate::spawn::{Spawn, SpawnError};
 use crate::worker::launch;
 use crate::worker::record::WorkerRecord;
@@ -136,6 +136,7 @@ impl Runtime {
         directory
             .residents()
             .into_iter()
+            .filter(|resident| !matches!(resident.vital(), Vital::Dead(_)))
             .map(|resident| ActorRef::new(resident, directory))
             .collect()
     }
