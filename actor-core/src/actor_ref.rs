@@ -154,7 +154,11 @@ impl ActorRef {
     /// Calls method number `method` with a tuple of arguments. What `#[actor]` generates goes through here.
     pub fn call<A: Wire, R: Wire>(&self, method: u16, args: A) -> Call<R> {
         let answer = self.send(method, args);
-        Call::new(answer, self.name().to_owned(), self.entry().method_name(method))
+        Call::new(
+            answer,
+            Arc::clone(&self.resident),
+            self.entry().method_name(method),
+        )
     }
 
     fn send<A: Wire>(&self, method: u16, args: A) -> Answer<Result<Returned, CallFault>> {
@@ -183,8 +187,7 @@ impl ActorRef {
         }
         let (reply, answer) = promise();
         if let Some(node) = self.resident.node.get() {
-            // A node that has stopped drops the promise; the answer is then that the runtime is gone, or, below,
-            // how the actor died.
+            // A node that has stopped drops the promise; the call then looks at the actor itself.
             let _ = node.send_message(NodeMessage::Call(NodeCall {
                 method,
                 arguments,

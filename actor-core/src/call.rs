@@ -3,6 +3,7 @@
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use selvedge_channels::Wire;
@@ -11,6 +12,7 @@ use crate::death::Death;
 use crate::failure::FailureKind;
 use crate::lane::mailbox::Unserved;
 use crate::promise::Answer;
+use crate::resident::{Resident, Vital};
 use crate::{Failure, Returned};
 
 /// Why a call gave no value, before the actor's name is added.
@@ -90,7 +92,7 @@ impl CallError {
 #[must_use = "a call's errors show in its result"]
 pub struct Call<R> {
     answer: Answer<Result<Returned, CallFault>>,
-    actor: String,
+    callee: Arc<Resident>,
     method: &'static str,
     result: PhantomData<fn() -> R>,
 }
@@ -98,12 +100,12 @@ pub struct Call<R> {
 impl<R: Wire> Call<R> {
     pub(crate) fn new(
         answer: Answer<Result<Returned, CallFault>>,
-        actor: String,
+        callee: Arc<Resident>,
         method: &'static str,
     ) -> Self {
         Self {
             answer,
-            actor,
+            callee,
             method,
             result: PhantomData,
         }
@@ -116,7 +118,7 @@ impl<R: Wire> Call<R> {
     pub fn wait(mut self) -> Result<R, CallError> {
         match self.answer.wait(None) {
             Some(Ok(answer)) => self.value(answer),
-            _ => Err(self.shutdown()),
+            _ => Err(self.unanswered()),
         }
     }
 
@@ -128,24 +130,33 @@ impl<R: Wire> Call<R> {
         let started = Instant::now();
         match self.answer.wait(started.checked_add(timeout)) {
             Some(Ok(answer)) => self.value(answer),
-            Some(Err(_)) => Err(self.shutdown()),
+            Some(Err(_)) => Err(self.unanswered()),
             None => Err(CallError::Timeout {
-                actor: self.actor,
+                actor: self.callee.name().to_owned(),
                 method: self.method,
                 waited: started.elapsed(),
             }),
         }
     }
 
-    fn shutdown(&self) -> CallError {
-        CallError::Shutdown {
-            actor: self.actor.clone(),
-            method: self.method,
+    /// Whoever held the call is gone: the actor's death is the reason, or else the end of the runtime.
+    fn unanswered(&self) -> CallError {
+        let actor = self.callee.name().to_owned();
+        match self.callee.vital() {
+            Vital::Dead(death) => CallError::ActorDied {
+                actor,
+                method: self.method,
+                death: Box::new(death),
+            },
+            Vital::Alive | Vital::Restarting => CallError::Shutdown {
+                actor,
+                method: self.method,
+            },
         }
     }
 
     fn value(&self, answer: Result<Returned, CallFault>) -> Result<R, CallError> {
-        let (actor, method) = (self.actor.clone(), self.method);
+        let (actor, method) = (self.callee.name().to_owned(), self.method);
         let fault = match answer {
             Ok(returned) => match returned.into::<R>() {
                 Ok(value) => return Ok(value),
@@ -164,7 +175,7 @@ impl<R: Wire> Call<R> {
                 method,
                 death: Box::new(death),
             },
-            CallFault::NoActor => self.shutdown(),
+            CallFault::NoActor => self.unanswered(),
         })
     }
 }
@@ -178,7 +189,7 @@ impl<R: Wire> IntoFuture for Call<R> {
             let answer = std::future::poll_fn(|context| self.answer.poll(context)).await;
             match answer {
                 Ok(answer) => self.value(answer),
-                Err(_) => Err(self.shutdown()),
+                Err(_) => Err(self.unanswered()),
             }
         })
     }

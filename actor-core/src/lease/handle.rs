@@ -266,11 +266,12 @@ impl Lease {
                 continue;
             };
             directory.leases.lose(*lane);
-            thread.abandon();
             directory.end_actors(
                 &directory.residents_on(*lane),
                 "its thread never came back from a program",
             );
+            // Last: the calls that wait there are dropped, and look at how their actors ended.
+            thread.abandon();
         }
     }
 }
