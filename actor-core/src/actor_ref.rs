@@ -132,7 +132,9 @@ impl ActorRef {
     /// Ends it for good: a worker process is killed with everybody in it, an actor of a thread loses its place
     /// there. Returns once that is known, at most a second later.
     pub fn kill(&self) {
-        let Some(directory) = self.directory() else { return };
+        let Some(directory) = self.directory().filter(|directory| !directory.is_closed()) else {
+            return;
+        };
         let resident = &self.resident;
         resident.retire();
         match &resident.home {

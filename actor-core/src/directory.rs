@@ -125,14 +125,14 @@ impl Directory {
     }
 
     /// A worker process has died. Everything that follows at once, on the calling thread: the actors' state, the
-    /// end of their programs, the watchers. The rest (restart, nodes) is the worker node's.
+    /// watchers, the end of their programs. The rest (restart, nodes) is the worker node's. In a runtime that ends,
+    /// workers end because they were told to, and nobody has died.
     pub(crate) fn process_died(&self, process: ProcessId, death: &Death) {
         let residents = self.residents_in(process);
-        let may_restart = !self.is_closed();
-        for resident in &residents {
-            resident.note_death(death, may_restart);
-        }
         if !self.is_closed() {
+            for resident in &residents {
+                resident.note_death(death, true);
+            }
             self.leases.died(death);
         }
         let lanes: BTreeSet<LaneId> = residents.iter().map(|resident| resident.lane()).collect();

@@ -60,7 +60,11 @@ impl Watch {
         };
         self.record.set_current(None);
         self.directory.process_died(self.record.id(), &death);
-        self.link.lose(&death);
+        if self.directory.is_closed() {
+            self.link.drop_requests();
+        } else {
+            self.link.lose(&death);
+        }
         // A node that has stopped has nothing to restart.
         let _ = self.node.send_message(WorkerMessage::Died);
     }

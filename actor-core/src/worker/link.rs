@@ -124,6 +124,12 @@ impl Link {
             on_response(Err(LinkLost::Died(death.clone())));
         }
     }
+
+    /// The worker has ended because it was told to: requests are dropped, which breaks the promises behind them.
+    pub(crate) fn drop_requests(&self) {
+        let handlers = std::mem::take(&mut self.pending.lock().handlers);
+        drop(handlers);
+    }
 }
 
 /// Writes the queue to the socket until either ends. A worker that does not read stops only this task.
