@@ -94,7 +94,7 @@ impl ActorRef {
     pub fn placement(&self) -> PlacementLabel {
         match &self.resident.home {
             Home::Inline(_) => PlacementLabel::Inline,
-            Home::Lane(_) => PlacementLabel::Thread,
+            Home::Lane { .. } => PlacementLabel::Thread,
             Home::Worker { worker, .. } => PlacementLabel::Process(worker.pid()),
         }
     }
@@ -104,7 +104,7 @@ impl ActorRef {
     pub fn pid(&self) -> Option<u32> {
         match &self.resident.home {
             Home::Worker { worker, .. } => worker.pid(),
-            Home::Inline(_) | Home::Lane(_) => None,
+            Home::Inline(_) | Home::Lane { .. } => None,
         }
     }
 
@@ -130,7 +130,7 @@ impl ActorRef {
     }
 
     /// Ends it for good: a worker process is killed with everybody in it, an actor of a thread loses its place
-    /// there. Returns once that is known, at most a second later.
+    /// there, and a thread of its own ends. Returns once that is known, at most a second later.
     pub fn kill(&self) {
         let Some(directory) = self.directory().filter(|directory| !directory.is_closed()) else {
             return;
@@ -145,9 +145,13 @@ impl ActorRef {
                     .leases
                     .wait(deadline, || matches!(resident.vital(), Vital::Dead(_)));
             }
-            Home::Lane(lane) => {
+            Home::Lane { lane, own } => {
                 directory.end_actors(std::slice::from_ref(resident), "it was killed");
+                // A lane that has ended has no actors.
                 let _ = lane.push(LaneMessage::Remove(resident.id()));
+                if *own {
+                    lane.stop();
+                }
             }
             Home::Inline(_) => directory.end_actors(std::slice::from_ref(resident), "it was killed"),
         }
@@ -173,7 +177,7 @@ impl ActorRef {
         drop(directory);
         let kind = match &self.resident.home {
             Home::Worker { .. } => ArgumentsKind::Bytes,
-            Home::Inline(_) | Home::Lane(_) => ArgumentsKind::Local,
+            Home::Inline(_) | Home::Lane { .. } => ArgumentsKind::Local,
         };
         let arguments = match kind {
             ArgumentsKind::Local => Arguments::Local(Box::new(args)),

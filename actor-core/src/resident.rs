@@ -16,8 +16,8 @@ use crate::worker::record::WorkerRecord;
 pub(crate) enum Home {
     /// In this process, used by whichever thread calls.
     Inline(Arc<Mutex<ActorCell>>),
-    /// On a lane of this process.
-    Lane(Arc<LaneThread>),
+    /// On a lane of this process; its own, or one it shares.
+    Lane { lane: Arc<LaneThread>, own: bool },
     /// On a lane of a worker process.
     Worker {
         worker: Arc<WorkerRecord>,
@@ -80,14 +80,14 @@ impl Resident {
     pub(crate) fn lane(&self) -> LaneId {
         match &self.home {
             Home::Inline(_) => LaneId::DRIVER,
-            Home::Lane(lane) => lane.id(),
+            Home::Lane { lane, .. } => lane.id(),
             Home::Worker { lane, .. } => *lane,
         }
     }
 
     pub(crate) fn process(&self) -> ProcessId {
         match &self.home {
-            Home::Inline(_) | Home::Lane(_) => ProcessId::DRIVER,
+            Home::Inline(_) | Home::Lane { .. } => ProcessId::DRIVER,
             Home::Worker { worker, .. } => worker.id(),
         }
     }

@@ -1,14 +1,15 @@
 //! Spawning an actor: which type, with what arguments, where, and what happens when it fails.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::actor::Actor;
 use crate::arguments::to_bytes;
 use crate::cell::Blueprint;
 use crate::failure::FailureReport;
-use crate::lane::mailbox::LaneMessage;
 use crate::placement::{OnPanic, Placement, Restart};
 use crate::registry::{UnknownActorType, find_actor};
+use crate::resident::Home;
 use crate::runtime::{Lane, LaneHome, Runtime, Worker};
 use crate::worker::launch::{NotAllowed, check_env};
 
@@ -173,9 +174,12 @@ impl<'r, A: Actor> Spawn<'r, A> {
     pub fn in_thread(self) -> Result<A::Handle, SpawnError> {
         let lane = self.runtime.lane(self.name.clone());
         let thread = lane.thread()?;
-        let spawned = self.in_lane(&lane);
+        let spawned = self.settle(Home::Lane {
+            lane: Arc::clone(&thread),
+            own: true,
+        });
         if spawned.is_err() {
-            let _ = thread.push(LaneMessage::Stop);
+            thread.stop();
         }
         spawned
     }
@@ -214,18 +218,25 @@ impl<'r, A: Actor> Spawn<'r, A> {
     /// # Errors
     /// [`SpawnError`].
     pub fn in_lane(self, lane: &Lane) -> Result<A::Handle, SpawnError> {
-        let (runtime, restart) = (self.runtime, self.restart);
-        if !lane.belongs_to(runtime) {
+        if !lane.belongs_to(self.runtime) {
             return Err(SpawnError::Foreign);
         }
         let home = match lane.home() {
-            LaneHome::Thread => crate::resident::Home::Lane(lane.thread()?),
-            LaneHome::Worker(worker) => crate::resident::Home::Worker {
+            LaneHome::Thread => Home::Lane {
+                lane: lane.thread()?,
+                own: false,
+            },
+            LaneHome::Worker(worker) => Home::Worker {
                 worker: worker.clone(),
                 lane: lane.id(),
                 lane_name: lane.name().into(),
             },
         };
+        self.settle(home)
+    }
+
+    fn settle(self, home: Home) -> Result<A::Handle, SpawnError> {
+        let (runtime, restart) = (self.runtime, self.restart);
         let blueprint = self.blueprint()?;
         let actor = runtime.inner().settle(blueprint, home, restart)?;
         Ok(A::handle(actor))

@@ -71,7 +71,7 @@ impl Runtime {
 fn unit(resident: &Resident) -> Unit {
     match &resident.home {
         Home::Inline(_) => Unit::Inline(resident.id()),
-        Home::Lane(_) | Home::Worker { .. } => Unit::Lane(resident.lane()),
+        Home::Lane { .. } | Home::Worker { .. } => Unit::Lane(resident.lane()),
     }
 }
 
@@ -227,7 +227,7 @@ impl Lease {
     pub fn inline_actors(&self) -> Vec<(ActorId, Arc<Mutex<ActorCell>>)> {
         let inline = |resident: &Arc<Resident>| match &resident.home {
             Home::Inline(cell) => Some((resident.id(), Arc::clone(cell))),
-            Home::Lane(_) | Home::Worker { .. } => None,
+            Home::Lane { .. } | Home::Worker { .. } => None,
         };
         self.residents.iter().filter_map(inline).collect()
     }
