@@ -239,15 +239,12 @@ impl Inner {
         let lanes = self.directory.lanes();
         lanes.iter().for_each(|lane| lane.stop());
         let mut report = ShutdownReport::default();
-        let mut printer = None;
+        let mut ended = None;
         if let Some(control) = self.control.get() {
             let (reply, mut answer) = promise();
             control.send(SupervisorMessage::Shutdown { deadline, reply });
-            if !control.is_current()
-                && let Some(Ok(ended)) = answer.wait(Some(deadline + KILL_GRACE))
-            {
-                report.killed_workers = ended.killed;
-                printer = ended.printer;
+            if !control.is_current() {
+                ended = answer.wait(Some(deadline + KILL_GRACE)).and_then(Result::ok);
             }
         }
         for lane in lanes {
@@ -256,11 +253,13 @@ impl Inner {
                 report.stuck_lanes.push(lane.name().to_owned());
             }
         }
-        if let Some(control) = self.control.get() {
+        // A control thread that has not answered is held up by somebody's watcher; it is left behind.
+        if let (Some(control), Some(ended)) = (self.control.get(), ended) {
             control.join();
-        }
-        if let Some(printer) = printer {
-            printer.finish(Instant::now() + KILL_GRACE);
+            report.killed_workers = ended.killed;
+            if let Some(printer) = ended.printer {
+                printer.finish(Instant::now() + KILL_GRACE);
+            }
         }
         report
     }

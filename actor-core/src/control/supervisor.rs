@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent};
+use tokio::sync::watch;
 
 use crate::control::actor_node::{ActorNode, NodeMessage};
 use crate::control::worker_node::{WorkerArgs, WorkerMessage, WorkerNode};
@@ -64,6 +65,8 @@ pub(crate) struct SupervisorState {
     /// To find the actor of a node that failed.
     nodes: BTreeMap<ractor::ActorId, ActorId>,
     closing: Option<Closing>,
+    /// Tells worker nodes that wait for a hello.
+    ends: watch::Sender<bool>,
 }
 
 struct Closing {
@@ -89,6 +92,7 @@ impl Actor for Supervisor {
             workers: Vec::new(),
             nodes: BTreeMap::new(),
             closing: None,
+            ends: watch::Sender::new(false),
         })
     }
 
@@ -140,13 +144,14 @@ impl Actor for Supervisor {
                 if let Some(id) = state.nodes.remove(&node.get_id()) {
                     state.end_actor(id, &format!("its control node failed: {error}"));
                 }
+                for record in state.forget_worker(node.get_id()) {
+                    // Nobody would end it at a shutdown; its watch sees to the rest.
+                    record.kill();
+                }
             }
             SupervisionEvent::ActorTerminated(node, ..) => {
                 state.nodes.remove(&node.get_id());
-                let ended = |record: &Arc<WorkerRecord>| {
-                    record.node.get().is_some_and(|it| it.get_id() == node.get_id())
-                };
-                state.workers.retain(|record| !ended(record));
+                state.forget_worker(node.get_id());
             }
             _ => {}
         }
@@ -199,6 +204,7 @@ impl SupervisorState {
             supervisor: myself.clone(),
             printer: printer.lines(),
             depth,
+            closing: self.ends.subscribe(),
         };
         match ActorRuntime::spawn_linked_instant(None, WorkerNode, args, myself.get_cell()) {
             Ok((node, _)) => {
@@ -216,6 +222,7 @@ impl SupervisorState {
         }
         let nodes = self.workers.iter().filter_map(|record| record.node.get());
         let told = nodes.filter(|node| node.send_message(WorkerMessage::Shutdown { deadline }).is_ok());
+        self.ends.send_replace(true);
         let awaited = told.map(|node| node.get_id()).collect();
         self.closing = Some(Closing {
             reply,
@@ -261,6 +268,11 @@ impl SupervisorState {
             killed: closing.killed,
             printer: self.printer.take(),
         });
+    }
+
+    fn forget_worker(&mut self, node: ractor::ActorId) -> Vec<Arc<WorkerRecord>> {
+        let is_its = |record: &mut Arc<WorkerRecord>| record.node.get().is_some_and(|it| it.get_id() == node);
+        self.workers.extract_if(.., is_its).collect()
     }
 
     fn end_actor(&self, id: ActorId, why: &str) {

@@ -2,10 +2,14 @@
 
 #![allow(unsafe_code, reason = "registers a descriptor with the reactor")]
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::ActorRef;
+use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::OwnedReadHalf;
@@ -17,13 +21,16 @@ use crate::worker::link::{Link, read_frames};
 use crate::worker::output::Pump;
 use crate::worker::record::WorkerRecord;
 
+/// How long the link of a dead worker is read on; its end follows the death at once, as a rule.
+const LAST_FRAMES_TIMEOUT: Duration = Duration::from_millis(20);
+
 /// One incarnation of a worker, from its hello to its end.
 pub(crate) struct Watch {
     pub(crate) record: Arc<WorkerRecord>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) node: ActorRef<WorkerMessage>,
     pub(crate) pid: u32,
-    pub(crate) pidfd: Arc<OwnedFd>,
+    pub(crate) process: Process,
     pub(crate) link: Arc<Link>,
     pub(crate) stdout: Arc<Pump>,
     pub(crate) stderr: Arc<Pump>,
@@ -33,18 +40,19 @@ impl Watch {
     /// Reads the link until the worker is dead, then tells everybody.
     pub(crate) async fn run(self, socket: OwnedReadHalf) {
         let leases = &self.directory.leases;
-        let frames = read_frames(socket, &self.link, |lane, panic| {
+        let mut frames = pin!(read_frames(socket, &self.link, |lane, panic| {
             leases.ended(&[lane], panic.as_deref())
-        });
+        }));
         tokio::select! {
-            () = frames => {
-                // Without a link a worker is of no use; most often it is dead already.
-                let _ = pidfd_send_signal(self.pidfd.as_fd(), Signal::KILL);
+            biased;
+            // Without a link a worker is of no use; most often it is dead already.
+            () = &mut frames => self.process.kill(),
+            () = self.process.exited() => {
+                // What it said last is still in the socket. A child of the worker may hold the other end open.
+                let _ = tokio::time::timeout(LAST_FRAMES_TIMEOUT, frames).await;
             }
-            () = exited(&self.pidfd) => {}
         }
-        exited(&self.pidfd).await;
-        let exit = reap(&self.pidfd);
+        let exit = self.process.reap().await;
         self.stdout.drain();
         self.stderr.drain();
         let residents = self.directory.residents_in(self.record.id());
@@ -70,24 +78,57 @@ impl Watch {
     }
 }
 
-/// Waits until the process is a zombie: a pidfd is readable then.
-pub(crate) async fn exited(pidfd: &Arc<OwnedFd>) {
-    let Ok(copy) = pidfd.try_clone() else { return };
-    // SAFETY: `OwnedFd` gives the same open descriptor as long as it exists, and the `AsyncFd` owns it.
-    let registered = unsafe { AsyncFd::register_with_interest(copy, tokio::io::Interest::READABLE) };
-    if let Ok(pidfd) = registered {
-        let _ = pidfd.readable().await;
-    }
+/// A child process: awaited and reaped without ever blocking the control thread.
+pub(crate) struct Process {
+    /// Readable once the process is a zombie.
+    pidfd: AsyncFd<Arc<OwnedFd>>,
 }
 
-/// Takes the exit status, so that no zombie is left.
-pub(crate) fn reap(pidfd: &OwnedFd) -> Exit {
-    match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {
-        Ok(Some(status)) => match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => Exit::Code(code),
-            (None, Some(signal)) => Exit::Signal(signal),
-            (None, None) => Exit::Unknown,
-        },
-        _ => Exit::Unknown,
+impl Process {
+    /// Watches a child. Where the reactor refuses, the child is killed and reaped here, for it could not be watched.
+    pub(crate) fn new(pidfd: Arc<OwnedFd>) -> io::Result<Self> {
+        // SAFETY: `OwnedFd` gives the same open descriptor as long as it exists, the `AsyncFd` holds a share in it,
+        // and `Arc` hands out no `&mut` with which anybody could replace it.
+        let registered = unsafe { AsyncFd::register_with_interest(pidfd, tokio::io::Interest::READABLE) };
+        registered.map(|pidfd| Self { pidfd }).map_err(|error| {
+            let (pidfd, cause) = error.into_parts();
+            // Both can only fail if it is dead and reaped already.
+            let _ = pidfd_send_signal(pidfd.as_fd(), Signal::KILL);
+            let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
+            cause
+        })
+    }
+
+    pub(crate) fn kill(&self) {
+        // An error means that it is dead already.
+        let _ = pidfd_send_signal(self.pidfd.get_ref().as_fd(), Signal::KILL);
+    }
+
+    /// Waits until the process is a zombie.
+    pub(crate) async fn exited(&self) {
+        // An error means that the reactor is gone, and this task with it.
+        let _ = self.pidfd.readable().await;
+    }
+
+    /// Takes the exit status, so that no zombie is left.
+    pub(crate) async fn reap(&self) -> Exit {
+        loop {
+            let Ok(mut ready) = self.pidfd.readable().await else {
+                return Exit::Unknown;
+            };
+            let pidfd = WaitId::PidFd(self.pidfd.get_ref().as_fd());
+            match waitid(pidfd, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
+                Ok(Some(status)) => {
+                    let code = status.exit_status().map(Exit::Code);
+                    return code
+                        .or_else(|| status.terminating_signal().map(Exit::Signal))
+                        .unwrap_or(Exit::Unknown);
+                }
+                // Woken for nothing: the next wait must be a real one.
+                Ok(None) | Err(Errno::INTR) => ready.clear_ready(),
+                // Something else in this program waits for any child, and was faster.
+                Err(_) => return Exit::Unknown,
+            }
+        }
     }
 }

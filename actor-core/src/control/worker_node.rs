@@ -1,17 +1,16 @@
 //! One for each worker process: launches it, launches it again, ends it.
 
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use rustix::process::{Signal, pidfd_send_signal};
 use tokio::net::UnixStream;
-use tokio::sync::mpsc;
+use tokio::net::unix::OwnedReadHalf;
+use tokio::sync::{mpsc, watch};
 
 use crate::control::actor_node::{BuildFault, build_in_worker};
 use crate::control::supervisor::SupervisorMessage;
-use crate::control::watch::{Watch, exited, reap};
+use crate::control::watch::{Process, Watch};
 use crate::directory::Directory;
 use crate::promise::Promise;
 use crate::resident::{Resident, Vital};
@@ -41,6 +40,8 @@ pub(crate) struct WorkerArgs {
     pub(crate) supervisor: ActorRef<SupervisorMessage>,
     pub(crate) printer: mpsc::Sender<Line>,
     pub(crate) depth: u32,
+    /// Becomes true when the control plane ends.
+    pub(crate) closing: watch::Receiver<bool>,
 }
 
 pub(crate) struct WorkerNode;
@@ -93,6 +94,7 @@ impl WorkerState {
         let launched = launch(&worker, &record.env, self.args.depth)
             .map_err(|error| SpawnError::Launch { worker, error })?;
         let pidfd = Arc::new(launched.pidfd);
+        let process = Process::new(Arc::clone(&pidfd)).map_err(SpawnError::Control)?;
         let prefix = format!("[{} pid {}] ", record.name(), launched.pid);
         let pump = |fd, target| {
             let pump = Arc::new(Pump::new(fd, prefix.clone(), target, self.args.printer.clone())?);
@@ -111,7 +113,7 @@ impl WorkerState {
         let (stdout, stderr, socket) = match watched() {
             Ok(watched) => watched,
             Err(error) => {
-                end(&pidfd).await;
+                end(&process).await;
                 return Err(SpawnError::Control(error));
             }
         };
@@ -119,16 +121,16 @@ impl WorkerState {
         let (link, queue) = Link::new();
         let link = Arc::new(link);
         tokio::spawn(write_frames(queue, writing));
-        let hello = tokio::time::timeout(HELLO_TIMEOUT, read_frame::<FromWorker>(&mut reading)).await;
-        if let Err(reason) = check_hello(hello) {
-            end(&pidfd).await;
+        if let Err(refused) = self.hear_hello(&mut reading).await {
+            end(&process).await;
             stderr.drain();
-            let worker = record.name().to_owned();
-            return Err(SpawnError::NoHello {
-                worker,
-                reason,
-                stderr_tail: stderr.tail(),
-            });
+            return Err(
+                refused.map_or(SpawnError::Shutdown, |reason| SpawnError::NoHello {
+                    worker: record.name().to_owned(),
+                    reason,
+                    stderr_tail: stderr.tail(),
+                }),
+            );
         }
         let welcome = ToWorker::Welcome {
             hello: Hello::mine(),
@@ -139,7 +141,7 @@ impl WorkerState {
         let _ = link.tell(&welcome);
         let incarnation = Incarnation {
             pid: launched.pid,
-            pidfd: Arc::clone(&pidfd),
+            pidfd,
             link: Arc::clone(&link),
         };
         record.set_current(Some(incarnation));
@@ -151,7 +153,7 @@ impl WorkerState {
                 directory,
                 node,
                 pid,
-                pidfd,
+                process,
                 link,
                 stdout,
                 stderr,
@@ -159,6 +161,16 @@ impl WorkerState {
             .run(reading),
         );
         Ok(())
+    }
+
+    /// Waits for a worker's hello: what is wrong with it, or nothing where the runtime ends meanwhile.
+    async fn hear_hello(&mut self, reading: &mut OwnedReadHalf) -> Result<(), Option<String>> {
+        let hello = tokio::time::timeout(HELLO_TIMEOUT, read_frame::<FromWorker>(reading));
+        tokio::select! {
+            hello = hello => check_hello(hello).map_err(Some),
+            // An error means that the supervisor is gone.
+            _ = self.args.closing.wait_for(|closing| *closing) => Err(None),
+        }
     }
 
     async fn died(&mut self, myself: &ActorRef<WorkerMessage>) {
@@ -236,10 +248,9 @@ fn check_hello(
 }
 
 /// Kills and reaps a process that is of no use.
-async fn end(pidfd: &Arc<std::os::fd::OwnedFd>) {
-    let _ = pidfd_send_signal(pidfd.as_fd(), Signal::KILL);
-    exited(pidfd).await;
-    reap(pidfd);
+async fn end(process: &Process) {
+    process.kill();
+    process.reap().await;
 }
 
 /// Builds an actor again in its new process.
