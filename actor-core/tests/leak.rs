@@ -1,0 +1,104 @@
+//! What a runtime leaves behind: nothing. Alone in its file, because it counts the whole process.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests"
+)]
+
+mod toys;
+
+use std::fs;
+use std::time::Duration;
+
+use selvedge_core::{Restart, Runtime};
+use toys::*;
+
+#[derive(Debug, PartialEq, Eq)]
+struct Census {
+    threads: usize,
+    descriptors: usize,
+    children: usize,
+}
+
+fn census() -> Census {
+    let count = |path: &str| fs::read_dir(path).unwrap().count();
+    let children = fs::read_dir("/proc/self/task").unwrap().filter_map(|task| {
+        let list = fs::read_to_string(task.ok()?.path().join("children")).ok()?;
+        Some(list.split_whitespace().count())
+    });
+    Census {
+        threads: count("/proc/self/task"),
+        descriptors: count("/proc/self/fd"),
+        children: children.sum(),
+    }
+}
+
+/// Everything a runtime can own, in one go; with deaths, restarts, kills and failures in between.
+fn live_a_life() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("colony").unwrap();
+    let lane = runtime.lane("shared");
+    let toys = [
+        runtime.spawn::<Toy>("inline", FINE).inline().unwrap(),
+        runtime.spawn::<Toy>("thread", FINE).in_thread().unwrap(),
+        runtime.spawn::<Toy>("lane", FINE).in_lane(&lane).unwrap(),
+        runtime.spawn::<Toy>("worker", FINE).in_worker(&worker).unwrap(),
+        runtime.spawn::<Toy>("own", FINE).in_process().unwrap(),
+    ];
+    for toy in &toys {
+        assert_eq!(toy.0.call::<_, u64>(NAP, (0_u64,)).wait().unwrap(), 0);
+        toy.say("hello").wait().unwrap();
+    }
+    assert!(
+        runtime
+            .spawn::<Toy>("stillborn", (Birth::Refuses, 0))
+            .in_thread()
+            .is_err()
+    );
+    assert!(
+        runtime
+            .spawn::<Toy>("stillborn", (Birth::Exits, 0))
+            .in_process()
+            .is_err()
+    );
+    let victim = runtime.spawn::<Toy>("victim", FINE).in_process().unwrap();
+    kill_9(victim.real_pid());
+    let phoenix = runtime
+        .spawn::<Toy>("phoenix", FINE)
+        .restart(Restart::OnFailure { max: 1 });
+    let phoenix = phoenix.in_process().unwrap();
+    let pid = phoenix.real_pid();
+    kill_9(pid);
+    eventually("restarted", || {
+        phoenix.0.pid().is_some_and(|new| new != pid) && phoenix.0.is_alive()
+    });
+    let actors: Vec<_> = toys.iter().map(|toy| toy.0.clone()).collect();
+    let lease = runtime.lease("holder", &actors, soon()).unwrap();
+    let bytes = shipped(vec![(toys[3].0.lane(), Act::Hang)]);
+    lease
+        .start_worker(worker_process(&toys[3]), "toy", bytes, soon())
+        .unwrap();
+    drop(lease);
+    let report = runtime.shutdown(Duration::from_millis(300));
+    assert_eq!(report.stuck_lanes, Vec::<String>::new());
+}
+
+fn worker_process(toy: &ToyHandle) -> selvedge_core::ProcessId {
+    toy.0.process()
+}
+
+#[test]
+fn a_runtime_leaves_no_thread_descriptor_or_child() {
+    let _dog = Watchdog::new("leak");
+    live_a_life(); // what the process itself opens once (standard streams' locks, libraries) is opened here
+    let before = census();
+    for _ in 0..5 {
+        live_a_life();
+    }
+    // A joined thread may be listed for a moment longer.
+    eventually(&format!("back to {before:?}, now {:?}", census()), || {
+        census() == before
+    });
+}

@@ -1,0 +1,318 @@
+//! Lending lanes: to one holder at a time, for programs here and in workers, with news of deaths.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests"
+)]
+
+mod toys;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use selvedge_core::{ActorRef, CallError, Death, Exit, LaneId, LeaseError, ProcessId, Restart, Runtime};
+use toys::*;
+
+fn refs(toys: &[&ToyHandle]) -> Vec<ActorRef> {
+    toys.iter().map(|toy| toy.0.clone()).collect()
+}
+
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[test]
+fn a_lane_has_one_holder_at_a_time() {
+    let _dog = Watchdog::new("one holder");
+    let runtime = Runtime::new();
+    let lane = runtime.lane("shared");
+    let a = runtime.spawn::<Toy>("a", FINE).in_lane(&lane).unwrap();
+    let b = runtime.spawn::<Toy>("b", FINE).in_lane(&lane).unwrap();
+    let c = runtime.spawn::<Toy>("c", FINE).inline().unwrap();
+    let lease = runtime.lease("first", &refs(&[&a, &c]), soon()).unwrap();
+    assert_eq!(lease.inline_actors().len(), 1);
+    for (toy, name) in [(&b, "b"), (&c, "c")] {
+        // At once, however far the deadline is.
+        match runtime.lease("second", &refs(&[toy]), soon()).unwrap_err() {
+            LeaseError::Busy { actor, holder } => {
+                assert_eq!((actor.as_str(), holder.as_str()), (name, "first"))
+            }
+            other => panic!("{other}"),
+        }
+    }
+    drop(lease);
+    assert!(runtime.lease("second", &refs(&[&b, &c]), now()).is_ok());
+}
+
+#[test]
+fn an_ending_lease_is_waited_for_where_it_still_runs() {
+    let _dog = Watchdog::new("ending");
+    let runtime = Runtime::new();
+    let busy = runtime.spawn::<Toy>("busy", FINE).in_thread().unwrap();
+    let idle = runtime.spawn::<Toy>("idle", FINE).in_thread().unwrap();
+    let lease = runtime.lease("first", &refs(&[&busy, &idle]), soon()).unwrap();
+    let program = ToyProgram::boxed(Act::ServeUntil(busy.0.id(), 1));
+    lease.start_local(vec![(busy.0.lane(), program)]).unwrap();
+    let refused = runtime.lease("second", &refs(&[&idle]), soon());
+    assert!(matches!(refused, Err(LeaseError::Busy { .. })), "{refused:?}");
+    lease.ending();
+    assert!(
+        runtime.lease("second", &refs(&[&idle]), now()).is_ok(),
+        "nothing runs there"
+    );
+    let refused = runtime.lease("second", &refs(&[&busy]), now() + Duration::from_millis(20));
+    assert!(matches!(refused, Err(LeaseError::Busy { .. })), "{refused:?}");
+    let finish = busy.clone();
+    let finisher = std::thread::spawn(move || finish.add(1).wait_timeout(PATIENCE).unwrap());
+    assert!(runtime.lease("second", &refs(&[&busy, &idle]), soon()).is_ok());
+    finisher.join().unwrap();
+    drop(lease);
+    assert!(runtime.lease("third", &refs(&[&busy, &idle]), now()).is_ok());
+}
+
+#[test]
+fn the_dead_and_strangers_are_refused() {
+    let runtime = Runtime::new();
+    let (alive, dead) = (
+        runtime.spawn::<Toy>("alive", FINE).in_thread().unwrap(),
+        runtime.spawn::<Toy>("dead", FINE).in_process().unwrap(),
+    );
+    kill_9(dead.0.pid().unwrap());
+    eventually("the death is known", || !dead.0.is_alive());
+    match runtime
+        .lease("holder", &refs(&[&alive, &dead]), soon())
+        .unwrap_err()
+    {
+        LeaseError::Dead(death) => assert_eq!((death.actor.as_str(), death.exit), ("dead", Exit::Signal(9))),
+        other => panic!("{other}"),
+    }
+    assert!(
+        runtime.lease("holder", &refs(&[&alive]), now()).is_ok(),
+        "all or nothing"
+    );
+    let other = Runtime::new();
+    let stranger = other.spawn::<Toy>("stranger", FINE).inline().unwrap();
+    let refused = runtime.lease("holder", &refs(&[&stranger]), now());
+    assert!(matches!(refused, Err(LeaseError::Foreign { .. })));
+}
+
+#[test]
+fn a_restarting_actor_is_waited_for() {
+    let _dog = Watchdog::new("restarting");
+    let runtime = Runtime::new();
+    let spawn = runtime
+        .spawn::<Toy>("phoenix", FINE)
+        .restart(Restart::OnFailure { max: 1 });
+    let toy = spawn.in_process().unwrap();
+    let pid = toy.0.pid().unwrap();
+    kill_9(pid);
+    eventually("the death is known", || toy.0.last_death().is_some());
+    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    assert_ne!(toy.real_pid(), pid);
+    drop(lease);
+}
+
+#[test]
+fn a_program_runs_on_a_thread_and_calls_ring_its_bell() {
+    let _dog = Watchdog::new("program on a thread");
+    let runtime = Runtime::new();
+    let toy = runtime.spawn::<Toy>("toy", FINE).in_thread().unwrap();
+    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    let served = Arc::new(AtomicU64::new(0));
+    let act = Act::ServeUntil(toy.0.id(), 6);
+    let program = Box::new(ToyProgram {
+        act,
+        served: Arc::clone(&served),
+    });
+    lease.start_local(vec![(toy.0.lane(), program)]).unwrap();
+    let again = lease.start_local(vec![(toy.0.lane(), ToyProgram::boxed(Act::Hang))]);
+    assert!(matches!(again, Err(LeaseError::Running { .. })));
+    for (x, sum) in [(1, 1), (2, 3)] {
+        assert_eq!(toy.add(x).wait_timeout(PATIENCE).unwrap(), sum);
+    }
+    assert_eq!(lease.join(now()), vec![toy.0.lane()]);
+    assert_eq!(toy.add(3).wait_timeout(PATIENCE).unwrap(), 6);
+    assert_eq!(lease.join(soon()), Vec::<LaneId>::new());
+    assert!(served.load(Ordering::Relaxed) >= 1);
+    assert_eq!(
+        toy.add(0).wait_timeout(PATIENCE).unwrap(),
+        6,
+        "the lane is free again"
+    );
+    lease
+        .start_local(vec![(toy.0.lane(), ToyProgram::boxed(Act::Add(toy.0.id(), 10)))])
+        .unwrap();
+    assert!(lease.join(soon()).is_empty());
+    assert_eq!(toy.add(0).wait_timeout(PATIENCE).unwrap(), 16);
+}
+
+#[test]
+fn a_program_runs_in_a_worker() {
+    let _dog = Watchdog::new("program in a worker");
+    let runtime = Runtime::new();
+    let toy = runtime.spawn::<Toy>("toy", FINE).in_process().unwrap();
+    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    let (id, lane, process) = (toy.0.id(), toy.0.lane(), toy.0.process());
+    let start = |acts| lease.start_worker(process, "toy", shipped(acts), soon());
+    start(vec![(lane, Act::ServeUntil(id, 5))]).unwrap();
+    assert_eq!(lease.join(now()), vec![lane]);
+    assert_eq!(toy.add(5).wait_timeout(PATIENCE).unwrap(), 5);
+    assert!(lease.join(soon()).is_empty());
+    // An end that follows the start at once is heard after it.
+    for round in 1..=20 {
+        start(vec![(lane, Act::Add(id, 1))]).unwrap();
+        assert!(lease.join(soon()).is_empty());
+        assert_eq!(toy.add(0).wait_timeout(PATIENCE).unwrap(), 5 + round);
+    }
+}
+
+#[test]
+fn programs_that_cannot_be_loaded_are_refused_with_the_reason() {
+    let _dog = Watchdog::new("refused programs");
+    let runtime = Runtime::new();
+    let toy = runtime.spawn::<Toy>("toy", FINE).in_process().unwrap();
+    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    let process = toy.0.process();
+    let stranger = shipped(vec![(LaneId(999), Act::Hang)]);
+    let cases = [
+        ("nosuch", Vec::new(), "nosuch"),
+        ("toy", vec![0xff], ""),
+        ("toy", stranger, "lane 999"),
+    ];
+    for (kind, bytes, text) in cases {
+        match lease.start_worker(process, kind, bytes, soon()).unwrap_err() {
+            LeaseError::Refused { worker, reason } => {
+                assert_eq!(worker, "toy");
+                assert!(reason.contains(text), "{reason}");
+            }
+            other => panic!("{other}"),
+        }
+    }
+    let unknown = lease.start_worker(ProcessId(99), "toy", Vec::new(), soon());
+    assert!(matches!(unknown, Err(LeaseError::UnknownProcess { .. })));
+    let unknown = lease.start_local(vec![(LaneId(99), ToyProgram::boxed(Act::Hang))]);
+    assert!(matches!(unknown, Err(LeaseError::UnknownLane { .. })));
+}
+
+#[test]
+fn watchers_hear_of_every_death_once_and_of_earlier_ones_too() {
+    let _dog = Watchdog::new("watchers");
+    let runtime = Runtime::new();
+    let toy = runtime.spawn::<Toy>("victim", FINE).in_process().unwrap();
+    let other = runtime.spawn::<Toy>("bystander", FINE).in_process().unwrap();
+    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    let bystanders = runtime.lease("other", &refs(&[&other]), soon()).unwrap();
+    let watch = |lease: &selvedge_core::Lease| {
+        let (told, tell) = mpsc::channel::<Death>();
+        lease.on_death(Box::new(move |death| told.send(death.clone()).unwrap()));
+        tell
+    };
+    let (early, unconcerned) = (watch(&lease), watch(&bystanders));
+    let lane = toy.0.lane();
+    let bytes = shipped(vec![(lane, Act::Hang)]);
+    lease.start_worker(toy.0.process(), "toy", bytes, soon()).unwrap();
+    kill_9(toy.0.pid().unwrap());
+    let death = early.recv_timeout(PATIENCE).unwrap();
+    assert_eq!((death.actor.as_str(), death.exit), ("victim", Exit::Signal(9)));
+    let late = watch(&lease);
+    assert_eq!(late.try_recv().unwrap(), death, "told before `on_death` returns");
+    assert!(lease.join(soon()).is_empty(), "a dead lane runs nothing");
+    assert!(early.try_recv().is_err() && late.try_recv().is_err() && unconcerned.try_recv().is_err());
+}
+
+#[test]
+fn a_thread_that_never_comes_back_is_given_up() {
+    let _dog = Watchdog::new("stuck thread");
+    let runtime = Runtime::new();
+    let lane = runtime.lane("tar pit");
+    let toy = runtime.spawn::<Toy>("stuck", FINE).in_lane(&lane).unwrap();
+    let mate = runtime.spawn::<Toy>("mate", FINE).in_lane(&lane).unwrap();
+    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    lease
+        .start_local(vec![(toy.0.lane(), ToyProgram::boxed(Act::Hang))])
+        .unwrap();
+    let queued = mate.add(1);
+    assert_eq!(lease.join(now() + Duration::from_millis(20)), vec![toy.0.lane()]);
+    lease.kill(&[toy.0.lane()]);
+    assert!(lease.join(now()).is_empty(), "a lost lane is not waited for");
+    let answered = queued.wait_timeout(PATIENCE);
+    assert!(
+        matches!(answered, Err(CallError::ActorDied { .. })),
+        "{answered:?}"
+    );
+    for toy in [&toy, &mate] {
+        assert!(!toy.0.is_alive());
+        assert!(matches!(
+            runtime.lease("next", &refs(&[toy]), now()),
+            Err(LeaseError::Dead(_))
+        ));
+    }
+    drop(lease);
+    let started = now();
+    let report = runtime.shutdown(Duration::from_millis(50));
+    assert_eq!(report.stuck_lanes, vec!["tar pit".to_owned()]);
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_worker_that_never_comes_back_is_killed() {
+    let _dog = Watchdog::new("stuck worker");
+    let runtime = Runtime::new();
+    let toy = runtime.spawn::<Toy>("stuck", FINE).in_process().unwrap();
+    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    let bytes = shipped(vec![(toy.0.lane(), Act::Hang)]);
+    lease.start_worker(toy.0.process(), "toy", bytes, soon()).unwrap();
+    let late = lease.join(now() + Duration::from_millis(20));
+    assert_eq!(late, vec![toy.0.lane()]);
+    lease.kill(&late);
+    assert!(lease.join(soon()).is_empty());
+    assert_eq!(toy.0.last_death().unwrap().exit, Exit::Signal(9));
+}
+
+#[test]
+fn a_panicking_program_ends_and_leaves_the_lane_usable() {
+    let _dog = Watchdog::new("panicking program");
+    let runtime = Runtime::new();
+    for process in [false, true] {
+        let spawn = runtime.spawn::<Toy>("toy", FINE);
+        let toy = if process {
+            spawn.in_process()
+        } else {
+            spawn.in_thread()
+        }
+        .unwrap();
+        let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+        let lane = toy.0.lane();
+        if process {
+            let bytes = shipped(vec![(lane, Act::Panic)]);
+            lease.start_worker(toy.0.process(), "toy", bytes, soon()).unwrap();
+        } else {
+            lease
+                .start_local(vec![(lane, ToyProgram::boxed(Act::Panic))])
+                .unwrap();
+        }
+        assert!(lease.join(soon()).is_empty());
+        assert_eq!(lease.panics(), vec![(lane, "a program's own bug".to_owned())]);
+        assert_eq!(toy.add(1).wait_timeout(PATIENCE).unwrap(), 1);
+    }
+}
+
+#[test]
+fn a_shutdown_tells_the_holders_of_leases() {
+    let _dog = Watchdog::new("shutdown under a lease");
+    let runtime = Runtime::new();
+    let toy = runtime.spawn::<Toy>("toy", FINE).in_thread().unwrap();
+    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    let told = Flag::default();
+    let heard = told.clone();
+    lease.on_death(Box::new(move |_| heard.set()));
+    let _report = runtime.shutdown(PATIENCE);
+    assert!(told.is_set());
+    assert!(matches!(
+        runtime.lease("late", &[], now()),
+        Err(LeaseError::Shutdown)
+    ));
+}

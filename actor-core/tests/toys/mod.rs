@@ -1,0 +1,289 @@
+//! An actor and programs written by hand, without the attribute: what the crate promises shows without the crates
+//! above it.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use selvedge_channels::{Doorbell, PayloadType, Waiting, decode, encode};
+use selvedge_core::{
+    ACTORS, Actor, ActorEntry, ActorId, ActorRef, Arguments, AsyncDriver, BoxError, Call, Failure,
+    Invocation, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry, Program, ProgramLoader, Returned,
+};
+use serde::{Deserialize, Serialize};
+
+/// Long enough for a busy machine, short enough to see a hang.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+pub fn soon() -> Instant {
+    Instant::now() + PATIENCE
+}
+
+/// Aborts the test program when a test takes too long: a hang must not look like a slow machine.
+pub struct Watchdog(Option<std::sync::mpsc::Sender<()>>);
+
+impl Watchdog {
+    pub fn new(name: &'static str) -> Self {
+        let (alive, gone) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            if gone.recv_timeout(Duration::from_secs(60)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("{name} hangs");
+                std::process::abort();
+            }
+        });
+        Self(Some(alive))
+    }
+}
+
+/// How a toy is built.
+#[derive(Clone, Serialize, Deserialize)]
+pub enum Birth {
+    Fine,
+    Refuses,
+    Panics,
+    /// The process ends in the middle of the constructor.
+    Exits,
+}
+
+pub struct Toy {
+    sum: i64,
+}
+
+pub const ADD: u16 = 0;
+pub const FAIL: u16 = 1;
+pub const PANIC: u16 = 2;
+pub const PID: u16 = 3;
+pub const SAY: u16 = 4;
+pub const EXIT: u16 = 5;
+pub const HANG: u16 = 6;
+pub const ENV: u16 = 7;
+pub const NAP: u16 = 8;
+pub const THREAD: u16 = 9;
+pub const DIE: u16 = 10;
+
+#[derive(Debug, thiserror::Error)]
+#[error("no {0} today")]
+pub struct Refusal(pub String);
+
+/// Wraps `|toy, (arguments), driver| result` the way generated code does.
+macro_rules! entry {
+    ($name:literal, |$toy:ident, ($($arg:ident),*): $types:ty, $driver:ident| -> $result:ty $body:block) => {
+        MethodEntry {
+            name: $name,
+            params: &[],
+            result: || PayloadType::of::<$result>(),
+            parts: Vec::new,
+            compute: |_: &mut dyn Any, _: &mut Invocation<'_>| Err(Failure::Internal("not in graphs".to_owned())),
+            call: |toy, arguments, driver| {
+                let run: fn(&mut Toy, $types, &AsyncDriver) -> Result<$result, Failure> =
+                    |$toy, ($($arg,)*), $driver| $body;
+                let kind = arguments.kind();
+                let toy = toy.downcast_mut::<Toy>().unwrap();
+                Returned::new(run(toy, arguments.into()?, driver)?, kind)
+            },
+        }
+    };
+}
+
+static METHODS: &[MethodEntry] = &[
+    entry!("add", |toy, (x): (i64,), _driver| -> i64 {
+        toy.sum += x;
+        Ok(toy.sum)
+    }),
+    entry!("fail", |_toy, (what): (String,), _driver| -> () {
+        Err(Failure::from_error(Refusal(what)))
+    }),
+    entry!("panic", |toy, (text): (String,), _driver| -> () {
+        toy.sum = -1;
+        panic!("{text}")
+    }),
+    entry!("pid", |_toy, (): (), _driver| -> u32 { Ok(std::process::id()) }),
+    entry!("say", |_toy, (text): (String,), _driver| -> () {
+        eprintln!("{text}");
+        Ok(())
+    }),
+    entry!("exit", |_toy, (code): (i32,), _driver| -> () {
+        std::process::exit(code)
+    }),
+    entry!("hang", |_toy, (): (), _driver| -> () {
+        loop {
+            std::thread::park();
+        }
+    }),
+    entry!("env", |_toy, (key): (String,), _driver| -> Option<String> {
+        Ok(std::env::var(key).ok())
+    }),
+    entry!("nap", |_toy, (ms): (u64,), driver| -> u64 {
+        driver.block_on(async { tokio::time::sleep(Duration::from_millis(ms)).await });
+        Ok(ms)
+    }),
+    entry!("thread", |_toy, (): (), _driver| -> String {
+        Ok(std::thread::current().name().unwrap_or_default().to_owned())
+    }),
+    entry!("die", |_toy, (): (), _driver| -> () {
+        kill_9(std::process::id());
+        Ok(())
+    }),
+];
+
+static ENTRY: ActorEntry = ActorEntry {
+    name: concat!(module_path!(), "::Toy"),
+    create: |bytes| {
+        let (birth, sum) = decode(bytes)?;
+        Ok(Box::new(Toy::create((birth, sum))?))
+    },
+    methods: METHODS,
+};
+
+#[linkme::distributed_slice(ACTORS)]
+static REGISTERED: fn() -> &'static ActorEntry = Toy::entry;
+
+impl Actor for Toy {
+    type Args = (Birth, i64);
+    type Handle = ToyHandle;
+    const NAME: &'static str = ENTRY.name;
+
+    fn entry() -> &'static ActorEntry {
+        &ENTRY
+    }
+
+    fn create((birth, sum): (Birth, i64)) -> Result<Self, BoxError> {
+        match birth {
+            Birth::Fine => Ok(Toy { sum }),
+            Birth::Refuses => Err(Refusal("toy".to_owned()).into()),
+            Birth::Panics => panic!("born to panic"),
+            Birth::Exits => std::process::exit(9),
+        }
+    }
+
+    fn handle(actor: ActorRef) -> ToyHandle {
+        ToyHandle(actor)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct ToyHandle(pub ActorRef);
+
+impl ToyHandle {
+    pub fn add(&self, x: i64) -> Call<i64> {
+        self.0.call(ADD, (x,))
+    }
+
+    pub fn say(&self, text: &str) -> Call<()> {
+        self.0.call(SAY, (text.to_owned(),))
+    }
+
+    pub fn real_pid(&self) -> u32 {
+        self.0.call(PID, ()).wait_timeout(PATIENCE).unwrap()
+    }
+}
+
+pub const FINE: (Birth, i64) = (Birth::Fine, 0);
+
+/// What a toy program does.
+#[derive(Clone, Serialize, Deserialize)]
+pub enum Act {
+    /// Adds to an actor's sum, then ends.
+    Add(ActorId, i64),
+    /// Serves calls until an actor's sum, asked for after each, is this.
+    ServeUntil(ActorId, i64),
+    /// Never ends, and serves nobody.
+    Hang,
+    Panic,
+}
+
+/// A program for a lane of any process; counts the times it was woken by its bell.
+pub struct ToyProgram {
+    pub act: Act,
+    pub served: Arc<AtomicU64>,
+}
+
+impl ToyProgram {
+    pub fn boxed(act: Act) -> Box<dyn Program> {
+        Box::new(Self {
+            act,
+            served: Arc::default(),
+        })
+    }
+}
+
+impl Program for ToyProgram {
+    fn run(&mut self, lane: &mut LaneHost<'_>) {
+        match self.act {
+            Act::Add(actor, x) => {
+                add(lane, actor, x);
+            }
+            Act::ServeUntil(actor, wanted) => {
+                let bell = Doorbell::heap();
+                lane.set_bell(Some(bell.clone()));
+                while add(lane, actor, 0) != wanted && !lane.stopping() {
+                    bell.wait(&Waiting::Park, None, || lane.mailbox_pending());
+                    lane.serve_mailbox();
+                    self.served.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Act::Hang => loop {
+                std::thread::park();
+            },
+            Act::Panic => panic!("a program's own bug"),
+        }
+    }
+}
+
+fn add(lane: &mut LaneHost<'_>, actor: ActorId, x: i64) -> i64 {
+    let driver = lane.driver();
+    let cell = lane.actor(actor).unwrap();
+    let arguments = Arguments::Local(Box::new((x,)));
+    cell.call(ADD, arguments, &driver).unwrap().into::<i64>().unwrap()
+}
+
+#[linkme::distributed_slice(LOADERS)]
+static LOADER: ProgramLoader = ProgramLoader { kind: "toy", load };
+
+fn load(bytes: &[u8]) -> Result<LoadedPrograms, String> {
+    let acts: Vec<(LaneId, Act)> = decode(bytes).map_err(|error| error.to_string())?;
+    Ok(acts
+        .into_iter()
+        .map(|(lane, act)| (lane, ToyProgram::boxed(act)))
+        .collect())
+}
+
+pub fn shipped(acts: Vec<(LaneId, Act)>) -> Vec<u8> {
+    encode(&acts).unwrap().to_vec()
+}
+
+/// A flag that is set at most once and waited for.
+#[derive(Clone, Default)]
+pub struct Flag(Arc<AtomicBool>);
+
+impl Flag {
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Looks until `look` says yes, for as long as patience lasts. For what other processes do, which rings no bell.
+pub fn eventually(what: &str, mut look: impl FnMut() -> bool) {
+    let deadline = soon();
+    while !look() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub fn kill_9(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+/// Whether a process exists, zombies included.
+pub fn exists(pid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists()
+}
