@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use selvedge_core::{ActorRef, CallError, Death, Exit, LaneId, LeaseError, ProcessId, Restart, Runtime};
 use toys::*;
 
@@ -270,6 +271,27 @@ fn a_worker_that_never_comes_back_is_killed() {
     lease.kill(&late);
     assert!(lease.join(soon()).is_empty());
     assert_eq!(toy.0.last_death().unwrap().exit, Exit::Signal(9));
+}
+
+#[test]
+fn programs_that_a_silent_worker_may_still_start_keep_their_lanes() {
+    let _dog = Watchdog::new("silent worker");
+    let runtime = Runtime::new();
+    let toy = runtime.spawn::<Toy>("toy", FINE).in_process().unwrap();
+    let lease = runtime.lease("holder", &refs(&[&toy]), soon()).unwrap();
+    let (id, lane) = (toy.0.id(), toy.0.lane());
+    let pid = Pid::from_raw(i32::try_from(toy.real_pid()).unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let bytes = shipped(vec![(lane, Act::ServeUntil(id, 1))]);
+    let silent = lease.start_worker(toy.0.process(), "toy", bytes, now() + Duration::from_millis(20));
+    assert!(matches!(silent, Err(LeaseError::Silent { .. })), "{silent:?}");
+    assert_eq!(lease.join(now()), vec![lane]);
+    drop(lease);
+    let refused = runtime.lease("next", &refs(&[&toy]), now());
+    assert!(matches!(refused, Err(LeaseError::Busy { .. })), "{refused:?}");
+    kill_process(pid, Signal::CONT).unwrap();
+    assert_eq!(toy.add(1).wait_timeout(PATIENCE).unwrap(), 1);
+    assert!(runtime.lease("next", &refs(&[&toy]), soon()).is_ok());
 }
 
 #[test]

@@ -44,6 +44,10 @@ impl LeaseDesk {
         self.table.lock().start(lease, lanes)
     }
 
+    pub(crate) fn reserve(&self, lease: LeaseId, lanes: &[LaneId]) -> Vec<LaneId> {
+        self.table.lock().reserve(lease, lanes)
+    }
+
     pub(crate) fn ended(&self, lanes: &[LaneId], panic: Option<&str>) {
         let mut table = self.table.lock();
         for &lane in lanes {

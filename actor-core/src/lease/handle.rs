@@ -155,7 +155,8 @@ impl Lease {
     /// Has a worker load and start its programs; returns once it has.
     ///
     /// # Errors
-    /// [`LeaseError::Refused`] with what the loader said, [`LeaseError::Dead`], [`LeaseError::Silent`].
+    /// [`LeaseError::Refused`] with what the loader said, [`LeaseError::Dead`], [`LeaseError::Silent`]. After the last
+    /// the programs may start still: the lanes count as running until the worker answers or dies.
     pub fn start_worker(
         &self,
         process: ProcessId,
@@ -175,13 +176,21 @@ impl Lease {
             });
         };
         let (reply, mut answer) = promise();
-        let (directory, lease) = (Arc::clone(self.directory()), self.id);
+        let directory = Arc::clone(self.directory());
         let kind = kind.to_owned();
+        // From here on a program may start, even when the answer comes too late for this call.
+        let reserved = directory.leases.reserve(self.id, &self.lanes_in(process));
         let on_response = move |response: Result<Response, LinkLost>| {
             // On the thread that reads the link, so before it can hear that a lane has ended.
-            if let Ok(Response::Loaded(Ok(lanes))) = &response {
-                let _ = directory.leases.start(lease, lanes);
-            }
+            let started: &[LaneId] = match &response {
+                Ok(Response::Loaded(Ok(lanes))) => lanes,
+                _ => &[],
+            };
+            let idle: Vec<LaneId> = reserved
+                .into_iter()
+                .filter(|lane| !started.contains(lane))
+                .collect();
+            directory.leases.ended(&idle, None);
             reply.keep(response);
         };
         link.request(
@@ -207,6 +216,14 @@ impl Lease {
             Some(Err(_)) => Err(LeaseError::Shutdown),
             None => Err(LeaseError::Silent { worker: name() }),
         }
+    }
+
+    fn lanes_in(&self, process: ProcessId) -> Vec<LaneId> {
+        let there = self
+            .residents
+            .iter()
+            .filter(|resident| resident.process() == process);
+        there.map(|resident| resident.lane()).collect()
     }
 
     fn worker(&self, process: ProcessId) -> Option<Arc<WorkerRecord>> {

@@ -145,6 +145,21 @@ impl LeaseTable {
         Ok(())
     }
 
+    /// Marks the idle ones of these lanes as running, for programs that are on their way; returns which those are.
+    pub(crate) fn reserve(&mut self, lease: LeaseId, lanes: &[LaneId]) -> Vec<LaneId> {
+        let mut reserved = Vec::new();
+        for &lane in lanes {
+            match self.uses.get_mut(&Unit::Lane(lane)) {
+                Some(taken) if taken.lease == lease && !taken.running => {
+                    taken.running = true;
+                    reserved.push(lane);
+                }
+                _ => {}
+            }
+        }
+        reserved
+    }
+
     /// A lane's program has ended, with the text of its panic if it did not return.
     pub(crate) fn ended(&mut self, lane: LaneId, panic: Option<String>) {
         let unit = Unit::Lane(lane);

@@ -100,3 +100,14 @@ fn a_program_starts_only_on_a_held_and_idle_lane() {
     assert_eq!(table.panics(first), vec![(LaneId(1), "boom".to_owned())]);
     assert_eq!(table.start(first, &[LaneId(1)]), Ok(()));
 }
+
+#[test]
+fn programs_on_their_way_reserve_the_idle_lanes_of_their_lease() {
+    let mut table = LeaseTable::default();
+    let first = grant(&mut table, "first", &[1, 2]).unwrap();
+    grant(&mut table, "second", &[3]).unwrap();
+    table.start(first, &[LaneId(1)]).unwrap();
+    let reserved = table.reserve(first, &[LaneId(1), LaneId(2), LaneId(3), LaneId(9)]);
+    assert_eq!(reserved, vec![LaneId(2)]);
+    assert_eq!(table.running(first), vec![LaneId(1), LaneId(2)]);
+}
