@@ -6,12 +6,16 @@
 //!
 //! - `BELL-1` between "asleep" and the futex call the waiter has looked at its condition.
 //! - `BELL-2` a ringer that finds the word "asleep" sets it awake before it wakes, so the futex call returns.
+//! - `BELL-3` a ringer never waits: not for the waiter, not for another ringer, not for the dead.
 //!
-//! Model: `tests/loom.rs`.
+//! A wake-up may be spurious (a ringer that was slow), so the waiter always looks again. Model: `tests/loom.rs`.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+#[cfg(not(loom))]
 use crate::error::SegmentError;
+use crate::futex;
+#[cfg(not(loom))]
 use crate::region::Region;
 use crate::sync::{Arc, AtomicU32, Ordering, fence};
 use crate::waiting::Waiting;
@@ -19,13 +23,23 @@ use crate::waiting::Waiting;
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 
+/// Looks at the condition between two looks at the clock, which costs twenty times as much.
+const LOOKS: u32 = 64;
+
+/// Who spins for longer than this is waiting for somebody who may need this very core.
+const YIELD_AFTER: Duration = Duration::from_millis(1);
+
 #[repr(align(64))]
-struct Line(AtomicU32, #[cfg(loom)] crate::futex::Sleeper);
+struct Line {
+    word: AtomicU32,
+    #[cfg(loom)]
+    sleeper: futex::Sleeper,
+}
 
 #[derive(Clone)]
 enum Place {
     Heap(Arc<Line>),
-    #[cfg_attr(loom, allow(dead_code))]
+    #[cfg(not(loom))]
     Region(Region),
 }
 
@@ -47,10 +61,11 @@ impl Doorbell {
 
     /// A doorbell for the threads of this process.
     pub fn heap() -> Self {
-        #[cfg(not(loom))]
-        let line = Line(AtomicU32::new(AWAKE));
-        #[cfg(loom)]
-        let line = Line(AtomicU32::new(AWAKE), crate::futex::Sleeper::new());
+        let line = Line {
+            word: AtomicU32::new(AWAKE),
+            #[cfg(loom)]
+            sleeper: futex::Sleeper::new(),
+        };
         Doorbell {
             place: Place::Heap(Arc::new(line)),
         }
@@ -60,63 +75,76 @@ impl Doorbell {
     ///
     /// # Errors
     /// [`SegmentError::OutOfBounds`] when the region is too short.
+    #[cfg(not(loom))]
     pub fn at(region: Region) -> Result<Self, SegmentError> {
+        let region = region.sub(0, Self::BYTES)?;
         region.atomic_u32(0)?;
         Ok(Doorbell {
             place: Place::Region(region),
         })
     }
 
+    /// `None` never happens: `at` has looked.
     #[inline]
-    #[cfg(not(loom))]
     fn word(&self) -> Option<&AtomicU32> {
         match &self.place {
-            Place::Heap(line) => Some(&line.0),
+            Place::Heap(line) => Some(&line.word),
+            #[cfg(not(loom))]
             Place::Region(region) => region.atomic_u32(0).ok(),
         }
     }
 
+    #[cfg(not(loom))]
+    fn reach(&self) -> futex::Reach {
+        match &self.place {
+            Place::Heap(_) => futex::Reach::Process,
+            Place::Region(_) => futex::Reach::Host,
+        }
+    }
+
     #[cfg(loom)]
-    fn word(&self) -> Option<&AtomicU32> {
-        match &self.place {
-            Place::Heap(line) => Some(&line.0),
-            Place::Region(_) => None,
-        }
-    }
-
-    fn sleep(&self, word: &AtomicU32, deadline: Option<Instant>) {
-        match &self.place {
-            #[cfg(not(loom))]
-            Place::Heap(_) => crate::futex::wait(word, ASLEEP, deadline, true),
-            #[cfg(loom)]
-            Place::Heap(line) => line.1.wait(word, ASLEEP, deadline),
-            Place::Region(_) => crate::futex::wait(word, ASLEEP, deadline, false),
-        }
-    }
-
-    fn wake(&self, word: &AtomicU32) {
-        match &self.place {
-            #[cfg(not(loom))]
-            Place::Heap(_) => crate::futex::wake(word, true),
-            #[cfg(loom)]
-            Place::Heap(line) => line.1.wake(word),
-            Place::Region(_) => crate::futex::wake(word, false),
-        }
+    fn reach(&self) -> &futex::Sleeper {
+        let Place::Heap(line) = &self.place;
+        &line.sleeper
     }
 
     /// Wakes the waiter if it sleeps. Call it after publishing what the waiter waits for.
     #[inline]
     pub fn ring(&self) {
-        let Some(word) = self.word() else { return };
-        // SYNC bell: pairs with the fence in `wait`; orders the caller's publication before the look at the word.
+        // SYNC bell: pairs with the fence in `park`; orders the caller's publication before the look at the word.
+        // Release and acquire are not enough: they let the look come first.
         fence(Ordering::SeqCst);
-        if word.load(Ordering::Relaxed) == ASLEEP && word.swap(AWAKE, Ordering::Relaxed) == ASLEEP {
-            self.wake(word);
+        self.wake_sleeper();
+    }
+
+    /// As [`ring`](Self::ring) for each, with one fence for all.
+    #[inline]
+    pub(crate) fn ring_all(bells: &[Doorbell]) {
+        // SYNC bell.
+        fence(Ordering::SeqCst);
+        bells.iter().for_each(Doorbell::wake_sleeper);
+    }
+
+    /// As [`ring`](Self::ring), by who has fenced already.
+    #[inline]
+    pub(crate) fn wake_sleeper(&self) {
+        if let Some(word) = self.word()
+            && word.load(Ordering::Relaxed) == ASLEEP
+        {
+            self.wake_up(word);
         }
     }
 
-    /// Waits until `ready` says so; `false` when the deadline passed first. `ready` is called at least once, and
-    /// again after every wake-up.
+    #[cold]
+    fn wake_up(&self, word: &AtomicU32) {
+        // Of several ringers one makes the system call (BELL-2). SYNC bell-word.
+        if word.swap(AWAKE, Ordering::AcqRel) == ASLEEP {
+            futex::wake(word, self.reach());
+        }
+    }
+
+    /// Waits until `ready` says so; `false` when the deadline passed first. `ready` is called at least once, again
+    /// after every wake-up, and once more when the deadline has passed.
     #[inline]
     pub fn wait(
         &self,
@@ -124,40 +152,15 @@ impl Doorbell {
         deadline: Option<Instant>,
         mut ready: impl FnMut() -> bool,
     ) -> bool {
-        if ready() {
-            return true;
-        }
-        if self.spin(waiting, deadline, &mut ready) {
-            return true;
-        }
-        self.park(deadline, &mut ready)
-    }
-
-    fn spin(&self, waiting: &Waiting, deadline: Option<Instant>, ready: &mut impl FnMut() -> bool) -> bool {
-        let budget = waiting.budget();
-        if budget.is_some_and(|budget| budget.is_zero()) {
-            return false;
-        }
-        let started = Instant::now();
-        loop {
-            for _ in 0..64 {
-                if ready() {
-                    return true;
-                }
-                crate::futex::relax();
-            }
-            let now = Instant::now();
-            let spent = budget.is_some_and(|budget| now.duration_since(started) >= budget);
-            if spent || deadline.is_some_and(|deadline| now >= deadline) {
-                return false;
-            }
-        }
+        ready() || spin(*waiting, deadline, &mut ready) || self.park(deadline, &mut ready)
     }
 
     fn park(&self, deadline: Option<Instant>, ready: &mut impl FnMut() -> bool) -> bool {
         let Some(word) = self.word() else { return ready() };
         loop {
-            word.store(ASLEEP, Ordering::Relaxed);
+            // SYNC bell-word: pairs with the swap in `wake_up`. That the word has one order of changes, which is all
+            // we need, holds for a relaxed store too; loom does not model it, and this path is not hot.
+            word.swap(ASLEEP, Ordering::AcqRel);
             // SYNC bell: pairs with the fence in `ring`; orders "asleep" before the look at the condition (BELL-1).
             fence(Ordering::SeqCst);
             let found = ready();
@@ -165,11 +168,123 @@ impl Doorbell {
                 word.store(AWAKE, Ordering::Relaxed);
                 return found;
             }
-            self.sleep(word, deadline);
-            word.store(AWAKE, Ordering::Relaxed);
+            futex::wait(word, ASLEEP, deadline, self.reach());
+        }
+    }
+}
+
+/// Spins as long as `waiting` allows; `false` when it is time to park, or too late.
+fn spin(waiting: Waiting, deadline: Option<Instant>, ready: &mut impl FnMut() -> bool) -> bool {
+    let budget = waiting.budget();
+    if budget.is_some_and(|budget| budget.is_zero()) {
+        return false;
+    }
+    let started = Instant::now();
+    loop {
+        for _ in 0..LOOKS {
             if ready() {
                 return true;
             }
+            futex::relax();
         }
+        let now = Instant::now();
+        let spent = now.duration_since(started);
+        let exhausted = budget.is_some_and(|budget| spent >= budget);
+        if exhausted || deadline.is_some_and(|deadline| now >= deadline) {
+            return false;
+        }
+        if spent >= YIELD_AFTER {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
+    use std::thread;
+
+    #[test]
+    fn wait_that_is_ready_returns_at_once() {
+        for waiting in [Waiting::Spin, Waiting::Park, Waiting::auto(1)] {
+            assert!(Doorbell::heap().wait(&waiting, Some(Instant::now()), || true));
+        }
+    }
+
+    #[test]
+    fn chan_05_a_deadline_ends_every_kind_of_wait() {
+        let short = Duration::from_millis(5);
+        for waiting in [
+            Waiting::Spin,
+            Waiting::Park,
+            Waiting::SpinThenPark(Duration::from_millis(1)),
+        ] {
+            let deadline = Instant::now() + short;
+            assert!(!Doorbell::heap().wait(&waiting, Some(deadline), || false));
+            assert!(Instant::now() >= deadline);
+        }
+    }
+
+    #[test]
+    fn ring_wakes_a_parked_waiter() {
+        let (bell, open) = (Doorbell::heap(), std::sync::Arc::new(AtomicBool::new(false)));
+        let ringer = thread::spawn({
+            let (bell, open) = (bell.clone(), open.clone());
+            move || {
+                thread::sleep(Duration::from_millis(2));
+                open.store(true, Ordering::Relaxed);
+                bell.ring();
+            }
+        });
+        assert!(bell.wait(&Waiting::Park, None, || open.load(Ordering::Relaxed)));
+        ringer.join().unwrap();
+    }
+
+    #[test]
+    fn two_waiters_pass_a_number_to_and_fro_without_losing_a_ring() {
+        let rounds = if cfg!(miri) { 20 } else { 20_000 };
+        let (number, bells) = (AtomicUsize::new(0), [Doorbell::heap(), Doorbell::heap()]);
+        let play = |side: usize| {
+            for round in 0..rounds {
+                let mine = 2 * round + side;
+                assert!(bells[side].wait(&Waiting::Park, None, || number.load(Ordering::Acquire) == mine));
+                number.store(mine + 1, Ordering::Release);
+                bells[1 - side].ring();
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| play(1));
+            play(0);
+        });
+        assert_eq!(number.into_inner(), 2 * rounds);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd")]
+    fn ring_reaches_a_waiter_through_another_mapping_of_the_same_memory() {
+        use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
+        let maker = Segment::create(Provider::Memfd, SEGMENT_HEADER_BYTES + Doorbell::BYTES).unwrap();
+        let other = Segment::open(&maker.id().unwrap()).unwrap();
+        let bell = |segment: &Segment| {
+            let region = segment.region(SEGMENT_HEADER_BYTES, Doorbell::BYTES).unwrap();
+            Doorbell::at(region).unwrap()
+        };
+        let open = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| assert!(bell(&maker).wait(&Waiting::Park, None, || open.load(Ordering::Relaxed))));
+            thread::sleep(Duration::from_millis(2));
+            open.store(true, Ordering::Relaxed);
+            bell(&other).ring();
+        });
+    }
+
+    #[test]
+    fn chan_25_ringing_a_dead_waiter_does_not_wait() {
+        let bell = Doorbell::heap();
+        bell.word().unwrap().store(ASLEEP, Ordering::Relaxed);
+        bell.ring();
+        bell.ring();
+        assert_eq!(bell.word().unwrap().load(Ordering::Relaxed), AWAKE);
     }
 }

@@ -80,6 +80,9 @@ pub enum ChannelError {
     /// The other side has gone.
     #[error("the channel is closed")]
     Closed,
+    /// A peer has died, and whoever noticed said so here.
+    #[error("the channel is poisoned: one of its processes has died")]
+    Poisoned,
     /// No slot is free.
     #[error("the channel is full")]
     Full,
@@ -120,6 +123,20 @@ pub enum ChannelError {
     /// A write before the last value was read.
     #[error("the last value has not been read")]
     Unread,
+    /// A channel's messages and the executions they belong to have come apart.
+    #[error("the channel is at message {found}, execution {expected} was asked for")]
+    OutOfStep {
+        /// The execution asked for.
+        expected: u64,
+        /// The message the channel is at.
+        found: u64,
+    },
+    /// This end of the channel is somebody else's already.
+    #[error("the {end} of the channel is attached already")]
+    Attached {
+        /// Which end.
+        end: &'static str,
+    },
     /// The spec of a channel is out of bounds.
     #[error("{what} is {value}, and must be at least {least}")]
     InvalidSpec {

@@ -24,45 +24,60 @@
 //! # Ok::<(), selvedge_channels::ChannelError>(())
 //! ```
 
+#[cfg(not(loom))] // loom has no shared memory; it models the protocol both rings follow on the heap
 pub mod payload;
 
 pub mod fault;
 
+#[cfg(not(loom))]
 pub mod outlet;
 
+#[cfg(not(loom))]
 pub mod value;
 
+#[cfg(not(loom))]
 pub mod kind;
 
 pub mod ring;
 
+#[cfg(not(loom))]
 pub mod shared;
 
 pub mod doorbell;
 
 pub mod waiting;
 
-pub mod segment;
-
+#[cfg(not(loom))]
 pub mod region;
+
+#[cfg(not(loom))]
+pub mod segment;
 
 pub mod error;
 
+#[cfg(all(not(loom), any(test, fuzzing)))]
+pub mod fuzzing;
+
+mod cursor;
 mod futex;
 mod sync;
-
-#[cfg(all(any(test, fuzzing), not(loom)))]
-pub mod fuzzing;
 
 pub use doorbell::Doorbell;
 pub use error::{ChannelError, DecodeError, EncodeError, SegmentError};
 pub use fault::{Fault, FaultKind, Message};
+#[cfg(not(loom))]
 pub use kind::PayloadType;
+#[cfg(not(loom))]
 pub use outlet::{AnyOutlet, Outlet, Routes};
+#[cfg(not(loom))]
 pub use payload::{DType, Element, Encoded, Tensor, TensorError, Wire, decode, encode, view_slice, view_str};
+#[cfg(not(loom))]
 pub use region::Region;
 pub use ring::{RingReader, RingWriter, ring};
+#[cfg(not(loom))]
 pub use segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
+#[cfg(not(loom))]
 pub use shared::{SharedReader, SharedSpec, SharedWriter, format};
+#[cfg(not(loom))]
 pub use value::{AnyValue, Inlet, Readiness, Value};
 pub use waiting::Waiting;

@@ -1,6 +1,6 @@
-//! One output value of a task: a composite channel with up to three routes, written all or none.
+//! One output value of a task: a composite channel with up to three routes, written all or none (COMP-01, COMP-03).
 
-use std::any::Any;
+use std::any::{Any, type_name};
 
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
@@ -41,8 +41,10 @@ pub trait AnyOutlet: Send {
     /// Publishes the staged message on all routes, or on none: `Blocked` keeps it staged.
     ///
     /// # Errors
-    /// [`ChannelError::NoValue`] when nothing is staged; [`ChannelError::TooLarge`] and [`ChannelError::Encode`]
-    /// before anything was written; whatever else a route says closes all of them.
+    /// [`ChannelError::NoValue`] when nothing is staged. [`ChannelError::Unread`] and [`ChannelError::WrongType`] when
+    /// the local route does not take it. [`ChannelError::TooLarge`], [`ChannelError::Encode`] and
+    /// [`ChannelError::Segment`] when the value cannot be written: it is nowhere, and a fault may be staged instead.
+    /// Whatever else a route says closes all of them (COMP-07).
     fn publish(
         &mut self,
         execution: u64,
@@ -74,12 +76,14 @@ impl<T: Wire> Outlet<T> {
         self.staged = Some(Ok(value));
     }
 
-    /// Writes the routes in an order in which only the first can refuse: bytes by reference, then the value itself.
+    /// Writes the routes, which all have space, in an order in which only the first can refuse: bytes by reference,
+    /// then the value itself. Gives the message back as long as it is nowhere.
+    #[inline]
     fn write(
         &mut self,
         execution: u64,
         message: Message<T>,
-        values: &mut [Box<dyn AnyValue>],
+        local: Option<&mut Value<T>>,
     ) -> Result<(), (ChannelError, Option<Message<T>>)> {
         if let Some(shared) = &mut self.shared {
             let written = match &message {
@@ -92,23 +96,35 @@ impl<T: Wire> Outlet<T> {
                 Err(error) => return Err((error, Some(message))),
             }
         }
-        let Some(local) = self.local else {
-            let Some(ring) = &mut self.ring else { return Ok(()) };
-            return ring
-                .try_write(message)
-                .map_err(|message| (ChannelError::Full, Some(message)));
-        };
-        let place = values
-            .get_mut(local)
-            .and_then(|value| value.as_any_mut().downcast_mut::<Value<T>>());
-        let Some(place) = place else {
-            return Err((ChannelError::NoValue, Some(message)));
-        };
-        if let Some(ring) = &mut self.ring {
-            ring.try_write(message.clone())
-                .map_err(|message| (ChannelError::Full, Some(message)))?;
+        let full = |_| (ChannelError::Full, None);
+        match (&mut self.ring, local) {
+            (None, None) => Ok(()),
+            (Some(ring), None) => ring.try_write(message).map_err(full),
+            (None, Some(local)) => local.put(execution, message).map_err(|error| (error, None)),
+            (Some(ring), Some(local)) => {
+                ring.try_write(message.clone()).map_err(full)?;
+                local.put(execution, message).map_err(|error| (error, None))
+            }
         }
-        place.put(execution, message).map_err(|error| (error, None))
+    }
+
+    /// The local route, if there is one, free to be written.
+    #[inline]
+    fn local<'v>(
+        &self,
+        values: &'v mut [Box<dyn AnyValue>],
+    ) -> Result<Option<&'v mut Value<T>>, ChannelError> {
+        let Some(index) = self.local else {
+            return Ok(None);
+        };
+        let value = values.get_mut(index).ok_or(ChannelError::NoValue)?;
+        let local = value.as_any_mut().downcast_mut::<Value<T>>();
+        let local = local.ok_or(ChannelError::WrongType {
+            expected: type_name::<T>(),
+            found: "a local value of another type",
+        })?;
+        local.check_free()?;
+        Ok(Some(local))
     }
 }
 
@@ -144,17 +160,22 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
         if !self.has_space()? {
             return Ok(Readiness::Blocked);
         }
+        let local = self.local(values)?;
         let Some(message) = self.staged.take() else {
             return Err(ChannelError::NoValue);
         };
-        match self.write(execution, message, values) {
+        match self.write(execution, message, local) {
             Ok(()) => Ok(Readiness::Ready),
-            Err((error @ (ChannelError::TooLarge { .. } | ChannelError::Encode(_)), message)) => {
-                self.staged = message;
-                Err(error)
-            }
-            Err((error, _)) => {
-                self.close();
+            Err((error, nowhere)) => {
+                let refused = matches!(
+                    error,
+                    ChannelError::TooLarge { .. } | ChannelError::Encode(_) | ChannelError::Segment(_)
+                );
+                if !refused || nowhere.is_none() {
+                    // COMP-07: no half-delivered message is continued.
+                    self.close();
+                }
+                self.staged = nowhere;
                 Err(error)
             }
         }

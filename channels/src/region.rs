@@ -3,33 +3,56 @@
 //! Invariants:
 //! - `REG-1` offset and length lie inside the segment, and the offset is a multiple of 64.
 //! - `REG-2` control words are accessed atomically only; payload bytes only by whom the ring's protocol allows.
+//!
+//! Whoever maps a segment can write all of it: Rust cannot guard one process from another. What is promised to the
+//! peers of one host and user is that arbitrary *contents* are survived, not that a peer which scribbles over a slot
+//! while it is read is.
 #![allow(unsafe_code)] // turns checked offsets into references
 
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::error::SegmentError;
 use crate::segment::Segment;
 
-/// A part of a segment.
+/// Start and length of a region are multiples of this (the length of a region may be any).
+const ALIGN: usize = 64;
+
+/// A part of a segment. Keeps the segment alive.
 #[derive(Clone, Debug)]
 pub struct Region {
-    segment: Segment,
-    offset: usize,
+    /// The region's own start, so that a word costs one comparison and one addition.
+    base: NonNull<u8>,
     len: usize,
+    offset: usize,
+    segment: Segment,
 }
+
+// SAFETY: `base` points into `segment`, which is Send and Sync; words are accessed atomically and bytes by whom the
+// ring's protocol allows (REG-2).
+unsafe impl Send for Region {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Region {}
 
 impl Region {
     pub(crate) fn new(segment: Segment, offset: usize, len: usize) -> Result<Self, SegmentError> {
         let segment_bytes = segment.len_bytes();
         let fits = offset.checked_add(len).is_some_and(|end| end <= segment_bytes);
-        if !fits || !offset.is_multiple_of(64) {
+        if !fits || !offset.is_multiple_of(ALIGN) {
             return Err(SegmentError::OutOfBounds {
                 offset,
                 len_bytes: len,
                 segment_bytes,
             });
         }
-        Ok(Region { segment, offset, len })
+        // SAFETY: `offset` is inside the segment, or one past its end when `len` is zero.
+        let base = unsafe { segment.base().add(offset) };
+        Ok(Region {
+            base,
+            len,
+            offset,
+            segment,
+        })
     }
 
     /// Its length.
@@ -63,11 +86,12 @@ impl Region {
         if offset.checked_add(len).is_none_or(|end| end > self.len) || !offset.is_multiple_of(align) {
             return Err(self.out_of_bounds(offset, len));
         }
-        // SAFETY: `self.offset + offset + len` lies inside the segment (REG-1 and the check above).
-        Ok(unsafe { self.segment.base().as_ptr().add(self.offset + offset) })
+        // SAFETY: `offset + len` lies inside the region, which lies inside the segment (REG-1).
+        Ok(unsafe { self.base.as_ptr().add(offset) })
     }
 
-    /// The word at `offset`, to be accessed atomically.
+    /// The word at `offset`, to be accessed atomically. One word, one width: do not mix with
+    /// [`atomic_u32`](Self::atomic_u32) at the same place.
     ///
     /// # Errors
     /// [`SegmentError::OutOfBounds`], also when `offset` is not a multiple of 8.
@@ -94,8 +118,7 @@ impl Region {
     ///
     /// # Safety
     /// Until the reference is dropped, nobody may write these bytes: the caller holds the slot they belong to
-    /// (`RING-2`). A hostile process can break this; the bytes are then arbitrary, so callers validate what they
-    /// read once and never rely on it for memory safety.
+    /// (`RING-2`).
     #[inline]
     pub(crate) unsafe fn bytes(&self, offset: usize, len: usize) -> Result<&[u8], SegmentError> {
         let pointer = self.pointer(offset, len, 1)?;
@@ -114,5 +137,34 @@ impl Region {
         let pointer = self.pointer(offset, len, 1)?;
         // SAFETY: in bounds and alive as long as `self`; exclusive by the caller's promise.
         Ok(unsafe { std::slice::from_raw_parts_mut(pointer, len) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::segment::{Provider, Segment};
+
+    #[test]
+    fn a_region_ends_where_it_says() {
+        let segment = Segment::create(Provider::Heap, 256).unwrap();
+        assert!(segment.region(64, 193).is_err());
+        assert!(segment.region(32, 64).is_err());
+        assert!(segment.region(usize::MAX - 63, 64).is_err());
+        let region = segment.region(128, 128).unwrap();
+        assert!(region.sub(64, 65).is_err());
+        assert!(region.sub(usize::MAX, 2).is_err());
+        assert!(region.sub(64, 64).is_ok());
+        assert!(region.sub(128, 0).is_ok());
+        for (offset, fits) in [
+            (0, true),
+            (120, true),
+            (124, false),
+            (121, false),
+            (usize::MAX, false),
+        ] {
+            assert_eq!(region.atomic_u64(offset).is_ok(), fits, "{offset}");
+        }
+        assert!(region.atomic_u32(124).is_ok());
+        assert!(region.atomic_u32(126).is_err());
     }
 }

@@ -1,98 +1,71 @@
 //! The in-process channel: one writer, N readers, K slots; values lie in the slots and move by pointer.
 //!
-//! Each slot has a stamp in the cache line of a small payload, so a hop costs one line: message `i` lies in slot
-//! `i % K` and may be read once the stamp is `i + 1`. Each reader has a cursor on a line of its own; the writer
-//! keeps a private copy of the slowest and looks again only when the ring seems full (as rtrb does).
+//! Stamps and tails work as `cursor.rs` says (`RING-1` to `RING-3`, `RING-6`). A stamp lies in the cache line of
+//! a small payload, so a hop costs one line; each tail has a line of its own, and the writer looks at them only when
+//! the ring seems full (as rtrb does).
 //!
-//! A reader that frees a slot wakes the writer only if the writer has found the ring full and said so: the writer sets
-//! `blocked`, fences and looks at the cursors again; a reader moves its cursor, fences and looks at `blocked`. One of
-//! them sees the other (the pattern of `doorbell`), and while slots suffice nobody wakes anybody for space.
-//!
-//! - `RING-1` message `i` is written only when every reader's cursor is above `i - K`.
-//! - `RING-2` between the stamp `i + 1` and its cursor passing `i`, a reader may read slot `i % K`; nobody writes it.
-//! - `RING-3` while no reader may read it, the slot belongs to the writer.
 //! - `RING-4` with one reader, that reader owns the message it reads: it moves it out or drops it. With several,
-//!   the last to let go drops it (a countdown), so memory returns at once and not a lap later.
+//!   the last to let go does (a countdown), so memory returns at once and not a lap later.
+//! - `RING-5` a countdown starts at no fewer than the readers that will let go. After a reader has gone it may start
+//!   too high for a lap; such a message is dropped when its slot is written again.
 #![allow(unsafe_code)] // slots are cells
 
+use crate::cursor::{self, ReadCursor, Sight, WriteCursor};
 use crate::doorbell::Doorbell;
 use crate::error::ChannelError;
 use crate::fault::Message;
-use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-
-#[cfg(not(loom))]
-mod cell {
-    /// std's cell with loom's closure interface.
-    pub(super) struct Cell<T>(std::cell::UnsafeCell<T>);
-
-    impl<T> Cell<T> {
-        pub(super) fn new(value: T) -> Self {
-            Cell(std::cell::UnsafeCell::new(value))
-        }
-
-        #[inline]
-        pub(super) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
-            f(self.0.get())
-        }
-
-        #[inline]
-        pub(super) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
-            f(self.0.get())
-        }
-    }
-}
-
-#[cfg(loom)]
-mod cell {
-    pub(super) use loom::cell::UnsafeCell as Cell;
-}
-
-use cell::Cell;
+use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Cell, Ordering};
 
 /// A slot: stamp and message side by side.
 #[repr(align(64))]
 struct Slot<T> {
     stamp: AtomicU64,
+    /// Readers that have not let go; unused with one reader.
     left: AtomicU32,
     message: Cell<Option<Message<T>>>,
 }
 
-/// A reader's cursor: messages below it are done with.
-#[repr(align(64))]
-struct Tail(AtomicU64);
+/// A reader's line; two, since processors fetch lines in pairs.
+#[repr(align(128))]
+struct Tail {
+    passed: AtomicU64,
+    blocked: AtomicU64,
+}
 
-/// A reader that is gone does not hold the writer back.
-const GONE: u64 = u64::MAX;
+impl Tail {
+    fn words(&self) -> cursor::Tail<'_> {
+        cursor::Tail {
+            passed: &self.passed,
+            blocked: &self.blocked,
+        }
+    }
+}
 
 struct Shared<T> {
     slots: Box<[Slot<T>]>,
     tails: Box<[Tail]>,
     closed: AtomicBool,
-    /// The writer has found no space.
-    blocked: AtomicBool,
     writer_bell: Doorbell,
     reader_bells: Vec<Doorbell>,
 }
 
-// SAFETY: a slot's cell is accessed only by whom RING-2 to RING-4 allow, and the stamps and cursors hand it over
+// SAFETY: a slot's cell is accessed only by whom RING-2 to RING-4 allow, and the stamps and tails hand it over
 // with release and acquire; `T` moves between threads (Send) and is read by several at once (Sync).
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 // SAFETY: all fields but the cells are Send; the cells hold `T: Send`.
 unsafe impl<T: Send + Sync> Send for Shared<T> {}
 
-/// The writing end.
+/// The writing end. Dropping it closes the ring.
 pub struct RingWriter<T> {
     shared: Arc<Shared<T>>,
-    next: u64,
-    /// What the slowest cursor was when last looked at.
-    slowest: u64,
+    cursor: WriteCursor,
 }
 
-/// A reading end.
+/// A reading end. Dropping it lets go of every message, also of those to come: it never holds the writer back.
 pub struct RingReader<T> {
     shared: Arc<Shared<T>>,
     index: usize,
-    next: u64,
+    cursor: ReadCursor,
 }
 
 /// Makes a ring of `slots` slots with one reader for each of `reader_bells`.
@@ -119,37 +92,28 @@ pub fn ring<T: Clone + Send + Sync + 'static>(
         left: AtomicU32::new(0),
         message: Cell::new(None),
     };
+    let tail = |_| Tail {
+        passed: AtomicU64::new(0),
+        blocked: AtomicU64::new(0),
+    };
     let shared = Arc::new(Shared {
         slots: (0..slots).map(slot).collect(),
-        tails: (0..readers).map(|_| Tail(AtomicU64::new(0))).collect(),
+        tails: (0..readers).map(tail).collect(),
         closed: AtomicBool::new(false),
-        blocked: AtomicBool::new(false),
         writer_bell,
         reader_bells,
     });
-    let ends = (0..readers)
-        .map(|index| RingReader {
-            shared: Arc::clone(&shared),
-            index,
-            next: 0,
-        })
-        .collect();
-    Ok((
-        RingWriter {
-            shared,
-            next: 0,
-            slowest: 0,
-        },
-        ends,
-    ))
+    let reader = |index| RingReader {
+        shared: Arc::clone(&shared),
+        index,
+        cursor: ReadCursor::new(slots),
+    };
+    let ends = (0..readers).map(reader).collect();
+    let cursor = WriteCursor::new(slots, readers);
+    Ok((RingWriter { shared, cursor }, ends))
 }
 
 impl<T> Shared<T> {
-    #[inline]
-    fn slot(&self, message: u64) -> Option<&Slot<T>> {
-        self.slots.get((message % self.slots.len() as u64) as usize)
-    }
-
     /// Whether there is exactly one reader, which then owns what it reads (`RING-4`).
     #[inline]
     fn sole(&self) -> bool {
@@ -157,53 +121,24 @@ impl<T> Shared<T> {
     }
 }
 
-impl<T> Shared<T> {
-    /// Wakes the writer if it waits for space.
-    #[inline]
-    fn freed(&self) {
-        // SYNC ring-blocked: pairs with the fence in `has_space`; orders the cursor before the look at `blocked`.
-        fence(Ordering::SeqCst);
-        if self.blocked.load(Ordering::Relaxed) {
-            self.writer_bell.ring();
-        }
-    }
-}
-
 impl<T> RingWriter<T> {
+    /// Number of the next message.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.cursor.number()
+    }
+
     /// Whether a write would succeed now.
     #[inline]
     pub fn has_space(&mut self) -> bool {
-        let slots = self.shared.slots.len() as u64;
-        if self.next.wrapping_sub(self.slowest) < slots {
-            return true;
-        }
-        if self.look() {
-            if self.shared.blocked.load(Ordering::Relaxed) {
-                self.shared.blocked.store(false, Ordering::Relaxed);
-            }
-            return true;
-        }
-        self.shared.blocked.store(true, Ordering::Relaxed);
-        // SYNC ring-blocked: pairs with the fence in `freed`.
-        fence(Ordering::SeqCst);
-        if self.look() {
-            self.shared.blocked.store(false, Ordering::Relaxed);
-            return true;
-        }
-        false
+        self.cursor.has_space() || self.seek()
     }
 
-    /// Looks at the cursors again.
-    fn look(&mut self) -> bool {
-        // SYNC slot-released: pairs with the release store of the cursor; what the reader did to the slot
-        // happened before (RING-1).
-        let tails = self
-            .shared
-            .tails
-            .iter()
-            .map(|tail| tail.0.load(Ordering::Acquire));
-        self.slowest = tails.min().unwrap_or(GONE).min(self.next);
-        self.next.wrapping_sub(self.slowest) < self.shared.slots.len() as u64
+    fn seek(&mut self) -> bool {
+        let shared = &*self.shared;
+        let tails = || shared.tails.iter().map(Tail::words);
+        // A tail is never ahead: only readers of this type write it.
+        self.cursor.seek(tails).unwrap_or(false)
     }
 
     /// Writes the next message, or gives it back when every slot is taken.
@@ -215,27 +150,32 @@ impl<T> RingWriter<T> {
         if !self.has_space() {
             return Err(message);
         }
-        let Some(slot) = self.shared.slot(self.next) else {
+        let Some(slot) = self.shared.slots.get(self.cursor.slot()) else {
             return Err(message);
         };
-        if !self.shared.sole() {
-            slot.left.store(self.shared.tails.len() as u32, Ordering::Relaxed);
+        let readers = self.cursor.readers();
+        if readers == 0 {
+            // Nobody is left to read it; numbers go on.
+            self.cursor.publish(&slot.stamp);
+            return Ok(());
         }
-        // SAFETY: every cursor has passed the message that lay here (has_space, RING-1), so the slot is the
+        if !self.shared.sole() {
+            // Relaxed: the stamp publishes it. RING-5: readers only become fewer.
+            slot.left.store(readers as u32, Ordering::Relaxed);
+        }
+        // SAFETY: every tail has passed the message that lay here (has_space, RING-1), so the slot is the
         // writer's alone (RING-3) until the stamp below.
         slot.message.with_mut(|cell| unsafe { *cell = Some(message) });
-        self.next += 1;
-        // SYNC slot-published: pairs with the acquire load in `RingReader::ready`.
-        slot.stamp.store(self.next, Ordering::Release);
-        self.shared.reader_bells.iter().for_each(Doorbell::ring);
+        self.cursor.publish(&slot.stamp);
+        Doorbell::ring_all(&self.shared.reader_bells);
         Ok(())
     }
 
-    /// Says that no message follows, and wakes the readers.
+    /// Says that no message follows, and wakes the readers. Never waits; again is the same as once (CHAN-06).
     pub fn close(&mut self) {
-        // SYNC ring-closed: pairs with the acquire load in `is_closed`.
+        // SYNC ring-closed: pairs with the load in `is_closed`; the last stamp happened before.
         self.shared.closed.store(true, Ordering::Release);
-        self.shared.reader_bells.iter().for_each(Doorbell::ring);
+        Doorbell::ring_all(&self.shared.reader_bells);
     }
 }
 
@@ -249,90 +189,95 @@ impl<T> RingReader<T> {
     /// Number of the next message.
     #[inline]
     pub fn position(&self) -> u64 {
-        self.next
+        self.cursor.number()
+    }
+
+    #[inline]
+    fn slot(&self) -> Option<&Slot<T>> {
+        self.shared.slots.get(self.cursor.slot())
+    }
+
+    #[inline]
+    fn is_ready(&self) -> bool {
+        self.slot()
+            .is_some_and(|slot| self.cursor.look(&slot.stamp) == Sight::Ready)
     }
 
     /// Whether the next message can be read.
     #[inline]
     pub fn ready(&mut self) -> bool {
-        // SYNC slot-published.
-        self.shared
-            .slot(self.next)
-            .is_some_and(|slot| slot.stamp.load(Ordering::Acquire) == self.next + 1)
+        self.is_ready()
     }
 
     /// The next message, in place.
     #[inline]
     pub fn peek(&mut self) -> Option<&Message<T>> {
-        if !self.ready() {
-            return None;
-        }
         self.current()
     }
 
-    /// The next message if it has been seen: no look at the stamp.
+    /// The next message, in place, for as long as nobody moves this end.
     #[inline]
     pub(crate) fn current(&self) -> Option<&Message<T>> {
-        let slot = self.shared.slot(self.next)?;
-        if slot.stamp.load(Ordering::Acquire) != self.next + 1 {
+        let slot = self.slot()?;
+        if self.cursor.look(&slot.stamp) != Sight::Ready {
             return None;
         }
         // SAFETY: stamped and not yet passed by this cursor, so nobody writes it (RING-2); the reference borrows
-        // `self`, and only `&mut self` methods move the cursor. The sole reader's `take` also needs `&mut self`.
+        // `self`, and only `&mut self` methods move the cursor or the message.
         slot.message.with(|cell| unsafe { (*cell).as_ref() })
     }
 
     /// Lets go of the next message, whether read or not, if it is there.
     #[inline]
     pub fn release(&mut self) {
-        if self.ready() {
-            self.pass(None);
+        if self.is_ready() {
+            drop(self.pass());
         }
     }
 
-    /// Passes the current message; with `into`, the sole reader gets it.
+    /// Passes the message that is there; the sole reader and the last of several get it (`RING-4`).
     #[inline]
-    fn pass(&mut self, into: Option<&mut Option<Message<T>>>) {
-        let Some(slot) = self.shared.slot(self.next) else {
-            return;
-        };
-        // SYNC slot-last-reader: AcqRel makes every reader's reads happen before the last one's drop.
-        if self.shared.sole() || slot.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+    fn pass(&mut self) -> Option<Message<T>> {
+        let shared = &*self.shared;
+        let (slot, tail) = (
+            shared.slots.get(self.cursor.slot())?,
+            shared.tails.get(self.index)?,
+        );
+        let mut message = None;
+        // SYNC last-reader: release, so that our reads happen before the last one's move; acquire, so that if we
+        // are the last, the others' did.
+        if shared.sole() || slot.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             // SAFETY: the sole reader owns the slot's message, as does the last of several (RING-4).
-            let message = slot.message.with_mut(|cell| unsafe { (*cell).take() });
-            if let Some(into) = into {
-                *into = message;
-            }
+            message = slot.message.with_mut(|cell| unsafe { (*cell).take() });
         }
-        self.next += 1;
-        if let Some(tail) = self.shared.tails.get(self.index) {
-            // SYNC slot-released: pairs with the acquire load in `has_space`.
-            tail.0.store(self.next, Ordering::Release);
-        }
-        self.shared.freed();
+        self.cursor.pass(tail.words(), &shared.writer_bell);
+        message
     }
 
     /// Whether the writer is gone and every message has been read.
-    pub fn is_closed(&mut self) -> bool {
+    pub fn is_closed(&self) -> bool {
         // SYNC ring-closed: the look at the stamp comes after, so no message is missed.
-        self.shared.closed.load(Ordering::Acquire) && !self.ready()
+        self.shared.closed.load(Ordering::Acquire) && !self.is_ready()
     }
 }
 
 impl<T: Clone> RingReader<T> {
-    /// The next message: moved when this is the only reader, cloned otherwise. Passes it.
+    /// The next message: moved when this is the only reader or the last one, cloned otherwise. Passes it.
     #[inline]
     pub fn take(&mut self) -> Option<Message<T>> {
-        if !self.ready() {
+        if !self.is_ready() {
             return None;
         }
-        let mut taken = None;
-        if self.shared.sole() {
-            self.pass(Some(&mut taken));
-            return taken;
+        let last = self.shared.sole()
+            || self
+                .slot()
+                // SYNC last-reader: one is left and that is us, since we have not let go.
+                .is_some_and(|slot| slot.left.load(Ordering::Acquire) == 1);
+        if last {
+            return self.pass();
         }
         let cloned = self.current().cloned();
-        self.pass(None);
+        drop(self.pass());
         cloned
     }
 }
@@ -344,9 +289,7 @@ impl<T> Drop for RingReader<T> {
             self.release();
         }
         if let Some(tail) = self.shared.tails.get(self.index) {
-            // A writer that goes on counts no reader here any more; SYNC slot-released.
-            tail.0.store(GONE, Ordering::Release);
+            self.cursor.leave(tail.words(), &self.shared.writer_bell);
         }
-        self.shared.freed();
     }
 }

@@ -1,4 +1,4 @@
-//! Atomics and cells: std's, or loom's under `cfg(loom)`.
+//! Atomics and cells: std's, or loom's under `cfg(loom)`. What a loom test is to see takes them from here.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
@@ -7,7 +7,35 @@ pub(crate) use std::sync::{
 };
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+pub(crate) use loom::{
+    cell::UnsafeCell as Cell,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+    },
 };
+
+#[cfg(not(loom))]
+pub(crate) use cell::Cell;
+
+#[cfg(not(loom))]
+mod cell {
+    /// std's cell with loom's closure interface.
+    pub(crate) struct Cell<T>(std::cell::UnsafeCell<T>);
+
+    impl<T> Cell<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Cell(std::cell::UnsafeCell::new(value))
+        }
+
+        #[inline]
+        pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+            f(self.0.get())
+        }
+
+        #[inline]
+        pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0.get())
+        }
+    }
+}

@@ -1,7 +1,11 @@
 //! One value that a lane reads in every execution: the cached end of a channel.
 //!
-//! However many tasks of the lane read it, the channel is read once; after the last read the slot is given back.
-//! A message's number is the number of its execution, so leftovers of earlier executions are recognised and skipped.
+//! However many tasks of the lane read it, the channel is read once; after the last read the slot is given back
+//! (CACHE-01, CACHE-02). A message's number is the number of its execution, so leftovers of earlier executions are
+//! recognised and skipped (RW-05).
+//!
+//! - `VAL-1` what borrows from a slot is dropped before the slot is released.
+//! - `VAL-2` what borrows from a slot leaves its value by reference only.
 #![allow(unsafe_code)] // borrows a tensor from a slot
 
 use std::any::Any;
@@ -38,6 +42,10 @@ pub enum Inlet {
 }
 
 /// The same, typed.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one per value of a lane; a box would cost a look on every read"
+)]
 pub(crate) enum Source<T> {
     Local,
     Constant,
@@ -52,17 +60,15 @@ enum Held<T> {
     Fault(Fault),
     /// In the ring's slot.
     InRing,
-    /// In a shared slot, decoded on first use. Dropped before the slot is released, see `VAL-1`.
+    /// In a shared slot, decoded on first use.
     InSlot(OnceCell<T>),
     /// Taken by its last reader.
     Taken,
 }
 
 /// A lane's cached end of a channel.
-///
-/// - `VAL-1` what borrows from a slot is dropped before the slot is released.
 pub struct Value<T> {
-    // Dropped first (VAL-1).
+    // Declared, and so dropped, before its source (VAL-1).
     held: Held<T>,
     source: Source<T>,
     execution: u64,
@@ -72,17 +78,19 @@ pub struct Value<T> {
 
 /// A [`Value`] with its type erased.
 pub trait AnyValue: Send {
-    /// Brings the value of `execution`, skipping messages of earlier ones. Idempotent.
+    /// Brings the value of `execution`, skipping messages of earlier ones. Idempotent. A local value is ready when it
+    /// has been put for this execution.
     ///
     /// # Errors
-    /// [`ChannelError::Closed`] when the writer has gone, and what else the channel may say.
+    /// [`ChannelError::Closed`] when the writer has gone, [`ChannelError::OutOfStep`] when the value of that execution
+    /// has been read already, and what else the channel may say.
     fn fill(&mut self, execution: u64) -> Result<Readiness, ChannelError>;
     /// The fault that came instead of a value.
     fn fault(&self) -> Option<Fault>;
     /// One of this execution's reads is done; after the last one the memory is given back.
     ///
     /// # Errors
-    /// What the channel says.
+    /// [`ChannelError::NoValue`] when there was nothing to read (CACHE-04), and what the channel says.
     fn read_done(&mut self) -> Result<(), ChannelError>;
     /// Gives back whatever is held.
     ///
@@ -125,15 +133,22 @@ impl<T: Wire> Value<T> {
         }
     }
 
-    /// Writes a local value.
-    ///
-    /// # Errors
-    /// [`ChannelError::Unread`] when the last one has not been read, or the value is not local.
+    /// Whether a local value can be put: it is one, and the last one has been read.
     #[inline]
-    pub fn put(&mut self, execution: u64, message: Message<T>) -> Result<(), ChannelError> {
+    pub(crate) fn check_free(&self) -> Result<(), ChannelError> {
         if self.left > 0 || !matches!(self.source, Source::Local) {
             return Err(ChannelError::Unread);
         }
+        Ok(())
+    }
+
+    /// Writes a local value.
+    ///
+    /// # Errors
+    /// [`ChannelError::Unread`] when the last one has not been read, or the value is not local (CACHE-05).
+    #[inline]
+    pub fn put(&mut self, execution: u64, message: Message<T>) -> Result<(), ChannelError> {
+        self.check_free()?;
         self.held = match message {
             Ok(value) => Held::Owned(value),
             Err(fault) => Held::Fault(fault),
@@ -173,8 +188,8 @@ impl<T: Wire> Value<T> {
                 if let Some(value) = cell.get() {
                     return Ok(value);
                 }
-                // SAFETY: the slot stays ours until `release`, which drops the cell first (VAL-1), and the value
-                // leaves this cell only by reference: `take` decodes anew.
+                // SAFETY: the slot stays ours until `release`, which drops the cell first (VAL-1), and what borrows
+                // leaves this cell by reference only (VAL-2): `take` decodes anew.
                 let value = unsafe { decode_in_place::<T>(self.in_slot()?) }?;
                 Ok(cell.get_or_init(|| value))
             }
@@ -269,6 +284,15 @@ impl<T: Wire> Value<T> {
         Ok(true)
     }
 
+    /// Messages of earlier executions can be skipped; what has been passed cannot come again.
+    #[inline]
+    fn check_step(&self, found: u64, expected: u64) -> Result<(), ChannelError> {
+        if found > expected {
+            return Err(ChannelError::OutOfStep { expected, found });
+        }
+        Ok(())
+    }
+
     fn position(&self) -> u64 {
         match &self.source {
             Source::Ring(reader) => reader.position(),
@@ -318,20 +342,24 @@ impl<T: Wire> AnyValue for Value<T> {
             if self.execution == execution {
                 return Ok(Readiness::Ready);
             }
-            if matches!(self.source, Source::Local) {
-                return Ok(Readiness::Blocked);
-            }
+            self.check_step(self.execution, execution)?;
+        }
+        if matches!(self.source, Source::Local) {
+            return Ok(Readiness::Blocked);
+        }
+        if self.left > 0 {
             // A leftover that not all of its readers wanted.
             self.release()?;
         }
         loop {
             let position = self.position();
+            self.check_step(position, execution)?;
             if !self.arrive()? {
                 return Ok(Readiness::Blocked);
             }
             self.left = self.reads;
             self.execution = position;
-            if position >= execution {
+            if position == execution {
                 return Ok(Readiness::Ready);
             }
             self.release()?;

@@ -1,5 +1,5 @@
-//! The ring and the doorbell under loom: every interleaving of small scenarios, with loom's default preemption
-//! bound unless `LOOM_MAX_PREEMPTIONS` sets one.
+//! The ring and the doorbell under loom: every interleaving of small scenarios with at most three preemptions (two
+//! where three threads pass three messages); `LOOM_MAX_PREEMPTIONS` can ask for fewer.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p selvedge-channels --test loom --release`
 #![cfg(loom)]
@@ -9,7 +9,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing
-)]
+)] // a test may panic
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +17,13 @@ use loom::thread;
 use selvedge_channels::{Doorbell, Waiting, ring};
 
 fn model(scenario: impl Fn() + Send + Sync + 'static) {
+    model_bounded(3, scenario);
+}
+
+fn model_bounded(preemptions: usize, scenario: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    let asked = builder.preemption_bound.unwrap_or(preemptions);
+    builder.preemption_bound = Some(asked.min(preemptions));
     builder.check(scenario);
 }
 
@@ -81,6 +86,37 @@ fn ring_01_one_reader_sees_every_message_in_order() {
     });
 }
 
+/// One writer, two readers, K = 2, three messages: the third waits for the slower reader, both see all in order, and
+/// whoever is last moves the value out instead of cloning it.
+#[test]
+fn chan_03_two_readers_see_every_message_in_order() {
+    model_bounded(2, || {
+        let bells = [Doorbell::heap(), Doorbell::heap()];
+        let to_writer = Doorbell::heap();
+        let (mut writer, mut readers) = ring::<u32>(2, to_writer.clone(), bells.to_vec()).unwrap();
+        let (mut second, mut first) = (readers.pop().unwrap(), readers.pop().unwrap());
+        let [first_bell, second_bell] = bells;
+        writer.try_write(Ok(0)).unwrap();
+        writer.try_write(Ok(1)).unwrap();
+        let writing = thread::spawn(move || {
+            assert!(to_writer.wait(&Waiting::Park, None, || writer.has_space()));
+            writer.try_write(Ok(2)).unwrap();
+        });
+        let reading = thread::spawn(move || {
+            for expected in 0..3 {
+                assert!(second_bell.wait(&Waiting::Park, None, || second.ready()));
+                assert_eq!(second.take().unwrap().unwrap(), expected);
+            }
+        });
+        for expected in 0..3 {
+            assert!(first_bell.wait(&Waiting::Park, None, || first.ready()));
+            assert_eq!(first.take().unwrap().unwrap(), expected);
+        }
+        writing.join().unwrap();
+        reading.join().unwrap();
+    });
+}
+
 /// Two readers, K = 1: the second message waits for both, and the last one to let go drops the value.
 #[test]
 fn ring_04_two_readers_share_a_message_and_the_last_drops_it() {
@@ -104,14 +140,14 @@ fn ring_04_two_readers_share_a_message_and_the_last_drops_it() {
             })
             .collect();
         assert!(to_writer.wait(&Waiting::Park, None, || writer.has_space()));
+        for thread in threads {
+            assert_eq!(thread.join().unwrap().position(), 1);
+        }
         assert_eq!(
             std::sync::Arc::strong_count(&value),
             1,
             "the slot gave the value back"
         );
-        for thread in threads {
-            assert_eq!(thread.join().unwrap().position(), 1);
-        }
     });
 }
 
@@ -139,6 +175,54 @@ fn ring_05_close_wakes_a_sleeping_reader_after_the_last_message() {
             }
         }
         assert_eq!(seen, 1, "closed only after what was written has been read");
+        thread.join().unwrap();
+    });
+}
+
+/// One of two readers goes away while the other reads on: the countdown never drops a message under its eyes.
+#[test]
+fn ring_05_a_reader_that_goes_takes_no_message_from_the_other() {
+    model(|| {
+        let bells = [Doorbell::heap(), Doorbell::heap()];
+        let to_writer = Doorbell::heap();
+        let (mut writer, mut readers) =
+            ring::<std::sync::Arc<u32>>(1, to_writer.clone(), bells.to_vec()).unwrap();
+        let (leaver, mut stayer) = (readers.pop().unwrap(), readers.pop().unwrap());
+        let leaving = thread::spawn(move || drop(leaver));
+        let [bell, _] = bells;
+        let reading = thread::spawn(move || {
+            for expected in 0..2 {
+                assert!(bell.wait(&Waiting::Park, None, || stayer.ready()));
+                assert_eq!(**stayer.peek().unwrap().as_ref().unwrap(), expected);
+                stayer.release();
+            }
+        });
+        for message in 0..2 {
+            assert!(to_writer.wait(&Waiting::Park, None, || writer.has_space()));
+            writer.try_write(Ok(std::sync::Arc::new(message))).unwrap();
+        }
+        leaving.join().unwrap();
+        reading.join().unwrap();
+    });
+}
+
+/// A lane may first look for space when it has already said that it sleeps: the look itself must not miss a reader.
+#[test]
+fn ring_06_a_writer_that_looks_for_space_at_the_last_moment_is_woken() {
+    model(|| {
+        let (to_writer, to_reader) = (Doorbell::heap(), Doorbell::heap());
+        let (mut writer, mut readers) = ring::<u32>(1, to_writer.clone(), vec![to_reader]).unwrap();
+        let mut reader = readers.pop().unwrap();
+        writer.try_write(Ok(1)).unwrap();
+        let thread = thread::spawn(move || {
+            reader.release();
+            reader
+        });
+        let mut looks = 0;
+        assert!(to_writer.wait(&Waiting::Park, None, || {
+            looks += 1;
+            looks > 1 && writer.has_space()
+        }));
         thread.join().unwrap();
     });
 }

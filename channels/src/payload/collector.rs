@@ -1,14 +1,20 @@
 //! How a tensor inside a serde value leaves the head: while one value is encoded or decoded, a thread-local
 //! scope holds its parts, and the tensor's own `Serialize` and `Deserialize` write and read an index into them.
+//!
+//! Scopes nest (a value's own `Serialize` may encode another value) and end with the call that opened them, also when
+//! that panics.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::tensor::Bytes64;
+use super::bytes64::Bytes64;
+
+type Outgoing = Vec<Arc<Bytes64>>;
+type Incoming = Vec<Option<Arc<Bytes64>>>;
 
 thread_local! {
-    static OUT: RefCell<Option<Vec<Arc<Bytes64>>>> = const { RefCell::new(None) };
-    static IN: RefCell<Option<Vec<Option<Arc<Bytes64>>>>> = const { RefCell::new(None) };
+    static OUT: RefCell<Option<Outgoing>> = const { RefCell::new(None) };
+    static IN: RefCell<Option<Incoming>> = const { RefCell::new(None) };
 }
 
 /// Restores what was there before, also when the value's own code panics.
@@ -21,7 +27,7 @@ impl<F: FnMut()> Drop for Restore<F> {
 }
 
 /// Runs `encode` and returns the parts that tensors left.
-pub(super) fn collecting<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Bytes64>>) {
+pub(super) fn collecting<R>(encode: impl FnOnce() -> R) -> (R, Outgoing) {
     let mut before = OUT.with(|out| out.borrow_mut().replace(Vec::new()));
     let _restore = Restore(|| OUT.with(|out| *out.borrow_mut() = before.take()));
     let result = encode();
@@ -30,23 +36,19 @@ pub(super) fn collecting<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Bytes64>>
 }
 
 /// Adds a part to the value being encoded; `None` outside a scope.
-pub(super) fn push(part: &Arc<Bytes64>) -> Option<u32> {
+pub(super) fn push(part: Arc<Bytes64>) -> Option<u32> {
     OUT.with(|out| {
         let mut out = out.borrow_mut();
         let parts = out.as_mut()?;
         let index = u32::try_from(parts.len()).ok()?;
-        parts.push(Arc::clone(part));
+        parts.push(part);
         Some(index)
     })
 }
 
 /// Runs `decode` with the parts it may take.
-pub(super) fn providing<R>(parts: Vec<Arc<Bytes64>>, decode: impl FnOnce() -> R) -> R {
-    let mut before = IN.with(|parts_in| {
-        parts_in
-            .borrow_mut()
-            .replace(parts.into_iter().map(Some).collect())
-    });
+pub(super) fn providing<R>(parts: Incoming, decode: impl FnOnce() -> R) -> R {
+    let mut before = IN.with(|parts_in| parts_in.borrow_mut().replace(parts));
     let _restore = Restore(|| IN.with(|parts_in| *parts_in.borrow_mut() = before.take()));
     decode()
 }

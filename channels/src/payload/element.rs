@@ -1,9 +1,39 @@
 //! Primitive numbers, whose vectors travel as raw bytes.
 #![allow(unsafe_code)] // reinterprets numbers as bytes
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 
-use super::tensor::DType;
+use serde::{Deserialize, Serialize};
+
+/// The type of a tensor's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names say it
+#[non_exhaustive]
+#[repr(u8)]
+pub enum DType {
+    U8 = 0,
+    U16 = 1,
+    U32 = 2,
+    U64 = 3,
+    I8 = 4,
+    I16 = 5,
+    I32 = 6,
+    I64 = 7,
+    F32 = 8,
+    F64 = 9,
+}
+
+impl DType {
+    /// Bytes of one element.
+    pub const fn size_bytes(self) -> usize {
+        match self {
+            DType::U8 | DType::I8 => 1,
+            DType::U16 | DType::I16 => 2,
+            DType::U32 | DType::I32 | DType::F32 => 4,
+            DType::U64 | DType::I64 | DType::F64 => 8,
+        }
+    }
+}
 
 mod sealed {
     pub trait Sealed {}
@@ -22,31 +52,41 @@ macro_rules! elements {
             const DTYPE: DType = DType::$dtype;
         })+
 
-        /// Whether `Vec<E>` travels as a raw part.
+        /// The name of `E` at run time, if it is a primitive number; folds away at compile time.
         #[inline]
-        pub(super) fn is_primitive<E: 'static>() -> bool {
+        pub(super) fn dtype_of<E: 'static>() -> Option<DType> {
             let id = TypeId::of::<E>();
-            $(id == TypeId::of::<$type>())||+
+            $(if id == TypeId::of::<$type>() {
+                return Some(DType::$dtype);
+            })+
+            None
+        }
+
+        /// As `dtype_of`, for `T = Vec<E>`.
+        #[inline]
+        pub(super) fn vec_dtype_of<T: 'static>() -> Option<DType> {
+            let id = TypeId::of::<T>();
+            $(if id == TypeId::of::<Vec<$type>>() {
+                return Some(DType::$dtype);
+            })+
+            None
         }
 
         /// The bytes of a value that is a `Vec` of a primitive; the check folds away at compile time.
         #[inline]
         pub(super) fn vec_bytes<T: 'static>(value: &T) -> Option<&[u8]> {
-            let any: &dyn std::any::Any = value;
+            let any: &dyn Any = value;
             $(if let Some(vector) = any.downcast_ref::<Vec<$type>>() {
                 return Some(bytes_of(vector));
             })+
             None
         }
 
-        /// A `Vec` of a primitive from bytes, if `T` is one: `Some(None)` when the length does not fit.
-        pub(super) fn vec_from_bytes<T: 'static>(bytes: &[u8]) -> Option<Option<T>> {
-            $(if TypeId::of::<T>() == TypeId::of::<Vec<$type>>() {
-                return Some(copied::<$type>(bytes).and_then(|vector| {
-                    let mut vector = Some(vector);
-                    let any: &mut dyn std::any::Any = &mut vector;
-                    any.downcast_mut::<Option<T>>().and_then(Option::take)
-                }));
+        /// A `Vec` of a primitive from bytes, if `T` is one, the length fits and there is memory.
+        pub(super) fn vec_from_bytes<T: 'static>(bytes: &[u8]) -> Option<T> {
+            let id = TypeId::of::<T>();
+            $(if id == TypeId::of::<Vec<$type>>() {
+                return same_type(copied::<$type>(bytes)?);
             })+
             None
         }
@@ -59,6 +99,14 @@ elements!(
     f32 => F32, f64 => F64
 );
 
+/// `value`, if `T` is its type; without the heap.
+#[inline]
+pub(super) fn same_type<T: 'static, U: 'static>(value: U) -> Option<T> {
+    let mut value = Some(value);
+    let any: &mut dyn Any = &mut value;
+    any.downcast_mut::<Option<T>>().and_then(Option::take)
+}
+
 /// The bytes of a slice of primitives.
 pub(super) fn bytes_of<E: Element>(slice: &[E]) -> &[u8] {
     // SAFETY: `E` is a primitive number (sealed): no padding, and u8 has alignment 1; length and lifetime are the
@@ -66,24 +114,40 @@ pub(super) fn bytes_of<E: Element>(slice: &[E]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(slice.as_ptr().cast(), size_of_val(slice)) }
 }
 
+/// Whether so many bytes at this address are a slice of the primitive number `E`.
+fn is_slice_of<E: 'static>(bytes: &[u8]) -> bool {
+    dtype_of::<E>().is_some()
+        && bytes.len().is_multiple_of(size_of::<E>().max(1))
+        && bytes.as_ptr().addr().is_multiple_of(align_of::<E>())
+}
+
 /// Bytes as primitives, in place; `None` when length or alignment do not fit or `E` is no primitive.
+#[inline]
 pub(super) fn cast_slice<E: 'static>(bytes: &[u8]) -> Option<&[E]> {
-    let fits = bytes.len().is_multiple_of(size_of::<E>().max(1))
-        && bytes.as_ptr().addr().is_multiple_of(align_of::<E>());
-    if !is_primitive::<E>() || !fits {
+    if !is_slice_of::<E>(bytes) {
         return None;
     }
     // SAFETY: `E` is a primitive number, so every bit pattern is valid; aligned and of whole length by the check.
     Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<E>()) })
 }
 
-/// A vector copied from bytes of any alignment.
+/// As [`cast_slice`], to be written.
+pub(super) fn cast_slice_mut<E: Element>(bytes: &mut [u8]) -> Option<&mut [E]> {
+    if !is_slice_of::<E>(bytes) {
+        return None;
+    }
+    // SAFETY: as for `cast_slice`, borrowed exclusively; whatever is written is valid as bytes.
+    Some(unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len() / size_of::<E>()) })
+}
+
+/// A vector copied from bytes of any alignment; `None` when the length does not fit or there is no memory.
 pub(super) fn copied<E: Element>(bytes: &[u8]) -> Option<Vec<E>> {
     if !bytes.len().is_multiple_of(size_of::<E>()) {
         return None;
     }
     let len = bytes.len() / size_of::<E>();
-    let mut vector: Vec<E> = Vec::with_capacity(len);
+    let mut vector: Vec<E> = Vec::new();
+    vector.try_reserve_exact(len).ok()?;
     // SAFETY: capacity for `len` elements of `size_of::<E>()` bytes, source and target do not overlap.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), vector.as_mut_ptr().cast(), bytes.len()) };
     // SAFETY: the first `len` elements were just written, and every bit pattern of `E` is valid.

@@ -3,20 +3,23 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::element::vec_bytes;
-use super::tensor::{Bytes64, Tensor};
-use super::{PART_ALIGN, PARTS_MAX, Wire, collector, offsets};
+use postcard::ser_flavors::Flavor;
+
+use super::bytes64::Bytes64;
+use super::element::{vec_bytes, vec_dtype_of};
+use super::frame::{Form, Offsets, PART_ALIGN, PARTS_MAX, length_at, prefix};
+use super::tensor::Tensor;
+use super::{Wire, collector};
 use crate::error::EncodeError;
 
-/// A value ready to be copied into a slot. Heads of up to 64 bytes and a single part need no heap.
+/// Heads up to this size need no heap.
+const SMALL: usize = 128;
+
+/// A value ready to be copied into a slot. Borrows what is large from the value.
 pub struct Encoded<'a> {
+    form: Form,
     head: Head,
     parts: Parts<'a>,
-}
-
-enum Head {
-    Small([u8; 64], usize),
-    Large(Vec<u8>),
 }
 
 enum Parts<'a> {
@@ -24,76 +27,116 @@ enum Parts<'a> {
     Shared(Vec<Arc<Bytes64>>),
 }
 
+/// Bytes that start on the stack and move to the heap when they become too many.
+struct Head {
+    small: [u8; SMALL],
+    small_len: usize,
+    large: Vec<u8>,
+}
+
 impl Head {
-    fn as_slice(&self) -> &[u8] {
-        match self {
-            Head::Small(bytes, len) => bytes.get(..*len).unwrap_or_default(),
-            Head::Large(bytes) => bytes,
+    fn new() -> Self {
+        Head {
+            small: [0; SMALL],
+            small_len: 0,
+            large: Vec::new(),
         }
     }
 
-    fn of<T: serde::Serialize>(value: &T) -> Result<Head, EncodeError> {
-        let mut small = [0u8; 64];
-        match postcard::to_slice(value, &mut small) {
-            Ok(used) => {
-                let len = used.len();
-                Ok(Head::Small(small, len))
-            }
-            Err(postcard::Error::SerializeBufferFull) => Ok(Head::Large(postcard::to_allocvec(value)?)),
-            Err(error) => Err(error.into()),
+    fn as_slice(&self) -> &[u8] {
+        if self.large.is_empty() {
+            self.small.get(..self.small_len).unwrap_or_default()
+        } else {
+            &self.large
         }
     }
+
+    #[inline]
+    fn extend(&mut self, bytes: &[u8]) {
+        if self.large.is_empty() {
+            let end = self.small_len + bytes.len();
+            if let Some(room) = self.small.get_mut(self.small_len..end) {
+                room.copy_from_slice(bytes);
+                self.small_len = end;
+                return;
+            }
+            self.large
+                .extend_from_slice(self.small.get(..self.small_len).unwrap_or_default());
+        }
+        self.large.extend_from_slice(bytes);
+    }
+}
+
+/// postcard's way of writing to a head.
+struct HeadFlavor<'h>(&'h mut Head);
+
+impl Flavor for HeadFlavor<'_> {
+    type Output = ();
+
+    #[inline]
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.extend(&[byte]);
+        Ok(())
+    }
+
+    #[inline]
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
+
+#[inline]
+fn head_of<T: serde::Serialize>(value: &T) -> Result<Head, postcard::Error> {
+    let mut head = Head::new();
+    postcard::serialize_with_flavor(value, HeadFlavor(&mut head))?;
+    Ok(head)
 }
 
 /// Encodes a value.
 ///
 /// # Errors
-/// [`EncodeError`] when its `Serialize` refuses.
+/// [`EncodeError`] when its `Serialize` refuses, or the value has more parts than a payload may have.
 #[inline]
 pub fn encode<T: Wire>(value: &T) -> Result<Encoded<'_>, EncodeError> {
-    let empty = || Head::Small([0; 64], 0);
     let any: &dyn Any = value;
-    if let Some(bytes) = vec_bytes(value) {
-        return Ok(Encoded {
-            head: empty(),
-            parts: Parts::One(bytes),
-        });
+    if let (Some(dtype), Some(bytes)) = (vec_dtype_of::<T>(), vec_bytes(value)) {
+        return Ok(Encoded::raw(Form::Numbers(dtype), bytes));
     }
     if let Some(text) = any.downcast_ref::<String>() {
-        return Ok(Encoded {
-            head: empty(),
-            parts: Parts::One(text.as_bytes()),
-        });
+        return Ok(Encoded::raw(Form::Text, text.as_bytes()));
     }
     if let Some(tensor) = any.downcast_ref::<Tensor>() {
-        let head = Head::of(&tensor.head(0))?;
         return Ok(Encoded {
-            head,
+            form: Form::Tree,
+            head: head_of(&tensor.head(0))?,
             parts: Parts::One(tensor.bytes()),
         });
     }
-    // Tried on the stack first, so the value's `Serialize` may run twice; the parts of the last run count.
-    let mut small = [0u8; 64];
-    let (tried, parts) =
-        collector::collecting(|| postcard::to_slice(value, &mut small).map(|used| used.len()));
-    let (head, parts) = match tried {
-        Ok(len) => (Head::Small(small, len), parts),
-        Err(postcard::Error::SerializeBufferFull) => {
-            let (head, parts) = collector::collecting(|| postcard::to_allocvec(value));
-            (Head::Large(head?), parts)
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let (head, parts) = collector::collecting(|| head_of(value));
     if parts.len() > PARTS_MAX {
         return Err(EncodeError::TooLarge);
     }
     Ok(Encoded {
-        head,
+        form: Form::Tree,
+        head: head?,
         parts: Parts::Shared(parts),
     })
 }
 
-impl Encoded<'_> {
+impl<'a> Encoded<'a> {
+    fn raw(form: Form, bytes: &'a [u8]) -> Self {
+        Encoded {
+            form,
+            head: Head::new(),
+            parts: Parts::One(bytes),
+        }
+    }
+
     fn count(&self) -> usize {
         match &self.parts {
             Parts::One(_) => 1,
@@ -110,9 +153,10 @@ impl Encoded<'_> {
 
     /// Calls `visit` with the offset and bytes of every part; returns the end of the frame.
     fn frame(&self, mut visit: impl FnMut(usize, &[u8])) -> Option<usize> {
-        let start = offsets(self.head.as_slice().len(), self.count())?;
-        let mut end = start.head + self.head.as_slice().len();
-        let mut next = start.next_part;
+        let head_len = self.head.as_slice().len();
+        let offsets = Offsets::of(head_len, self.count())?;
+        let mut end = offsets.head + head_len;
+        let mut next = offsets.first_part;
         for index in 0..self.count() {
             let part = self.part(index);
             visit(next, part);
@@ -137,31 +181,33 @@ impl Encoded<'_> {
             need_bytes,
             have_bytes,
         };
-        let head = self.head.as_slice();
-        let head_len = u32::try_from(head.len()).map_err(|_| EncodeError::TooLarge)?;
-        let start = offsets(head.len(), self.count()).ok_or(EncodeError::TooLarge)?;
         if need_bytes > have_bytes {
             return Err(short());
         }
+        let head = self.head.as_slice();
+        let prefix = prefix(head.len(), self.count(), self.form).ok_or(EncodeError::TooLarge)?;
+        let offsets = Offsets::of(head.len(), self.count()).ok_or(EncodeError::TooLarge)?;
+        let mut written = 0;
         let mut put = |offset: usize, bytes: &[u8]| -> Result<(), EncodeError> {
-            let target = offset
-                .checked_add(bytes.len())
-                .and_then(|end| out.get_mut(offset..end));
-            target.ok_or_else(short)?.copy_from_slice(bytes);
+            let end = offset.checked_add(bytes.len()).ok_or_else(short)?;
+            // What lay here before is nobody's business.
+            if let Some(pad) = out.get_mut(written..offset) {
+                pad.fill(0);
+            }
+            out.get_mut(offset..end).ok_or_else(short)?.copy_from_slice(bytes);
+            written = end;
             Ok(())
         };
-        put(0, &head_len.to_le_bytes())?;
-        put(4, &(self.count() as u32).to_le_bytes())?;
-        put(start.head, head)?;
-        let mut index = 0;
+        put(0, &prefix)?;
+        for index in 0..self.count() {
+            put(length_at(index), &(self.part(index).len() as u64).to_le_bytes())?;
+        }
+        put(offsets.head, head)?;
         let mut result = Ok(());
         self.frame(|offset, part| {
-            let length = (part.len() as u64).to_le_bytes();
-            let written = put(8 + 8 * index, &length).and_then(|()| put(offset, part));
             if result.is_ok() {
-                result = written;
+                result = put(offset, part);
             }
-            index += 1;
         });
         result
     }

@@ -1,46 +1,16 @@
 //! A dense array of numbers: row-major, contiguous, its bytes on a 64-byte boundary.
-#![allow(unsafe_code)] // owns raw aligned memory
+#![allow(unsafe_code)] // borrows the bytes of a slot
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::bytes64::Bytes64;
 use super::collector;
-use super::element::{Element, bytes_of, cast_slice};
-
-/// The type of a tensor's elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
-#[non_exhaustive]
-pub enum DType {
-    U8,
-    U16,
-    U32,
-    U64,
-    I8,
-    I16,
-    I32,
-    I64,
-    F32,
-    F64,
-}
-
-impl DType {
-    /// Bytes of one element.
-    pub const fn size_bytes(self) -> usize {
-        match self {
-            DType::U8 | DType::I8 => 1,
-            DType::U16 | DType::I16 => 2,
-            DType::U32 | DType::I32 | DType::F32 => 4,
-            DType::U64 | DType::I64 | DType::F64 => 8,
-        }
-    }
-}
+use super::element::{DType, Element, bytes_of, cast_slice, cast_slice_mut};
 
 /// Why a tensor could not be made or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,56 +34,18 @@ pub enum TensorError {
         /// The tensor's type.
         found: DType,
     },
-}
-
-/// Bytes on a 64-byte boundary, immutable once shared.
-pub(crate) struct Bytes64 {
-    base: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: owns its allocation; immutable once behind an `Arc`.
-unsafe impl Send for Bytes64 {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Bytes64 {}
-
-impl Bytes64 {
-    fn layout(len: usize) -> Option<Layout> {
-        Layout::from_size_align(len.max(1), 64).ok()
-    }
-
-    /// A copy of `bytes`; `None` when there is no memory.
-    pub(super) fn copy_of(bytes: &[u8]) -> Option<Self> {
-        let layout = Self::layout(bytes.len())?;
-        // SAFETY: the layout's size is at least one.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        // SAFETY: `base` has room for `bytes.len()` bytes and is fresh, so nothing overlaps.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), base.as_ptr(), bytes.len()) };
-        Some(Bytes64 {
-            base,
-            len: bytes.len(),
-        })
-    }
-
-    pub(super) fn as_slice(&self) -> &[u8] {
-        // SAFETY: `len` initialised bytes from `base`, alive as long as `self`.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
-    }
-}
-
-impl Drop for Bytes64 {
-    fn drop(&mut self) {
-        if let Some(layout) = Self::layout(self.len) {
-            // SAFETY: allocated with this layout in `copy_of`, freed only here.
-            unsafe { dealloc(self.base.as_ptr(), layout) }
-        }
-    }
+    /// There is no memory for so many bytes.
+    #[error("there is no memory for a tensor of {len_bytes:?} bytes")]
+    Memory {
+        /// Bytes needed; `None` when that overflows.
+        len_bytes: Option<usize>,
+    },
 }
 
 enum Storage {
     Owned(Arc<Bytes64>),
     /// Bytes of a slot. Such a tensor lives only inside the value that holds the slot and leaves it only as
-    /// `&Tensor`; a clone is a copy on the heap.
+    /// `&Tensor`; a clone is a copy on the heap (`VAL-2`).
     Borrowed(*const [u8]),
 }
 
@@ -125,10 +57,19 @@ unsafe impl Sync for Storage {}
 /// A dense array of numbers. Clones share the bytes.
 ///
 /// As a `&Tensor` argument of a method in another process it is a view of the slot; as part of another value it is
-/// copied out of the slot once.
+/// copied out of the slot once. Its bytes are on a 64-byte boundary.
+///
+/// ```
+/// use selvedge_channels::Tensor;
+///
+/// let mut tensor = Tensor::zeros::<f32>(&[2, 3])?;
+/// tensor.as_mut_slice::<f32>()?[4] = 1.0;
+/// assert_eq!(tensor.as_slice::<f32>()?, [0.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+/// # Ok::<(), selvedge_channels::TensorError>(())
+/// ```
 pub struct Tensor {
     dtype: DType,
-    shape: Vec<usize>,
+    shape: Arc<[usize]>,
     storage: Storage,
 }
 
@@ -136,46 +77,58 @@ pub struct Tensor {
 #[derive(Serialize, Deserialize)]
 pub(super) struct Head {
     dtype: DType,
-    shape: Vec<usize>,
+    shape: Arc<[usize]>,
     part: u32,
 }
 
-fn elements(shape: &[usize]) -> Option<usize> {
+/// Number of elements of a shape; one for a scalar.
+fn count(shape: &[usize]) -> Option<usize> {
     shape
         .iter()
         .try_fold(1usize, |product, dimension| product.checked_mul(*dimension))
 }
 
+fn no_memory(bytes: &[u8]) -> TensorError {
+    TensorError::Memory {
+        len_bytes: Some(bytes.len()),
+    }
+}
+
 impl Head {
     fn fits(&self, len_bytes: usize) -> bool {
-        elements(&self.shape).and_then(|count| count.checked_mul(self.dtype.size_bytes())) == Some(len_bytes)
+        count(&self.shape).and_then(|count| count.checked_mul(self.dtype.size_bytes())) == Some(len_bytes)
     }
 }
 
 impl Tensor {
-    /// A tensor over a copy of `values`, on a 64-byte boundary.
-    ///
-    /// # Errors
-    /// [`TensorError::Shape`] when `shape` does not hold exactly `values.len()` elements.
-    pub fn from_slice<E: Element>(values: &[E], shape: &[usize]) -> Result<Tensor, TensorError> {
-        let expected = elements(shape);
-        let refused = || TensorError::Shape {
-            shape: shape.to_vec(),
-            expected,
-            found: values.len(),
-        };
-        if expected != Some(values.len()) {
-            return Err(refused());
-        }
-        let bytes = Bytes64::copy_of(bytes_of(values)).ok_or_else(refused)?;
-        Ok(Tensor {
+    fn own<E: Element>(bytes: Bytes64, shape: &[usize]) -> Tensor {
+        Tensor {
             dtype: E::DTYPE,
-            shape: shape.to_vec(),
+            shape: shape.into(),
             storage: Storage::Owned(Arc::new(bytes)),
-        })
+        }
     }
 
-    /// A tensor of `values`.
+    /// A tensor over a copy of `values`; the shape `[]` is a scalar.
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] when `shape` does not hold exactly `values.len()` elements, [`TensorError::Memory`].
+    pub fn from_slice<E: Element>(values: &[E], shape: &[usize]) -> Result<Tensor, TensorError> {
+        let expected = count(shape);
+        if expected != Some(values.len()) {
+            return Err(TensorError::Shape {
+                shape: shape.to_vec(),
+                expected,
+                found: values.len(),
+            });
+        }
+        let bytes = bytes_of(values);
+        let copy = Bytes64::copy_of(bytes).ok_or_else(|| no_memory(bytes))?;
+        Ok(Tensor::own::<E>(copy, shape))
+    }
+
+    /// A tensor of `values`. A `Vec` is not on a 64-byte boundary, so this copies; to fill a large tensor without a
+    /// copy, take [`zeros`](Self::zeros) and [`as_mut_slice`](Self::as_mut_slice).
     ///
     /// # Errors
     /// As [`from_slice`](Self::from_slice).
@@ -186,16 +139,14 @@ impl Tensor {
     /// A tensor of zeros.
     ///
     /// # Errors
-    /// [`TensorError::Shape`] when the shape overflows.
+    /// [`TensorError::Memory`] when the shape overflows or there is no memory.
     pub fn zeros<E: Element>(shape: &[usize]) -> Result<Tensor, TensorError> {
-        let count = elements(shape);
-        let refused = TensorError::Shape {
-            shape: shape.to_vec(),
-            expected: count,
-            found: 0,
-        };
-        let count = count.ok_or(refused)?;
-        Tensor::from_vec(vec![E::default(); count], shape)
+        let len_bytes = count(shape).and_then(|count| count.checked_mul(size_of::<E>()));
+        let bytes = len_bytes.and_then(Bytes64::zeroed);
+        Ok(Tensor::own::<E>(
+            bytes.ok_or(TensorError::Memory { len_bytes })?,
+            shape,
+        ))
     }
 
     /// The type of its elements.
@@ -208,7 +159,18 @@ impl Tensor {
         &self.shape
     }
 
+    /// Its number of elements.
+    pub fn len(&self) -> usize {
+        self.bytes().len() / self.dtype.size_bytes()
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.bytes().is_empty()
+    }
+
     /// Its bytes, row-major.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         match &self.storage {
             Storage::Owned(bytes) => bytes.as_slice(),
@@ -217,19 +179,51 @@ impl Tensor {
         }
     }
 
+    fn check<E: Element>(&self) -> Result<(), TensorError> {
+        if self.dtype == E::DTYPE {
+            return Ok(());
+        }
+        Err(self.wrong::<E>())
+    }
+
+    #[cold]
+    fn wrong<E: Element>(&self) -> TensorError {
+        TensorError::DType {
+            expected: E::DTYPE,
+            found: self.dtype,
+        }
+    }
+
     /// Its elements, row-major.
     ///
     /// # Errors
     /// [`TensorError::DType`] when they are of another type.
+    #[inline]
     pub fn as_slice<E: Element>(&self) -> Result<&[E], TensorError> {
-        let wrong = TensorError::DType {
-            expected: E::DTYPE,
-            found: self.dtype,
+        self.check::<E>()?;
+        cast_slice::<E>(self.bytes()).ok_or_else(|| self.wrong::<E>())
+    }
+
+    /// Its elements, row-major, to be written. Where clones share the bytes, they are copied first.
+    ///
+    /// # Errors
+    /// [`TensorError::DType`] when they are of another type, [`TensorError::Memory`].
+    pub fn as_mut_slice<E: Element>(&mut self) -> Result<&mut [E], TensorError> {
+        self.check::<E>()?;
+        let wrong = self.wrong::<E>();
+        let shared = match &mut self.storage {
+            Storage::Owned(bytes) => Arc::get_mut(bytes).is_none(),
+            Storage::Borrowed(_) => true,
         };
-        if self.dtype != E::DTYPE {
-            return Err(wrong);
+        if shared {
+            let copy = Bytes64::copy_of(self.bytes()).ok_or_else(|| no_memory(self.bytes()))?;
+            self.storage = Storage::Owned(Arc::new(copy));
         }
-        cast_slice::<E>(self.bytes()).ok_or(wrong)
+        let Storage::Owned(bytes) = &mut self.storage else {
+            return Err(wrong);
+        };
+        let bytes = Arc::get_mut(bytes).map(Bytes64::as_mut_slice);
+        bytes.and_then(cast_slice_mut).ok_or(wrong)
     }
 
     /// A copy of its elements, row-major.
@@ -240,7 +234,34 @@ impl Tensor {
         Ok(self.as_slice::<E>()?.to_vec())
     }
 
-    pub(super) fn owned(head: Head, bytes: Arc<Bytes64>) -> Option<Tensor> {
+    /// Its elements, row-major. Copies, as [`from_vec`](Self::from_vec) does.
+    ///
+    /// # Errors
+    /// As [`as_slice`](Self::as_slice).
+    pub fn into_vec<E: Element>(self) -> Result<Vec<E>, TensorError> {
+        self.to_vec()
+    }
+
+    /// The same elements in another shape, without a copy.
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] when `shape` does not hold exactly as many elements.
+    pub fn reshape(self, shape: &[usize]) -> Result<Tensor, TensorError> {
+        let expected = count(shape);
+        if expected != Some(self.len()) {
+            return Err(TensorError::Shape {
+                shape: shape.to_vec(),
+                expected,
+                found: self.len(),
+            });
+        }
+        Ok(Tensor {
+            shape: shape.into(),
+            ..self
+        })
+    }
+
+    fn owned(head: Head, bytes: Arc<Bytes64>) -> Option<Tensor> {
         let fits = head.fits(bytes.as_slice().len());
         fits.then(|| Tensor {
             dtype: head.dtype,
@@ -255,7 +276,7 @@ impl Tensor {
     /// `bytes` must stay valid and unwritten as long as the tensor exists, so it must not be moved out of the value
     /// that holds the slot.
     pub(super) unsafe fn borrowed(head: Head, bytes: &[u8]) -> Option<Tensor> {
-        let aligned = bytes.as_ptr().addr().is_multiple_of(64);
+        let aligned = bytes.as_ptr().addr().is_multiple_of(super::PART_ALIGN);
         let fits = head.fits(bytes.len()) && head.part == 0 && aligned;
         fits.then(|| Tensor {
             dtype: head.dtype,
@@ -267,11 +288,12 @@ impl Tensor {
     pub(super) fn head(&self, part: u32) -> Head {
         Head {
             dtype: self.dtype,
-            shape: self.shape.clone(),
+            shape: Arc::clone(&self.shape),
             part,
         }
     }
 
+    /// Its bytes, to be kept; `None` when they have to be copied and there is no memory.
     fn part(&self) -> Option<Arc<Bytes64>> {
         match &self.storage {
             Storage::Owned(bytes) => Some(Arc::clone(bytes)),
@@ -282,18 +304,14 @@ impl Tensor {
 
 impl Clone for Tensor {
     fn clone(&self) -> Self {
-        let storage = match &self.storage {
-            Storage::Owned(bytes) => Storage::Owned(Arc::clone(bytes)),
-            Storage::Borrowed(_) => match self.part() {
-                Some(bytes) => Storage::Owned(bytes),
-                // As every clone of a Vec does when there is no memory.
-                None => std::alloc::handle_alloc_error(Layout::new::<u8>()),
-            },
+        let Some(bytes) = self.part() else {
+            // As every clone of a Vec does when there is no memory.
+            std::alloc::handle_alloc_error(std::alloc::Layout::for_value(self.bytes()));
         };
         Tensor {
             dtype: self.dtype,
-            shape: self.shape.clone(),
-            storage,
+            shape: Arc::clone(&self.shape),
+            storage: Storage::Owned(bytes),
         }
     }
 }
@@ -320,7 +338,7 @@ impl Serialize for Tensor {
         let part = self
             .part()
             .ok_or_else(|| S::Error::custom("no memory for a tensor"))?;
-        let index = collector::push(&part);
+        let index = collector::push(part);
         let index = index.ok_or_else(|| S::Error::custom("a tensor travels in a payload of an edge only"))?;
         self.head(index).serialize(serializer)
     }
@@ -328,22 +346,20 @@ impl Serialize for Tensor {
 
 impl<'de> Deserialize<'de> for Tensor {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let misfit = || D::Error::custom("a tensor's shape does not fit its bytes");
         if deserializer.is_human_readable() {
             let (dtype, shape, bytes) = <(DType, Vec<usize>, Vec<u8>)>::deserialize(deserializer)?;
-            let part = Bytes64::copy_of(&bytes).ok_or_else(|| D::Error::custom("no memory for a tensor"))?;
-            let tensor = Tensor::owned(
-                Head {
-                    dtype,
-                    shape,
-                    part: 0,
-                },
-                Arc::new(part),
-            );
-            return tensor.ok_or_else(|| D::Error::custom("a tensor's shape does not fit its bytes"));
+            let bytes = Bytes64::copy_of(&bytes).ok_or_else(|| D::Error::custom("no memory for a tensor"))?;
+            let head = Head {
+                dtype,
+                shape: shape.into(),
+                part: 0,
+            };
+            return Tensor::owned(head, Arc::new(bytes)).ok_or_else(misfit);
         }
         let head = Head::deserialize(deserializer)?;
-        let part =
+        let bytes =
             collector::take(head.part).ok_or_else(|| D::Error::custom("a tensor without its bytes"))?;
-        Tensor::owned(head, part).ok_or_else(|| D::Error::custom("a tensor's shape does not fit its bytes"))
+        Tensor::owned(head, bytes).ok_or_else(misfit)
     }
 }

@@ -1,28 +1,31 @@
 //! A segment in an anonymous file. Another process opens it through `/proc/<pid>/fd/<fd>`, which needs the same
-//! user and a mounted `/proc`; once mapped it no longer depends on the maker. Sealed against shrinking, so a peer
-//! cannot turn our reads into SIGBUS.
+//! user and a mounted `/proc`; once mapped it no longer depends on the maker. Sealed against changes of size, so a
+//! peer cannot turn our reads into SIGBUS. Nothing has a name, so nothing can be left behind.
 #![allow(unsafe_code)] // maps memory
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
+use rustix::io::Errno;
 
 use super::{Memory, SegmentId};
 use crate::error::SegmentError;
 
+/// Magic and version in one: the first word of a segment.
 const MAGIC: u64 = u64::from_le_bytes(*b"selvedg1");
 
 pub(super) struct Memfd {
     map: MmapRaw,
-    /// Kept by the maker only, so that others can open it.
-    file: Option<File>,
     base: NonNull<u8>,
-    nonce: u64,
+    id: SegmentId,
+    /// Kept by the maker, so that others can open it.
+    _file: Option<File>,
 }
 
 // SAFETY: the mapping is owned; all access to its bytes goes through `Region`.
@@ -45,52 +48,67 @@ fn fresh_nonce() -> u64 {
     RandomState::new().hash_one((std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
 }
 
+/// A memfd that can be sealed and never executed; kernels before 6.3 do not know the latter.
+fn anonymous_file() -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match memfd_create("selvedge", flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => Ok(memfd_create("selvedge", flags)?),
+        made => Ok(made?),
+    }
+}
+
 impl Memfd {
     pub(super) fn create(len_bytes: usize) -> Result<Self, SegmentError> {
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let fd: OwnedFd = memfd_create("selvedge", flags)
-            .map_err(|error| system("memfd_create", len_bytes)(error.into()))?;
+        let fd = anonymous_file().map_err(system("memfd_create", len_bytes))?;
         ftruncate(&fd, len_bytes as u64).map_err(|error| system("ftruncate", len_bytes)(error.into()))?;
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
             .map_err(|error| system("sealing", len_bytes)(error.into()))?;
         let file = File::from(fd);
-        let mut memfd = Memfd::map(&file, len_bytes)?;
-        memfd.nonce = fresh_nonce();
-        let [magic, _, nonce] = memfd.header();
-        nonce.store(memfd.nonce, Ordering::Relaxed);
+        let id = SegmentId {
+            pid: std::process::id(),
+            fd: file.as_raw_fd(),
+            nonce: fresh_nonce(),
+            len_bytes: len_bytes as u64,
+        };
+        let mut memfd = Memfd::map(&file, len_bytes, id)?;
+        let [magic, nonce] = memfd.header();
+        nonce.store(memfd.id.nonce, Ordering::Relaxed);
+        // SYNC segment-made: pairs with the load in `open`; publishes the nonce.
         magic.store(MAGIC, Ordering::Release);
-        memfd.file = Some(file);
+        memfd._file = Some(file);
         Ok(memfd)
     }
 
     pub(super) fn open(id: &SegmentId) -> Result<Self, SegmentError> {
         let len_bytes = usize::try_from(id.len_bytes).unwrap_or(usize::MAX);
         let foreign = |what| SegmentError::Foreign { pid: id.pid, what };
-        let path = format!("/proc/{}/fd/{}", id.pid, id.fd);
-        let mut options = File::options();
-        let file = options
+        // The descriptor may have been reused for anything by now, for a pipe that nobody writes, say: do not wait.
+        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+        let file = File::options()
             .read(true)
             .write(true)
-            .open(path)
+            .custom_flags(flags.bits().cast_signed())
+            .open(format!("/proc/{}/fd/{}", id.pid, id.fd))
             .map_err(system("opening", len_bytes))?;
-        let metadata = file.metadata().map_err(system("stat", len_bytes))?;
-        if metadata.len() != id.len_bytes || len_bytes < super::SEGMENT_HEADER_BYTES {
-            return Err(foreign("its length differs"));
-        }
         let seals = fcntl_get_seals(&file).map_err(|_| foreign("it has no seals"))?;
         if !seals.contains(SealFlags::SHRINK) {
             return Err(foreign("it is not sealed against shrinking"));
         }
-        let mut memfd = Memfd::map(&file, len_bytes)?;
-        let [magic, _, nonce] = memfd.header();
+        // Only now that it cannot shrink does the length mean anything.
+        let metadata = file.metadata().map_err(system("stat", len_bytes))?;
+        if metadata.len() != id.len_bytes || len_bytes < super::SEGMENT_HEADER_BYTES {
+            return Err(foreign("its length differs"));
+        }
+        let memfd = Memfd::map(&file, len_bytes, id.clone())?;
+        let [magic, nonce] = memfd.header();
+        // SYNC segment-made.
         if magic.load(Ordering::Acquire) != MAGIC || nonce.load(Ordering::Relaxed) != id.nonce {
             return Err(foreign("its descriptor has been reused"));
         }
-        memfd.nonce = id.nonce;
         Ok(memfd)
     }
 
-    fn map(file: &File, len_bytes: usize) -> Result<Self, SegmentError> {
+    fn map(file: &File, len_bytes: usize, id: SegmentId) -> Result<Self, SegmentError> {
         let map = MmapOptions::new()
             .len(len_bytes)
             .map_raw(file.as_raw_fd())
@@ -99,20 +117,21 @@ impl Memfd {
         let base = base.ok_or_else(|| system("mmap", len_bytes)(io::ErrorKind::OutOfMemory.into()))?;
         Ok(Memfd {
             map,
-            file: None,
             base,
-            nonce: 0,
+            id,
+            _file: None,
         })
     }
 
-    fn header(&self) -> [&AtomicU64; 3] {
+    /// Magic and nonce.
+    fn header(&self) -> [&AtomicU64; 2] {
         let word = |index: usize| {
-            // SAFETY: the mapping is page-aligned and at least `SEGMENT_HEADER_BYTES` (64) long; `index` < 3.
+            // SAFETY: the mapping is page-aligned and at least `SEGMENT_HEADER_BYTES` (64) long; `index` < 2.
             let pointer = unsafe { self.base.as_ptr().cast::<u64>().add(index) };
             // SAFETY: aligned and inside the mapping, which lives as long as `self`; only accessed atomically.
             unsafe { AtomicU64::from_ptr(pointer) }
         };
-        [word(0), word(1), word(2)]
+        [word(0), word(1)]
     }
 }
 
@@ -126,12 +145,6 @@ impl Memory for Memfd {
     }
 
     fn id(&self) -> Option<SegmentId> {
-        let fd = self.file.as_ref()?.as_raw_fd();
-        Some(SegmentId {
-            pid: std::process::id(),
-            fd,
-            nonce: self.nonce,
-            len_bytes: self.map.len() as u64,
-        })
+        Some(self.id.clone())
     }
 }

@@ -43,7 +43,7 @@ trait Memory: Send + Sync {
     fn id(&self) -> Option<SegmentId>;
 }
 
-/// A piece of memory; clones share it, the last drop gives it back.
+/// A piece of memory; clones share it, the last drop gives it back: unmaps it, and closes the maker's descriptor.
 #[derive(Clone)]
 pub struct Segment {
     memory: Arc<dyn Memory>,
@@ -69,12 +69,19 @@ impl Segment {
     /// [`SegmentError::System`] when the process or descriptor is gone, [`SegmentError::Foreign`] when it is not
     /// the segment that was meant.
     pub fn open(id: &SegmentId) -> Result<Self, SegmentError> {
+        if cfg!(miri) {
+            // Miri has neither memfd nor the flags to open one.
+            return Err(SegmentError::Foreign {
+                pid: id.pid,
+                what: "the machine is a model",
+            });
+        }
         Ok(Segment {
             memory: Arc::new(memfd::Memfd::open(id)?),
         })
     }
 
-    /// The segment's name; `None` on the heap.
+    /// The segment's name, by which it can be opened as long as its maker holds it; `None` on the heap.
     pub fn id(&self) -> Option<SegmentId> {
         self.memory.id()
     }
@@ -103,5 +110,106 @@ impl std::fmt::Debug for Segment {
             .field("len_bytes", &self.len_bytes())
             .field("id", &self.id())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    const LEN: usize = SEGMENT_HEADER_BYTES + 64;
+
+    #[test]
+    fn a_segment_is_zeroed_and_aligned() {
+        let provider = if cfg!(miri) {
+            Provider::Heap
+        } else {
+            Provider::Memfd
+        };
+        for provider in [Provider::Heap, provider] {
+            let segment = Segment::create(provider, LEN).unwrap();
+            assert!(segment.base().as_ptr().addr().is_multiple_of(64));
+            let region = segment.region(SEGMENT_HEADER_BYTES, 64).unwrap();
+            assert_eq!(region.atomic_u64(56).unwrap().load(Ordering::Relaxed), 0);
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd")]
+    fn chan_24_an_end_is_made_from_plain_data() {
+        let maker = Segment::create(Provider::Memfd, LEN).unwrap();
+        let bytes = postcard::to_allocvec(&maker.id().unwrap()).unwrap();
+        let opened = Segment::open(&postcard::from_bytes(&bytes).unwrap()).unwrap();
+        let word = |segment: &Segment| segment.region(SEGMENT_HEADER_BYTES, 64).unwrap();
+        word(&maker).atomic_u64(8).unwrap().store(7, Ordering::Relaxed);
+        assert_eq!(word(&opened).atomic_u64(8).unwrap().load(Ordering::Relaxed), 7);
+        assert_eq!(opened.id(), maker.id());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd")]
+    fn a_mapping_outlives_its_maker_but_cannot_be_opened_any_more() {
+        let maker = Segment::create(Provider::Memfd, LEN).unwrap();
+        let id = maker.id().unwrap();
+        let opened = Segment::open(&id).unwrap();
+        drop(maker);
+        let region = opened.region(SEGMENT_HEADER_BYTES, 64).unwrap();
+        region.atomic_u64(0).unwrap().store(1, Ordering::Relaxed);
+        assert!(Segment::open(&id).is_err());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd")]
+    fn what_is_not_the_segment_meant_is_refused() {
+        let segment = Segment::create(Provider::Memfd, LEN).unwrap();
+        let id = segment.id().unwrap();
+        let wrong = [
+            SegmentId {
+                nonce: !id.nonce,
+                ..id.clone()
+            },
+            SegmentId {
+                len_bytes: id.len_bytes + 1,
+                ..id.clone()
+            },
+            SegmentId {
+                len_bytes: 8,
+                ..id.clone()
+            },
+            SegmentId {
+                len_bytes: u64::MAX,
+                ..id.clone()
+            },
+            SegmentId {
+                pid: u32::MAX,
+                ..id.clone()
+            },
+            SegmentId { fd: -1, ..id.clone() },
+        ];
+        for id in wrong {
+            assert!(Segment::open(&id).is_err(), "{id:?}");
+        }
+        // A pipe without a writer: opening it must not wait.
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&reader);
+        assert!(matches!(
+            Segment::open(&SegmentId { fd, ..id }),
+            Err(SegmentError::Foreign { .. })
+        ));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri does not run out of memory as a machine does")]
+    fn chan_09_a_segment_that_cannot_be_had_is_an_error() {
+        for provider in [Provider::Heap, Provider::Memfd] {
+            for len_bytes in [usize::MAX, isize::MAX as usize, 1 << 60] {
+                let refused = Segment::create(provider, len_bytes);
+                assert!(
+                    matches!(refused, Err(SegmentError::System { .. })),
+                    "{provider:?} {len_bytes}"
+                );
+            }
+        }
     }
 }

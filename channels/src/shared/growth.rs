@@ -4,15 +4,17 @@ use crate::error::{ChannelError, SegmentError};
 use crate::region::Region;
 use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 
-/// The payload area of one generation.
+/// The payload area of one generation: as many slots as the ring, further apart.
+#[derive(Debug)]
 pub(super) struct Generation {
     pub(super) number: u32,
     pub(super) stride: usize,
     pub(super) id: SegmentId,
-    pub(super) payload: Region,
+    pub(super) payloads: Region,
 }
 
-/// The stride for a payload of `need` bytes: at least double the last, so that growth is rare.
+/// The stride for a payload of `need` bytes: at least double the last, so that growth is rare (a payload that grows
+/// to S bytes costs at most log2 S segments). At most `max`, of which there is no need to have more.
 pub(super) fn next_stride(need: u64, last: usize, max: u64) -> Result<usize, ChannelError> {
     let too_large = ChannelError::TooLarge {
         need_bytes: need,
@@ -21,17 +23,12 @@ pub(super) fn next_stride(need: u64, last: usize, max: u64) -> Result<usize, Cha
     if need > max {
         return Err(too_large);
     }
-    let wanted = (last as u64)
-        .saturating_mul(2)
-        .max(need.checked_next_power_of_two().unwrap_or(need));
-    let stride = usize::try_from(wanted.min(max).max(need))
+    let doubled = (last as u64).saturating_mul(2);
+    let stride = doubled.max(need.saturating_add(need / 4)).min(max);
+    usize::try_from(stride)
         .ok()
-        .and_then(|it| it.checked_next_multiple_of(64));
-    stride.ok_or(too_large)
-}
-
-fn area(slots: u32, stride: usize) -> Option<usize> {
-    stride.checked_mul(slots as usize)
+        .and_then(|stride| stride.checked_next_multiple_of(64))
+        .ok_or(too_large)
 }
 
 impl Generation {
@@ -39,43 +36,64 @@ impl Generation {
     pub(super) fn create(number: u32, slots: u32, stride: usize) -> Result<Self, ChannelError> {
         let overflow = ChannelError::TooLarge {
             need_bytes: stride as u64,
-            max_bytes: usize::MAX as u64,
+            max_bytes: (usize::MAX / slots.max(1) as usize) as u64,
         };
-        let Some(len) = area(slots, stride).and_then(|len| len.checked_add(SEGMENT_HEADER_BYTES)) else {
-            return Err(overflow);
-        };
+        let len = stride
+            .checked_mul(slots as usize)
+            .and_then(|len| len.checked_add(SEGMENT_HEADER_BYTES))
+            .ok_or(overflow)?;
         let segment = Segment::create(Provider::Memfd, len)?;
         let id = segment.id().ok_or(SegmentError::Foreign {
             pid: 0,
             what: "it cannot be named",
         })?;
-        let payload = segment.region(SEGMENT_HEADER_BYTES, len - SEGMENT_HEADER_BYTES)?;
+        let payloads = segment.region(SEGMENT_HEADER_BYTES, len - SEGMENT_HEADER_BYTES)?;
         Ok(Generation {
             number,
             stride,
             id,
-            payload,
+            payloads,
         })
     }
 
-    /// A generation that a slot's header names; nothing of it is believed unchecked (`SHM-4`).
+    /// A generation that a slot's header names; nothing of it is believed unchecked (`SHM-3`).
     pub(super) fn open(number: u32, slots: u32, stride: u64, id: SegmentId) -> Result<Self, ChannelError> {
         let corrupt = ChannelError::Corrupt {
-            what: "a generation that does not fit its segment",
+            what: "a generation's stride",
         };
         let stride = usize::try_from(stride)
             .ok()
             .filter(|stride| stride.is_multiple_of(64));
-        let Some((stride, len)) = stride.and_then(|stride| Some((stride, area(slots, stride)?))) else {
-            return Err(corrupt);
-        };
+        let area = |stride: usize| Some((stride, stride.checked_mul(slots as usize)?));
+        let (stride, len) = stride.and_then(area).ok_or(corrupt)?;
         let segment = Segment::open(&id)?;
-        let payload = segment.region(SEGMENT_HEADER_BYTES, len)?;
+        let payloads = segment.region(SEGMENT_HEADER_BYTES, len)?;
         Ok(Generation {
             number,
             stride,
             id,
-            payload,
+            payloads,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chan_16_strides_grow_geometrically_up_to_the_cap() {
+        assert_eq!(next_stride(1001, 1024, 1 << 30).unwrap(), 2048);
+        assert_eq!(next_stride(1 << 20, 1024, 1 << 30).unwrap(), (1 << 20) * 5 / 4);
+        assert_eq!(next_stride(1 << 20, 1 << 19, 1 << 20).unwrap(), 1 << 20);
+        assert_eq!(next_stride(999, 500, 1001).unwrap(), 1024);
+        assert!(matches!(
+            next_stride(1002, 500, 1001),
+            Err(ChannelError::TooLarge {
+                need_bytes: 1002,
+                max_bytes: 1001
+            })
+        ));
+        assert!(next_stride(u64::MAX, 500, u64::MAX).is_err());
     }
 }

@@ -1,21 +1,25 @@
 //! A reading end. Everything it finds in the segment may have been written by a hostile process.
 #![allow(unsafe_code)] // hands out slots
 
+use std::sync::atomic::Ordering;
+
+use super::SharedSpec;
 use super::growth::Generation;
-use super::{BLOCKED, GONE, Place, SharedSpec, kind, slot};
+use super::layout::{Place, kind, slot};
+use crate::cursor::{ReadCursor, Sight};
 use crate::doorbell::Doorbell;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
 use crate::region::Region;
 use crate::segment::SegmentId;
-use std::sync::atomic::{Ordering, fence};
 
-/// A reading end of a shared channel.
+/// A reading end of a shared channel. Dropping it lets go of every message, also of those to come: it never holds the
+/// writer back.
 pub struct SharedReader {
     place: Place,
+    cursor: ReadCursor,
     index: u32,
     writer_bell: Doorbell,
-    next: u64,
     grown: Option<Generation>,
     /// Where the current message lies, once checked.
     found: Option<Found>,
@@ -25,16 +29,23 @@ pub struct SharedReader {
 #[derive(Clone, Copy)]
 struct Found {
     kind: u32,
-    grown: bool,
+    area: Area,
     offset: usize,
     len: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Area {
+    Ring,
+    Grown,
 }
 
 impl SharedReader {
     /// Reading end number `index` of the channel that `format` made in `region`.
     ///
     /// # Errors
-    /// [`ChannelError::Corrupt`] when the region holds no channel, or the channel has no such reader.
+    /// [`ChannelError::Corrupt`] when the region holds no such channel, or the channel no such reader;
+    /// [`ChannelError::Attached`] when that reader has been here already.
     pub fn attach(
         region: Region,
         spec: &SharedSpec,
@@ -47,11 +58,12 @@ impl SharedReader {
             });
         }
         let place = Place::attach(region, spec)?;
+        place.claim_reader(index)?;
         Ok(SharedReader {
             place,
+            cursor: ReadCursor::new(spec.slots as usize),
             index,
             writer_bell,
-            next: 0,
             grown: None,
             found: None,
         })
@@ -60,33 +72,37 @@ impl SharedReader {
     /// Number of the next message.
     #[inline]
     pub fn position(&self) -> u64 {
-        self.next
+        self.cursor.number()
     }
 
     /// Whether the next message can be read.
     ///
     /// # Errors
-    /// [`ChannelError::Closed`] when the writer has closed and nothing is left, [`ChannelError::Corrupt`] when the
-    /// stamp is none that an honest writer leaves.
+    /// [`ChannelError::Closed`] when the writer has closed and nothing is left, [`ChannelError::Poisoned`] when a
+    /// peer has died and nothing is left, [`ChannelError::Corrupt`] when the stamp is none that an honest writer
+    /// leaves.
     #[inline]
     pub fn ready(&mut self) -> Result<bool, ChannelError> {
-        let header = self.place.header(self.next);
-        let cell = self.place.region.atomic_u64(header + slot::STAMP)?;
-        // SYNC slot-published: pairs with the release store in `SharedWriter::put`.
-        let stamp = cell.load(Ordering::Acquire);
-        if stamp == self.next + 1 {
+        if self.found.is_some() || self.look()? {
             return Ok(true);
         }
-        if stamp > self.next + 1 {
-            return Err(ChannelError::Corrupt {
-                what: "a slot was overwritten before it was read",
-            });
+        // The writer stamps before it closes: whoever sees "closed" sees its last stamp at the second look.
+        match self.place.check_open() {
+            Ok(()) => Ok(false),
+            Err(ended) => self.look()?.then_some(true).ok_or(ended),
         }
-        // The writer stamps before it closes, so what was written is read first.
-        if self.place.is_closed()? && cell.load(Ordering::Acquire) != self.next + 1 {
-            return Err(ChannelError::Closed);
+    }
+
+    #[inline]
+    fn look(&self) -> Result<bool, ChannelError> {
+        let stamp = self.place.header(self.cursor.slot()) + slot::STAMP;
+        match self.cursor.look(self.place.region.atomic_u64(stamp)?) {
+            Sight::Ready => Ok(true),
+            Sight::NotYet => Ok(false),
+            Sight::Impossible => Err(ChannelError::Corrupt {
+                what: "a stamp that is not this lap's nor the last one's",
+            }),
         }
-        Ok(false)
     }
 
     /// The next message in place; `None` when there is none yet. Stays until [`release`](Self::release).
@@ -108,11 +124,12 @@ impl SharedReader {
     #[inline]
     pub(crate) fn seen(&self) -> Result<Message<&[u8]>, ChannelError> {
         let found = self.found.ok_or(ChannelError::NoValue)?;
-        let region = match (&self.grown, found.grown) {
-            (Some(grown), true) => &grown.payload,
-            _ => &self.place.region,
+        let region = match (found.area, &self.grown) {
+            (Area::Ring, _) => &self.place.region,
+            (Area::Grown, Some(grown)) => &grown.payloads,
+            (Area::Grown, None) => return Err(ChannelError::NoValue),
         };
-        // SAFETY: stamped and not yet passed by this cursor, so the writer leaves it alone (SHM-2); offset and
+        // SAFETY: stamped and not yet passed by this cursor, so the writer leaves it alone (RING-2); offset and
         // length were checked by `find` and are checked against the region again.
         let bytes = unsafe { region.bytes(found.offset, found.len) }?;
         match found.kind {
@@ -125,64 +142,53 @@ impl SharedReader {
         }
     }
 
-    /// Reads a header once and checks it (`SHM-4`).
+    /// Reads a header, every number once, and checks it (`SHM-3`). Relaxed: the stamp has published them.
     fn find(&mut self) -> Result<Found, ChannelError> {
-        let header = self.place.header(self.next);
+        let slot = self.cursor.slot();
+        let header = self.place.header(slot);
         let region = &self.place.region;
-        let kind = region.atomic_u32(header + slot::KIND)?.load(Ordering::Relaxed);
-        let generation = region
-            .atomic_u32(header + slot::GENERATION)?
-            .load(Ordering::Relaxed);
+        let meta = region.atomic_u64(header + slot::META)?.load(Ordering::Relaxed);
+        let (generation, kind) = ((meta >> 32) as u32, meta as u32);
         let len = region.atomic_u64(header + slot::LEN)?.load(Ordering::Relaxed);
-        let corrupt = ChannelError::Corrupt {
-            what: "a length above the slot's",
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let (area, offset, fits) = if generation > 0 {
+            let stride = self.generation(generation, header)?.stride;
+            (Area::Grown, slot * stride, stride)
+        } else if len <= slot::INLINE_MAX {
+            (Area::Ring, header + slot::INLINE, slot::INLINE_MAX)
+        } else {
+            (Area::Ring, self.place.payload(slot), self.place.places.stride)
         };
-        let Ok(len) = usize::try_from(len) else {
-            return Err(corrupt);
-        };
-        if len <= slot::INLINE_MAX {
-            return Ok(Found {
-                kind,
-                grown: false,
-                offset: header + slot::INLINE,
-                len,
+        if len > fits {
+            return Err(ChannelError::Corrupt {
+                what: "a length above the slot's",
             });
-        }
-        if generation == 0 {
-            let offset = self.place.payload + self.place.within(self.next, self.place.stride);
-            return if len > self.place.stride {
-                Err(corrupt)
-            } else {
-                Ok(Found {
-                    kind,
-                    grown: false,
-                    offset,
-                    len,
-                })
-            };
-        }
-        if self.grown.as_ref().is_none_or(|grown| grown.number != generation) {
-            self.switch(generation, header)?;
-        }
-        let stride = self.grown.as_ref().map_or(0, |grown| grown.stride);
-        if len > stride {
-            return Err(corrupt);
         }
         Ok(Found {
             kind,
-            grown: true,
-            offset: self.place.within(self.next, stride),
+            area,
+            offset,
             len,
         })
     }
 
-    /// Maps the generation that a header names, and lets go of the last one.
-    fn switch(&mut self, generation: u32, header: usize) -> Result<(), ChannelError> {
-        if self.grown.as_ref().is_some_and(|grown| grown.number > generation) {
+    /// The generation that a header names: the one that is mapped, or a new one, for which that is let go.
+    fn generation(&mut self, number: u32, header: usize) -> Result<&Generation, ChannelError> {
+        let mapped = self.grown.as_ref().map_or(0, |grown| grown.number);
+        if number < mapped {
             return Err(ChannelError::Corrupt {
-                what: "a generation went back",
+                what: "a generation that went back",
             });
         }
+        if number > mapped {
+            let grown = self.map(number, header)?;
+            self.grown = Some(grown);
+        }
+        self.grown.as_ref().ok_or(ChannelError::NoValue)
+    }
+
+    #[cold]
+    fn map(&self, number: u32, header: usize) -> Result<Generation, ChannelError> {
         let word = |offset| -> Result<u64, ChannelError> {
             Ok(self
                 .place
@@ -197,12 +203,12 @@ impl SharedReader {
             nonce: word(slot::NONCE)?,
             len_bytes: word(slot::SEGMENT_LEN)?,
         };
-        let grown = Generation::open(generation, self.place.spec.slots, word(slot::STRIDE)?, id)?;
-        self.grown = Some(grown);
-        Ok(())
+        let opened = Generation::open(number, self.place.spec.slots, word(slot::STRIDE)?, id);
+        // A writer that has closed or died has taken its segments along: that is the cause, not its symptom.
+        opened.or_else(|error| self.place.check_open().and(Err(error)))
     }
 
-    /// Passes the next message, read or not, if it is there, and gives its slot back.
+    /// Passes the next message, read or not, if it is there, and gives its slot back (CHAN-26).
     ///
     /// # Errors
     /// As [`ready`](Self::ready).
@@ -211,33 +217,15 @@ impl SharedReader {
         if self.found.take().is_none() && !self.ready()? {
             return Ok(());
         }
-        self.next += 1;
-        // SYNC slot-released: pairs with the acquire load in `SharedWriter::has_space`.
-        self.place
-            .region
-            .atomic_u64(self.place.cursor(self.index))?
-            .store(self.next, Ordering::Release);
-        self.freed()
-    }
-
-    /// Wakes the writer if it waits for space.
-    #[inline]
-    fn freed(&self) -> Result<(), ChannelError> {
-        // SYNC ring-blocked: pairs with the fence in `SharedWriter::has_space`.
-        fence(Ordering::SeqCst);
-        if self.place.region.atomic_u32(BLOCKED)?.load(Ordering::Relaxed) != 0 {
-            self.writer_bell.ring();
-        }
+        self.cursor.pass(self.place.tail(self.index)?, &self.writer_bell);
         Ok(())
     }
 }
 
 impl Drop for SharedReader {
     fn drop(&mut self) {
-        if let Ok(cursor) = self.place.region.atomic_u64(self.place.cursor(self.index)) {
-            // A writer that goes on counts no reader here any more; SYNC slot-released.
-            cursor.store(GONE, Ordering::Release);
+        if let Ok(tail) = self.place.tail(self.index) {
+            self.cursor.leave(tail, &self.writer_bell);
         }
-        self.writer_bell.ring();
     }
 }

@@ -1,23 +1,25 @@
 //! The writing end.
 #![allow(unsafe_code)] // writes into slots
 
+use std::sync::atomic::Ordering;
+
+use super::SharedSpec;
 use super::growth::{Generation, next_stride};
-use super::{BLOCKED, CLOSED, GONE, Place, STATE, SharedSpec, kind, slot};
+use super::layout::{Place, kind, slot};
+use crate::cursor::WriteCursor;
 use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, EncodeError};
 use crate::fault::{Fault, FaultKind};
 use crate::payload::{Wire, encode};
 use crate::region::Region;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// The writing end of a shared channel.
+/// The writing end of a shared channel. Dropping it closes the channel.
 pub struct SharedWriter {
     place: Place,
+    cursor: WriteCursor,
     reader_bells: Vec<Doorbell>,
-    next: u64,
-    slowest: u64,
     grown: Option<Generation>,
-    /// Outgrown generations with the number of the first message that is not in them.
+    /// Outgrown generations with the number of the first message that is not in them (`SHM-2`).
     retired: Vec<(Generation, u64)>,
 }
 
@@ -25,7 +27,8 @@ impl SharedWriter {
     /// The writing end of the channel that `format` made in `region`. `_bell` is rung by readers that free a slot.
     ///
     /// # Errors
-    /// [`ChannelError::Corrupt`] when the region holds no channel.
+    /// [`ChannelError::Corrupt`] when the region holds no such channel, [`ChannelError::Attached`] when it has a
+    /// writer.
     pub fn attach(
         region: Region,
         spec: &SharedSpec,
@@ -33,72 +36,56 @@ impl SharedWriter {
         reader_bells: Vec<Doorbell>,
     ) -> Result<Self, ChannelError> {
         let place = Place::attach(region, spec)?;
+        place.claim_writer()?;
         Ok(SharedWriter {
             place,
+            cursor: WriteCursor::new(spec.slots as usize, spec.readers as usize),
             reader_bells,
-            next: 0,
-            slowest: 0,
             grown: None,
             retired: Vec::new(),
         })
     }
 
+    /// Number of the next message.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.cursor.number()
+    }
+
     /// Whether a write would succeed now.
     ///
     /// # Errors
-    /// [`ChannelError::Corrupt`] when a reader's cursor is ahead of the writer.
+    /// When there is no space: [`ChannelError::Poisoned`] when a peer has died, [`ChannelError::Closed`], and
+    /// [`ChannelError::Corrupt`] when a reader's tail is ahead of the writer.
     #[inline]
     pub fn has_space(&mut self) -> Result<bool, ChannelError> {
-        let slots = u64::from(self.place.spec.slots);
-        if self.next - self.slowest < slots {
+        if self.cursor.has_space() && self.retired.is_empty() {
             return Ok(true);
         }
-        let mut space = self.look()?;
+        self.seek()
+    }
+
+    /// Looks at the tails, and gives back what all have passed.
+    fn seek(&mut self) -> Result<bool, ChannelError> {
+        let (place, cursor) = (&self.place, &mut self.cursor);
+        let tails = || (0..place.spec.readers).filter_map(|reader| place.tail(reader).ok());
+        let space = cursor.seek(tails);
+        let space = space.map_err(|_| ChannelError::Corrupt {
+            what: "a reader's tail is ahead of the writer",
+        })?;
+        let passed = cursor.passed();
+        self.retired.retain(|(_, end)| passed < *end);
         if !space {
-            self.blocked()?.store(1, Ordering::Relaxed);
-            // SYNC ring-blocked: pairs with the fence in `SharedReader::freed`.
-            fence(Ordering::SeqCst);
-            space = self.look()?;
-        }
-        if space && self.blocked()?.load(Ordering::Relaxed) != 0 {
-            self.blocked()?.store(0, Ordering::Relaxed);
+            place.check_open()?;
         }
         Ok(space)
-    }
-
-    fn blocked(&self) -> Result<&AtomicU32, ChannelError> {
-        Ok(self.place.region.atomic_u32(BLOCKED)?)
-    }
-
-    /// Looks at the cursors again.
-    fn look(&mut self) -> Result<bool, ChannelError> {
-        let slots = u64::from(self.place.spec.slots);
-        let mut slowest = self.next;
-        for reader in 0..self.place.spec.readers {
-            // SYNC slot-released: pairs with the release store in `SharedReader::release`.
-            let cursor = self
-                .place
-                .region
-                .atomic_u64(self.place.cursor(reader))?
-                .load(Ordering::Acquire);
-            if cursor > self.next && cursor != GONE {
-                return Err(ChannelError::Corrupt {
-                    what: "a reader's cursor is ahead of the writer",
-                });
-            }
-            slowest = slowest.min(cursor);
-        }
-        // A cursor that went back is a lie; believing it costs the liar's own messages, nothing else.
-        self.slowest = self.slowest.max(slowest);
-        let passed = self.slowest;
-        self.retired.retain(|(_, end)| passed < *end);
-        Ok(self.next - self.slowest < slots)
     }
 
     /// Writes a value; `false` when every slot is taken.
     ///
     /// # Errors
-    /// [`ChannelError::TooLarge`] and [`ChannelError::Encode`] leave the channel as it was.
+    /// [`ChannelError::TooLarge`], [`ChannelError::Encode`] and [`ChannelError::Segment`] leave the channel as it
+    /// was; others as [`has_space`](Self::has_space).
     #[inline]
     pub fn try_write<T: Wire>(&mut self, value: &T) -> Result<bool, ChannelError> {
         if !self.has_space()? {
@@ -153,96 +140,89 @@ impl SharedWriter {
                 max_bytes: self.place.spec.max_bytes,
             });
         }
-        let header = self.place.header(self.next);
+        let header = self.place.header(self.cursor.slot());
         let generation = if len <= slot::INLINE_MAX {
-            // SAFETY: the slot is free (has_space, SHM-2) and this is its only writer.
+            // SAFETY: the slot is free (has_space, RING-3) and this is its only writer (SHM-1).
             fill(unsafe { self.place.region.bytes_mut(header + slot::INLINE, len) }?)?;
             0
+        } else if len <= self.place.places.stride {
+            let offset = self.place.payload(self.cursor.slot());
+            // SAFETY: as above, and `len` is within the slot's stride.
+            fill(unsafe { self.place.region.bytes_mut(offset, len) }?)?;
+            0
         } else {
-            self.fill_payload(len, fill)?
+            self.fill_grown(header, len, fill)?
         };
         let region = &self.place.region;
         region
-            .atomic_u32(header + slot::KIND)?
-            .store(kind, Ordering::Relaxed);
-        region
-            .atomic_u32(header + slot::GENERATION)?
-            .store(generation, Ordering::Relaxed);
+            .atomic_u64(header + slot::META)?
+            .store(u64::from(generation) << 32 | u64::from(kind), Ordering::Relaxed);
         region
             .atomic_u64(header + slot::LEN)?
             .store(len as u64, Ordering::Relaxed);
-        self.next += 1;
-        // SYNC slot-published: pairs with the acquire load in `SharedReader::ready`.
-        region
-            .atomic_u64(header + slot::STAMP)?
-            .store(self.next, Ordering::Release);
-        self.reader_bells.iter().for_each(Doorbell::ring);
+        self.cursor.publish(region.atomic_u64(header + slot::STAMP)?);
+        Doorbell::ring_all(&self.reader_bells);
         Ok(())
     }
 
-    /// Fills the payload area, growing it if need be; returns the generation.
-    fn fill_payload(
+    /// Fills a slot of the grown area and says where that is; returns the generation.
+    fn fill_grown(
         &mut self,
+        header: usize,
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), EncodeError>,
     ) -> Result<u32, ChannelError> {
-        let stride = self
+        let slot = self.cursor.slot();
+        let grown = self.grown_for(len)?;
+        // SAFETY: the slot is free in every generation (has_space, RING-3), this is its only writer (SHM-1), and
+        // `len` is within the generation's stride.
+        fill(unsafe { grown.payloads.bytes_mut(slot * grown.stride, len) }?)?;
+        let (number, stride, id) = (grown.number, grown.stride as u64, grown.id.clone());
+        let words = [
+            (
+                slot::PID_FD,
+                u64::from(id.pid) << 32 | u64::from(id.fd.cast_unsigned()),
+            ),
+            (slot::NONCE, id.nonce),
+            (slot::SEGMENT_LEN, id.len_bytes),
+            (slot::STRIDE, stride),
+        ];
+        for (offset, word) in words {
+            self.place
+                .region
+                .atomic_u64(header + offset)?
+                .store(word, Ordering::Relaxed);
+        }
+        Ok(number)
+    }
+
+    /// The grown area, replaced by a larger one if `len` bytes do not fit.
+    fn grown_for(&mut self, len: usize) -> Result<&Generation, ChannelError> {
+        let (number, stride) = self
             .grown
             .as_ref()
-            .map_or(self.place.stride, |grown| grown.stride);
+            .map_or((0, self.place.places.stride), |grown| {
+                (grown.number, grown.stride)
+            });
         if len > stride {
-            self.grow(len, stride)?;
+            let spec = &self.place.spec;
+            let stride = next_stride(len as u64, stride, spec.max_bytes)?;
+            let number = number.checked_add(1).ok_or(ChannelError::Corrupt {
+                what: "more generations than numbers",
+            })?;
+            let grown = Generation::create(number, spec.slots, stride)?;
+            if let Some(outgrown) = self.grown.replace(grown) {
+                self.retired.push((outgrown, self.cursor.number()));
+                self.seek()?;
+            }
         }
-        let Some(grown) = &self.grown else {
-            let offset = self.place.payload + self.place.within(self.next, self.place.stride);
-            // SAFETY: the slot is free (has_space, SHM-2), this is its only writer, and `len` is within its stride.
-            fill(unsafe { self.place.region.bytes_mut(offset, len) }?)?;
-            return Ok(0);
-        };
-        // SAFETY: as above; the generation's area has the same slots.
-        fill(unsafe {
-            grown
-                .payload
-                .bytes_mut(self.place.within(self.next, grown.stride), len)
-        }?)?;
-        let (region, header) = (&self.place.region, self.place.header(self.next));
-        let pid_fd = u64::from(grown.id.pid) << 32 | u64::from(grown.id.fd.cast_unsigned());
-        region
-            .atomic_u64(header + slot::PID_FD)?
-            .store(pid_fd, Ordering::Relaxed);
-        region
-            .atomic_u64(header + slot::NONCE)?
-            .store(grown.id.nonce, Ordering::Relaxed);
-        region
-            .atomic_u64(header + slot::SEGMENT_LEN)?
-            .store(grown.id.len_bytes, Ordering::Relaxed);
-        region
-            .atomic_u64(header + slot::STRIDE)?
-            .store(grown.stride as u64, Ordering::Relaxed);
-        Ok(grown.number)
+        self.grown.as_ref().ok_or(ChannelError::Full)
     }
 
-    fn grow(&mut self, len: usize, stride: usize) -> Result<(), ChannelError> {
-        let stride = next_stride(len as u64, stride, self.place.spec.max_bytes)?;
-        let number = self
-            .grown
-            .as_ref()
-            .map_or(0, |grown| grown.number)
-            .saturating_add(1);
-        let grown = Generation::create(number, self.place.spec.slots, stride)?;
-        if let Some(outgrown) = self.grown.replace(grown) {
-            self.retired.push((outgrown, self.next));
-        }
-        Ok(())
-    }
-
-    /// Says that no message follows, and wakes the readers.
+    /// Says that no message follows, and wakes the readers. Never waits; again is the same as once (CHAN-06).
     pub fn close(&mut self) {
-        if let Ok(state) = self.place.region.atomic_u32(STATE) {
-            // SYNC ring-closed: pairs with the acquire load in `Place::is_closed`.
-            state.store(CLOSED, Ordering::Release);
-        }
-        self.reader_bells.iter().for_each(Doorbell::ring);
+        self.place.close();
+        Doorbell::ring_all(&self.reader_bells);
     }
 }
 

@@ -1,0 +1,144 @@
+//! The frame around head and parts: where they lie, and what is checked before they are believed.
+
+use super::element::DType;
+use crate::error::DecodeError;
+
+/// Alignment of parts, and of payloads in a slot.
+pub const PART_ALIGN: usize = 64;
+/// No value has more parts than this.
+pub(super) const PARTS_MAX: usize = u16::MAX as usize;
+/// Bytes before the lengths of the parts.
+const PREFIX: usize = 8;
+const VERSION: u8 = 1;
+
+const _: () = assert!(
+    cfg!(target_endian = "little"),
+    "parts are raw little-endian numbers"
+);
+
+/// Which kind of value a payload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// postcard in the head; parts are the bytes of tensors in it.
+    Tree,
+    /// One part: UTF-8.
+    Text,
+    /// One part: numbers of this type.
+    Numbers(DType),
+}
+
+impl Form {
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Form::Tree => 0,
+            Form::Text => 1,
+            Form::Numbers(dtype) => 0x10 | dtype as u8,
+        }
+    }
+}
+
+/// Offsets in a frame.
+pub(super) struct Offsets {
+    pub(super) head: usize,
+    pub(super) first_part: usize,
+}
+
+impl Offsets {
+    /// Where head and first part of a frame begin; `None` on overflow.
+    pub(super) fn of(head_len: usize, parts: usize) -> Option<Self> {
+        let head = parts.checked_mul(8)?.checked_add(PREFIX)?;
+        let first_part = head.checked_add(head_len)?.checked_next_multiple_of(PART_ALIGN)?;
+        Some(Offsets { head, first_part })
+    }
+}
+
+/// Where the length of a part stands.
+pub(super) fn length_at(part: usize) -> usize {
+    PREFIX + 8 * part
+}
+
+/// The first bytes of a frame; `None` when a number does not fit.
+pub(super) fn prefix(head_len: usize, parts: usize, form: Form) -> Option<[u8; PREFIX]> {
+    let [h0, h1, h2, h3] = u32::try_from(head_len).ok()?.to_le_bytes();
+    let [p0, p1] = u16::try_from(parts).ok()?.to_le_bytes();
+    Some([h0, h1, h2, h3, p0, p1, form.code(), VERSION])
+}
+
+/// A checked frame.
+pub(super) struct Frame<'a> {
+    pub(super) head: &'a [u8],
+    pub(super) parts: usize,
+    bytes: &'a [u8],
+    first_part: usize,
+}
+
+fn malformed<T>(what: &'static str) -> Result<T, DecodeError> {
+    Err(DecodeError::Malformed(what))
+}
+
+impl<'a> Frame<'a> {
+    /// The frame of a value of this form.
+    #[inline]
+    pub(super) fn parse(bytes: &'a [u8], form: Form) -> Result<Self, DecodeError> {
+        let Some([h0, h1, h2, h3, p0, p1, found, version]) = bytes.first_chunk::<PREFIX>().copied() else {
+            return malformed("it ends in its own header");
+        };
+        if version != VERSION {
+            return malformed("it is of another version");
+        }
+        if found != form.code() {
+            return malformed("it holds another kind of value");
+        }
+        let parts = usize::from(u16::from_le_bytes([p0, p1]));
+        let head_len = u32::from_le_bytes([h0, h1, h2, h3]) as usize;
+        let Some(offsets) = Offsets::of(head_len, parts) else {
+            return malformed("its head is longer than memory");
+        };
+        let head = offsets
+            .head
+            .checked_add(head_len)
+            .and_then(|end| bytes.get(offsets.head..end));
+        let Some(head) = head else {
+            return malformed("its head is longer than the payload");
+        };
+        Ok(Frame {
+            head,
+            parts,
+            bytes,
+            first_part: offsets.first_part,
+        })
+    }
+
+    /// The parts in order; after a part that does not fit there is nothing but errors.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Result<&'a [u8], DecodeError>> {
+        let mut next = Some(self.first_part);
+        let bytes = self.bytes;
+        (0..self.parts).map(move |part| {
+            let cut = part_at(bytes, part, next);
+            next = cut.and_then(|(_, end)| end.checked_next_multiple_of(PART_ALIGN));
+            match cut {
+                Some((part, _)) => Ok(part),
+                None => malformed("a part is longer than the payload"),
+            }
+        })
+    }
+
+    /// The only part of a value that is one.
+    #[inline]
+    pub(super) fn only_part(&self) -> Result<&'a [u8], DecodeError> {
+        match (self.parts, part_at(self.bytes, 0, Some(self.first_part))) {
+            (1, Some((part, _))) => Ok(part),
+            (1, None) => malformed("a part is longer than the payload"),
+            _ => malformed("it should have exactly one part"),
+        }
+    }
+}
+
+/// Part number `part`, which starts at `start`, and its end.
+#[inline]
+fn part_at(bytes: &[u8], part: usize, start: Option<usize>) -> Option<(&[u8], usize)> {
+    let start = start?;
+    let length = bytes.get(length_at(part)..)?.first_chunk()?;
+    let end = start.checked_add(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+    Some((bytes.get(start..end)?, end))
+}

@@ -1,0 +1,254 @@
+//! Where everything lies in a shared channel's region.
+//!
+//! ```text
+//! | control line | tail line per reader … | header line per slot … | K payloads, `slot_bytes` apart … |
+//!
+//! control   version, state, slots, readers, slot_bytes, max_bytes, writer's claim
+//! tail      passed, blocked, reader's claim
+//! header    stamp, meta, length, then up to 40 bytes of payload
+//!           or, where the generation is above 0: pid and fd, nonce, length of the segment, stride
+//! ```
+//!
+//! All numbers are native u64, one word each: both ends run on one machine. `meta` is the generation (upper half) and
+//! the kind of message; `pid and fd` are halves of a word too.
+
+use std::sync::atomic::Ordering;
+
+use super::SharedSpec;
+use crate::cursor::Tail;
+use crate::error::ChannelError;
+use crate::region::Region;
+
+/// Magic and version in one.
+const VERSION: u64 = u64::from_le_bytes(*b"slvring2");
+
+const LINE: usize = 64;
+const PAGE: usize = 4096;
+
+/// Offsets in the control line.
+mod control {
+    pub(super) const VERSION: usize = 0;
+    pub(super) const STATE: usize = 8;
+    pub(super) const SLOTS: usize = 16;
+    pub(super) const READERS: usize = 24;
+    pub(super) const SLOT_BYTES: usize = 32;
+    pub(super) const MAX_BYTES: usize = 40;
+    pub(super) const CLAIM: usize = 48;
+}
+
+/// Offsets in a reader's line.
+mod tail {
+    pub(super) const PASSED: usize = 0;
+    pub(super) const BLOCKED: usize = 8;
+    pub(super) const CLAIM: usize = 16;
+}
+
+/// Offsets in a slot's header.
+pub(super) mod slot {
+    pub(in super::super) const STAMP: usize = 0;
+    pub(in super::super) const META: usize = 8;
+    pub(in super::super) const LEN: usize = 16;
+    pub(in super::super) const INLINE: usize = 24;
+    pub(in super::super) const INLINE_MAX: usize = super::LINE - INLINE;
+    pub(in super::super) const PID_FD: usize = 24;
+    pub(in super::super) const NONCE: usize = 32;
+    pub(in super::super) const SEGMENT_LEN: usize = 40;
+    pub(in super::super) const STRIDE: usize = 48;
+}
+
+/// What a slot holds.
+pub(super) mod kind {
+    pub(in super::super) const VALUE: u32 = 0;
+    pub(in super::super) const FAILED: u32 = 1;
+    pub(in super::super) const CANCELLED: u32 = 2;
+}
+
+const OPEN: u64 = 0;
+const CLOSED: u64 = 1;
+const POISONED: u64 = 2;
+
+/// Offsets that follow from a spec.
+#[derive(Debug)]
+pub(super) struct Places {
+    headers: usize,
+    payloads: usize,
+    /// Bytes from one payload to the next; what fits a slot.
+    pub(super) stride: usize,
+    pub(super) end: usize,
+}
+
+impl Places {
+    /// `None` on overflow. That they fit is checked here, so what is computed from them later cannot overflow.
+    pub(super) fn of(spec: &SharedSpec) -> Option<Self> {
+        let (slots, readers) = (spec.slots as usize, spec.readers as usize);
+        let stride = usize::try_from(spec.slot_bytes)
+            .ok()?
+            .checked_next_multiple_of(LINE)?;
+        let headers = readers.checked_add(1)?.checked_mul(LINE)?;
+        let payloads = headers.checked_add(slots.checked_mul(LINE)?)?;
+        let end = payloads.checked_add(stride.checked_mul(slots)?)?;
+        Some(Places {
+            headers,
+            payloads,
+            stride,
+            end,
+        })
+    }
+}
+
+pub(super) fn format(region: &Region, spec: &SharedSpec) -> Result<(), ChannelError> {
+    let size = spec.size_bytes()?;
+    let place = Place::new(region.sub(0, size)?, spec)?;
+    for word in (0..place.places.payloads).step_by(8) {
+        region.atomic_u64(word)?.store(0, Ordering::Relaxed);
+    }
+    for page in (place.places.payloads..size).step_by(place.places.stride.max(PAGE)) {
+        region.atomic_u64(page)?.store(0, Ordering::Relaxed);
+    }
+    let word = |offset, value| -> Result<(), ChannelError> {
+        region.atomic_u64(offset)?.store(value, Ordering::Relaxed);
+        Ok(())
+    };
+    word(control::STATE, OPEN)?;
+    word(control::SLOTS, spec.slots.into())?;
+    word(control::READERS, spec.readers.into())?;
+    word(control::SLOT_BYTES, spec.slot_bytes)?;
+    word(control::MAX_BYTES, spec.max_bytes)?;
+    // SYNC ring-formatted: pairs with the load in `check_version`; publishes all of the above.
+    region
+        .atomic_u64(control::VERSION)?
+        .store(VERSION, Ordering::Release);
+    Ok(())
+}
+
+fn check_version(region: &Region) -> Result<(), ChannelError> {
+    // SYNC ring-formatted.
+    if region.atomic_u64(control::VERSION)?.load(Ordering::Acquire) == VERSION {
+        return Ok(());
+    }
+    Err(ChannelError::Corrupt {
+        what: "the region holds no channel of this version",
+    })
+}
+
+pub(super) fn poison(region: &Region) -> Result<(), ChannelError> {
+    check_version(region)?;
+    // SYNC ring-closed: pairs with the load in `check_open`.
+    region
+        .atomic_u64(control::STATE)?
+        .store(POISONED, Ordering::Release);
+    Ok(())
+}
+
+/// A channel's place in memory, as one end sees it.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) region: Region,
+    pub(super) spec: SharedSpec,
+    pub(super) places: Places,
+}
+
+impl Place {
+    fn new(region: Region, spec: &SharedSpec) -> Result<Self, ChannelError> {
+        let places = Places::of(spec).ok_or(ChannelError::Corrupt {
+            what: "a spec that overflows",
+        })?;
+        Ok(Place {
+            region,
+            spec: spec.clone(),
+            places,
+        })
+    }
+
+    /// The channel in `region`, if it is the one that `spec` describes.
+    pub(super) fn attach(region: Region, spec: &SharedSpec) -> Result<Self, ChannelError> {
+        let place = Place::new(region.sub(0, spec.size_bytes()?)?, spec)?;
+        let region = &place.region;
+        check_version(region)?;
+        let word =
+            |offset| -> Result<u64, ChannelError> { Ok(region.atomic_u64(offset)?.load(Ordering::Relaxed)) };
+        let found = [
+            word(control::SLOTS)?,
+            word(control::READERS)?,
+            word(control::SLOT_BYTES)?,
+            word(control::MAX_BYTES)?,
+        ];
+        let meant = [
+            spec.slots.into(),
+            spec.readers.into(),
+            spec.slot_bytes,
+            spec.max_bytes,
+        ];
+        if found != meant {
+            return Err(ChannelError::Corrupt {
+                what: "the region holds a channel of another shape",
+            });
+        }
+        Ok(place)
+    }
+
+    fn claim(&self, offset: usize, end: &'static str) -> Result<(), ChannelError> {
+        // Relaxed: only who comes first matters. An end is written to by its one owner (SHM-1).
+        match self.region.atomic_u64(offset)?.swap(1, Ordering::Relaxed) {
+            0 => Ok(()),
+            _ => Err(ChannelError::Attached { end }),
+        }
+    }
+
+    pub(super) fn claim_writer(&self) -> Result<(), ChannelError> {
+        self.claim(control::CLAIM, "writer")
+    }
+
+    pub(super) fn claim_reader(&self, reader: u32) -> Result<(), ChannelError> {
+        self.claim(self.line(reader) + tail::CLAIM, "reader")
+    }
+
+    /// Offset of a slot's header.
+    #[inline]
+    pub(super) fn header(&self, slot: usize) -> usize {
+        self.places.headers + slot * LINE
+    }
+
+    /// Offset of a slot's payload.
+    #[inline]
+    pub(super) fn payload(&self, slot: usize) -> usize {
+        self.places.payloads + slot * self.places.stride
+    }
+
+    #[inline]
+    fn line(&self, reader: u32) -> usize {
+        (reader as usize + 1) * LINE
+    }
+
+    /// A reader's words.
+    #[inline]
+    pub(super) fn tail(&self, reader: u32) -> Result<Tail<'_>, ChannelError> {
+        let line = self.line(reader);
+        Ok(Tail {
+            passed: self.region.atomic_u64(line + tail::PASSED)?,
+            blocked: self.region.atomic_u64(line + tail::BLOCKED)?,
+        })
+    }
+
+    /// Says that no message follows; a channel that was poisoned stays so.
+    pub(super) fn close(&self) {
+        if let Ok(state) = self.region.atomic_u64(control::STATE) {
+            // SYNC ring-closed: pairs with the load in `check_open`; the last stamp happened before.
+            let _ = state.compare_exchange(OPEN, CLOSED, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there is still somebody to wait for (`SHM-4`).
+    #[inline]
+    pub(super) fn check_open(&self) -> Result<(), ChannelError> {
+        // SYNC ring-closed.
+        match self.region.atomic_u64(control::STATE)?.load(Ordering::Acquire) {
+            OPEN => Ok(()),
+            CLOSED => Err(ChannelError::Closed),
+            POISONED => Err(ChannelError::Poisoned),
+            _ => Err(ChannelError::Corrupt {
+                what: "a state that does not exist",
+            }),
+        }
+    }
+}

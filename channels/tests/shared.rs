@@ -1,0 +1,192 @@
+//! What only channels between processes promise: ends from descriptors, bad shapes, bad memory, dead peers.
+#![cfg(not(loom))]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)] // a test may panic
+
+mod support;
+
+use std::sync::atomic::Ordering;
+
+use selvedge_channels::{
+    ChannelError, Doorbell, Provider, SharedReader, SharedSpec, SharedWriter, format, shared,
+};
+use support::{Bells, Make, Reading, SharedHeap, Writing, payload, region, spec};
+
+#[test]
+fn chan_19_buffers_below_a_thousand_bytes_are_refused() {
+    let with = |slot_bytes| SharedSpec {
+        slot_bytes,
+        ..spec(1, 1)
+    };
+    assert!(matches!(
+        with(999).size_bytes(),
+        Err(ChannelError::InvalidSpec {
+            what: "buffer_bytes",
+            value: 999,
+            least: 1000
+        })
+    ));
+    assert!(with(1000).size_bytes().is_ok());
+}
+
+#[test]
+fn a_channel_has_slots_and_readers() {
+    for bad in [spec(0, 1), spec(1, 0)] {
+        assert!(matches!(
+            bad.size_bytes(),
+            Err(ChannelError::InvalidSpec { value: 0, .. })
+        ));
+    }
+    assert!(selvedge_channels::ring::<u8>(0, Doorbell::heap(), vec![Doorbell::heap()]).is_err());
+    assert!(selvedge_channels::ring::<u8>(1, Doorbell::heap(), vec![]).is_err());
+}
+
+#[test]
+fn a_spec_that_overflows_is_refused() {
+    let bad = SharedSpec {
+        slots: u32::MAX,
+        slot_bytes: u64::MAX / 2,
+        ..spec(1, 1)
+    };
+    assert!(matches!(bad.size_bytes(), Err(ChannelError::TooLarge { .. })));
+}
+
+#[test]
+fn an_end_of_a_region_that_holds_no_such_channel_is_refused() {
+    let (spec, other) = (spec(2, 2), spec(2, 1));
+    let (segment, region) = region(Provider::Heap, &spec);
+    let reader = |spec: &SharedSpec, index| {
+        SharedReader::attach(region.clone(), spec, index, Doorbell::heap()).map(drop)
+    };
+    assert!(matches!(reader(&other, 0), Err(ChannelError::Corrupt { .. })));
+    let blank = segment.region(128, spec.size_bytes().unwrap() - 64).unwrap();
+    let writer = SharedWriter::attach(blank, &spec, Doorbell::heap(), vec![]);
+    assert!(writer.is_err());
+    let short = region.sub(0, 640).unwrap();
+    assert!(matches!(format(&short, &spec), Err(ChannelError::Segment(_))));
+}
+
+#[test]
+fn chan_01_each_end_has_one_owner() {
+    let spec = spec(2, 2);
+    let (_segment, region) = region(Provider::Heap, &spec);
+    let writer = || SharedWriter::attach(region.clone(), &spec, Doorbell::heap(), vec![]);
+    let reader = |index| SharedReader::attach(region.clone(), &spec, index, Doorbell::heap());
+    let _ends = (writer().unwrap(), reader(0).unwrap(), reader(1).unwrap());
+    assert!(matches!(writer(), Err(ChannelError::Attached { end: "writer" })));
+    assert!(matches!(reader(1), Err(ChannelError::Attached { end: "reader" })));
+}
+
+#[test]
+fn chan_22_a_reader_more_than_declared_is_refused() {
+    let spec = spec(2, 2);
+    let (_segment, region) = region(Provider::Heap, &spec);
+    let extra = SharedReader::attach(region, &spec, 2, Doorbell::heap());
+    assert!(matches!(
+        extra,
+        Err(ChannelError::Corrupt {
+            what: "more readers than declared"
+        })
+    ));
+}
+
+#[test]
+fn chan_25_poison_ends_a_wait_for_a_reader_that_was_killed() {
+    let spec = spec(1, 1);
+    let (_segment, region) = region(Provider::Heap, &spec);
+    let mut writer =
+        SharedWriter::attach(region.clone(), &spec, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();
+    // As after SIGKILL: it reads no more, and nothing of it is dropped.
+    let _killed = SharedReader::attach(region.clone(), &spec, 0, Doorbell::heap()).unwrap();
+    assert!(writer.write(Ok(payload(0, 10))).unwrap());
+    assert!(!writer.space().unwrap());
+    shared::poison(&region).unwrap();
+    assert!(matches!(writer.space(), Err(ChannelError::Poisoned)));
+    assert!(matches!(
+        writer.write(Ok(payload(1, 10))),
+        Err(ChannelError::Poisoned)
+    ));
+    // Closing does not hide the cause.
+    writer.close();
+    assert!(matches!(writer.space(), Err(ChannelError::Poisoned)));
+}
+
+#[test]
+fn chan_25_poison_ends_a_wait_for_a_writer_that_was_killed() {
+    let spec = spec(2, 1);
+    let (_segment, region) = region(Provider::Heap, &spec);
+    let mut writer =
+        SharedWriter::attach(region.clone(), &spec, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();
+    let mut reader = SharedReader::attach(region.clone(), &spec, 0, Doorbell::heap()).unwrap();
+    assert!(writer.write(Ok(payload(0, 10))).unwrap());
+    shared::poison(&region).unwrap();
+    // The writer is not dropped, but what it wrote before is still read.
+    assert_eq!(reader.take().unwrap().unwrap().unwrap(), payload(0, 10));
+    assert!(matches!(reader.ready(), Err(ChannelError::Poisoned)));
+}
+
+#[test]
+fn a_region_without_a_channel_cannot_be_poisoned() {
+    let segment = selvedge_channels::Segment::create(Provider::Heap, 4096).unwrap();
+    let blank = segment.region(64, 1024).unwrap();
+    assert!(matches!(
+        shared::poison(&blank),
+        Err(ChannelError::Corrupt { .. })
+    ));
+}
+
+#[test]
+fn chan_15_bytes_that_are_a_payload_already_go_as_they_are() {
+    let (mut writer, mut readers) = SharedHeap::make(1, &Bells::new(1));
+    let bytes = selvedge_channels::encode(&(1u8, "two".to_owned()))
+        .unwrap()
+        .to_vec();
+    assert!(writer.try_write_bytes(&bytes).unwrap());
+    let found = readers[0].current().unwrap().unwrap().unwrap();
+    assert_eq!(found, bytes);
+    let value: (u8, String) = selvedge_channels::decode(found).unwrap();
+    assert_eq!(value, (1, "two".to_owned()));
+}
+
+#[test]
+fn chan_23_a_slot_is_not_written_while_it_is_read() {
+    let (mut writer, mut readers) = SharedHeap::make(1, &Bells::new(1));
+    assert!(writer.write(Ok(payload(0, 300))).unwrap());
+    let view = readers[0].current().unwrap().unwrap().unwrap();
+    assert!(!writer.write(Ok(payload(1, 300))).unwrap());
+    assert_eq!(
+        selvedge_channels::view_slice::<u8>(view).unwrap().unwrap(),
+        payload(0, 300)
+    );
+}
+
+/// Every word of control, tails and headers set to what no honest end leaves there.
+#[test]
+fn shm_3_a_word_that_lies_is_an_error_or_changes_nothing() {
+    for word in 0..8 * 3 {
+        if cfg!(miri) && word >= 16 && word % 8 >= 3 {
+            // Miri cannot follow an atomic write over a payload's plain bytes (it breaks down).
+            continue;
+        }
+        for lie in [1, 2, 3, 7, 1000, 5000, 1 << 32, 1 << 40, u64::MAX - 1, u64::MAX] {
+            let spec = spec(1, 1);
+            let (_segment, region) = region(Provider::Heap, &spec);
+            let bell = Doorbell::heap();
+            let mut writer =
+                SharedWriter::attach(region.clone(), &spec, bell.clone(), vec![bell.clone()]).unwrap();
+            let mut reader = SharedReader::attach(region.clone(), &spec, 0, bell).unwrap();
+            assert!(writer.write(Ok(payload(0, 300))).unwrap());
+            region.atomic_u64(8 * word).unwrap().store(lie, Ordering::Relaxed);
+            if let Ok(Some(Ok(bytes))) = reader.current() {
+                assert!(bytes.len() <= 1024);
+                std::hint::black_box(bytes.to_vec());
+            }
+            let _ = (reader.release(), writer.space());
+        }
+    }
+}

@@ -1,0 +1,536 @@
+//! The ends a lane works with: cached reading (CACHE), composite writing (COMP), in one process (INTRA) and across.
+#![cfg(not(loom))]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)] // a test may panic
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use selvedge_channels::{
+    AnyOutlet, AnyValue, ChannelError, Doorbell, Fault, FaultKind, Inlet, Outlet, PayloadType, Provider,
+    Readiness, Routes, SharedReader, SharedSpec, SharedWriter, Tensor, Value, Wire, encode,
+};
+use support::{Bells, region, spec};
+
+/// Everything one output needs, and the inlets of its readers.
+struct Wiring {
+    outlet: Box<dyn AnyOutlet>,
+    inlets: Vec<Inlet>,
+}
+
+/// A composite with a ring, a shared ring, or both, one reader each.
+fn wire<T: Wire>(slots: usize, local: Option<usize>, ring: bool, shared: Option<SharedSpec>) -> Wiring {
+    let kind = PayloadType::of::<T>();
+    let mut inlets = Vec::new();
+    let ring = ring.then(|| {
+        let (writer, readers) = kind
+            .ring(slots, Doorbell::heap(), vec![Doorbell::heap()])
+            .unwrap();
+        inlets.extend(readers.into_iter().map(Inlet::Ring));
+        writer
+    });
+    let shared = shared.map(|spec| {
+        let provider = if cfg!(miri) {
+            Provider::Heap
+        } else {
+            Provider::Memfd
+        };
+        let (_, region) = region(provider, &spec);
+        let bells = Bells::new(1);
+        let reader = SharedReader::attach(region.clone(), &spec, 0, bells.writer.clone()).unwrap();
+        inlets.push(Inlet::Shared(reader));
+        SharedWriter::attach(region, &spec, bells.writer, bells.readers).unwrap()
+    });
+    let outlet = kind.outlet(Routes { local, ring, shared }).unwrap();
+    Wiring { outlet, inlets }
+}
+
+fn stage<T: Wire>(outlet: &mut Box<dyn AnyOutlet>, value: T) {
+    outlet
+        .as_any_mut()
+        .downcast_mut::<Outlet<T>>()
+        .unwrap()
+        .stage(value);
+}
+
+fn typed<T: Wire>(value: &mut Box<dyn AnyValue>) -> &mut Value<T> {
+    value.as_any_mut().downcast_mut().unwrap()
+}
+
+fn value<T: Wire>(inlet: Inlet, reads: u32) -> Box<dyn AnyValue> {
+    PayloadType::of::<T>().value(inlet, reads).unwrap()
+}
+
+/// A writing end and the values of the lane that reads.
+type Route = (Box<dyn AnyOutlet>, Vec<Box<dyn AnyValue>>);
+
+/// Each kind of route with one reader and `reads` reads.
+fn every_route<T: Wire>(reads: u32) -> Vec<Route> {
+    let local = (
+        wire::<T>(2, Some(0), false, None).outlet,
+        vec![value::<T>(Inlet::Local, reads)],
+    );
+    let wired = [
+        wire::<T>(2, None, true, None),
+        wire::<T>(2, None, false, Some(spec(2, 1))),
+    ];
+    let wired = wired.into_iter().map(|it| {
+        let values = it
+            .inlets
+            .into_iter()
+            .map(|inlet| value::<T>(inlet, reads))
+            .collect();
+        (it.outlet, values)
+    });
+    std::iter::once(local).chain(wired).collect()
+}
+
+#[test]
+fn cache_01_one_write_is_read_by_every_task_of_the_lane() {
+    for (mut outlet, mut values) in every_route::<String>(3) {
+        for execution in 0..5 {
+            stage(&mut outlet, format!("value {execution}"));
+            assert_eq!(outlet.publish(execution, &mut values).unwrap(), Readiness::Ready);
+            for _ in 0..3 {
+                assert_eq!(values[0].fill(execution).unwrap(), Readiness::Ready);
+                let value = typed::<String>(&mut values[0]);
+                assert_eq!(value.get().unwrap(), &format!("value {execution}"));
+                assert_eq!(value.text().unwrap(), format!("value {execution}"));
+                value.read_done().unwrap();
+            }
+            assert_eq!(values[0].fill(execution + 1).unwrap(), Readiness::Blocked);
+        }
+    }
+}
+
+/// Counts values that are alive.
+#[derive(Debug)]
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(alive: &Arc<AtomicUsize>) -> Self {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(alive))
+    }
+}
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        Counted::new(&self.0)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl serde::Serialize for Counted {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_unit()
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Counted {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <()>::deserialize(deserializer)?;
+        Ok(Counted::new(&Arc::default()))
+    }
+}
+
+#[test]
+fn cache_02_after_the_last_read_the_value_is_gone() {
+    let alive = Arc::new(AtomicUsize::new(0));
+    for (mut outlet, mut values) in every_route::<Counted>(2) {
+        stage(&mut outlet, Counted::new(&alive));
+        outlet.publish(0, &mut values).unwrap();
+        values[0].fill(0).unwrap();
+        values[0].read_done().unwrap();
+        values[0].read_done().unwrap();
+        assert_eq!(alive.load(Ordering::Relaxed), 0);
+        assert!(matches!(values[0].read_done(), Err(ChannelError::NoValue)));
+    }
+}
+
+#[test]
+fn intra_01_the_object_itself_is_passed() {
+    for (mut outlet, mut values) in every_route::<Vec<u64>>(1).into_iter().take(2) {
+        let numbers = vec![1, 2, 3];
+        let pointer = numbers.as_ptr();
+        stage(&mut outlet, numbers);
+        outlet.publish(0, &mut values).unwrap();
+        values[0].fill(0).unwrap();
+        let value = typed::<Vec<u64>>(&mut values[0]);
+        assert_eq!(value.get().unwrap().as_ptr(), pointer);
+        let taken = value.take().unwrap();
+        assert_eq!(taken.as_ptr(), pointer, "the last read moves");
+    }
+}
+
+#[test]
+fn cache_07_only_the_last_read_takes_the_value_away() {
+    for (mut outlet, mut values) in every_route::<Vec<u64>>(2) {
+        stage(&mut outlet, vec![1u64, 2, 3]);
+        outlet.publish(0, &mut values).unwrap();
+        values[0].fill(0).unwrap();
+        let value = typed::<Vec<u64>>(&mut values[0]);
+        let mut first = value.take().unwrap();
+        first[0] = 9;
+        value.read_done().unwrap();
+        assert_eq!(value.get().unwrap(), &[1, 2, 3]);
+        assert_eq!(value.take().unwrap(), [1, 2, 3]);
+        value.read_done().unwrap();
+        assert!(matches!(value.get(), Err(ChannelError::NoValue)));
+    }
+}
+
+#[test]
+fn intra_04_several_readers_of_one_ring_share_one_object() {
+    let kind = PayloadType::of::<Vec<u8>>();
+    let (writer, readers) = kind.ring(1, Doorbell::heap(), vec![Doorbell::heap(); 3]).unwrap();
+    let mut outlet = kind
+        .outlet(Routes {
+            local: None,
+            ring: Some(writer),
+            shared: None,
+        })
+        .unwrap();
+    let numbers = vec![1, 2, 3];
+    let pointer = numbers.as_ptr();
+    stage(&mut outlet, numbers);
+    outlet.publish(0, &mut []).unwrap();
+    let mut values: Vec<_> = readers
+        .into_iter()
+        .map(|it| value::<Vec<u8>>(Inlet::Ring(it), 1))
+        .collect();
+    for value in &mut values {
+        value.fill(0).unwrap();
+        assert_eq!(typed::<Vec<u8>>(value).get().unwrap().as_ptr(), pointer);
+    }
+    let last = values.pop().unwrap();
+    for value in &mut values {
+        let taken = typed::<Vec<u8>>(value).take().unwrap();
+        assert_ne!(taken.as_ptr(), pointer, "others read it still");
+    }
+    assert!(!outlet.has_space().unwrap());
+    let mut last = last;
+    let taken = typed::<Vec<u8>>(&mut last).take().unwrap();
+    assert_eq!(taken.as_ptr(), pointer, "nobody reads it any more");
+    assert!(outlet.has_space().unwrap());
+}
+
+#[test]
+fn cache_03_a_local_value_is_there_when_it_was_put_for_this_execution() {
+    let mut it = value::<u32>(Inlet::Local, 1);
+    assert_eq!(it.fill(0).unwrap(), Readiness::Blocked);
+    typed::<u32>(&mut it).put(0, Ok(5)).unwrap();
+    assert_eq!(it.fill(0).unwrap(), Readiness::Ready);
+    assert_eq!(it.fill(0).unwrap(), Readiness::Ready, "idempotent");
+    assert_eq!(it.fill(1).unwrap(), Readiness::Blocked);
+    assert_eq!(typed::<u32>(&mut it).message().unwrap().unwrap(), 5);
+}
+
+#[test]
+fn cache_04_a_read_of_nothing_is_an_error() {
+    for (_, mut values) in every_route::<u32>(1) {
+        let value = typed::<u32>(&mut values[0]);
+        assert!(matches!(value.get(), Err(ChannelError::NoValue)));
+        assert!(matches!(value.take(), Err(ChannelError::NoValue)));
+        assert!(matches!(value.message(), Err(ChannelError::NoValue)));
+        assert!(matches!(value.read_done(), Err(ChannelError::NoValue)));
+        assert!(value.abandon().is_ok());
+    }
+}
+
+#[test]
+fn cache_05_no_reads_and_a_second_write_are_refused() {
+    let kind = PayloadType::of::<u32>();
+    assert!(matches!(
+        kind.value(Inlet::Local, 0),
+        Err(ChannelError::InvalidSpec { what: "reads", .. })
+    ));
+    let mut values = vec![value::<u32>(Inlet::Local, 1)];
+    typed::<u32>(&mut values[0]).put(0, Ok(5)).unwrap();
+    assert!(matches!(
+        typed::<u32>(&mut values[0]).put(1, Ok(6)),
+        Err(ChannelError::Unread)
+    ));
+    let mut outlet = wire::<u32>(1, Some(0), false, None).outlet;
+    stage(&mut outlet, 7u32);
+    assert!(matches!(
+        outlet.publish(1, &mut values),
+        Err(ChannelError::Unread)
+    ));
+    assert!(outlet.is_staged());
+    assert_eq!(typed::<u32>(&mut values[0]).message().unwrap().unwrap(), 5);
+    outlet.publish(1, &mut values).unwrap();
+    assert_eq!(typed::<u32>(&mut values[0]).message().unwrap().unwrap(), 7);
+}
+
+#[test]
+fn cache_06_a_closed_channel_ends_a_wait() {
+    for (mut outlet, mut values) in every_route::<u32>(1).into_iter().skip(1) {
+        stage(&mut outlet, 1u32);
+        outlet.publish(0, &mut []).unwrap();
+        outlet.close();
+        outlet.close();
+        assert_eq!(values[0].fill(0).unwrap(), Readiness::Ready);
+        values[0].read_done().unwrap();
+        assert!(matches!(values[0].fill(1), Err(ChannelError::Closed)));
+    }
+}
+
+#[test]
+fn rw_05_leftovers_of_earlier_executions_are_skipped() {
+    for (mut outlet, mut values) in every_route::<u32>(2).into_iter().skip(1) {
+        for execution in 0..2 {
+            stage(&mut outlet, execution as u32);
+            assert_eq!(outlet.publish(execution, &mut []).unwrap(), Readiness::Ready);
+        }
+        // One read of two was done when the task gave up.
+        values[0].fill(0).unwrap();
+        values[0].read_done().unwrap();
+        assert_eq!(values[0].fill(1).unwrap(), Readiness::Ready);
+        assert_eq!(typed::<u32>(&mut values[0]).get().unwrap(), &1);
+        assert_eq!(
+            values[0].fill(5).unwrap(),
+            Readiness::Blocked,
+            "skips what is there and waits"
+        );
+        stage(&mut outlet, 2u32);
+        assert_eq!(outlet.publish(2, &mut []).unwrap(), Readiness::Ready);
+        assert_eq!(values[0].fill(5).unwrap(), Readiness::Blocked);
+    }
+}
+
+#[test]
+fn executions_that_came_apart_are_an_error() {
+    for (mut outlet, mut values) in every_route::<u32>(1).into_iter().skip(1) {
+        stage(&mut outlet, 1u32);
+        outlet.publish(0, &mut []).unwrap();
+        values[0].fill(0).unwrap();
+        values[0].read_done().unwrap();
+        assert!(matches!(
+            values[0].fill(0),
+            Err(ChannelError::OutOfStep {
+                expected: 0,
+                found: 1
+            })
+        ));
+    }
+}
+
+#[test]
+fn abandoned_values_give_their_slot_back() {
+    for (mut outlet, mut values) in every_route::<Vec<u8>>(2) {
+        for execution in 0..6 {
+            stage(&mut outlet, vec![1u8; 200]);
+            assert_eq!(outlet.publish(execution, &mut values).unwrap(), Readiness::Ready);
+            values[0].fill(execution).unwrap();
+            typed::<Vec<u8>>(&mut values[0]).get().unwrap();
+            values[0].abandon().unwrap();
+            assert!(values[0].fault().is_none());
+        }
+    }
+}
+
+#[test]
+fn rw_10_a_fault_is_published_on_every_route() {
+    for (mut outlet, mut values) in every_route::<u32>(2) {
+        stage(&mut outlet, 1u32);
+        outlet.stage_fault(Fault::failed(vec![1, 2, 3], None));
+        outlet.publish(0, &mut values).unwrap();
+        assert_eq!(values[0].fill(0).unwrap(), Readiness::Ready);
+        let fault = values[0].fault().unwrap();
+        assert_eq!(
+            (fault.kind(), fault.report()),
+            (FaultKind::Failed, &[1, 2, 3][..])
+        );
+        let value = typed::<u32>(&mut values[0]);
+        assert!(matches!(value.get(), Err(ChannelError::NoValue)));
+        assert!(value.message().unwrap().is_err());
+        value.read_done().unwrap();
+        assert_eq!(values[0].fill(1).unwrap(), Readiness::Blocked);
+    }
+}
+
+#[test]
+fn a_fault_keeps_its_original_in_this_process() {
+    let original: Arc<dyn std::error::Error + Send + Sync> = Arc::new(std::fmt::Error);
+    let (mut outlet, mut values) = every_route::<u32>(1).remove(1);
+    outlet.stage_fault(Fault::failed(vec![], Some(original)));
+    outlet.publish(0, &mut []).unwrap();
+    values[0].fill(0).unwrap();
+    assert!(
+        values[0]
+            .fault()
+            .unwrap()
+            .original()
+            .unwrap()
+            .is::<std::fmt::Error>()
+    );
+}
+
+#[test]
+fn rw_13_a_message_goes_to_all_routes_or_to_none() {
+    let mut wiring = wire::<u32>(1, Some(0), true, Some(spec(2, 1)));
+    let mut values = vec![value::<u32>(Inlet::Local, 1)];
+    values.extend(wiring.inlets.into_iter().map(|inlet| value::<u32>(inlet, 1)));
+    stage(&mut wiring.outlet, 5u32);
+    assert_eq!(wiring.outlet.publish(0, &mut values).unwrap(), Readiness::Ready);
+    assert!(!wiring.outlet.is_staged());
+    assert_eq!(typed::<u32>(&mut values[0]).message().unwrap().unwrap(), 5);
+    // The shared ring has a free slot, the ring has none.
+    stage(&mut wiring.outlet, 6u32);
+    assert_eq!(wiring.outlet.publish(1, &mut values).unwrap(), Readiness::Blocked);
+    assert!(wiring.outlet.is_staged());
+    for value in &mut values[1..] {
+        assert_eq!(value.fill(0).unwrap(), Readiness::Ready);
+        assert_eq!(typed::<u32>(value).message().unwrap().unwrap(), 5);
+        assert_eq!(value.fill(1).unwrap(), Readiness::Blocked, "none is one ahead");
+    }
+    assert_eq!(wiring.outlet.publish(1, &mut values).unwrap(), Readiness::Ready);
+    for value in &mut values {
+        assert_eq!(value.fill(1).unwrap(), Readiness::Ready);
+        assert_eq!(typed::<u32>(value).message().unwrap().unwrap(), 6);
+    }
+}
+
+#[test]
+fn comp_07_a_value_that_cannot_be_written_is_nowhere_and_a_fault_goes_instead() {
+    let small = SharedSpec {
+        max_bytes: 1000,
+        ..spec(2, 1)
+    };
+    let mut wiring = wire::<Vec<u8>>(2, None, true, Some(small));
+    let mut values: Vec<_> = wiring
+        .inlets
+        .into_iter()
+        .map(|it| value::<Vec<u8>>(it, 1))
+        .collect();
+    stage(&mut wiring.outlet, vec![0u8; 2000]);
+    assert!(matches!(
+        wiring.outlet.publish(0, &mut []),
+        Err(ChannelError::TooLarge { .. })
+    ));
+    assert!(wiring.outlet.is_staged());
+    wiring.outlet.stage_fault(Fault::failed(vec![7], None));
+    assert_eq!(wiring.outlet.publish(0, &mut []).unwrap(), Readiness::Ready);
+    for value in &mut values {
+        value.fill(0).unwrap();
+        assert_eq!(value.fault().unwrap().report(), [7]);
+    }
+}
+
+#[test]
+fn nothing_staged_is_nothing_to_publish() {
+    let (mut outlet, _) = every_route::<u32>(1).remove(1);
+    assert!(matches!(outlet.publish(0, &mut []), Err(ChannelError::NoValue)));
+}
+
+#[test]
+fn an_output_nobody_reads_takes_everything() {
+    let mut outlet = wire::<u32>(1, None, false, None).outlet;
+    for execution in 0..3 {
+        stage(&mut outlet, 1u32);
+        assert_eq!(outlet.publish(execution, &mut []).unwrap(), Readiness::Ready);
+    }
+}
+
+#[test]
+fn a_constant_is_the_same_in_every_execution() {
+    let bytes = encode(&vec![1u32, 2]).unwrap().to_vec();
+    let mut it = PayloadType::of::<Vec<u32>>().constant(&bytes).unwrap();
+    for execution in [0, 7, 3] {
+        assert_eq!(it.fill(execution).unwrap(), Readiness::Ready);
+        let value = typed::<Vec<u32>>(&mut it);
+        assert_eq!(value.slice().unwrap(), [1, 2]);
+        assert_eq!(value.take().unwrap(), [1, 2]);
+        assert_eq!(value.message().unwrap().unwrap(), [1, 2]);
+        it.read_done().unwrap();
+        it.abandon().unwrap();
+    }
+    assert!(PayloadType::of::<Vec<u32>>().constant(&bytes[..5]).is_err());
+}
+
+#[test]
+fn chan_23_a_tensor_is_viewed_in_its_slot_and_copied_when_it_leaves() {
+    let mut wiring = wire::<Tensor>(2, None, false, Some(spec(2, 1)));
+    let mut it = value::<Tensor>(wiring.inlets.remove(0), 2);
+    for execution in 0..4u64 {
+        let tensor = Tensor::from_slice(&[execution as f32; 100], &[10, 10]).unwrap();
+        stage(&mut wiring.outlet, tensor.clone());
+        assert_eq!(
+            wiring.outlet.publish(execution, &mut []).unwrap(),
+            Readiness::Ready
+        );
+        it.fill(execution).unwrap();
+        let value = typed::<Tensor>(&mut it);
+        let in_slot = value.get().unwrap().bytes().as_ptr();
+        assert_eq!(value.get().unwrap(), &tensor);
+        let (copy, taken) = (value.get().unwrap().clone(), value.take().unwrap());
+        assert!(copy.bytes().as_ptr() != in_slot && taken.bytes().as_ptr() != in_slot);
+        value.read_done().unwrap();
+        assert_eq!(value.take().unwrap(), tensor);
+        value.read_done().unwrap();
+        // The slot is written again; what has left it stays.
+        stage(&mut wiring.outlet, Tensor::zeros::<f32>(&[100]).unwrap());
+        assert_eq!((&copy, &taken), (&tensor, &tensor));
+    }
+}
+
+#[test]
+fn a_slice_of_a_slot_is_a_view() {
+    let mut wiring = wire::<Vec<f64>>(1, None, false, Some(spec(1, 1)));
+    let mut it = value::<Vec<f64>>(wiring.inlets.remove(0), 1);
+    stage(&mut wiring.outlet, vec![0.5; 100]);
+    wiring.outlet.publish(0, &mut []).unwrap();
+    it.fill(0).unwrap();
+    let value = typed::<Vec<f64>>(&mut it);
+    assert_eq!(value.slice().unwrap(), [0.5; 100]);
+    assert_eq!(value.slice().unwrap().as_ptr(), value.slice().unwrap().as_ptr());
+    assert_ne!(value.slice().unwrap().as_ptr(), value.get().unwrap().as_ptr());
+}
+
+#[test]
+fn ends_of_another_type_are_refused() {
+    let (writer, mut readers) = PayloadType::of::<u32>()
+        .ring(1, Doorbell::heap(), vec![Doorbell::heap()])
+        .unwrap();
+    let other = PayloadType::of::<String>();
+    let wrong = other.value(Inlet::Ring(readers.remove(0)), 1);
+    assert!(matches!(wrong, Err(ChannelError::WrongType { .. })));
+    let wrong = other.outlet(Routes {
+        local: None,
+        ring: Some(writer),
+        shared: None,
+    });
+    assert!(matches!(wrong, Err(ChannelError::WrongType { .. })));
+    let mut values = vec![value::<u32>(Inlet::Local, 1)];
+    let mut outlet = wire::<String>(1, Some(0), false, None).outlet;
+    stage(&mut outlet, String::new());
+    assert!(matches!(
+        outlet.publish(0, &mut values),
+        Err(ChannelError::WrongType { .. })
+    ));
+    assert!(matches!(outlet.publish(0, &mut []), Err(ChannelError::NoValue)));
+}
+
+#[test]
+fn payload_types_are_equal_by_type() {
+    assert_eq!(PayloadType::of::<u32>(), PayloadType::of::<u32>());
+    assert_ne!(PayloadType::of::<u32>(), PayloadType::of::<i32>());
+    assert_eq!(format!("{:?}", PayloadType::of::<u32>()), "PayloadType(u32)");
+    assert_eq!(
+        value::<u32>(Inlet::Local, 1).payload_type(),
+        PayloadType::of::<u32>()
+    );
+}
