@@ -28,8 +28,8 @@ pub use selvedge_compiler::{
     Teardown, Timeout, Wait, constant,
 };
 pub use selvedge_core::{
-    Actor, ActorRef, BoxError, Call, CallError, Death, Exit, Lane, OnPanic, Placement, Restart, Runtime,
-    ShutdownReport, Spawn, SpawnError, Worker, init,
+    Actor, ActorRef, BoxError, Call, CallError, Death, Exit, Failure, FailureKind, FailureReport, Lane,
+    OnPanic, Placement, Restart, Runtime, ShutdownReport, Spawn, SpawnError, Worker, init,
 };
 pub use selvedge_macros::actor;
 

@@ -7,7 +7,7 @@ use selvedge_channels::Wire;
 
 use crate::actor::ActorEntry;
 use crate::arguments::to_bytes;
-use crate::call::{Call, CallFault};
+use crate::call::{CALL_TIMEOUT, Call, CallFault, busy};
 use crate::control::actor_node::{NodeCall, NodeMessage};
 use crate::death::Death;
 use crate::directory::Directory;
@@ -188,8 +188,12 @@ impl ActorRef {
         };
         if let Home::Inline(cell) = &self.resident.home {
             // An inline actor has no thread: the caller's runs it.
-            let result = cell.lock().call(method, arguments, &AsyncDriver::new());
-            return Answer::ready(result.map_err(CallFault::Failed));
+            let deadline = Some(Instant::now() + CALL_TIMEOUT);
+            let used = cell.with(deadline, |cell| cell.call(method, arguments, &AsyncDriver::new()));
+            return Answer::ready(match used {
+                Ok(result) => result.map_err(CallFault::Failed),
+                Err(refused) => Err(busy(self.name(), refused)),
+            });
         }
         let (reply, answer) = promise();
         if let Some(node) = self.resident.node.get() {

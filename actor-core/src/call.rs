@@ -10,10 +10,14 @@ use selvedge_channels::Wire;
 
 use crate::death::Death;
 use crate::failure::FailureKind;
+use crate::guarded::NoEntry;
 use crate::lane::mailbox::Unserved;
 use crate::promise::Answer;
 use crate::resident::{Resident, Vital};
 use crate::{Failure, Returned};
+
+/// How long [`Call::wait`] waits, and how long a call waits for an inline actor that is in use.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why a call gave no value, before the actor's name is added.
 #[derive(Debug)]
@@ -21,6 +25,18 @@ pub(crate) enum CallFault {
     Failed(Failure),
     Died(Death),
     NoActor,
+}
+
+/// The failure of a call to an inline actor that could not be used.
+pub(crate) fn busy(actor: &str, refused: NoEntry) -> CallFault {
+    CallFault::Failed(Failure::Busy(match refused {
+        NoEntry::Reentered => {
+            format!(
+                "inline actor `{actor}` was called by its own method; give it a thread, or call it from outside"
+            )
+        }
+        NoEntry::OutOfTime => format!("inline actor `{actor}` was in use for {CALL_TIMEOUT:?}"),
+    }))
 }
 
 impl From<Unserved> for CallFault {
@@ -57,8 +73,10 @@ pub enum CallError {
         /// How it died.
         death: Box<Death>,
     },
-    /// The answer did not come in time; the call goes on.
-    #[error("`{actor}.{method}` has not answered after {waited:?}")]
+    /// The answer did not come in time; the call goes on, and [`Call::wait_timeout`] may wait for it again.
+    #[error(
+        "`{actor}.{method}` has not answered after {waited:?}; the call goes on (help: wait_timeout sets this time)"
+    )]
     Timeout {
         /// The actor's name.
         actor: String,
@@ -111,22 +129,20 @@ impl<R: Wire> Call<R> {
         }
     }
 
-    /// Blocks until the answer comes; the death of the actor is an answer.
+    /// Blocks until the answer comes, at most a minute; the death of the actor is an answer.
     ///
     /// # Errors
     /// [`CallError`].
     pub fn wait(mut self) -> Result<R, CallError> {
-        match self.answer.wait(None) {
-            Some(Ok(answer)) => self.value(answer),
-            _ => Err(self.unanswered()),
-        }
+        self.wait_timeout(CALL_TIMEOUT)
     }
 
-    /// Blocks until the answer comes, at most `timeout`.
+    /// Blocks until the answer comes, at most `timeout`. After [`CallError::Timeout`] the call goes on and may be
+    /// waited for again; its answer is fetched once.
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn wait_timeout(mut self, timeout: Duration) -> Result<R, CallError> {
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<R, CallError> {
         let started = Instant::now();
         match self.answer.wait(started.checked_add(timeout)) {
             Some(Ok(answer)) => self.value(answer),

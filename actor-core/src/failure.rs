@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use selvedge_channels::ChannelError;
@@ -26,6 +27,8 @@ pub enum Failure {
     },
     /// An argument could not be read or a result not be staged.
     Channel(ChannelError),
+    /// The actor is in use by whoever asks for it, or was so by somebody else for too long.
+    Busy(String),
     /// A bug in selvedge; please report it with this text.
     Internal(String),
 }
@@ -56,7 +59,7 @@ impl Failure {
                 FailureReport {
                     kind: FailureKind::Error,
                     type_name: (*type_name).to_owned(),
-                    message: cut(error.to_string()),
+                    message: text(error.as_ref()),
                     sources: sources(error.as_ref()),
                 }
             }
@@ -65,6 +68,7 @@ impl Failure {
                 sources: sources(error),
                 ..FailureReport::new(FailureKind::Channel, error.to_string())
             },
+            Failure::Busy(text) => FailureReport::new(FailureKind::Busy, text.clone()),
             Failure::Internal(text) => FailureReport::new(FailureKind::Internal, text.clone()),
         }
     }
@@ -82,6 +86,7 @@ impl fmt::Display for Failure {
             Failure::Error { error, .. } => write!(f, "{error}"),
             Failure::Panic { message } => write!(f, "panicked: {message}"),
             Failure::Channel(error) => write!(f, "{error}"),
+            Failure::Busy(text) => f.write_str(text),
             Failure::Internal(text) => write!(f, "bug in selvedge, please report: {text}"),
         }
     }
@@ -92,7 +97,7 @@ impl Error for Failure {
         match self {
             Failure::Error { error, .. } => error.source(),
             Failure::Channel(error) => error.source(),
-            Failure::Panic { .. } | Failure::Internal(_) => None,
+            Failure::Panic { .. } | Failure::Busy(_) | Failure::Internal(_) => None,
         }
     }
 }
@@ -106,6 +111,8 @@ pub enum FailureKind {
     Panic,
     /// A channel failed under it.
     Channel,
+    /// The actor was in use.
+    Busy,
     /// A bug in selvedge.
     Internal,
 }
@@ -140,7 +147,7 @@ impl fmt::Display for FailureReport {
         match self.kind {
             FailureKind::Panic => write!(f, "panicked: {}", self.message)?,
             FailureKind::Internal => write!(f, "bug in selvedge, please report: {}", self.message)?,
-            FailureKind::Error | FailureKind::Channel => f.write_str(&self.message)?,
+            FailureKind::Error | FailureKind::Channel | FailureKind::Busy => f.write_str(&self.message)?,
         }
         for source in &self.sources {
             write!(f, ": {source}")?;
@@ -158,10 +165,16 @@ fn sources(error: &(dyn Error + 'static)) -> Vec<String> {
     let mut texts = Vec::new();
     let mut next = error.source();
     while let Some(source) = next.filter(|_| texts.len() < SOURCES_MAX) {
-        texts.push(cut(source.to_string()));
+        texts.push(text(source));
         next = source.source();
     }
     texts
+}
+
+/// What an error says of itself: user code, which may panic.
+fn text(error: &(dyn Error + 'static)) -> String {
+    let said = catch_unwind(AssertUnwindSafe(|| error.to_string()));
+    cut(said.unwrap_or_else(|_| "an error whose Display panicked".to_owned()))
 }
 
 /// Text beyond this does not travel between processes.

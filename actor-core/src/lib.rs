@@ -57,6 +57,8 @@ pub(crate) mod death;
 
 pub(crate) mod failure;
 
+pub(crate) mod guarded;
+
 /// Any error of a user's code.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -68,6 +70,7 @@ pub use call::{Call, CallError};
 pub use cell::{ActorCell, RebuildFailed};
 pub use death::{Death, Exit};
 pub use failure::{Failure, FailureKind, FailureReport, panic_message};
+pub use guarded::{Guarded, NoEntry};
 pub use id::{ActorId, LaneId, ProcessId};
 pub use invocation::Invocation;
 pub use lane::host::LaneHost;

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use crate::cell::{ActorCell, Blueprint};
 use crate::control::actor_node::NodeMessage;
 use crate::death::Death;
+use crate::guarded::Guarded;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
 use crate::placement::Restart;
@@ -15,7 +16,7 @@ use crate::worker::record::WorkerRecord;
 /// Where an actor's state is.
 pub(crate) enum Home {
     /// In this process, used by whichever thread calls.
-    Inline(Arc<Mutex<ActorCell>>),
+    Inline(Arc<Guarded<ActorCell>>),
     /// On a lane of this process; its own, or one it shares.
     Lane { lane: Arc<LaneThread>, own: bool },
     /// On a lane of a worker process.

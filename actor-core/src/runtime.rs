@@ -11,6 +11,7 @@ use crate::cell::Blueprint;
 use crate::control::Control;
 use crate::control::supervisor::SupervisorMessage;
 use crate::directory::Directory;
+use crate::guarded::Guarded;
 use crate::id::LaneId;
 use crate::lane::thread::LaneThread;
 use crate::placement::Restart;
@@ -224,7 +225,7 @@ impl Inner {
                 actor,
                 failure: failure.report(),
             })?;
-        let home = Home::Inline(Arc::new(Mutex::new(cell)));
+        let home = Home::Inline(Arc::new(Guarded::new(cell)));
         let resident = Arc::new(Resident::new(blueprint, home, restart));
         self.directory.add_resident(&resident);
         Ok(ActorRef::new(resident, &self.directory))

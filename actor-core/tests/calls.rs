@@ -158,7 +158,7 @@ fn a_worker_that_ends_in_the_constructor_is_named() {
 fn a_call_that_takes_too_long_is_a_timeout_that_names_it() {
     let runtime = Runtime::new();
     let toy = toy(&runtime, Placement::Process);
-    let hanging = toy.0.call::<_, ()>(HANG, ());
+    let mut hanging = toy.0.call::<_, ()>(HANG, ());
     let error = hanging.wait_timeout(Duration::from_millis(30)).unwrap_err();
     assert!(matches!(error, CallError::Timeout { .. }), "{error}");
     assert!(error.to_string().contains("toy.hang"), "{error}");
@@ -246,7 +246,7 @@ fn after_a_shutdown_calls_and_spawns_say_so() {
             None,
             "an end that was asked for is no death"
         );
-        if let Some(pending) = pending {
+        if let Some(mut pending) = pending {
             let answered = pending.wait_timeout(PATIENCE);
             assert!(
                 matches!(answered, Ok(300) | Err(CallError::Shutdown { .. })),

@@ -31,7 +31,7 @@ fn kill_9_gives_a_death_with_signal_pid_and_last_words() {
         toy.say(&format!("word {i}")).wait().unwrap();
     }
     let pid = toy.0.pid().unwrap();
-    let hanging = toy.0.call::<_, ()>(HANG, ());
+    let mut hanging = toy.0.call::<_, ()>(HANG, ());
     kill_9(pid);
     let death = died(hanging.wait_timeout(PATIENCE).unwrap_err());
     assert_eq!(

@@ -235,7 +235,7 @@ fn a_thread_that_never_comes_back_is_given_up() {
     lease
         .start_local(vec![(toy.0.lane(), ToyProgram::boxed(Act::Hang))])
         .unwrap();
-    let queued = mate.add(1);
+    let mut queued = mate.add(1);
     assert_eq!(lease.join(now() + Duration::from_millis(20)), vec![toy.0.lane()]);
     lease.kill(&[toy.0.lane()]);
     assert!(lease.join(now()).is_empty(), "a lost lane is not waited for");

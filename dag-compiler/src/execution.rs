@@ -148,10 +148,14 @@ impl<Out> Execution<Out> {
         }
     }
 
+    /// Replaces this handle by `parts` handles.
+    fn share(&self, parts: u32) -> Result<(), ExecError> {
+        self.engine.drive_soon(|driver| driver.share(self.number, parts))
+    }
+
     /// This handle's parts, one for each of `ranges`, typed by the caller.
     fn part<T: Wire>(&self, position: usize) -> Execution<T> {
         let leaf = self.leaves.start + position;
-        self.engine.driver().share(self.number);
         Execution::submitted(
             Arc::clone(&self.engine),
             self.number,
@@ -216,13 +220,12 @@ macro_rules! split {
                 let refused = self.early().or_else(|| (self.leaves.len() != $count).then(|| ExecError::Internal {
                     message: "split of an execution whose output is a single edge".into(),
                 }));
-                match refused {
-                    Some(error) => ($(self.refused_part::<$name>(&error),)+),
-                    None => {
-                        let parts = ($(self.part::<$name>($position),)+);
-                        self.engine.driver().release(self.number);
+                let shared = refused.map_or_else(|| self.share($count), Err);
+                match shared {
+                    Err(error) => ($(self.refused_part::<$name>(&error),)+),
+                    Ok(()) => {
                         self.closed = true;
-                        parts
+                        ($(self.part::<$name>($position),)+)
                     }
                 }
             }

@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_core::Stream;
@@ -11,8 +12,9 @@ use crate::ir::Plan;
 use crate::map::Map;
 use crate::options::OnFull;
 use crate::ports::Submitter;
-use crate::run::engine::{Engine, Teardown};
+use crate::run::engine::Engine;
 use crate::run::error::{ExecError, Refused};
+use crate::run::teardown::Teardown;
 use crate::run::trace::{self, Event};
 use crate::stream::Streamed;
 
@@ -130,10 +132,12 @@ impl<In, Out> Graph<In, Out> {
 
     /// How many executions were submitted and finished.
     pub fn counters(&self) -> Counters {
-        let driver = self.engine.driver();
+        let tally = &self.engine.tally;
+        // Finished first: there are never more than submitted.
+        let finished = tally.finished.load(Ordering::Relaxed);
         Counters {
-            submitted: driver.submitted(),
-            finished: driver.finished(),
+            submitted: tally.submitted.load(Ordering::Relaxed).max(finished),
+            finished,
         }
     }
 
@@ -152,7 +156,7 @@ impl<In, Out> Graph<In, Out> {
 
     /// Waits until every submitted execution has finished, at most `grace`, then tears the graph down.
     pub fn shutdown(self, grace: Duration) -> Teardown {
-        let all = self.engine.driver().submitted();
+        let all = self.counters().submitted;
         let drained = |driver: &mut crate::run::driver::Driver| (driver.finished() >= all).then_some(Ok(()));
         let _ = self
             .engine

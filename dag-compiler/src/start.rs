@@ -156,7 +156,7 @@ fn start(
     };
     let lengths = bound.lengths;
     let limits = (plan.settings.max_inflight as usize, options.max_buffered_value());
-    let crew = Inline(lease.inline_actors());
+    let crew = Inline::new(lease.inline_actors(), options.timeout_value());
     let driver = Driver::new(inputs, info, driver_lane, crew, free_ports, limits);
     if let Err(error) = lease.start_local(programs) {
         lease.ending();

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::Mutex;
-
 use crate::actor_ref::ActorRef;
 use crate::cell::ActorCell;
 use crate::death::Death;
 use crate::directory::Directory;
+use crate::guarded::Guarded;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::mailbox::LaneMessage;
 use crate::lease::error::LeaseError;
@@ -241,7 +240,7 @@ impl Lease {
 
     /// The inline actors of the lease.
     #[must_use]
-    pub fn inline_actors(&self) -> Vec<(ActorId, Arc<Mutex<ActorCell>>)> {
+    pub fn inline_actors(&self) -> Vec<(ActorId, Arc<Guarded<ActorCell>>)> {
         let inline = |resident: &Arc<Resident>| match &resident.home {
             Home::Inline(cell) => Some((resident.id(), Arc::clone(cell))),
             Home::Lane { .. } | Home::Worker { .. } => None,

@@ -2,9 +2,9 @@
 //! driver's own thread runs.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-use selvedge_core::{ActorCell, ActorId, Failure, Invocation, LaneHost};
+use selvedge_core::{ActorCell, ActorId, Failure, Guarded, Invocation, LaneHost, NoEntry};
 
 /// The actors of one lane.
 pub(crate) trait Crew {
@@ -31,7 +31,26 @@ impl Crew for LaneHost<'_> {
 }
 
 /// The actors that run on whichever thread drives the graph.
-pub(crate) struct Inline(pub(crate) Vec<(ActorId, Arc<Mutex<ActorCell>>)>);
+pub(crate) struct Inline {
+    actors: Vec<(ActorId, Arc<Guarded<ActorCell>>)>,
+    /// How long an ordinary call from elsewhere may keep one of them from us.
+    patience: Option<Duration>,
+}
+
+impl Inline {
+    pub(crate) fn new(actors: Vec<(ActorId, Arc<Guarded<ActorCell>>)>, patience: Option<Duration>) -> Self {
+        Inline { actors, patience }
+    }
+
+    fn busy(&self, refused: NoEntry) -> Failure {
+        Failure::Busy(match (refused, self.patience) {
+            (NoEntry::OutOfTime, Some(patience)) => {
+                format!("the inline actor was busy with an ordinary call for {patience:?}")
+            }
+            _ => "the inline actor was used by its own method; give it a thread".to_owned(),
+        })
+    }
+}
 
 impl Crew for Inline {
     fn invoke(
@@ -40,11 +59,18 @@ impl Crew for Inline {
         method: u16,
         invocation: &mut Invocation<'_>,
     ) -> Result<(), Failure> {
-        let cell = self
-            .0
+        let (_, cell) = self
+            .actors
             .iter()
             .find(|(id, _)| *id == actor)
             .ok_or_else(|| unknown(actor))?;
-        cell.1.lock().invoke(method, invocation)
+        cell.try_with(|cell| cell.invoke(method, invocation))
+            .or_else(|_| {
+                let deadline = self
+                    .patience
+                    .and_then(|patience| Instant::now().checked_add(patience));
+                cell.with(deadline, |cell| cell.invoke(method, invocation))
+            })
+            .unwrap_or_else(|refused| Err(self.busy(refused)))
     }
 }

@@ -4,6 +4,8 @@
 //! graph needs no thread of its own in the driver.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
 use selvedge_channels::ChannelError;
@@ -21,6 +23,13 @@ struct Row {
     wakers: Vec<Waker>,
 }
 
+/// The driver's counters, for who does not have the driver. Relaxed: they order nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) submitted: AtomicU64,
+    pub(crate) finished: AtomicU64,
+}
+
 /// The driver's half of a graph.
 pub(crate) struct Driver {
     /// One for each leaf of the graph's input.
@@ -35,10 +44,11 @@ pub(crate) struct Driver {
     rows: VecDeque<Row>,
     base: u64,
     submitted: u64,
-    /// A thread waits on the driver's doorbell.
-    pub(crate) led: bool,
+    pub(crate) tally: Arc<Tally>,
     /// Wakers registered and not yet woken.
     pub(crate) wakers: usize,
+    /// Wakers to be woken as soon as nobody has the driver.
+    due: Vec<Waker>,
 }
 
 /// Why there is no room for one more execution.
@@ -69,14 +79,10 @@ impl Driver {
             rows,
             base: 0,
             submitted: 0,
-            led: false,
+            tally: Arc::default(),
             wakers: 0,
+            due: Vec::new(),
         }
-    }
-
-    /// Executions submitted so far.
-    pub(crate) fn submitted(&self) -> u64 {
-        self.submitted
     }
 
     /// Executions of which every output has been collected.
@@ -134,6 +140,7 @@ impl Driver {
             wakers: Vec::new(),
         });
         self.submitted += 1;
+        self.tally.submitted.store(self.submitted, Ordering::Relaxed);
         Ok(execution)
     }
 
@@ -164,19 +171,27 @@ impl Driver {
                 }
             }
         }
-        if moved && self.wakers > 0 {
-            self.wake();
+        if moved {
+            self.tally.finished.store(self.finished(), Ordering::Relaxed);
+            if self.wakers > 0 {
+                self.wake();
+            }
         }
         Ok(moved)
     }
 
-    /// Wakes every task that awaits a result; each looks for itself whether its own has come.
+    /// Has every task woken that awaits a result; each looks for itself whether its own has come.
     pub(crate) fn wake(&mut self) {
         self.wakers = 0;
         self.rows
             .iter_mut()
-            .flat_map(|row| row.wakers.drain(..))
-            .for_each(Waker::wake);
+            .for_each(|row| self.due.append(&mut row.wakers));
+    }
+
+    /// Takes the wakers that are to be woken now.
+    #[inline]
+    pub(crate) fn due(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.due)
     }
 
     fn row(&mut self, execution: u64) -> Option<&mut Row> {
@@ -187,7 +202,7 @@ impl Driver {
     /// Registers a task to be woken when outputs arrive.
     pub(crate) fn register(&mut self, execution: u64, waker: &Waker) {
         let Some(row) = self.row(execution) else {
-            return waker.wake_by_ref();
+            return self.due.push(waker.clone());
         };
         if !row.wakers.iter().any(|known| known.will_wake(waker)) {
             row.wakers.push(waker.clone());
@@ -209,17 +224,10 @@ impl Driver {
         found
     }
 
-    /// One more handle to an execution.
-    pub(crate) fn share(&mut self, execution: u64) {
+    /// A handle is replaced by `parts` handles.
+    pub(crate) fn share(&mut self, execution: u64, parts: u32) {
         if let Some(row) = self.row(execution) {
-            row.handles += 1;
-        }
-    }
-
-    /// A handle has been replaced by those of its parts.
-    pub(crate) fn release(&mut self, execution: u64) {
-        if let Some(row) = self.row(execution) {
-            row.handles = row.handles.saturating_sub(1);
+            row.handles = row.handles.saturating_sub(1) + parts;
         }
     }
 

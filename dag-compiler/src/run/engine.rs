@@ -1,29 +1,30 @@
-//! A running graph, whoever looks at it: submission, waiting, failure and tear-down.
+//! A running graph, whoever looks at it: submission, waiting and failure.
 //!
-//! Waiting: one of the waiting threads *leads*. It alone sleeps on the driver's doorbell and pumps the driver;
-//! the others *follow*: they sleep on a condition variable that the leader notifies whenever something moved,
-//! and one of them takes over when the leader has what it wanted. A failure rings the doorbell, so the leader
-//! sees it and wakes the rest. No wait is unbounded but that of the thread that serves `.await`.
+//! The driver is used by one thread at a time; who of the waiting threads pumps it, `turn.rs` decides. A failure rings
+//! the driver's doorbell, so the leader sees it and rouses the rest. No wait is unbounded but that of the thread that
+//! serves `.await`, which tear-down ends.
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::AtomicBool;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::Mutex;
 use selvedge_channels::{ChannelError, Doorbell, Fault, FaultKind, Segment, Waiting};
-use selvedge_core::{ActorRef, Death, LaneId, Lease, ProcessId};
+use selvedge_core::{ActorRef, Death, Guarded, LaneId, Lease, NoEntry};
 
 use crate::ir::Plan;
 use crate::options::{OnFull, Options};
-use crate::ports::InputPort;
+use crate::run::awaiter::Awaiter;
 use crate::run::control::{Control, Phase, State};
-use crate::run::driver::{Driver, NoRoom};
+use crate::run::driver::{Driver, NoRoom, Tally};
 use crate::run::error::{ActorDied, ExecError, Timeout};
 use crate::run::layout::Layout;
 use crate::run::report::TaskError;
 use crate::run::stuck::suspects;
+use crate::run::turn::{Role, Turn};
 
 /// Everything of a graph that its handles share.
 pub(crate) struct Engine {
@@ -38,16 +39,14 @@ pub(crate) struct Engine {
     pub(crate) lengths: Vec<usize>,
     pub(crate) bell: Doorbell,
     pub(crate) waiting: Waiting,
-    driver: Mutex<Driver>,
-    changed: Condvar,
+    driver: Guarded<Driver>,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) turn: Turn,
     failure: Mutex<Option<ExecError>>,
     discarded: Mutex<Vec<(u64, Range<usize>)>>,
-    torn_down: AtomicBool,
-    awaiter: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) torn_down: AtomicBool,
+    pub(crate) awaiter: Awaiter,
 }
-
-/// Nobody came in time.
-struct OutOfTime;
 
 impl Engine {
     #[allow(clippy::too_many_arguments)] // built in one place, from parts that have no other name in common
@@ -73,12 +72,13 @@ impl Engine {
             lengths,
             bell,
             waiting,
-            driver: Mutex::new(driver),
-            changed: Condvar::new(),
+            tally: Arc::clone(&driver.tally),
+            driver: Guarded::new(driver),
+            turn: Turn::default(),
             failure: Mutex::new(None),
             discarded: Mutex::new(Vec::new()),
             torn_down: AtomicBool::new(false),
-            awaiter: Mutex::new(None),
+            awaiter: Awaiter::default(),
         })
     }
 
@@ -146,11 +146,37 @@ impl Engine {
         self.true_cause()
     }
 
-    fn lock(&self, deadline: Option<Instant>) -> Result<MutexGuard<'_, Driver>, OutOfTime> {
-        match deadline {
-            // An inline actor computes under this lock, so even locking has a deadline.
-            Some(deadline) => self.driver.try_lock_until(deadline).ok_or(OutOfTime),
-            None => Ok(self.driver.lock()),
+    /// Uses the driver as soon as it is free. Wakers that are due are woken afterwards, with nothing in hand.
+    pub(crate) fn drive<R>(
+        &self,
+        deadline: Option<Instant>,
+        act: impl FnOnce(&mut Driver) -> R,
+    ) -> Result<R, NoEntry> {
+        // An inline actor computes while its thread has the driver, so even this has a deadline.
+        let (result, due) = self.driver.with(deadline, |driver| (act(driver), driver.due()))?;
+        due.into_iter().for_each(wake);
+        Ok(result)
+    }
+
+    /// Uses the driver for something short, at most `Options::timeout` from now.
+    pub(crate) fn drive_soon<R>(&self, act: impl FnOnce(&mut Driver) -> R) -> Result<R, ExecError> {
+        let started = Instant::now();
+        let timeout = self.options.timeout_value();
+        let deadline = timeout.and_then(|timeout| started.checked_add(timeout));
+        self.drive(deadline, act)
+            .map_err(|refused| self.refusal(refused, None, started, "Options::timeout"))
+    }
+
+    fn refusal(
+        &self,
+        refused: NoEntry,
+        execution: Option<u64>,
+        started: Instant,
+        option: &'static str,
+    ) -> ExecError {
+        match refused {
+            NoEntry::OutOfTime => self.timeout(execution, started.elapsed(), option),
+            NoEntry::Reentered => ExecError::Reentered { graph: self.graph() },
         }
     }
 
@@ -158,9 +184,7 @@ impl Engine {
     /// pump does the rest.
     pub(crate) fn discard(&self, execution: u64, leaves: Range<usize>) {
         self.discarded.lock().push((execution, leaves));
-        if let Some(mut driver) = self.driver.try_lock() {
-            self.close_discarded(&mut driver);
-        }
+        let _ = self.driver.try_with(|driver| self.close_discarded(driver));
     }
 
     fn close_discarded(&self, driver: &mut Driver) {
@@ -175,85 +199,70 @@ impl Engine {
         self.discarded.lock().pop()
     }
 
-    /// Locks the driver for something short.
-    pub(crate) fn driver(&self) -> MutexGuard<'_, Driver> {
-        self.driver.lock()
-    }
-
     fn pump(&self, driver: &mut Driver) -> Result<bool, ExecError> {
         self.close_discarded(driver);
         driver.pump().map_err(|error| self.broke(&error))
     }
 
-    /// Waits until `check` has an answer, pumping meanwhile. The true cause comes before a time-out.
-    fn wait_for<R>(
+    /// Pumps and asks `check`; the true cause comes before `check` has to give up.
+    fn look<R>(
         &self,
-        deadline: Option<Instant>,
-        mut check: impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
-    ) -> Result<Result<R, ExecError>, OutOfTime> {
-        let mut look = |driver: &mut Driver| -> (bool, Option<Result<R, ExecError>>) {
-            let moved = match self.pump(driver) {
-                Ok(moved) => moved,
-                Err(error) => return (true, check(driver).or(Some(Err(error)))),
-            };
-            (moved, check(driver).or_else(|| self.ended().map(Err)))
-        };
-        let mut driver = self.lock(deadline)?;
-        loop {
-            let (moved, found) = look(&mut driver);
-            if moved {
-                self.changed.notify_all();
-            }
-            if let Some(found) = found {
-                return Ok(found);
-            }
-            if driver.led {
-                if self.follow(&mut driver, deadline).is_err() {
-                    return look(&mut driver).1.ok_or(OutOfTime);
+        driver: &mut Driver,
+        check: &mut impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
+    ) -> Option<Result<R, ExecError>> {
+        match self.pump(driver) {
+            Ok(moved) => {
+                if moved {
+                    self.turn.moved();
                 }
-                continue;
+                check(driver).or_else(|| self.ended().map(Err))
             }
-            driver.led = true;
-            drop(driver);
-            let found = self.lead(deadline, &mut look);
-            driver = self.driver.lock();
-            driver.led = false;
-            self.changed.notify_all();
-            return found.ok_or(OutOfTime);
+            Err(error) => {
+                self.turn.moved();
+                check(driver).or(Some(Err(error)))
+            }
         }
     }
 
-    fn follow(
+    /// Waits until `check` has an answer, pumping meanwhile.
+    pub(crate) fn wait_for<R>(
         &self,
-        driver: &mut MutexGuard<'_, Driver>,
         deadline: Option<Instant>,
-    ) -> Result<(), OutOfTime> {
-        match deadline {
-            None => self.changed.wait(driver),
-            Some(deadline) if self.changed.wait_until(driver, deadline).timed_out() => return Err(OutOfTime),
-            Some(_) => {}
+        mut check: impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
+    ) -> Result<Result<R, ExecError>, NoEntry> {
+        loop {
+            let looked = self.drive(deadline, |driver| {
+                let found = self.look(driver, &mut check);
+                found.ok_or_else(|| self.turn.enter())
+            })?;
+            match looked {
+                Ok(found) => return Ok(found),
+                Err(Role::Lead(_lead)) => return self.lead(deadline, &mut check),
+                Err(Role::Follow(following)) => {
+                    if !following.wait(deadline) {
+                        let last = self.drive(deadline, |driver| self.look(driver, &mut check))?;
+                        return last.ok_or(NoEntry::OutOfTime);
+                    }
+                }
+            }
         }
-        Ok(())
     }
 
     fn lead<R>(
         &self,
         deadline: Option<Instant>,
-        look: &mut impl FnMut(&mut Driver) -> (bool, Option<Result<R, ExecError>>),
-    ) -> Option<Result<R, ExecError>> {
-        let mut found = None;
+        check: &mut impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
+    ) -> Result<Result<R, ExecError>, NoEntry> {
+        let mut answer = Err(NoEntry::OutOfTime);
         self.bell.wait(&self.waiting, deadline, || {
-            let Ok(mut driver) = self.lock(deadline) else {
-                return true;
-            };
-            let (moved, answer) = look(&mut driver);
-            if moved {
-                self.changed.notify_all();
+            match self.drive(deadline, |driver| self.look(driver, check)) {
+                Ok(None) => return false,
+                Ok(Some(found)) => answer = Ok(found),
+                Err(refused) => answer = Err(refused),
             }
-            found = answer;
-            found.is_some()
+            true
         });
-        found
+        answer
     }
 
     /// Waits for room, stages the input with `stage`, and submits. `stage` runs once, and only if accepted.
@@ -281,8 +290,7 @@ impl Engine {
                 Ok(Err(no_room)) => self.full(driver, no_room, on_full, &mut displaced).map(Err),
             }
         });
-        outcome
-            .unwrap_or_else(|OutOfTime| Err(self.timeout(None, started.elapsed(), "Options::submit_timeout")))
+        outcome.unwrap_or_else(|refused| Err(self.refusal(refused, None, started, "Options::submit_timeout")))
     }
 
     /// What to do when there is no room: an error, or `None` to wait.
@@ -323,7 +331,7 @@ impl Engine {
         let started = Instant::now();
         let deadline = timeout.and_then(|timeout| started.checked_add(timeout));
         let outcome = self.wait_for(deadline, check);
-        outcome.unwrap_or_else(|OutOfTime| Err(self.timeout(Some(execution), started.elapsed(), option)))
+        outcome.unwrap_or_else(|refused| Err(self.refusal(refused, Some(execution), started, option)))
     }
 
     fn timeout(&self, execution: Option<u64>, waited: Duration, option: &'static str) -> ExecError {
@@ -339,57 +347,13 @@ impl Engine {
         }))
     }
 
-    /// Looks once, without waiting for anything but the lock; an inline method may compute under it.
+    /// Looks once, without waiting for anything but the driver, with which an inline method may compute.
     pub(crate) fn poll<R>(
         &self,
-        check: impl FnOnce(&mut Driver) -> Option<Result<R, ExecError>>,
+        mut check: impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
     ) -> Option<Result<R, ExecError>> {
-        let started = Instant::now();
-        let deadline = self
-            .options
-            .timeout_value()
-            .and_then(|timeout| started.checked_add(timeout));
-        let Ok(mut driver) = self.lock(deadline) else {
-            return Some(Err(self.timeout(None, started.elapsed(), "Options::timeout")));
-        };
-        let pumped = self.pump(&mut driver);
-        if matches!(pumped, Ok(true)) {
-            self.changed.notify_all();
-        }
-        check(&mut driver)
-            .or_else(|| pumped.err().map(Err))
-            .or_else(|| self.ended().map(Err))
-    }
-
-    /// Makes sure that somebody pumps while tasks await results.
-    pub(crate) fn serve_awaits(self: &Arc<Self>) -> Result<(), ExecError> {
-        let mut awaiter = self.awaiter.lock();
-        if awaiter.is_none() {
-            let engine = Arc::clone(self);
-            let thread = std::thread::Builder::new().name("selvedge-await".into());
-            let spawned = thread.spawn(move || engine.pump_for_awaits());
-            *awaiter = Some(spawned.map_err(|error| ExecError::Internal {
-                message: error.to_string(),
-            })?);
-        }
-        drop(awaiter);
-        self.changed.notify_all();
-        Ok(())
-    }
-
-    fn pump_for_awaits(&self) {
-        loop {
-            let mut driver = self.driver.lock();
-            while driver.wakers == 0 && self.ended().is_none() {
-                self.changed.wait(&mut driver);
-            }
-            drop(driver);
-            let none_left = |driver: &mut Driver| (driver.wakers == 0).then_some(Ok(()));
-            let ended = matches!(self.wait_for(None, none_left), Ok(Err(_)) | Err(OutOfTime));
-            if ended || self.ended().is_some() {
-                return self.driver.lock().wake();
-            }
-        }
+        self.drive_soon(|driver| self.look(driver, &mut check))
+            .unwrap_or_else(|error| Some(Err(error)))
     }
 
     /// What a fault says to the user.
@@ -404,82 +368,9 @@ impl Engine {
             ),
         }
     }
-
-    /// Whether this is the first to tear the graph down.
-    fn first_to_end(&self) -> bool {
-        !self.torn_down.swap(true, Ordering::AcqRel)
-    }
-
-    /// Ends every program within the deadline; kills the worker processes of lanes that do not end.
-    pub(crate) fn teardown(&self, timeout: Duration) -> Teardown {
-        if !self.first_to_end() {
-            return Teardown::default();
-        }
-        let deadline = Instant::now() + timeout;
-        self.lease.ending();
-        self.control.stop();
-        {
-            // Taken so that no follower is between its look and its sleep.
-            let driver = self.driver.try_lock_until(deadline);
-            self.changed.notify_all();
-            drop(driver);
-        }
-        let late = self.lease.join(deadline);
-        let stuck: Vec<StuckLane> = late.iter().filter_map(|lane| self.stuck_lane(*lane)).collect();
-        if !late.is_empty() {
-            self.lease.kill(&late);
-        }
-        let Some(mut driver) = self.driver.try_lock_until(deadline) else {
-            // An inline method still computes; the thread that runs it sees the state when it returns.
-            return Teardown { stuck };
-        };
-        driver.lane.release();
-        driver
-            .inputs
-            .iter_mut()
-            .flat_map(InputPort::outlets)
-            .for_each(|outlet| outlet.close());
-        driver.wake();
-        drop(driver);
-        self.changed.notify_all();
-        if let Some(thread) = self.awaiter.lock().take()
-            && thread.thread().id() != std::thread::current().id()
-        {
-            let _ = thread.join();
-        }
-        Teardown { stuck }
-    }
-
-    fn stuck_lane(&self, lane: LaneId) -> Option<StuckLane> {
-        let actor = self.plan.ir.actors.iter().find(|actor| actor.lane == lane)?;
-        let progress = self.control.progress(lane);
-        let task = progress.and_then(|progress| self.plan.ir.tasks.get(progress.task as usize));
-        Some(StuckLane {
-            actor: actor.name.clone(),
-            placement: actor.placement.clone(),
-            task: task.map(|task| task.label.clone()),
-            killed: actor.process != ProcessId(0),
-        })
-    }
 }
 
-/// What tear-down met.
-#[derive(Clone, Debug, Default)]
-#[must_use]
-pub struct Teardown {
-    /// Lanes whose program did not end in time.
-    pub stuck: Vec<StuckLane>,
-}
-
-/// A lane that did not give its thread back in time.
-#[derive(Clone, Debug)]
-pub struct StuckLane {
-    /// An actor of that lane.
-    pub actor: String,
-    /// Where it lives.
-    pub placement: String,
-    /// The task it was last seen at.
-    pub task: Option<String>,
-    /// Its worker process was killed. A thread cannot be: it is given up, with its actors.
-    pub killed: bool,
+/// User code: what it panics with is its own affair.
+fn wake(waker: Waker) {
+    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }

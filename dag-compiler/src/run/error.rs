@@ -61,6 +61,12 @@ pub enum ExecError {
         /// Which task, and what its channel said.
         reason: String,
     },
+    /// The graph was used by the very thread that drives it: by an inline actor's method, or by the `Drop` or `Clone`
+    /// of a payload. Nothing was submitted or lost.
+    Reentered {
+        /// The graph's name.
+        graph: String,
+    },
     /// A broken invariant of selvedge itself.
     Internal {
         /// What to report.
@@ -172,6 +178,11 @@ impl fmt::Display for ExecError {
                 write!(f, "the result of execution {execution} has been taken already")
             }
             ExecError::Broken { graph, reason } => write!(f, "graph `{graph}` has ended: {reason}"),
+            ExecError::Reentered { graph } => write!(
+                f,
+                "graph `{graph}` was used by a method that it is running inline: give that actor a thread, or use the \
+                 graph from outside"
+            ),
             ExecError::Internal { message } => {
                 write!(f, "internal error of selvedge, please report: {message}")
             }

@@ -1,8 +1,10 @@
 //! The loop: what a plan becomes when it runs.
 //!
 //! `layout` and `control` are the memory all processes share; `lane` is the machine that runs one lane's program;
-//! `driver` is the lane of whoever executes; `engine` is how threads submit, wait and end it.
+//! `driver` is the lane of whoever executes; `engine` is how threads submit and wait, `turn` who of them pumps,
+//! `awaiter` who does where all of them `.await`; `teardown` is the end.
 
+pub(crate) mod awaiter;
 pub(crate) mod control;
 pub(crate) mod crew;
 pub(crate) mod driver;
@@ -13,4 +15,6 @@ pub(crate) mod layout;
 pub(crate) mod leaf;
 pub(crate) mod report;
 pub(crate) mod stuck;
+pub(crate) mod teardown;
 pub(crate) mod trace;
+pub(crate) mod turn;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use selvedge_channels::Fault;
-use selvedge_core::Failure;
+use selvedge_core::{Failure, FailureKind};
 use serde::{Deserialize, Serialize};
 
 use crate::ir::SourceLocation;
@@ -32,6 +32,11 @@ pub enum Cause {
     /// The value could not travel: too large for the channel, or refused by its own `Serialize`.
     Payload {
         /// What the channel said.
+        message: String,
+    },
+    /// The actor was in use: by its own method, or by an ordinary call for too long.
+    Busy {
+        /// By whom.
         message: String,
     },
     /// A broken invariant of selvedge itself.
@@ -132,6 +137,7 @@ impl fmt::Display for Cause {
             }
             Cause::Panic { message } => write!(f, "panicked: {message}"),
             Cause::Payload { message } => write!(f, "its result cannot travel: {message}"),
+            Cause::Busy { message } => f.write_str(message),
             Cause::Internal { message } => write!(f, "internal error of selvedge, please report: {message}"),
         }
     }
@@ -164,23 +170,22 @@ impl Error for TaskError {
 
 /// Turns a method's failure into the fault that travels on.
 pub(crate) fn fault_of(info: &TaskInfo, execution: u64, failure: Failure) -> Fault {
-    let (cause, original) = match failure {
-        Failure::Error { type_name, error } => {
-            let cause = Cause::Error {
-                type_name: type_name.into(),
-                message: error.to_string(),
-                sources: sources(&*error),
-            };
-            (cause, Some(error))
-        }
-        Failure::Panic { message } => (Cause::Panic { message }, None),
-        Failure::Channel(error) => (
-            Cause::Payload {
-                message: error.to_string(),
-            },
-            None,
-        ),
-        Failure::Internal(message) => (Cause::Internal { message }, None),
+    let report = failure.report();
+    let message = report.message;
+    let cause = match report.kind {
+        FailureKind::Error => Cause::Error {
+            type_name: report.type_name,
+            message,
+            sources: report.sources,
+        },
+        FailureKind::Panic => Cause::Panic { message },
+        FailureKind::Channel => Cause::Payload { message },
+        FailureKind::Busy => Cause::Busy { message },
+        FailureKind::Internal => Cause::Internal { message },
+    };
+    let original = match failure {
+        Failure::Error { error, .. } => Some(error),
+        _ => None,
     };
     fault_with(info, execution, cause, original)
 }
@@ -198,17 +203,4 @@ pub(crate) fn fault_with(
         cause,
     };
     Fault::failed(postcard::to_allocvec(&report).unwrap_or_default(), original)
-}
-
-/// A chain longer than this is cut: a cyclic `source` must not hang the reporter.
-const SOURCES_MAX: usize = 16;
-
-fn sources(error: &(dyn Error + 'static)) -> Vec<String> {
-    let mut texts = Vec::new();
-    let mut next = error.source();
-    while let Some(source) = next.filter(|_| texts.len() < SOURCES_MAX) {
-        texts.push(source.to_string());
-        next = source.source();
-    }
-    texts
 }

@@ -1,0 +1,87 @@
+//! The thread that pumps while nobody blocks but tasks `.await`. Started with the first of them.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::run::driver::Driver;
+use crate::run::engine::Engine;
+use crate::run::error::ExecError;
+
+#[derive(Default)]
+struct State {
+    thread: Option<JoinHandle<()>>,
+    ended: bool,
+}
+
+/// The thread, and whether it has come to its end.
+#[derive(Default)]
+pub(crate) struct Awaiter {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+impl Awaiter {
+    fn start(&self, engine: &Arc<Engine>) -> io::Result<()> {
+        let mut state = self.state.lock();
+        if state.thread.is_some() || state.ended {
+            return Ok(());
+        }
+        let engine = Arc::clone(engine);
+        let serve = move || {
+            engine.pump_for_awaits();
+            engine.awaiter.state.lock().ended = true;
+            engine.awaiter.ended.notify_all();
+        };
+        let thread = thread::Builder::new().name("selvedge-await".into());
+        state.thread = Some(thread.spawn(serve)?);
+        Ok(())
+    }
+
+    /// Waits for the thread's end, if there is one and it is another; what is not over at the deadline is left.
+    pub(crate) fn join(&self, deadline: Instant) {
+        let mut state = self.state.lock();
+        let Some(thread) = state.thread.take() else { return };
+        if thread.thread().id() == thread::current().id() {
+            return;
+        }
+        while !state.ended {
+            if self.ended.wait_until(&mut state, deadline).timed_out() && !state.ended {
+                return;
+            }
+        }
+        drop(state);
+        let _ = thread.join();
+    }
+}
+
+impl Engine {
+    /// Makes sure that somebody pumps while tasks await results.
+    pub(crate) fn serve_awaits(self: &Arc<Self>) -> Result<(), ExecError> {
+        self.awaiter.start(self).map_err(|error| ExecError::Internal {
+            message: format!("no thread to serve `.await`: {error}"),
+        })?;
+        self.turn.rouse();
+        Ok(())
+    }
+
+    fn pump_for_awaits(&self) {
+        let idle = |driver: &Driver| driver.wakers == 0 && self.ended().is_none();
+        let none_left = |driver: &mut Driver| (driver.wakers == 0).then_some(Ok(()));
+        loop {
+            let nothing = self.drive(None, |driver| idle(driver).then(|| self.turn.follow()));
+            if let Ok(Some(following)) = nothing {
+                following.wait(None);
+                continue;
+            }
+            if !matches!(self.wait_for(None, none_left), Ok(Ok(()))) || self.ended().is_some() {
+                // Everybody looks for itself how the graph ended.
+                let _ = self.drive(None, Driver::wake);
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The end of a running graph.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use selvedge_core::{LaneId, ProcessId};
+
+use crate::ports::InputPort;
+use crate::run::driver::Driver;
+use crate::run::engine::Engine;
+
+/// What tear-down met.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct Teardown {
+    /// Lanes whose program did not end in time.
+    pub stuck: Vec<StuckLane>,
+}
+
+/// A lane that did not give its thread back in time.
+#[derive(Clone, Debug)]
+pub struct StuckLane {
+    /// An actor of that lane.
+    pub actor: String,
+    /// Where it lives.
+    pub placement: String,
+    /// The task it was last seen at.
+    pub task: Option<String>,
+    /// Its worker process was killed. A thread cannot be: it is given up, with its actors.
+    pub killed: bool,
+}
+
+impl Engine {
+    /// Ends every program within the deadline; kills the worker processes of lanes that do not end.
+    pub(crate) fn teardown(&self, timeout: Duration) -> Teardown {
+        // Acquire and release: whoever comes second sees what the first has done so far.
+        if self.torn_down.swap(true, Ordering::AcqRel) {
+            return Teardown::default();
+        }
+        let deadline = Instant::now() + timeout;
+        self.lease.ending();
+        self.control.stop();
+        self.turn.rouse();
+        let late = self.lease.join(deadline);
+        let stuck = late.iter().filter_map(|lane| self.stuck_lane(*lane)).collect();
+        if !late.is_empty() {
+            self.lease.kill(&late);
+        }
+        // Refused while an inline method computes, maybe the very one that ends the graph: the thread that runs it
+        // sees the state when it returns, and what is held goes with the last handle.
+        let released = self.drive(Some(deadline), release);
+        self.turn.rouse();
+        if released.is_ok() {
+            self.awaiter.join(deadline);
+        }
+        Teardown { stuck }
+    }
+
+    fn stuck_lane(&self, lane: LaneId) -> Option<StuckLane> {
+        let actor = self.plan.ir.actors.iter().find(|actor| actor.lane == lane)?;
+        let progress = self.control.progress(lane);
+        let task = progress.and_then(|progress| self.plan.ir.tasks.get(progress.task as usize));
+        Some(StuckLane {
+            actor: actor.name.clone(),
+            placement: actor.placement.clone(),
+            task: task.map(|task| task.label.clone()),
+            killed: actor.process != ProcessId(0),
+        })
+    }
+}
+
+fn release(driver: &mut Driver) {
+    driver.lane.release();
+    driver
+        .inputs
+        .iter_mut()
+        .flat_map(InputPort::outlets)
+        .for_each(|outlet| outlet.close());
+    driver.wake();
+}
