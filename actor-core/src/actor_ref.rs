@@ -188,7 +188,7 @@ impl ActorRef {
         };
         if let Home::Inline(cell) = &self.resident.home {
             // An inline actor has no thread: the caller's runs it.
-            let deadline = Some(Instant::now() + CALL_TIMEOUT);
+            let deadline = || Some(Instant::now() + CALL_TIMEOUT);
             let used = cell.with(deadline, |cell| cell.call(method, arguments, &AsyncDriver::new()));
             return Answer::ready(match used {
                 Ok(result) => result.map_err(CallFault::Failed),

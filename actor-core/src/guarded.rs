@@ -4,13 +4,18 @@
 //! under its driver's. What that code calls may lead back to the same lock, and a plain mutex would hang there.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use parking_lot::ReentrantMutex;
+use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 
 /// A value that one thread at a time may use.
 #[derive(Debug)]
-pub struct Guarded<T>(ReentrantMutex<RefCell<T>>);
+pub struct Guarded<T> {
+    value: ReentrantMutex<RefCell<T>>,
+    /// Threads that wait for the value.
+    waiting: AtomicUsize,
+}
 
 /// Why the value cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,24 +29,57 @@ pub enum NoEntry {
 impl<T> Guarded<T> {
     /// Guards `value`.
     pub fn new(value: T) -> Self {
-        Guarded(ReentrantMutex::new(RefCell::new(value)))
+        Guarded {
+            value: ReentrantMutex::new(RefCell::new(value)),
+            waiting: AtomicUsize::new(0),
+        }
     }
 
-    /// Uses the value, once it is free; a deadline that has passed looks once. With no deadline it is waited for as
-    /// long as its holder takes.
+    /// Uses the value, once it is free. Where it is not, `deadline` is asked how long to wait; a deadline that has
+    /// passed looks once, and with none it is waited for as long as its holder takes.
     ///
     /// # Errors
     /// [`NoEntry`]; `act` has not run then.
     #[inline]
-    pub fn with<R>(&self, deadline: Option<Instant>, act: impl FnOnce(&mut T) -> R) -> Result<R, NoEntry> {
+    pub fn with<R>(
+        &self,
+        deadline: impl FnOnce() -> Option<Instant>,
+        act: impl FnOnce(&mut T) -> R,
+    ) -> Result<R, NoEntry> {
+        let lock = self.value.try_lock().or_else(|| self.wait(deadline()));
+        self.using(lock.ok_or(NoEntry::OutOfTime)?, act)
+    }
+
+    #[cold]
+    fn wait(&self, deadline: Option<Instant>) -> Option<ReentrantMutexGuard<'_, RefCell<T>>> {
+        // Relaxed, like the look at it: who sees it late lets go a little later.
+        self.waiting.fetch_add(1, Ordering::Relaxed);
         let lock = match deadline {
-            None => Some(self.0.lock()),
-            // The clock is not asked unless there is something to wait for.
-            Some(deadline) => self.0.try_lock().or_else(|| self.0.try_lock_until(deadline)),
+            None => Some(self.value.lock()),
+            Some(deadline) => self.value.try_lock_until(deadline),
         };
-        let lock = lock.ok_or(NoEntry::OutOfTime)?;
-        let mut value = lock.try_borrow_mut().map_err(|_| NoEntry::Reentered)?;
-        Ok(act(&mut value))
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        lock
+    }
+
+    #[inline]
+    fn using<R>(
+        &self,
+        lock: ReentrantMutexGuard<'_, RefCell<T>>,
+        act: impl FnOnce(&mut T) -> R,
+    ) -> Result<R, NoEntry> {
+        let result = act(&mut *lock.try_borrow_mut().map_err(|_| NoEntry::Reentered)?);
+        if self.is_wanted() {
+            // Whoever has waited comes next, also where we come back at once.
+            ReentrantMutexGuard::unlock_fair(lock);
+        }
+        Ok(result)
+    }
+
+    /// Whether others wait for the value: a hint for who uses it for long.
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Uses the value if it is free.
@@ -50,9 +88,7 @@ impl<T> Guarded<T> {
     /// As [`with`](Self::with).
     #[inline]
     pub fn try_with<R>(&self, act: impl FnOnce(&mut T) -> R) -> Result<R, NoEntry> {
-        let lock = self.0.try_lock().ok_or(NoEntry::OutOfTime)?;
-        let mut value = lock.try_borrow_mut().map_err(|_| NoEntry::Reentered)?;
-        Ok(act(&mut value))
+        self.using(self.value.try_lock().ok_or(NoEntry::OutOfTime)?, act)
     }
 }
 
@@ -64,16 +100,38 @@ mod tests {
     #[test]
     fn its_own_holder_is_told_and_does_not_wait() {
         let guarded = Guarded::new(1);
-        let inner = guarded.with(None, |_| {
-            let later = Some(Instant::now() + Duration::from_secs(60));
-            [
-                guarded.with(None, |_| ()),
-                guarded.with(later, |_| ()),
-                guarded.try_with(|_| ()),
-            ]
-        });
+        let inner = guarded.with(
+            || None,
+            |_| {
+                let later = Some(Instant::now() + Duration::from_secs(60));
+                [
+                    guarded.with(|| None, |_| ()),
+                    guarded.with(|| later, |_| ()),
+                    guarded.try_with(|_| ()),
+                ]
+            },
+        );
         assert_eq!(inner, Ok([Err(NoEntry::Reentered); 3]));
-        assert_eq!(guarded.with(None, |value| *value), Ok(1));
+        assert_eq!(guarded.with(|| None, |value| *value), Ok(1));
+    }
+
+    #[test]
+    fn who_waits_is_seen_and_comes_next() {
+        let guarded = Guarded::new(1);
+        std::thread::scope(|scope| {
+            let held = guarded.with(
+                || None,
+                |_| {
+                    scope.spawn(|| guarded.with(|| None, |value| *value = 2));
+                    while !guarded.is_wanted() {
+                        std::thread::yield_now();
+                    }
+                },
+            );
+            assert_eq!(held, Ok(()));
+        });
+        assert!(!guarded.is_wanted());
+        assert_eq!(guarded.with(|| None, |value| *value), Ok(2));
     }
 
     #[test]
@@ -81,13 +139,17 @@ mod tests {
         let guarded = Guarded::new(1);
         let later = Some(Instant::now() + Duration::from_millis(2));
         let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            guarded.with(None, |_| {
-                std::thread::scope(|scope| {
-                    let other = scope.spawn(|| [guarded.with(later, |_| ()), guarded.try_with(|_| ())]);
-                    assert_eq!(other.join().unwrap(), [Err(NoEntry::OutOfTime); 2]);
-                });
-                std::panic::resume_unwind(Box::new(()));
-            })
+            guarded.with(
+                || None,
+                |_| {
+                    std::thread::scope(|scope| {
+                        let other =
+                            scope.spawn(|| [guarded.with(|| later, |_| ()), guarded.try_with(|_| ())]);
+                        assert_eq!(other.join().unwrap(), [Err(NoEntry::OutOfTime); 2]);
+                    });
+                    std::panic::resume_unwind(Box::new(()));
+                },
+            )
         }));
         assert!(held.is_err());
         assert_eq!(guarded.try_with(|value| *value), Ok(1));

@@ -10,7 +10,7 @@
 //!
 //! A wake-up may be spurious (a ringer that was slow), so the waiter always looks again. Model: `tests/loom.rs`.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[cfg(not(loom))]
 use crate::error::SegmentError;
@@ -22,12 +22,6 @@ use crate::waiting::Waiting;
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
-
-/// Looks at the condition between two looks at the clock, which costs twenty times as much.
-const LOOKS: u32 = 64;
-
-/// Who spins for longer than this is waiting for somebody who may need this very core.
-const YIELD_AFTER: Duration = Duration::from_millis(1);
 
 #[repr(align(64))]
 struct Line {
@@ -152,7 +146,7 @@ impl Doorbell {
         deadline: Option<Instant>,
         mut ready: impl FnMut() -> bool,
     ) -> bool {
-        ready() || spin(*waiting, deadline, &mut ready) || self.park(deadline, &mut ready)
+        ready() || waiting.spin(deadline, &mut ready) || self.park(deadline, &mut ready)
     }
 
     fn park(&self, deadline: Option<Instant>, ready: &mut impl FnMut() -> bool) -> bool {
@@ -173,37 +167,12 @@ impl Doorbell {
     }
 }
 
-/// Spins as long as `waiting` allows; `false` when it is time to park, or too late.
-fn spin(waiting: Waiting, deadline: Option<Instant>, ready: &mut impl FnMut() -> bool) -> bool {
-    let budget = waiting.budget();
-    if budget.is_some_and(|budget| budget.is_zero()) {
-        return false;
-    }
-    let started = Instant::now();
-    loop {
-        for _ in 0..LOOKS {
-            if ready() {
-                return true;
-            }
-            futex::relax();
-        }
-        let now = Instant::now();
-        let spent = now.duration_since(started);
-        let exhausted = budget.is_some_and(|budget| spent >= budget);
-        if exhausted || deadline.is_some_and(|deadline| now >= deadline) {
-            return false;
-        }
-        if spent >= YIELD_AFTER {
-            std::thread::yield_now();
-        }
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, AtomicUsize};
     use std::thread;
+    use std::time::Duration;
 
     #[test]
     fn wait_that_is_ready_returns_at_once() {

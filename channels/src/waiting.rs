@@ -1,8 +1,10 @@
 //! How long to spin before parking.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+
+use crate::futex;
 
 /// How a waiter waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +21,12 @@ pub enum Waiting {
 /// by spinning does not pay for two.
 const SPIN: Duration = Duration::from_micros(100);
 
+/// Looks at the condition between two looks at the clock, which costs twenty times as much.
+const LOOKS: u32 = 64;
+
+/// Who spins for longer than this is waiting for somebody who may need this very core.
+const YIELD_AFTER: Duration = Duration::from_millis(1);
+
 impl Waiting {
     /// Spins only where every one of `threads` waiters can have a core of its own.
     pub fn auto(threads: usize) -> Self {
@@ -30,8 +38,34 @@ impl Waiting {
         }
     }
 
+    /// Spins as long as this allows, until `ready` says so; `false` when it is time to park, or too late.
+    pub fn spin(self, deadline: Option<Instant>, mut ready: impl FnMut() -> bool) -> bool {
+        let budget = self.budget();
+        if budget.is_some_and(|budget| budget.is_zero()) {
+            return false;
+        }
+        let started = Instant::now();
+        loop {
+            for _ in 0..LOOKS {
+                if ready() {
+                    return true;
+                }
+                futex::relax();
+            }
+            let now = Instant::now();
+            let spent = now.duration_since(started);
+            let exhausted = budget.is_some_and(|budget| spent >= budget);
+            if exhausted || deadline.is_some_and(|deadline| now >= deadline) {
+                return false;
+            }
+            if spent >= YIELD_AFTER {
+                std::thread::yield_now();
+            }
+        }
+    }
+
     /// The spin budget; `None` is without end.
-    pub(crate) fn budget(self) -> Option<Duration> {
+    fn budget(self) -> Option<Duration> {
         match self {
             Waiting::Spin => None,
             Waiting::Park => Some(Duration::ZERO),

@@ -14,6 +14,7 @@ use crate::run::driver::Driver;
 use crate::run::engine::Engine;
 use crate::run::error::ExecError;
 use crate::run::leaf::Status;
+use crate::run::patience::Patience;
 
 /// Reads a result from the leaves of the graph's output.
 pub(crate) type Take<Out> = fn(&mut Collected<'_>) -> Result<Out, Fault>;
@@ -105,7 +106,9 @@ impl<Out> Execution<Out> {
             return Err(error);
         }
         let engine = Arc::clone(&self.engine);
-        engine.wait(self.number, (timeout, option), |driver| self.look(driver))
+        engine.wait(self.number, Patience::new(timeout, option), |driver| {
+            self.look(driver)
+        })
     }
 
     /// What is known without looking: refused at submission, or taken before.

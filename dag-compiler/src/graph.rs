@@ -14,6 +14,7 @@ use crate::options::OnFull;
 use crate::ports::Submitter;
 use crate::run::engine::Engine;
 use crate::run::error::{ExecError, Refused};
+use crate::run::patience::Patience;
 use crate::run::teardown::Teardown;
 use crate::run::trace::{self, Event};
 use crate::stream::Streamed;
@@ -158,9 +159,11 @@ impl<In, Out> Graph<In, Out> {
     pub fn shutdown(self, grace: Duration) -> Teardown {
         let all = self.counters().submitted;
         let drained = |driver: &mut crate::run::driver::Driver| (driver.finished() >= all).then_some(Ok(()));
-        let _ = self
-            .engine
-            .wait(all, (Some(grace), "the argument of shutdown"), drained);
+        let _ = self.engine.wait(
+            all,
+            Patience::new(Some(grace), "the argument of shutdown"),
+            drained,
+        );
         self.teardown()
     }
 

@@ -43,11 +43,7 @@ impl Summary {
 
     /// Field by field the median of the repeats; the iterations are added up. Nothing of no repeats.
     pub(crate) fn median(repeats: &[Summary]) -> Option<Self> {
-        let median = |field: fn(&Summary) -> f64| {
-            let mut values: Vec<f64> = repeats.iter().map(field).collect();
-            values.sort_unstable_by(f64::total_cmp);
-            percentile(&values, 50)
-        };
+        let median = |field: fn(&Summary) -> f64| median(repeats.iter().map(field));
         Some(Summary {
             iterations: repeats.iter().map(|repeat| repeat.iterations).sum(),
             p50_ns: median(|repeat| repeat.p50_ns)?,
@@ -55,6 +51,13 @@ impl Summary {
             per_second: median(|repeat| repeat.per_second)?,
         })
     }
+}
+
+/// The middle of the values (nearest rank); nothing of none.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    percentile(&values, 50)
 }
 
 /// The smallest sample that `percent` of 100 do not exceed (nearest rank).

@@ -84,15 +84,16 @@ impl Row<'_> {
             }
             found.push(self.measured(budget)?);
         }
-        let found = Summary::median(&found).ok_or_else(|| anyhow::anyhow!("nothing was measured"))?;
-        let mut record = Record::new(self.args.case, self.setup.payload_bytes as u64, &found)
+        let summary = Summary::median(&found).ok_or_else(|| anyhow::anyhow!("nothing was measured"))?;
+        let mut record = Record::new(self.args.case, self.setup.payload_bytes as u64, &summary)
             .placed(placement(self.args), wait(self.args));
         record.actors = self.setup.actors as u32;
         record.inflight = (self.setup.inflight > 1).then_some(self.setup.inflight as u32);
         match limits.into_iter().collect::<anyhow::Result<Vec<_>>>() {
             Ok(limits) => {
                 if let (Some((limit, trips)), Some(floor)) = (self.limit, Summary::median(&limits)) {
-                    record = record.against(limit.name(), floor.p50_ns * trips);
+                    let ratio = median_ratio(&found, &limits) / trips;
+                    record = record.against(limit.name(), floor.p50_ns * trips, ratio);
                 }
             }
             Err(error) => eprintln!("the limit is left out: {error:#}"),
@@ -125,6 +126,13 @@ impl Row<'_> {
     }
 }
 
+/// The median of the ratios turn by turn: what slows the machine down from one moment to the next, such as a host that
+/// moves a virtual core, slows down both sides of a turn.
+fn median_ratio(found: &[Summary], limits: &[Summary]) -> f64 {
+    let turns = found.iter().zip(limits);
+    measure::median(turns.map(|(found, limit)| found.p50_ns / limit.p50_ns)).unwrap_or(f64::NAN)
+}
+
 /// The distance between one result and the next, in batches as long as a sample must be.
 fn throughput(budget: Duration, graph: &dyn Drive) -> anyhow::Result<Summary> {
     let mut warm_up = 1_000_u32;
@@ -139,4 +147,26 @@ fn throughput(budget: Duration, graph: &dyn Drive) -> anyhow::Result<Summary> {
     let end = Instant::now() + budget;
     graph.stream(&mut || Instant::now() < end, &mut || samples.tick())?;
     samples.summary()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_that_slows_down_both_sides_does_not_change_the_ratio() {
+        let summaries = |p50: [f64; 3]| {
+            p50.map(|p50_ns| Summary {
+                iterations: 1,
+                p50_ns,
+                p99_ns: p50_ns,
+                per_second: 1e9 / p50_ns,
+            })
+        };
+        let (found, limits) = (
+            summaries([400.0, 1_600.0, 1_640.0]),
+            summaries([100.0, 400.0, 410.0]),
+        );
+        assert_eq!(median_ratio(&found, &limits), 4.0);
+    }
 }

@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
 use crate::run::error::ExecError;
+use crate::run::patience::Patience;
 
 #[derive(Default)]
 struct State {
@@ -71,15 +72,16 @@ impl Engine {
     fn pump_for_awaits(&self) {
         let idle = |driver: &Driver| driver.wakers == 0 && self.ended().is_none();
         let none_left = |driver: &mut Driver| (driver.wakers == 0).then_some(Ok(()));
+        let mut endless = Patience::new(None, "");
         loop {
-            let nothing = self.drive(None, |driver| idle(driver).then(|| self.turn.follow()));
+            let nothing = self.drive(&mut endless, |driver| idle(driver).then(|| self.turn.follow()));
             if let Ok(Some(following)) = nothing {
                 following.wait(None);
                 continue;
             }
-            if !matches!(self.wait_for(None, none_left), Ok(Ok(()))) || self.ended().is_some() {
+            if !matches!(self.wait_for(&mut endless, none_left), Ok(Ok(()))) || self.ended().is_some() {
                 // Everybody looks for itself how the graph ended.
-                let _ = self.drive(None, Driver::wake);
+                let _ = self.drive(&mut endless, Driver::wake);
                 return;
             }
         }

@@ -64,13 +64,11 @@ impl Crew for Inline {
             .iter()
             .find(|(id, _)| *id == actor)
             .ok_or_else(|| unknown(actor))?;
-        cell.try_with(|cell| cell.invoke(method, invocation))
-            .or_else(|_| {
-                let deadline = self
-                    .patience
-                    .and_then(|patience| Instant::now().checked_add(patience));
-                cell.with(deadline, |cell| cell.invoke(method, invocation))
-            })
+        let deadline = || {
+            self.patience
+                .and_then(|patience| Instant::now().checked_add(patience))
+        };
+        cell.with(deadline, |cell| cell.invoke(method, invocation))
             .unwrap_or_else(|refused| Err(self.busy(refused)))
     }
 }

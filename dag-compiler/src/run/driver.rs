@@ -188,6 +188,12 @@ impl Driver {
             .for_each(|row| self.due.append(&mut row.wakers));
     }
 
+    /// Whether wakers are to be woken.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
     /// Takes the wakers that are to be woken now.
     #[inline]
     pub(crate) fn due(&mut self) -> Vec<Waker> {

@@ -7,9 +7,8 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
-use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use selvedge_channels::{ChannelError, Doorbell, Fault, FaultKind, Segment, Waiting};
@@ -22,6 +21,7 @@ use crate::run::control::{Control, Phase, State};
 use crate::run::driver::{Driver, NoRoom, Tally};
 use crate::run::error::{ActorDied, ExecError, Timeout};
 use crate::run::layout::Layout;
+use crate::run::patience::Patience;
 use crate::run::report::TaskError;
 use crate::run::stuck::suspects;
 use crate::run::turn::{Role, Turn};
@@ -44,6 +44,7 @@ pub(crate) struct Engine {
     pub(crate) turn: Turn,
     failure: Mutex<Option<ExecError>>,
     discarded: Mutex<Vec<(u64, Range<usize>)>>,
+    any_discarded: AtomicBool,
     pub(crate) torn_down: AtomicBool,
     pub(crate) awaiter: Awaiter,
 }
@@ -77,6 +78,7 @@ impl Engine {
             turn: Turn::default(),
             failure: Mutex::new(None),
             discarded: Mutex::new(Vec::new()),
+            any_discarded: AtomicBool::new(false),
             torn_down: AtomicBool::new(false),
             awaiter: Awaiter::default(),
         })
@@ -149,33 +151,28 @@ impl Engine {
     /// Uses the driver as soon as it is free. Wakers that are due are woken afterwards, with nothing in hand.
     pub(crate) fn drive<R>(
         &self,
-        deadline: Option<Instant>,
+        patience: &mut Patience,
         act: impl FnOnce(&mut Driver) -> R,
     ) -> Result<R, NoEntry> {
         // An inline actor computes while its thread has the driver, so even this has a deadline.
-        let (result, due) = self.driver.with(deadline, |driver| (act(driver), driver.due()))?;
+        let used = self
+            .driver
+            .with(|| patience.deadline(), |driver| (act(driver), driver.due()));
+        let (result, due) = used?;
         due.into_iter().for_each(wake);
         Ok(result)
     }
 
     /// Uses the driver for something short, at most `Options::timeout` from now.
     pub(crate) fn drive_soon<R>(&self, act: impl FnOnce(&mut Driver) -> R) -> Result<R, ExecError> {
-        let started = Instant::now();
-        let timeout = self.options.timeout_value();
-        let deadline = timeout.and_then(|timeout| started.checked_add(timeout));
-        self.drive(deadline, act)
-            .map_err(|refused| self.refusal(refused, None, started, "Options::timeout"))
+        let mut patience = Patience::new(self.options.timeout_value(), "Options::timeout");
+        self.drive(&mut patience, act)
+            .map_err(|refused| self.refusal(refused, None, &patience))
     }
 
-    fn refusal(
-        &self,
-        refused: NoEntry,
-        execution: Option<u64>,
-        started: Instant,
-        option: &'static str,
-    ) -> ExecError {
+    fn refusal(&self, refused: NoEntry, execution: Option<u64>, patience: &Patience) -> ExecError {
         match refused {
-            NoEntry::OutOfTime => self.timeout(execution, started.elapsed(), option),
+            NoEntry::OutOfTime => self.timeout(execution, patience),
             NoEntry::Reentered => ExecError::Reentered { graph: self.graph() },
         }
     }
@@ -184,10 +181,18 @@ impl Engine {
     /// pump does the rest.
     pub(crate) fn discard(&self, execution: u64, leaves: Range<usize>) {
         self.discarded.lock().push((execution, leaves));
+        // Relaxed: the lock orders what was pushed; a pump that sees the flag late comes again.
+        self.any_discarded.store(true, Ordering::Relaxed);
         let _ = self.driver.try_with(|driver| self.close_discarded(driver));
     }
 
+    #[inline]
     fn close_discarded(&self, driver: &mut Driver) {
+        if !self.any_discarded.load(Ordering::Relaxed) {
+            return;
+        }
+        // Before the look: who pushes later sets it again.
+        self.any_discarded.swap(false, Ordering::AcqRel);
         while let Some((execution, leaves)) = self.pop_discarded() {
             if driver.close(execution, &leaves) {
                 self.control.cancel(execution);
@@ -227,20 +232,20 @@ impl Engine {
     /// Waits until `check` has an answer, pumping meanwhile.
     pub(crate) fn wait_for<R>(
         &self,
-        deadline: Option<Instant>,
+        patience: &mut Patience,
         mut check: impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
     ) -> Result<Result<R, ExecError>, NoEntry> {
         loop {
-            let looked = self.drive(deadline, |driver| {
+            let looked = self.drive(patience, |driver| {
                 let found = self.look(driver, &mut check);
                 found.ok_or_else(|| self.turn.enter())
             })?;
             match looked {
                 Ok(found) => return Ok(found),
-                Err(Role::Lead(_lead)) => return self.lead(deadline, &mut check),
+                Err(Role::Lead(_lead)) => return self.lead(patience, &mut check),
                 Err(Role::Follow(following)) => {
-                    if !following.wait(deadline) {
-                        let last = self.drive(deadline, |driver| self.look(driver, &mut check))?;
+                    if !following.wait(patience.deadline()) {
+                        let last = self.drive(patience, |driver| self.look(driver, &mut check))?;
                         return last.ok_or(NoEntry::OutOfTime);
                     }
                 }
@@ -250,12 +255,17 @@ impl Engine {
 
     fn lead<R>(
         &self,
-        deadline: Option<Instant>,
+        patience: &mut Patience,
         check: &mut impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
     ) -> Result<Result<R, ExecError>, NoEntry> {
+        while let Some(found) = self.spin(patience, check)? {
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
         let mut answer = Err(NoEntry::OutOfTime);
-        self.bell.wait(&self.waiting, deadline, || {
-            match self.drive(deadline, |driver| self.look(driver, check)) {
+        self.bell.wait(&Waiting::Park, patience.deadline(), || {
+            match self.drive(patience, |driver| self.look(driver, check)) {
                 Ok(None) => return false,
                 Ok(Some(found)) => answer = Ok(found),
                 Err(refused) => answer = Err(refused),
@@ -265,19 +275,36 @@ impl Engine {
         answer
     }
 
+    /// Spins with the driver in hand; comes back with what was found, or to let others have the driver or be woken,
+    /// or with nothing when it is time to park.
+    fn spin<R>(
+        &self,
+        patience: &mut Patience,
+        check: &mut impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
+    ) -> Result<Option<Option<Result<R, ExecError>>>, NoEntry> {
+        if self.waiting == Waiting::Park {
+            return Ok(None);
+        }
+        let deadline = patience.deadline();
+        self.drive(patience, |driver| {
+            let mut found = None;
+            let spun = self.waiting.spin(deadline, || {
+                found = self.look(driver, check);
+                found.is_some() || self.driver.is_wanted() || driver.is_due()
+            });
+            spun.then_some(found)
+        })
+    }
+
     /// Waits for room, stages the input with `stage`, and submits. `stage` runs once, and only if accepted.
     pub(crate) fn submit(
         &self,
         on_full: OnFull,
         stage: &mut dyn FnMut(&mut Driver) -> Result<(), ExecError>,
     ) -> Result<u64, ExecError> {
-        let started = Instant::now();
-        let deadline = self
-            .options
-            .submit_timeout_value()
-            .map(|timeout| started + timeout);
+        let mut patience = Patience::new(self.options.submit_timeout_value(), "Options::submit_timeout");
         let mut displaced = false;
-        let outcome = self.wait_for(deadline, |driver| {
+        let outcome = self.wait_for(&mut patience, |driver| {
             if let Some(ended) = self.ended() {
                 return Some(Err(ended));
             }
@@ -290,7 +317,7 @@ impl Engine {
                 Ok(Err(no_room)) => self.full(driver, no_room, on_full, &mut displaced).map(Err),
             }
         });
-        outcome.unwrap_or_else(|refused| Err(self.refusal(refused, None, started, "Options::submit_timeout")))
+        outcome.unwrap_or_else(|refused| Err(self.refusal(refused, None, &patience)))
     }
 
     /// What to do when there is no room: an error, or `None` to wait.
@@ -321,29 +348,26 @@ impl Engine {
         }
     }
 
-    /// Waits for `check`, at most `timeout`.
+    /// Waits for `check`.
     pub(crate) fn wait<R>(
         &self,
         execution: u64,
-        (timeout, option): (Option<Duration>, &'static str),
+        mut patience: Patience,
         check: impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
     ) -> Result<R, ExecError> {
-        let started = Instant::now();
-        let deadline = timeout.and_then(|timeout| started.checked_add(timeout));
-        let outcome = self.wait_for(deadline, check);
-        outcome.unwrap_or_else(|refused| Err(self.refusal(refused, Some(execution), started, option)))
+        self.wait_for(&mut patience, check)
+            .unwrap_or_else(|refused| Err(self.refusal(refused, Some(execution), &patience)))
     }
 
-    fn timeout(&self, execution: Option<u64>, waited: Duration, option: &'static str) -> ExecError {
+    fn timeout(&self, execution: Option<u64>, patience: &Patience) -> ExecError {
         if let Some(ended) = self.ended() {
             return ended;
         }
-        let suspects = suspects(&self.plan, &self.control, &self.actors);
         ExecError::Timeout(Arc::new(Timeout {
             execution,
-            waited,
-            suspects,
-            option,
+            waited: patience.waited(),
+            suspects: suspects(&self.plan, &self.control, &self.actors),
+            option: patience.option,
         }))
     }
 

@@ -13,6 +13,7 @@ pub(crate) mod error;
 pub(crate) mod lane;
 pub(crate) mod layout;
 pub(crate) mod leaf;
+pub(crate) mod patience;
 pub(crate) mod report;
 pub(crate) mod stuck;
 pub(crate) mod teardown;

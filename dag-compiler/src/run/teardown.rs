@@ -8,6 +8,7 @@ use selvedge_core::{LaneId, ProcessId};
 use crate::ports::InputPort;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
+use crate::run::patience::Patience;
 
 /// What tear-down met.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +49,8 @@ impl Engine {
         }
         // Refused while an inline method computes, maybe the very one that ends the graph: the thread that runs it
         // sees the state when it returns, and what is held goes with the last handle.
-        let released = self.drive(Some(deadline), release);
+        let mut patience = Patience::new(Some(deadline.saturating_duration_since(Instant::now())), "");
+        let released = self.drive(&mut patience, release);
         self.turn.rouse();
         if released.is_ok() {
             self.awaiter.join(deadline);
