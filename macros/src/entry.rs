@@ -1,6 +1,6 @@
 //! What the runtime calls: the actor's entry, found by name in every process of the program.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 
@@ -17,13 +17,8 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
         .iter()
         .map(|param| &param.edge)
         .collect();
-    let names: Vec<_> = parsed
-        .constructor
-        .params
-        .iter()
-        .map(|param| &param.name)
-        .collect();
-    let passed = parsed.constructor.params.iter().map(pass);
+    let names = variables(&parsed.constructor.params);
+    let passed = passed(&parsed.constructor.params);
     let created = quote!(#name::new(#(#passed),*));
     let created = if parsed.constructor.fallible {
         quote!(#created.map_err(::std::convert::Into::into))
@@ -43,28 +38,26 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
     let wires = wires(parsed);
     quote! {
         const _: () = {
+            // By name are only what no name of the user's can stand for: traits, for their methods.
             #[allow(unused_imports)]
-            use ::selvedge::__private::{
-                ActorEntry, Any, Arguments, AsyncDriver, BoxError, Failure, Invocation, MethodEntry, ParamEntry,
-                PartsProbe, PayloadType, PlainResult as _, Returned, TupleResult as _,
-            };
+            use ::selvedge::__private::{PlainResult as _, TupleResult as _};
 
             #wires
 
-            fn create(bytes: &[u8]) -> ::std::result::Result<::std::boxed::Box<dyn Any + Send>, BoxError> {
+            fn create(bytes: &[u8]) -> ::std::result::Result<::std::boxed::Box<dyn ::selvedge::__private::Any + Send>, ::selvedge::__private::BoxError> {
                 let args = ::selvedge::__private::decode::<<#name as ::selvedge::Actor>::Args>(bytes)?;
                 ::std::result::Result::Ok(::std::boxed::Box::new(<#name as ::selvedge::Actor>::create(args)?))
             }
 
-            fn receiver(actor: &mut dyn Any) -> ::std::result::Result<&mut #name, Failure> {
+            fn receiver(actor: &mut dyn ::selvedge::__private::Any) -> ::std::result::Result<&mut #name, ::selvedge::__private::Failure> {
                 actor.downcast_mut::<#name>().ok_or_else(|| {
-                    Failure::Internal(::std::format!("an actor is not the `{}` it should be", #text))
+                    ::selvedge::__private::Failure::Internal(::std::format!("an actor is not the `{}` it should be", #text))
                 })
             }
 
             #(#functions)*
 
-            static ENTRY: ActorEntry = ActorEntry {
+            static ENTRY: ::selvedge::__private::ActorEntry = ::selvedge::__private::ActorEntry {
                 name: ::std::concat!(::std::module_path!(), "::", #text),
                 create,
                 methods: &[#(#methods),*],
@@ -75,11 +68,11 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
                 type Handle = #handle;
                 const NAME: &'static str = ::std::concat!(::std::module_path!(), "::", #text);
 
-                fn entry() -> &'static ActorEntry {
+                fn entry() -> &'static ::selvedge::__private::ActorEntry {
                     &ENTRY
                 }
 
-                fn create(args: Self::Args) -> ::std::result::Result<Self, BoxError> {
+                fn create(args: Self::Args) -> ::std::result::Result<Self, ::selvedge::__private::BoxError> {
                     let (#(#names,)*) = args;
                     #created
                 }
@@ -91,18 +84,23 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
 
             #[::selvedge::__private::linkme::distributed_slice(::selvedge::__private::ACTORS)]
             #[linkme(crate = ::selvedge::__private::linkme)]
-            static REGISTERED: fn() -> &'static ActorEntry = <#name as ::selvedge::Actor>::entry;
+            static REGISTERED: fn() -> &'static ::selvedge::__private::ActorEntry = <#name as ::selvedge::Actor>::entry;
         };
     }
 }
 
-/// An argument as the method takes it, from an owned variable.
-fn pass(param: &Param) -> TokenStream {
-    let name = &param.name;
-    match param.pass {
+/// The variables that hold the arguments. By position: a parameter's own name could be that of another variable here.
+fn variables(params: &[Param]) -> Vec<Ident> {
+    (0..params.len()).map(|i| format_ident!("arg_{i}")).collect()
+}
+
+/// The arguments as the method takes them, from owned variables.
+fn passed(params: &[Param]) -> Vec<TokenStream> {
+    let pass = |(param, name): (&Param, Ident)| match param.pass {
         Pass::Owned => quote!(#name),
         Pass::Reference | Pass::Slice(_) | Pass::Text => quote!(&#name),
-    }
+    };
+    params.iter().zip(variables(params)).map(pass).collect()
 }
 
 /// One mistake per type that cannot travel, at the user's own spelling of it.
@@ -128,15 +126,16 @@ fn wires(parsed: &Parsed) -> TokenStream {
 fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStream {
     let (compute, call) = (format_ident!("compute_{index}"), format_ident!("call_{index}"));
     let (actor, method, result) = (&parsed.name, &operation.name, &operation.result);
-    let numbered = || operation.params.iter().enumerate();
+    let names = variables(&operation.params);
+    let numbered = || operation.params.iter().zip(&names).enumerate();
     let taken = numbered()
-        .filter(|(_, param)| matches!(param.pass, Pass::Owned))
-        .map(|(i, param)| {
-            let (name, edge) = (&param.name, &param.edge);
+        .filter(|(_, (param, _))| matches!(param.pass, Pass::Owned))
+        .map(|(i, (param, name))| {
+            let edge = &param.edge;
             quote!(let #name = invocation.take::<#edge>(#i)?;)
         });
-    let borrowed = numbered().filter_map(|(i, param)| {
-        let (name, edge) = (&param.name, &param.edge);
+    let borrowed = numbered().filter_map(|(i, (param, name))| {
+        let edge = &param.edge;
         match &param.pass {
             Pass::Owned => None,
             Pass::Reference => Some(quote!(let #name = invocation.get::<#edge>(#i)?;)),
@@ -144,9 +143,8 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
             Pass::Text => Some(quote!(let #name = invocation.text(#i)?;)),
         }
     });
-    let names: Vec<_> = operation.params.iter().map(|param| &param.name).collect();
     let edges: Vec<_> = operation.params.iter().map(|param| &param.edge).collect();
-    let passed: Vec<_> = operation.params.iter().map(pass).collect();
+    let passed = passed(&operation.params);
     let in_graph = quote!(#actor::#method(receiver, #(#names),*));
     let in_call = quote!(#actor::#method(receiver, #(#passed),*));
     let (in_graph, in_call) = if operation.is_async {
@@ -158,33 +156,33 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
         (in_graph, in_call)
     };
     let value = if operation.fallible {
-        quote!(result.map_err(Failure::from_error)?)
+        quote!(result.map_err(::selvedge::__private::Failure::from_error)?)
     } else {
         quote!(result)
     };
     quote! {
         #[allow(clippy::let_unit_value, clippy::unit_arg, clippy::needless_borrow)]
-        fn #compute(actor: &mut dyn Any, invocation: &mut Invocation<'_>) -> ::std::result::Result<(), Failure> {
+        fn #compute(actor: &mut dyn ::selvedge::__private::Any, invocation: &mut ::selvedge::__private::Invocation<'_>) -> ::std::result::Result<(), ::selvedge::__private::Failure> {
             let receiver = receiver(actor)?;
             #(#taken)*
             let result = {
                 #(#borrowed)*
                 #in_graph
             };
-            (&PartsProbe::<#result>::new()).finish(invocation, #value)
+            (&::selvedge::__private::PartsProbe::<#result>::new()).finish(invocation, #value)
         }
 
         #[allow(unused_variables, clippy::let_unit_value, clippy::unit_arg)]
         fn #call(
-            actor: &mut dyn Any,
-            arguments: Arguments,
-            driver: &AsyncDriver,
-        ) -> ::std::result::Result<Returned, Failure> {
+            actor: &mut dyn ::selvedge::__private::Any,
+            arguments: ::selvedge::__private::Arguments,
+            driver: &::selvedge::__private::AsyncDriver,
+        ) -> ::std::result::Result<::selvedge::__private::Returned, ::selvedge::__private::Failure> {
             let receiver = receiver(actor)?;
             let kind = arguments.kind();
             let (#(#names,)*) = arguments.into::<(#(#edges,)*)>()?;
             let result = #in_call;
-            Returned::new::<#result>(#value, kind)
+            ::selvedge::__private::Returned::new::<#result>(#value, kind)
         }
     }
 }
@@ -195,14 +193,14 @@ fn method(index: usize, operation: &Operation) -> TokenStream {
     let (name, result) = (operation.name.to_string(), &operation.result);
     let params = operation.params.iter().map(|param| {
         let (name, edge) = (param.name.to_string(), &param.edge);
-        quote!(ParamEntry { name: #name, payload: PayloadType::of::<#edge> })
+        quote!(::selvedge::__private::ParamEntry { name: #name, payload: ::selvedge::__private::PayloadType::of::<#edge> })
     });
     quote! {
-        MethodEntry {
+        ::selvedge::__private::MethodEntry {
             name: #name,
             params: &[#(#params),*],
-            result: PayloadType::of::<#result>,
-            parts: || (&PartsProbe::<#result>::new()).types(),
+            result: ::selvedge::__private::PayloadType::of::<#result>,
+            parts: || (&::selvedge::__private::PartsProbe::<#result>::new()).types(),
             compute: #compute,
             call: #call,
         }

@@ -1,0 +1,60 @@
+//! Names of the user's that generated code must not take for its own.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+use std::convert::Infallible;
+
+use selvedge::{Compile, Edge, Runtime, actor};
+use serde::{Deserialize, Serialize};
+
+/// Named like what generated code uses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Failure(i64);
+
+/// Not the prelude's.
+#[allow(dead_code)]
+pub struct Box;
+#[allow(dead_code)]
+pub struct Ok;
+#[allow(dead_code)]
+pub struct Vec;
+
+pub struct Any {
+    bytes: i64,
+}
+
+#[actor]
+impl Any {
+    pub fn new(bytes: i64, args: i64, arg_0: i64) -> Result<Self, Infallible> {
+        Result::Ok(Any {
+            bytes: bytes * 100 + args * 10 + arg_0,
+        })
+    }
+
+    pub fn receiver(&mut self, receiver: i64, invocation: i64, result: &i64, driver: i64) -> Failure {
+        Failure(receiver * 1000 + invocation * 100 + result * 10 + driver)
+    }
+
+    pub async fn create(&mut self, actor: &Failure, arguments: i64, kind: &str) -> Result<i64, Infallible> {
+        let arg_1 = arguments;
+        Result::Ok(actor.0 + arg_1 + kind.len() as i64 + self.bytes)
+    }
+}
+
+#[test]
+fn names_of_the_users_stay_the_users() {
+    let runtime = Runtime::new();
+    let any = runtime.spawn::<Any>("any", (7, 8, 9)).in_thread().unwrap();
+    let graph = runtime
+        .compile(|(x, text): (Edge<i64>, Edge<String>)| any.create(&any.receiver(&x, &x, &x, &x), &x, &text))
+        .unwrap();
+    assert_eq!(
+        graph.execute((2, "abc".into())).wait().unwrap(),
+        2222 + 2 + 3 + 789
+    );
+    drop(graph);
+    assert_eq!(any.call().receiver(1, 2, 3, 4).wait().unwrap(), Failure(1234));
+    assert_eq!(
+        any.call().create(Failure(1), 2, "abc".into()).wait().unwrap(),
+        6 + 789
+    );
+}
