@@ -304,3 +304,109 @@ fn chan_14_a_payload_whose_own_code_fails_is_the_tasks_error_and_the_graph_goes_
     }
     Ok(())
 }
+
+/// A payload that panics when it is dropped, where the first number says so, or cloned, where the second does.
+#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Fragile(i64, bool, bool);
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        if self.1 && !std::thread::panicking() {
+            std::panic::resume_unwind(Box::new("dropped"));
+        }
+    }
+}
+
+impl Clone for Fragile {
+    fn clone(&self) -> Self {
+        if self.2 {
+            std::panic::resume_unwind(Box::new("cloned"));
+        }
+        Fragile(self.0, self.1, self.2)
+    }
+}
+
+struct Glazier;
+
+#[actor]
+impl Glazier {
+    pub fn new() -> Self {
+        Glazier
+    }
+
+    pub fn make(&mut self, x: i64, drops: bool, clones: bool) -> Fragile {
+        Fragile(x, drops, clones)
+    }
+
+    pub fn look(&mut self, pane: &Fragile) -> i64 {
+        pane.0
+    }
+
+    pub fn keep(&mut self, pane: Fragile) -> i64 {
+        let number = pane.0;
+        std::mem::forget(pane);
+        number
+    }
+}
+
+#[test]
+fn rw_05_a_payload_that_panics_in_drop_or_clone_brings_no_execution_out_of_step() -> Result<()> {
+    for (from, to) in PLACEMENTS
+        .iter()
+        .flat_map(|from| PLACEMENTS.map(|to| (*from, to)))
+    {
+        let runtime = Runtime::new();
+        let a = runtime.spawn::<Glazier>("a", ()).place(from)?;
+        let b = runtime.spawn::<Glazier>("b", ()).place(to)?;
+        let graph = runtime.compile(|(x, drops, clones): (Edge<i64>, Edge<bool>, Edge<bool>)| {
+            let pane = a.make(&x, &drops, &clones);
+            // Read in both places, by reference and by value.
+            (b.look(&pane), a.look(&pane), a.keep(&pane), b.keep(&pane))
+        })?;
+        for execution in 0..12 {
+            let (drops, clones) = (execution % 3 == 1, execution % 4 == 2);
+            let result = graph.execute((execution, drops, clones)).wait();
+            match result {
+                Ok(numbers) => assert_eq!(numbers, (execution, execution, execution, execution)),
+                Err(error) => assert!(
+                    clones && error.as_task().is_some_and(TaskError::is_panic),
+                    "{from} to {to}, {execution}: {error}"
+                ),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_call_whose_result_does_not_decode_fails_and_panics_nowhere() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = runtime.spawn::<Bomber>("a", ()).in_process()?;
+    for x in 1..=3 {
+        assert!(a.call().make(x).wait().is_err(), "{x}");
+        assert_eq!(a.call().make(7).wait()?, Bomb(7));
+    }
+    assert!(a.call().open(Bomb(1)).wait().is_err(), "its own Serialize panics");
+    Ok(())
+}
+
+#[test]
+fn a_graph_whose_runtime_is_shut_down_says_so() -> Result<()> {
+    for placement in [Placement::Thread, Placement::Process] {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime.compile(|x: Edge<i64>| a.sleep_ms(&x))?;
+        let execution = graph.execute(50);
+        let _ = runtime.shutdown(std::time::Duration::from_secs(5));
+        assert!(
+            matches!(execution.wait(), Ok(50) | Err(ExecError::Shutdown { .. })),
+            "{placement}"
+        );
+        let late = graph.execute(1).wait();
+        assert!(
+            matches!(late, Err(ExecError::Shutdown { .. })),
+            "{placement} {late:?}"
+        );
+    }
+    Ok(())
+}

@@ -16,7 +16,7 @@ use crate::lane::mailbox::LaneMessage;
 use crate::placement::PlacementLabel;
 use crate::promise::{Answer, promise};
 use crate::resident::{Home, Resident, Vital};
-use crate::{Arguments, ArgumentsKind, AsyncDriver, Returned, Runtime};
+use crate::{Arguments, ArgumentsKind, AsyncDriver, Failure, Returned, Runtime};
 
 /// How long `kill` waits for the death to be known.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -181,7 +181,7 @@ impl ActorRef {
         };
         let arguments = match kind {
             ArgumentsKind::Local => Arguments::Local(Box::new(args)),
-            ArgumentsKind::Bytes => match to_bytes(&args) {
+            ArgumentsKind::Bytes => match Failure::catch(|| to_bytes(&args)) {
                 Ok(bytes) => Arguments::Bytes(bytes),
                 Err(failure) => return Answer::ready(Err(CallFault::Failed(failure))),
             },

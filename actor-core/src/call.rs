@@ -174,7 +174,8 @@ impl<R: Wire> Call<R> {
     fn value(&self, answer: Result<Returned, CallFault>) -> Result<R, CallError> {
         let (actor, method) = (self.callee.name().to_owned(), self.method);
         let fault = match answer {
-            Ok(returned) => match returned.into::<R>() {
+            // The user's own `Deserialize` runs here.
+            Ok(returned) => match Failure::catch(|| returned.into::<R>()) {
                 Ok(value) => return Ok(value),
                 Err(failure) => CallFault::Failed(failure),
             },

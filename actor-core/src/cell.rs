@@ -4,6 +4,8 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use selvedge_channels::dispose;
+
 use crate::actor::ActorEntry;
 use crate::id::ActorId;
 use crate::placement::OnPanic;
@@ -158,21 +160,5 @@ impl Drop for ActorCell {
 }
 
 fn construct(entry: &ActorEntry, args: &[u8]) -> Result<Box<dyn Any + Send>, Failure> {
-    match catch_unwind(AssertUnwindSafe(|| (entry.create)(args))) {
-        Ok(Ok(state)) => Ok(state),
-        Ok(Err(error)) => Err(Failure::from_error(error)),
-        Err(payload) => {
-            let failure = Failure::panic(payload.as_ref());
-            dispose(payload);
-            Err(failure)
-        }
-    }
-}
-
-/// Drops a user's value, whose own drop may panic; the panic ends here (its message is on stderr already).
-fn dispose(value: Box<dyn Any + Send>) {
-    if let Err(second) = catch_unwind(AssertUnwindSafe(move || drop(value))) {
-        // A payload whose drop panics as well is leaked: there is nobody left to tell.
-        std::mem::forget(second);
-    }
+    Failure::catch(|| (entry.create)(args).map_err(Failure::from_error))
 }

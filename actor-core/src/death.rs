@@ -7,25 +7,31 @@ use serde::{Deserialize, Serialize};
 use crate::id::{ActorId, ProcessId};
 
 /// How something ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Exit {
     /// The process ended by itself with this exit code.
     Code(i32),
     /// The process was ended by this signal.
     Signal(i32),
-    /// No process ended, or its exit is not known: a killed thread actor, a lane that never came back, a
-    /// runtime that was shut down. The first line of `stderr_tail` says which.
+    /// No process ended: an actor that was killed, a lane that never came back, a constructor that failed. Why, in words.
+    Ended(String),
+    /// The runtime was shut down.
+    Shutdown,
+    /// The process is gone, and the system did not say how.
     Unknown,
 }
 
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
+        match self {
             Exit::Code(code) => write!(f, "exit code {code}"),
-            Exit::Signal(signal) => match signal_name(signal) {
+            Exit::Signal(signal) => match signal_name(*signal) {
                 Some(name) => write!(f, "signal {signal} ({name})"),
                 None => write!(f, "signal {signal}"),
             },
+            Exit::Ended(why) => f.write_str(why),
+            Exit::Shutdown => f.write_str("the runtime was shut down"),
             Exit::Unknown => f.write_str("unknown cause"),
         }
     }
@@ -70,7 +76,7 @@ impl fmt::Display for Death {
         write!(f, "actor `{}` ", self.actor)?;
         match self.pid {
             Some(pid) => write!(f, "died with its worker process {pid}: {}", self.exit)?,
-            None => f.write_str("died")?,
+            None => write!(f, "died: {}", self.exit)?,
         }
         if self.actors.len() > 1 {
             write!(f, " ({} actors shared the process)", self.actors.len())?;

@@ -139,8 +139,7 @@ impl Directory {
         self.leases.ended(&lanes.into_iter().collect::<Vec<_>>(), None);
     }
 
-    /// Ends actors of this process for good: their state, the watchers, their nodes. `why` stands in for the
-    /// last words.
+    /// Ends actors of this process for good: their state, the watchers, their nodes. `why`, in words.
     pub(crate) fn end_actors(&self, residents: &[Arc<Resident>], why: &str) {
         let alive: Vec<_> = residents
             .iter()
@@ -152,8 +151,8 @@ impl Directory {
             actors: alive.iter().map(|resident| resident.id()).collect(),
             process: first.process(),
             pid: None,
-            exit: Exit::Unknown,
-            stderr_tail: vec![why.to_owned()],
+            exit: Exit::Ended(why.to_owned()),
+            stderr_tail: Vec::new(),
         };
         for resident in &alive {
             resident.note_death(&death, false);
@@ -194,8 +193,8 @@ impl Directory {
                 actors,
                 process: named.map_or(ProcessId::DRIVER, |resident| resident.process()),
                 pid: None,
-                exit: Exit::Unknown,
-                stderr_tail: vec!["the runtime was shut down".to_owned()],
+                exit: Exit::Shutdown,
+                stderr_tail: Vec::new(),
             });
         }
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use selvedge_channels::ChannelError;
+use selvedge_channels::{ChannelError, dispose};
 use serde::{Deserialize, Serialize};
 
 use crate::BoxError;
@@ -40,6 +40,16 @@ impl Failure {
             type_name: std::any::type_name::<E>(),
             error: Arc::from(error.into()),
         }
+    }
+
+    /// Runs code of the user's; a panic in it is the failure.
+    pub(crate) fn catch<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        // Unwind safe: nothing that `work` was given is used again after a panic.
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
+            let failure = Failure::panic(payload.as_ref());
+            dispose(payload);
+            Err(failure)
+        })
     }
 
     pub(crate) fn panic(payload: &(dyn std::any::Any + Send)) -> Self {

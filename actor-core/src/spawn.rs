@@ -156,7 +156,8 @@ impl<'r, A: Actor> Spawn<'r, A> {
         }
     }
 
-    /// On whichever thread drives: no thread, no wake.
+    /// On whichever thread drives: no thread, no wake. Nothing can interrupt a method there: a wait that runs one takes
+    /// at least as long as the method.
     ///
     /// # Errors
     /// [`SpawnError::Constructor`].

@@ -35,8 +35,8 @@ fn kill_9_gives_a_death_with_signal_pid_and_last_words() {
     kill_9(pid);
     let death = died(hanging.wait_timeout(PATIENCE).unwrap_err());
     assert_eq!(
-        (death.actor.as_str(), death.exit, death.pid),
-        ("victim", Exit::Signal(9), Some(pid))
+        (death.actor.as_str(), &death.exit, death.pid),
+        ("victim", &Exit::Signal(9), Some(pid))
     );
     assert_eq!(death.actors, vec![toy.0.id()]);
     let tail: Vec<String> = (10..30).map(|i| format!("word {i}")).collect();

@@ -217,7 +217,7 @@ fn watchers_hear_of_every_death_once_and_of_earlier_ones_too() {
     lease.start_worker(toy.0.process(), "toy", bytes, soon()).unwrap();
     kill_9(toy.0.pid().unwrap());
     let death = early.recv_timeout(PATIENCE).unwrap();
-    assert_eq!((death.actor.as_str(), death.exit), ("victim", Exit::Signal(9)));
+    assert_eq!((death.actor.as_str(), &death.exit), ("victim", &Exit::Signal(9)));
     let late = watch(&lease);
     assert_eq!(late.try_recv().unwrap(), death, "told before `on_death` returns");
     assert!(lease.join(soon()).is_empty(), "a dead lane runs nothing");

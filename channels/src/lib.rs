@@ -59,9 +59,11 @@ pub mod error;
 pub mod fuzzing;
 
 mod cursor;
+mod dispose;
 mod futex;
 mod sync;
 
+pub use dispose::dispose;
 pub use doorbell::Doorbell;
 pub use error::{ChannelError, DecodeError, EncodeError, SegmentError};
 pub use fault::{Fault, FaultKind, Message};

@@ -2,6 +2,7 @@
 
 use std::any::{Any, type_name};
 
+use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
 use crate::payload::Wire;
@@ -73,48 +74,51 @@ impl<T: Wire> Outlet<T> {
     /// Stages a value.
     #[inline]
     pub fn stage(&mut self, value: T) {
-        self.staged = Some(Ok(value));
+        dispose(self.staged.replace(Ok(value)));
     }
 
     /// Writes the routes, which all have space, in an order in which only the first can refuse: bytes by reference,
-    /// then the value itself. Gives the message back as long as it is nowhere.
+    /// then the value itself. What is the user's code (`Clone`, `Serialize`) runs while the message is staged and
+    /// nowhere else, so that a panic in it leaves it so.
     #[inline]
-    fn write(
-        &mut self,
-        execution: u64,
-        message: Message<T>,
-        local: Option<&mut Value<T>>,
-    ) -> Result<(), (ChannelError, Option<Message<T>>)> {
+    fn write(&mut self, execution: u64, local: Option<&mut Value<T>>) -> Result<(), ChannelError> {
+        let staged = self.staged.as_ref().ok_or(ChannelError::NoValue)?;
+        let copy = match (&self.ring, &local) {
+            (Some(_), Some(_)) => Some(staged.clone()),
+            _ => None,
+        };
         if let Some(shared) = &mut self.shared {
-            let written = match &message {
+            let written = match staged {
                 Ok(value) => shared.try_write(value),
                 Err(fault) => shared.try_write_fault(fault),
             };
-            match written {
-                Ok(true) => {}
-                Ok(false) => return Err((ChannelError::Full, Some(message))),
-                Err(error) => return Err((error, Some(message))),
+            if !written? {
+                return Err(ChannelError::Full);
             }
         }
-        let full = |_| (ChannelError::Full, None);
-        match (&mut self.ring, local) {
-            (None, None) => Ok(()),
-            (Some(ring), None) => ring.try_write(message).map_err(full),
-            (None, Some(local)) => local.put(execution, message).map_err(|error| (error, None)),
-            (Some(ring), Some(local)) => {
-                ring.try_write(message.clone()).map_err(full)?;
-                local.put(execution, message).map_err(|error| (error, None))
+        let message = self.staged.take();
+        match (&mut self.ring, local, message) {
+            (None, None, message) => dispose(message),
+            (Some(ring), None, Some(message)) => ring.try_write(message).map_err(|_| ChannelError::Full)?,
+            (None, Some(local), Some(message)) => local.put(execution, message)?,
+            (Some(ring), Some(local), Some(message)) => {
+                if let Some(copy) = copy {
+                    ring.try_write(copy).map_err(|_| ChannelError::Full)?;
+                }
+                local.put(execution, message)?;
             }
+            (_, _, None) => return Err(ChannelError::NoValue),
         }
+        Ok(())
     }
 
     /// The local route, if there is one, free to be written.
     #[inline]
-    fn local<'v>(
-        &self,
-        values: &'v mut [Box<dyn AnyValue>],
-    ) -> Result<Option<&'v mut Value<T>>, ChannelError> {
-        let Some(index) = self.local else {
+    fn local(
+        local: Option<usize>,
+        values: &mut [Box<dyn AnyValue>],
+    ) -> Result<Option<&mut Value<T>>, ChannelError> {
+        let Some(index) = local else {
             return Ok(None);
         };
         let value = values.get_mut(index).ok_or(ChannelError::NoValue)?;
@@ -130,7 +134,7 @@ impl<T: Wire> Outlet<T> {
 
 impl<T: Wire> AnyOutlet for Outlet<T> {
     fn stage_fault(&mut self, fault: Fault) {
-        self.staged = Some(Err(fault));
+        dispose(self.staged.replace(Err(fault)));
     }
 
     #[inline]
@@ -160,22 +164,18 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
         if !self.has_space()? {
             return Ok(Readiness::Blocked);
         }
-        let local = self.local(values)?;
-        let Some(message) = self.staged.take() else {
-            return Err(ChannelError::NoValue);
-        };
-        match self.write(execution, message, local) {
+        let local = Self::local(self.local, values)?;
+        match self.write(execution, local) {
             Ok(()) => Ok(Readiness::Ready),
-            Err((error, nowhere)) => {
+            Err(error) => {
                 let refused = matches!(
                     error,
                     ChannelError::TooLarge { .. } | ChannelError::Encode(_) | ChannelError::Segment(_)
                 );
-                if !refused || nowhere.is_none() {
+                if !refused || !self.is_staged() {
                     // COMP-07: no half-delivered message is continued.
                     self.close();
                 }
-                self.staged = nowhere;
                 Err(error)
             }
         }

@@ -11,6 +11,7 @@
 #![allow(unsafe_code)] // slots are cells
 
 use crate::cursor::{self, ReadCursor, Sight, WriteCursor};
+use crate::dispose::dispose;
 use crate::doorbell::Doorbell;
 use crate::error::ChannelError;
 use crate::fault::Message;
@@ -231,7 +232,7 @@ impl<T> RingReader<T> {
     #[inline]
     pub fn release(&mut self) {
         if self.is_ready() {
-            drop(self.pass());
+            dispose(self.pass());
         }
     }
 
@@ -277,7 +278,7 @@ impl<T: Clone> RingReader<T> {
             return self.pass();
         }
         let cloned = self.current().cloned();
-        drop(self.pass());
+        dispose(self.pass());
         cloned
     }
 }

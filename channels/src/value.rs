@@ -11,6 +11,7 @@
 use std::any::Any;
 use std::cell::OnceCell;
 
+use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
 use crate::kind::PayloadType;
@@ -247,12 +248,15 @@ impl<T: Wire> Value<T> {
         let held = std::mem::replace(&mut self.held, Held::Nothing);
         self.left = 0;
         match (&mut self.source, held) {
-            (Source::Ring(reader), Held::InRing | Held::Fault(_)) => reader.release(),
+            (Source::Ring(reader), held @ (Held::InRing | Held::Fault(_))) => {
+                dispose(held);
+                reader.release();
+            }
             (Source::Shared(reader), held @ (Held::InSlot(_) | Held::Fault(_))) => {
-                drop(held);
+                dispose(held);
                 reader.release()?;
             }
-            _ => {}
+            (_, held) => dispose(held),
         }
         Ok(())
     }

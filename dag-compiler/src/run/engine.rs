@@ -12,7 +12,7 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 use selvedge_channels::{ChannelError, Doorbell, Fault, FaultKind, Segment, Waiting};
-use selvedge_core::{ActorRef, Death, Guarded, LaneId, Lease, NoEntry};
+use selvedge_core::{ActorRef, Death, Exit, Guarded, LaneId, Lease, NoEntry};
 
 use crate::ir::Plan;
 use crate::options::{OnFull, Options};
@@ -114,6 +114,14 @@ impl Engine {
 
     /// Called on the control thread as soon as a process or thread of the graph is known to be dead.
     pub(crate) fn died(&self, death: &Death) {
+        if death.exit == Exit::Shutdown {
+            let graph = self.graph();
+            return self.failed(
+                LaneId::DRIVER,
+                ExecError::Shutdown { graph },
+                "the runtime was shut down",
+            );
+        }
         let mine = |actor: &&crate::ir::ActorIr| death.actors.contains(&actor.id);
         let actor = self.plan.ir.actors.iter().filter(mine).max_by_key(|actor| {
             let phase = self.control.progress(actor.lane).map(|progress| progress.phase);
@@ -129,12 +137,13 @@ impl Engine {
             execution: progress.map_or(0, |progress| progress.execution),
             death: death.clone(),
         };
-        let lane = actor.lane;
-        self.failure
-            .lock()
-            .get_or_insert(ExecError::ActorDied(Arc::new(died)));
+        self.failed(actor.lane, ExecError::ActorDied(Arc::new(died)), "an actor died");
+    }
+
+    fn failed(&self, lane: LaneId, error: ExecError, why: &str) {
+        self.failure.lock().get_or_insert(error);
         self.lease.ending();
-        self.control.fail(lane, "an actor died");
+        self.control.fail(lane, why);
     }
 
     /// A channel of the driver's own lane broke.

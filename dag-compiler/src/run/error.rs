@@ -44,6 +44,11 @@ pub enum ExecError {
         /// The graph's name.
         graph: String,
     },
+    /// The runtime of the graph's actors was shut down.
+    Shutdown {
+        /// The graph's name.
+        graph: String,
+    },
     /// A `Vec` input with another number of items than the graph has edges; nothing was submitted.
     InputCount {
         /// Leaves of the graph's input.
@@ -139,7 +144,10 @@ impl ExecError {
     pub fn graph_goes_on(&self) -> bool {
         !matches!(
             self,
-            ExecError::ActorDied(_) | ExecError::TornDown { .. } | ExecError::Broken { .. }
+            ExecError::ActorDied(_)
+                | ExecError::TornDown { .. }
+                | ExecError::Shutdown { .. }
+                | ExecError::Broken { .. }
         )
     }
 }
@@ -168,6 +176,12 @@ impl fmt::Display for ExecError {
             ),
             ExecError::Cancelled { execution } => write!(f, "execution {execution} was cancelled"),
             ExecError::TornDown { graph } => write!(f, "graph `{graph}` has been torn down"),
+            ExecError::Shutdown { graph } => {
+                write!(
+                    f,
+                    "graph `{graph}` has ended: the runtime of its actors was shut down"
+                )
+            }
             ExecError::InputCount { expected } => {
                 write!(
                     f,

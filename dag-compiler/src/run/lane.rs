@@ -373,7 +373,7 @@ impl LaneLoop {
 }
 
 /// Publishes a staged message. A value that cannot travel is the task's failure, not the graph's, also when its own
-/// `Serialize` panics: nothing has been published then.
+/// `Serialize` or `Clone` panics: nothing has been published then.
 pub(crate) fn publish(
     outlet: &mut dyn AnyOutlet,
     info: &TaskInfo,
@@ -381,7 +381,9 @@ pub(crate) fn publish(
     values: &mut [Box<dyn AnyValue>],
 ) -> Result<(), ChannelError> {
     let cause = match catch_unwind(AssertUnwindSafe(|| outlet.publish(execution, values))) {
-        Ok(Err(error @ (ChannelError::TooLarge { .. } | ChannelError::Encode(_)))) => Cause::Payload {
+        Ok(Err(
+            error @ (ChannelError::TooLarge { .. } | ChannelError::Encode(_) | ChannelError::Segment(_)),
+        )) => Cause::Payload {
             message: error.to_string(),
         },
         Ok(published) => return published.map(|_| ()),

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use selvedge_channels::{AnyValue, ChannelError, Fault, Message, Value, Wire};
+use selvedge_channels::{AnyValue, ChannelError, Fault, Message, Value, Wire, dispose};
 use selvedge_core::panic_message;
 
 use crate::run::report::{Cause, TaskInfo, fault_with};
@@ -148,10 +148,11 @@ impl<T: Wire> AnyLeaf for Leaf<T> {
 
     fn discard(&mut self, execution: u64) {
         if let Some(entry) = self.entry(execution) {
-            *entry = match entry {
+            let wanted = match entry {
                 Entry::Pending | Entry::Unwanted => Entry::Unwanted,
                 Entry::Arrived(_) | Entry::Gone => Entry::Gone,
             };
+            dispose(std::mem::replace(entry, wanted));
         }
         self.trim();
     }
