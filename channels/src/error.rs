@@ -1,6 +1,8 @@
 //! What can go wrong in a channel.
 
+use std::fmt;
 use std::io;
+use std::time::Duration;
 
 /// Why memory could not be had or opened.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +17,14 @@ pub enum SegmentError {
         len_bytes: u64,
         /// What the system said.
         source: io::Error,
+    },
+    /// More than the machine has.
+    #[error("{need_bytes} bytes of shared memory, where the machine has {has_bytes} bytes of memory and swap in all")]
+    NoMemory {
+        /// Bytes asked for.
+        need_bytes: u64,
+        /// Bytes of memory and swap.
+        has_bytes: u64,
     },
     /// What was opened is not the segment that was meant.
     #[error("segment of process {pid}: {what}")]
@@ -73,6 +83,39 @@ pub enum DecodeError {
     Malformed(&'static str),
 }
 
+/// An end of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The writer.
+    Writer,
+    /// Reader number so-and-so.
+    Reader(u32),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Writer => f.write_str("the writer"),
+            End::Reader(index) => write!(f, "reader {index}"),
+        }
+    }
+}
+
+/// Who brought a channel to its end by dying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Culprit {
+    /// The end it had.
+    pub end: End,
+    /// Its process.
+    pub pid: u32,
+}
+
+impl fmt::Display for Culprit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (process {})", self.end, self.pid)
+    }
+}
+
 /// Why a channel could not be made, written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -81,8 +124,19 @@ pub enum ChannelError {
     #[error("the channel is closed")]
     Closed,
     /// A peer has died, and whoever noticed said so here.
-    #[error("the channel is poisoned: one of its processes has died")]
-    Poisoned,
+    #[error("the channel is poisoned: {culprit} has died")]
+    Poisoned {
+        /// Who.
+        culprit: Culprit,
+    },
+    /// Nothing came, or no slot got free, in time. Nothing has changed.
+    #[error("nothing moved for {waited:?}{}{peers}", if peers.is_empty() { "" } else { ": " })]
+    Timeout {
+        /// How long the wait lasted.
+        waited: Duration,
+        /// Who has the other ends, for people; empty within a process.
+        peers: String,
+    },
     /// No slot is free.
     #[error("the channel is full")]
     Full,
@@ -132,10 +186,12 @@ pub enum ChannelError {
         found: u64,
     },
     /// This end of the channel is somebody else's already.
-    #[error("the {end} of the channel is attached already")]
+    #[error("{end} of the channel is attached already, by process {pid}")]
     Attached {
         /// Which end.
-        end: &'static str,
+        end: End,
+        /// By whom; 0 when that end has left again.
+        pid: u32,
     },
     /// The spec of a channel is out of bounds.
     #[error("{what} is {value}, and must be at least {least}")]

@@ -43,6 +43,9 @@ pub mod ring;
 #[cfg(not(loom))]
 pub mod shared;
 
+#[cfg(not(loom))]
+pub mod channel;
+
 pub mod doorbell;
 
 pub mod waiting;
@@ -59,13 +62,19 @@ pub mod error;
 pub mod fuzzing;
 
 mod cursor;
+#[cfg(not(loom))]
+mod deaths;
 mod dispose;
 mod futex;
+#[cfg(not(loom))]
+mod process;
 mod sync;
 
+#[cfg(not(loom))]
+pub use channel::{ChannelOptions, Descriptor, Loan, Reader, SendError, SharedChannel, View, Writer};
 pub use dispose::dispose;
 pub use doorbell::Doorbell;
-pub use error::{ChannelError, DecodeError, EncodeError, SegmentError};
+pub use error::{ChannelError, Culprit, DecodeError, EncodeError, End, SegmentError};
 pub use fault::{Fault, FaultKind, Message};
 #[cfg(not(loom))]
 pub use kind::PayloadType;

@@ -12,11 +12,16 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use selvedge_channels::{
-    ChannelError, Doorbell, Provider, Region, SEGMENT_HEADER_BYTES, Segment, SegmentId, SharedReader,
-    SharedSpec, SharedWriter, Waiting, decode, format, shared,
+    ChannelError, Culprit, Doorbell, End, Provider, Region, SEGMENT_HEADER_BYTES, Segment, SegmentId,
+    SharedReader, SharedSpec, SharedWriter, Waiting, decode, format, shared,
 };
 
 const CHILD: &str = "SELVEDGE_CHANNELS_TEST_CHILD";
+
+const CULPRIT: Culprit = Culprit {
+    end: End::Reader(0),
+    pid: 4121,
+};
 const WAITING: Waiting = Waiting::SpinThenPark(Duration::from_micros(50));
 
 fn spec() -> SharedSpec {
@@ -161,8 +166,8 @@ fn chan_25_a_killed_reader_blocks_nobody_once_it_is_known() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(5));
-            shared::poison(&layout.there).unwrap();
-            shared::poison(&layout.back).unwrap();
+            shared::poison(&layout.there, CULPRIT).unwrap();
+            shared::poison(&layout.back, CULPRIT).unwrap();
             layout.bells[0].ring();
         });
         let mut found = Ok(false);
@@ -170,8 +175,11 @@ fn chan_25_a_killed_reader_blocks_nobody_once_it_is_known() {
             found = writer.has_space();
             found.is_err()
         }));
-        assert!(matches!(found, Err(ChannelError::Poisoned)));
+        assert!(matches!(found, Err(ChannelError::Poisoned { culprit: CULPRIT })));
     });
     reader.release().unwrap();
-    assert!(matches!(reader.ready(), Err(ChannelError::Poisoned)));
+    assert!(matches!(
+        reader.ready(),
+        Err(ChannelError::Poisoned { culprit: CULPRIT })
+    ));
 }

@@ -13,9 +13,14 @@ mod support;
 use std::sync::atomic::Ordering;
 
 use selvedge_channels::{
-    ChannelError, Doorbell, Provider, SharedReader, SharedSpec, SharedWriter, format, shared,
+    ChannelError, Culprit, Doorbell, End, Provider, SharedReader, SharedSpec, SharedWriter, format, shared,
 };
 use support::{Bells, Make, Reading, SharedHeap, Writing, payload, region, spec};
+
+const CULPRIT: Culprit = Culprit {
+    end: End::Reader(0),
+    pid: 4121,
+};
 
 #[test]
 fn chan_19_buffers_below_a_thousand_bytes_are_refused() {
@@ -78,8 +83,17 @@ fn chan_01_each_end_has_one_owner() {
     let writer = || SharedWriter::attach(region.clone(), &spec, Doorbell::heap(), vec![]);
     let reader = |index| SharedReader::attach(region.clone(), &spec, index, Doorbell::heap());
     let _ends = (writer().unwrap(), reader(0).unwrap(), reader(1).unwrap());
-    assert!(matches!(writer(), Err(ChannelError::Attached { end: "writer" })));
-    assert!(matches!(reader(1), Err(ChannelError::Attached { end: "reader" })));
+    assert!(matches!(
+        writer(),
+        Err(ChannelError::Attached { end: End::Writer, .. })
+    ));
+    assert!(matches!(
+        reader(1),
+        Err(ChannelError::Attached {
+            end: End::Reader(1),
+            ..
+        })
+    ));
 }
 
 #[test]
@@ -105,15 +119,21 @@ fn chan_25_poison_ends_a_wait_for_a_reader_that_was_killed() {
     let _killed = SharedReader::attach(region.clone(), &spec, 0, Doorbell::heap()).unwrap();
     assert!(writer.write(Ok(payload(0, 10))).unwrap());
     assert!(!writer.space().unwrap());
-    shared::poison(&region).unwrap();
-    assert!(matches!(writer.space(), Err(ChannelError::Poisoned)));
+    shared::poison(&region, CULPRIT).unwrap();
+    assert!(matches!(
+        writer.space(),
+        Err(ChannelError::Poisoned { culprit: CULPRIT })
+    ));
     assert!(matches!(
         writer.write(Ok(payload(1, 10))),
-        Err(ChannelError::Poisoned)
+        Err(ChannelError::Poisoned { culprit: CULPRIT })
     ));
     // Closing does not hide the cause.
     writer.close();
-    assert!(matches!(writer.space(), Err(ChannelError::Poisoned)));
+    assert!(matches!(
+        writer.space(),
+        Err(ChannelError::Poisoned { culprit: CULPRIT })
+    ));
 }
 
 #[test]
@@ -124,10 +144,13 @@ fn chan_25_poison_ends_a_wait_for_a_writer_that_was_killed() {
         SharedWriter::attach(region.clone(), &spec, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();
     let mut reader = SharedReader::attach(region.clone(), &spec, 0, Doorbell::heap()).unwrap();
     assert!(writer.write(Ok(payload(0, 10))).unwrap());
-    shared::poison(&region).unwrap();
+    shared::poison(&region, CULPRIT).unwrap();
     // The writer is not dropped, but what it wrote before is still read.
     assert_eq!(reader.take().unwrap().unwrap().unwrap(), payload(0, 10));
-    assert!(matches!(reader.ready(), Err(ChannelError::Poisoned)));
+    assert!(matches!(
+        reader.ready(),
+        Err(ChannelError::Poisoned { culprit: CULPRIT })
+    ));
 }
 
 #[test]
@@ -135,7 +158,7 @@ fn a_region_without_a_channel_cannot_be_poisoned() {
     let segment = selvedge_channels::Segment::create(Provider::Heap, 4096).unwrap();
     let blank = segment.region(64, 1024).unwrap();
     assert!(matches!(
-        shared::poison(&blank),
+        shared::poison(&blank, CULPRIT),
         Err(ChannelError::Corrupt { .. })
     ));
 }

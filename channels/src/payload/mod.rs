@@ -24,6 +24,7 @@ mod decode;
 mod element;
 mod encode;
 mod frame;
+mod numbers;
 mod tensor;
 
 pub(crate) use decode::decode_in_place;
@@ -31,6 +32,7 @@ pub use decode::{decode, view_slice, view_str};
 pub use element::{DType, Element};
 pub use encode::{Encoded, encode};
 pub use frame::PART_ALIGN;
+pub(crate) use numbers::NumbersFrame;
 pub use tensor::{Tensor, TensorError};
 
 use serde::Serialize;

@@ -3,24 +3,28 @@
 //! ```text
 //! | control line | tail line per reader … | header line per slot … | K payloads, `slot_bytes` apart … |
 //!
-//! control   version, state, slots, readers, slot_bytes, max_bytes, writer's claim
+//! control   version, state, slots, readers, slot_bytes, max_bytes, writer's claim, tag of the payloads' type
 //! tail      passed, blocked, reader's claim
 //! header    stamp, meta, length, then up to 40 bytes of payload
 //!           or, where the generation is above 0: pid and fd, nonce, length of the segment, stride
 //! ```
 //!
+//! A claim is a process (pid and start time), 0 before anybody came, all ones when it has left. The state's lowest byte
+//! is open, closed or poisoned, with the culprit's end and pid above.
+//!
 //! All numbers are native u64, one word each: both ends run on one machine. `meta` is the generation (upper half) and
 //! the kind of message; `pid and fd` are halves of a word too.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::SharedSpec;
 use crate::cursor::Tail;
-use crate::error::ChannelError;
+use crate::error::{ChannelError, Culprit, End};
+use crate::process::Process;
 use crate::region::Region;
 
 /// Magic and version in one.
-const VERSION: u64 = u64::from_le_bytes(*b"slvring2");
+const VERSION: u64 = u64::from_le_bytes(*b"slvring3");
 
 const LINE: usize = 64;
 const PAGE: usize = 4096;
@@ -34,6 +38,7 @@ mod control {
     pub(super) const SLOT_BYTES: usize = 32;
     pub(super) const MAX_BYTES: usize = 40;
     pub(super) const CLAIM: usize = 48;
+    pub(super) const TAG: usize = 56;
 }
 
 /// Offsets in a reader's line.
@@ -66,6 +71,9 @@ pub(super) mod kind {
 const OPEN: u64 = 0;
 const CLOSED: u64 = 1;
 const POISONED: u64 = 2;
+
+/// A claim whose end has left.
+const LEFT: u64 = u64::MAX;
 
 /// Offsets that follow from a spec.
 #[derive(Debug)]
@@ -131,13 +139,26 @@ fn check_version(region: &Region) -> Result<(), ChannelError> {
     })
 }
 
-pub(super) fn poison(region: &Region) -> Result<(), ChannelError> {
+pub(super) fn poison(region: &Region, culprit: Culprit) -> Result<(), ChannelError> {
     check_version(region)?;
-    // SYNC ring-closed: pairs with the load in `check_open`.
-    region
-        .atomic_u64(control::STATE)?
-        .store(POISONED, Ordering::Release);
+    let end = match culprit.end {
+        End::Writer => 0,
+        End::Reader(index) => u64::from(index) + 1,
+    };
+    let poisoned = u64::from(culprit.pid) << 32 | (end & 0xFF_FFFF) << 8 | POISONED;
+    // SYNC ring-closed: pairs with the load in `check_open`. The first cause stays.
+    let state = region.atomic_u64(control::STATE)?;
+    let _ = state.compare_exchange(OPEN, poisoned, Ordering::Release, Ordering::Relaxed);
     Ok(())
+}
+
+/// Who is poisoned, by the state word.
+fn culprit(state: u64) -> Culprit {
+    let end = (state >> 8) as u32 & 0xFF_FFFF;
+    Culprit {
+        end: end.checked_sub(1).map_or(End::Writer, End::Reader),
+        pid: (state >> 32) as u32,
+    }
 }
 
 /// A channel's place in memory, as one end sees it.
@@ -187,20 +208,51 @@ impl Place {
         Ok(place)
     }
 
-    fn claim(&self, offset: usize, end: &'static str) -> Result<(), ChannelError> {
+    fn claim_word(&self, end: End) -> Result<&AtomicU64, ChannelError> {
+        let offset = match end {
+            End::Writer => control::CLAIM,
+            End::Reader(index) => self.line(index) + tail::CLAIM,
+        };
+        Ok(self.region.atomic_u64(offset)?)
+    }
+
+    /// Takes an end for this process.
+    pub(super) fn claim(&self, end: End) -> Result<(), ChannelError> {
+        let own = Process::own().to_word();
         // Relaxed: only who comes first matters. An end is written to by its one owner (SHM-1).
-        match self.region.atomic_u64(offset)?.swap(1, Ordering::Relaxed) {
-            0 => Ok(()),
-            _ => Err(ChannelError::Attached { end }),
+        match self
+            .claim_word(end)?
+            .compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed)
+        {
+            Ok(_) => Ok(()),
+            Err(LEFT) => Err(ChannelError::Attached { end, pid: 0 }),
+            Err(word) => Err(ChannelError::Attached {
+                end,
+                pid: Process::from_word(word).pid,
+            }),
         }
     }
 
-    pub(super) fn claim_writer(&self) -> Result<(), ChannelError> {
-        self.claim(control::CLAIM, "writer")
+    /// Says that an end will do nothing any more: its process may end without anybody missing it.
+    pub(super) fn leave(&self, end: End) {
+        if let Ok(word) = self.claim_word(end) {
+            // SYNC end-left: pairs with the load in `holder`; what this end did before is seen by who finds it gone.
+            word.store(LEFT, Ordering::Release);
+        }
     }
 
-    pub(super) fn claim_reader(&self, reader: u32) -> Result<(), ChannelError> {
-        self.claim(self.line(reader) + tail::CLAIM, "reader")
+    /// Who has an end; `None` before anybody has come, and after it has left.
+    pub(super) fn holder(&self, end: End) -> Option<Process> {
+        // SYNC end-left: pairs with the store in `leave`.
+        match self.claim_word(end).ok()?.load(Ordering::Acquire) {
+            0 | LEFT => None,
+            word => Some(Process::from_word(word)),
+        }
+    }
+
+    /// The tag of the payloads' type, which a new channel's maker sets.
+    pub(super) fn tag(&self) -> Result<&AtomicU64, ChannelError> {
+        Ok(self.region.atomic_u64(control::TAG)?)
     }
 
     /// Offset of a slot's header.
@@ -242,10 +294,13 @@ impl Place {
     #[inline]
     pub(super) fn check_open(&self) -> Result<(), ChannelError> {
         // SYNC ring-closed.
-        match self.region.atomic_u64(control::STATE)?.load(Ordering::Acquire) {
+        let state = self.region.atomic_u64(control::STATE)?.load(Ordering::Acquire);
+        match state & 0xFF {
             OPEN => Ok(()),
             CLOSED => Err(ChannelError::Closed),
-            POISONED => Err(ChannelError::Poisoned),
+            POISONED => Err(ChannelError::Poisoned {
+                culprit: culprit(state),
+            }),
             _ => Err(ChannelError::Corrupt {
                 what: "a state that does not exist",
             }),

@@ -12,17 +12,20 @@
 //!
 //! States, layout and races: `channels/README.md`.
 
+mod claims;
 mod growth;
 mod layout;
 mod reader;
 mod writer;
 
+pub(crate) use claims::Claims;
 pub use reader::SharedReader;
+pub(crate) use writer::Lent;
 pub use writer::SharedWriter;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::ChannelError;
+use crate::error::{ChannelError, Culprit};
 use crate::region::Region;
 
 /// The smallest `slot_bytes` (CHAN-19).
@@ -73,11 +76,11 @@ pub fn format(region: &Region, spec: &SharedSpec) -> Result<(), ChannelError> {
     layout::format(region, spec)
 }
 
-/// Says on behalf of a peer that has died that nothing will move here any more. Both ends find out when they next see
+/// Says on behalf of `culprit`, a peer that has died, that nothing will move here any more. Both ends find out when they next see
 /// no progress: readers after the messages that are there. Ring their bells afterwards. Never waits.
 ///
 /// # Errors
 /// [`ChannelError::Corrupt`] when the region holds no channel.
-pub fn poison(region: &Region) -> Result<(), ChannelError> {
-    layout::poison(region)
+pub fn poison(region: &Region, culprit: Culprit) -> Result<(), ChannelError> {
+    layout::poison(region, culprit)
 }

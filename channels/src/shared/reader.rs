@@ -8,7 +8,7 @@ use super::growth::Generation;
 use super::layout::{Place, kind, slot};
 use crate::cursor::{ReadCursor, Sight};
 use crate::doorbell::Doorbell;
-use crate::error::ChannelError;
+use crate::error::{ChannelError, End};
 use crate::fault::{Fault, Message};
 use crate::region::Region;
 use crate::segment::SegmentId;
@@ -58,7 +58,7 @@ impl SharedReader {
             });
         }
         let place = Place::attach(region, spec)?;
-        place.claim_reader(index)?;
+        place.claim(End::Reader(index))?;
         Ok(SharedReader {
             place,
             cursor: ReadCursor::new(spec.slots as usize),
@@ -226,6 +226,7 @@ impl Drop for SharedReader {
     fn drop(&mut self) {
         if let Ok(tail) = self.place.tail(self.index) {
             self.cursor.leave(tail, &self.writer_bell);
+            self.place.leave(End::Reader(self.index));
         }
     }
 }

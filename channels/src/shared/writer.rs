@@ -8,7 +8,7 @@ use super::growth::{Generation, next_stride};
 use super::layout::{Place, kind, slot};
 use crate::cursor::WriteCursor;
 use crate::doorbell::Doorbell;
-use crate::error::{ChannelError, EncodeError};
+use crate::error::{ChannelError, EncodeError, End};
 use crate::fault::{Fault, FaultKind};
 use crate::payload::{Wire, encode};
 use crate::region::Region;
@@ -21,6 +21,15 @@ pub struct SharedWriter {
     grown: Option<Generation>,
     /// Outgrown generations with the number of the first message that is not in them (`SHM-2`).
     retired: Vec<(Generation, u64)>,
+}
+
+/// A place in the next slot, for a message that is not published yet. Good for that message alone.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    number: u64,
+    generation: u32,
+    offset: usize,
+    len: usize,
 }
 
 impl SharedWriter {
@@ -36,7 +45,7 @@ impl SharedWriter {
         reader_bells: Vec<Doorbell>,
     ) -> Result<Self, ChannelError> {
         let place = Place::attach(region, spec)?;
-        place.claim_writer()?;
+        place.claim(End::Writer)?;
         Ok(SharedWriter {
             place,
             cursor: WriteCursor::new(spec.slots as usize, spec.readers as usize),
@@ -134,66 +143,98 @@ impl SharedWriter {
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), EncodeError>,
     ) -> Result<(), ChannelError> {
+        let lent = self.lend(len)?;
+        fill(self.lent_mut(&lent)?)?;
+        self.publish_as(kind, &lent)
+    }
+
+    /// The place for `len` bytes in the next slot, which is known to be free.
+    #[inline]
+    pub(crate) fn lend(&mut self, len: usize) -> Result<Lent, ChannelError> {
         if len as u64 > self.place.spec.max_bytes {
             return Err(ChannelError::TooLarge {
                 need_bytes: len as u64,
                 max_bytes: self.place.spec.max_bytes,
             });
         }
-        let header = self.place.header(self.cursor.slot());
-        let generation = if len <= slot::INLINE_MAX {
-            // SAFETY: the slot is free (has_space, RING-3) and this is its only writer (SHM-1).
-            fill(unsafe { self.place.region.bytes_mut(header + slot::INLINE, len) }?)?;
-            0
+        let slot = self.cursor.slot();
+        let (generation, offset) = if len <= slot::INLINE_MAX {
+            (0, self.place.header(slot) + slot::INLINE)
         } else if len <= self.place.places.stride {
-            let offset = self.place.payload(self.cursor.slot());
-            // SAFETY: as above, and `len` is within the slot's stride.
-            fill(unsafe { self.place.region.bytes_mut(offset, len) }?)?;
-            0
+            (0, self.place.payload(slot))
         } else {
-            self.fill_grown(header, len, fill)?
+            let grown = self.grown_for(len)?;
+            (grown.number, slot * grown.stride)
         };
+        Ok(Lent {
+            number: self.cursor.number(),
+            generation,
+            offset,
+            len,
+        })
+    }
+
+    /// Where it lies, if it is still for the next message.
+    #[inline]
+    fn area(&self, lent: &Lent) -> Result<&Region, ChannelError> {
+        if lent.number != self.cursor.number() {
+            return Err(ChannelError::NoValue);
+        }
+        match &self.grown {
+            _ if lent.generation == 0 => Ok(&self.place.region),
+            Some(grown) if grown.number == lent.generation => Ok(&grown.payloads),
+            _ => Err(ChannelError::NoValue),
+        }
+    }
+
+    /// The bytes of a place that is lent.
+    #[inline]
+    pub(crate) fn lent(&self, lent: &Lent) -> Result<&[u8], ChannelError> {
+        // SAFETY: the slot is free in every generation (has_space, RING-3) until this message is published, and its only
+        // writer (SHM-1) is borrowed.
+        Ok(unsafe { self.area(lent)?.bytes(lent.offset, lent.len) }?)
+    }
+
+    /// The bytes of a place that is lent, to be written.
+    #[inline]
+    pub(crate) fn lent_mut(&mut self, lent: &Lent) -> Result<&mut [u8], ChannelError> {
+        // SAFETY: as in `lent`, and the writer is borrowed exclusively.
+        Ok(unsafe { self.area(lent)?.bytes_mut(lent.offset, lent.len) }?)
+    }
+
+    /// Publishes what has been written to a place that was lent.
+    pub(crate) fn publish_lent(&mut self, lent: &Lent) -> Result<(), ChannelError> {
+        self.publish_as(kind::VALUE, lent)
+    }
+
+    #[inline]
+    fn publish_as(&mut self, kind: u32, lent: &Lent) -> Result<(), ChannelError> {
+        self.area(lent)?;
+        let header = self.place.header(self.cursor.slot());
         let region = &self.place.region;
-        region
-            .atomic_u64(header + slot::META)?
-            .store(u64::from(generation) << 32 | u64::from(kind), Ordering::Relaxed);
+        if lent.generation > 0 {
+            let grown = self.grown.as_ref().ok_or(ChannelError::NoValue)?;
+            let pid_fd = u64::from(grown.id.pid) << 32 | u64::from(grown.id.fd.cast_unsigned());
+            let words = [
+                (slot::PID_FD, pid_fd),
+                (slot::NONCE, grown.id.nonce),
+                (slot::SEGMENT_LEN, grown.id.len_bytes),
+                (slot::STRIDE, grown.stride as u64),
+            ];
+            for (offset, word) in words {
+                region.atomic_u64(header + offset)?.store(word, Ordering::Relaxed);
+            }
+        }
+        region.atomic_u64(header + slot::META)?.store(
+            u64::from(lent.generation) << 32 | u64::from(kind),
+            Ordering::Relaxed,
+        );
         region
             .atomic_u64(header + slot::LEN)?
-            .store(len as u64, Ordering::Relaxed);
+            .store(lent.len as u64, Ordering::Relaxed);
         self.cursor.publish(region.atomic_u64(header + slot::STAMP)?);
         Doorbell::ring_all(&self.reader_bells);
         Ok(())
-    }
-
-    /// Fills a slot of the grown area and says where that is; returns the generation.
-    fn fill_grown(
-        &mut self,
-        header: usize,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), EncodeError>,
-    ) -> Result<u32, ChannelError> {
-        let slot = self.cursor.slot();
-        let grown = self.grown_for(len)?;
-        // SAFETY: the slot is free in every generation (has_space, RING-3), this is its only writer (SHM-1), and
-        // `len` is within the generation's stride.
-        fill(unsafe { grown.payloads.bytes_mut(slot * grown.stride, len) }?)?;
-        let (number, stride, id) = (grown.number, grown.stride as u64, grown.id.clone());
-        let words = [
-            (
-                slot::PID_FD,
-                u64::from(id.pid) << 32 | u64::from(id.fd.cast_unsigned()),
-            ),
-            (slot::NONCE, id.nonce),
-            (slot::SEGMENT_LEN, id.len_bytes),
-            (slot::STRIDE, stride),
-        ];
-        for (offset, word) in words {
-            self.place
-                .region
-                .atomic_u64(header + offset)?
-                .store(word, Ordering::Relaxed);
-        }
-        Ok(number)
     }
 
     /// The grown area, replaced by a larger one if `len` bytes do not fit.
@@ -229,5 +270,6 @@ impl SharedWriter {
 impl Drop for SharedWriter {
     fn drop(&mut self) {
         self.close();
+        self.place.leave(End::Writer);
     }
 }

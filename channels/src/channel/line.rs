@@ -1,0 +1,67 @@
+//! How an end waits: with a deadline, and with an eye on its peers.
+
+use std::time::{Duration, Instant};
+
+use super::peers::Peers;
+use crate::doorbell::Doorbell;
+use crate::error::ChannelError;
+use crate::waiting::Waiting;
+
+/// An end's own bell, and how it waits for it.
+#[derive(Debug)]
+pub(super) struct Line {
+    bell: Doorbell,
+    waiting: Waiting,
+    pub(super) timeout: Option<Duration>,
+    peers: Option<Peers>,
+}
+
+impl Line {
+    pub(super) fn new(bell: Doorbell, waiting: Waiting, timeout: Option<Duration>) -> Self {
+        Line {
+            bell,
+            waiting,
+            timeout,
+            peers: None,
+        }
+    }
+
+    /// The same, in a channel whose other ends are elsewhere.
+    pub(super) fn with_peers(mut self, peers: Peers) -> Self {
+        self.peers = Some(peers);
+        self
+    }
+
+    /// Tries until there is an answer, or `timeout` has passed.
+    pub(super) fn wait<R>(
+        &mut self,
+        timeout: Option<Duration>,
+        mut attempt: impl FnMut() -> Result<Option<R>, ChannelError>,
+    ) -> Result<R, ChannelError> {
+        if let Some(found) = attempt()? {
+            return Ok(found);
+        }
+        let started = Instant::now();
+        let deadline = timeout.and_then(|timeout| started.checked_add(timeout));
+        let mut outcome = Ok(None);
+        let mut ready = || {
+            outcome = attempt();
+            !matches!(outcome, Ok(None))
+        };
+        if !self.waiting.spin(deadline, &mut ready) {
+            let peers = &mut self.peers;
+            self.bell.wait(&Waiting::Park, deadline, || {
+                // Before the attempt, which then sees what a death has done.
+                if let Some(peers) = peers {
+                    peers.look();
+                }
+                ready()
+            });
+        }
+        let late = || ChannelError::Timeout {
+            waited: started.elapsed(),
+            peers: self.peers.as_ref().map_or_else(String::new, Peers::describe),
+        };
+        outcome?.ok_or_else(late)
+    }
+}

@@ -1,0 +1,116 @@
+//! A message built where it will lie.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use super::writer::WriteEnd;
+use crate::error::ChannelError;
+use crate::payload::{Element, NumbersFrame, Wire};
+use crate::ring::RingWriter;
+use crate::shared::{Lent, SharedWriter};
+
+/// The place for the numbers of the next message; a slice of them. Dropping it sends nothing.
+#[must_use = "`publish` sends what is written here"]
+pub struct Loan<'w, E: Element>
+where
+    Vec<E>: Wire,
+{
+    place: Place<'w, E>,
+}
+
+enum Place<'w, E: Element>
+where
+    Vec<E>: Wire,
+{
+    Own {
+        writer: &'w mut RingWriter<Vec<E>>,
+        numbers: Vec<E>,
+    },
+    Slot {
+        writer: &'w mut SharedWriter,
+        lent: Lent,
+        frame: NumbersFrame,
+    },
+}
+
+impl<E: Element> fmt::Debug for Loan<'_, E>
+where
+    Vec<E>: Wire,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loan").field("len", &self.len()).finish()
+    }
+}
+
+impl<'w, E: Element> Loan<'w, E>
+where
+    Vec<E>: Wire,
+{
+    /// The place for `len` numbers in the next slot, which is free.
+    pub(super) fn of(end: &'w mut WriteEnd<Vec<E>>, len: usize) -> Result<Self, ChannelError> {
+        let place = match end {
+            WriteEnd::Ring(writer) => {
+                let mut numbers = Vec::new();
+                let too_large = |_| ChannelError::TooLarge {
+                    need_bytes: (len as u64).saturating_mul(size_of::<E>() as u64),
+                    max_bytes: isize::MAX as u64,
+                };
+                numbers.try_reserve_exact(len).map_err(too_large)?;
+                numbers.resize(len, E::default());
+                Place::Own { writer, numbers }
+            }
+            WriteEnd::Shared(writer) => {
+                let frame = NumbersFrame::of::<E>(len).ok_or(ChannelError::TooLarge {
+                    need_bytes: u64::MAX,
+                    max_bytes: isize::MAX as u64,
+                })?;
+                let lent = writer.lend(frame.len_bytes())?;
+                frame.write_prefix(writer.lent_mut(&lent)?);
+                Place::Slot { writer, lent, frame }
+            }
+        };
+        Ok(Loan { place })
+    }
+
+    /// Sends what has been written, without a copy.
+    ///
+    /// # Errors
+    /// [`ChannelError::Full`] never, for the slot is free; what the channel says otherwise.
+    pub fn publish(self) -> Result<(), ChannelError> {
+        match self.place {
+            Place::Own { writer, numbers } => writer.try_write(Ok(numbers)).map_err(|_| ChannelError::Full),
+            Place::Slot { writer, lent, .. } => writer.publish_lent(&lent),
+        }
+    }
+}
+
+impl<E: Element> Deref for Loan<'_, E>
+where
+    Vec<E>: Wire,
+{
+    type Target = [E];
+
+    fn deref(&self) -> &[E] {
+        match &self.place {
+            Place::Own { numbers, .. } => numbers,
+            // `of` has looked: place and length do.
+            Place::Slot { writer, lent, frame } => {
+                writer.lent(lent).map_or(&[], |bytes| frame.numbers(bytes))
+            }
+        }
+    }
+}
+
+impl<E: Element> DerefMut for Loan<'_, E>
+where
+    Vec<E>: Wire,
+{
+    fn deref_mut(&mut self) -> &mut [E] {
+        match &mut self.place {
+            Place::Own { numbers, .. } => numbers,
+            Place::Slot { writer, lent, frame } => writer
+                .lent_mut(lent)
+                .map_or(&mut [], |bytes| frame.numbers_mut(bytes)),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Channels by themselves, without actors or graphs: typed ends that wait.
+//!
+//! - `options`: what a channel is like; makes one between threads or between processes.
+//! - `shared`: a channel between processes, and the descriptor by which another process opens it.
+//! - `writer`, `loan`, `reader`, `view`: the ends; a loan is a message built where it will lie, a view one read there.
+//! - `line`: how an end waits; `peers`: how it notices that another one's process has died.
+//!
+//! ```
+//! use selvedge_channels::ChannelOptions;
+//!
+//! let (mut writer, mut readers) = ChannelOptions::new().slots(8).threads::<String>()?;
+//! let mut reader = readers.remove(0);
+//! let thread = std::thread::spawn(move || reader.recv());
+//! writer.send("hello".to_owned())?;
+//! assert_eq!(thread.join().unwrap()?, "hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod descriptor;
+mod line;
+mod loan;
+mod options;
+mod peers;
+mod reader;
+mod shared;
+mod view;
+mod writer;
+
+pub use descriptor::{Descriptor, NotADescriptor};
+pub use loan::Loan;
+pub use options::ChannelOptions;
+pub use reader::Reader;
+pub use shared::SharedChannel;
+pub use view::View;
+pub use writer::{SendError, Writer};

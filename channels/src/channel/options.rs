@@ -1,0 +1,131 @@
+//! What a channel is like.
+
+use std::time::Duration;
+
+use super::line::Line;
+use super::reader::Reader;
+use super::shared::SharedChannel;
+use super::writer::Writer;
+use crate::doorbell::Doorbell;
+use crate::error::ChannelError;
+use crate::payload::Wire;
+use crate::ring::ring;
+use crate::shared::{SLOT_BYTES_MIN, SharedSpec};
+use crate::value::{Source, Value};
+use crate::waiting::Waiting;
+
+/// What a channel is like; [`threads`](Self::threads) and [`shared`](Self::shared) make one.
+#[derive(Clone, Debug)]
+pub struct ChannelOptions {
+    pub(super) slots: usize,
+    pub(super) readers: usize,
+    pub(super) buffer_bytes: u64,
+    pub(super) max_payload_bytes: u64,
+    pub(super) waiting: Option<Waiting>,
+    pub(super) timeout: Option<Duration>,
+}
+
+impl Default for ChannelOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ChannelOptions {
+    /// One reader, 8 slots of 4 KiB that grow to 1 GiB, a time-out of 10 s.
+    #[must_use]
+    pub fn new() -> Self {
+        ChannelOptions {
+            slots: 8,
+            readers: 1,
+            buffer_bytes: 4096,
+            max_payload_bytes: 1 << 30,
+            waiting: None,
+            timeout: Some(Duration::from_secs(10)),
+        }
+    }
+
+    /// Messages that may be under way; at least 1.
+    #[must_use]
+    pub fn slots(mut self, slots: usize) -> Self {
+        self.slots = slots;
+        self
+    }
+
+    /// Readers, each of which sees every message; at least 1.
+    #[must_use]
+    pub fn readers(mut self, readers: usize) -> Self {
+        self.readers = readers;
+        self
+    }
+
+    /// Bytes of a slot before the channel grows, between processes; at least 1000.
+    #[must_use]
+    pub fn buffer_bytes(mut self, bytes: u64) -> Self {
+        self.buffer_bytes = bytes;
+        self
+    }
+
+    /// Bytes of the largest payload, between processes.
+    #[must_use]
+    pub fn max_payload_bytes(mut self, bytes: u64) -> Self {
+        self.max_payload_bytes = bytes;
+        self
+    }
+
+    /// How ends wait. The default spins for a moment where each end can have a core of its own, and then parks.
+    #[must_use]
+    pub fn waiting(mut self, waiting: Waiting) -> Self {
+        self.waiting = Some(waiting);
+        self
+    }
+
+    /// How long `send` and `recv` wait; default 10 s. With `None` they wait for as long as the peers live.
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+
+    fn waits(&self) -> Waiting {
+        self.waiting
+            .unwrap_or_else(|| Waiting::auto(self.readers.saturating_add(1)))
+    }
+
+    pub(super) fn line(&self, bell: Doorbell) -> Line {
+        Line::new(bell, self.waits(), self.timeout)
+    }
+
+    pub(super) fn spec(&self) -> SharedSpec {
+        SharedSpec {
+            slots: u32::try_from(self.slots).unwrap_or(u32::MAX),
+            slot_bytes: self.buffer_bytes,
+            readers: u32::try_from(self.readers).unwrap_or(u32::MAX),
+            max_bytes: self.max_payload_bytes.max(SLOT_BYTES_MIN),
+        }
+    }
+
+    /// A channel between threads of this process: values move and are never encoded.
+    ///
+    /// # Errors
+    /// [`ChannelError::InvalidSpec`] when there are no slots or no readers.
+    pub fn threads<T: Wire>(&self) -> Result<(Writer<T>, Vec<Reader<T>>), ChannelError> {
+        let bell = Doorbell::heap();
+        let bells: Vec<_> = (0..self.readers).map(|_| Doorbell::heap()).collect();
+        let (writer, readers) = ring::<T>(self.slots, bell.clone(), bells.clone())?;
+        let reader = |(reader, bell)| {
+            let value = Value::new(Source::Ring(reader), 1)?;
+            Ok(Reader::new(value, self.line(bell)))
+        };
+        let readers: Result<_, ChannelError> = readers.into_iter().zip(bells).map(reader).collect();
+        Ok((Writer::ring(writer, self.line(bell)), readers?))
+    }
+
+    /// A channel between processes of this host and user, in memory that has no name and goes with its last user.
+    ///
+    /// # Errors
+    /// [`ChannelError::InvalidSpec`] when an option is out of bounds, [`ChannelError::Segment`] when there is no memory.
+    pub fn shared<T: Wire>(&self) -> Result<SharedChannel<T>, ChannelError> {
+        SharedChannel::create(self.clone())
+    }
+}

@@ -1,0 +1,101 @@
+//! The other ends of a channel between processes: who has them, and what happens when one dies.
+//!
+//! An end looks at the others' claims before it parks, and has the process of each watched. Who takes an end rings all
+//! bells, so a claim is seen by whoever is parked. When a watched process ends with its end still claimed, the channel is
+//! poisoned in its name and all bells ring.
+
+use std::sync::Arc;
+
+use crate::deaths::{NotWatched, Watch, watch};
+use crate::doorbell::Doorbell;
+use crate::error::{ChannelError, Culprit, End};
+use crate::process::Process;
+use crate::region::Region;
+use crate::shared::{Claims, SharedSpec, poison};
+
+/// What is needed to end a channel.
+#[derive(Debug)]
+struct Reach {
+    region: Region,
+    claims: Claims,
+    bells: Vec<Doorbell>,
+}
+
+impl Reach {
+    /// Ends the channel in the name of `end`, if `process` still has it.
+    fn died(&self, end: End, process: Process) {
+        if self.claims.holder(end) == Some(process) {
+            let culprit = Culprit {
+                end,
+                pid: process.pid,
+            };
+            // It was a channel when it was attached to.
+            let _ = poison(&self.region, culprit);
+        }
+        self.ring_all();
+    }
+
+    fn ring_all(&self) {
+        self.bells.iter().for_each(Doorbell::ring);
+    }
+}
+
+/// The other ends.
+#[derive(Debug)]
+pub(super) struct Peers {
+    reach: Arc<Reach>,
+    others: Vec<(End, Option<(Process, Watch)>)>,
+}
+
+impl Peers {
+    /// The ends of the channel in `region` other than `own`; tells them that `own` is taken.
+    pub(super) fn of(
+        own: End,
+        region: Region,
+        spec: &SharedSpec,
+        bells: Vec<Doorbell>,
+    ) -> Result<Self, ChannelError> {
+        let claims = Claims::of(region.clone(), spec)?;
+        let ends = std::iter::once(End::Writer).chain((0..spec.readers).map(End::Reader));
+        // Readers depend on the writer alone, the writer on every reader.
+        let matters = |end: &End| *end != own && (own == End::Writer || *end == End::Writer);
+        let others = ends.filter(matters).map(|end| (end, None)).collect();
+        let reach = Arc::new(Reach {
+            region,
+            claims,
+            bells,
+        });
+        reach.ring_all();
+        Ok(Peers { reach, others })
+    }
+
+    /// Has every process watched that has come meanwhile. A process that cannot be watched is not: then its death is
+    /// noticed by the time-out alone.
+    pub(super) fn look(&mut self) {
+        for (end, watched) in &mut self.others {
+            let holder = self.reach.claims.holder(*end);
+            if holder == watched.as_ref().map(|(process, _)| *process) {
+                continue;
+            }
+            *watched = None;
+            let Some(process) = holder.filter(|holder| *holder != Process::own()) else {
+                continue;
+            };
+            let (reach, end) = (Arc::clone(&self.reach), *end);
+            match watch(process, Arc::new(move || reach.died(end, process))) {
+                Ok(watch) => *watched = Some((process, watch)),
+                Err(NotWatched::Dead) => self.reach.died(end, process),
+                Err(NotWatched::System) => {}
+            }
+        }
+    }
+
+    /// Who is there, for people.
+    pub(super) fn describe(&self) -> String {
+        let of = |(end, _): &(End, _)| match self.reach.claims.holder(*end) {
+            Some(process) => format!("{end} is process {}", process.pid),
+            None => format!("nobody has {end}"),
+        };
+        self.others.iter().map(of).collect::<Vec<_>>().join(", ")
+    }
+}

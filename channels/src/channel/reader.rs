@@ -1,0 +1,136 @@
+//! A reading end.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::line::Line;
+use super::view::View;
+use crate::error::ChannelError;
+use crate::payload::Wire;
+use crate::value::{AnyValue, Readiness, Value};
+
+/// A reading end of a channel. It sees every message, in order. Dropping it lets go of them all: it never holds the
+/// writer back.
+pub struct Reader<T> {
+    value: Value<T>,
+    next: u64,
+    line: Line,
+}
+
+impl<T> fmt::Debug for Reader<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").finish_non_exhaustive()
+    }
+}
+
+impl<T: Wire> Reader<T> {
+    pub(super) fn new(value: Value<T>, line: Line) -> Self {
+        Reader { value, next: 0, line }
+    }
+
+    /// Number of the next message, counted from 0.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.next
+    }
+
+    /// Waits until the next message is there.
+    fn arrive(&mut self, timeout: Option<Duration>) -> Result<(), ChannelError> {
+        let (value, next) = (&mut self.value, self.next);
+        let attempt = || Ok((value.fill(next)? == Readiness::Ready).then_some(()));
+        self.line.wait(timeout, attempt)
+    }
+
+    /// The message that has come, and the end of it here.
+    #[inline]
+    fn take(&mut self) -> Result<T, ChannelError> {
+        let taken = self.value.take();
+        self.pass();
+        taken
+    }
+
+    /// Is done with the message that has come, whatever became of it.
+    pub(super) fn pass(&mut self) {
+        // It has come, so there is something to be done with; what the channel says is said by the next read.
+        let _ = self.value.read_done();
+        self.next += 1;
+    }
+
+    /// The next message; waits for it as long as the channel's time-out allows.
+    ///
+    /// # Errors
+    /// [`ChannelError::Timeout`] (nothing has changed; the next attempt may succeed), [`ChannelError::Closed`] when the
+    /// writer is done, [`ChannelError::Poisoned`] when its process has died; both after the messages that are there.
+    /// [`ChannelError::Decode`] when the bytes are no `T`; the next message follows.
+    pub fn recv(&mut self) -> Result<T, ChannelError> {
+        self.arrive(self.line.timeout)?;
+        self.take()
+    }
+
+    /// As [`recv`](Self::recv), waiting at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<T, ChannelError> {
+        self.arrive(Some(timeout))?;
+        self.take()
+    }
+
+    /// The next message, if it is there.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv), without the time-out.
+    pub fn try_recv(&mut self) -> Result<Option<T>, ChannelError> {
+        if self.value.fill(self.next)? == Readiness::Blocked {
+            return Ok(None);
+        }
+        self.take().map(Some)
+    }
+
+    /// The next message where it lies: its slot is free again when the view is dropped.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn view(&mut self) -> Result<View<'_, T>, ChannelError> {
+        self.arrive(self.line.timeout)?;
+        Ok(View::new(self))
+    }
+
+    /// As [`view`](Self::view), waiting at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn view_timeout(&mut self, timeout: Duration) -> Result<View<'_, T>, ChannelError> {
+        self.arrive(Some(timeout))?;
+        Ok(View::new(self))
+    }
+
+    /// Passes the next message without decoding it.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn skip(&mut self) -> Result<(), ChannelError> {
+        self.view().map(drop)
+    }
+
+    /// The messages until the writer is done; an error other than that is the last item.
+    pub fn iter(&mut self) -> impl Iterator<Item = Result<T, ChannelError>> + '_ {
+        let mut ended = false;
+        std::iter::from_fn(move || {
+            if ended {
+                return None;
+            }
+            match self.recv() {
+                Err(ChannelError::Closed) => None,
+                received => {
+                    ended = !matches!(received, Ok(_) | Err(ChannelError::Decode(_)));
+                    Some(received)
+                }
+            }
+        })
+    }
+
+    pub(super) fn value(&self) -> &Value<T> {
+        &self.value
+    }
+}

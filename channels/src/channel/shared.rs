@@ -1,0 +1,146 @@
+//! A channel between processes.
+
+use std::any::type_name;
+use std::marker::PhantomData;
+
+use super::descriptor::Descriptor;
+use super::options::ChannelOptions;
+use super::peers::Peers;
+use super::reader::Reader;
+use super::writer::Writer;
+use crate::doorbell::Doorbell;
+use crate::error::{ChannelError, End};
+use crate::payload::Wire;
+use crate::region::Region;
+use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
+use crate::shared::{Claims, SharedReader, SharedSpec, SharedWriter, format};
+use crate::value::{Source, Value};
+
+/// A channel between processes, of which this process may take ends. Its maker keeps it, or an end of it, until the
+/// other processes have opened theirs; an end that is taken needs nobody else.
+#[derive(Debug)]
+pub struct SharedChannel<T> {
+    options: ChannelOptions,
+    descriptor: Descriptor,
+    segment: Segment,
+    payload: PhantomData<fn() -> T>,
+}
+
+/// Where the ring lies: behind a bell for the writer and one for each reader.
+fn ring_offset(spec: &SharedSpec) -> Option<usize> {
+    let bells = (spec.readers as usize).checked_add(1)?;
+    bells
+        .checked_mul(Doorbell::BYTES)?
+        .checked_add(SEGMENT_HEADER_BYTES)
+}
+
+/// What stands for a type in shared memory: FNV-1a of its name.
+fn tag_of<T>() -> u64 {
+    type_name::<T>()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+}
+
+impl<T: Wire> SharedChannel<T> {
+    pub(super) fn create(options: ChannelOptions) -> Result<Self, ChannelError> {
+        let spec = options.spec();
+        let size = spec.size_bytes()?;
+        let too_large = ChannelError::TooLarge {
+            need_bytes: u64::MAX,
+            max_bytes: isize::MAX as u64,
+        };
+        let len = ring_offset(&spec).and_then(|offset| offset.checked_add(size));
+        let segment = Segment::create(Provider::Memfd, len.ok_or(too_large)?)?;
+        let id = segment.id().ok_or(ChannelError::Corrupt {
+            what: "a segment that cannot be named",
+        })?;
+        let channel = SharedChannel {
+            options,
+            descriptor: Descriptor { spec, segment: id },
+            segment,
+            payload: PhantomData,
+        };
+        let region = channel.region()?;
+        format(&region, &channel.descriptor.spec)?;
+        Claims::of(region, &channel.descriptor.spec)?.set_tag(tag_of::<T>())?;
+        Ok(channel)
+    }
+
+    /// Opens the channel that a descriptor names, with `options` for how its ends wait here.
+    ///
+    /// # Errors
+    /// [`ChannelError::Segment`] when its maker is gone or has let go of it, [`ChannelError::WrongType`] when it carries
+    /// another type, by the name Rust has for it.
+    pub fn open(descriptor: &Descriptor, options: ChannelOptions) -> Result<Self, ChannelError> {
+        let spec = &descriptor.spec;
+        let options = options.slots(spec.slots as usize).readers(spec.readers as usize);
+        let channel = SharedChannel {
+            options,
+            segment: Segment::open(&descriptor.segment)?,
+            descriptor: descriptor.clone(),
+            payload: PhantomData,
+        };
+        let claims = Claims::of(channel.region()?, spec)?;
+        if claims.tag()? != tag_of::<T>() {
+            return Err(ChannelError::WrongType {
+                expected: type_name::<T>(),
+                found: "channel of another type",
+            });
+        }
+        Ok(channel)
+    }
+
+    /// What another process needs to open it.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    fn region(&self) -> Result<Region, ChannelError> {
+        let spec = &self.descriptor.spec;
+        let offset = ring_offset(spec).unwrap_or(usize::MAX);
+        Ok(self.segment.region(offset, spec.size_bytes()?)?)
+    }
+
+    /// The bell of every end, the writer's first.
+    fn bells(&self) -> Result<Vec<Doorbell>, ChannelError> {
+        let bell = |index: usize| -> Result<Doorbell, ChannelError> {
+            let offset = SEGMENT_HEADER_BYTES + index * Doorbell::BYTES;
+            Ok(Doorbell::at(self.segment.region(offset, Doorbell::BYTES)?)?)
+        };
+        (0..=self.descriptor.spec.readers as usize).map(bell).collect()
+    }
+
+    /// Takes the writing end.
+    ///
+    /// # Errors
+    /// [`ChannelError::Attached`] when somebody has it or has had it.
+    pub fn writer(&self) -> Result<Writer<T>, ChannelError> {
+        let (region, spec, bells) = (self.region()?, &self.descriptor.spec, self.bells()?);
+        let no_bell = ChannelError::Corrupt { what: "no bells" };
+        let (bell, readers) = bells.split_first().ok_or(no_bell)?;
+        let writer = SharedWriter::attach(region.clone(), spec, bell.clone(), readers.to_vec())?;
+        let line = self.options.line(bell.clone());
+        let peers = Peers::of(End::Writer, region, spec, bells)?;
+        Ok(Writer::shared(writer, line.with_peers(peers)))
+    }
+
+    /// Takes reading end number `index`, counted from 0.
+    ///
+    /// # Errors
+    /// [`ChannelError::Attached`] when somebody has it or has had it, [`ChannelError::Corrupt`] when there is none of
+    /// that number.
+    pub fn reader(&self, index: u32) -> Result<Reader<T>, ChannelError> {
+        let (region, spec, bells) = (self.region()?, &self.descriptor.spec, self.bells()?);
+        let no_bell = || ChannelError::Corrupt {
+            what: "more readers than declared",
+        };
+        let writer_bell = bells.first().cloned().ok_or_else(no_bell)?;
+        let bell = bells.get(index as usize + 1).cloned().ok_or_else(no_bell)?;
+        let reader = SharedReader::attach(region.clone(), spec, index, writer_bell)?;
+        let peers = Peers::of(End::Reader(index), region, spec, bells)?;
+        let value = Value::new(Source::Shared(reader), 1)?;
+        Ok(Reader::new(value, self.options.line(bell).with_peers(peers)))
+    }
+}

@@ -1,0 +1,176 @@
+//! The writing end.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::line::Line;
+use super::loan::Loan;
+use crate::error::ChannelError;
+use crate::payload::{Element, Wire};
+use crate::ring::RingWriter;
+use crate::shared::SharedWriter;
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one per channel; a box would cost a look on every write"
+)]
+pub(super) enum WriteEnd<T> {
+    Ring(RingWriter<T>),
+    Shared(SharedWriter),
+}
+
+/// The writing end of a channel. Dropping it closes the channel: readers read what is there, and then
+/// [`ChannelError::Closed`].
+pub struct Writer<T> {
+    pub(super) end: WriteEnd<T>,
+    line: Line,
+}
+
+impl<T> fmt::Debug for Writer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
+    }
+}
+
+/// A value that was not sent, with the reason.
+#[derive(Debug)]
+pub struct SendError<T> {
+    /// The value, unchanged.
+    pub value: T,
+    /// Why it was not sent.
+    pub error: ChannelError,
+}
+
+impl<T> fmt::Display for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T: fmt::Debug> std::error::Error for SendError<T> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl<T: Wire> WriteEnd<T> {
+    /// Sends what is in `value`, if there is room.
+    #[inline]
+    fn attempt(&mut self, value: &mut Option<T>) -> Result<Option<()>, ChannelError> {
+        match self {
+            WriteEnd::Ring(ring) => {
+                let Some(message) = value.take() else {
+                    return Ok(Some(()));
+                };
+                match ring.try_write(Ok(message)) {
+                    Ok(()) => Ok(Some(())),
+                    Err(back) => {
+                        *value = back.ok();
+                        Ok(None)
+                    }
+                }
+            }
+            WriteEnd::Shared(shared) => match value {
+                None => Ok(Some(())),
+                Some(kept) => Ok(shared.try_write(kept)?.then_some(())),
+            },
+        }
+    }
+
+    fn has_space(&mut self) -> Result<Option<()>, ChannelError> {
+        let space = match self {
+            WriteEnd::Ring(ring) => ring.has_space(),
+            WriteEnd::Shared(shared) => shared.has_space()?,
+        };
+        Ok(space.then_some(()))
+    }
+}
+
+impl<T: Wire> Writer<T> {
+    pub(super) fn ring(writer: RingWriter<T>, line: Line) -> Self {
+        let end = WriteEnd::Ring(writer);
+        Writer { end, line }
+    }
+
+    pub(super) fn shared(writer: SharedWriter, line: Line) -> Self {
+        let end = WriteEnd::Shared(writer);
+        Writer { end, line }
+    }
+
+    /// Number of the next message, counted from 0.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        match &self.end {
+            WriteEnd::Ring(ring) => ring.position(),
+            WriteEnd::Shared(shared) => shared.position(),
+        }
+    }
+
+    /// Sends a value, and waits for a slot as long as the channel's time-out allows.
+    ///
+    /// # Errors
+    /// [`SendError`] with the value: [`ChannelError::Timeout`] (nothing has changed; the next attempt may succeed),
+    /// [`ChannelError::Poisoned`] when a reader's process has died, [`ChannelError::TooLarge`],
+    /// [`ChannelError::Encode`], [`ChannelError::Segment`].
+    pub fn send(&mut self, value: T) -> Result<(), SendError<T>> {
+        self.send_within(value, self.line.timeout)
+    }
+
+    /// As [`send`](Self::send), waiting at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_timeout(&mut self, value: T, timeout: Duration) -> Result<(), SendError<T>> {
+        self.send_within(value, Some(timeout))
+    }
+
+    fn send_within(&mut self, value: T, timeout: Option<Duration>) -> Result<(), SendError<T>> {
+        let mut kept = Some(value);
+        let end = &mut self.end;
+        let sent = self.line.wait(timeout, || end.attempt(&mut kept));
+        match (sent, kept) {
+            (Err(error), Some(value)) => Err(SendError { value, error }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a value if there is a free slot.
+    ///
+    /// # Errors
+    /// [`SendError`] with the value: [`ChannelError::Full`], and as [`send`](Self::send).
+    pub fn try_send(&mut self, value: T) -> Result<(), SendError<T>> {
+        let mut kept = Some(value);
+        let error = match self.end.attempt(&mut kept) {
+            Ok(Some(())) => return Ok(()),
+            Ok(None) => ChannelError::Full,
+            Err(error) => error,
+        };
+        kept.map_or(Ok(()), |value| Err(SendError { value, error }))
+    }
+
+    /// Says that no message follows. Never waits; again is the same as once.
+    pub fn close(&mut self) {
+        match &mut self.end {
+            WriteEnd::Ring(ring) => ring.close(),
+            WriteEnd::Shared(shared) => shared.close(),
+        }
+    }
+}
+
+impl<E: Element> Writer<Vec<E>>
+where
+    Vec<E>: Wire,
+{
+    /// Waits for a free slot and lends the place for `len` numbers in it: what is written there is sent by
+    /// [`Loan::publish`] without being copied. The numbers are those of an earlier message, or 0.
+    ///
+    /// Between threads, where values move, the place is a `Vec` of its own.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn reserve(&mut self, len: usize) -> Result<Loan<'_, E>, ChannelError> {
+        let end = &mut self.end;
+        self.line.wait(self.line.timeout, || end.has_space())?;
+        Loan::of(&mut self.end, len)
+    }
+}

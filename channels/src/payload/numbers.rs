@@ -1,0 +1,88 @@
+//! The frame of numbers that are written in place.
+
+use super::element::{Element, cast_slice, cast_slice_mut};
+use super::frame::{Form, Offsets, length_at, prefix};
+
+/// The frame of a `Vec` of so many numbers, before there are any.
+#[derive(Clone, Debug)]
+pub(crate) struct NumbersFrame {
+    prefix: [u8; 8],
+    part_len: usize,
+    part: usize,
+}
+
+impl NumbersFrame {
+    /// The frame for `len` numbers; `None` when there are too many.
+    pub(crate) fn of<E: Element>(len: usize) -> Option<Self> {
+        let part_len = len.checked_mul(size_of::<E>())?;
+        let part = Offsets::of(0, 1)?.first_part;
+        part.checked_add(part_len)?;
+        Some(NumbersFrame {
+            prefix: prefix(0, 1, Form::Numbers(E::DTYPE))?,
+            part_len,
+            part,
+        })
+    }
+
+    /// Bytes of the frame.
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.part + self.part_len
+    }
+
+    /// Writes all but the numbers.
+    pub(crate) fn write_prefix(&self, frame: &mut [u8]) {
+        let numbers: [(usize, &[u8]); 2] = [
+            (0, &self.prefix),
+            (length_at(0), &(self.part_len as u64).to_le_bytes()),
+        ];
+        for (offset, bytes) in numbers {
+            if let Some(place) = frame.get_mut(offset..offset + bytes.len()) {
+                place.copy_from_slice(bytes);
+            }
+        }
+    }
+
+    /// The numbers in the frame.
+    pub(crate) fn numbers<'a, E: Element>(&self, frame: &'a [u8]) -> &'a [E] {
+        frame.get(self.part..).and_then(cast_slice).unwrap_or_default()
+    }
+
+    /// The numbers in the frame, to be written.
+    pub(crate) fn numbers_mut<'a, E: Element>(&self, frame: &'a mut [u8]) -> &'a mut [E] {
+        frame
+            .get_mut(self.part..)
+            .and_then(cast_slice_mut)
+            .unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{decode, encode};
+    use super::*;
+
+    #[test]
+    fn numbers_written_in_place_are_the_vec_that_encode_writes() {
+        let numbers = [1.5_f32, -2.0, 3.25];
+        let frame = NumbersFrame::of::<f32>(3).unwrap();
+        let words = frame.len_bytes().div_ceil(8);
+        let mut aligned = vec![0_u64; words];
+        let bytes = cast_bytes(&mut aligned);
+        let bytes = &mut bytes[..frame.len_bytes()];
+        frame.write_prefix(bytes);
+        frame.numbers_mut(bytes).copy_from_slice(&numbers);
+        assert_eq!(decode::<Vec<f32>>(bytes).unwrap(), numbers);
+        let vector = numbers.to_vec();
+        assert_eq!(bytes, encode(&vector).unwrap().to_vec());
+        assert!(NumbersFrame::of::<u64>(usize::MAX / 8).is_none());
+    }
+
+    fn cast_bytes(words: &mut [u64]) -> &mut [u8] {
+        let len = words.len() * 8;
+        // SAFETY: any byte of a u64 may be read and written.
+        #[allow(unsafe_code)]
+        unsafe {
+            std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), len)
+        }
+    }
+}

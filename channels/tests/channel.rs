@@ -1,0 +1,269 @@
+//! Channels by themselves: ends that wait, between threads and between ends of one process over shared memory.
+#![cfg(not(loom))]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)] // a test may panic
+
+use std::thread;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use selvedge_channels::{
+    ChannelError, ChannelOptions, End, Reader, SharedChannel, Tensor, Waiting, Wire, Writer,
+};
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Threads,
+    Shared,
+}
+
+const KINDS: [Kind; 2] = if cfg!(miri) {
+    [Kind::Threads, Kind::Threads]
+} else {
+    [Kind::Threads, Kind::Shared]
+};
+
+fn make<T: Wire>(kind: Kind, options: &ChannelOptions, readers: usize) -> (Writer<T>, Vec<Reader<T>>) {
+    let options = options.clone().readers(readers);
+    match kind {
+        Kind::Threads => options.threads().unwrap(),
+        Kind::Shared => {
+            let channel = options.shared::<T>().unwrap();
+            let readers = (0..readers as u32).map(|index| channel.reader(index).unwrap());
+            (channel.writer().unwrap(), readers.collect())
+        }
+    }
+}
+
+#[test]
+fn chan_03_every_reader_sees_every_value_once_and_in_order() {
+    let count = if cfg!(miri) { 40 } else { 20_000 };
+    for kind in KINDS {
+        for waiting in [Waiting::Park, Waiting::SpinThenPark(Duration::from_micros(20))] {
+            let options = ChannelOptions::new().slots(3).waiting(waiting);
+            let (mut writer, readers) = make::<u64>(kind, &options, 2);
+            thread::scope(|scope| {
+                for mut reader in readers {
+                    scope.spawn(move || {
+                        let got: Vec<u64> = reader.iter().map(Result::unwrap).collect();
+                        assert!(got.into_iter().eq(0..count), "{kind:?}");
+                    });
+                }
+                (0..count).for_each(|x| writer.send(x).unwrap());
+                drop(writer);
+            });
+        }
+    }
+}
+
+#[test]
+fn chan_05_a_timeout_changes_nothing_and_nothing_is_lost() {
+    for kind in KINDS {
+        let (mut writer, mut readers) = make::<String>(kind, &ChannelOptions::new().slots(1), 1);
+        let (reader, short) = (&mut readers[0], Duration::from_millis(2));
+        assert!(matches!(
+            reader.recv_timeout(short),
+            Err(ChannelError::Timeout { .. })
+        ));
+        assert!(reader.try_recv().unwrap().is_none());
+        writer.send("a".into()).unwrap();
+        let refused = writer.send_timeout("b".into(), short).unwrap_err();
+        assert_eq!(refused.value, "b", "{kind:?}");
+        assert!(matches!(refused.error, ChannelError::Timeout { .. }));
+        let refused = writer.try_send("b".into()).unwrap_err();
+        assert!(matches!(refused.error, ChannelError::Full));
+        assert_eq!(reader.recv().unwrap(), "a");
+        writer.send(refused.value).unwrap();
+        assert_eq!(reader.recv().unwrap(), "b");
+        assert_eq!((writer.position(), reader.position()), (2, 2));
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no memfd")]
+fn a_timeout_names_who_was_waited_for() {
+    let channel = ChannelOptions::new().shared::<u8>().unwrap();
+    let mut reader = channel.reader(0).unwrap();
+    let text = reader
+        .recv_timeout(Duration::from_millis(1))
+        .unwrap_err()
+        .to_string();
+    assert!(text.ends_with("nobody has the writer"), "{text}");
+    let _writer = channel.writer().unwrap();
+    let text = reader
+        .recv_timeout(Duration::from_millis(1))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.ends_with(&format!("the writer is process {}", std::process::id())),
+        "{text}"
+    );
+}
+
+#[test]
+fn chan_06_close_lets_readers_finish_and_then_tells_them() {
+    for kind in KINDS {
+        let (mut writer, mut readers) = make::<u8>(kind, &ChannelOptions::new(), 1);
+        writer.send(1).unwrap();
+        writer.close();
+        writer.close();
+        assert_eq!(readers[0].recv().unwrap(), 1);
+        assert!(matches!(readers[0].recv(), Err(ChannelError::Closed)), "{kind:?}");
+        assert!(readers[0].iter().next().is_none());
+    }
+}
+
+#[test]
+fn chan_06_a_parked_reader_wakes_when_the_writer_goes() {
+    for kind in KINDS {
+        let options = ChannelOptions::new().waiting(Waiting::Park).timeout(None);
+        let (writer, mut readers) = make::<u8>(kind, &options, 1);
+        let mut reader = readers.remove(0);
+        let waits = thread::spawn(move || reader.recv());
+        thread::yield_now();
+        drop(writer);
+        assert!(
+            matches!(waits.join().unwrap(), Err(ChannelError::Closed)),
+            "{kind:?}"
+        );
+    }
+}
+
+#[test]
+fn chan_23_a_view_keeps_its_slot_until_it_is_dropped() {
+    for kind in KINDS {
+        let (mut writer, mut readers) = make::<Vec<f32>>(kind, &ChannelOptions::new().slots(1), 1);
+        writer.send(vec![1.0; 500]).unwrap();
+        let view = readers[0].view().unwrap();
+        let refused = writer.try_send(vec![2.0; 500]).unwrap_err();
+        assert!(matches!(refused.error, ChannelError::Full), "{kind:?}");
+        assert!(view.slice().unwrap().iter().all(|x| *x == 1.0));
+        drop(view);
+        writer.send(refused.value).unwrap();
+        assert_eq!(readers[0].view().unwrap().get().unwrap()[499], 2.0);
+        writer.send(vec![3.0]).unwrap();
+        readers[0].skip().unwrap();
+        assert!(readers[0].try_recv().unwrap().is_none());
+    }
+}
+
+#[test]
+fn views_of_text_and_tensors() {
+    for kind in KINDS {
+        let (mut writer, mut readers) = make::<String>(kind, &ChannelOptions::new(), 1);
+        writer.send("grüß dich".into()).unwrap();
+        assert_eq!(readers[0].view().unwrap().text().unwrap(), "grüß dich");
+        let (mut writer, mut readers) = make::<Tensor>(kind, &ChannelOptions::new(), 1);
+        let tensor = Tensor::from_slice(&[1_i32, 2, 3, 4, 5, 6], &[2, 3]).unwrap();
+        writer.send(tensor.clone()).unwrap();
+        let kept = {
+            let view = readers[0].view().unwrap();
+            view.get().unwrap().clone()
+        };
+        writer.send(Tensor::from_slice(&[9_i32], &[1]).unwrap()).unwrap();
+        assert_eq!(kept, tensor, "a clone outlives the slot");
+    }
+}
+
+#[test]
+fn a_loan_is_sent_without_a_copy_and_only_by_publish() {
+    for kind in KINDS {
+        let (mut writer, mut readers) = make::<Vec<u32>>(kind, &ChannelOptions::new().slots(2), 1);
+        for len in [0_usize, 1, 10, 1_000, 100_000, 5] {
+            let len = if cfg!(miri) { len.min(100) } else { len };
+            let mut dropped = writer.reserve(len).unwrap();
+            dropped.fill(7);
+            drop(dropped);
+            let mut loan = writer.reserve(len).unwrap();
+            assert_eq!(loan.len(), len);
+            (0..len).for_each(|i| loan[i] = i as u32);
+            loan.publish().unwrap();
+            let view = readers[0].view().unwrap();
+            assert!(
+                view.slice().unwrap().iter().copied().eq(0..len as u32),
+                "{kind:?} {len}"
+            );
+        }
+        assert_eq!(writer.position(), 6, "what was dropped was not sent");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no memfd")]
+fn chan_22_every_end_is_taken_once_and_by_its_own_type() {
+    let channel = ChannelOptions::new().readers(2).shared::<u64>().unwrap();
+    let writer = channel.writer().unwrap();
+    let error = channel.writer().unwrap_err();
+    let pid = std::process::id();
+    assert!(
+        matches!(error, ChannelError::Attached { end: End::Writer, pid: found } if found == pid),
+        "{error}"
+    );
+    drop(channel.reader(1).unwrap());
+    assert!(matches!(
+        channel.reader(1),
+        Err(ChannelError::Attached {
+            end: End::Reader(1),
+            pid: 0
+        })
+    ));
+    assert!(channel.reader(2).is_err());
+    let other = SharedChannel::<i64>::open(channel.descriptor(), ChannelOptions::new());
+    assert!(matches!(other, Err(ChannelError::WrongType { .. })));
+    let same = SharedChannel::<u64>::open(channel.descriptor(), ChannelOptions::new()).unwrap();
+    let reader = same.reader(0).unwrap();
+    let text = channel.descriptor().to_string();
+    drop((channel, same, writer, reader));
+    let gone = SharedChannel::<u64>::open(&text.parse().unwrap(), ChannelOptions::new());
+    assert!(gone.is_err(), "nobody keeps it: {gone:?}");
+}
+
+#[test]
+fn options_out_of_bounds_are_refused() {
+    for options in [ChannelOptions::new().slots(0), ChannelOptions::new().readers(0)] {
+        assert!(matches!(
+            options.threads::<u8>(),
+            Err(ChannelError::InvalidSpec { .. })
+        ));
+        assert!(options.shared::<u8>().is_err());
+    }
+    let small = ChannelOptions::new().buffer_bytes(999).shared::<u8>();
+    assert!(matches!(small, Err(ChannelError::InvalidSpec { value: 999, .. })));
+    let huge = ChannelOptions::new().slots(usize::MAX).readers(3).shared::<u8>();
+    assert!(huge.is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
+    #[test]
+    fn a_channel_is_a_bounded_queue(
+        slots in 1_usize..5,
+        steps in proptest::collection::vec((any::<bool>(), 0_usize..3000), 1..60),
+    ) {
+        for kind in KINDS {
+            let options = ChannelOptions::new().slots(slots).buffer_bytes(1000);
+            let (mut writer, mut readers) = make::<Vec<u8>>(kind, &options, 1);
+            let mut queue = std::collections::VecDeque::new();
+            for (send, len) in &steps {
+                if *send {
+                    let value = vec![*len as u8; *len];
+                    match writer.try_send(value.clone()) {
+                        Ok(()) => queue.push_back(value),
+                        Err(refused) => {
+                            prop_assert!(matches!(refused.error, ChannelError::Full));
+                            prop_assert_eq!(queue.len(), slots);
+                        }
+                    }
+                } else {
+                    prop_assert_eq!(readers[0].try_recv().unwrap(), queue.pop_front());
+                }
+                prop_assert!(queue.len() <= slots);
+            }
+        }
+    }
+}
