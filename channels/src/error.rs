@@ -19,7 +19,9 @@ pub enum SegmentError {
         source: io::Error,
     },
     /// More than the machine has.
-    #[error("{need_bytes} bytes of shared memory, where the machine has {has_bytes} bytes of memory and swap in all")]
+    #[error(
+        "{need_bytes} bytes of shared memory, where the machine has {has_bytes} bytes of memory and swap in all"
+    )]
     NoMemory {
         /// Bytes asked for.
         need_bytes: u64,

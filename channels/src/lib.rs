@@ -65,6 +65,7 @@ mod cursor;
 #[cfg(not(loom))]
 mod deaths;
 mod dispose;
+mod fault_point;
 mod futex;
 #[cfg(not(loom))]
 mod process;

@@ -24,7 +24,8 @@ impl Process {
         }
     }
 
-    fn numbered(pid: u32) -> Self {
+    /// The process that has this number now.
+    pub(crate) fn numbered(pid: u32) -> Self {
         Process {
             pid,
             started: start_time(pid).unwrap_or(0),
@@ -39,23 +40,27 @@ impl Process {
         }
     }
 
-    /// As a word, never 0 and never all ones.
+    /// As a word; never 0, and the highest bit is free: the system's numbers are below 2^22.
     pub(crate) fn to_word(self) -> u64 {
-        u64::from(self.pid) << 32 | u64::from(self.started)
+        u64::from(self.pid & 0x7FFF_FFFF) << 32 | u64::from(self.started)
     }
 
     pub(crate) fn from_word(word: u64) -> Self {
         Process {
-            pid: (word >> 32) as u32,
+            pid: (word >> 32) as u32 & 0x7FFF_FFFF,
             started: word as u32,
         }
     }
 }
 
-/// Field 22 of `/proc/<pid>/stat`, counted after the name, which may hold anything.
+/// Field 22 of `/proc/<pid>/stat`, counted after the name, which may hold anything; none for a process that has ended and
+/// waits for its parent to ask (states Z and X).
 fn start_time(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields = stat.rsplit_once(") ")?.1;
+    if fields.starts_with(['Z', 'X']) {
+        return None;
+    }
     let ticks: u64 = fields.split(' ').nth(19)?.parse().ok()?;
     Some(ticks as u32)
 }

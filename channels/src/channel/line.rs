@@ -38,25 +38,31 @@ impl Line {
         timeout: Option<Duration>,
         mut attempt: impl FnMut() -> Result<Option<R>, ChannelError>,
     ) -> Result<R, ChannelError> {
-        if let Some(found) = attempt()? {
+        if let Ok(Some(found)) = attempt() {
             return Ok(found);
         }
         let started = Instant::now();
         let deadline = timeout.and_then(|timeout| started.checked_add(timeout));
+        let peers = &mut self.peers;
         let mut outcome = Ok(None);
-        let mut ready = || {
+        if !self.waiting.spin(deadline, || {
             outcome = attempt();
             !matches!(outcome, Ok(None))
-        };
-        if !self.waiting.spin(deadline, &mut ready) {
-            let peers = &mut self.peers;
+        }) {
             self.bell.wait(&Waiting::Park, deadline, || {
                 // Before the attempt, which then sees what a death has done.
                 if let Some(peers) = peers {
                     peers.look();
                 }
-                ready()
+                outcome = attempt();
+                !matches!(outcome, Ok(None))
             });
+        }
+        if let Err(ChannelError::Segment(_)) = outcome
+            && peers.as_mut().is_some_and(Peers::find_dead)
+        {
+            // Memory that went with its maker, whose death nobody has told of yet.
+            outcome = attempt();
         }
         let late = || ChannelError::Timeout {
             waited: started.elapsed(),

@@ -90,6 +90,18 @@ impl Peers {
         }
     }
 
+    /// Looks for peers that have ended, told of or not; ends the channel in the name of the first.
+    pub(super) fn find_dead(&mut self) -> bool {
+        let ended = self.others.iter().find_map(|(end, _)| {
+            let holder = self.reach.claims.holder(*end)?;
+            (!holder.is_current()).then_some((*end, holder))
+        });
+        if let Some((end, process)) = ended {
+            self.reach.died(end, process);
+        }
+        ended.is_some()
+    }
+
     /// Who is there, for people.
     pub(super) fn describe(&self) -> String {
         let of = |(end, _): &(End, _)| match self.reach.claims.holder(*end) {

@@ -11,6 +11,7 @@ use super::writer::Writer;
 use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, End};
 use crate::payload::Wire;
+use crate::process::Process;
 use crate::region::Region;
 use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
 use crate::shared::{Claims, SharedReader, SharedSpec, SharedWriter, format};
@@ -110,6 +111,18 @@ impl<T: Wire> SharedChannel<T> {
             Ok(Doorbell::at(self.segment.region(offset, Doorbell::BYTES)?)?)
         };
         (0..=self.descriptor.spec.readers as usize).map(bell).collect()
+    }
+
+    /// Keeps an end for the process `pid`, a child that has just been started, say. Its death is noticed from now on,
+    /// also before it has come to take the end; nobody else can take it.
+    ///
+    /// # Errors
+    /// [`ChannelError::Attached`] when somebody has the end or has had it.
+    pub fn expect(&self, end: End, pid: u32) -> Result<(), ChannelError> {
+        let claims = Claims::of(self.region()?, &self.descriptor.spec)?;
+        claims.expect(end, Process::numbered(pid))?;
+        self.bells()?.iter().for_each(Doorbell::ring);
+        Ok(())
     }
 
     /// Takes the writing end.

@@ -18,7 +18,12 @@ impl Claims {
         Place::attach(region, spec).map(Claims)
     }
 
-    /// Who has an end; `None` before anybody has come, and after it has left.
+    /// Keeps an end for a process that will take it.
+    pub(crate) fn expect(&self, end: End, process: Process) -> Result<(), ChannelError> {
+        self.0.expect(end, process)
+    }
+
+    /// Whose an end is; `None` before it is anybody's, and after it has left.
     pub(crate) fn holder(&self, end: End) -> Option<Process> {
         self.0.holder(end)
     }

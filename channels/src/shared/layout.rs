@@ -9,7 +9,7 @@
 //!           or, where the generation is above 0: pid and fd, nonce, length of the segment, stride
 //! ```
 //!
-//! A claim is a process (pid and start time), 0 before anybody came, all ones when it has left. The state's lowest byte
+//! A claim is a process (pid and start time) and whether it has come, 0 before there is one, all ones when it has left. The state's lowest byte
 //! is open, closed or poisoned, with the culprit's end and pid above.
 //!
 //! All numbers are native u64, one word each: both ends run on one machine. `meta` is the generation (upper half) and
@@ -74,6 +74,8 @@ const POISONED: u64 = 2;
 
 /// A claim whose end has left.
 const LEFT: u64 = u64::MAX;
+/// Of a claim: the process has come. Without it the end is kept for that process.
+const HERE: u64 = 1 << 63;
 
 /// Offsets that follow from a spec.
 #[derive(Debug)]
@@ -219,11 +221,24 @@ impl Place {
     /// Takes an end for this process.
     pub(super) fn claim(&self, end: End) -> Result<(), ChannelError> {
         let own = Process::own().to_word();
+        // An end is free, or kept for this process.
+        self.set_claim(end, 0, own | HERE)
+            .or_else(|_| self.set_claim(end, own, own | HERE))
+    }
+
+    /// Keeps an end for a process that will take it.
+    pub(super) fn expect(&self, end: End, process: Process) -> Result<(), ChannelError> {
+        match self.set_claim(end, 0, process.to_word()) {
+            // It was faster than we.
+            Err(_) if self.holder(end) == Some(process) => Ok(()),
+            kept => kept,
+        }
+    }
+
+    fn set_claim(&self, end: End, from: u64, to: u64) -> Result<(), ChannelError> {
         // Relaxed: only who comes first matters. An end is written to by its one owner (SHM-1).
-        match self
-            .claim_word(end)?
-            .compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed)
-        {
+        let claim = self.claim_word(end)?;
+        match claim.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => Ok(()),
             Err(LEFT) => Err(ChannelError::Attached { end, pid: 0 }),
             Err(word) => Err(ChannelError::Attached {
@@ -241,7 +256,7 @@ impl Place {
         }
     }
 
-    /// Who has an end; `None` before anybody has come, and after it has left.
+    /// Whose an end is; `None` before it is anybody's, and after it has left.
     pub(super) fn holder(&self, end: End) -> Option<Process> {
         // SYNC end-left: pairs with the store in `leave`.
         match self.claim_word(end).ok()?.load(Ordering::Acquire) {

@@ -10,6 +10,7 @@ use crate::cursor::{ReadCursor, Sight};
 use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, End};
 use crate::fault::{Fault, Message};
+use crate::fault_point;
 use crate::region::Region;
 use crate::segment::SegmentId;
 
@@ -59,6 +60,7 @@ impl SharedReader {
         }
         let place = Place::attach(region, spec)?;
         place.claim(End::Reader(index))?;
+        fault_point::at("reader: after the claim");
         Ok(SharedReader {
             place,
             cursor: ReadCursor::new(spec.slots as usize),
@@ -116,6 +118,7 @@ impl SharedReader {
                 return Ok(None);
             }
             self.found = Some(self.find()?);
+            fault_point::at("reader: with a message in hand");
         }
         self.seen().map(Some)
     }
@@ -182,6 +185,7 @@ impl SharedReader {
         }
         if number > mapped {
             let grown = self.map(number, header)?;
+            fault_point::at("reader: after following growth");
             self.grown = Some(grown);
         }
         self.grown.as_ref().ok_or(ChannelError::NoValue)
@@ -217,7 +221,9 @@ impl SharedReader {
         if self.found.take().is_none() && !self.ready()? {
             return Ok(());
         }
+        fault_point::at("reader: before letting go");
         self.cursor.pass(self.place.tail(self.index)?, &self.writer_bell);
+        fault_point::at("reader: after letting go");
         Ok(())
     }
 }
@@ -226,6 +232,7 @@ impl Drop for SharedReader {
     fn drop(&mut self) {
         if let Ok(tail) = self.place.tail(self.index) {
             self.cursor.leave(tail, &self.writer_bell);
+            fault_point::at("reader: after leaving");
             self.place.leave(End::Reader(self.index));
         }
     }

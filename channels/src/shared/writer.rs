@@ -10,6 +10,7 @@ use crate::cursor::WriteCursor;
 use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, EncodeError, End};
 use crate::fault::{Fault, FaultKind};
+use crate::fault_point;
 use crate::payload::{Wire, encode};
 use crate::region::Region;
 
@@ -46,6 +47,7 @@ impl SharedWriter {
     ) -> Result<Self, ChannelError> {
         let place = Place::attach(region, spec)?;
         place.claim(End::Writer)?;
+        fault_point::at("writer: after the claim");
         Ok(SharedWriter {
             place,
             cursor: WriteCursor::new(spec.slots as usize, spec.readers as usize),
@@ -144,7 +146,9 @@ impl SharedWriter {
         fill: impl FnOnce(&mut [u8]) -> Result<(), EncodeError>,
     ) -> Result<(), ChannelError> {
         let lent = self.lend(len)?;
+        fault_point::at("writer: before the fill");
         fill(self.lent_mut(&lent)?)?;
+        fault_point::at("writer: after the fill");
         self.publish_as(kind, &lent)
     }
 
@@ -232,8 +236,11 @@ impl SharedWriter {
         region
             .atomic_u64(header + slot::LEN)?
             .store(lent.len as u64, Ordering::Relaxed);
+        fault_point::at("writer: before the stamp");
         self.cursor.publish(region.atomic_u64(header + slot::STAMP)?);
+        fault_point::at("writer: after the stamp");
         Doorbell::ring_all(&self.reader_bells);
+        fault_point::at("writer: after the bells");
         Ok(())
     }
 
@@ -252,6 +259,7 @@ impl SharedWriter {
                 what: "more generations than numbers",
             })?;
             let grown = Generation::create(number, spec.slots, stride)?;
+            fault_point::at("writer: after growing");
             if let Some(outgrown) = self.grown.replace(grown) {
                 self.retired.push((outgrown, self.cursor.number()));
                 self.seek()?;
@@ -263,6 +271,7 @@ impl SharedWriter {
     /// Says that no message follows, and wakes the readers. Never waits; again is the same as once (CHAN-06).
     pub fn close(&mut self) {
         self.place.close();
+        fault_point::at("writer: after closing");
         Doorbell::ring_all(&self.reader_bells);
     }
 }

@@ -1,0 +1,36 @@
+//! Places where a process can be made to die, for tests: compiled in under the feature `fault-points`, nothing without.
+//!
+//! `SELVEDGE_FAULT_POINT=name:n` kills the process, as by `kill -9`, when it comes to that point for the n-th time.
+
+/// A point by name.
+#[cfg(not(feature = "fault-points"))]
+#[inline(always)]
+pub(crate) fn at(_name: &'static str) {}
+
+#[cfg(feature = "fault-points")]
+pub(crate) use armed::at;
+
+#[cfg(feature = "fault-points")]
+mod armed {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static CHOSEN: OnceLock<Option<(String, u64)>> = OnceLock::new();
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+
+    fn chosen() -> Option<(String, u64)> {
+        let text = std::env::var("SELVEDGE_FAULT_POINT").ok()?;
+        let (name, count) = text.rsplit_once(':')?;
+        Some((name.to_owned(), count.parse().ok()?))
+    }
+
+    pub(crate) fn at(name: &'static str) {
+        let Some((chosen, count)) = CHOSEN.get_or_init(chosen) else {
+            return;
+        };
+        if chosen == name && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *count {
+            // Nothing of this process runs any more, as after `kill -9` by somebody else.
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Processes that die in the middle of the protocol. The survivors hear who it was; nothing hangs, nothing is left.
+//!
+//! `cargo test -p selvedge-channels --features fault-points --test kills -- --nocapture` prints trials, seed and times;
+//! `KILLS` sets the number of trials, `SEED` the seed. Without the feature, processes are killed at random moments alone.
+#![cfg(not(any(miri, loom)))] // Miri starts no processes
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)] // a test may panic
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use selvedge_channels::{ChannelError, ChannelOptions, Culprit, End, Reader, SharedChannel, Waiting, Writer};
+
+const CHILD: &str = "SELVEDGE_KILLS_CHILD";
+
+const WRITER_POINTS: [&str; 6] = [
+    "writer: before the fill",
+    "writer: after the fill",
+    "writer: before the stamp",
+    "writer: after the stamp",
+    "writer: after the bells",
+    "writer: after growing",
+];
+const READER_POINTS: [&str; 4] = [
+    "reader: with a message in hand",
+    "reader: before letting go",
+    "reader: after letting go",
+    "reader: after following growth",
+];
+const CLAIMS: [&str; 2] = ["writer: after the claim", "reader: after the claim"];
+
+fn options() -> ChannelOptions {
+    ChannelOptions::new()
+        .slots(3)
+        .readers(2)
+        .buffer_bytes(1000)
+        .waiting(Waiting::Park)
+        .timeout(Duration::from_secs(20))
+}
+
+/// Payloads small, large and growing, so that every point is come to.
+fn payload(number: u64) -> Vec<u8> {
+    let len = [8, 900, 3_000, 20, 9_000, 40_000][number as usize % 6] * if number < 60 { 1 } else { 2 };
+    vec![number as u8; len]
+}
+
+fn write_on(mut writer: Writer<Vec<u8>>) -> ChannelError {
+    (0..)
+        .find_map(|number| writer.send(payload(number)).err())
+        .expect("an end")
+        .error
+}
+
+fn read_on(mut reader: Reader<Vec<u8>>) -> ChannelError {
+    for number in 0.. {
+        match reader.view() {
+            Ok(view) => assert_eq!(view.slice().unwrap(), payload(number)),
+            Err(error) => return error,
+        }
+    }
+    unreachable!("so many messages")
+}
+
+/// What a child does: the part that its words name, for as long as it lives.
+#[test]
+#[ignore = "the children's part of the other tests"]
+fn child() {
+    let Ok(words) = std::env::var(CHILD) else { return };
+    let (descriptor, part) = words.split_once(' ').unwrap();
+    let channel = SharedChannel::open(&descriptor.parse().unwrap(), options()).unwrap();
+    let _ended = match part {
+        "writer" => write_on(channel.writer().unwrap()),
+        index => read_on(channel.reader(index.parse().unwrap()).unwrap()),
+    };
+}
+
+/// Children that a failing test does not leave behind.
+struct Kids(Vec<Child>);
+
+impl Drop for Kids {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn start(channel: &SharedChannel<Vec<u8>>, end: End, point: Option<(&str, u64)>) -> Child {
+    let part = match end {
+        End::Writer => "writer".to_owned(),
+        End::Reader(index) => index.to_string(),
+    };
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "child", "--ignored", "--quiet", "--nocapture"])
+        .env(CHILD, format!("{} {part}", channel.descriptor()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    if let Some((name, count)) = point {
+        command.env("SELVEDGE_FAULT_POINT", format!("{name}:{count}"));
+    }
+    command.spawn().unwrap()
+}
+
+/// Numbers that look random and are the same for the same seed (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ mixed >> 31) % bound
+    }
+}
+
+/// Descriptors and threads of this process.
+fn census() -> (usize, usize) {
+    let count = |path: &str| fs::read_dir(path).unwrap().count();
+    (count("/proc/self/fd"), count("/proc/self/task"))
+}
+
+/// When a process was seen dead: when the system would let its parent have it.
+fn died(child: &mut Child) -> Instant {
+    child.wait().unwrap();
+    Instant::now()
+}
+
+/// One channel whose `victim` is another process, which dies; the other ends are here. How long until all knew.
+fn trial(dice: &mut Dice) -> (Duration, Culprit) {
+    let channel = options().shared::<Vec<u8>>().unwrap();
+    let ends = [End::Writer, End::Reader(0), End::Reader(1)];
+    let victim = ends[dice.below(3) as usize];
+    let points: &[&str] = match victim {
+        End::Writer => &WRITER_POINTS,
+        End::Reader(_) => &READER_POINTS,
+    };
+    let armed = cfg!(feature = "fault-points") && dice.below(4) > 0;
+    let point = armed.then(|| {
+        if dice.below(8) == 0 {
+            (CLAIMS[usize::from(victim != End::Writer)], 1)
+        } else {
+            (
+                points[dice.below(points.len() as u64) as usize],
+                1 + dice.below(20),
+            )
+        }
+    });
+    // Growth happens a few times in all.
+    let point = point.map(|(name, count)| {
+        (
+            name,
+            if name.contains("grow") {
+                1 + count % 3
+            } else {
+                count
+            },
+        )
+    });
+    let delay = Duration::from_micros(dice.below(20_000));
+
+    let mut kids = Kids(vec![start(&channel, victim, point)]);
+    let pid = kids.0[0].id();
+    channel.expect(victim, pid).unwrap();
+    let writes = (victim != End::Writer).then(|| channel.writer().unwrap());
+    let reads: Vec<_> = (0..2)
+        .filter(|index| victim != End::Reader(*index))
+        .map(|index| channel.reader(index).unwrap())
+        .collect();
+    let expected = Culprit { end: victim, pid };
+    let (known, dead) = thread::scope(|scope| {
+        let mut survivors = Vec::new();
+        if let Some(writer) = writes {
+            survivors.push(scope.spawn(move || (write_on(writer), Instant::now())));
+        }
+        for reader in reads {
+            survivors.push(scope.spawn(move || (read_on(reader), Instant::now())));
+        }
+        if point.is_none() {
+            thread::sleep(delay);
+            kids.0[0].kill().unwrap();
+        }
+        let dead = died(&mut kids.0[0]);
+        let known: Vec<_> = survivors.into_iter().map(|it| it.join().unwrap()).collect();
+        (known, dead)
+    });
+    let mut slowest = Duration::ZERO;
+    let writer_here = victim != End::Writer;
+    for (index, (error, when)) in known.into_iter().enumerate() {
+        let is_reader = !(writer_here && index == 0);
+        match error {
+            ChannelError::Poisoned { culprit } => assert_eq!(culprit, expected, "{point:?}"),
+            // A writer here that heard of the death closes, which is all that a reader beside it may see.
+            ChannelError::Closed if is_reader && writer_here => {}
+            other => panic!("{point:?}: {other}"),
+        }
+        slowest = slowest.max(when.saturating_duration_since(dead));
+    }
+    (slowest, expected)
+}
+
+#[test]
+fn chan_25_every_death_is_heard_of_by_name_and_leaves_nothing() {
+    let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let (trials, seed) = (number("KILLS", 100), number("SEED", 1));
+    let mut dice = Dice(seed);
+    trial(&mut dice);
+    let before = census();
+    let mut times: Vec<_> = (0..trials).map(|_| trial(&mut dice).0).collect();
+    assert_eq!(census(), before, "descriptors and threads");
+    times.sort_unstable();
+    println!(
+        "{trials} kills, seed {seed}: known after {:?} (median), {:?} (p99), {:?} (slowest)",
+        times[times.len() / 2],
+        times[times.len() * 99 / 100],
+        times.last().unwrap()
+    );
+}
