@@ -228,13 +228,16 @@ impl ReadCursor {
         }
     }
 
-    /// Is done with the next message: its slot is no longer ours (`RING-2`). Wakes the writer if it waits for space.
+    /// Is done with the next message: its slot is no longer ours (`RING-2`). Wakes the writer if it waits for space,
+    /// unless `quiet`: then `freed` is owed.
     #[inline]
-    pub(crate) fn pass(&mut self, tail: Tail<'_>, writer: &Doorbell) {
+    pub(crate) fn pass(&mut self, tail: Tail<'_>, writer: &Doorbell, quiet: bool) {
         self.place.step();
         // SYNC slot-released: pairs with the load in `WriteCursor::look`; all reads of the slot happened before.
         tail.passed.store(self.place.number, Ordering::Release);
-        freed(tail, writer);
+        if !quiet {
+            freed(tail, writer);
+        }
     }
 
     /// Is done with all messages, also those to come. Wakes the writer if it waits for space.
@@ -245,8 +248,9 @@ impl ReadCursor {
     }
 }
 
+/// Wakes the writer if it waits for space, which has come before.
 #[inline]
-fn freed(tail: Tail<'_>, writer: &Doorbell) {
+pub(crate) fn freed(tail: Tail<'_>, writer: &Doorbell) {
     // SYNC ring-blocked: pairs with the fence in `seek`; orders the tail before the look at `blocked`.
     // SYNC bell: and before the look at the doorbell, so one fence does for both.
     fence(Ordering::SeqCst);

@@ -2,6 +2,7 @@
 //!
 //! This floor knows no actors and no graphs. From the value to the memory it lies in:
 //!
+//! - [`channel`]: ends by themselves, for who wants a channel and nothing else: [`ChannelOptions`], [`Writer`], [`Reader`].
 //! - [`payload`]: any serde value as a small head and raw, aligned parts; [`Tensor`].
 //! - [`fault`]: what travels instead of a value.
 //! - [`outlet`], [`value`]: the ends a lane works with, erased over the value's type by [`kind`].
@@ -9,20 +10,6 @@
 //! - [`shared`]: the channel between processes; grows for larger payloads.
 //! - [`doorbell`], [`waiting`]: one wait for all of a lane's channels; spin, then park on a futex.
 //! - [`segment`], [`region`]: where memory comes from.
-//!
-//! ```
-//! use selvedge_channels::{Doorbell, Waiting, ring};
-//!
-//! let (to_writer, to_reader) = (Doorbell::heap(), Doorbell::heap());
-//! let (mut writer, mut readers) = ring::<String>(4, to_writer, vec![to_reader.clone()])?;
-//! std::thread::scope(|scope| {
-//!     scope.spawn(move || writer.try_write(Ok("hello".to_owned())).is_ok());
-//!     let reader = &mut readers[0];
-//!     assert!(to_reader.wait(&Waiting::Park, None, || reader.ready()));
-//!     assert_eq!(reader.take().unwrap().unwrap(), "hello");
-//! });
-//! # Ok::<(), selvedge_channels::ChannelError>(())
-//! ```
 
 #[cfg(not(loom))] // loom has no shared memory; it models the protocol both rings follow on the heap
 pub mod payload;
@@ -93,3 +80,8 @@ pub use shared::{SharedReader, SharedSpec, SharedWriter, format};
 #[cfg(not(loom))]
 pub use value::{AnyValue, Inlet, Readiness, Value};
 pub use waiting::Waiting;
+
+/// The README's code is compiled and run.
+#[cfg(all(doctest, not(loom)))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -60,6 +60,7 @@ unsafe impl<T: Send + Sync> Send for Shared<T> {}
 pub struct RingWriter<T> {
     shared: Arc<Shared<T>>,
     cursor: WriteCursor,
+    quiet: bool,
 }
 
 /// A reading end. Dropping it lets go of every message, also of those to come: it never holds the writer back.
@@ -67,6 +68,7 @@ pub struct RingReader<T> {
     shared: Arc<Shared<T>>,
     index: usize,
     cursor: ReadCursor,
+    quiet: bool,
 }
 
 /// Makes a ring of `slots` slots with one reader for each of `reader_bells`.
@@ -108,10 +110,16 @@ pub fn ring<T: Clone + Send + Sync + 'static>(
         shared: Arc::clone(&shared),
         index,
         cursor: ReadCursor::new(slots),
+        quiet: false,
     };
     let ends = (0..readers).map(reader).collect();
     let cursor = WriteCursor::new(slots, readers);
-    Ok((RingWriter { shared, cursor }, ends))
+    let writer = RingWriter {
+        shared,
+        cursor,
+        quiet: false,
+    };
+    Ok((writer, ends))
 }
 
 impl<T> Shared<T> {
@@ -168,8 +176,19 @@ impl<T> RingWriter<T> {
         // writer's alone (RING-3) until the stamp below.
         slot.message.with_mut(|cell| unsafe { *cell = Some(message) });
         self.cursor.publish(&slot.stamp);
-        Doorbell::ring_all(&self.shared.reader_bells);
+        if !self.quiet {
+            Doorbell::ring_all(&self.shared.reader_bells);
+        }
         Ok(())
+    }
+
+    /// While `quiet`, sleeping readers are not woken; at its end they are. One fence for many messages.
+    #[cfg_attr(loom, allow(dead_code))] // for `channel`, which is not built under loom
+    pub(crate) fn set_quiet(&mut self, quiet: bool) {
+        self.quiet = quiet;
+        if !quiet {
+            Doorbell::ring_all(&self.shared.reader_bells);
+        }
     }
 
     /// Says that no message follows, and wakes the readers. Never waits; again is the same as once (CHAN-06).
@@ -251,8 +270,17 @@ impl<T> RingReader<T> {
             // SAFETY: the sole reader owns the slot's message, as does the last of several (RING-4).
             message = slot.message.with_mut(|cell| unsafe { (*cell).take() });
         }
-        self.cursor.pass(tail.words(), &shared.writer_bell);
+        self.cursor.pass(tail.words(), &shared.writer_bell, self.quiet);
         message
+    }
+
+    /// While `quiet`, a writer that waits for space is not woken; at its end it is. One fence for many messages.
+    #[cfg_attr(loom, allow(dead_code))] // for `channel`, which is not built under loom
+    pub(crate) fn set_quiet(&mut self, quiet: bool) {
+        self.quiet = quiet;
+        if !quiet && let Some(tail) = self.shared.tails.get(self.index) {
+            cursor::freed(tail.words(), &self.shared.writer_bell);
+        }
     }
 
     /// Whether the writer is gone and every message has been read.

@@ -297,6 +297,15 @@ impl<T: Wire> Value<T> {
         Ok(())
     }
 
+    /// While `quiet`, a writer that waits for space is not woken; at its end it is.
+    pub(crate) fn set_quiet(&mut self, quiet: bool) {
+        match &mut self.source {
+            Source::Ring(reader) => reader.set_quiet(quiet),
+            Source::Shared(reader) => reader.set_quiet(quiet),
+            Source::Local | Source::Constant => {}
+        }
+    }
+
     fn position(&self) -> u64 {
         match &self.source {
             Source::Ring(reader) => reader.position(),

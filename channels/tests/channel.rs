@@ -267,3 +267,45 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn many_at_a_time_are_the_same_messages() {
+    for kind in KINDS {
+        for waiting in [Waiting::Park, Waiting::SpinThenPark(Duration::from_micros(20))] {
+            let options = ChannelOptions::new().slots(5).waiting(waiting);
+            let count = if cfg!(miri) { 50 } else { 20_000_u32 };
+            let (mut writer, mut readers) = make::<u32>(kind, &options, 1);
+            let mut reader = readers.remove(0);
+            let reads = thread::spawn(move || {
+                let (mut got, mut most) = (Vec::new(), 0);
+                loop {
+                    match reader.recv_many(3, &mut got) {
+                        Ok(taken) => most = most.max(taken),
+                        Err(ChannelError::Closed) => return (got, most),
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+            writer.send_all(&mut (0..count)).unwrap();
+            drop(writer);
+            let (got, most) = reads.join().unwrap();
+            assert!(got.into_iter().eq(0..count), "{kind:?}");
+            assert!((1..=3).contains(&most));
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_does_not_fit_keeps_the_rest() {
+    for kind in KINDS {
+        let options = ChannelOptions::new().slots(2).timeout(Duration::from_millis(2));
+        let (mut writer, mut readers) = make::<u8>(kind, &options, 1);
+        let mut values = 0..5_u8;
+        let refused = writer.send_all(&mut values).unwrap_err();
+        assert_eq!((refused.value, values), (2, 3..5), "{kind:?}");
+        let mut got = Vec::new();
+        assert_eq!(readers[0].recv_many(10, &mut got).unwrap(), 2);
+        assert_eq!(readers[0].recv_many(0, &mut got).unwrap(), 0);
+        assert_eq!(got, [0, 1]);
+    }
+}

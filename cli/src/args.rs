@@ -24,6 +24,9 @@ pub enum Command {
     /// The other side of a limit that is measured between two processes; started by `bench` alone.
     #[command(hide = true)]
     Peer(PeerArgs),
+    /// The other side of a channel between two processes; started by `bench` alone.
+    #[command(hide = true)]
+    ChannelPeer(ChannelPeerArgs),
 }
 
 /// What to measure.
@@ -52,6 +55,15 @@ pub struct BenchArgs {
     /// How many tasks `compile` plans.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub tasks: u32,
+    /// What a channel joins (`channel` alone).
+    #[arg(long, default_value = "shm")]
+    pub transport: Transport,
+    /// How a channel is used (`channel` alone).
+    #[arg(long, default_value = "copy")]
+    pub mode: Mode,
+    /// How many readers a channel has (`channel` alone).
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub readers: u32,
     /// Print one JSON object a line instead of a table.
     #[arg(long)]
     pub json: bool,
@@ -74,6 +86,8 @@ pub enum Case {
     Pipeline,
     /// Compiling a graph of many tasks.
     Compile,
+    /// A channel by itself, without actors.
+    Channel,
 }
 
 /// Where the other side runs.
@@ -96,6 +110,54 @@ pub enum Wait {
     Park,
     /// Spin a little, then sleep; never spin where threads outnumber cores.
     Auto,
+}
+
+/// What a channel joins.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// One thread with itself.
+    Intra,
+    /// Two threads.
+    Thread,
+    /// Two processes, through shared memory.
+    Shm,
+}
+
+/// How a channel is used.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Payloads are copied in, and every byte is read.
+    Copy,
+    /// Payloads are built in their slot, and read there; only their ends are touched.
+    Loan,
+    /// One way, as many as go.
+    Stream,
+}
+
+/// What the other side of a channel is told.
+#[derive(Args, Debug, Clone)]
+pub struct ChannelPeerArgs {
+    /// The channel to read.
+    #[arg(long)]
+    pub there: selvedge_channels::Descriptor,
+    /// The channel to answer on.
+    #[arg(long)]
+    pub back: selvedge_channels::Descriptor,
+    /// Which reader to be.
+    #[arg(long)]
+    pub index: u32,
+    /// Microseconds to spin before parking; for ever where there is no such number.
+    #[arg(long)]
+    pub spin_us: Option<u64>,
+    /// How the channel is used.
+    #[arg(long)]
+    pub mode: Mode,
+    /// Messages are numbers, not bytes.
+    #[arg(long)]
+    pub number: bool,
+    /// The core to stay on.
+    #[arg(long)]
+    pub core: Option<usize>,
 }
 
 /// What the other side of a limit is told.
@@ -155,6 +217,26 @@ impl fmt::Display for Wait {
     }
 }
 
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Transport::Intra => "intra",
+            Transport::Thread => "thread",
+            Transport::Shm => "shm",
+        })
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Mode::Copy => "copy",
+            Mode::Loan => "loan",
+            Mode::Stream => "stream",
+        })
+    }
+}
+
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -165,6 +247,7 @@ impl fmt::Display for Case {
             Case::Payload => "payload",
             Case::Pipeline => "pipeline",
             Case::Compile => "compile",
+            Case::Channel => "channel",
         })
     }
 }

@@ -29,5 +29,6 @@ pub fn run(cli: args::Cli) -> anyhow::Result<()> {
     match cli.command {
         args::Command::Bench(args) => bench::run(&args),
         args::Command::Peer(args) => bench::limits::serve(&args),
+        args::Command::ChannelPeer(args) => bench::channel::serve(&args),
     }
 }

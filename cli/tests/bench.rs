@@ -153,3 +153,39 @@ fn an_inline_echo_has_no_limit() {
     .unwrap();
     assert!(row.get("limit").is_none() && row.get("ratio").is_none(), "{row}");
 }
+
+#[test]
+fn a_channel_stands_beside_its_limit_on_every_transport() {
+    for transport in ["intra", "thread", "shm"] {
+        for (mode, payload) in [("copy", "8"), ("copy", "5000"), ("loan", "5000"), ("stream", "8")] {
+            let how = ["--transport", transport, "--mode", mode, "--payload", payload];
+            let args = [
+                "bench",
+                "channel",
+                "--seconds",
+                "0.05",
+                "--wait",
+                "park",
+                "--json",
+            ];
+            let [row] = rows(&[args.as_slice(), &how].concat()).try_into().unwrap();
+            assert_eq!(row["mode"], mode);
+            assert_eq!(row["placement"], transport);
+            assert!(row["iterations"].as_u64().unwrap() > 0, "{row}");
+            let limited = mode != "stream" && transport != "intra";
+            assert_eq!(row.get("ratio").is_some(), limited, "{row}");
+        }
+    }
+    let [row] = rows(&[
+        "bench",
+        "channel",
+        "--readers",
+        "3",
+        "--seconds",
+        "0.05",
+        "--json",
+    ])
+    .try_into()
+    .unwrap();
+    assert_eq!(row["readers"], 3);
+}

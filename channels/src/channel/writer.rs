@@ -77,6 +77,13 @@ impl<T: Wire> WriteEnd<T> {
         }
     }
 
+    fn set_quiet(&mut self, quiet: bool) {
+        match self {
+            WriteEnd::Ring(ring) => ring.set_quiet(quiet),
+            WriteEnd::Shared(shared) => shared.set_quiet(quiet),
+        }
+    }
+
     fn has_space(&mut self) -> Result<Option<()>, ChannelError> {
         let space = match self {
             WriteEnd::Ring(ring) => ring.has_space(),
@@ -131,6 +138,43 @@ impl<T: Wire> Writer<T> {
         match (sent, kept) {
             (Err(error), Some(value)) => Err(SendError { value, error }),
             _ => Ok(()),
+        }
+    }
+
+    /// Sends many values, in order. Cheaper than as many calls of `send`: sleeping readers are woken once for all that
+    /// the slots take at a time. What is sent can be read at once by readers that look.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), with the value at fault; those before it are sent, those after it are still in `values`.
+    pub fn send_all(&mut self, values: &mut impl Iterator<Item = T>) -> Result<(), SendError<T>> {
+        self.end.set_quiet(true);
+        let sent = values.try_for_each(|value| {
+            let mut kept = Some(value);
+            match self.end.attempt(&mut kept) {
+                Ok(Some(())) => return Ok(()),
+                Ok(None) => {}
+                Err(error) => return kept.map_or(Ok(()), |value| Err(SendError { value, error })),
+            }
+            // Full: readers must know before we wait for them.
+            self.end.set_quiet(false);
+            let sent = kept.map_or(Ok(()), |value| self.send(value));
+            self.end.set_quiet(true);
+            sent
+        });
+        self.end.set_quiet(false);
+        sent
+    }
+
+    /// Sends a copy of a value that stays: between processes the one that every message needs, between threads a clone.
+    ///
+    /// # Errors
+    /// What [`send`](Self::send) says, without the value.
+    pub fn send_ref(&mut self, value: &T) -> Result<(), ChannelError> {
+        match &mut self.end {
+            WriteEnd::Ring(_) => self.send(value.clone()).map_err(|refused| refused.error),
+            WriteEnd::Shared(shared) => self
+                .line
+                .wait(self.line.timeout, || Ok(shared.try_write(value)?.then_some(()))),
         }
     }
 

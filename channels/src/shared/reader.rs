@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::SharedSpec;
 use super::growth::Generation;
 use super::layout::{Place, kind, slot};
-use crate::cursor::{ReadCursor, Sight};
+use crate::cursor::{ReadCursor, Sight, freed};
 use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, End};
 use crate::fault::{Fault, Message};
@@ -24,6 +24,7 @@ pub struct SharedReader {
     grown: Option<Generation>,
     /// Where the current message lies, once checked.
     found: Option<Found>,
+    quiet: bool,
 }
 
 /// A message's checked place.
@@ -68,6 +69,7 @@ impl SharedReader {
             writer_bell,
             grown: None,
             found: None,
+            quiet: false,
         })
     }
 
@@ -222,9 +224,20 @@ impl SharedReader {
             return Ok(());
         }
         fault_point::at("reader: before letting go");
-        self.cursor.pass(self.place.tail(self.index)?, &self.writer_bell);
+        self.cursor
+            .pass(self.place.tail(self.index)?, &self.writer_bell, self.quiet);
         fault_point::at("reader: after letting go");
         Ok(())
+    }
+}
+
+impl SharedReader {
+    /// While `quiet`, a writer that waits for space is not woken; at its end it is. One fence for many messages.
+    pub(crate) fn set_quiet(&mut self, quiet: bool) {
+        self.quiet = quiet;
+        if !quiet && let Ok(tail) = self.place.tail(self.index) {
+            freed(tail, &self.writer_bell);
+        }
     }
 }
 

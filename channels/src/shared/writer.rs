@@ -20,6 +20,7 @@ pub struct SharedWriter {
     cursor: WriteCursor,
     reader_bells: Vec<Doorbell>,
     grown: Option<Generation>,
+    quiet: bool,
     /// Outgrown generations with the number of the first message that is not in them (`SHM-2`).
     retired: Vec<(Generation, u64)>,
 }
@@ -53,6 +54,7 @@ impl SharedWriter {
             cursor: WriteCursor::new(spec.slots as usize, spec.readers as usize),
             reader_bells,
             grown: None,
+            quiet: false,
             retired: Vec::new(),
         })
     }
@@ -239,7 +241,9 @@ impl SharedWriter {
         fault_point::at("writer: before the stamp");
         self.cursor.publish(region.atomic_u64(header + slot::STAMP)?);
         fault_point::at("writer: after the stamp");
-        Doorbell::ring_all(&self.reader_bells);
+        if !self.quiet {
+            Doorbell::ring_all(&self.reader_bells);
+        }
         fault_point::at("writer: after the bells");
         Ok(())
     }
@@ -266,6 +270,14 @@ impl SharedWriter {
             }
         }
         self.grown.as_ref().ok_or(ChannelError::Full)
+    }
+
+    /// While `quiet`, sleeping readers are not woken; at its end they are. One fence for many messages.
+    pub(crate) fn set_quiet(&mut self, quiet: bool) {
+        self.quiet = quiet;
+        if !quiet {
+            Doorbell::ring_all(&self.reader_bells);
+        }
     }
 
     /// Says that no message follows, and wakes the readers. Never waits; again is the same as once (CHAN-06).

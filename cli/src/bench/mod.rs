@@ -4,7 +4,7 @@
 //! - [`record`]: one row, as JSON or as a line of a table.
 //! - [`limits`]: the machine alone.
 //! - `versus`: a graph and its limit in turns.
-//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`: one case each.
+//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`: one case each.
 
 pub mod measure;
 
@@ -15,6 +15,7 @@ pub mod limits;
 mod versus;
 
 mod chain;
+pub mod channel;
 mod compile;
 mod echo;
 mod fanout;
@@ -39,6 +40,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         Case::Payload => payload::run(args, &mut report),
         Case::Pipeline => pipeline::run(args, &mut report),
         Case::Compile => compile::run(args, &mut report),
+        Case::Channel => channel::run(args, &mut report),
     }
 }
 

@@ -39,6 +39,12 @@ pub struct Record {
     /// The part of the work that this row is about, where a case has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
+    /// How a channel is used: `copy`, `loan` or `stream`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Readers of a channel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub readers: Option<u32>,
     /// The limit of the machine that this row is (`limits`) or is measured against (the others).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
@@ -67,6 +73,8 @@ impl Record {
             inflight: None,
             tasks: None,
             stage: None,
+            mode: None,
+            readers: None,
             limit: None,
             limit_ns: None,
             ratio: None,

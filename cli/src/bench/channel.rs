@@ -1,0 +1,354 @@
+//! Channels by themselves: a message there, read by every reader, and eight bytes back from each.
+//!
+//! `copy` sends a payload from private memory and has every byte read; `loan` builds it where it lies and reads it
+//! there, so that only its ends are touched; `stream` sends one way and counts.
+
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use rustix::process::{Signal, set_parent_process_death_signal};
+use selvedge::Waiting;
+use selvedge_channels::{ChannelError, ChannelOptions, Descriptor, End, Reader, SharedChannel, Wire, Writer};
+
+use super::limits::Limit;
+use super::limits::cores::{self, Cores};
+use super::measure::{self, REPEATS, Samples, Summary};
+use super::record::{Record, Report};
+use super::versus::median_ratio;
+use crate::args::{BenchArgs, ChannelPeerArgs, Mode, Placement, Transport, Wait};
+use crate::checksum::checksum;
+
+/// Payloads of this size are a number, which lies in the line of its slot's stamp.
+const NUMBER_BYTES: u64 = 8;
+/// Messages under way in a stream.
+const STREAM_SLOTS: usize = 64;
+/// Messages sent by one call in a stream.
+const STREAM_BATCH: usize = 32;
+/// Nobody waits longer than this for the other side.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What of a message the other side reads.
+fn read_all(bytes: &[u8]) -> u64 {
+    checksum(bytes)
+}
+
+fn read_ends(bytes: &[u8]) -> u64 {
+    let ends = [bytes.first(), bytes.last()];
+    ends.into_iter().flatten().map(|byte| u64::from(*byte)).sum()
+}
+
+/// A kind of message: how it is sent, and how it is read.
+trait Message: Wire {
+    fn send(writer: &mut Writer<Self>, kept: &Self, mode: Mode) -> Result<(), ChannelError>;
+    fn read(reader: &mut Reader<Self>, mode: Mode) -> Result<u64, ChannelError>;
+}
+
+impl Message for u64 {
+    fn send(writer: &mut Writer<u64>, kept: &u64, _: Mode) -> Result<(), ChannelError> {
+        writer.send(*kept).map_err(|refused| refused.error)
+    }
+
+    fn read(reader: &mut Reader<u64>, _: Mode) -> Result<u64, ChannelError> {
+        reader.recv()
+    }
+}
+
+impl Message for Vec<u8> {
+    fn send(writer: &mut Writer<Self>, kept: &Self, mode: Mode) -> Result<(), ChannelError> {
+        if mode != Mode::Loan {
+            return writer.send_ref(kept);
+        }
+        let mut loan = writer.reserve(kept.len())?;
+        if let (Some(first), Some(byte)) = (loan.first_mut(), kept.first()) {
+            *first = *byte;
+        }
+        loan.publish()
+    }
+
+    fn read(reader: &mut Reader<Self>, mode: Mode) -> Result<u64, ChannelError> {
+        let view = reader.view()?;
+        let bytes = view.slice()?;
+        Ok(if mode == Mode::Loan {
+            read_ends(bytes)
+        } else {
+            read_all(bytes)
+        })
+    }
+}
+
+fn options(args: &BenchArgs, wait: Waiting) -> ChannelOptions {
+    let stream = args.mode == Mode::Stream;
+    ChannelOptions::new()
+        // One slot holds all of a round trip, and stays in the caches.
+        .slots(if stream { STREAM_SLOTS } else { 1 })
+        .buffer_bytes(args.payload.unwrap_or(NUMBER_BYTES).saturating_add(64).max(1000))
+        .waiting(wait)
+        .timeout(PATIENCE)
+}
+
+fn waiting(wait: Wait, threads: usize) -> Waiting {
+    match wait {
+        Wait::Spin => Waiting::Spin,
+        Wait::Park => Waiting::Park,
+        Wait::Auto => Waiting::auto(threads),
+    }
+}
+
+/// The other side: reads, and answers unless messages only stream by.
+fn answer<T: Message>(mut there: Reader<T>, mut back: Writer<u64>, mode: Mode) -> anyhow::Result<()> {
+    let mut taken = Vec::new();
+    loop {
+        let read = if mode == Mode::Stream {
+            taken.clear();
+            there.recv_many(STREAM_SLOTS, &mut taken).map(|_| None)
+        } else {
+            T::read(&mut there, mode).map(Some)
+        };
+        match read {
+            Ok(Some(sum)) => back.send(sum).map_err(|refused| refused.error)?,
+            Ok(None) => {}
+            Err(ChannelError::Closed) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The other sides while they run.
+#[derive(Default)]
+struct Others {
+    threads: Vec<JoinHandle<anyhow::Result<()>>>,
+    processes: Vec<Child>,
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+        for process in &mut self.processes {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// This side of a measured channel. Dropped in this order: the others end when the writer has gone.
+struct Side<T> {
+    there: Writer<T>,
+    back: Vec<Reader<u64>>,
+    /// Where nobody else reads.
+    own: Option<Reader<T>>,
+    _others: Others,
+}
+
+impl<T: Message> Side<T> {
+    fn start(args: &BenchArgs, wait: Waiting, core: Option<usize>) -> anyhow::Result<Self> {
+        let (mode, readers) = (args.mode, args.readers as usize);
+        let (there_options, back_options) = (options(args, wait).readers(readers), options(args, wait));
+        let mut others = Others::default();
+        let mut back = Vec::new();
+        if args.transport != Transport::Shm {
+            let (there, mut ends) = there_options.threads::<T>()?;
+            if args.transport == Transport::Intra {
+                let own = ends.pop();
+                return Ok(Side {
+                    there,
+                    back,
+                    own,
+                    _others: others,
+                });
+            }
+            for end in ends {
+                let (writer, mut reader) = back_options.threads::<u64>()?;
+                back.append(&mut reader);
+                others.threads.push(thread::spawn(move || {
+                    cores::pin(core)?;
+                    answer(end, writer, mode)
+                }));
+            }
+            return Ok(Side {
+                there,
+                back,
+                own: None,
+                _others: others,
+            });
+        }
+        let there = there_options.shared::<T>()?;
+        for index in 0..args.readers {
+            let channel = back_options.shared::<u64>()?;
+            let child = spawn(args, wait, core, index, there.descriptor(), channel.descriptor())?;
+            there.expect(End::Reader(index), child.id())?;
+            channel.expect(End::Writer, child.id())?;
+            others.processes.push(child);
+            back.push(channel.reader(0)?);
+        }
+        Ok(Side {
+            there: there.writer()?,
+            back,
+            own: None,
+            _others: others,
+        })
+    }
+
+    /// One message there, and the answers back.
+    fn round_trip(&mut self, kept: &T, mode: Mode) -> anyhow::Result<()> {
+        T::send(&mut self.there, kept, mode)?;
+        if let Some(own) = &mut self.own {
+            T::read(own, mode)?;
+        }
+        for reader in &mut self.back {
+            reader.recv()?;
+        }
+        Ok(())
+    }
+
+    /// Messages one way, as fast as the slots allow.
+    fn stream(&mut self, kept: &T, budget: Duration) -> anyhow::Result<Summary> {
+        let mut samples = Samples::new(100.0);
+        let end = Instant::now() + budget;
+        let mut taken = Vec::new();
+        while Instant::now() < end {
+            let mut batch = std::iter::repeat_n(kept, STREAM_BATCH).cloned();
+            self.there.send_all(&mut batch).map_err(|refused| refused.error)?;
+            if let Some(own) = &mut self.own {
+                taken.clear();
+                own.recv_many(STREAM_BATCH, &mut taken)?;
+            }
+            (0..STREAM_BATCH).for_each(|_| samples.tick());
+        }
+        samples.summary()
+    }
+}
+
+fn spawn(
+    args: &BenchArgs,
+    wait: Waiting,
+    core: Option<usize>,
+    index: u32,
+    there: &Descriptor,
+    back: &Descriptor,
+) -> anyhow::Result<Child> {
+    let mut command = Command::new("/proc/self/exe");
+    command.args([
+        "channel-peer",
+        "--there",
+        &there.to_string(),
+        "--back",
+        &back.to_string(),
+    ]);
+    command.args(["--index", &index.to_string()]);
+    // Decided here: a process that starts on one core believes that there is no other.
+    match wait {
+        Waiting::Spin => {}
+        Waiting::Park => drop(command.args(["--spin-us", "0"])),
+        Waiting::SpinThenPark(budget) => drop(command.args(["--spin-us", &budget.as_micros().to_string()])),
+    }
+    command.args(["--mode", &args.mode.to_string()]);
+    if number(args) {
+        command.arg("--number");
+    }
+    if let Some(core) = core {
+        command.args(["--core", &core.to_string()]);
+    }
+    Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?)
+}
+
+/// The other process's `main`.
+///
+/// # Errors
+/// The channels cannot be opened, or this side waited in vain.
+pub fn serve(args: &ChannelPeerArgs) -> anyhow::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).context("prctl")?;
+    cores::pin(args.core)?;
+    let waiting = match args.spin_us {
+        None => Waiting::Spin,
+        Some(0) => Waiting::Park,
+        Some(budget) => Waiting::SpinThenPark(Duration::from_micros(budget)),
+    };
+    let options = ChannelOptions::new().waiting(waiting).timeout(PATIENCE);
+    let back = SharedChannel::open(&args.back, options.clone())?.writer()?;
+    if args.number {
+        let there = SharedChannel::<u64>::open(&args.there, options)?;
+        answer(there.reader(args.index)?, back, args.mode)
+    } else {
+        let there = SharedChannel::<Vec<u8>>::open(&args.there, options)?;
+        answer(there.reader(args.index)?, back, args.mode)
+    }
+}
+
+fn wait(args: &BenchArgs) -> Wait {
+    args.wait.unwrap_or(Wait::Auto)
+}
+
+fn number(args: &BenchArgs) -> bool {
+    args.payload.unwrap_or(NUMBER_BYTES) == NUMBER_BYTES
+}
+
+/// The limit of a round trip to one reader, and the cores both are measured on.
+fn limit(args: &BenchArgs, waiting: Waiting) -> (Option<Limit>, Cores) {
+    let limit = match (args.mode, args.transport) {
+        (Mode::Stream, _) | (_, Transport::Intra) => None,
+        (Mode::Copy, _) if !number(args) => Some(Limit::HandOff),
+        _ if waiting == Waiting::Park => Some(Limit::FutexOneCore),
+        _ => Some(Limit::CacheLineTwoLines),
+    };
+    let cores = match args.transport {
+        _ if args.readers > 1 => Cores::Any,
+        Transport::Intra => Cores::One,
+        _ if waiting == Waiting::Park && number(args) => Cores::One,
+        _ => Cores::Two,
+    };
+    (limit.filter(|_| args.readers == 1), cores)
+}
+
+fn measured<T: Message>(
+    args: &BenchArgs,
+    kept: &T,
+    cores: Cores,
+    budget: Duration,
+) -> anyhow::Result<Summary> {
+    let (ours, theirs) = cores.pair()?;
+    let waits = waiting(wait(args), args.readers as usize + 1);
+    let run = move || {
+        cores::pin(ours)?;
+        let mut side = Side::<T>::start(args, waits, theirs)?;
+        if args.mode == Mode::Stream {
+            return side.stream(kept, budget);
+        }
+        measure::measure(budget, || side.round_trip(kept, args.mode))
+    };
+    let measured = thread::scope(|scope| scope.spawn(run).join());
+    measured.map_err(|_| anyhow::anyhow!("the measuring thread panicked"))?
+}
+
+/// Prints the case's row.
+pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
+    let (budget, payload) = (super::budget(args), args.payload.unwrap_or(NUMBER_BYTES));
+    let (limit, cores) = limit(args, waiting(wait(args), args.readers as usize + 1));
+    let placement = match args.transport {
+        Transport::Shm => Placement::Process,
+        Transport::Thread | Transport::Intra => Placement::Thread,
+    };
+    let kept = vec![7_u8; payload as usize];
+    let (mut limits, mut found) = (Vec::new(), Vec::new());
+    for _ in 0..REPEATS {
+        if let Some(limit) = limit {
+            limits.push(limit.measure(placement, payload as usize, budget)?);
+        }
+        found.push(if number(args) {
+            measured(args, &7_u64, cores, budget)?
+        } else {
+            measured(args, &kept, cores, budget)?
+        });
+    }
+    let summary = Summary::median(&found).context("nothing was measured")?;
+    let mut record = Record::new(args.case, payload, &summary).placed(placement, wait(args));
+    record.placement = args.transport.to_string();
+    record.mode = Some(args.mode.to_string());
+    record.readers = Some(args.readers);
+    if let (Some(limit), Some(floor)) = (limit, Summary::median(&limits)) {
+        record = record.against(limit.name(), floor.p50_ns, median_ratio(&found, &limits));
+    }
+    report.row(&record)
+}
