@@ -82,6 +82,6 @@ pub use value::{AnyValue, Inlet, Readiness, Value};
 pub use waiting::Waiting;
 
 /// The README's code is compiled and run.
-#[cfg(all(doctest, not(loom)))]
+#[cfg(all(doctest, not(any(loom, miri))))]
 #[doc = include_str!("../README.md")]
 struct Readme;

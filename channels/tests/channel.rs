@@ -224,6 +224,7 @@ fn chan_22_every_end_is_taken_once_and_by_its_own_type() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no memfd")]
 fn options_out_of_bounds_are_refused() {
     for options in [ChannelOptions::new().slots(0), ChannelOptions::new().readers(0)] {
         assert!(matches!(
