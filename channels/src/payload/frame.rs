@@ -53,7 +53,7 @@ impl Offsets {
 }
 
 /// Where the length of a part stands.
-pub(super) fn length_at(part: usize) -> usize {
+pub(super) const fn length_at(part: usize) -> usize {
     PREFIX + 8 * part
 }
 

@@ -21,6 +21,7 @@
 mod bytes64;
 mod collector;
 mod decode;
+mod direct;
 mod element;
 mod encode;
 mod frame;
@@ -29,6 +30,7 @@ mod tensor;
 
 pub(crate) use decode::decode_in_place;
 pub use decode::{decode, view_slice, view_str};
+pub(crate) use direct::{Short, Whole};
 pub use element::{DType, Element};
 pub use encode::{Encoded, encode};
 pub use frame::PART_ALIGN;

@@ -11,7 +11,7 @@ use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, EncodeError, End};
 use crate::fault::{Fault, FaultKind};
 use crate::fault_point;
-use crate::payload::{Wire, encode};
+use crate::payload::{Short, Whole, Wire, encode};
 use crate::region::Region;
 
 /// The writing end of a shared channel. Dropping it closes the channel.
@@ -104,8 +104,16 @@ impl SharedWriter {
         if !self.has_space()? {
             return Ok(false);
         }
-        let encoded = encode(value)?;
-        self.put(kind::VALUE, encoded.len_bytes(), |out| encoded.write_to(out))?;
+        if let Some(short) = Short::of(value) {
+            let short = short?;
+            let bytes = short.as_slice();
+            self.put_bytes(kind::VALUE, bytes)?;
+        } else if let Some(whole) = Whole::of(value) {
+            self.put(kind::VALUE, whole.len_bytes(), |out| whole.write_to(out))?;
+        } else {
+            let encoded = encode(value)?;
+            self.put(kind::VALUE, encoded.len_bytes(), |out| encoded.write_to(out))?;
+        }
         Ok(true)
     }
 
@@ -132,11 +140,17 @@ impl SharedWriter {
         if !self.has_space()? {
             return Ok(false);
         }
+        self.put_bytes(kind, bytes)?;
+        Ok(true)
+    }
+
+    #[inline]
+    fn put_bytes(&mut self, kind: u32, bytes: &[u8]) -> Result<(), ChannelError> {
         self.put(kind, bytes.len(), |out| {
+            // As long as asked for.
             out.copy_from_slice(bytes);
             Ok(())
-        })?;
-        Ok(true)
+        })
     }
 
     /// Fills the next slot, which is known to be free, and publishes it.

@@ -1,0 +1,156 @@
+//! The short ways into a slot, for values whose frame is known without encoding them first. They write what
+//! [`encode`](super::encode) would.
+
+use std::any::Any;
+use std::mem::needs_drop;
+
+use super::Wire;
+use super::element::{vec_bytes, vec_dtype_of};
+use super::frame::{Form, Offsets, length_at, prefix};
+use crate::error::EncodeError;
+
+/// Bytes of a frame that lies in the line of its slot's stamp.
+const SHORT_BYTES: usize = 40;
+/// Bytes before the head of a frame without parts.
+const HEAD: usize = length_at(0);
+
+/// The frame of a value that owns nothing, so that no tensor can be in it, and whose head is short.
+pub(crate) struct Short {
+    bytes: [u8; SHORT_BYTES],
+    len: usize,
+}
+
+impl Short {
+    /// `None` for other values.
+    #[inline]
+    pub(crate) fn of<T: Wire>(value: &T) -> Option<Result<Self, EncodeError>> {
+        if needs_drop::<T>() {
+            return None;
+        }
+        let mut bytes = [0; SHORT_BYTES];
+        let head_len = match postcard::to_slice(value, bytes.get_mut(HEAD..)?) {
+            Ok(head) => head.len(),
+            Err(postcard::Error::SerializeBufferFull) => return None,
+            Err(error) => return Some(Err(error.into())),
+        };
+        let start = prefix(head_len, 0, Form::Tree)?;
+        bytes.get_mut(..HEAD)?.copy_from_slice(&start);
+        let len = HEAD + head_len;
+        Some(Ok(Short { bytes, len }))
+    }
+
+    #[inline]
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+/// The frame of a value that is one part: a `Vec` of numbers, or a `String`.
+pub(crate) struct Whole<'a> {
+    prefix: [u8; HEAD],
+    part: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Whole<'a> {
+    /// `None` for other values.
+    #[inline]
+    pub(crate) fn of<T: Wire>(value: &'a T) -> Option<Self> {
+        let any: &dyn Any = value;
+        let (form, part) = match vec_dtype_of::<T>() {
+            Some(dtype) => (Form::Numbers(dtype), vec_bytes(value)?),
+            None => (Form::Text, any.downcast_ref::<String>()?.as_bytes()),
+        };
+        let at = Offsets::of(0, 1)?.first_part;
+        at.checked_add(part.len())?;
+        Some(Whole {
+            prefix: prefix(0, 1, form)?,
+            part,
+            at,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.at + self.part.len()
+    }
+
+    /// Writes the frame to `out`, which is as long as it.
+    ///
+    /// # Errors
+    /// [`EncodeError::Buffer`] when `out` is not.
+    #[inline]
+    pub(crate) fn write_to(&self, out: &mut [u8]) -> Result<(), EncodeError> {
+        let (need_bytes, have_bytes) = (self.len_bytes(), out.len());
+        let Some((before, part)) = out
+            .split_at_mut_checked(self.at)
+            .filter(|(_, part)| part.len() == self.part.len())
+        else {
+            return Err(EncodeError::Buffer {
+                need_bytes,
+                have_bytes,
+            });
+        };
+        // What lay here before is nobody's business.
+        before.fill(0);
+        let words: [(usize, &[u8]); 2] = [
+            (0, &self.prefix),
+            (length_at(0), &(self.part.len() as u64).to_le_bytes()),
+        ];
+        for (offset, bytes) in words {
+            if let Some(place) = before.get_mut(offset..offset + bytes.len()) {
+                place.copy_from_slice(bytes);
+            }
+        }
+        part.copy_from_slice(self.part);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Tensor, encode};
+    use super::*;
+
+    fn whole<T: Wire>(value: &T) -> Option<Vec<u8>> {
+        let frame = Whole::of(value)?;
+        let mut bytes = vec![9; frame.len_bytes()];
+        frame.write_to(&mut bytes).unwrap();
+        Some(bytes)
+    }
+
+    fn short<T: Wire>(value: &T) -> Option<Vec<u8>> {
+        Some(Short::of(value)?.unwrap().as_slice().to_vec())
+    }
+
+    #[test]
+    fn the_short_ways_write_what_encode_writes() {
+        fn same<T: Wire>(value: T, way: fn(&T) -> Option<Vec<u8>>) {
+            assert_eq!(way(&value).unwrap(), encode(&value).unwrap().to_vec());
+        }
+        same(7_u64, short);
+        same((), short);
+        same((u64::MAX, 1.5_f32, Some(true)), short);
+        same(vec![1_u16, 2, 3], whole);
+        same(Vec::<f64>::new(), whole);
+        same("grüß dich".to_owned(), whole);
+        same(String::new(), whole);
+    }
+
+    #[test]
+    fn other_values_take_the_long_way() {
+        assert!(short(&"a".to_owned()).is_none() && short(&vec![1_u8]).is_none());
+        assert!(short(&[u64::MAX; 4]).is_none(), "its head is too long");
+        assert!(whole(&7_u64).is_none() && whole(&vec!["a".to_owned()]).is_none());
+        assert!(whole(&Tensor::from_slice(&[1_u8], &[1]).unwrap()).is_none());
+        let frame = vec![1_u8; 3];
+        let refused = Whole::of(&frame).unwrap().write_to(&mut [0; 66]);
+        assert!(matches!(
+            refused,
+            Err(EncodeError::Buffer {
+                need_bytes: 67,
+                have_bytes: 66
+            })
+        ));
+    }
+}
