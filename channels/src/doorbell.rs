@@ -149,6 +149,43 @@ impl Doorbell {
         ready() || waiting.spin(deadline, &mut ready) || self.park(deadline, &mut ready)
     }
 
+    /// Announces sleep, for who looks at its condition next and then has somebody [`sleep`](Self::sleep) in its place.
+    #[cfg(not(loom))]
+    pub(crate) fn announce(&self) {
+        if let Some(word) = self.word() {
+            // SYNC bell-word, and SYNC bell: as in `park`.
+            word.swap(ASLEEP, Ordering::AcqRel);
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Takes the announcement back.
+    #[cfg(not(loom))]
+    pub(crate) fn retract(&self) {
+        if let Some(word) = self.word() {
+            word.store(AWAKE, Ordering::Relaxed);
+        }
+    }
+
+    /// Sleeps until somebody rings after the announcement.
+    #[cfg(not(loom))]
+    pub(crate) fn sleep(&self) {
+        let Some(word) = self.word() else { return };
+        // SYNC bell-word: pairs with the swap in `wake_up`; what the ringer published happened before.
+        while word.load(Ordering::Acquire) == ASLEEP {
+            futex::wait(word, ASLEEP, None, self.reach());
+        }
+    }
+
+    /// Ends a `sleep`, whatever the reason.
+    #[cfg(not(loom))]
+    pub(crate) fn rouse(&self) {
+        if let Some(word) = self.word() {
+            word.store(AWAKE, Ordering::Release);
+            futex::wake(word, self.reach());
+        }
+    }
+
     fn park(&self, deadline: Option<Instant>, ready: &mut impl FnMut() -> bool) -> bool {
         let Some(word) = self.word() else { return ready() };
         loop {

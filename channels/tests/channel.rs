@@ -310,3 +310,72 @@ fn a_batch_that_does_not_fit_keeps_the_rest() {
         assert_eq!(got, [0, 1]);
     }
 }
+
+/// The simplest executor: a thread that parks.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let mut future = std::pin::pin!(future);
+    let waker = std::task::Waker::from(std::sync::Arc::new(Unpark(thread::current())));
+    let mut context = std::task::Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(output) => return output,
+            std::task::Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[test]
+fn ends_can_be_awaited() {
+    let count = if cfg!(miri) { 30 } else { 3_000_u32 };
+    for kind in KINDS {
+        let (mut writer, mut readers) = make::<u32>(kind, &ChannelOptions::new().slots(2), 1);
+        let mut reader = readers.remove(0);
+        let reads = thread::spawn(move || {
+            block_on(async {
+                let mut got = Vec::new();
+                loop {
+                    match reader.recv_async().await {
+                        Ok(value) => got.push(value),
+                        Err(ChannelError::Closed) => return got,
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            })
+        });
+        block_on(async {
+            for value in 0..count {
+                writer.send_async(value).await.unwrap();
+            }
+        });
+        drop(writer);
+        assert!(reads.join().unwrap().into_iter().eq(0..count), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_future_that_is_dropped_leaves_the_end_as_it_was() {
+    for kind in KINDS {
+        let options = ChannelOptions::new().waiting(Waiting::Park);
+        let (mut writer, mut readers) = make::<u32>(kind, &options, 1);
+        let reader = &mut readers[0];
+        for round in 0..50 {
+            {
+                let mut future = std::pin::pin!(reader.recv_async());
+                let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+                assert!(future.as_mut().poll(&mut context).is_pending());
+            }
+            // The same end, blocking: the helper must not take its wake-up.
+            thread::scope(|scope| {
+                let waits = scope.spawn(|| reader.recv());
+                writer.send(round).unwrap();
+                assert_eq!(waits.join().unwrap().unwrap(), round, "{kind:?}");
+            });
+        }
+    }
+}

@@ -1,10 +1,12 @@
 //! How an end waits: with a deadline, and with an eye on its peers.
 
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use super::helper::Helper;
 use super::peers::Peers;
 use crate::doorbell::Doorbell;
-use crate::error::ChannelError;
+use crate::error::{ChannelError, SegmentError};
 use crate::waiting::Waiting;
 
 /// An end's own bell, and how it waits for it.
@@ -14,6 +16,7 @@ pub(super) struct Line {
     waiting: Waiting,
     pub(super) timeout: Option<Duration>,
     peers: Option<Peers>,
+    helper: Option<Helper>,
 }
 
 impl Line {
@@ -23,6 +26,7 @@ impl Line {
             waiting,
             timeout,
             peers: None,
+            helper: None,
         }
     }
 
@@ -40,6 +44,9 @@ impl Line {
     ) -> Result<R, ChannelError> {
         if let Ok(Some(found)) = attempt() {
             return Ok(found);
+        }
+        if let Some(helper) = &self.helper {
+            helper.disarm();
         }
         let started = Instant::now();
         let deadline = timeout.and_then(|timeout| started.checked_add(timeout));
@@ -69,5 +76,53 @@ impl Line {
             peers: self.peers.as_ref().map_or_else(String::new, Peers::describe),
         };
         outcome?.ok_or_else(late)
+    }
+
+    /// Tries for a task: where there is no answer, the task is woken when something has moved.
+    pub(super) fn poll<R>(
+        &mut self,
+        context: &mut Context<'_>,
+        mut attempt: impl FnMut() -> Result<Option<R>, ChannelError>,
+    ) -> Poll<Result<R, ChannelError>> {
+        if let Some(helper) = &self.helper {
+            helper.disarm();
+        }
+        if let Ok(Some(found)) = attempt() {
+            return Poll::Ready(Ok(found));
+        }
+        self.bell.announce();
+        if let Some(peers) = &mut self.peers {
+            peers.look();
+        }
+        let mut outcome = attempt();
+        if let Err(ChannelError::Segment(_)) = outcome
+            && self.peers.as_mut().is_some_and(Peers::find_dead)
+        {
+            outcome = attempt();
+        }
+        match outcome {
+            Ok(None) => {}
+            found => {
+                self.bell.retract();
+                return Poll::Ready(found.and_then(|found| found.ok_or(ChannelError::NoValue)));
+            }
+        }
+        let helper = match &self.helper {
+            Some(helper) => helper,
+            None => match Helper::start(self.bell.clone()) {
+                Ok(helper) => self.helper.insert(helper),
+                Err(source) => {
+                    self.bell.retract();
+                    let error = SegmentError::System {
+                        what: "starting a thread",
+                        len_bytes: 0,
+                        source,
+                    };
+                    return Poll::Ready(Err(error.into()));
+                }
+            },
+        };
+        helper.arm(context.waker());
+        Poll::Pending
     }
 }

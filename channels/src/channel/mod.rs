@@ -3,7 +3,7 @@
 //! - `options`: what a channel is like; makes one between threads or between processes.
 //! - `shared`: a channel between processes, and the descriptor by which another process opens it.
 //! - `writer`, `loan`, `reader`, `view`: the ends; a loan is a message built where it will lie, a view one read there.
-//! - `line`: how an end waits; `peers`: how it notices that another one's process has died.
+//! - `line`: how an end waits, `helper` for who awaits; `peers`: how it notices that another one's process has died.
 //!
 //! ```
 //! use selvedge_channels::ChannelOptions;
@@ -17,6 +17,7 @@
 //! ```
 
 mod descriptor;
+mod helper;
 mod line;
 mod loan;
 mod options;

@@ -67,6 +67,21 @@ impl<T: Wire> Reader<T> {
         self.take()
     }
 
+    /// The next message, awaited on any executor; without a time-out, but a death ends it. Dropping the future changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub async fn recv_async(&mut self) -> Result<T, ChannelError> {
+        std::future::poll_fn(|context| {
+            let (value, next) = (&mut self.value, self.next);
+            let attempt = || Ok((value.fill(next)? == Readiness::Ready).then_some(()));
+            self.line.poll(context, attempt)
+        })
+        .await?;
+        self.take()
+    }
+
     /// As [`recv`](Self::recv), waiting at most `timeout`.
     ///
     /// # Errors

@@ -141,6 +141,23 @@ impl<T: Wire> Writer<T> {
         }
     }
 
+    /// Sends a value, and awaits a slot on any executor; without a time-out, but a death ends it.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn send_async(&mut self, value: T) -> Result<(), SendError<T>> {
+        let mut kept = Some(value);
+        let sent = std::future::poll_fn(|context| {
+            let end = &mut self.end;
+            self.line.poll(context, || end.attempt(&mut kept))
+        })
+        .await;
+        match (sent, kept) {
+            (Err(error), Some(value)) => Err(SendError { value, error }),
+            _ => Ok(()),
+        }
+    }
+
     /// Sends many values, in order. Cheaper than as many calls of `send`: sleeping readers are woken once for all that
     /// the slots take at a time. What is sent can be read at once by readers that look.
     ///
