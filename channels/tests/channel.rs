@@ -106,6 +106,24 @@ fn a_timeout_names_who_was_waited_for() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no memfd")]
+fn chan_23_a_writer_that_waits_for_a_view_names_its_holder() {
+    let options = ChannelOptions::new().slots(1).readers(2);
+    let channel = options.shared::<u8>().unwrap();
+    let mut writer = channel.writer().unwrap();
+    let mut readers = [channel.reader(0).unwrap(), channel.reader(1).unwrap()];
+    writer.send(1).unwrap();
+    readers[0].skip().unwrap();
+    let view = readers[1].view().unwrap();
+    let refused = writer.send_timeout(2, Duration::from_millis(1)).unwrap_err();
+    let (text, pid) = (refused.to_string(), std::process::id());
+    let expected =
+        format!("reader 0 is process {pid}, at message 1, reader 1 is process {pid}, at message 0");
+    assert!(text.ends_with(&expected), "{text}");
+    drop(view);
+}
+
+#[test]
 fn chan_06_close_lets_readers_finish_and_then_tells_them() {
     for kind in KINDS {
         let (mut writer, mut readers) = make::<u8>(kind, &ChannelOptions::new(), 1);

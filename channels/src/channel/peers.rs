@@ -104,9 +104,13 @@ impl Peers {
 
     /// Who is there, for people.
     pub(super) fn describe(&self) -> String {
-        let of = |(end, _): &(End, _)| match self.reach.claims.holder(*end) {
-            Some(process) => format!("{end} is process {}", process.pid),
-            None => format!("nobody has {end}"),
+        let claims = &self.reach.claims;
+        let of = |(end, _): &(End, _)| match (claims.holder(*end), claims.passed(*end)) {
+            (Some(process), None) => format!("{end} is process {}", process.pid),
+            (Some(process), Some(passed)) => {
+                format!("{end} is process {}, at message {passed}", process.pid)
+            }
+            (None, _) => format!("nobody has {end}"),
         };
         self.others.iter().map(of).collect::<Vec<_>>().join(", ")
     }

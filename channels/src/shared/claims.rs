@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::SharedSpec;
 use super::layout::Place;
+use crate::cursor::GONE;
 use crate::error::{ChannelError, End};
 use crate::process::Process;
 use crate::region::Region;
@@ -26,6 +27,14 @@ impl Claims {
     /// Whose an end is; `None` before it is anybody's, and after it has left.
     pub(crate) fn holder(&self, end: End) -> Option<Process> {
         self.0.holder(end)
+    }
+
+    /// How many messages a reader is done with; `None` for the writer, and for a reader that has gone.
+    pub(crate) fn passed(&self, end: End) -> Option<u64> {
+        let End::Reader(index) = end else { return None };
+        // Relaxed: for people.
+        let passed = self.0.tail(index).ok()?.passed.load(Ordering::Relaxed);
+        (passed != GONE).then_some(passed)
     }
 
     /// What stands for the payloads' type; 0 where nobody has said.
