@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::error::SegmentError;
-use crate::segment::Segment;
+use crate::segment::{Provider, Segment};
 
 /// Start and length of a region are multiples of this (the length of a region may be any).
 const ALIGN: usize = 64;
@@ -53,6 +53,11 @@ impl Region {
             offset,
             segment,
         })
+    }
+
+    /// Where memory for the same channel comes from.
+    pub(crate) fn provider(&self) -> Provider {
+        self.segment.provider()
     }
 
     /// Its length.

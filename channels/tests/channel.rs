@@ -13,27 +13,32 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use selvedge_channels::{
-    ChannelError, ChannelOptions, End, Reader, SharedChannel, Tensor, Waiting, Wire, Writer,
+    ChannelError, ChannelOptions, End, Provider, Reader, SharedChannel, Tensor, Waiting, Wire, Writer,
 };
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Threads,
-    Shared,
+    Shared(Provider),
 }
 
-const KINDS: [Kind; 2] = if cfg!(miri) {
-    [Kind::Threads, Kind::Threads]
-} else {
-    [Kind::Threads, Kind::Shared]
-};
+#[cfg(miri)] // Miri has no shared memory
+const KINDS: [Kind; 1] = [Kind::Threads];
+#[cfg(not(any(miri, feature = "named")))]
+const KINDS: [Kind; 2] = [Kind::Threads, Kind::Shared(Provider::Memfd)];
+#[cfg(all(not(miri), feature = "named"))]
+const KINDS: [Kind; 3] = [
+    Kind::Threads,
+    Kind::Shared(Provider::Memfd),
+    Kind::Shared(Provider::Named),
+];
 
 fn make<T: Wire>(kind: Kind, options: &ChannelOptions, readers: usize) -> (Writer<T>, Vec<Reader<T>>) {
     let options = options.clone().readers(readers);
     match kind {
         Kind::Threads => options.threads().unwrap(),
-        Kind::Shared => {
-            let channel = options.shared::<T>().unwrap();
+        Kind::Shared(provider) => {
+            let channel = options.provider(provider).shared::<T>().unwrap();
             let readers = (0..readers as u32).map(|index| channel.reader(index).unwrap());
             (channel.writer().unwrap(), readers.collect())
         }

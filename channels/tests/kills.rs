@@ -16,7 +16,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use selvedge_channels::{ChannelError, ChannelOptions, Culprit, End, Reader, SharedChannel, Waiting, Writer};
+use selvedge_channels::{
+    ChannelError, ChannelOptions, Culprit, End, Provider, Reader, SharedChannel, Waiting, Writer,
+};
 
 const CHILD: &str = "SELVEDGE_KILLS_CHILD";
 
@@ -122,10 +124,26 @@ impl Dice {
     }
 }
 
-/// Descriptors and threads of this process.
-fn census() -> (usize, usize) {
+/// Where the channel's memory comes from.
+#[cfg(feature = "named")]
+fn provider(dice: &mut Dice) -> Provider {
+    [Provider::Memfd, Provider::Named][dice.below(2) as usize]
+}
+
+#[cfg(not(feature = "named"))]
+fn provider(_: &mut Dice) -> Provider {
+    Provider::Memfd
+}
+
+/// Descriptors and threads of this process, and names of ours that nobody living has.
+fn census() -> (usize, usize, usize) {
+    // What a killed writer has left of growth is swept by who makes the next segment.
+    #[cfg(feature = "named")]
+    drop(options().provider(Provider::Named).shared::<u8>().unwrap());
     let count = |path: &str| fs::read_dir(path).unwrap().count();
-    (count("/proc/self/fd"), count("/proc/self/task"))
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("selvedge-"));
+    (count("/proc/self/fd"), count("/proc/self/task"), ours.count())
 }
 
 /// When a process was seen dead: when the system would let its parent have it.
@@ -136,7 +154,7 @@ fn died(child: &mut Child) -> Instant {
 
 /// One channel whose `victim` is another process, which dies; the other ends are here. How long until all knew.
 fn trial(dice: &mut Dice) -> (Duration, Culprit) {
-    let channel = options().shared::<Vec<u8>>().unwrap();
+    let channel = options().provider(provider(dice)).shared::<Vec<u8>>().unwrap();
     let ends = [End::Writer, End::Reader(0), End::Reader(1)];
     let victim = ends[dice.below(3) as usize];
     let points: &[&str] = match victim {

@@ -40,7 +40,7 @@ impl fmt::Display for Descriptor {
             spec.readers,
             spec.max_bytes,
             segment.pid,
-            segment.fd,
+            segment.fd.cast_unsigned(),
             segment.nonce,
             segment.len_bytes
         )
@@ -73,7 +73,7 @@ impl FromStr for Descriptor {
             },
             segment: SegmentId {
                 pid: small(next()?)?,
-                fd: i32::try_from(next()?).map_err(|_| refuse("a number is too large"))?,
+                fd: small(next()?)?.cast_signed(),
                 nonce: next()?,
                 len_bytes: next()?,
             },

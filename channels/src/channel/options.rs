@@ -10,6 +10,7 @@ use crate::doorbell::Doorbell;
 use crate::error::ChannelError;
 use crate::payload::Wire;
 use crate::ring::ring;
+use crate::segment::Provider;
 use crate::shared::{SLOT_BYTES_MIN, SharedSpec};
 use crate::value::{Source, Value};
 use crate::waiting::Waiting;
@@ -23,6 +24,7 @@ pub struct ChannelOptions {
     pub(super) max_payload_bytes: u64,
     pub(super) waiting: Option<Waiting>,
     pub(super) timeout: Option<Duration>,
+    pub(super) provider: Provider,
 }
 
 impl Default for ChannelOptions {
@@ -42,6 +44,7 @@ impl ChannelOptions {
             max_payload_bytes: 1 << 30,
             waiting: None,
             timeout: Some(Duration::from_secs(10)),
+            provider: Provider::Memfd,
         }
     }
 
@@ -84,6 +87,13 @@ impl ChannelOptions {
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
+        self
+    }
+
+    /// Where memory between processes comes from; default a memfd.
+    #[must_use]
+    pub fn provider(mut self, provider: Provider) -> Self {
+        self.provider = provider;
         self
     }
 

@@ -13,7 +13,7 @@ use crate::error::{ChannelError, End};
 use crate::payload::Wire;
 use crate::process::Process;
 use crate::region::Region;
-use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
+use crate::segment::{SEGMENT_HEADER_BYTES, Segment};
 use crate::shared::{Claims, SharedReader, SharedSpec, SharedWriter, format};
 use crate::value::{Source, Value};
 
@@ -53,7 +53,7 @@ impl<T: Wire> SharedChannel<T> {
             max_bytes: isize::MAX as u64,
         };
         let len = ring_offset(&spec).and_then(|offset| offset.checked_add(size));
-        let segment = Segment::create(Provider::Memfd, len.ok_or(too_large)?)?;
+        let segment = Segment::create(options.provider, len.ok_or(too_large)?)?;
         let id = segment.id().ok_or(ChannelError::Corrupt {
             what: "a segment that cannot be named",
         })?;

@@ -8,17 +8,14 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
 use rustix::io::Errno;
 
+use super::header::{Header, fresh_nonce};
 use super::{Memory, SegmentId};
 use crate::error::SegmentError;
-
-/// Magic and version in one: the first word of a segment.
-const MAGIC: u64 = u64::from_le_bytes(*b"selvedg1");
 
 pub(super) struct Memfd {
     map: MmapRaw,
@@ -41,16 +38,9 @@ fn system(what: &'static str, len_bytes: usize) -> impl Fn(io::Error) -> Segment
     }
 }
 
-/// Different for every segment of every process with overwhelming likelihood.
-fn fresh_nonce() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    RandomState::new().hash_one((std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
-}
-
 /// A file of any length can be made and mapped; only its use would show that there is no memory for it, by a signal. So
 /// what could never fit is refused before.
-fn check_memory(len_bytes: usize) -> Result<(), SegmentError> {
+pub(super) fn check_memory(len_bytes: usize) -> Result<(), SegmentError> {
     let info = rustix::system::sysinfo();
     let unit = u64::from(info.mem_unit);
     let has_bytes = (info.totalram as u64 + info.totalswap as u64).saturating_mul(unit);
@@ -87,10 +77,7 @@ impl Memfd {
             len_bytes: len_bytes as u64,
         };
         let mut memfd = Memfd::map(&file, len_bytes, id)?;
-        let [magic, nonce] = memfd.header();
-        nonce.store(memfd.id.nonce, Ordering::Relaxed);
-        // SYNC segment-made: pairs with the load in `open`; publishes the nonce.
-        magic.store(MAGIC, Ordering::Release);
+        memfd.header().write(memfd.id.nonce);
         memfd._file = Some(file);
         Ok(memfd)
     }
@@ -116,9 +103,7 @@ impl Memfd {
             return Err(foreign("its length differs"));
         }
         let memfd = Memfd::map(&file, len_bytes, id.clone())?;
-        let [magic, nonce] = memfd.header();
-        // SYNC segment-made.
-        if magic.load(Ordering::Acquire) != MAGIC || nonce.load(Ordering::Relaxed) != id.nonce {
+        if !memfd.header().is(id.nonce) {
             return Err(foreign("its descriptor has been reused"));
         }
         Ok(memfd)
@@ -139,15 +124,10 @@ impl Memfd {
         })
     }
 
-    /// Magic and nonce.
-    fn header(&self) -> [&AtomicU64; 2] {
-        let word = |index: usize| {
-            // SAFETY: the mapping is page-aligned and at least `SEGMENT_HEADER_BYTES` (64) long; `index` < 2.
-            let pointer = unsafe { self.base.as_ptr().cast::<u64>().add(index) };
-            // SAFETY: aligned and inside the mapping, which lives as long as `self`; only accessed atomically.
-            unsafe { AtomicU64::from_ptr(pointer) }
-        };
-        [word(0), word(1)]
+    fn header(&self) -> Header<'_> {
+        // SAFETY: the mapping is page-aligned, at least `SEGMENT_HEADER_BYTES` long and lives as long as `self`; nobody
+        // else has a reference to its header.
+        unsafe { Header::at(self.base) }
     }
 }
 

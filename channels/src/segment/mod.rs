@@ -1,7 +1,10 @@
 //! Memory that channels live in: the heap, or an anonymous file that other processes can map.
 
+mod header;
 mod heap;
 mod memfd;
+#[cfg(feature = "named")]
+mod named;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -21,6 +24,9 @@ pub enum Provider {
     Heap,
     /// A sealed `memfd`: shared by descriptor, nothing to leak in `/dev/shm`.
     Memfd,
+    /// A name in `/dev/shm`, by the `shared_memory` crate (feature `named`).
+    #[cfg(feature = "named")]
+    Named,
 }
 
 /// Names a segment for another process of this host and user: plain data, so a channel's end can be made from it.
@@ -28,7 +34,7 @@ pub enum Provider {
 pub struct SegmentId {
     /// The process that made it.
     pub pid: u32,
-    /// Its descriptor there.
+    /// Its descriptor there; below 0 where it has a name instead.
     pub fd: i32,
     /// Guards against a descriptor that has been reused.
     pub nonce: u64,
@@ -60,6 +66,11 @@ impl Segment {
         let memory: Arc<dyn Memory> = match provider {
             Provider::Heap => Arc::new(heap::Heap::new(len_bytes)?),
             Provider::Memfd => Arc::new(memfd::Memfd::create(len_bytes)?),
+            #[cfg(feature = "named")]
+            Provider::Named => {
+                memfd::check_memory(len_bytes)?;
+                Arc::new(named::Named::create(len_bytes)?)
+            }
         };
         Ok(Segment { memory })
     }
@@ -77,6 +88,11 @@ impl Segment {
                 what: "the machine is a model",
             });
         }
+        #[cfg(feature = "named")]
+        if id.fd == named::NAMED {
+            let memory = Arc::new(named::Named::open(id)?);
+            return Ok(Segment { memory });
+        }
         Ok(Segment {
             memory: Arc::new(memfd::Memfd::open(id)?),
         })
@@ -85,6 +101,15 @@ impl Segment {
     /// The segment's name, by which it can be opened as long as its maker holds it; `None` on the heap.
     pub fn id(&self) -> Option<SegmentId> {
         self.memory.id()
+    }
+
+    /// Where memory for the same channel comes from: as this, or a memfd for who has the heap.
+    pub(crate) fn provider(&self) -> Provider {
+        #[cfg(feature = "named")]
+        if self.id().is_some_and(|id| id.fd == named::NAMED) {
+            return Provider::Named;
+        }
+        Provider::Memfd
     }
 
     /// Its length.

@@ -33,7 +33,12 @@ pub(super) fn next_stride(need: u64, last: usize, max: u64) -> Result<usize, Cha
 
 impl Generation {
     /// A new generation, made by the writer.
-    pub(super) fn create(number: u32, slots: u32, stride: usize) -> Result<Self, ChannelError> {
+    pub(super) fn create(
+        provider: Provider,
+        number: u32,
+        slots: u32,
+        stride: usize,
+    ) -> Result<Self, ChannelError> {
         let overflow = ChannelError::TooLarge {
             need_bytes: stride as u64,
             max_bytes: (usize::MAX / slots.max(1) as usize) as u64,
@@ -42,7 +47,7 @@ impl Generation {
             .checked_mul(slots as usize)
             .and_then(|len| len.checked_add(SEGMENT_HEADER_BYTES))
             .ok_or(overflow)?;
-        let segment = Segment::create(Provider::Memfd, len)?;
+        let segment = Segment::create(provider, len)?;
         let id = segment.id().ok_or(SegmentError::Foreign {
             pid: 0,
             what: "it cannot be named",

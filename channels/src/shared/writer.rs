@@ -276,7 +276,7 @@ impl SharedWriter {
             let number = number.checked_add(1).ok_or(ChannelError::Corrupt {
                 what: "more generations than numbers",
             })?;
-            let grown = Generation::create(number, spec.slots, stride)?;
+            let grown = Generation::create(self.place.region.provider(), number, spec.slots, stride)?;
             fault_point::at("writer: after growing");
             if let Some(outgrown) = self.grown.replace(grown) {
                 self.retired.push((outgrown, self.cursor.number()));

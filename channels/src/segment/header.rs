@@ -1,0 +1,50 @@
+//! The first words of a segment that others can open: magic, and a nonce that tells it from another of the same name.
+#![allow(unsafe_code)] // reads the first words of a mapping
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Magic and version in one: the first word of a segment.
+const MAGIC: u64 = u64::from_le_bytes(*b"selvedg1");
+
+/// Different for every segment of every process with overwhelming likelihood.
+pub(super) fn fresh_nonce() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    RandomState::new().hash_one((std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// The header of a mapping.
+pub(super) struct Header<'a> {
+    magic: &'a AtomicU64,
+    nonce: &'a AtomicU64,
+}
+
+impl<'a> Header<'a> {
+    /// # Safety
+    /// `base` is aligned to 8 and the start of at least [`SEGMENT_HEADER_BYTES`](super::SEGMENT_HEADER_BYTES) that stay
+    /// mapped for `'a`, whose first two words are only accessed atomically.
+    pub(super) unsafe fn at(base: NonNull<u8>) -> Self {
+        let first = base.as_ptr().cast::<u64>();
+        // SAFETY: inside the mapping, by the caller's promise.
+        let second = unsafe { first.add(1) };
+        // SAFETY: aligned, mapped for `'a` and only accessed atomically, by the caller's promise.
+        let magic = unsafe { AtomicU64::from_ptr(first) };
+        // SAFETY: as above.
+        let nonce = unsafe { AtomicU64::from_ptr(second) };
+        Header { magic, nonce }
+    }
+
+    /// Makes it a segment.
+    pub(super) fn write(&self, nonce: u64) {
+        self.nonce.store(nonce, Ordering::Relaxed);
+        // SYNC segment-made: pairs with the load in `is`; publishes the nonce.
+        self.magic.store(MAGIC, Ordering::Release);
+    }
+
+    /// Whether it is the segment with this nonce.
+    pub(super) fn is(&self, nonce: u64) -> bool {
+        // SYNC segment-made.
+        self.magic.load(Ordering::Acquire) == MAGIC && self.nonce.load(Ordering::Relaxed) == nonce
+    }
+}

@@ -1,0 +1,159 @@
+//! A segment with a name, by the `shared_memory` crate: for where descriptors of other processes cannot be opened. Its
+//! maker takes the name away; what a killed maker leaves in `/dev/shm` is swept by the next one to make a segment.
+//!
+//! Nothing seals it: a process of the same user that truncates it brings SIGBUS to all who map it.
+#![allow(unsafe_code)] // a mapping that moves between threads
+
+use std::fs;
+use std::io;
+use std::ptr::NonNull;
+
+use shared_memory::{Shmem, ShmemConf, ShmemError};
+
+use super::header::{Header, fresh_nonce};
+use super::{Memory, SEGMENT_HEADER_BYTES, SegmentId};
+use crate::error::SegmentError;
+
+/// What stands for a descriptor in the id of a segment that has a name.
+pub(super) const NAMED: i32 = -2;
+/// Where names live.
+const DIRECTORY: &str = "/dev/shm";
+const PREFIX: &str = "selvedge-";
+
+pub(super) struct Named {
+    shmem: Shmem,
+    base: NonNull<u8>,
+    id: SegmentId,
+}
+
+// SAFETY: the mapping is owned; all access to its bytes goes through `Region`.
+unsafe impl Send for Named {}
+// SAFETY: as for `Send`; `Shmem` is used through `&self` only to ask for its length.
+unsafe impl Sync for Named {}
+
+fn name(id: &SegmentId) -> String {
+    format!("{PREFIX}{}-{:016x}", id.pid, id.nonce)
+}
+
+fn system(what: &'static str, len_bytes: usize) -> impl Fn(ShmemError) -> SegmentError {
+    move |error| SegmentError::System {
+        what,
+        len_bytes: len_bytes as u64,
+        source: io::Error::other(error),
+    }
+}
+
+impl Named {
+    pub(super) fn create(len_bytes: usize) -> Result<Self, SegmentError> {
+        sweep();
+        let id = SegmentId {
+            pid: std::process::id(),
+            fd: NAMED,
+            nonce: fresh_nonce(),
+            len_bytes: len_bytes as u64,
+        };
+        let shmem = ShmemConf::new().os_id(name(&id)).size(len_bytes).create();
+        let named = Named::of(shmem.map_err(system("shm_open", len_bytes))?, id)?;
+        named.header().write(named.id.nonce);
+        Ok(named)
+    }
+
+    pub(super) fn open(id: &SegmentId) -> Result<Self, SegmentError> {
+        let len_bytes = usize::try_from(id.len_bytes).unwrap_or(usize::MAX);
+        let shmem = ShmemConf::new().os_id(name(id)).open();
+        let named = Named::of(shmem.map_err(system("opening", len_bytes))?, id.clone())?;
+        let foreign = |what| SegmentError::Foreign { pid: id.pid, what };
+        if named.shmem.len() != len_bytes || len_bytes < SEGMENT_HEADER_BYTES {
+            return Err(foreign("its length differs"));
+        }
+        if !named.header().is(id.nonce) {
+            return Err(foreign("it is no segment of ours"));
+        }
+        Ok(named)
+    }
+
+    fn of(shmem: Shmem, id: SegmentId) -> Result<Self, SegmentError> {
+        let base = NonNull::new(shmem.as_ptr()).ok_or(SegmentError::Foreign {
+            pid: id.pid,
+            what: "it is mapped nowhere",
+        })?;
+        Ok(Named { shmem, base, id })
+    }
+
+    fn header(&self) -> Header<'_> {
+        // SAFETY: a mapping starts at a page and is as long as a page; it lives as long as `self`, and nobody else has
+        // a reference to its header.
+        unsafe { Header::at(self.base) }
+    }
+}
+
+impl Memory for Named {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    fn len_bytes(&self) -> usize {
+        self.shmem.len()
+    }
+
+    fn id(&self) -> Option<SegmentId> {
+        Some(self.id.clone())
+    }
+}
+
+/// Takes away the names of makers that are gone. Best effort: what cannot be read or removed stays.
+fn sweep() {
+    let Ok(entries) = fs::read_dir(DIRECTORY) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let file = entry.file_name();
+        let Some(rest) = file.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
+            continue;
+        };
+        let pid = rest.split_once('-').and_then(|(pid, _)| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !fs::exists(format!("/proc/{pid}")).unwrap_or(true)) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::{Provider, Segment};
+
+    fn names_of(pid: u32) -> Vec<String> {
+        let prefix = format!("{PREFIX}{pid}-");
+        let entries = fs::read_dir(DIRECTORY).unwrap().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with(&prefix)).collect()
+    }
+
+    #[test]
+    fn a_name_is_private_and_goes_with_its_maker() {
+        use std::os::unix::fs::PermissionsExt;
+        let segment = Segment::create(Provider::Named, 4096).unwrap();
+        let path = format!("{DIRECTORY}/{}", name(&segment.id().unwrap()));
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let opened = Segment::open(&segment.id().unwrap()).unwrap();
+        drop(opened);
+        assert!(fs::exists(&path).unwrap(), "only its maker takes it away");
+        drop(segment);
+        assert!(!fs::exists(&path).unwrap());
+    }
+
+    #[test]
+    fn what_a_killed_maker_left_is_swept() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        let path = format!("{DIRECTORY}/{PREFIX}{pid}-0123456789abcdef");
+        fs::write(&path, b"left behind").unwrap();
+        let own = Segment::create(Provider::Named, 4096).unwrap();
+        assert!(names_of(pid).is_empty());
+        assert!(!names_of(std::process::id()).is_empty(), "the living keep theirs");
+        drop(own);
+    }
+}
