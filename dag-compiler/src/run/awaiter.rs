@@ -63,7 +63,7 @@ impl Engine {
     /// Makes sure that somebody pumps while tasks await results.
     pub(crate) fn serve_awaits(self: &Arc<Self>) -> Result<(), ExecError> {
         self.awaiter.start(self).map_err(|error| ExecError::Internal {
-            message: format!("no thread to serve `.await`: {error}"),
+            message: format!("no thread to serve `.await`: {error}").into(),
         })?;
         self.turn.rouse();
         Ok(())

@@ -84,8 +84,8 @@ impl Engine {
         })
     }
 
-    fn graph(&self) -> String {
-        self.plan.graph.clone()
+    fn graph(&self) -> Arc<str> {
+        self.plan.graph.as_str().into()
     }
 
     /// Why the graph does not run any more, if so.
@@ -108,7 +108,7 @@ impl Engine {
             .map_or_else(|| "a lane failed".to_owned(), |(_, text)| text);
         ExecError::Broken {
             graph: self.graph(),
-            reason,
+            reason: reason.into(),
         }
     }
 

@@ -42,12 +42,12 @@ pub enum ExecError {
     /// The graph has been torn down.
     TornDown {
         /// The graph's name.
-        graph: String,
+        graph: Arc<str>,
     },
     /// The runtime of the graph's actors was shut down.
     Shutdown {
         /// The graph's name.
-        graph: String,
+        graph: Arc<str>,
     },
     /// A `Vec` input with another number of items than the graph has edges; nothing was submitted.
     InputCount {
@@ -62,20 +62,20 @@ pub enum ExecError {
     /// A channel of the graph broke; the graph has ended.
     Broken {
         /// The graph's name.
-        graph: String,
+        graph: Arc<str>,
         /// Which task, and what its channel said.
-        reason: String,
+        reason: Arc<str>,
     },
     /// The graph was used by the very thread that drives it: by an inline actor's method, or by the `Drop` or `Clone`
     /// of a payload. Nothing was submitted or lost.
     Reentered {
         /// The graph's name.
-        graph: String,
+        graph: Arc<str>,
     },
     /// A broken invariant of selvedge itself.
     Internal {
         /// What to report.
-        message: String,
+        message: Arc<str>,
     },
 }
 
@@ -289,3 +289,6 @@ impl<In: fmt::Debug> std::error::Error for Refused<In> {
         Some(&self.error)
     }
 }
+
+// Every result carries room for it.
+const _: () = assert!(size_of::<ExecError>() <= 40);

@@ -68,8 +68,11 @@ struct Report {
 
 /// A failure of the user's code in one execution. The graph goes on with the next.
 #[derive(Clone)]
-pub struct TaskError {
-    info: Arc<TaskInfo>,
+pub struct TaskError(Arc<Failed>);
+
+/// Apart, so that a result is no larger for what it hardly ever holds.
+struct Failed {
+    info: TaskInfo,
     execution: u64,
     cause: Cause,
     original: Option<Arc<dyn Error + Send + Sync>>,
@@ -78,28 +81,29 @@ pub struct TaskError {
 impl TaskError {
     /// The task, its actor, placement and the line where it was bound.
     pub fn info(&self) -> &TaskInfo {
-        &self.info
+        &self.0.info
     }
 
     /// Number of the execution that failed.
     pub fn execution(&self) -> u64 {
-        self.execution
+        self.0.execution
     }
 
     /// What went wrong.
     pub fn cause(&self) -> &Cause {
-        &self.cause
+        &self.0.cause
     }
 
     /// Whether the method panicked.
     pub fn is_panic(&self) -> bool {
-        matches!(self.cause, Cause::Panic { .. })
+        matches!(self.0.cause, Cause::Panic { .. })
     }
 
     /// The user's own error value. It is kept where the method ran in this process; from a worker process only
     /// [`Cause::Error`] arrives (type name and texts), and this is `None`.
     pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
-        self.original
+        self.0
+            .original
             .as_deref()
             .and_then(|error| error.downcast_ref::<E>())
     }
@@ -107,21 +111,21 @@ impl TaskError {
     /// Reads a fault that `report` made.
     pub(crate) fn from_fault(fault: &Fault) -> Option<TaskError> {
         let report: Report = postcard::from_bytes(fault.report()).ok()?;
-        Some(TaskError {
-            info: Arc::new(report.info),
+        Some(TaskError(Arc::new(Failed {
+            info: report.info,
             execution: report.execution,
             cause: report.cause,
             original: fault.original().cloned(),
-        })
+        })))
     }
 }
 
 impl fmt::Debug for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TaskError")
-            .field("info", &self.info)
-            .field("execution", &self.execution)
-            .field("cause", &self.cause)
+            .field("info", &self.0.info)
+            .field("execution", &self.0.execution)
+            .field("cause", &self.0.cause)
             .finish_non_exhaustive()
     }
 }
@@ -150,11 +154,11 @@ impl fmt::Display for TaskError {
             actor,
             placement,
             bound_at,
-        } = &*self.info;
+        } = &self.0.info;
         write!(
             f,
             "`{task}` (actor `{actor}`, {placement}) failed in execution {}: {}",
-            self.execution, self.cause
+            self.0.execution, self.0.cause
         )?;
         write!(f, "\n  --> bound at {bound_at}")
     }
@@ -162,7 +166,8 @@ impl fmt::Display for TaskError {
 
 impl Error for TaskError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.original
+        self.0
+            .original
             .as_deref()
             .map(|error| error as &(dyn Error + 'static))
     }
