@@ -97,17 +97,17 @@ impl<Out> Execution<Out> {
         if let Some(error) = self.early() {
             return Some(Err(error));
         }
-        let engine = Arc::clone(&self.engine);
-        engine.poll(|driver| self.look(driver))
+        let (engine, mut sight) = self.sight();
+        engine.poll(|driver| sight.look(driver))
     }
 
     fn wait_at_most(&mut self, timeout: Option<Duration>, option: &'static str) -> Result<Out, ExecError> {
         if let Some(error) = self.early() {
             return Err(error);
         }
-        let engine = Arc::clone(&self.engine);
-        engine.wait(self.number, Patience::new(timeout, option), |driver| {
-            self.look(driver)
+        let (engine, mut sight) = self.sight();
+        engine.wait(sight.number, Patience::new(timeout, option), |driver| {
+            sight.look(driver)
         })
     }
 
@@ -122,33 +122,16 @@ impl<Out> Execution<Out> {
         }
     }
 
-    /// Takes the result if it has come.
-    fn look(&mut self, driver: &mut Driver) -> Option<Result<Out, ExecError>> {
-        let found = match driver.status(self.number, &self.leaves) {
-            Status::Pending => return None,
-            Status::Gone => Err(ExecError::Taken {
-                execution: self.number,
-            }),
-            Status::Fault(fault) => Err(Engine::error_of(self.number, &fault)),
-            Status::Value => {
-                let leaves = driver
-                    .lane
-                    .leaves
-                    .get_mut(self.leaves.clone())
-                    .unwrap_or_default();
-                let lengths = self.engine.lengths.as_slice();
-                let result = (self.take)(&mut Collected::new(leaves, lengths, self.number));
-                result.map_err(|fault| Engine::error_of(self.number, &fault))
-            }
+    /// What is needed to look for the result, beside the engine that is asked to.
+    fn sight(&mut self) -> (&Arc<Engine>, Sight<'_, Out>) {
+        let sight = Sight {
+            engine: &self.engine,
+            number: self.number,
+            leaves: &self.leaves,
+            take: self.take,
+            closed: &mut self.closed,
         };
-        self.close(driver);
-        Some(found)
-    }
-
-    fn close(&mut self, driver: &mut Driver) {
-        if !std::mem::replace(&mut self.closed, true) && driver.close(self.number, &self.leaves) {
-            self.engine.control.cancel(self.number);
-        }
+        (&self.engine, sight)
     }
 
     /// Replaces this handle by `parts` handles.
@@ -176,6 +159,38 @@ fn take_one<T: Wire>(collected: &mut Collected<'_>) -> Result<T, Fault> {
     collected.next::<T>()
 }
 
+/// An execution's view of the driver.
+struct Sight<'e, Out> {
+    engine: &'e Engine,
+    number: u64,
+    leaves: &'e Range<usize>,
+    take: Take<Out>,
+    closed: &'e mut bool,
+}
+
+impl<Out> Sight<'_, Out> {
+    /// Takes the result if it has come.
+    fn look(&mut self, driver: &mut Driver) -> Option<Result<Out, ExecError>> {
+        let found = match driver.status(self.number, self.leaves) {
+            Status::Pending => return None,
+            Status::Gone => Err(ExecError::Taken {
+                execution: self.number,
+            }),
+            Status::Fault(fault) => Err(Engine::error_of(self.number, &fault)),
+            Status::Value => {
+                let leaves = driver.lane.leaves.get_mut(self.leaves.clone());
+                let lengths = self.engine.lengths.as_slice();
+                let mut collected = Collected::new(leaves.unwrap_or_default(), lengths, self.number);
+                (self.take)(&mut collected).map_err(|fault| Engine::error_of(self.number, &fault))
+            }
+        };
+        if !std::mem::replace(self.closed, true) && driver.close(self.number, self.leaves) {
+            self.engine.control.cancel(self.number);
+        }
+        Some(found)
+    }
+}
+
 impl<Out> Drop for Execution<Out> {
     fn drop(&mut self) {
         if !self.closed {
@@ -193,17 +208,17 @@ impl<Out> Future for Execution<Out> {
         if let Some(error) = this.early() {
             return Poll::Ready(Err(error));
         }
-        let engine = Arc::clone(&this.engine);
+        let (engine, mut sight) = this.sight();
         let found = engine.poll(|driver| {
-            let found = this.look(driver);
+            let found = sight.look(driver);
             if found.is_none() {
-                driver.register(this.number, context.waker());
+                driver.register(sight.number, context.waker());
             }
             found
         });
         match found {
             Some(found) => Poll::Ready(found),
-            None => match engine.serve_awaits() {
+            None => match this.engine.serve_awaits() {
                 Ok(()) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(error)),
             },
