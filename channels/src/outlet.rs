@@ -161,8 +161,14 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
         if self.staged.is_none() {
             return Err(ChannelError::NoValue);
         }
-        if !self.has_space()? {
-            return Ok(Readiness::Blocked);
+        match self.has_space() {
+            Ok(true) => {}
+            Ok(false) => return Ok(Readiness::Blocked),
+            Err(error) => {
+                // COMP-07.
+                self.close();
+                return Err(error);
+            }
         }
         let local = Self::local(self.local, values)?;
         match self.write(execution, local) {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use selvedge_channels::{
-    AnyOutlet, AnyValue, ChannelError, Doorbell, Fault, FaultKind, Inlet, Outlet, PayloadType, Provider,
-    Readiness, Routes, SharedReader, SharedSpec, SharedWriter, Tensor, Value, Wire, encode,
+    AnyOutlet, AnyValue, ChannelError, Culprit, Doorbell, End, Fault, FaultKind, Inlet, Outlet, PayloadType,
+    Provider, Readiness, Routes, SharedReader, SharedSpec, SharedWriter, Tensor, Value, Wire, encode, shared,
 };
 use support::{Bells, region, spec};
 
@@ -533,4 +533,43 @@ fn payload_types_are_equal_by_type() {
         value::<u32>(Inlet::Local, 1).payload_type(),
         PayloadType::of::<u32>()
     );
+}
+
+#[test]
+fn comp_07_a_route_that_fails_closes_the_others() {
+    let spec = spec(2, 1);
+    let (_segment, shared_region) = region(Provider::Heap, &spec);
+    let bells = Bells::new(1);
+    let (writer_bell, reader_bells) = (bells.writer.clone(), bells.readers.clone());
+    let shared = SharedWriter::attach(shared_region.clone(), &spec, writer_bell, reader_bells).unwrap();
+    let kind = PayloadType::of::<u32>();
+    let (ring, mut readers) = kind.ring(2, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();
+    let mut outlet = kind
+        .outlet(Routes {
+            local: None,
+            ring: Some(ring),
+            shared: Some(shared),
+        })
+        .unwrap();
+    let mut beside = value::<u32>(Inlet::Ring(readers.remove(0)), 1);
+    for execution in 0..2 {
+        stage(&mut outlet, execution as u32);
+        assert_eq!(outlet.publish(execution, &mut []).unwrap(), Readiness::Ready);
+    }
+    // The reader of the shared route dies with both slots in hand.
+    let culprit = Culprit {
+        end: End::Reader(0),
+        pid: 4121,
+    };
+    shared::poison(&shared_region, culprit).unwrap();
+    for execution in 0..2 {
+        assert_eq!(beside.fill(execution).unwrap(), Readiness::Ready);
+        beside.read_done().unwrap();
+    }
+    stage(&mut outlet, 2u32);
+    assert!(matches!(
+        outlet.publish(2, &mut []),
+        Err(ChannelError::Poisoned { culprit: found }) if found == culprit
+    ));
+    assert!(matches!(beside.fill(2), Err(ChannelError::Closed)));
 }
