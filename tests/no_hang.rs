@@ -164,3 +164,38 @@ fn no_busy_waiting_an_idle_graph_of_four_workers_uses_no_cpu() -> Result<()> {
     assert_eq!(graph.execute(2).wait()?, 2);
     Ok(())
 }
+
+struct Waits;
+
+#[actor]
+impl Waits {
+    pub fn new() -> Self {
+        Waits
+    }
+
+    pub async fn for_ever(&mut self, _x: i64) -> i64 {
+        std::future::pending().await
+    }
+
+    pub fn echo(&mut self, x: i64) -> i64 {
+        x
+    }
+}
+
+#[test]
+fn dag_54_an_async_method_that_awaits_for_ever_is_dropped_there_and_its_thread_goes_on() -> Result<()> {
+    let runtime = Runtime::new();
+    let waits = runtime.spawn::<Waits>("waits", ()).in_thread()?;
+    let options = Options::new().teardown_timeout(Duration::from_millis(200));
+    let graph = runtime.compile_with(options, |x: Edge<i64>| waits.for_ever(&x))?;
+    let mut stuck = graph.execute(1);
+    let error = stuck
+        .wait_timeout(Duration::from_millis(20))
+        .expect_err("it awaits");
+    assert!(matches!(error, ExecError::Timeout(_)), "{error}");
+    assert!(graph.teardown().stuck.is_empty());
+    drop(graph);
+    let again = runtime.compile(|x: Edge<i64>| waits.echo(&x))?;
+    assert_eq!(again.execute(3).wait()?, 3, "the same actor, on the same thread");
+    Ok(())
+}

@@ -5,14 +5,18 @@
 //! forbids to start another one. There the future is polled by this thread, parked in between, while timers and
 //! sockets are served by a runtime on a helper thread (`selvedge-async`).
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
 
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
+
+use crate::Failure;
 
 /// Runs futures to their end on the current thread. Cloning shares the runtime behind it.
 #[derive(Clone, Default)]
@@ -20,8 +24,26 @@ pub struct AsyncDriver {
     engines: Arc<Engines>,
 }
 
+/// A future was dropped where it awaited, because [`AsyncDriver::interrupt`] said so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted;
+
+impl From<Interrupted> for Failure {
+    fn from(_: Interrupted) -> Self {
+        Failure::Busy("its graph was torn down while it awaited".to_owned())
+    }
+}
+
+/// Whether futures go on, and who is to be woken when they do not.
+#[derive(Default)]
+struct Interrupt {
+    said: AtomicBool,
+    waiting: Mutex<Option<Waker>>,
+}
+
 #[derive(Default)]
 struct Engines {
+    interrupt: Interrupt,
     own: OnceLock<Option<OwnRuntime>>,
     guest: OnceLock<Option<HelperThread>>,
 }
@@ -35,7 +57,36 @@ impl AsyncDriver {
 
     /// Runs `future` to its end. Works on any thread, also inside a tokio runtime. Where the system refuses a
     /// runtime (no descriptors left) the future is still polled, without timers and sockets.
-    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Interrupted> {
+        let mut future = pin!(future);
+        let interrupt = &self.engines.interrupt;
+        self.drive(poll_fn(|context| {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(Ok(output));
+            }
+            // The waker first: who interrupts says so and then looks for one.
+            *interrupt.waiting.lock() = Some(context.waker().clone());
+            if interrupt.said.load(Ordering::SeqCst) {
+                return Poll::Ready(Err(Interrupted));
+            }
+            Poll::Pending
+        }))
+    }
+
+    /// Ends what awaits in `block_on`, now and from now on: futures are dropped where they await.
+    pub fn interrupt(&self) {
+        let interrupt = &self.engines.interrupt;
+        interrupt.said.store(true, Ordering::SeqCst);
+        let waiting = interrupt.waiting.lock().take();
+        if let Some(waker) = waiting {
+            waker.wake();
+        }
+    }
+
+    fn drive<F: Future>(&self, future: F) -> F::Output {
         if Handle::try_current().is_ok() {
             return match self.engines.guest.get_or_init(HelperThread::start) {
                 Some(helper) => {
@@ -152,9 +203,26 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
             7
         };
-        assert_eq!(driver.block_on(nap()), 7);
+        assert_eq!(driver.block_on(nap()), Ok(7));
         let outer = Builder::new_current_thread().build().unwrap();
-        assert_eq!(outer.block_on(async { driver.block_on(nap()) }), 7);
+        assert_eq!(outer.block_on(async { driver.block_on(nap()) }), Ok(7));
         outer.block_on(async move { drop(driver) });
+    }
+
+    #[test]
+    fn what_awaits_is_dropped_when_interrupted() {
+        let driver = AsyncDriver::new();
+        let (interrupted, stuck) = (driver.clone(), Arc::new(()));
+        let held = Arc::clone(&stuck);
+        let thread = thread::spawn(move || {
+            interrupted.block_on(async move {
+                let _held = held;
+                std::future::pending::<u8>().await
+            })
+        });
+        driver.interrupt();
+        assert_eq!(thread.join().unwrap(), Err(Interrupted));
+        assert_eq!(Arc::strong_count(&stuck), 1);
+        assert_eq!(driver.block_on(async { 1 }), Ok(1), "what need not await ends");
     }
 }

@@ -99,8 +99,11 @@ impl<'a> Invocation<'a> {
     }
 
     /// Runs an async method's future to its end on this thread.
-    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.driver.block_on(future)
+    ///
+    /// # Errors
+    /// [`Failure::Busy`] when it was interrupted.
+    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Failure> {
+        Ok(self.driver.block_on(future)?)
     }
 
     fn index(&self, i: usize) -> Result<usize, Failure> {

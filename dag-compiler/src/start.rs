@@ -142,6 +142,11 @@ fn start(
         control.stop();
         return Err(lease_error(error, &location));
     }
+    let awaiting = lanes
+        .iter()
+        .chain([&driver_lane])
+        .map(|lane| lane.driver.clone())
+        .collect();
     let programs = lanes
         .into_iter()
         .map(|lane| (lane.lane, Box::new(lane) as Box<dyn Program>))
@@ -174,6 +179,7 @@ fn start(
         lease,
         (actors, lengths),
         (bell, waiting),
+        awaiting,
         driver,
     );
     let weak: Weak<Engine> = Arc::downgrade(&engine);

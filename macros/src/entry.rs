@@ -149,8 +149,8 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
     let in_call = quote!(#actor::#method(receiver, #(#passed),*));
     let (in_graph, in_call) = if operation.is_async {
         (
-            quote!(invocation.block_on(#in_graph)),
-            quote!(driver.block_on(#in_call)),
+            quote!(invocation.block_on(#in_graph)?),
+            quote!(driver.block_on(#in_call)?),
         )
     } else {
         (in_graph, in_call)

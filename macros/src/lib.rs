@@ -22,7 +22,7 @@ use quote::quote;
 ///   views: nothing is copied for them.
 /// - A parameter marked `#[constant]` takes a plain value when the task is bound.
 /// - `-> Result<T, E>` gives an `Edge<T>`; an `Err` is the error of that execution. `async fn` is driven on the
-///   actor's own thread.
+///   actor's own thread, and dropped where it awaits when its graph has to end.
 #[proc_macro_attribute]
 pub fn actor(attributes: TokenStream, item: TokenStream) -> TokenStream {
     match expand(attributes.into(), item.into()) {

@@ -117,7 +117,7 @@ static METHODS: &[MethodEntry] = &[
         Ok(std::env::var(key).ok())
     }),
     entry!("nap", |_toy, (ms): (u64,), driver| -> u64 {
-        driver.block_on(async { tokio::time::sleep(Duration::from_millis(ms)).await });
+        driver.block_on(async { tokio::time::sleep(Duration::from_millis(ms)).await })?;
         Ok(ms)
     }),
     entry!("thread", |_toy, (): (), _driver| -> String {

@@ -12,7 +12,7 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 use selvedge_channels::{ChannelError, Doorbell, Fault, FaultKind, Segment, Waiting};
-use selvedge_core::{ActorRef, Death, Exit, Guarded, LaneId, Lease, NoEntry};
+use selvedge_core::{ActorRef, AsyncDriver, Death, Exit, Guarded, LaneId, Lease, NoEntry};
 
 use crate::ir::Plan;
 use crate::options::{OnFull, Options};
@@ -45,6 +45,8 @@ pub(crate) struct Engine {
     failure: Mutex<Option<ExecError>>,
     discarded: Mutex<Vec<(u64, Range<usize>)>>,
     any_discarded: AtomicBool,
+    /// What async methods of this process's lanes are driven by.
+    pub(crate) awaiting: Vec<AsyncDriver>,
     pub(crate) torn_down: AtomicBool,
     pub(crate) awaiter: Awaiter,
 }
@@ -60,6 +62,7 @@ impl Engine {
         lease: Lease,
         (actors, lengths): (Vec<ActorRef>, Vec<usize>),
         (bell, waiting): (Doorbell, Waiting),
+        awaiting: Vec<AsyncDriver>,
         driver: Driver,
     ) -> Arc<Self> {
         Arc::new(Engine {
@@ -79,6 +82,7 @@ impl Engine {
             failure: Mutex::new(None),
             discarded: Mutex::new(Vec::new()),
             any_discarded: AtomicBool::new(false),
+            awaiting,
             torn_down: AtomicBool::new(false),
             awaiter: Awaiter::default(),
         })

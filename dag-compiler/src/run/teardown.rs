@@ -3,12 +3,15 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use selvedge_core::{LaneId, ProcessId};
+use selvedge_core::{AsyncDriver, LaneId, ProcessId};
 
 use crate::ports::InputPort;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
 use crate::run::patience::Patience;
+
+/// What async methods that still await get to end in.
+const LAST_MOMENT: Duration = Duration::from_millis(100);
 
 /// What tear-down met.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +45,13 @@ impl Engine {
         self.lease.ending();
         self.control.stop();
         self.turn.rouse();
-        let late = self.lease.join(deadline);
+        // What awaits something that may never come is let be for most of the time, and then dropped where it awaits.
+        let last_moment = (timeout / 4).min(LAST_MOMENT);
+        let mut late = self.lease.join(deadline - last_moment);
+        if !late.is_empty() {
+            self.awaiting.iter().for_each(AsyncDriver::interrupt);
+            late = self.lease.join(deadline);
+        }
         let stuck = late.iter().filter_map(|lane| self.stuck_lane(*lane)).collect();
         if !late.is_empty() {
             self.lease.kill(&late);
