@@ -402,3 +402,28 @@ fn a_future_that_is_dropped_leaves_the_end_as_it_was() {
         }
     }
 }
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no memfd")]
+fn chan_25_a_child_that_dies_before_it_comes_is_heard_of() {
+    let channel = ChannelOptions::new().shared::<u8>().unwrap();
+    let mut reader = channel.reader(0).unwrap();
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    channel.expect(End::Writer, child.id()).unwrap();
+    channel.expect(End::Writer, child.id()).unwrap();
+    let error = reader.recv().unwrap_err();
+    assert!(
+        matches!(error, ChannelError::Poisoned { culprit } if culprit.pid == child.id() && culprit.end == End::Writer),
+        "{error}"
+    );
+    child.wait().unwrap();
+    assert!(
+        channel.expect(End::Reader(0), child.id()).is_err(),
+        "it is somebody's"
+    );
+    let other = channel.writer().unwrap_err();
+    assert!(
+        matches!(other, ChannelError::Attached { .. }),
+        "kept for the child: {other}"
+    );
+}
