@@ -9,11 +9,15 @@
 
 mod toys;
 
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use selvedge_core::{Runtime, SpawnError};
+use selvedge_core::{Runtime, SpawnError, Worker};
 use toys::*;
+
+/// Well below the time that a worker has to say hello.
+const HELLO: Duration = Duration::from_secs(4);
 
 fn children() -> Vec<u32> {
     let lists = std::fs::read_dir("/proc/self/task")
@@ -28,61 +32,64 @@ fn children() -> Vec<u32> {
         .collect()
 }
 
-/// Spawns on a thread of its own and stops the new process before it can speak. Stopping comes too late now and
-/// then, on a machine that is busy elsewhere; then the worker is ended and another one tried.
-fn spawn_a_mute(runtime: &Runtime) -> std::thread::JoinHandle<Result<ToyHandle, SpawnError>> {
-    for _ in 0..20 {
-        let spawner = runtime.clone();
-        let spawn = std::thread::spawn(move || spawner.spawn::<Toy>("mute", FINE).in_process());
-        let deadline = soon();
-        let child = loop {
-            // Not before it has become the worker: who starts a process waits until then, and so would wait for ever.
-            let became = |pid: &u32| {
-                std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
-                    .is_ok_and(|line| line.contains(": worker mute"))
-            };
-            if let Some(child) = children().into_iter().find(became) {
-                break child;
-            }
-            assert!(Instant::now() < deadline, "no child");
+fn signal(pid: u32, signal: Signal) {
+    // Gone is as good as stopped.
+    let _ = kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal);
+}
+
+/// Starts a worker, from a thread of its own, and stops it as soon as it is one. Whether it has said hello before that
+/// is up to the scheduler; who calls looks at how the start ended, and tries again.
+fn start_and_stop(runtime: &Runtime) -> JoinHandle<Result<Worker, SpawnError>> {
+    let starter = runtime.clone();
+    let start = std::thread::spawn(move || starter.worker("mute"));
+    let deadline = soon();
+    loop {
+        // Not before it has become the worker: who starts a process waits until then, and so would wait for ever.
+        let became = |pid: &u32| {
+            std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|line| line.contains(": worker mute"))
         };
-        kill_process(
-            Pid::from_raw(i32::try_from(child).unwrap()).unwrap(),
-            Signal::STOP,
-        )
-        .unwrap();
-        std::thread::sleep(Duration::from_millis(200));
-        if !spawn.is_finished() {
-            return spawn;
+        if let Some(child) = children().into_iter().find(became) {
+            signal(child, Signal::STOP);
+            return start;
         }
-        if let Ok(toy) = spawn.join().unwrap() {
-            toy.0.kill();
-        }
-        eventually("it is gone", || children().is_empty());
+        assert!(Instant::now() < deadline, "no child");
     }
-    panic!("no worker was stopped in time");
+}
+
+/// Ends a worker that was stopped too late.
+fn end(worker: &Worker) {
+    worker.pid().into_iter().for_each(|pid| signal(pid, Signal::KILL));
+    eventually("it is gone", || children().is_empty());
 }
 
 #[test]
 fn a_worker_that_never_says_hello_is_given_up() {
     let _dog = Watchdog::new("silence");
     let runtime = Runtime::new();
-    let error = spawn_a_mute(&runtime).join().unwrap().unwrap_err();
+    let error = loop {
+        match start_and_stop(&runtime).join().unwrap() {
+            Ok(worker) => end(&worker),
+            Err(error) => break error,
+        }
+    };
     assert!(matches!(error, SpawnError::NoHello { .. }), "{error}");
     assert!(error.to_string().contains("mute"), "{error}");
     assert!(error.to_string().contains("selvedge::init()"), "{error}");
     eventually("it is gone", || children().is_empty());
 
     // A shutdown does not wait for the hello.
-    let spawn = spawn_a_mute(&runtime);
-    let started = Instant::now();
-    let _report = runtime.shutdown(Duration::from_millis(50));
-    assert!(
-        started.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        started.elapsed()
-    );
-    let error = spawn.join().unwrap().unwrap_err();
+    let error = loop {
+        let runtime = Runtime::new();
+        let start = start_and_stop(&runtime);
+        let started = Instant::now();
+        let _report = runtime.shutdown(Duration::from_millis(50));
+        assert!(started.elapsed() < HELLO, "it waited: {:?}", started.elapsed());
+        match start.join().unwrap() {
+            Ok(worker) => end(&worker),
+            Err(error) => break error,
+        }
+    };
     assert!(matches!(error, SpawnError::Shutdown), "{error}");
     assert_eq!(
         children(),
