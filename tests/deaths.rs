@@ -107,6 +107,7 @@ fn helper_driver_to_be_killed() -> Result<()> {
     if std::env::var_os("SELVEDGE_TEST_DRIVER").is_none() {
         return Ok(());
     }
+    interruptible();
     let runtime = Runtime::new();
     let (a, b) = (
         counter(&runtime, "a", Placement::Process),
@@ -118,6 +119,14 @@ fn helper_driver_to_be_killed() -> Result<()> {
     loop {
         graph.execute(1).wait()?;
     }
+}
+
+/// As at a terminal: what a shell starts in the background ignores SIGINT, and so do its children.
+#[allow(unsafe_code)]
+fn interruptible() {
+    // SAFETY: sets a disposition to the default one; no handler of ours is involved.
+    let before = unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+    assert_ne!(before, libc::SIG_ERR);
 }
 
 /// DAG-42: Ctrl-C in the middle of an execution ends the driver, and its workers with it.

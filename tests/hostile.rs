@@ -82,7 +82,7 @@ fn task_11_whatever_a_worker_writes_the_driver_gets_an_error_in_time() -> Result
         let _ = graph.teardown();
         drop(graph);
         assert!(
-            started.elapsed() < Duration::from_secs(20),
+            started.elapsed() < Duration::from_secs(120),
             "round {round}: every wait has its end"
         );
         let graph = runtime.compile(|x: Edge<i64>| bystander.inc(&x))?;

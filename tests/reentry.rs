@@ -196,7 +196,7 @@ fn a_waker_that_polls_at_once_does_not_hang() -> Result<()> {
         }))),
     });
     task.poll();
-    assert_eq!(told.recv_timeout(Duration::from_secs(10))??, 20);
+    assert_eq!(told.recv_timeout(Duration::from_secs(60))??, 20);
     Ok(())
 }
 
@@ -219,7 +219,7 @@ fn a_waker_that_panics_harms_nobody() -> Result<()> {
             .poll(&mut Context::from_waker(&waker))
             .is_pending()
     );
-    assert_eq!(execution.get_mut().wait_timeout(Duration::from_secs(10))?, 5);
+    assert_eq!(execution.get_mut().wait_timeout(Duration::from_secs(60))?, 5);
     assert_eq!(graph.execute(1).wait()?, 1);
     Ok(())
 }
@@ -231,7 +231,7 @@ fn tar_pit(number: u32) -> (Sender<()>, Receiver<()>) {
     let gone = Mutex::new(gone);
     hook(number, move || {
         let _ = enter.send(());
-        let _ = gone.lock().unwrap().recv_timeout(Duration::from_secs(30));
+        let _ = gone.lock().unwrap().recv_timeout(Duration::from_secs(120));
         "out".to_owned()
     });
     (go, entered)
@@ -247,7 +247,7 @@ fn who_submits_beside_an_inline_method_that_does_not_return_is_answered_in_time(
     let stuck = graph.execute(20);
     std::thread::scope(|scope| -> Result<()> {
         let stuck = scope.spawn(|| stuck.wait());
-        entered.recv_timeout(Duration::from_secs(10))?;
+        entered.recv_timeout(Duration::from_secs(60))?;
         let Err(ExecError::Timeout(timeout)) = graph.execute(0).wait() else {
             panic!("it was accepted")
         };

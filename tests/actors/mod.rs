@@ -1,6 +1,9 @@
 //! Actors that the end-to-end tests share, and the placements they run in.
 #![allow(dead_code)] // each test file uses its own part
 
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use selvedge::prelude::*;
@@ -66,6 +69,13 @@ impl Counter {
         if x < 0 { Err(Negative(x)) } else { Ok((x, x + 1)) }
     }
 
+    /// Waits at a gate until the test opens it.
+    pub fn pass(&mut self, x: i64, #[constant] gate: &str) -> i64 {
+        let gate = File::open(gate).expect("a gate");
+        gate.lock_shared().expect("a lock");
+        x
+    }
+
     pub fn sleep_ms(&mut self, ms: i64) -> i64 {
         std::thread::sleep(Duration::from_millis(ms.unsigned_abs()));
         ms
@@ -127,6 +137,38 @@ impl Text {
 
     pub fn echo_bytes(&mut self, bytes: Vec<u8>) -> Vec<u8> {
         bytes
+    }
+}
+
+/// A gate that methods wait at, in any process: a locked file. Who waits when it is dropped passes.
+pub struct Gate {
+    path: PathBuf,
+    lock: File,
+}
+
+impl Gate {
+    pub fn closed() -> Gate {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("selvedge-gate-{}-{number}", std::process::id()));
+        let lock = File::create(&path).expect("a file");
+        lock.lock().expect("a lock");
+        Gate { path, lock }
+    }
+
+    pub fn path(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Lets all pass, now and later.
+    pub fn open(&self) {
+        self.lock.unlock().expect("a lock");
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 

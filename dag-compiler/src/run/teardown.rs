@@ -11,7 +11,7 @@ use crate::run::engine::Engine;
 use crate::run::patience::Patience;
 
 /// What async methods that still await get to end in.
-const LAST_MOMENT: Duration = Duration::from_millis(100);
+const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// What tear-down met.
 #[derive(Clone, Debug, Default)]
