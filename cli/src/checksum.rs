@@ -1,7 +1,7 @@
 //! A sum that reads every byte, the same for the hand-off floor and for the actor that is measured against it.
 
 /// Adds the bytes up, eight at a time, wrapping.
-pub(crate) fn checksum(bytes: &[u8]) -> u64 {
+pub fn checksum(bytes: &[u8]) -> u64 {
     let (words, tail) = bytes.as_chunks::<8>();
     let sum = words
         .iter()

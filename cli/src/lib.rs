@@ -19,7 +19,7 @@ pub mod shapes;
 
 pub mod bench;
 
-mod checksum;
+pub mod checksum;
 
 /// Runs what the command line asks for.
 ///

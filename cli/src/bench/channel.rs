@@ -322,6 +322,18 @@ fn measured<T: Message>(
     measured.map_err(|_| anyhow::anyhow!("the measuring thread panicked"))?
 }
 
+/// One repeat, of about `budget`, on the cores asked for.
+///
+/// # Errors
+/// The other side could not be started, or does not answer.
+pub fn once(args: &BenchArgs, cores: Cores, budget: Duration) -> anyhow::Result<Summary> {
+    if number(args) {
+        return measured(args, &7_u64, cores, budget);
+    }
+    let kept = vec![7_u8; args.payload.unwrap_or(NUMBER_BYTES) as usize];
+    measured(args, &kept, cores, budget)
+}
+
 /// Prints the case's row.
 pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
     let (budget, payload) = (super::budget(args), args.payload.unwrap_or(NUMBER_BYTES));
@@ -330,17 +342,12 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         Transport::Shm => Placement::Process,
         Transport::Thread | Transport::Intra => Placement::Thread,
     };
-    let kept = vec![7_u8; payload as usize];
     let (mut limits, mut found) = (Vec::new(), Vec::new());
     for _ in 0..REPEATS {
         if let Some(limit) = limit {
             limits.push(limit.measure(placement, payload as usize, budget)?);
         }
-        found.push(if number(args) {
-            measured(args, &7_u64, cores, budget)?
-        } else {
-            measured(args, &kept, cores, budget)?
-        });
+        found.push(once(args, cores, budget)?);
     }
     let summary = Summary::median(&found).context("nothing was measured")?;
     let mut record = Record::new(args.case, payload, &summary).placed(placement, wait(args));

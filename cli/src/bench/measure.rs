@@ -24,6 +24,8 @@ pub struct Summary {
     pub p50_ns: f64,
     /// 99 of 100 samples took no longer.
     pub p99_ns: f64,
+    /// 999 of 1000 samples took no longer.
+    pub p999_ns: f64,
     /// Operations a second over the whole of the repeat.
     pub per_second: f64,
 }
@@ -31,43 +33,45 @@ pub struct Summary {
 impl Summary {
     /// A summary of samples in nanoseconds an operation; `iterations` operations took `elapsed` in all.
     /// Nothing of no samples.
-    pub(crate) fn of_samples(mut samples: Vec<f64>, iterations: u64, elapsed: Duration) -> Option<Self> {
+    pub fn of_samples(mut samples: Vec<f64>, iterations: u64, elapsed: Duration) -> Option<Self> {
         samples.sort_unstable_by(f64::total_cmp);
         Some(Summary {
             iterations,
-            p50_ns: percentile(&samples, 50)?,
-            p99_ns: percentile(&samples, 99)?,
+            p50_ns: percentile(&samples, 500)?,
+            p99_ns: percentile(&samples, 990)?,
+            p999_ns: percentile(&samples, 999)?,
             per_second: iterations as f64 / elapsed.as_secs_f64().max(1e-9),
         })
     }
 
     /// Field by field the median of the repeats; the iterations are added up. Nothing of no repeats.
-    pub(crate) fn median(repeats: &[Summary]) -> Option<Self> {
+    pub fn median(repeats: &[Summary]) -> Option<Self> {
         let median = |field: fn(&Summary) -> f64| median(repeats.iter().map(field));
         Some(Summary {
             iterations: repeats.iter().map(|repeat| repeat.iterations).sum(),
             p50_ns: median(|repeat| repeat.p50_ns)?,
             p99_ns: median(|repeat| repeat.p99_ns)?,
+            p999_ns: median(|repeat| repeat.p999_ns)?,
             per_second: median(|repeat| repeat.per_second)?,
         })
     }
 }
 
 /// The middle of the values (nearest rank); nothing of none.
-pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_unstable_by(f64::total_cmp);
-    percentile(&values, 50)
+    percentile(&values, 500)
 }
 
-/// The smallest sample that `percent` of 100 do not exceed (nearest rank).
-fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
-    let rank = (sorted.len() * percent).div_ceil(100);
+/// The smallest sample that `per_mille` of 1000 do not exceed (nearest rank).
+fn percentile(sorted: &[f64], per_mille: usize) -> Option<f64> {
+    let rank = (sorted.len() * per_mille).div_ceil(1000);
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
 /// The samples of one repeat while it is measured.
-pub(crate) struct Samples {
+pub struct Samples {
     ns: Vec<f64>,
     batch: u32,
     pending: u32,
@@ -77,7 +81,7 @@ pub(crate) struct Samples {
 
 impl Samples {
     /// Starts the clock; one operation takes about `one_ns`.
-    pub(crate) fn new(one_ns: f64) -> Self {
+    pub fn new(one_ns: f64) -> Self {
         // Written once here: a page's first touch costs microseconds, and would land in the samples.
         let mut ns = vec![1.0_f64; SAMPLES_MAX];
         ns.clear();
@@ -93,7 +97,7 @@ impl Samples {
     }
 
     /// One operation has ended. Past [`SAMPLES_MAX`] samples nothing is kept.
-    pub(crate) fn tick(&mut self) {
+    pub fn tick(&mut self) {
         self.pending += 1;
         if self.pending >= self.batch && self.ns.len() < SAMPLES_MAX {
             let now = Instant::now();
@@ -110,7 +114,7 @@ impl Samples {
     }
 
     /// What the samples say.
-    pub(crate) fn summary(self) -> anyhow::Result<Summary> {
+    pub fn summary(self) -> anyhow::Result<Summary> {
         let iterations = self.ns.len() as u64 * u64::from(self.batch);
         Summary::of_samples(self.ns, iterations, self.last.duration_since(self.start))
             .ok_or_else(|| anyhow::anyhow!("too slow for the time given: not one sample was taken"))
@@ -121,7 +125,7 @@ impl Samples {
 ///
 /// # Errors
 /// The first error of `operation`.
-pub(crate) fn measure(
+pub fn measure(
     budget: Duration,
     mut operation: impl FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<Summary> {
@@ -158,10 +162,10 @@ mod tests {
     #[test]
     fn percentiles_are_nearest_ranks() {
         let sorted: Vec<f64> = (1..=200).map(f64::from).collect();
-        assert_eq!(percentile(&sorted, 50), Some(100.0));
-        assert_eq!(percentile(&sorted, 99), Some(198.0));
-        assert_eq!(percentile(&[7.0], 99), Some(7.0));
-        assert_eq!(percentile(&[], 50), None);
+        assert_eq!(percentile(&sorted, 500), Some(100.0));
+        assert_eq!(percentile(&sorted, 990), Some(198.0));
+        assert_eq!(percentile(&[7.0], 990), Some(7.0));
+        assert_eq!(percentile(&[], 500), None);
     }
 
     #[test]
@@ -170,6 +174,7 @@ mod tests {
             iterations: 10,
             p50_ns,
             p99_ns: p50_ns * 2.0,
+            p999_ns: p50_ns * 3.0,
             per_second: 1e9 / p50_ns,
         };
         let found = Summary::median(&[repeat(1.0), repeat(900.0), repeat(2.0)]);
@@ -179,6 +184,7 @@ mod tests {
                 iterations: 30,
                 p50_ns: 2.0,
                 p99_ns: 4.0,
+                p999_ns: 6.0,
                 per_second: 5e8
             })
         );

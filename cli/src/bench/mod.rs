@@ -12,7 +12,7 @@ pub mod record;
 
 pub mod limits;
 
-mod versus;
+pub mod versus;
 
 mod chain;
 pub mod channel;

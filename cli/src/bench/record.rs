@@ -26,6 +26,8 @@ pub struct Record {
     pub p50_ns: f64,
     /// 99th percentile of the durations.
     pub p99_ns: f64,
+    /// 99.9th percentile of the durations.
+    pub p999_ns: f64,
     /// Operations a second.
     pub per_second: f64,
     /// Payload bytes a second.
@@ -68,6 +70,7 @@ impl Record {
             iterations: found.iterations,
             p50_ns: round(found.p50_ns, 10.0),
             p99_ns: round(found.p99_ns, 10.0),
+            p999_ns: round(found.p999_ns, 10.0),
             per_second: round(found.per_second, 10.0),
             bytes_per_second: (found.per_second * payload_bytes as f64).round(),
             inflight: None,
@@ -201,7 +204,7 @@ fn columns(cells: [&str; 12]) -> String {
 }
 
 /// `0.27 µs`, `15 ms`: three digits and a unit.
-fn nanoseconds(ns: f64) -> String {
+pub fn nanoseconds(ns: f64) -> String {
     match ns {
         ns if ns < 1e3 => format!("{ns:.0} ns"),
         ns if ns < 1e6 => format!("{} µs", digits(ns / 1e3)),
@@ -210,7 +213,8 @@ fn nanoseconds(ns: f64) -> String {
     }
 }
 
-fn bytes(count: u64) -> String {
+/// `64 MiB`, `1000 B`.
+pub fn bytes(count: u64) -> String {
     match count {
         count if count >= 1 << 20 && count.is_multiple_of(1 << 20) => format!("{} MiB", count >> 20),
         count if count >= 1 << 10 && count.is_multiple_of(1 << 10) => format!("{} KiB", count >> 10),
@@ -219,7 +223,7 @@ fn bytes(count: u64) -> String {
 }
 
 /// `13.5 GB`: three digits, a decimal prefix and the unit.
-fn scaled(mut value: f64, unit: &str) -> String {
+pub fn scaled(mut value: f64, unit: &str) -> String {
     for prefix in ["", "k", "M", "G"] {
         if value < 1000.0 {
             return format!("{} {prefix}{unit}", digits(value)).trim_end().to_owned();
@@ -246,6 +250,7 @@ mod tests {
             iterations: 5,
             p50_ns: 271.04,
             p99_ns: 15_300_000.0,
+            p999_ns: 15_300_000.0,
             per_second: 3_700_000.0,
         };
         let record = Record::new(Case::Echo, 8, &found).placed(Placement::Process, Wait::Spin);
@@ -275,6 +280,7 @@ mod tests {
             "iterations",
             "p50_ns",
             "p99_ns",
+            "p999_ns",
         ];
         let more = ["per_second", "bytes_per_second", "limit_ns", "ratio"];
         assert!(

@@ -128,7 +128,7 @@ impl Row<'_> {
 
 /// The median of the ratios turn by turn: what slows the machine down from one moment to the next, such as a host that
 /// moves a virtual core, slows down both sides of a turn.
-pub(super) fn median_ratio(found: &[Summary], limits: &[Summary]) -> f64 {
+pub fn median_ratio(found: &[Summary], limits: &[Summary]) -> f64 {
     let turns = found.iter().zip(limits);
     measure::median(turns.map(|(found, limit)| found.p50_ns / limit.p50_ns)).unwrap_or(f64::NAN)
 }
@@ -160,6 +160,7 @@ mod tests {
                 iterations: 1,
                 p50_ns,
                 p99_ns: p50_ns,
+                p999_ns: p50_ns,
                 per_second: 1e9 / p50_ns,
             })
         };

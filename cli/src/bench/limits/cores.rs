@@ -5,7 +5,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Where the two sides of a limit run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cores {
+pub enum Cores {
     /// Each on a core of its own.
     Two,
     /// Both on the same core: what the software costs without a wake across cores.
@@ -15,14 +15,14 @@ pub(crate) enum Cores {
 }
 
 /// A core for the asking and one for the answering side; `None` leaves a side where it is.
-pub(crate) type Pair = (Option<usize>, Option<usize>);
+pub type Pair = (Option<usize>, Option<usize>);
 
 impl Cores {
     /// The cores to pin to.
     ///
     /// # Errors
     /// Two cores are asked for where the process may only use one.
-    pub(crate) fn pair(self) -> anyhow::Result<Pair> {
+    pub fn pair(self) -> anyhow::Result<Pair> {
         let allowed = sched_getaffinity(None).context("sched_getaffinity")?;
         let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
         let first = cores.next().context("no core is allowed")?;
@@ -40,7 +40,7 @@ impl Cores {
 }
 
 /// Keeps the calling thread on `core`, and what it starts from now on as well.
-pub(crate) fn pin(core: Option<usize>) -> anyhow::Result<()> {
+pub fn pin(core: Option<usize>) -> anyhow::Result<()> {
     let Some(core) = core else { return Ok(()) };
     anyhow::ensure!(core < CpuSet::MAX_CPU, "there is no core {core}");
     let mut set = CpuSet::new();

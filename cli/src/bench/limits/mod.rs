@@ -6,7 +6,7 @@
 //! - `cache_line`, `futex`, `hand_off`, `memcpy`: one limit each.
 //! - `peer`: the other side, a thread or a process.
 
-pub(crate) mod cores;
+pub mod cores;
 
 mod arena;
 
@@ -39,7 +39,7 @@ const SIGNAL_BYTES: u64 = 8;
 
 /// A limit of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limit {
+pub enum Limit {
     /// Spinning on two cores, one cache line for each direction.
     CacheLineTwoLines,
     /// Spinning on two cores, one cache line for both directions.
@@ -68,7 +68,7 @@ impl Limit {
     ];
 
     /// The name in the output.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Limit::CacheLineTwoLines => "cache_line_two_lines",
             Limit::CacheLineOneLine => "cache_line_one_line",
@@ -120,7 +120,7 @@ impl Limit {
     ///
     /// # Errors
     /// The machine has too few cores for it, or the other side could not be started.
-    pub(crate) fn measure(
+    pub fn measure(
         self,
         placement: Placement,
         payload_bytes: usize,

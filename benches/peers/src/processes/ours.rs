@@ -1,0 +1,38 @@
+//! selvedge-channels: what `selvedge bench channel --transport shm` measures.
+
+use clap::Parser;
+use selvedge_cli::args::{Cli, Command};
+use selvedge_cli::bench::channel;
+use selvedge_cli::bench::measure::Summary;
+
+use crate::case::{Case, Mode};
+
+/// One repeat.
+pub(crate) fn measure(case: &Case) -> anyhow::Result<Summary> {
+    let mode = match case.mode {
+        Mode::Copy => "copy",
+        Mode::Loan => "loan",
+        Mode::Stream => "stream",
+    };
+    let (payload, readers) = (case.payload_bytes.to_string(), case.readers.to_string());
+    let wait = case.wait.to_string();
+    let line = [
+        "selvedge",
+        "bench",
+        "channel",
+        "--transport",
+        "shm",
+        "--mode",
+        mode,
+        "--wait",
+        &wait,
+        "--payload",
+        &payload,
+        "--readers",
+        &readers,
+    ];
+    match Cli::try_parse_from(line)?.command {
+        Command::Bench(args) => channel::once(&args, case.cores(), case.budget),
+        _ => anyhow::bail!("not a bench"),
+    }
+}

@@ -1,0 +1,55 @@
+use std::hint::black_box;
+use std::time::Duration;
+
+use selvedge_channels::{ChannelOptions, Reader, Waiting, Wire, Writer};
+use selvedge_cli::args::Wait;
+
+use super::{Ends, Kind};
+use crate::case::Case;
+
+/// selvedge-channels.
+pub(crate) struct Ours;
+
+/// Nobody waits longer for the other side.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Kind for Ours {
+    type Sender<T: Wire> = Writer<T>;
+    type Receiver<T: Wire> = Reader<T>;
+
+    fn make<T: Wire>(room: usize, case: &Case) -> anyhow::Result<Ends<Self, T>> {
+        let waiting = match case.wait {
+            Wait::Spin => Waiting::Spin,
+            Wait::Park => Waiting::Park,
+            Wait::Auto => Waiting::auto(case.readers + 1),
+        };
+        let options = ChannelOptions::new()
+            .slots(room)
+            .readers(case.readers)
+            .timeout(PATIENCE);
+        Ok(options.waiting(waiting).threads()?)
+    }
+
+    fn send<T: Wire>(to: &mut Writer<T>, value: T) -> anyhow::Result<()> {
+        Ok(to.send(value).map_err(|refused| refused.error)?)
+    }
+
+    fn receive<T: Wire>(from: &mut Reader<T>) -> Option<T> {
+        from.recv().ok()
+    }
+
+    fn send_many(to: &mut Writer<u64>, count: usize) -> anyhow::Result<()> {
+        let mut values = std::iter::repeat_n(7, count);
+        Ok(to
+            .send_all(&mut values)
+            .map_err(|refused| refused.error)
+            .map(drop)?)
+    }
+
+    fn receive_many(from: &mut Reader<u64>, most: usize) -> bool {
+        let mut taken = Vec::with_capacity(most);
+        let found = from.recv_many(most, &mut taken).is_ok();
+        black_box(taken);
+        found
+    }
+}
