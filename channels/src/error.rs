@@ -4,6 +4,34 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+/// What bounds the memory of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemoryLimit {
+    /// Memory and swap of the machine.
+    Machine,
+    /// `memory.max` of the process's control group, or of one above it.
+    ControlGroup,
+    /// `RLIMIT_FSIZE`: the length of a file, also of one without a name. Beyond it the kernel sends SIGXFSZ.
+    FileSize,
+    /// `RLIMIT_AS`: what the process may map, less what it has mapped.
+    AddressSpace,
+    /// What is free in `/dev/shm`, for segments that have a name. Beyond it their use ends in SIGBUS.
+    DevShm,
+}
+
+impl fmt::Display for MemoryLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MemoryLimit::Machine => "the machine's memory and swap",
+            MemoryLimit::ControlGroup => "the control group's memory.max",
+            MemoryLimit::FileSize => "RLIMIT_FSIZE (`ulimit -f`)",
+            MemoryLimit::AddressSpace => "RLIMIT_AS (`ulimit -v`)",
+            MemoryLimit::DevShm => "the free space of /dev/shm",
+        })
+    }
+}
+
 /// Why memory could not be had or opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -18,15 +46,18 @@ pub enum SegmentError {
         /// What the system said.
         source: io::Error,
     },
-    /// More than the machine has.
+    /// More than there can be.
     #[error(
-        "{need_bytes} bytes of shared memory, where the machine has {has_bytes} bytes of memory and swap in all"
+        "{need_bytes} bytes of shared memory are needed and {limit} allows {has_bytes}: ask for fewer or smaller slots, \
+         or raise the limit"
     )]
     NoMemory {
         /// Bytes asked for.
         need_bytes: u64,
-        /// Bytes of memory and swap.
+        /// Bytes that the limit leaves.
         has_bytes: u64,
+        /// The tightest limit.
+        limit: MemoryLimit,
     },
     /// What was opened is not the segment that was meant.
     #[error("segment of process {pid}: {what}")]

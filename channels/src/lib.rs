@@ -59,10 +59,12 @@ mod process;
 mod sync;
 
 #[cfg(not(loom))]
-pub use channel::{ChannelOptions, Descriptor, Loan, Reader, SendError, SharedChannel, View, Writer};
+pub use channel::{
+    ChannelMemory, ChannelOptions, Descriptor, Loan, Reader, SendError, SharedChannel, View, Writer,
+};
 pub use dispose::dispose;
 pub use doorbell::Doorbell;
-pub use error::{ChannelError, Culprit, DecodeError, EncodeError, End, SegmentError};
+pub use error::{ChannelError, Culprit, DecodeError, EncodeError, End, MemoryLimit, SegmentError};
 pub use fault::{Fault, FaultKind, Message};
 #[cfg(not(loom))]
 pub use kind::PayloadType;

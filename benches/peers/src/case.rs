@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use selvedge_channels::Waiting;
 use selvedge_cli::args::Wait;
 use selvedge_cli::bench::limits::cores::Cores;
 
@@ -34,18 +35,19 @@ pub(crate) struct Case {
     pub(crate) wait: Wait,
     pub(crate) payload_bytes: usize,
     pub(crate) readers: usize,
+    /// How ours waits. Decided before anybody is pinned: a thread on one core believes that there is no other.
+    pub(crate) waiting: Waiting,
     /// What one repeat of one peer may take.
     pub(crate) budget: Duration,
 }
 
 impl Case {
-    /// Both sides spin on a core each, park on the same one, or run where the scheduler puts them.
+    /// Who parks does so on one core, for a wake across cores hides the software; several readers run where they like.
     pub(crate) fn cores(&self) -> Cores {
         match self.wait {
             _ if self.readers > 1 => Cores::Any,
-            Wait::Spin => Cores::Two,
+            Wait::Spin | Wait::Auto => Cores::Two,
             Wait::Park => Cores::One,
-            Wait::Auto => Cores::Two,
         }
     }
 

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+use selvedge_channels::Waiting;
 use selvedge_cli::args::Wait;
 
 use crate::case::{Case, Mode, Sides};
@@ -109,6 +110,11 @@ fn cases(arguments: &Arguments) -> Vec<Case> {
                             wait,
                             payload_bytes,
                             readers: readers.max(1),
+                            waiting: match wait {
+                                Wait::Spin => Waiting::Spin,
+                                Wait::Park => Waiting::Park,
+                                Wait::Auto => Waiting::auto(readers + 1),
+                            },
                             budget,
                         };
                         let number = case.is_number();

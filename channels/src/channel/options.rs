@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::line::Line;
+use super::memory::ChannelMemory;
 use super::reader::Reader;
 use super::shared::SharedChannel;
 use super::writer::Writer;
@@ -113,6 +114,14 @@ impl ChannelOptions {
             readers: u32::try_from(self.readers).unwrap_or(u32::MAX),
             max_bytes: self.max_payload_bytes.max(SLOT_BYTES_MIN),
         }
+    }
+
+    /// What [`shared`](Self::shared) would take, before it is taken.
+    ///
+    /// # Errors
+    /// [`ChannelError::InvalidSpec`] when an option is out of bounds.
+    pub fn memory_plan(&self) -> Result<ChannelMemory, ChannelError> {
+        ChannelMemory::of(&self.spec(), self.provider)
     }
 
     /// A channel between threads of this process: values move and are never encoded.

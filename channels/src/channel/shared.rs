@@ -35,6 +35,16 @@ fn ring_offset(spec: &SharedSpec) -> Option<usize> {
         .checked_add(SEGMENT_HEADER_BYTES)
 }
 
+/// Bytes of the channel's segment: header, bells, ring.
+pub(super) fn whole_bytes(spec: &SharedSpec) -> Result<usize, ChannelError> {
+    let size = spec.size_bytes()?;
+    let len = ring_offset(spec).and_then(|offset| offset.checked_add(size));
+    len.ok_or(ChannelError::TooLarge {
+        need_bytes: u64::MAX,
+        max_bytes: isize::MAX as u64,
+    })
+}
+
 /// What stands for a type in shared memory: FNV-1a of its name.
 fn tag_of<T>() -> u64 {
     type_name::<T>()
@@ -47,13 +57,7 @@ fn tag_of<T>() -> u64 {
 impl<T: Wire> SharedChannel<T> {
     pub(super) fn create(options: ChannelOptions) -> Result<Self, ChannelError> {
         let spec = options.spec();
-        let size = spec.size_bytes()?;
-        let too_large = ChannelError::TooLarge {
-            need_bytes: u64::MAX,
-            max_bytes: isize::MAX as u64,
-        };
-        let len = ring_offset(&spec).and_then(|offset| offset.checked_add(size));
-        let segment = Segment::create(options.provider, len.ok_or(too_large)?)?;
+        let segment = Segment::create(options.provider, whole_bytes(&spec)?)?;
         let id = segment.id().ok_or(ChannelError::Corrupt {
             what: "a segment that cannot be named",
         })?;

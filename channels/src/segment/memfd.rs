@@ -38,21 +38,6 @@ fn system(what: &'static str, len_bytes: usize) -> impl Fn(io::Error) -> Segment
     }
 }
 
-/// A file of any length can be made and mapped; only its use would show that there is no memory for it, by a signal. So
-/// what could never fit is refused before.
-pub(super) fn check_memory(len_bytes: usize) -> Result<(), SegmentError> {
-    let info = rustix::system::sysinfo();
-    let unit = u64::from(info.mem_unit);
-    let has_bytes = (info.totalram as u64 + info.totalswap as u64).saturating_mul(unit);
-    if len_bytes as u64 > has_bytes {
-        return Err(SegmentError::NoMemory {
-            need_bytes: len_bytes as u64,
-            has_bytes,
-        });
-    }
-    Ok(())
-}
-
 /// A memfd that can be sealed and never executed; kernels before 6.3 do not know the latter.
 fn anonymous_file() -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -64,7 +49,6 @@ fn anonymous_file() -> io::Result<OwnedFd> {
 
 impl Memfd {
     pub(super) fn create(len_bytes: usize) -> Result<Self, SegmentError> {
-        check_memory(len_bytes)?;
         let fd = anonymous_file().map_err(system("memfd_create", len_bytes))?;
         ftruncate(&fd, len_bytes as u64).map_err(|error| system("ftruncate", len_bytes)(error.into()))?;
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)

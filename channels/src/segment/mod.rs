@@ -5,6 +5,7 @@ mod heap;
 mod memfd;
 #[cfg(feature = "named")]
 mod named;
+mod room;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::SegmentError;
 use crate::region::Region;
+
+pub(crate) use room::tightest as room;
 
 /// The first bytes of a segment are its own: magic, version, nonce.
 pub const SEGMENT_HEADER_BYTES: usize = 64;
@@ -60,17 +63,17 @@ impl Segment {
     ///
     /// # Errors
     /// [`SegmentError::System`] when the system has no memory or descriptor to give, [`SegmentError::NoMemory`] when it
-    /// never will.
+    /// never will, with the limit.
     pub fn create(provider: Provider, len_bytes: usize) -> Result<Self, SegmentError> {
         let len_bytes = len_bytes.max(SEGMENT_HEADER_BYTES);
+        if !cfg!(miri) {
+            room::check(provider, len_bytes)?;
+        }
         let memory: Arc<dyn Memory> = match provider {
             Provider::Heap => Arc::new(heap::Heap::new(len_bytes)?),
             Provider::Memfd => Arc::new(memfd::Memfd::create(len_bytes)?),
             #[cfg(feature = "named")]
-            Provider::Named => {
-                memfd::check_memory(len_bytes)?;
-                Arc::new(named::Named::create(len_bytes)?)
-            }
+            Provider::Named => Arc::new(named::Named::create(len_bytes)?),
         };
         Ok(Segment { memory })
     }

@@ -8,10 +8,12 @@ use std::fs;
 use std::io;
 use std::ptr::NonNull;
 
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
 use super::header::{Header, fresh_nonce};
-use super::{Memory, SEGMENT_HEADER_BYTES, SegmentId};
+use super::{Memory, Provider, SEGMENT_HEADER_BYTES, SegmentId};
 use crate::error::SegmentError;
 
 /// What stands for a descriptor in the id of a segment that has a name.
@@ -54,6 +56,7 @@ impl Named {
         };
         let shmem = ShmemConf::new().os_id(name(&id)).size(len_bytes).create();
         let named = Named::of(shmem.map_err(system("shm_open", len_bytes))?, id)?;
+        named.reserve(len_bytes)?;
         named.header().write(named.id.nonce);
         Ok(named)
     }
@@ -78,6 +81,26 @@ impl Named {
             what: "it is mapped nowhere",
         })?;
         Ok(Named { shmem, base, id })
+    }
+
+    /// Has the kernel set the memory aside: what `/dev/shm` has no room for is an error here, and no SIGBUS later.
+    fn reserve(&self, len_bytes: usize) -> Result<(), SegmentError> {
+        let path = format!("{DIRECTORY}/{}", name(&self.id));
+        let system = |source: io::Error| SegmentError::System {
+            what: "reserving",
+            len_bytes: len_bytes as u64,
+            source,
+        };
+        let file = fs::File::options().write(true).open(path).map_err(system)?;
+        let reserved = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes as u64);
+        reserved.map_err(|error| match super::room(Provider::Named) {
+            Some((limit, has_bytes)) if error == Errno::NOSPC => SegmentError::NoMemory {
+                need_bytes: len_bytes as u64,
+                has_bytes,
+                limit,
+            },
+            _ => system(error.into()),
+        })
     }
 
     fn header(&self) -> Header<'_> {

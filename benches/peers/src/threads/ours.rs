@@ -1,8 +1,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use selvedge_channels::{ChannelOptions, Reader, Waiting, Wire, Writer};
-use selvedge_cli::args::Wait;
+use selvedge_channels::{ChannelOptions, Reader, Wire, Writer};
 
 use super::{Ends, Kind};
 use crate::case::Case;
@@ -18,16 +17,11 @@ impl Kind for Ours {
     type Receiver<T: Wire> = Reader<T>;
 
     fn make<T: Wire>(room: usize, case: &Case) -> anyhow::Result<Ends<Self, T>> {
-        let waiting = match case.wait {
-            Wait::Spin => Waiting::Spin,
-            Wait::Park => Waiting::Park,
-            Wait::Auto => Waiting::auto(case.readers + 1),
-        };
         let options = ChannelOptions::new()
             .slots(room)
             .readers(case.readers)
             .timeout(PATIENCE);
-        Ok(options.waiting(waiting).threads()?)
+        Ok(options.waiting(case.waiting).threads()?)
     }
 
     fn send<T: Wire>(to: &mut Writer<T>, value: T) -> anyhow::Result<()> {
