@@ -56,9 +56,7 @@ fn mapped() -> u64 {
         .split_whitespace()
         .next()
         .and_then(|pages| pages.parse().ok());
-    pages
-        .unwrap_or(0)
-        .saturating_mul(PAGE)
+    pages.unwrap_or(0).saturating_mul(PAGE)
 }
 
 #[cfg(feature = "named")]
