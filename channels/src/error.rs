@@ -226,6 +226,14 @@ pub enum ChannelError {
         /// By whom; 0 when that end has left again.
         pid: u32,
     },
+    /// A name under which a channel cannot be published or found.
+    #[error("a channel named `{name}`: {what}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What is wrong.
+        what: &'static str,
+    },
     /// The spec of a channel is out of bounds.
     #[error("{what} is {value}, and must be at least {least}")]
     InvalidSpec {

@@ -1,7 +1,8 @@
 //! Channels by themselves, without actors or graphs: typed ends that wait.
 //!
 //! - `options`: what a channel is like; makes one between threads or between processes. `memory`: what that takes.
-//! - `shared`: a channel between processes, and the descriptor by which another process opens it.
+//! - `shared`: a channel between processes, and the descriptor by which another process opens it; `names`: by which a
+//!   stranger finds it.
 //! - `writer`, `loan`, `reader`, `view`: the ends; a loan is a message built where it will lie, a view one read there.
 //! - `line`: how an end waits, `helper` for who awaits; `peers`: how it notices that another one's process has died.
 //!
@@ -21,6 +22,7 @@ mod helper;
 mod line;
 mod loan;
 mod memory;
+mod names;
 mod options;
 mod peers;
 mod reader;
@@ -31,6 +33,7 @@ mod writer;
 pub use descriptor::{Descriptor, NotADescriptor};
 pub use loan::Loan;
 pub use memory::ChannelMemory;
+pub use names::Published;
 pub use options::ChannelOptions;
 pub use reader::Reader;
 pub use shared::SharedChannel;

@@ -4,6 +4,7 @@ use std::any::type_name;
 use std::marker::PhantomData;
 
 use super::descriptor::Descriptor;
+use super::names::{self, Published};
 use super::options::ChannelOptions;
 use super::peers::Peers;
 use super::reader::Reader;
@@ -95,6 +96,24 @@ impl<T: Wire> SharedChannel<T> {
             });
         }
         Ok(channel)
+    }
+
+    /// Lets every process of this user [`find`](Self::find) the channel by a name, until what is returned is dropped or
+    /// this process ends. Keep the channel, or an end of it, for as long.
+    ///
+    /// # Errors
+    /// [`ChannelError::Name`] when the name is none, or somebody who lives has it.
+    pub fn publish(&self, name: &str) -> Result<Published, ChannelError> {
+        names::publish(name, &self.descriptor)
+    }
+
+    /// Opens the channel that some process of this user publishes under a name.
+    ///
+    /// # Errors
+    /// [`ChannelError::Name`] when nobody publishes it (it does not wait for somebody who will), and as
+    /// [`open`](Self::open).
+    pub fn find(name: &str, options: ChannelOptions) -> Result<Self, ChannelError> {
+        Self::open(&names::find(name)?, options)
     }
 
     /// What another process needs to open it.

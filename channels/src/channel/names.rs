@@ -1,0 +1,140 @@
+//! Names by which strangers find a channel: a file with the descriptor, locked for as long as the name is kept.
+//!
+//! The lock is the kernel's: it goes with the process that has it, whatever ends it. So a file that nobody has locked is
+//! a dead one's: the next to publish anything takes it away. Who finds it before that finds that its channel has gone.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+
+use super::descriptor::Descriptor;
+use crate::error::ChannelError;
+
+const PREFIX: &str = "selvedge-channel-";
+const NAME_MAX: usize = 100;
+/// Who sweeps has a lock for some microseconds.
+const ATTEMPTS: u32 = 20;
+/// More than any descriptor has.
+const DESCRIPTOR_MAX: u64 = 400;
+
+/// A name by which a channel can be found until this is dropped.
+#[derive(Debug)]
+pub struct Published {
+    path: PathBuf,
+    _locked: File,
+}
+
+fn refuse(name: &str, what: &'static str) -> ChannelError {
+    ChannelError::Name {
+        name: name.chars().take(NAME_MAX).collect(),
+        what,
+    }
+}
+
+/// The folder of this user's run-time files, or where shared memory is; the user's number keeps names apart there.
+fn path_of(name: &str) -> Result<PathBuf, ChannelError> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(allowed) {
+        return Err(refuse(
+            name,
+            "a name has 1 to 100 letters, digits, `-`, `_` and `.`",
+        ));
+    }
+    Ok(folder().join(format!("{}{name}", prefix())))
+}
+
+fn folder() -> PathBuf {
+    std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| "/dev/shm".into(), PathBuf::from)
+}
+
+fn prefix() -> String {
+    format!("{PREFIX}{}-", rustix::process::getuid().as_raw())
+}
+
+fn open(path: &Path, create: bool) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = File::options();
+    options
+        .read(true)
+        .write(true)
+        .create(create)
+        .truncate(false)
+        .mode(0o600);
+    options.custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+/// Whether the path still names this very file: whoever sweeps takes files away.
+fn is_at(file: &File, path: &Path) -> bool {
+    let inode = |of: io::Result<fs::Metadata>| of.ok().map(|of| (of.dev(), of.ino()));
+    let there = inode(fs::symlink_metadata(path));
+    there.is_some() && inode(file.metadata()) == there
+}
+
+/// Publishes a descriptor.
+pub(super) fn publish(name: &str, descriptor: &Descriptor) -> Result<Published, ChannelError> {
+    let path = path_of(name)?;
+    sweep(&path);
+    let failed = |_| refuse(name, "its file cannot be written");
+    for _ in 0..ATTEMPTS {
+        let mut file = open(&path, true).map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            // Not there any more: swept between two lines of ours.
+            Ok(()) if !is_at(&file, &path) => continue,
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                std::thread::yield_now();
+                continue;
+            }
+            Err(_) => return Err(refuse(name, "its file cannot be locked")),
+        }
+        let written = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| write!(file, "{descriptor}"));
+        written.map_err(failed)?;
+        return Ok(Published { path, _locked: file });
+    }
+    Err(refuse(name, "somebody else has it"))
+}
+
+/// The descriptor that somebody publishes.
+pub(super) fn find(name: &str) -> Result<Descriptor, ChannelError> {
+    let nobody = || refuse(name, "nobody publishes it");
+    let file = open(&path_of(name)?, false).map_err(|_| nobody())?;
+    if file.metadata().map_err(|_| nobody())?.uid() != rustix::process::getuid().as_raw() {
+        return Err(refuse(name, "it is another user's"));
+    }
+    let mut text = String::new();
+    let read = (&file).take(DESCRIPTOR_MAX).read_to_string(&mut text);
+    // Empty for a moment before it is written, and no descriptor where somebody else has put a file.
+    read.ok().and_then(|_| text.parse().ok()).ok_or_else(nobody)
+}
+
+/// Takes away what the dead have left. Best effort: what cannot be read or removed stays.
+fn sweep(own: &Path) {
+    let Ok(entries) = fs::read_dir(folder()) else {
+        return;
+    };
+    let prefix = prefix();
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path == own || !entry.file_name().to_string_lossy().starts_with(&prefix) {
+            continue;
+        }
+        let Ok(file) = open(&path, false) else { continue };
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&file, &path) {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        // While it is still locked, so that nobody else's file is taken away.
+        let _ = fs::remove_file(&self.path);
+    }
+}
