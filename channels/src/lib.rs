@@ -72,6 +72,8 @@ pub use kind::PayloadType;
 pub use outlet::{AnyOutlet, Outlet, Routes};
 #[cfg(not(loom))]
 pub use payload::{DType, Element, Encoded, Tensor, TensorError, Wire, decode, encode, view_slice, view_str};
+#[cfg(all(feature = "dlpack", not(loom)))]
+pub use payload::{DlPack, DlPackError, dlpack};
 #[cfg(not(loom))]
 pub use region::Region;
 pub use ring::{RingReader, RingWriter, ring};

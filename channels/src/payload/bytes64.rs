@@ -2,20 +2,30 @@
 #![allow(unsafe_code)] // owns raw aligned memory
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+#[cfg(any(feature = "bytes", feature = "dlpack"))]
+use std::any::Any;
 use std::ptr::NonNull;
 
 use super::frame::PART_ALIGN;
 
-/// Bytes on a 64-byte boundary.
+/// Bytes on a 64-byte boundary: ours, or somebody else's that are kept.
 pub(super) struct Bytes64 {
     base: NonNull<u8>,
     len: usize,
+    /// Whose they are, where they are not ours; never looked at again, and dropped with us.
+    #[cfg(any(feature = "bytes", feature = "dlpack"))]
+    keeper: Option<Box<dyn Any + Send + Sync>>,
 }
 
-// SAFETY: owns its allocation alone, and gives out its bytes under the rules of references.
+// SAFETY: owns its allocation alone, or keeps the owner of bytes that nobody writes, and gives them out under the rules
+// of references.
 unsafe impl Send for Bytes64 {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Bytes64 {}
+
+// A keeper is never looked at again, so a panic can leave nothing half done that anybody sees.
+impl std::panic::UnwindSafe for Bytes64 {}
+impl std::panic::RefUnwindSafe for Bytes64 {}
 
 impl Bytes64 {
     /// Room for `len` bytes is never of size zero, so every block was allocated and can be freed.
@@ -27,7 +37,44 @@ impl Bytes64 {
     pub(super) fn zeroed(len: usize) -> Option<Self> {
         // SAFETY: the layout's size is at least one.
         let base = NonNull::new(unsafe { alloc_zeroed(Self::layout(len)?) })?;
-        Some(Bytes64 { base, len })
+        Some(Bytes64::own(base, len))
+    }
+
+    fn own(base: NonNull<u8>, len: usize) -> Self {
+        Bytes64 {
+            base,
+            len,
+            #[cfg(any(feature = "bytes", feature = "dlpack"))]
+            keeper: None,
+        }
+    }
+
+    /// Whether bytes of others can be kept where they are.
+    #[cfg(any(feature = "bytes", feature = "dlpack"))]
+    pub(super) fn can_keep(bytes: *const [u8]) -> bool {
+        bytes.cast::<u8>().addr().is_multiple_of(PART_ALIGN)
+    }
+
+    /// Bytes that `keeper` keeps, if they lie on a 64-byte boundary.
+    ///
+    /// # Safety
+    /// They must be valid and unwritten for as long as `keeper` exists, wherever it is moved.
+    #[cfg(any(feature = "bytes", feature = "dlpack"))]
+    pub(super) unsafe fn kept(bytes: *const [u8], keeper: Box<dyn Any + Send + Sync>) -> Option<Self> {
+        let base = NonNull::new(bytes.cast::<u8>().cast_mut())?;
+        Self::can_keep(bytes).then(|| Bytes64 {
+            base,
+            len: bytes.len(),
+            keeper: Some(keeper),
+        })
+    }
+
+    /// Whether they may be written.
+    fn is_own(&self) -> bool {
+        #[cfg(any(feature = "bytes", feature = "dlpack"))]
+        return self.keeper.is_none();
+        #[cfg(not(any(feature = "bytes", feature = "dlpack")))]
+        true
     }
 
     /// A copy of `bytes`; `None` when there is no memory.
@@ -36,26 +83,25 @@ impl Bytes64 {
         let base = NonNull::new(unsafe { alloc(Self::layout(bytes.len())?) })?;
         // SAFETY: `base` has room for `bytes.len()` bytes and is fresh, so nothing overlaps.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), base.as_ptr(), bytes.len()) };
-        Some(Bytes64 {
-            base,
-            len: bytes.len(),
-        })
+        Some(Bytes64::own(base, bytes.len()))
     }
 
     pub(super) fn as_slice(&self) -> &[u8] {
-        // SAFETY: `len` bytes from `base`, initialised by the constructors, alive as long as `self`.
+        // SAFETY: `len` bytes from `base`, initialised by the constructors or as `kept` demands, alive as long as `self`.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 
-    pub(super) fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: as for `as_slice`, and borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
+    /// The bytes, to be written; none where they are somebody else's.
+    pub(super) fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
+        // SAFETY: as for `as_slice`, borrowed exclusively, and ours.
+        let bytes = |base: NonNull<u8>, len| unsafe { std::slice::from_raw_parts_mut(base.as_ptr(), len) };
+        self.is_own().then(|| bytes(self.base, self.len))
     }
 }
 
 impl Drop for Bytes64 {
     fn drop(&mut self) {
-        if let Some(layout) = Self::layout(self.len) {
+        if let Some(layout) = Self::layout(self.len).filter(|_| self.is_own()) {
             // SAFETY: allocated with this layout by a constructor, freed only here.
             unsafe { dealloc(self.base.as_ptr(), layout) }
         }

@@ -21,14 +21,18 @@ pub enum DType {
     I64 = 7,
     F32 = 8,
     F64 = 9,
+    F16 = 10,
+    BF16 = 11,
+    /// A byte each: 0 is false.
+    Bool = 12,
 }
 
 impl DType {
     /// Bytes of one element.
     pub const fn size_bytes(self) -> usize {
         match self {
-            DType::U8 | DType::I8 => 1,
-            DType::U16 | DType::I16 => 2,
+            DType::U8 | DType::I8 | DType::Bool => 1,
+            DType::U16 | DType::I16 | DType::F16 | DType::BF16 => 2,
             DType::U32 | DType::I32 | DType::F32 => 4,
             DType::U64 | DType::I64 | DType::F64 => 8,
         }
@@ -39,15 +43,18 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A number that a [`Tensor`](super::Tensor) may hold: no padding, every bit pattern valid.
+/// A number that a [`Tensor`](super::Tensor) may hold: no padding, every bit pattern valid. With the feature `half` the
+/// 16-bit floats of that crate are numbers too.
 pub trait Element: sealed::Sealed + Copy + Default + Send + Sync + 'static {
     /// Its name at run time.
     const DTYPE: DType;
 }
 
 macro_rules! elements {
-    ($($type:ty => $dtype:ident),+) => {
-        $(impl sealed::Sealed for $type {}
+    ($($(#[$when:meta])? $type:ty => $dtype:ident),+) => {
+        $($(#[$when])?
+        impl sealed::Sealed for $type {}
+        $(#[$when])?
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;
         })+
@@ -56,8 +63,10 @@ macro_rules! elements {
         #[inline]
         pub(super) fn dtype_of<E: 'static>() -> Option<DType> {
             let id = TypeId::of::<E>();
-            $(if id == TypeId::of::<$type>() {
-                return Some(DType::$dtype);
+            $($(#[$when])? {
+                if id == TypeId::of::<$type>() {
+                    return Some(DType::$dtype);
+                }
             })+
             None
         }
@@ -66,8 +75,10 @@ macro_rules! elements {
         #[inline]
         pub(super) fn vec_dtype_of<T: 'static>() -> Option<DType> {
             let id = TypeId::of::<T>();
-            $(if id == TypeId::of::<Vec<$type>>() {
-                return Some(DType::$dtype);
+            $($(#[$when])? {
+                if id == TypeId::of::<Vec<$type>>() {
+                    return Some(DType::$dtype);
+                }
             })+
             None
         }
@@ -76,8 +87,10 @@ macro_rules! elements {
         #[inline]
         pub(super) fn vec_bytes<T: 'static>(value: &T) -> Option<&[u8]> {
             let any: &dyn Any = value;
-            $(if let Some(vector) = any.downcast_ref::<Vec<$type>>() {
-                return Some(bytes_of(vector));
+            $($(#[$when])? {
+                if let Some(vector) = any.downcast_ref::<Vec<$type>>() {
+                    return Some(bytes_of(vector));
+                }
             })+
             None
         }
@@ -85,8 +98,10 @@ macro_rules! elements {
         /// A `Vec` of a primitive from bytes, if `T` is one, the length fits and there is memory.
         pub(super) fn vec_from_bytes<T: 'static>(bytes: &[u8]) -> Option<T> {
             let id = TypeId::of::<T>();
-            $(if id == TypeId::of::<Vec<$type>>() {
-                return same_type(copied::<$type>(bytes)?);
+            $($(#[$when])? {
+                if id == TypeId::of::<Vec<$type>>() {
+                    return same_type(copied::<$type>(bytes)?);
+                }
             })+
             None
         }
@@ -96,7 +111,9 @@ macro_rules! elements {
 elements!(
     u8 => U8, u16 => U16, u32 => U32, u64 => U64,
     i8 => I8, i16 => I16, i32 => I32, i64 => I64,
-    f32 => F32, f64 => F64
+    f32 => F32, f64 => F64,
+    #[cfg(feature = "half")] half::f16 => F16,
+    #[cfg(feature = "half")] half::bf16 => BF16
 );
 
 /// `value`, if `T` is its type; without the heap.

@@ -25,6 +25,7 @@ mod direct;
 mod element;
 mod encode;
 mod frame;
+mod interop;
 mod numbers;
 mod tensor;
 
@@ -34,6 +35,8 @@ pub(crate) use direct::{Short, Whole};
 pub use element::{DType, Element};
 pub use encode::{Encoded, encode};
 pub use frame::PART_ALIGN;
+#[cfg(feature = "dlpack")]
+pub use interop::dlpack::{DlPack, DlPackError, raw as dlpack};
 pub(crate) use numbers::NumbersFrame;
 pub use tensor::{Tensor, TensorError};
 

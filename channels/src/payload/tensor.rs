@@ -88,6 +88,19 @@ fn count(shape: &[usize]) -> Option<usize> {
         .try_fold(1usize, |product, dimension| product.checked_mul(*dimension))
 }
 
+/// Whether a shape holds exactly so many bytes.
+pub(super) fn check_shape(dtype: DType, shape: &[usize], len_bytes: usize) -> Result<(), TensorError> {
+    let expected = count(shape);
+    if expected.and_then(|count| count.checked_mul(dtype.size_bytes())) == Some(len_bytes) {
+        return Ok(());
+    }
+    Err(TensorError::Shape {
+        shape: shape.to_vec(),
+        expected,
+        found: len_bytes / dtype.size_bytes(),
+    })
+}
+
 fn no_memory(bytes: &[u8]) -> TensorError {
     TensorError::Memory {
         len_bytes: Some(bytes.len()),
@@ -149,6 +162,47 @@ impl Tensor {
         ))
     }
 
+    /// A tensor over a copy of raw row-major bytes, of any type of elements.
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] when `shape` does not hold exactly as many elements, [`TensorError::Memory`].
+    pub fn from_raw(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Tensor, TensorError> {
+        check_shape(dtype, shape, bytes.len())?;
+        let copy = Bytes64::copy_of(bytes).ok_or_else(|| no_memory(bytes))?;
+        Ok(Tensor::over(dtype, shape, copy))
+    }
+
+    pub(super) fn over(dtype: DType, shape: &[usize], bytes: Bytes64) -> Tensor {
+        Tensor {
+            dtype,
+            shape: shape.into(),
+            storage: Storage::Owned(Arc::new(bytes)),
+        }
+    }
+
+    /// A tensor of truth values, a byte each.
+    ///
+    /// # Errors
+    /// As [`from_slice`](Self::from_slice).
+    pub fn from_bools(values: &[bool], shape: &[usize]) -> Result<Tensor, TensorError> {
+        let bytes: Vec<u8> = values.iter().map(|value| u8::from(*value)).collect();
+        Tensor::from_raw(DType::Bool, shape, &bytes)
+    }
+
+    /// Its truth values, row-major; every byte but 0 is true. Decoded, because a byte of another process may be any.
+    ///
+    /// # Errors
+    /// [`TensorError::DType`] when it holds none.
+    pub fn to_bools(&self) -> Result<Vec<bool>, TensorError> {
+        if self.dtype != DType::Bool {
+            return Err(TensorError::DType {
+                expected: DType::Bool,
+                found: self.dtype,
+            });
+        }
+        Ok(self.bytes().iter().map(|byte| *byte != 0).collect())
+    }
+
     /// The type of its elements.
     pub fn dtype(&self) -> DType {
         self.dtype
@@ -157,6 +211,19 @@ impl Tensor {
     /// Its dimensions, outermost first; empty for a scalar.
     pub fn shape(&self) -> &[usize] {
         &self.shape
+    }
+
+    /// Elements from one index of each dimension to the next: those of a row-major, contiguous array.
+    pub fn strides(&self) -> Vec<usize> {
+        let mut strides = vec![1_usize; self.shape.len()];
+        let inner = self.shape.iter().skip(1).rev();
+        let mut step = 1_usize;
+        for (stride, dimension) in strides.iter_mut().rev().skip(1).zip(inner) {
+            // An array without elements has no overflow to speak of.
+            step = step.saturating_mul(*dimension);
+            *stride = step;
+        }
+        strides
     }
 
     /// Its number of elements.
@@ -211,18 +278,18 @@ impl Tensor {
     pub fn as_mut_slice<E: Element>(&mut self) -> Result<&mut [E], TensorError> {
         self.check::<E>()?;
         let wrong = self.wrong::<E>();
-        let shared = match &mut self.storage {
-            Storage::Owned(bytes) => Arc::get_mut(bytes).is_none(),
-            Storage::Borrowed(_) => true,
+        let writable = match &mut self.storage {
+            Storage::Owned(bytes) => Arc::get_mut(bytes).is_some_and(|bytes| bytes.as_mut_slice().is_some()),
+            Storage::Borrowed(_) => false,
         };
-        if shared {
+        if !writable {
             let copy = Bytes64::copy_of(self.bytes()).ok_or_else(|| no_memory(self.bytes()))?;
             self.storage = Storage::Owned(Arc::new(copy));
         }
         let Storage::Owned(bytes) = &mut self.storage else {
             return Err(wrong);
         };
-        let bytes = Arc::get_mut(bytes).map(Bytes64::as_mut_slice);
+        let bytes = Arc::get_mut(bytes).and_then(Bytes64::as_mut_slice);
         bytes.and_then(cast_slice_mut).ok_or(wrong)
     }
 
@@ -294,7 +361,7 @@ impl Tensor {
     }
 
     /// Its bytes, to be kept; `None` when they have to be copied and there is no memory.
-    fn part(&self) -> Option<Arc<Bytes64>> {
+    pub(super) fn part(&self) -> Option<Arc<Bytes64>> {
         match &self.storage {
             Storage::Owned(bytes) => Some(Arc::clone(bytes)),
             Storage::Borrowed(_) => Bytes64::copy_of(self.bytes()).map(Arc::new),

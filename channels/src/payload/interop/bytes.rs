@@ -1,0 +1,47 @@
+//! To and from `bytes::Bytes`.
+#![allow(unsafe_code)] // keeps the bytes of another owner
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::super::bytes64::Bytes64;
+use super::super::element::DType;
+use super::super::tensor::{Tensor, TensorError, check_shape};
+
+/// What keeps a tensor's bytes for a `Bytes`.
+struct Kept(Arc<Bytes64>);
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+}
+
+impl Tensor {
+    /// A tensor over raw row-major bytes: without a copy where they lie on a 64-byte boundary.
+    ///
+    /// # Errors
+    /// As [`from_raw`](Self::from_raw).
+    pub fn from_bytes(dtype: DType, shape: &[usize], bytes: Bytes) -> Result<Tensor, TensorError> {
+        check_shape(dtype, shape, bytes.len())?;
+        let slice: *const [u8] = &raw const *bytes;
+        // SAFETY: what a `Bytes` shows stays where it is and unwritten for as long as it exists; that is what it is for.
+        let kept = unsafe { Bytes64::kept(slice, Box::new(bytes.clone())) };
+        match kept {
+            Some(kept) => Ok(Tensor::over(dtype, shape, kept)),
+            None => Tensor::from_raw(dtype, shape, &bytes),
+        }
+    }
+
+    /// Its bytes, row-major: shared without a copy, unless they lie in a slot.
+    ///
+    /// # Errors
+    /// [`TensorError::Memory`].
+    pub fn into_bytes(self) -> Result<Bytes, TensorError> {
+        let no_memory = TensorError::Memory {
+            len_bytes: Some(self.bytes().len()),
+        };
+        Ok(Bytes::from_owner(Kept(self.part().ok_or(no_memory)?)))
+    }
+}

@@ -1,0 +1,330 @@
+//! To and from DLPack (`dlpack.h`, ABI version 0: `DLManagedTensor`), by which frameworks hand each other tensors.
+//!
+//! - `DL-1` a [`DlPack`] owns its tensor: whoever made it calls its deleter once, nobody else does.
+//! - `DL-2` what it describes is valid, and nobody writes it, until the deleter has been called.
+#![allow(unsafe_code)] // a C interface
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use self::raw::{DLDataType, DLDevice, DLManagedTensor, DLTensor};
+use super::super::bytes64::Bytes64;
+use super::super::element::DType;
+use super::super::tensor::{Tensor, TensorError, check_shape};
+
+/// The C structures.
+#[allow(missing_docs)] // as in `dlpack.h`
+pub mod raw {
+    use std::ffi::c_void;
+
+    /// `kDLCPU`.
+    pub const CPU: i32 = 1;
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct DLDevice {
+        pub device_type: i32,
+        pub device_id: i32,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct DLDataType {
+        pub code: u8,
+        pub bits: u8,
+        pub lanes: u16,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug)]
+    pub struct DLTensor {
+        pub data: *mut c_void,
+        pub device: DLDevice,
+        pub ndim: i32,
+        pub dtype: DLDataType,
+        pub shape: *mut i64,
+        pub strides: *mut i64,
+        pub byte_offset: u64,
+    }
+
+    #[repr(C)]
+    #[derive(Debug)]
+    pub struct DLManagedTensor {
+        pub dl_tensor: DLTensor,
+        pub manager_ctx: *mut c_void,
+        pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensor)>,
+    }
+}
+
+/// Why a tensor of another framework cannot be taken over.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DlPackError {
+    /// It is not in this process's own memory.
+    #[error("the tensor lies on a device of DLPack type {device_type}, not in memory: copy it there first")]
+    Device {
+        /// `DLDeviceType`.
+        device_type: i32,
+    },
+    /// Its elements are of no type known here.
+    #[error("elements of DLPack code {code} with {bits} bits and {lanes} lanes have no DType")]
+    DType {
+        /// `DLDataTypeCode`.
+        code: u8,
+        /// Bits of an element.
+        bits: u8,
+        /// Elements that belong together.
+        lanes: u16,
+    },
+    /// It is not row-major and contiguous.
+    #[error("the tensor has strides {strides:?}, and is not contiguous: make it so first")]
+    Strides {
+        /// Its strides, in elements.
+        strides: Vec<i64>,
+    },
+    /// Its numbers make no sense.
+    #[error("the tensor is malformed: {what}")]
+    Malformed {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// It does not fit into memory.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+}
+
+/// A tensor on its way from one framework to another.
+pub struct DlPack {
+    managed: NonNull<DLManagedTensor>,
+}
+
+// SAFETY: DL-1 and DL-2: it is owned, and what it describes is only read; a deleter may be called on any thread, as every
+// framework that takes tensors over relies on.
+unsafe impl Send for DlPack {}
+// SAFETY: as for `Send`; shared, it is only read.
+unsafe impl Sync for DlPack {}
+
+impl fmt::Debug for DlPack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DlPack").finish_non_exhaustive()
+    }
+}
+
+impl Drop for DlPack {
+    fn drop(&mut self) {
+        // SAFETY: DL-1: ours, and alive.
+        let deleter = unsafe { self.managed.as_ref() }.deleter;
+        if let Some(deleter) = deleter {
+            // SAFETY: DL-1: called once, by its owner.
+            unsafe { deleter(self.managed.as_ptr()) };
+        }
+    }
+}
+
+impl DlPack {
+    /// Takes over a tensor that another framework hands out, a capsule's pointer say. `None` of a null pointer.
+    ///
+    /// # Safety
+    /// It must be a valid `DLManagedTensor` that nobody else deletes, and whose data nobody writes until it is deleted
+    /// (`DL-1`, `DL-2`).
+    pub unsafe fn from_raw(managed: *mut DLManagedTensor) -> Option<Self> {
+        NonNull::new(managed).map(|managed| DlPack { managed })
+    }
+
+    /// Hands the tensor out; its deleter is the receiver's to call.
+    pub fn into_raw(self) -> *mut DLManagedTensor {
+        let managed = self.managed.as_ptr();
+        std::mem::forget(self);
+        managed
+    }
+
+    /// What it describes.
+    pub fn tensor(&self) -> DLTensor {
+        // SAFETY: DL-1: alive.
+        unsafe { self.managed.as_ref() }.dl_tensor
+    }
+
+    /// A list of as many numbers as there are dimensions; none of a null pointer.
+    fn numbers(&self, at: *const i64) -> Result<Option<Vec<i64>>, DlPackError> {
+        let malformed = |what| DlPackError::Malformed { what };
+        let ndim = usize::try_from(self.tensor().ndim).map_err(|_| malformed("fewer than no dimensions"))?;
+        if ndim == 0 || at.is_null() {
+            return Ok((ndim == 0).then(Vec::new));
+        }
+        // SAFETY: DL-2: as many as it says; nobody writes them.
+        Ok(Some(unsafe { std::slice::from_raw_parts(at, ndim) }.to_vec()))
+    }
+}
+
+const INT: u8 = 0;
+const UINT: u8 = 1;
+const FLOAT: u8 = 2;
+const BFLOAT: u8 = 4;
+const BOOL: u8 = 6;
+
+const TYPES: [(DType, u8, u8); 13] = [
+    (DType::U8, UINT, 8),
+    (DType::U16, UINT, 16),
+    (DType::U32, UINT, 32),
+    (DType::U64, UINT, 64),
+    (DType::I8, INT, 8),
+    (DType::I16, INT, 16),
+    (DType::I32, INT, 32),
+    (DType::I64, INT, 64),
+    (DType::F32, FLOAT, 32),
+    (DType::F64, FLOAT, 64),
+    (DType::F16, FLOAT, 16),
+    (DType::BF16, BFLOAT, 16),
+    (DType::Bool, BOOL, 8),
+];
+
+fn code_of(dtype: DType) -> Option<DLDataType> {
+    let (_, code, bits) = TYPES.into_iter().find(|(known, ..)| *known == dtype)?;
+    Some(DLDataType { code, bits, lanes: 1 })
+}
+
+fn dtype_of(found: DLDataType) -> Result<DType, DlPackError> {
+    let DLDataType { code, bits, lanes } = found;
+    let known = TYPES
+        .into_iter()
+        .find(|(_, its_code, its_bits)| (*its_code, *its_bits, 1) == (code, bits, lanes));
+    known
+        .map(|(dtype, ..)| dtype)
+        .ok_or(DlPackError::DType { code, bits, lanes })
+}
+
+/// What a tensor that goes out leaves behind until it is deleted.
+struct Sent {
+    managed: DLManagedTensor,
+    _shape: Arc<[i64]>,
+    _strides: Arc<[i64]>,
+    _bytes: Arc<Bytes64>,
+}
+
+/// The deleter of [`Sent`].
+///
+/// # Safety
+/// `managed` came from `Tensor::into_dlpack` and has not been deleted.
+unsafe extern "C" fn delete(managed: *mut DLManagedTensor) {
+    // SAFETY: whoever calls this says that it is ours.
+    let sent = unsafe { (*managed).manager_ctx }.cast::<Sent>();
+    // SAFETY: the box that `into_dlpack` took apart, given back once (DL-1).
+    drop(unsafe { Box::from_raw(sent) });
+}
+
+impl Tensor {
+    /// The tensor for another framework: without a copy, unless it lies in a slot. The receiver must not write it.
+    ///
+    /// # Errors
+    /// [`TensorError::Memory`].
+    pub fn into_dlpack(self) -> Result<DlPack, TensorError> {
+        let no_memory = || TensorError::Memory {
+            len_bytes: Some(self.bytes().len()),
+        };
+        let bytes = self.part().ok_or_else(no_memory)?;
+        let signed = |numbers: &[usize]| -> Arc<[i64]> {
+            numbers
+                .iter()
+                .map(|number| i64::try_from(*number).unwrap_or(i64::MAX))
+                .collect()
+        };
+        let (shape, strides) = (signed(self.shape()), signed(&self.strides()));
+        let dl_tensor = DLTensor {
+            data: bytes.as_slice().as_ptr().cast_mut().cast::<c_void>(),
+            device: DLDevice {
+                device_type: raw::CPU,
+                device_id: 0,
+            },
+            ndim: i32::try_from(shape.len()).unwrap_or(i32::MAX),
+            dtype: code_of(self.dtype()).ok_or_else(no_memory)?,
+            shape: shape.as_ptr().cast_mut(),
+            strides: strides.as_ptr().cast_mut(),
+            byte_offset: 0,
+        };
+        let managed = DLManagedTensor {
+            dl_tensor,
+            manager_ctx: ptr::null_mut(),
+            deleter: Some(delete),
+        };
+        let sent = Box::into_raw(Box::new(Sent {
+            managed,
+            _shape: shape,
+            _strides: strides,
+            _bytes: bytes,
+        }));
+        // SAFETY: just made, and nobody else's.
+        let managed = unsafe { &raw mut (*sent).managed };
+        // SAFETY: as above.
+        unsafe { (*managed).manager_ctx = sent.cast() };
+        // DL-1: a valid tensor with a deleter of its own. DL-2: its data is kept by `_bytes`, whose other holders only
+        // read it.
+        NonNull::new(managed)
+            .map(|managed| DlPack { managed })
+            .ok_or(TensorError::Memory { len_bytes: None })
+    }
+
+    /// A tensor that another framework has handed over: without a copy where it lies on a 64-byte boundary.
+    ///
+    /// # Errors
+    /// [`DlPackError`] when it is not in memory, not contiguous, or of elements without a [`DType`].
+    pub fn from_dlpack(pack: DlPack) -> Result<Tensor, DlPackError> {
+        let malformed = |what| DlPackError::Malformed { what };
+        let found = pack.tensor();
+        if found.device.device_type != raw::CPU {
+            return Err(DlPackError::Device {
+                device_type: found.device.device_type,
+            });
+        }
+        let dtype = dtype_of(found.dtype)?;
+        let shape = pack.numbers(found.shape)?.ok_or_else(|| malformed("no shape"))?;
+        let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
+        let shape = shape.map_err(|_| malformed("a dimension below 0"))?;
+        let elements = shape
+            .iter()
+            .try_fold(1_usize, |product, size| product.checked_mul(*size));
+        let len = elements.and_then(|count| count.checked_mul(dtype.size_bytes()));
+        let len = len
+            .filter(|len| isize::try_from(*len).is_ok())
+            .ok_or_else(|| malformed("more than memory"))?;
+        check_shape(dtype, &shape, len)?;
+        if let Some(strides) = pack.numbers(found.strides)?
+            && len > 0
+            && !is_contiguous(&shape, &strides)
+        {
+            return Err(DlPackError::Strides { strides });
+        }
+        if len == 0 {
+            return Ok(Tensor::from_raw(dtype, &shape, &[])?);
+        }
+        let offset = usize::try_from(found.byte_offset).map_err(|_| malformed("an offset above memory"))?;
+        if found.data.is_null() {
+            return Err(malformed("no data"));
+        }
+        let data = found.data.cast::<u8>().cast_const().wrapping_add(offset);
+        let bytes = ptr::slice_from_raw_parts(data, len);
+        if Bytes64::can_keep(bytes) {
+            // SAFETY: DL-2: valid and unwritten until the deleter, which the keeper calls when it is dropped.
+            let kept = unsafe { Bytes64::kept(bytes, Box::new(pack)) };
+            return Ok(Tensor::over(
+                dtype,
+                &shape,
+                kept.ok_or_else(|| malformed("no data"))?,
+            ));
+        }
+        // SAFETY: DL-2: `pack` lives to the end of this function.
+        let slice = unsafe { &*bytes };
+        Ok(Tensor::from_raw(dtype, &shape, slice)?)
+    }
+}
+
+/// Whether these are the strides of a row-major, contiguous array; that of a dimension of one says nothing.
+fn is_contiguous(shape: &[usize], strides: &[i64]) -> bool {
+    let mut step = 1_usize;
+    shape.iter().zip(strides).rev().all(|(size, stride)| {
+        let fits = *size == 1 || usize::try_from(*stride) == Ok(step);
+        step = step.saturating_mul(*size);
+        fits
+    })
+}

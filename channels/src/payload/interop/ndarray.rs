@@ -1,0 +1,54 @@
+//! To and from arrays of `ndarray`.
+
+use ndarray::{ArrayBase, ArrayViewD, ArrayViewMutD, Data, Dimension, IxDyn};
+
+use super::super::element::Element;
+use super::super::tensor::{Tensor, TensorError};
+
+impl Tensor {
+    /// The tensor as an array, in place.
+    ///
+    /// # Errors
+    /// [`TensorError::DType`] when its elements are of another type.
+    pub fn as_ndarray<E: Element>(&self) -> Result<ArrayViewD<'_, E>, TensorError> {
+        let misfit = |_| self.misfit();
+        ArrayViewD::from_shape(IxDyn(self.shape()), self.as_slice::<E>()?).map_err(misfit)
+    }
+
+    /// The tensor as an array to be written. Where clones share the bytes, they are copied first.
+    ///
+    /// # Errors
+    /// As [`as_mut_slice`](Self::as_mut_slice).
+    pub fn as_ndarray_mut<E: Element>(&mut self) -> Result<ArrayViewMutD<'_, E>, TensorError> {
+        let (misfit, shape) = (self.misfit(), IxDyn(self.shape()));
+        ArrayViewMutD::from_shape(shape, self.as_mut_slice::<E>()?).map_err(|_| misfit)
+    }
+
+    /// A tensor over a row-major copy of an array.
+    ///
+    /// # Errors
+    /// [`TensorError::Memory`].
+    pub fn from_ndarray<E, S, D>(array: &ArrayBase<S, D>) -> Result<Tensor, TensorError>
+    where
+        E: Element,
+        S: Data<Elem = E>,
+        D: Dimension,
+    {
+        match array.as_slice() {
+            Some(slice) => Tensor::from_slice(slice, array.shape()),
+            None => {
+                let elements: Vec<E> = array.iter().copied().collect();
+                Tensor::from_slice(&elements, array.shape())
+            }
+        }
+    }
+
+    /// A shape that `ndarray` refuses: one whose product without zeros overflows.
+    fn misfit(&self) -> TensorError {
+        TensorError::Shape {
+            shape: self.shape().to_vec(),
+            expected: None,
+            found: self.len(),
+        }
+    }
+}
