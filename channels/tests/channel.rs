@@ -574,3 +574,43 @@ fn chan_25_a_name_goes_with_its_process_however_it_ends() {
     drop(other);
     drop(channel.publish(&name).unwrap());
 }
+
+#[test]
+fn a_tensor_is_built_where_it_is_read() {
+    for kind in KINDS {
+        let (mut writer, mut readers) = make::<Tensor>(kind, &ChannelOptions::new().slots(2), 1);
+        for round in 0..5_u8 {
+            // The third does not fit the slot.
+            let rows = if round == 2 { 3000 } else { 3 };
+            let mut loan = writer.reserve::<f64>(&[rows, 2]).unwrap();
+            assert_eq!(loan.len(), rows * 2);
+            loan.fill(f64::from(round));
+            let at = loan.as_ptr();
+            loan.publish().unwrap();
+            let view = readers[0].view().unwrap();
+            let tensor = view.get().unwrap();
+            assert_eq!(
+                (tensor.shape(), tensor.bytes().as_ptr().addr() % 64),
+                (&[rows, 2][..], 0),
+                "{kind:?}"
+            );
+            assert!(
+                tensor
+                    .as_slice::<f64>()
+                    .unwrap()
+                    .iter()
+                    .all(|element| *element == f64::from(round))
+            );
+            if let Kind::Threads = kind {
+                assert_eq!(tensor.bytes().as_ptr().cast(), at, "moved, not copied");
+            }
+        }
+        drop(writer.reserve::<u8>(&[4]).unwrap());
+        assert!(
+            readers[0].try_recv().unwrap().is_none(),
+            "a loan that is dropped sends nothing"
+        );
+        let refused = writer.reserve::<u64>(&[usize::MAX, 2]);
+        assert!(matches!(refused, Err(ChannelError::TooLarge { .. })), "{kind:?}");
+    }
+}

@@ -3,7 +3,7 @@
 //! - `options`: what a channel is like; makes one between threads or between processes. `memory`: what that takes.
 //! - `shared`: a channel between processes, and the descriptor by which another process opens it; `names`: by which a
 //!   stranger finds it.
-//! - `writer`, `loan`, `reader`, `view`: the ends; a loan is a message built where it will lie, a view one read there.
+//! - `writer`, `loan`, `tensor_loan`, `reader`, `view`: the ends; a loan is a message built where it will lie, a view one read there.
 //! - `line`: how an end waits, `helper` for who awaits; `peers`: how it notices that another one's process has died.
 //!
 //! ```
@@ -27,6 +27,7 @@ mod options;
 mod peers;
 mod reader;
 mod shared;
+mod tensor_loan;
 mod view;
 mod writer;
 
@@ -37,5 +38,6 @@ pub use names::Published;
 pub use options::ChannelOptions;
 pub use reader::Reader;
 pub use shared::SharedChannel;
+pub use tensor_loan::TensorLoan;
 pub use view::View;
 pub use writer::{SendError, Writer};

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::line::Line;
 use super::loan::Loan;
+use super::tensor_loan::TensorLoan;
 use crate::error::ChannelError;
-use crate::payload::{Element, Wire};
+use crate::payload::{Element, Tensor, Wire};
 use crate::ring::RingWriter;
 use crate::shared::SharedWriter;
 
@@ -233,5 +234,29 @@ where
         let end = &mut self.end;
         self.line.wait(self.line.timeout, || end.has_space())?;
         Loan::of(&mut self.end, len)
+    }
+}
+
+impl Writer<Tensor> {
+    /// Waits for a free slot and lends the place for a tensor of this shape in it, row-major: what is written there is sent
+    /// by [`TensorLoan::publish`] without being copied. The elements are those of an earlier message, or 0.
+    ///
+    /// ```
+    /// use selvedge_channels::{ChannelOptions, Tensor};
+    ///
+    /// let (mut writer, mut readers) = ChannelOptions::new().threads::<Tensor>()?;
+    /// let mut loan = writer.reserve::<f32>(&[2, 3])?;
+    /// loan.copy_from_slice(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    /// loan.publish()?;
+    /// assert_eq!(readers[0].view()?.get()?.shape(), [2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn reserve<E: Element>(&mut self, shape: &[usize]) -> Result<TensorLoan<'_, E>, ChannelError> {
+        let end = &mut self.end;
+        self.line.wait(self.line.timeout, || end.has_space())?;
+        TensorLoan::of(&mut self.end, shape)
     }
 }

@@ -2,11 +2,14 @@
 
 use super::element::{Element, cast_slice, cast_slice_mut};
 use super::frame::{Form, Offsets, length_at, prefix};
+use super::tensor::Head;
 
-/// The frame of a `Vec` of so many numbers, before there are any.
+/// The frame of a `Vec` of so many numbers, or of a tensor, before there are any.
 #[derive(Clone, Debug)]
 pub(crate) struct NumbersFrame {
     prefix: [u8; 8],
+    /// What precedes a tensor's numbers.
+    head: Vec<u8>,
     part_len: usize,
     part: usize,
 }
@@ -19,6 +22,24 @@ impl NumbersFrame {
         part.checked_add(part_len)?;
         Some(NumbersFrame {
             prefix: prefix(0, 1, Form::Numbers(E::DTYPE))?,
+            head: Vec::new(),
+            part_len,
+            part,
+        })
+    }
+
+    /// The frame of a tensor of this shape; `None` when it is too large.
+    pub(crate) fn of_tensor<E: Element>(shape: &[usize]) -> Option<Self> {
+        let len = shape
+            .iter()
+            .try_fold(1_usize, |product, size| product.checked_mul(*size))?;
+        let part_len = len.checked_mul(size_of::<E>())?;
+        let head = postcard::to_allocvec(&Head::of(E::DTYPE, shape)).ok()?;
+        let part = Offsets::of(head.len(), 1)?.first_part;
+        part.checked_add(part_len)?;
+        Some(NumbersFrame {
+            prefix: prefix(head.len(), 1, Form::Tree)?,
+            head,
             part_len,
             part,
         })
@@ -31,9 +52,10 @@ impl NumbersFrame {
 
     /// Writes all but the numbers.
     pub(crate) fn write_prefix(&self, frame: &mut [u8]) {
-        let numbers: [(usize, &[u8]); 2] = [
+        let numbers: [(usize, &[u8]); 3] = [
             (0, &self.prefix),
             (length_at(0), &(self.part_len as u64).to_le_bytes()),
+            (length_at(1), &self.head),
         ];
         for (offset, bytes) in numbers {
             if let Some(place) = frame.get_mut(offset..offset + bytes.len()) {
@@ -58,7 +80,7 @@ impl NumbersFrame {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{decode, encode};
+    use super::super::{Tensor, decode, encode};
     use super::*;
 
     #[test]
@@ -75,6 +97,20 @@ mod tests {
         let vector = numbers.to_vec();
         assert_eq!(bytes, encode(&vector).unwrap().to_vec());
         assert!(NumbersFrame::of::<u64>(usize::MAX / 8).is_none());
+    }
+
+    #[test]
+    fn a_tensor_written_in_place_is_the_one_that_encode_writes() {
+        let tensor = Tensor::from_slice(&[1_i16, -2, 3, -4, 5, -6], &[3, 2]).unwrap();
+        let frame = NumbersFrame::of_tensor::<i16>(&[3, 2]).unwrap();
+        let mut aligned = vec![0_u64; frame.len_bytes().div_ceil(8)];
+        let bytes = &mut cast_bytes(&mut aligned)[..frame.len_bytes()];
+        frame.write_prefix(bytes);
+        frame
+            .numbers_mut(bytes)
+            .copy_from_slice(tensor.as_slice::<i16>().unwrap());
+        assert_eq!(bytes, encode(&tensor).unwrap().to_vec());
+        assert!(NumbersFrame::of_tensor::<u64>(&[usize::MAX, 2]).is_none());
     }
 
     fn cast_bytes(words: &mut [u64]) -> &mut [u8] {

@@ -108,6 +108,15 @@ fn no_memory(bytes: &[u8]) -> TensorError {
 }
 
 impl Head {
+    /// Of a tensor that is a value by itself.
+    pub(super) fn of(dtype: DType, shape: &[usize]) -> Self {
+        Head {
+            dtype,
+            shape: shape.into(),
+            part: 0,
+        }
+    }
+
     fn fits(&self, len_bytes: usize) -> bool {
         count(&self.shape).and_then(|count| count.checked_mul(self.dtype.size_bytes())) == Some(len_bytes)
     }

@@ -1,0 +1,98 @@
+//! A tensor built where it will lie.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use super::writer::WriteEnd;
+use crate::error::ChannelError;
+use crate::payload::{Element, NumbersFrame, Tensor};
+use crate::ring::RingWriter;
+use crate::shared::{Lent, SharedWriter};
+
+/// The place for the elements of the next tensor, row-major; a slice of them. Dropping it sends nothing.
+#[must_use = "`publish` sends what is written here"]
+pub struct TensorLoan<'w, E: Element> {
+    place: Place<'w, E>,
+}
+
+enum Place<'w, E: Element> {
+    Own {
+        writer: &'w mut RingWriter<Tensor>,
+        tensor: Tensor,
+        elements: PhantomData<E>,
+    },
+    Slot {
+        writer: &'w mut SharedWriter,
+        lent: Lent,
+        frame: NumbersFrame,
+    },
+}
+
+impl<E: Element> fmt::Debug for TensorLoan<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TensorLoan").field("len", &self.len()).finish()
+    }
+}
+
+impl<'w, E: Element> TensorLoan<'w, E> {
+    /// The place for a tensor in the next slot, which is free.
+    pub(super) fn of(end: &'w mut WriteEnd<Tensor>, shape: &[usize]) -> Result<Self, ChannelError> {
+        let too_large = || ChannelError::TooLarge {
+            need_bytes: shape.iter().fold(size_of::<E>() as u64, |bytes, size| {
+                bytes.saturating_mul(*size as u64)
+            }),
+            max_bytes: isize::MAX as u64,
+        };
+        let place = match end {
+            WriteEnd::Ring(writer) => Place::Own {
+                writer,
+                tensor: Tensor::zeros::<E>(shape).map_err(|_| too_large())?,
+                elements: PhantomData,
+            },
+            WriteEnd::Shared(writer) => {
+                let frame = NumbersFrame::of_tensor::<E>(shape).ok_or_else(too_large)?;
+                let lent = writer.lend(frame.len_bytes())?;
+                frame.write_prefix(writer.lent_mut(&lent)?);
+                Place::Slot { writer, lent, frame }
+            }
+        };
+        Ok(TensorLoan { place })
+    }
+
+    /// Sends what has been written, without a copy.
+    ///
+    /// # Errors
+    /// [`ChannelError::Full`] never, for the slot is free; what the channel says otherwise.
+    pub fn publish(self) -> Result<(), ChannelError> {
+        match self.place {
+            Place::Own { writer, tensor, .. } => writer.try_write(Ok(tensor)).map_err(|_| ChannelError::Full),
+            Place::Slot { writer, lent, .. } => writer.publish_lent(&lent),
+        }
+    }
+}
+
+impl<E: Element> Deref for TensorLoan<'_, E> {
+    type Target = [E];
+
+    fn deref(&self) -> &[E] {
+        match &self.place {
+            // `of` has looked: type, place and length do.
+            Place::Own { tensor, .. } => tensor.as_slice().unwrap_or_default(),
+            Place::Slot { writer, lent, frame } => {
+                writer.lent(lent).map_or(&[], |bytes| frame.numbers(bytes))
+            }
+        }
+    }
+}
+
+impl<E: Element> DerefMut for TensorLoan<'_, E> {
+    fn deref_mut(&mut self) -> &mut [E] {
+        match &mut self.place {
+            Place::Own { tensor, .. } => tensor.as_mut_slice().unwrap_or_default(),
+            Place::Slot { writer, lent, frame } => writer
+                .lent_mut(lent)
+                .map_or(&mut [], |bytes| frame.numbers_mut(bytes)),
+        }
+    }
+}
