@@ -88,6 +88,8 @@ pub enum Case {
     Compile,
     /// A channel by itself, without actors.
     Channel,
+    /// Waiting for one input while 1, 10, 100 and 1000 others are idle.
+    Idle,
 }
 
 /// Where the other side runs.
@@ -248,6 +250,7 @@ impl fmt::Display for Case {
             Case::Pipeline => "pipeline",
             Case::Compile => "compile",
             Case::Channel => "channel",
+            Case::Idle => "idle",
         })
     }
 }

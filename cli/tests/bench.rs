@@ -189,3 +189,15 @@ fn a_channel_stands_beside_its_limit_on_every_transport() {
     .unwrap();
     assert_eq!(row["readers"], 3);
 }
+
+#[test]
+fn idle_inputs_stand_beside_one() {
+    let rows = rows(&["bench", "idle", "--wait", "park", "--seconds", "0.05", "--json"]);
+    let inputs: Vec<u64> = rows.iter().filter_map(|row| row["inputs"].as_u64()).collect();
+    assert_eq!(inputs, [1, 10, 100, 1000]);
+    assert!(
+        rows.iter().all(|row| row["ratio"].as_f64().unwrap() > 0.0),
+        "{rows:?}"
+    );
+    assert_eq!(rows[0]["ratio"], 1.0);
+}

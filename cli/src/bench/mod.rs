@@ -4,7 +4,7 @@
 //! - [`record`]: one row, as JSON or as a line of a table.
 //! - [`limits`]: the machine alone.
 //! - `versus`: a graph and its limit in turns.
-//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`: one case each.
+//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`: one case each.
 
 pub mod measure;
 
@@ -19,6 +19,7 @@ pub mod channel;
 mod compile;
 mod echo;
 mod fanout;
+mod idle;
 mod payload;
 mod pipeline;
 
@@ -41,6 +42,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         Case::Pipeline => pipeline::run(args, &mut report),
         Case::Compile => compile::run(args, &mut report),
         Case::Channel => channel::run(args, &mut report),
+        Case::Idle => idle::run(args, &mut report),
     }
 }
 

@@ -47,6 +47,9 @@ pub struct Record {
     /// Readers of a channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readers: Option<u32>,
+    /// Inputs that nothing comes from, in `idle`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<u32>,
     /// The limit of the machine that this row is (`limits`) or is measured against (the others).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
@@ -78,6 +81,7 @@ impl Record {
             stage: None,
             mode: None,
             readers: None,
+            inputs: None,
             limit: None,
             limit_ns: None,
             ratio: None,
@@ -157,7 +161,13 @@ fn header() -> String {
 
 fn line(record: &Record) -> String {
     let limit = match (&record.limit, record.limit_ns) {
-        (Some(name), Some(ns)) => format!("{name} ({})", nanoseconds(ns)),
+        (Some(name), Some(ns)) => {
+            let inputs = record
+                .inputs
+                .map(|inputs| format!(", {inputs} idle"))
+                .unwrap_or_default();
+            format!("{name} ({}){inputs}", nanoseconds(ns))
+        }
         (Some(name), None) => name.clone(),
         (None, _) => record.stage.clone().unwrap_or_default(),
     };
