@@ -1,4 +1,4 @@
-//! Sleeping on a word until somebody changes it: `futex(2)`, or a model of it under loom.
+//! Sleeping on a word until somebody changes it: `futex(2)`, or a model of it under loom and shuttle.
 
 #[cfg(not(loom))]
 pub(crate) use system::{Reach, relax, wait, wake};
@@ -66,8 +66,18 @@ mod system {
 mod model {
     use std::time::Instant;
 
-    use loom::sync::atomic::{AtomicU32, Ordering};
-    use loom::sync::{Condvar, Mutex};
+    #[cfg(not(shuttle))]
+    use loom::{
+        sync::atomic::{AtomicU32, Ordering},
+        sync::{Condvar, Mutex},
+        thread,
+    };
+    #[cfg(shuttle)]
+    use shuttle::{
+        sync::atomic::{AtomicU32, Ordering},
+        sync::{Condvar, Mutex},
+        thread,
+    };
 
     /// The kernel's side of a futex: the check of the word and the sleep are one step.
     pub(crate) struct Sleeper {
@@ -100,6 +110,6 @@ mod model {
     }
 
     pub(crate) fn relax() {
-        loom::thread::yield_now();
+        thread::yield_now();
     }
 }

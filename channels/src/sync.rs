@@ -1,4 +1,5 @@
-//! Atomics and cells: std's, or loom's under `cfg(loom)`. What a loom test is to see takes them from here.
+//! Atomics and cells: std's, or loom's under `cfg(loom)`, or with `cfg(shuttle)` beside that shuttle's. What such a test is
+//! to see takes them from here.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
@@ -6,7 +7,13 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };
 
-#[cfg(loom)]
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+};
+
+#[cfg(all(loom, not(shuttle)))]
 pub(crate) use loom::{
     cell::UnsafeCell as Cell,
     sync::{
@@ -15,10 +22,10 @@ pub(crate) use loom::{
     },
 };
 
-#[cfg(not(loom))]
+#[cfg(any(not(loom), shuttle))]
 pub(crate) use cell::Cell;
 
-#[cfg(not(loom))]
+#[cfg(any(not(loom), shuttle))]
 mod cell {
     /// std's cell with loom's closure interface.
     pub(crate) struct Cell<T>(std::cell::UnsafeCell<T>);

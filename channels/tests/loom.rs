@@ -2,7 +2,7 @@
 //! where three threads pass three messages); `LOOM_MAX_PREEMPTIONS` can ask for fewer.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p selvedge-channels --test loom --release`
-#![cfg(loom)]
+#![cfg(all(loom, not(shuttle)))]
 #![allow(
     missing_docs,
     clippy::unwrap_used,
