@@ -167,7 +167,7 @@ pub enum ChannelError {
     Timeout {
         /// How long the wait lasted.
         waited: Duration,
-        /// Who has the other ends, for people; empty within a process.
+        /// Who has the other ends and how far they are, for people; empty where a reader waits within a process.
         peers: String,
     },
     /// No slot is free.

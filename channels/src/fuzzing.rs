@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::payload::{Tensor, Wire, decode, encode, view_slice, view_str};
 use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
 use crate::shared::{SharedReader, SharedSpec, SharedWriter, format};
-use crate::{ChannelError, Doorbell, Fault};
+use crate::{ChannelError, Descriptor, Doorbell, Fault};
 
 /// Every shape that serde knows, with tensors inside.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -93,6 +93,19 @@ pub fn decoders(bytes: &[u8]) {
             claim.copy_from_slice(&[form, 1]);
         }
         decode_as_all(&claimed);
+    }
+}
+
+/// Takes bytes for the text of a descriptor, as they are and after the word that it begins with.
+pub fn descriptors(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    for text in [text.to_owned(), format!("selvedge-channel-1:{text}")] {
+        match text.parse::<Descriptor>() {
+            Ok(descriptor) => assert_eq!(descriptor.to_string().parse(), Ok(descriptor)),
+            Err(refused) => assert!(!refused.to_string().is_empty()),
+        }
     }
 }
 
@@ -205,6 +218,44 @@ mod tests {
             tensors: vec![tensor(40)],
             kind: Kind::Struct { floats: vec![0.5; 7] },
             ..Sample::default()
+        }
+    }
+
+    #[test]
+    fn rser_10_mutated_descriptors_are_one_or_an_error() {
+        let valid = "selvedge-channel-1:8:4096:1:1073741824:4121:7:1234567890123456789:65536";
+        descriptors(valid.as_bytes());
+        assert!(valid.parse::<Descriptor>().is_ok());
+        for seed in 1..ROUNDS {
+            let mut random = Random(seed);
+            let mut bytes = valid.as_bytes().to_vec();
+            for _ in 0..=random.below(3) {
+                let at = random.below(bytes.len());
+                bytes[at] = b"0123456789:-+ e\n"[random.below(16)];
+            }
+            descriptors(&bytes);
+        }
+    }
+
+    /// What the fuzzers have found worth keeping, run again; `channels/fuzz/corpus` has one folder a target.
+    #[test]
+    #[cfg_attr(miri, ignore = "thousands of inputs; the rounds above are for Miri")]
+    fn rser_10_the_kept_corpus_is_clean() {
+        type Target = fn(&[u8]);
+        let targets: [(&str, Target); 3] = [
+            ("decoders", decoders),
+            ("descriptors", descriptors),
+            ("shared_memory", shared_memory),
+        ];
+        for (name, target) in targets {
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("fuzz/corpus")
+                .join(name);
+            let inputs = std::fs::read_dir(&folder).unwrap().flatten();
+            let count = inputs
+                .map(|input| target(&std::fs::read(input.path()).unwrap()))
+                .count();
+            assert!(count > 10, "{name}: {count} inputs in {}", folder.display());
         }
     }
 

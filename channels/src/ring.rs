@@ -182,6 +182,21 @@ impl<T> RingWriter<T> {
         Ok(())
     }
 
+    /// Which readers hold the writer back, for people.
+    #[cfg(not(loom))]
+    pub(crate) fn laggards(&self) -> String {
+        let tails = self
+            .shared
+            .tails
+            .iter()
+            .map(|tail| tail.passed.load(Ordering::Relaxed));
+        let behind = tails.enumerate().filter(|(_, passed)| *passed < self.position());
+        let slowest = behind.clone().map(|(_, passed)| passed).min();
+        let holds_back = behind.filter(|(_, passed)| Some(*passed) == slowest);
+        let text = holds_back.map(|(index, passed)| format!("reader {index} is at message {passed}"));
+        text.collect::<Vec<_>>().join(", ")
+    }
+
     /// While `quiet`, sleeping readers are not woken; at its end they are. One fence for many messages.
     #[cfg_attr(loom, allow(dead_code))] // for `channel`, which is not built under loom
     pub(crate) fn set_quiet(&mut self, quiet: bool) {

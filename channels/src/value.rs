@@ -297,6 +297,15 @@ impl<T: Wire> Value<T> {
         Ok(())
     }
 
+    /// Bytes that the next message is likely to have; 0 where values move by pointer.
+    #[inline]
+    pub(crate) fn expected_bytes(&self) -> usize {
+        match &self.source {
+            Source::Shared(reader) => reader.last_bytes(),
+            Source::Ring(_) | Source::Local | Source::Constant => 0,
+        }
+    }
+
     /// While `quiet`, a writer that waits for space is not woken; at its end it is.
     pub(crate) fn set_quiet(&mut self, quiet: bool) {
         match &mut self.source {

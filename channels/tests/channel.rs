@@ -614,3 +614,29 @@ fn a_tensor_is_built_where_it_is_read() {
         assert!(matches!(refused, Err(ChannelError::TooLarge { .. })), "{kind:?}");
     }
 }
+
+#[test]
+fn chan_05_a_writer_that_waits_in_vain_says_for_whom() {
+    for kind in KINDS {
+        let options = ChannelOptions::new().slots(2).timeout(Duration::from_millis(20));
+        let (mut writer, mut readers) = make::<u64>(kind, &options, 3);
+        writer.send(0).unwrap();
+        writer.send(1).unwrap();
+        for index in [0, 2] {
+            readers[index].recv().unwrap();
+        }
+        let view = readers[1].view().unwrap();
+        let refused = writer.send(2).unwrap_err();
+        let text = refused.error.to_string();
+        assert_eq!(refused.value, 2, "{kind:?}");
+        assert!(
+            text.contains("reader 1") && text.contains("at message 0"),
+            "{kind:?}: {text}"
+        );
+        if let Kind::Threads = kind {
+            assert!(!text.contains("reader 0") && !text.contains("reader 2"), "{text}");
+        }
+        drop(view);
+        writer.send(2).unwrap();
+    }
+}

@@ -36,10 +36,11 @@ impl Line {
         self
     }
 
-    /// Tries until there is an answer, or `timeout` has passed.
+    /// Tries until there is an answer, or `timeout` has passed; messages of `expected_bytes` are on their way.
     pub(super) fn wait<R>(
         &mut self,
         timeout: Option<Duration>,
+        expected_bytes: usize,
         mut attempt: impl FnMut() -> Result<Option<R>, ChannelError>,
     ) -> Result<R, ChannelError> {
         if let Ok(Some(found)) = attempt() {
@@ -52,7 +53,7 @@ impl Line {
         let deadline = timeout.and_then(|timeout| started.checked_add(timeout));
         let peers = &mut self.peers;
         let mut outcome = Ok(None);
-        if !self.waiting.spin(deadline, || {
+        if !self.waiting.for_payload(expected_bytes).spin(deadline, || {
             outcome = attempt();
             !matches!(outcome, Ok(None))
         }) {

@@ -36,9 +36,10 @@ impl<T: Wire> Reader<T> {
 
     /// Waits until the next message is there.
     fn arrive(&mut self, timeout: Option<Duration>) -> Result<(), ChannelError> {
+        let expected_bytes = self.value.expected_bytes();
         let (value, next) = (&mut self.value, self.next);
         let attempt = || Ok((value.fill(next)? == Readiness::Ready).then_some(()));
-        self.line.wait(timeout, attempt)
+        self.line.wait(timeout, expected_bytes, attempt)
     }
 
     /// The message that has come, and the end of it here.

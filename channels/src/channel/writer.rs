@@ -78,6 +78,15 @@ impl<T: Wire> WriteEnd<T> {
         }
     }
 
+    /// Bytes of the messages that readers are busy with; 0 where values move by pointer.
+    #[inline]
+    fn expected_bytes(&self) -> usize {
+        match self {
+            WriteEnd::Ring(_) => 0,
+            WriteEnd::Shared(shared) => shared.last_bytes(),
+        }
+    }
+
     fn set_quiet(&mut self, quiet: bool) {
         match self {
             WriteEnd::Ring(ring) => ring.set_quiet(quiet),
@@ -134,11 +143,28 @@ impl<T: Wire> Writer<T> {
 
     fn send_within(&mut self, value: T, timeout: Option<Duration>) -> Result<(), SendError<T>> {
         let mut kept = Some(value);
+        let expected_bytes = self.end.expected_bytes();
         let end = &mut self.end;
-        let sent = self.line.wait(timeout, || end.attempt(&mut kept));
+        let sent = self.line.wait(timeout, expected_bytes, || end.attempt(&mut kept));
         match (sent, kept) {
-            (Err(error), Some(value)) => Err(SendError { value, error }),
+            (Err(error), Some(value)) => Err(SendError {
+                value,
+                error: self.blame(error),
+            }),
             _ => Ok(()),
+        }
+    }
+
+    /// A time-out says who holds the writer back; between processes the line has said it.
+    fn blame(&self, error: ChannelError) -> ChannelError {
+        match (error, &self.end) {
+            (ChannelError::Timeout { waited, peers }, WriteEnd::Ring(ring)) if peers.is_empty() => {
+                ChannelError::Timeout {
+                    waited,
+                    peers: ring.laggards(),
+                }
+            }
+            (error, _) => error,
         }
     }
 
@@ -190,9 +216,11 @@ impl<T: Wire> Writer<T> {
     pub fn send_ref(&mut self, value: &T) -> Result<(), ChannelError> {
         match &mut self.end {
             WriteEnd::Ring(_) => self.send(value.clone()).map_err(|refused| refused.error),
-            WriteEnd::Shared(shared) => self
-                .line
-                .wait(self.line.timeout, || Ok(shared.try_write(value)?.then_some(()))),
+            WriteEnd::Shared(shared) => {
+                let expected_bytes = shared.last_bytes();
+                let attempt = || Ok(shared.try_write(value)?.then_some(()));
+                self.line.wait(self.line.timeout, expected_bytes, attempt)
+            }
         }
     }
 
@@ -231,8 +259,12 @@ where
     /// # Errors
     /// As [`send`](Self::send).
     pub fn reserve(&mut self, len: usize) -> Result<Loan<'_, E>, ChannelError> {
+        let expected_bytes = self.end.expected_bytes();
         let end = &mut self.end;
-        self.line.wait(self.line.timeout, || end.has_space())?;
+        let waited = self
+            .line
+            .wait(self.line.timeout, expected_bytes, || end.has_space());
+        waited.map_err(|error| self.blame(error))?;
         Loan::of(&mut self.end, len)
     }
 }
@@ -255,8 +287,12 @@ impl Writer<Tensor> {
     /// # Errors
     /// As [`send`](Self::send).
     pub fn reserve<E: Element>(&mut self, shape: &[usize]) -> Result<TensorLoan<'_, E>, ChannelError> {
+        let expected_bytes = self.end.expected_bytes();
         let end = &mut self.end;
-        self.line.wait(self.line.timeout, || end.has_space())?;
+        let waited = self
+            .line
+            .wait(self.line.timeout, expected_bytes, || end.has_space());
+        waited.map_err(|error| self.blame(error))?;
         TensorLoan::of(&mut self.end, shape)
     }
 }

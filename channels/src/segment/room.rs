@@ -27,13 +27,11 @@ pub(super) fn check(provider: Provider, len_bytes: usize) -> Result<(), SegmentE
 
 /// The limit that leaves the least, and what it leaves.
 pub(crate) fn tightest(provider: Provider) -> Option<(MemoryLimit, u64)> {
-    let shared = provider != Provider::Heap;
     let limits = [
         Some((MemoryLimit::Machine, machine())),
         control_group().map(|bytes| (MemoryLimit::ControlGroup, bytes)),
         getrlimit(Resource::Fsize)
             .current
-            .filter(|_| shared)
             .map(|bytes| (MemoryLimit::FileSize, bytes)),
         getrlimit(Resource::As)
             .current

@@ -24,6 +24,8 @@ pub struct SharedReader {
     grown: Option<Generation>,
     /// Where the current message lies, once checked.
     found: Option<Found>,
+    /// Bytes of the last message, which the next is likely to have.
+    last_bytes: usize,
     quiet: bool,
 }
 
@@ -69,6 +71,7 @@ impl SharedReader {
             writer_bell,
             grown: None,
             found: None,
+            last_bytes: 0,
             quiet: false,
         })
     }
@@ -119,7 +122,9 @@ impl SharedReader {
             if !self.ready()? {
                 return Ok(None);
             }
-            self.found = Some(self.find()?);
+            let found = self.find()?;
+            self.last_bytes = found.len;
+            self.found = Some(found);
             fault_point::at("reader: with a message in hand");
         }
         self.seen().map(Some)
@@ -232,6 +237,12 @@ impl SharedReader {
 }
 
 impl SharedReader {
+    /// Bytes of the last message that was looked at.
+    #[inline]
+    pub(crate) fn last_bytes(&self) -> usize {
+        self.last_bytes
+    }
+
     /// While `quiet`, a writer that waits for space is not woken; at its end it is. One fence for many messages.
     pub(crate) fn set_quiet(&mut self, quiet: bool) {
         self.quiet = quiet;

@@ -21,6 +21,8 @@ pub struct SharedWriter {
     reader_bells: Vec<Doorbell>,
     grown: Option<Generation>,
     quiet: bool,
+    /// Bytes of the last message, which the next is likely to have.
+    last_bytes: usize,
     /// Outgrown generations with the number of the first message that is not in them (`SHM-2`).
     retired: Vec<(Generation, u64)>,
 }
@@ -55,6 +57,7 @@ impl SharedWriter {
             reader_bells,
             grown: None,
             quiet: false,
+            last_bytes: 0,
             retired: Vec::new(),
         })
     }
@@ -63,6 +66,12 @@ impl SharedWriter {
     #[inline]
     pub fn position(&self) -> u64 {
         self.cursor.number()
+    }
+
+    /// Bytes of the last message.
+    #[inline]
+    pub(crate) fn last_bytes(&self) -> usize {
+        self.last_bytes
     }
 
     /// Whether a write would succeed now.
@@ -252,6 +261,7 @@ impl SharedWriter {
         region
             .atomic_u64(header + slot::LEN)?
             .store(lent.len as u64, Ordering::Relaxed);
+        self.last_bytes = lent.len;
         fault_point::at("writer: before the stamp");
         self.cursor.publish(region.atomic_u64(header + slot::STAMP)?);
         fault_point::at("writer: after the stamp");
