@@ -306,6 +306,16 @@ impl<T> RingReader<T> {
 }
 
 impl<T: Clone> RingReader<T> {
+    /// As [`take`](Self::take), of a value that this is the sole reader of; a fault stays.
+    #[inline]
+    #[cfg_attr(loom, allow(dead_code))] // for `channel`, which is not built under loom
+    pub(crate) fn take_value(&mut self) -> Option<T> {
+        if !self.shared.sole() || !matches!(self.current(), Some(Ok(_))) {
+            return None;
+        }
+        self.pass()?.ok()
+    }
+
     /// The next message: moved when this is the only reader or the last one, cloned otherwise. Passes it.
     #[inline]
     pub fn take(&mut self) -> Option<Message<T>> {

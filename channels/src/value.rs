@@ -227,6 +227,28 @@ impl<T: Wire> Value<T> {
         }
     }
 
+    /// The next message's value, if it is there and nothing is held: the short way for ends that take one after the other.
+    /// What is not a value, or not there, is for [`fill`](AnyValue::fill) to say.
+    #[inline]
+    pub(crate) fn take_next(&mut self) -> Option<T> {
+        if self.left > 0 {
+            return None;
+        }
+        match &mut self.source {
+            Source::Ring(reader) => reader.take_value(),
+            Source::Shared(reader) => {
+                let Ok(Some(Ok(bytes))) = reader.current() else {
+                    return None;
+                };
+                let value = decode::<T>(bytes).ok()?;
+                // It is there, so it can be passed.
+                let _ = reader.release();
+                Some(value)
+            }
+            Source::Local | Source::Constant => None,
+        }
+    }
+
     /// The value or the fault, owned; counts as one read.
     ///
     /// # Errors

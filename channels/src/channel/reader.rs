@@ -63,8 +63,25 @@ impl<T: Wire> Reader<T> {
     /// [`ChannelError::Timeout`] (nothing has changed; the next attempt may succeed), [`ChannelError::Closed`] when the
     /// writer is done, [`ChannelError::Poisoned`] when its process has died; both after the messages that are there.
     /// [`ChannelError::Decode`] when the bytes are no `T`; the next message follows.
+    #[inline]
     pub fn recv(&mut self) -> Result<T, ChannelError> {
-        self.arrive(self.line.timeout)?;
+        match self.next_value() {
+            Some(value) => Ok(value),
+            None => self.recv_slowly(self.line.timeout),
+        }
+    }
+
+    /// The next value, where there is one to be had without further ado.
+    #[inline]
+    fn next_value(&mut self) -> Option<T> {
+        let value = self.value.take_next()?;
+        self.next += 1;
+        Some(value)
+    }
+
+    #[inline(never)]
+    fn recv_slowly(&mut self, timeout: Option<Duration>) -> Result<T, ChannelError> {
+        self.arrive(timeout)?;
         self.take()
     }
 
@@ -88,15 +105,21 @@ impl<T: Wire> Reader<T> {
     /// # Errors
     /// As [`recv`](Self::recv).
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<T, ChannelError> {
-        self.arrive(Some(timeout))?;
-        self.take()
+        match self.next_value() {
+            Some(value) => Ok(value),
+            None => self.recv_slowly(Some(timeout)),
+        }
     }
 
     /// The next message, if it is there.
     ///
     /// # Errors
     /// As [`recv`](Self::recv), without the time-out.
+    #[inline]
     pub fn try_recv(&mut self) -> Result<Option<T>, ChannelError> {
+        if let Some(value) = self.next_value() {
+            return Ok(Some(value));
+        }
         if self.value.fill(self.next)? == Readiness::Blocked {
             return Ok(None);
         }

@@ -55,6 +55,18 @@ impl<T: fmt::Debug> std::error::Error for SendError<T> {
 }
 
 impl<T: Wire> WriteEnd<T> {
+    /// Sends a value where that needs no further ado; else gives it back, and what there is to say is said by `attempt`.
+    #[inline]
+    fn at_once(&mut self, value: T) -> Option<T> {
+        match self {
+            WriteEnd::Ring(ring) => ring.try_write(Ok(value)).err().and_then(Result::ok),
+            WriteEnd::Shared(shared) => match shared.try_write(&value) {
+                Ok(true) => None,
+                _ => Some(value),
+            },
+        }
+    }
+
     /// Sends what is in `value`, if there is room.
     #[inline]
     fn attempt(&mut self, value: &mut Option<T>) -> Result<Option<()>, ChannelError> {
@@ -129,8 +141,12 @@ impl<T: Wire> Writer<T> {
     /// [`SendError`] with the value: [`ChannelError::Timeout`] (nothing has changed; the next attempt may succeed),
     /// [`ChannelError::Poisoned`] when a reader's process has died, [`ChannelError::TooLarge`],
     /// [`ChannelError::Encode`], [`ChannelError::Segment`].
+    #[inline]
     pub fn send(&mut self, value: T) -> Result<(), SendError<T>> {
-        self.send_within(value, self.line.timeout)
+        match self.end.at_once(value) {
+            None => Ok(()),
+            Some(value) => self.send_within(value, self.line.timeout),
+        }
     }
 
     /// As [`send`](Self::send), waiting at most `timeout`.
@@ -138,9 +154,13 @@ impl<T: Wire> Writer<T> {
     /// # Errors
     /// As [`send`](Self::send).
     pub fn send_timeout(&mut self, value: T, timeout: Duration) -> Result<(), SendError<T>> {
-        self.send_within(value, Some(timeout))
+        match self.end.at_once(value) {
+            None => Ok(()),
+            Some(value) => self.send_within(value, Some(timeout)),
+        }
     }
 
+    #[inline(never)]
     fn send_within(&mut self, value: T, timeout: Option<Duration>) -> Result<(), SendError<T>> {
         let mut kept = Some(value);
         let expected_bytes = self.end.expected_bytes();
@@ -193,15 +213,12 @@ impl<T: Wire> Writer<T> {
     pub fn send_all(&mut self, values: &mut impl Iterator<Item = T>) -> Result<(), SendError<T>> {
         self.end.set_quiet(true);
         let sent = values.try_for_each(|value| {
-            let mut kept = Some(value);
-            match self.end.attempt(&mut kept) {
-                Ok(Some(())) => return Ok(()),
-                Ok(None) => {}
-                Err(error) => return kept.map_or(Ok(()), |value| Err(SendError { value, error })),
-            }
-            // Full: readers must know before we wait for them.
+            let Some(value) = self.end.at_once(value) else {
+                return Ok(());
+            };
+            // Full, or not to be sent: readers must know before we wait for them.
             self.end.set_quiet(false);
-            let sent = kept.map_or(Ok(()), |value| self.send(value));
+            let sent = self.send_within(value, self.line.timeout);
             self.end.set_quiet(true);
             sent
         });
@@ -217,6 +234,9 @@ impl<T: Wire> Writer<T> {
         match &mut self.end {
             WriteEnd::Ring(_) => self.send(value.clone()).map_err(|refused| refused.error),
             WriteEnd::Shared(shared) => {
+                if matches!(shared.try_write(value), Ok(true)) {
+                    return Ok(());
+                }
                 let expected_bytes = shared.last_bytes();
                 let attempt = || Ok(shared.try_write(value)?.then_some(()));
                 self.line.wait(self.line.timeout, expected_bytes, attempt)

@@ -222,7 +222,7 @@ impl<T: Message> Side<T> {
         let mut samples = Samples::new(100.0);
         let end = Instant::now() + budget;
         let mut taken = Vec::new();
-        while Instant::now() < end {
+        while samples.is_empty() || Instant::now() < end {
             let mut batch = std::iter::repeat_n(kept, STREAM_BATCH).cloned();
             self.there.send_all(&mut batch).map_err(|refused| refused.error)?;
             if let Some(own) = &mut self.own {

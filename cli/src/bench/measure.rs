@@ -113,6 +113,11 @@ impl Samples {
         self.last.duration_since(self.start) >= budget || self.ns.len() >= SAMPLES_MAX
     }
 
+    /// Whether there is no sample yet.
+    pub fn is_empty(&self) -> bool {
+        self.ns.is_empty()
+    }
+
     /// What the samples say.
     pub fn summary(self) -> anyhow::Result<Summary> {
         let iterations = self.ns.len() as u64 * u64::from(self.batch);

@@ -1,5 +1,6 @@
 //! A graph beside the limit that applies to it: they take turns, and neither runs while the other is measured.
 
+use std::cell::Cell;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -144,8 +145,12 @@ fn throughput(budget: Duration, graph: &dyn Drive) -> anyhow::Result<Summary> {
     graph.stream(more, &mut || count += 1)?;
     let one_ns = warm.elapsed().as_nanos() as f64 / f64::from(count.max(1));
     let mut samples = measure::Samples::new(one_ns);
-    let end = Instant::now() + budget;
-    graph.stream(&mut || Instant::now() < end, &mut || samples.tick())?;
+    let (end, sampled) = (Instant::now() + budget, Cell::new(false));
+    let more = &mut || !sampled.get() || Instant::now() < end;
+    graph.stream(more, &mut || {
+        samples.tick();
+        sampled.set(!samples.is_empty());
+    })?;
     samples.summary()
 }
 

@@ -81,7 +81,7 @@ pub(crate) fn measure(via: Via, case: &Case) -> anyhow::Result<Summary> {
             if case.mode == Mode::Stream {
                 let mut samples = Samples::new(100.0);
                 let end = Instant::now() + case.budget;
-                while Instant::now() < end {
+                while samples.is_empty() || Instant::now() < end {
                     ask.send(&kept)?;
                     samples.tick();
                 }

@@ -143,7 +143,7 @@ fn stream<K: Kind>(case: &Case, core: Option<usize>) -> anyhow::Result<Summary> 
         }
         let mut samples = Samples::new(100.0);
         let end = Instant::now() + case.budget;
-        while Instant::now() < end {
+        while samples.is_empty() || Instant::now() < end {
             K::send_many(&mut there, STREAM_BATCH)?;
             (0..STREAM_BATCH).for_each(|_| samples.tick());
         }
