@@ -46,6 +46,9 @@ pub struct BenchArgs {
     /// How many actors [default: `chain`, `fanout` and `compile` 4, `pipeline` 2].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub actors: Option<u32>,
+    /// How many lanes (threads) a chain's actors share, in equal parts [default: each has its own].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub lanes: Option<u32>,
     /// How many executions `pipeline` keeps going at once.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub inflight: u32,

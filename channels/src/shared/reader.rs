@@ -96,7 +96,13 @@ impl SharedReader {
         // The writer stamps before it closes: whoever sees "closed" sees its last stamp at the second look.
         match self.place.check_open() {
             Ok(()) => Ok(false),
-            Err(ended) => self.look()?.then_some(true).ok_or(ended),
+            Err(ended) => {
+                if self.look()? {
+                    Ok(true)
+                } else {
+                    Err(ended)
+                }
+            }
         }
     }
 
@@ -133,7 +139,7 @@ impl SharedReader {
     /// The message that `current` found before.
     #[inline]
     pub(crate) fn seen(&self) -> Result<Message<&[u8]>, ChannelError> {
-        let found = self.found.ok_or(ChannelError::NoValue)?;
+        let found = self.found.ok_or_else(|| ChannelError::NoValue)?;
         let region = match (found.area, &self.grown) {
             (Area::Ring, _) => &self.place.region,
             (Area::Grown, Some(grown)) => &grown.payloads,
@@ -195,7 +201,7 @@ impl SharedReader {
             fault_point::at("reader: after following growth");
             self.grown = Some(grown);
         }
-        self.grown.as_ref().ok_or(ChannelError::NoValue)
+        self.grown.as_ref().ok_or_else(|| ChannelError::NoValue)
     }
 
     #[cold]

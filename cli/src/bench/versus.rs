@@ -42,6 +42,7 @@ pub(crate) fn setup(args: &BenchArgs, payload_bytes: u64, actors: u32) -> Setup 
         wait: wait(args).into(),
         payload_bytes: args.payload.unwrap_or(payload_bytes) as usize,
         actors: args.actors.unwrap_or(actors) as usize,
+        lanes: args.lanes.map(|lanes| lanes as usize),
         inflight: 1,
     }
 }

@@ -10,11 +10,31 @@ use crate::checksum::checksum;
 const WORD: u64 = 0x5e1_7ed9e;
 
 fn echoes(runtime: &Runtime, setup: &Setup, count: usize) -> anyhow::Result<Vec<EchoHandle>> {
+    let shared = setup.lanes.filter(|_| setup.placement != Placement::Inline);
+    let lanes = shared
+        .map(|lanes| lanes_of(runtime, setup.placement, lanes))
+        .transpose()?;
     (0..count)
         .map(|index| {
-            Ok(runtime
-                .spawn::<Echo>(format!("echo{index}"), ())
-                .place(setup.placement)?)
+            let echo = runtime.spawn::<Echo>(format!("echo{index}"), ());
+            // Neighbours share a lane.
+            let lane = lanes
+                .as_ref()
+                .and_then(|lanes| lanes.get(index * lanes.len() / count.max(1)));
+            Ok(match lane {
+                Some(lane) => echo.in_lane(lane)?,
+                None => echo.place(setup.placement)?,
+            })
+        })
+        .collect()
+}
+
+fn lanes_of(runtime: &Runtime, placement: Placement, count: usize) -> anyhow::Result<Vec<selvedge::Lane>> {
+    let names = (0..count).map(|index| format!("lane{index}"));
+    names
+        .map(|name| match placement {
+            Placement::Process => Ok(runtime.worker(name.clone())?.lane(name)),
+            Placement::Thread | Placement::Inline => Ok(runtime.lane(name)),
         })
         .collect()
 }

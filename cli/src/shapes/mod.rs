@@ -21,6 +21,8 @@ pub struct Setup {
     pub payload_bytes: usize,
     /// How many actors the shape has, where it has a choice.
     pub actors: usize,
+    /// How many lanes a chain's actors share; each has its own where there is no such number.
+    pub lanes: Option<usize>,
     /// Executions that may be under way at once; 1 for latency.
     pub inflight: usize,
 }
@@ -33,6 +35,7 @@ impl Setup {
             wait,
             payload_bytes: 8,
             actors: 1,
+            lanes: None,
             inflight: 1,
         }
     }
