@@ -82,7 +82,9 @@ impl<T: Wire> Outlet<T> {
     /// nowhere else, so that a panic in it leaves it so.
     #[inline]
     fn write(&mut self, execution: u64, local: Option<&mut Value<T>>) -> Result<(), ChannelError> {
-        let staged = self.staged.as_ref().ok_or_else(|| ChannelError::NoValue)?;
+        let Some(staged) = &self.staged else {
+            return Err(ChannelError::NoValue);
+        };
         let copy = match (&self.ring, &local) {
             (Some(_), Some(_)) => Some(staged.clone()),
             _ => None,
@@ -121,7 +123,9 @@ impl<T: Wire> Outlet<T> {
         let Some(index) = local else {
             return Ok(None);
         };
-        let value = values.get_mut(index).ok_or_else(|| ChannelError::NoValue)?;
+        let Some(value) = values.get_mut(index) else {
+            return Err(ChannelError::NoValue);
+        };
         let local = value.as_any_mut().downcast_mut::<Value<T>>();
         let local = local.ok_or_else(|| ChannelError::WrongType {
             expected: type_name::<T>(),

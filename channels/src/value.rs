@@ -216,7 +216,7 @@ impl<T: Wire> Value<T> {
                     self.held = Held::Taken;
                     reader
                         .take()
-                        .ok_or_else(|| ChannelError::NoValue)?
+                        .ok_or(ChannelError::NoValue)?
                         .map_err(|_| ChannelError::NoValue)
                 }
                 _ => Err(ChannelError::NoValue),

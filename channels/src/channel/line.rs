@@ -105,7 +105,7 @@ impl Line {
             Ok(None) => {}
             found => {
                 self.bell.retract();
-                return Poll::Ready(found.and_then(|found| found.ok_or_else(|| ChannelError::NoValue)));
+                return Poll::Ready(found.and_then(|found| found.ok_or(ChannelError::NoValue)));
             }
         }
         let helper = match &self.helper {

@@ -139,7 +139,9 @@ impl SharedReader {
     /// The message that `current` found before.
     #[inline]
     pub(crate) fn seen(&self) -> Result<Message<&[u8]>, ChannelError> {
-        let found = self.found.ok_or_else(|| ChannelError::NoValue)?;
+        let Some(found) = self.found else {
+            return Err(ChannelError::NoValue);
+        };
         let region = match (found.area, &self.grown) {
             (Area::Ring, _) => &self.place.region,
             (Area::Grown, Some(grown)) => &grown.payloads,
@@ -201,7 +203,7 @@ impl SharedReader {
             fault_point::at("reader: after following growth");
             self.grown = Some(grown);
         }
-        self.grown.as_ref().ok_or_else(|| ChannelError::NoValue)
+        self.grown.as_ref().ok_or(ChannelError::NoValue)
     }
 
     #[cold]

@@ -242,7 +242,9 @@ impl SharedWriter {
         let header = self.place.header(self.cursor.slot());
         let region = &self.place.region;
         if lent.generation > 0 {
-            let grown = self.grown.as_ref().ok_or_else(|| ChannelError::NoValue)?;
+            let Some(grown) = self.grown.as_ref() else {
+                return Err(ChannelError::NoValue);
+            };
             let pid_fd = u64::from(grown.id.pid) << 32 | u64::from(grown.id.fd.cast_unsigned());
             let words = [
                 (slot::PID_FD, pid_fd),
@@ -283,7 +285,7 @@ impl SharedWriter {
         if len > stride {
             let spec = &self.place.spec;
             let stride = next_stride(len as u64, stride, spec.max_bytes)?;
-            let number = number.checked_add(1).ok_or_else(|| ChannelError::Corrupt {
+            let number = number.checked_add(1).ok_or(ChannelError::Corrupt {
                 what: "more generations than numbers",
             })?;
             let grown = Generation::create(self.place.region.provider(), number, spec.slots, stride)?;
@@ -293,7 +295,7 @@ impl SharedWriter {
                 self.seek()?;
             }
         }
-        self.grown.as_ref().ok_or_else(|| ChannelError::Full)
+        self.grown.as_ref().ok_or(ChannelError::Full)
     }
 
     /// While `quiet`, sleeping readers are not woken; at its end they are. One fence for many messages.

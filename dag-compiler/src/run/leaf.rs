@@ -110,7 +110,9 @@ impl<T: Wire> AnyLeaf for Leaf<T> {
         let expected = std::any::type_name::<T>();
         let found = value.payload_type().name();
         let typed = value.as_any_mut().downcast_mut::<Value<T>>();
-        let typed = typed.ok_or_else(|| ChannelError::WrongType { expected, found })?;
+        let Some(typed) = typed else {
+            return Err(ChannelError::WrongType { expected, found });
+        };
         let cause = match catch_unwind(AssertUnwindSafe(|| typed.message())) {
             Ok(Ok(message)) => Ok(message),
             Ok(Err(ChannelError::Decode(error))) => Err(Cause::Payload {
