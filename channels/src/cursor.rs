@@ -123,17 +123,36 @@ impl WriteCursor {
         &mut self,
         tails: impl Fn() -> T,
     ) -> Result<bool, Ahead> {
+        self.look_until(tails, Self::has_space)
+    }
+
+    /// Looks whether every reader is done with every message, and says "blocked" where one is not (`RING-6`).
+    pub(crate) fn drained<'a, T: Iterator<Item = Tail<'a>>>(
+        &mut self,
+        tails: impl Fn() -> T,
+    ) -> Result<bool, Ahead> {
+        self.look_until(tails, |cursor| {
+            cursor.limit - cursor.place.slots as u64 == cursor.place.number
+        })
+    }
+
+    fn look_until<'a, T: Iterator<Item = Tail<'a>>>(
+        &mut self,
+        tails: impl Fn() -> T,
+        enough: impl Fn(&Self) -> bool,
+    ) -> Result<bool, Ahead> {
         self.look(tails())?;
-        if !self.has_space() && !self.blocked {
+        if !enough(self) && !self.blocked {
             self.say_blocked(tails(), true);
             // SYNC ring-blocked: pairs with the fence in `freed`; orders "blocked" before the look at the tails.
             fence(Ordering::SeqCst);
             self.look(tails())?;
         }
-        if self.has_space() && self.blocked {
+        let enough = enough(self);
+        if enough && self.blocked {
             self.say_blocked(tails(), false);
         }
-        Ok(self.has_space())
+        Ok(enough)
     }
 
     fn say_blocked<'a>(&mut self, tails: impl Iterator<Item = Tail<'a>>, blocked: bool) {

@@ -5,6 +5,7 @@
 /// A point by name.
 #[cfg(not(feature = "fault-points"))]
 #[inline(always)]
+#[cfg_attr(loom, allow(dead_code))] // for shared memory, which is not built under loom
 pub(crate) fn at(_name: &'static str) {}
 
 #[cfg(feature = "fault-points")]

@@ -143,6 +143,14 @@ impl<T> RingWriter<T> {
         self.cursor.has_space() || self.seek()
     }
 
+    /// Whether every reader is done with every message.
+    pub fn is_drained(&mut self) -> bool {
+        let shared = &*self.shared;
+        let tails = || shared.tails.iter().map(Tail::words);
+        // A tail is never ahead: only readers of this type write it.
+        self.cursor.drained(tails).unwrap_or(false)
+    }
+
     fn seek(&mut self) -> bool {
         let shared = &*self.shared;
         let tails = || shared.tails.iter().map(Tail::words);

@@ -640,3 +640,40 @@ fn chan_05_a_writer_that_waits_in_vain_says_for_whom() {
         writer.send(2).unwrap();
     }
 }
+
+#[test]
+fn a_flush_waits_until_everything_has_been_read() {
+    for kind in KINDS {
+        let options = ChannelOptions::new().slots(4).timeout(Duration::from_secs(60));
+        let (mut writer, mut readers) = make::<Vec<u8>>(kind, &options, 2);
+        writer.flush().unwrap();
+        writer.send(vec![1; 10]).unwrap();
+        writer.send(vec![2; 100_000]).unwrap();
+        let slow = readers.pop().unwrap();
+        readers[0].recv().unwrap();
+        let waited = thread::scope(|scope| {
+            let flushing = scope.spawn(|| {
+                writer.close();
+                writer.flush()
+            });
+            readers[0].recv().unwrap();
+            let mut slow = slow;
+            assert_eq!(slow.recv().unwrap()[0], 1);
+            assert_eq!(slow.recv().unwrap()[0], 2);
+            let waited = flushing.join().unwrap();
+            assert!(matches!(slow.recv(), Err(ChannelError::Closed)), "{kind:?}");
+            waited
+        });
+        assert!(waited.is_ok(), "{kind:?}: {waited:?}");
+        // Who is behind is named; who has gone is not waited for.
+        let (mut writer, readers) = make::<u64>(kind, &options.clone().timeout(Duration::from_millis(20)), 1);
+        writer.send(1).unwrap();
+        let late = writer.flush().unwrap_err().to_string();
+        assert!(
+            late.contains("reader 0") && late.contains("at message 0"),
+            "{kind:?}: {late}"
+        );
+        drop(readers);
+        writer.flush().unwrap();
+    }
+}

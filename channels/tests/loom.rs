@@ -241,3 +241,20 @@ fn ring_06_a_reader_that_is_gone_does_not_block_the_writer() {
         thread.join().unwrap();
     });
 }
+
+/// A writer that waits until everything has been read is woken by the last release, though it had space all along.
+#[test]
+fn ring_06_a_writer_that_waits_for_its_readers_is_woken_by_the_last_one() {
+    model(|| {
+        let (to_writer, to_reader) = (Doorbell::heap(), Doorbell::heap());
+        let (mut writer, mut readers) = ring::<u32>(2, to_writer.clone(), vec![to_reader]).unwrap();
+        let mut reader = readers.pop().unwrap();
+        writer.try_write(Ok(1)).unwrap();
+        let thread = thread::spawn(move || {
+            reader.release();
+            reader
+        });
+        assert!(to_writer.wait(&Waiting::Park, None, || writer.is_drained()));
+        assert_eq!(thread.join().unwrap().position(), 1);
+    });
+}

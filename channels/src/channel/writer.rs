@@ -258,6 +258,24 @@ impl<T: Wire> Writer<T> {
         kept.map_or(Ok(()), |value| Err(SendError { value, error }))
     }
 
+    /// Waits until every reader is done with every message, as long as the channel's time-out allows: before a process
+    /// that writes ends, say, for grown messages go with it.
+    ///
+    /// # Errors
+    /// [`ChannelError::Timeout`] with who is behind, [`ChannelError::Poisoned`] when a reader's process has died.
+    pub fn flush(&mut self) -> Result<(), ChannelError> {
+        let expected_bytes = self.end.expected_bytes();
+        let end = &mut self.end;
+        let flushed = self.line.wait(self.line.timeout, expected_bytes, || {
+            let drained = match end {
+                WriteEnd::Ring(ring) => ring.is_drained(),
+                WriteEnd::Shared(shared) => shared.is_drained()?,
+            };
+            Ok(drained.then_some(()))
+        });
+        flushed.map_err(|error| self.blame(error))
+    }
+
     /// Says that no message follows. Never waits; again is the same as once.
     pub fn close(&mut self) {
         match &mut self.end {

@@ -305,6 +305,14 @@ impl Place {
         }
     }
 
+    /// As [`check_open`](Self::check_open), for a writer that waits for its readers, having closed or not.
+    pub(super) fn check_live(&self) -> Result<(), ChannelError> {
+        match self.check_open() {
+            Err(ChannelError::Closed) => Ok(()),
+            other => other,
+        }
+    }
+
     /// Whether there is still somebody to wait for (`SHM-4`).
     #[inline]
     pub(super) fn check_open(&self) -> Result<(), ChannelError> {

@@ -87,6 +87,22 @@ impl SharedWriter {
         self.seek()
     }
 
+    /// Whether every reader is done with every message.
+    ///
+    /// # Errors
+    /// Where one is not: as [`has_space`](Self::has_space).
+    pub fn is_drained(&mut self) -> Result<bool, ChannelError> {
+        let (place, cursor) = (&self.place, &mut self.cursor);
+        let tails = || (0..place.spec.readers).filter_map(|reader| place.tail(reader).ok());
+        let drained = cursor.drained(tails).map_err(|_| ChannelError::Corrupt {
+            what: "a reader's tail is ahead of the writer",
+        })?;
+        if !drained {
+            place.check_live()?;
+        }
+        Ok(drained)
+    }
+
     /// Looks at the tails, and gives back what all have passed.
     fn seek(&mut self) -> Result<bool, ChannelError> {
         let (place, cursor) = (&self.place, &mut self.cursor);
