@@ -55,7 +55,8 @@ pub(crate) struct Control {
     line: Region,
     failure: Region,
     cancels: Region,
-    max_inflight: u64,
+    /// One less than the number of cells, which is a power of two.
+    cancel_mask: u64,
     bells: BTreeMap<LaneId, Doorbell>,
     progress: BTreeMap<LaneId, Region>,
 }
@@ -77,7 +78,7 @@ impl Control {
             line: region(segment, layout.control)?,
             failure: region(segment, layout.failure)?,
             cancels: region(segment, layout.cancels)?,
-            max_inflight: (layout.cancels.len / 8) as u64,
+            cancel_mask: (layout.cancels.len / 8).saturating_sub(1) as u64,
             bells,
             progress,
         })
@@ -167,7 +168,7 @@ impl Control {
     }
 
     fn cancel_cell(&self, execution: u64) -> usize {
-        (execution % self.max_inflight.max(1)) as usize * 8
+        (execution & self.cancel_mask) as usize * 8
     }
 
     /// Marks an execution as cancelled: what has not started of it will not start.

@@ -32,13 +32,18 @@ impl Crew for LaneHost<'_> {
 
 /// The actors that run on whichever thread drives the graph.
 pub(crate) struct Inline {
+    /// Sorted by id.
     actors: Vec<(ActorId, Arc<Guarded<ActorCell>>)>,
     /// How long an ordinary call from elsewhere may keep one of them from us.
     patience: Option<Duration>,
 }
 
 impl Inline {
-    pub(crate) fn new(actors: Vec<(ActorId, Arc<Guarded<ActorCell>>)>, patience: Option<Duration>) -> Self {
+    pub(crate) fn new(
+        mut actors: Vec<(ActorId, Arc<Guarded<ActorCell>>)>,
+        patience: Option<Duration>,
+    ) -> Self {
+        actors.sort_unstable_by_key(|(id, _)| *id);
         Inline { actors, patience }
     }
 
@@ -59,11 +64,9 @@ impl Crew for Inline {
         method: u16,
         invocation: &mut Invocation<'_>,
     ) -> Result<(), Failure> {
-        let (_, cell) = self
-            .actors
-            .iter()
-            .find(|(id, _)| *id == actor)
-            .ok_or_else(|| unknown(actor))?;
+        let place = self.actors.binary_search_by_key(&actor, |(id, _)| *id);
+        let cell = place.ok().and_then(|place| self.actors.get(place));
+        let (_, cell) = cell.ok_or_else(|| unknown(actor))?;
         let deadline = || {
             self.patience
                 .and_then(|patience| Instant::now().checked_add(patience))

@@ -61,7 +61,9 @@ impl Layout {
         };
         let control = cursor.span(LINE_BYTES)?;
         let failure = cursor.span(FAILURE_BYTES)?;
-        let cancels = cursor.span((plan.settings.max_inflight as usize).checked_mul(8)?)?;
+        // A power of two: lanes find their cell twice a task, and a division costs more than all else on that way.
+        let cells = (plan.settings.max_inflight as usize).checked_next_power_of_two()?;
+        let cancels = cursor.span(cells.checked_mul(8)?)?;
         let trace_bytes = (plan.settings.trace_events as usize).checked_mul(TRACE_EVENT_BYTES)?;
         let mut lanes = BTreeMap::new();
         for lane in &plan.lanes {
