@@ -161,8 +161,10 @@ fn node() -> anyhow::Result<Node<Ipc>> {
 
 const STREAM_ROOM: usize = 64;
 
+const ROOM: usize = 8;
+
 fn room(mode: Mode) -> usize {
-    if mode == Mode::Stream { STREAM_ROOM } else { 1 }
+    if mode == Mode::Stream { STREAM_ROOM } else { ROOM }
 }
 
 pub(super) struct Asking {
@@ -200,7 +202,7 @@ impl Asking {
                 &node,
                 &Shape {
                     name: &name,
-                    room: 1,
+                    room: ROOM,
                     readers: 1,
                 },
             )?;
@@ -300,7 +302,7 @@ impl Answering {
             &node,
             &Shape {
                 name: &back,
-                room: 1,
+                room: ROOM,
                 readers: 1,
             },
         )?;

@@ -27,6 +27,8 @@ pub(crate) use ring_buffer::Rtrb;
 pub(crate) use std_mpsc::Std;
 pub(crate) use tokio_mpsc::Tokio;
 
+/// Messages of room in a round trip.
+const SLOTS: usize = 8;
 /// Messages of room in a stream.
 const STREAM_SLOTS: usize = 64;
 /// Messages handed over by one call where a library can do that.
@@ -77,11 +79,11 @@ pub(crate) fn measure<K: Kind>(case: &Case) -> anyhow::Result<Summary> {
 }
 
 fn numbers<K: Kind>(case: &Case, core: Option<usize>) -> anyhow::Result<Summary> {
-    let (mut there, receivers) = K::make::<u64>(1, case)?;
+    let (mut there, receivers) = K::make::<u64>(SLOTS, case)?;
     let mut back = Vec::new();
     thread::scope(|scope| {
         for mut receiver in receivers {
-            let (mut answer, mut answers) = K::make::<u64>(1, &Case { readers: 1, ..*case })?;
+            let (mut answer, mut answers) = K::make::<u64>(SLOTS, &Case { readers: 1, ..*case })?;
             back.append(&mut answers);
             scope.spawn(move || -> anyhow::Result<()> {
                 cores::pin(core)?;
@@ -105,8 +107,8 @@ fn numbers<K: Kind>(case: &Case, core: Option<usize>) -> anyhow::Result<Summary>
 
 fn buffers<K: Kind>(case: &Case, core: Option<usize>) -> anyhow::Result<Summary> {
     let kept = vec![7_u8; case.payload_bytes];
-    let (mut there, receivers) = K::make::<Vec<u8>>(1, case)?;
-    let (mut answer, back) = K::make::<Vec<u8>>(1, case)?;
+    let (mut there, receivers) = K::make::<Vec<u8>>(SLOTS, case)?;
+    let (mut answer, back) = K::make::<Vec<u8>>(SLOTS, case)?;
     let mut receiver = receivers.into_iter().next().context("no receiver")?;
     let mut back = back.into_iter().next().context("no receiver")?;
     let mut buffer = Some(kept.clone());
