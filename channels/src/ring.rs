@@ -17,8 +17,9 @@ use crate::error::ChannelError;
 use crate::fault::Message;
 use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Cell, Ordering};
 
-/// A slot: stamp and message side by side.
-#[repr(align(64))]
+/// A slot: stamp and message side by side. On two lines, since processors fetch lines in pairs: with its neighbour on the
+/// second one, a slot that is being written and one that is being polled would disturb each other.
+#[repr(align(128))]
 struct Slot<T> {
     stamp: AtomicU64,
     /// Readers that have not let go; unused with one reader.
@@ -26,7 +27,7 @@ struct Slot<T> {
     message: Cell<Option<Message<T>>>,
 }
 
-/// A reader's line; two, since processors fetch lines in pairs.
+/// A reader's line; two, as for slots.
 #[repr(align(128))]
 struct Tail {
     passed: AtomicU64,

@@ -147,9 +147,10 @@ fn chan_19_memory_is_counted_before_it_is_allocated() {
         memory.channels.iter().filter(|it| it.shared_bytes == 0).count(),
         1
     );
-    // Three slots of 1000 bytes, rounded up to lines, with a header line each; a control line and one cursor.
-    assert_eq!(memory.shared_bytes, 2 * (3 * (1024 + 64) + 2 * 64));
-    assert_eq!(memory.shared_bytes_max, 2 * (3 * ((1 << 20) + 64) + 2 * 64));
+    // Three slots of 1000 bytes, rounded up to lines, with a header each; a control line and one tail. These are two
+    // lines apart.
+    assert_eq!(memory.shared_bytes, 2 * (3 * (1024 + 128) + 2 * 128));
+    assert_eq!(memory.shared_bytes_max, 2 * (3 * ((1 << 20) + 128) + 2 * 128));
 }
 
 /// What the text of COMP-06 says of one value, worked out anew.

@@ -12,7 +12,7 @@ use crate::explore::{Machine, holds, is_found};
 /// Bytes of the messages in turn: in the slot, outgrown, outgrown again, in the slot, in what has grown.
 const SIZES: [usize; 5] = [10, 2_000, 9_000, 10, 2_000];
 const SLOTS: u32 = 2;
-const LINE: usize = 64;
+const LINE: usize = 128;
 
 /// Descriptors are counted per process: one model at a time.
 static ALONE: Mutex<()> = Mutex::new(());

@@ -7,8 +7,8 @@ use selvedge_channels::{
 
 use crate::explore::{Machine, holds, is_found};
 
-/// A cache line, which a reader's words and a slot's header are.
-const LINE: usize = 64;
+/// What a reader's words and a slot's header take.
+const LINE: usize = 128;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Mutant {
