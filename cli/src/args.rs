@@ -113,7 +113,7 @@ pub enum Wait {
     Spin,
     /// Sleep in the kernel at once.
     Park,
-    /// Spin a little, then sleep; never spin where threads outnumber cores.
+    /// Spin a little, then sleep; where threads outnumber cores, let the others run a few times, then sleep.
     Auto,
 }
 
@@ -154,6 +154,9 @@ pub struct ChannelPeerArgs {
     /// Microseconds to spin before parking; for ever where there is no such number.
     #[arg(long)]
     pub spin_us: Option<u64>,
+    /// Times to let others have the core before parking, where it does not spin.
+    #[arg(long, default_value_t = 0)]
+    pub yields: u32,
     /// How the channel is used.
     #[arg(long)]
     pub mode: Mode,

@@ -21,7 +21,8 @@ pub enum OnFull {
 /// How lanes and callers wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// Spins, then parks, where every lane can have a core of its own; else parks.
+    /// Spins, then parks, where every lane can have a core of its own; else lets others have the core a few times, then
+    /// parks.
     #[default]
     Auto,
     /// Never parks: lowest latency, one core per lane.

@@ -77,7 +77,8 @@ impl ChannelOptions {
         self
     }
 
-    /// How ends wait. The default spins for a moment where each end can have a core of its own, and then parks.
+    /// How ends wait. The default spins for a moment where each end can have a core of its own, else lets others have the
+    /// core a few times, and then parks.
     #[must_use]
     pub fn waiting(mut self, waiting: Waiting) -> Self {
         self.waiting = Some(waiting);

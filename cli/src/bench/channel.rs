@@ -256,6 +256,7 @@ fn spawn(
     match wait {
         Waiting::Spin => {}
         Waiting::Park => drop(command.args(["--spin-us", "0"])),
+        Waiting::YieldThenPark(times) => drop(command.args(["--yields", &times.to_string()])),
         Waiting::SpinThenPark(budget) => drop(command.args(["--spin-us", &budget.as_micros().to_string()])),
     }
     command.args(["--mode", &args.mode.to_string()]);
@@ -276,6 +277,7 @@ pub fn serve(args: &ChannelPeerArgs) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("prctl")?;
     cores::pin(args.core)?;
     let waiting = match args.spin_us {
+        None if args.yields > 0 => Waiting::YieldThenPark(args.yields),
         None => Waiting::Spin,
         Some(0) => Waiting::Park,
         Some(budget) => Waiting::SpinThenPark(Duration::from_micros(budget)),

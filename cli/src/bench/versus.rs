@@ -63,7 +63,7 @@ pub(crate) fn round_trip(args: &BenchArgs, setup: &Setup) -> Option<Limit> {
     let spins = match wait(args) {
         Wait::Spin => true,
         Wait::Park => false,
-        Wait::Auto => Waiting::auto(setup.actors + 1) != Waiting::Park,
+        Wait::Auto => matches!(Waiting::auto(setup.actors + 1), Waiting::SpinThenPark(_)),
     };
     match placement(args) {
         Placement::Inline => None,
