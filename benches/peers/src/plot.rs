@@ -11,7 +11,8 @@ use crate::turns::{OURS, Point};
 
 const PANEL: (f64, f64) = (460.0, 360.0);
 const MARGIN: (f64, f64) = (70.0, 50.0);
-const COLOURS: [&str; 6] = ["#d1495b", "#00798c", "#edae49", "#66507a", "#5a8f29", "#8d6b48"];
+const OUR_COLOUR: &str = "#d1495b";
+const COLOURS: [&str; 5] = ["#00798c", "#edae49", "#66507a", "#5a8f29", "#8d6b48"];
 
 /// A name's points: payload in bytes, nanoseconds.
 type Series<'a> = BTreeMap<&'a str, Vec<(f64, f64)>>;
@@ -22,7 +23,7 @@ pub(crate) fn draw(points: &[Point]) -> String {
         (Sides::Threads, "two threads"),
         (Sides::Processes, "two processes"),
     ];
-    let (width, height) = (2.0 * (PANEL.0 + 2.0 * MARGIN.0), PANEL.1 + 4.0 * MARGIN.1);
+    let (width, height) = (2.0 * (PANEL.0 + 2.0 * MARGIN.0), PANEL.1 + 3.0 * MARGIN.1);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
          font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
@@ -95,7 +96,7 @@ fn panel(svg: &mut String, left: f64, title: &str, series: &Series<'_>) {
     payloads.dedup();
     for payload in payloads {
         line(format!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"10\">{}</text>",
             x(payload as f64),
             MARGIN.1 + PANEL.1 + 18.0,
             bytes(payload)
@@ -104,10 +105,10 @@ fn panel(svg: &mut String, left: f64, title: &str, series: &Series<'_>) {
     let mut colours = COLOURS.iter().cycle();
     for (index, (name, points)) in series.iter().enumerate() {
         let limit = name.starts_with("the machine");
-        let colour = if limit {
-            "#999"
-        } else {
-            colours.next().copied().unwrap_or("#000")
+        let colour = match *name {
+            OURS => OUR_COLOUR,
+            _ if limit => "#999",
+            _ => colours.next().copied().unwrap_or("#000"),
         };
         let dash = if limit { " stroke-dasharray=\"5 4\"" } else { "" };
         let width = if *name == OURS { 3.0 } else { 1.5 };
