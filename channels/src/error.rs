@@ -16,8 +16,22 @@ pub enum MemoryLimit {
     FileSize,
     /// `RLIMIT_AS`: what the process may map, less what it has mapped.
     AddressSpace,
+    /// What can be addressed at all.
+    Addresses,
     /// What is free in `/dev/shm`, for segments that have a name. Beyond it their use ends in SIGBUS.
     DevShm,
+}
+
+impl SegmentError {
+    /// More than any memory.
+    #[cfg(not(loom))]
+    pub(crate) fn unaddressable() -> Self {
+        SegmentError::NoMemory {
+            need_bytes: u64::MAX,
+            has_bytes: isize::MAX as u64,
+            limit: MemoryLimit::Addresses,
+        }
+    }
 }
 
 impl fmt::Display for MemoryLimit {
@@ -27,6 +41,7 @@ impl fmt::Display for MemoryLimit {
             MemoryLimit::ControlGroup => "the control group's memory.max",
             MemoryLimit::FileSize => "RLIMIT_FSIZE (`ulimit -f`)",
             MemoryLimit::AddressSpace => "RLIMIT_AS (`ulimit -v`)",
+            MemoryLimit::Addresses => "what can be addressed",
             MemoryLimit::DevShm => "the free space of /dev/shm",
         })
     }
@@ -59,6 +74,9 @@ pub enum SegmentError {
         /// The tightest limit.
         limit: MemoryLimit,
     },
+    /// Memory of the heap, where another process is to map it.
+    #[error("memory of the heap cannot be shared between processes: choose another provider")]
+    Private,
     /// What was opened is not the segment that was meant.
     #[error("segment of process {pid}: {what}")]
     Foreign {

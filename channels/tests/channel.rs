@@ -492,6 +492,11 @@ fn chan_16_the_memory_plan_is_what_is_taken() {
         assert!(plan.fits() && plan.limit.is_some());
     }
     assert!(ChannelOptions::new().slots(0).memory_plan().is_err());
+    let refused = |options: ChannelOptions| options.shared::<u64>().unwrap_err().to_string();
+    let endless = refused(ChannelOptions::new().buffer_bytes(u64::MAX));
+    assert!(endless.contains("what can be addressed"), "{endless}");
+    let private = refused(ChannelOptions::new().provider(Provider::Heap));
+    assert!(private.contains("choose another provider"), "{private}");
 }
 
 #[test]

@@ -13,7 +13,8 @@ mod support;
 use std::sync::atomic::Ordering;
 
 use selvedge_channels::{
-    ChannelError, Culprit, Doorbell, End, Provider, SharedReader, SharedSpec, SharedWriter, format, shared,
+    ChannelError, Culprit, Doorbell, End, Provider, SegmentError, SharedReader, SharedSpec, SharedWriter,
+    format, shared,
 };
 use support::{Bells, Make, Reading, SharedHeap, Writing, payload, region, spec};
 
@@ -58,7 +59,10 @@ fn a_spec_that_overflows_is_refused() {
         slot_bytes: u64::MAX / 2,
         ..spec(1, 1)
     };
-    assert!(matches!(bad.size_bytes(), Err(ChannelError::TooLarge { .. })));
+    assert!(matches!(
+        bad.size_bytes(),
+        Err(ChannelError::Segment(SegmentError::NoMemory { .. }))
+    ));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::peers::Peers;
 use super::reader::Reader;
 use super::writer::Writer;
 use crate::doorbell::Doorbell;
-use crate::error::{ChannelError, End};
+use crate::error::{ChannelError, End, SegmentError};
 use crate::payload::Wire;
 use crate::process::Process;
 use crate::region::Region;
@@ -40,10 +40,7 @@ fn ring_offset(spec: &SharedSpec) -> Option<usize> {
 pub(super) fn whole_bytes(spec: &SharedSpec) -> Result<usize, ChannelError> {
     let size = spec.size_bytes()?;
     let len = ring_offset(spec).and_then(|offset| offset.checked_add(size));
-    len.ok_or(ChannelError::TooLarge {
-        need_bytes: u64::MAX,
-        max_bytes: isize::MAX as u64,
-    })
+    Ok(len.ok_or_else(SegmentError::unaddressable)?)
 }
 
 /// What stands for a type in shared memory: FNV-1a of its name.
@@ -59,9 +56,7 @@ impl<T: Wire> SharedChannel<T> {
     pub(super) fn create(options: ChannelOptions) -> Result<Self, ChannelError> {
         let spec = options.spec();
         let segment = Segment::create(options.provider, whole_bytes(&spec)?)?;
-        let id = segment.id().ok_or(ChannelError::Corrupt {
-            what: "a segment that cannot be named",
-        })?;
+        let id = segment.id().ok_or(SegmentError::Private)?;
         let channel = SharedChannel {
             options,
             descriptor: Descriptor { spec, segment: id },

@@ -25,7 +25,7 @@ pub use writer::SharedWriter;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{ChannelError, Culprit};
+use crate::error::{ChannelError, Culprit, SegmentError};
 use crate::region::Region;
 
 /// The smallest `slot_bytes` (CHAN-19).
@@ -48,8 +48,8 @@ impl SharedSpec {
     /// Bytes the channel needs in its region.
     ///
     /// # Errors
-    /// [`ChannelError::InvalidSpec`] when a number is below its least value, [`ChannelError::TooLarge`] when the
-    /// product overflows.
+    /// [`ChannelError::InvalidSpec`] when a number is below its least value, [`ChannelError::Segment`] when
+    /// the product overflows.
     pub fn size_bytes(&self) -> Result<usize, ChannelError> {
         let bounds = [
             ("slots", u64::from(self.slots), 1),
@@ -59,10 +59,7 @@ impl SharedSpec {
         if let Some((what, value, least)) = bounds.into_iter().find(|(_, value, least)| value < least) {
             return Err(ChannelError::InvalidSpec { what, value, least });
         }
-        let places = layout::Places::of(self).ok_or(ChannelError::TooLarge {
-            need_bytes: u64::MAX,
-            max_bytes: usize::MAX as u64,
-        })?;
+        let places = layout::Places::of(self).ok_or_else(SegmentError::unaddressable)?;
         Ok(places.end)
     }
 }
