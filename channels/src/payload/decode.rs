@@ -6,8 +6,8 @@ use std::any::TypeId;
 use std::sync::Arc;
 
 use super::bytes64::Bytes64;
-use super::element::{cast_slice, dtype_of, same_type, vec_dtype_of, vec_from_bytes};
-use super::frame::{Form, Frame};
+use super::element::{DType, cast_slice, dtype_of, same_type, vec_dtype_of, vec_from_bytes};
+use super::frame::{Form, Frame, whole_part};
 use super::tensor::{Head, Tensor};
 use super::{Wire, collector};
 use crate::error::DecodeError;
@@ -29,6 +29,15 @@ fn read<T: for<'de> serde::Deserialize<'de> + 'static>(head: &[u8]) -> Result<T,
     }
 }
 
+/// The bytes of a `Vec` of numbers of this type.
+#[inline]
+fn numbers(bytes: &[u8], dtype: DType) -> Result<&[u8], DecodeError> {
+    match whole_part(bytes, Form::Numbers(dtype)) {
+        Some(part) => Ok(part),
+        None => Frame::parse(bytes, Form::Numbers(dtype))?.only_part(),
+    }
+}
+
 /// Decodes a value.
 ///
 /// # Errors
@@ -36,7 +45,7 @@ fn read<T: for<'de> serde::Deserialize<'de> + 'static>(head: &[u8]) -> Result<T,
 #[inline]
 pub fn decode<T: Wire>(bytes: &[u8]) -> Result<T, DecodeError> {
     if let Some(dtype) = vec_dtype_of::<T>() {
-        let part = Frame::parse(bytes, Form::Numbers(dtype))?.only_part()?;
+        let part = numbers(bytes, dtype)?;
         return vec_from_bytes(part).ok_or(malformed("a part's length does not fit its type"));
     }
     if TypeId::of::<T>() == TypeId::of::<String>() {
@@ -85,7 +94,7 @@ pub fn view_slice<E: 'static>(bytes: &[u8]) -> Result<Option<&[E]>, DecodeError>
     let Some(dtype) = dtype_of::<E>() else {
         return Ok(None);
     };
-    let part = Frame::parse(bytes, Form::Numbers(dtype))?.only_part()?;
+    let part = numbers(bytes, dtype)?;
     if !part.len().is_multiple_of(dtype.size_bytes()) {
         return Err(malformed("a part's length does not fit its type"));
     }
@@ -98,6 +107,9 @@ pub fn view_slice<E: 'static>(bytes: &[u8]) -> Result<Option<&[E]>, DecodeError>
 /// [`DecodeError`] when the bytes are not a `String`.
 #[inline]
 pub fn view_str(bytes: &[u8]) -> Result<&str, DecodeError> {
-    let part = Frame::parse(bytes, Form::Text)?.only_part()?;
+    let part = match whole_part(bytes, Form::Text) {
+        Some(part) => part,
+        None => Frame::parse(bytes, Form::Text)?.only_part()?,
+    };
     std::str::from_utf8(part).map_err(|_| malformed("it is not UTF-8"))
 }

@@ -9,40 +9,24 @@ use super::element::{vec_bytes, vec_dtype_of};
 use super::frame::{Form, Offsets, length_at, prefix};
 use crate::error::EncodeError;
 
-/// Bytes of a frame that lies in the line of its slot's stamp.
-const SHORT_BYTES: usize = 40;
 /// Bytes before the head of a frame without parts.
 const HEAD: usize = length_at(0);
 
-/// The frame of a value that owns nothing, so that no tensor can be in it, and whose head is short.
-pub(crate) struct Short {
-    bytes: [u8; SHORT_BYTES],
-    len: usize,
-}
-
-impl Short {
-    /// `None` for other values.
-    #[inline]
-    pub(crate) fn of<T: Wire>(value: &T) -> Option<Result<Self, EncodeError>> {
-        if needs_drop::<T>() {
-            return None;
-        }
-        let mut bytes = [0; SHORT_BYTES];
-        let head_len = match postcard::to_slice(value, bytes.get_mut(HEAD..)?) {
-            Ok(head) => head.len(),
-            Err(postcard::Error::SerializeBufferFull) => return None,
-            Err(error) => return Some(Err(error.into())),
-        };
-        let start = prefix(head_len, 0, Form::Tree)?;
-        bytes.get_mut(..HEAD)?.copy_from_slice(&start);
-        let len = HEAD + head_len;
-        Some(Ok(Short { bytes, len }))
+/// Writes the frame of a value that owns nothing, so that no tensor can be in it, and whose frame fits `out`; says how
+/// long it is. `None` for other values.
+#[inline]
+pub(crate) fn write_short<T: Wire>(value: &T, out: &mut [u8]) -> Option<Result<usize, EncodeError>> {
+    if needs_drop::<T>() {
+        return None;
     }
-
-    #[inline]
-    pub(crate) fn as_slice(&self) -> &[u8] {
-        self.bytes.get(..self.len).unwrap_or_default()
-    }
+    let (before, room) = out.split_first_chunk_mut::<HEAD>()?;
+    let head_len = match postcard::to_slice(value, room) {
+        Ok(head) => head.len(),
+        Err(postcard::Error::SerializeBufferFull) => return None,
+        Err(error) => return Some(Err(error.into())),
+    };
+    *before = prefix(head_len, 0, Form::Tree)?;
+    Some(Ok(HEAD + head_len))
 }
 
 /// The frame of a value that is one part: a `Vec` of numbers, or a `String`.
@@ -91,6 +75,8 @@ impl<'a> Whole<'a> {
                 have_bytes,
             });
         };
+        // The part first: its lines and those of the small stores that follow are then fetched side by side.
+        part.copy_from_slice(self.part);
         // What lay here before is nobody's business.
         before.fill(0);
         let words: [(usize, &[u8]); 2] = [
@@ -102,7 +88,6 @@ impl<'a> Whole<'a> {
                 place.copy_from_slice(bytes);
             }
         }
-        part.copy_from_slice(self.part);
         Ok(())
     }
 }
@@ -120,7 +105,9 @@ mod tests {
     }
 
     fn short<T: Wire>(value: &T) -> Option<Vec<u8>> {
-        Some(Short::of(value)?.unwrap().as_slice().to_vec())
+        let mut bytes = [9; 40];
+        let len = write_short(value, &mut bytes)?.unwrap();
+        Some(bytes[..len].to_vec())
     }
 
     #[test]

@@ -187,15 +187,25 @@ impl<'a> Encoded<'a> {
         let head = self.head.as_slice();
         let prefix = prefix(head.len(), self.count(), self.form).ok_or(EncodeError::TooLarge)?;
         let offsets = Offsets::of(head.len(), self.count()).ok_or(EncodeError::TooLarge)?;
-        let mut written = 0;
+        // Parts first: their lines, and those of the small stores that follow, are then fetched side by side.
+        let (mut end, mut fits) = (offsets.first_part, true);
+        self.frame(|offset, part| {
+            // What lay in the gap before is nobody's business.
+            let gap = out.get_mut(end..offset).map(|gap| gap.fill(0));
+            end = offset + part.len();
+            let place = out.get_mut(offset..end).map(|place| place.copy_from_slice(part));
+            fits &= gap.is_some() && place.is_some();
+        });
+        let head_end = offsets.head + head.len();
+        let before = if self.count() == 0 {
+            head_end
+        } else {
+            offsets.first_part
+        };
+        let before = out.get_mut(..before).filter(|_| fits).ok_or_else(short)?;
         let mut put = |offset: usize, bytes: &[u8]| -> Result<(), EncodeError> {
-            let end = offset.checked_add(bytes.len()).ok_or_else(short)?;
-            // What lay here before is nobody's business.
-            if let Some(pad) = out.get_mut(written..offset) {
-                pad.fill(0);
-            }
-            out.get_mut(offset..end).ok_or_else(short)?.copy_from_slice(bytes);
-            written = end;
+            let place = before.get_mut(offset..offset + bytes.len());
+            place.ok_or_else(short)?.copy_from_slice(bytes);
             Ok(())
         };
         put(0, &prefix)?;
@@ -203,13 +213,8 @@ impl<'a> Encoded<'a> {
             put(length_at(index), &(self.part(index).len() as u64).to_le_bytes())?;
         }
         put(offsets.head, head)?;
-        let mut result = Ok(());
-        self.frame(|offset, part| {
-            if result.is_ok() {
-                result = put(offset, part);
-            }
-        });
-        result
+        before.get_mut(head_end..).unwrap_or_default().fill(0);
+        Ok(())
     }
 
     /// The encoded value on the heap.

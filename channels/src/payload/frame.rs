@@ -64,6 +64,17 @@ pub(super) fn prefix(head_len: usize, parts: usize, form: Form) -> Option<[u8; P
     Some([h0, h1, h2, h3, p0, p1, form.code(), VERSION])
 }
 
+/// The part of a frame without a head that is all one part, to the last byte. Where it lies and how long it is follows
+/// from the length of the frame alone, so that a processor can fetch the part while it still waits for the line that
+/// the checks look at: a whole transfer of a line between two cores. `None` of any other frame, and of what is none.
+#[inline]
+pub(super) fn whole_part(bytes: &[u8], form: Form) -> Option<&[u8]> {
+    let (before, part) = bytes.split_at_checked(PART_ALIGN)?;
+    let expected = prefix(0, 1, form)?;
+    let length = before.get(length_at(0)..)?.first_chunk()?;
+    (before.first_chunk()? == &expected && u64::from_le_bytes(*length) == part.len() as u64).then_some(part)
+}
+
 /// A checked frame.
 pub(super) struct Frame<'a> {
     pub(super) head: &'a [u8],

@@ -11,7 +11,7 @@ use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, EncodeError, End};
 use crate::fault::{Fault, FaultKind};
 use crate::fault_point;
-use crate::payload::{Short, Whole, Wire, encode};
+use crate::payload::{Whole, Wire, encode, write_short};
 use crate::region::Region;
 
 /// The writing end of a shared channel. Dropping it closes the channel.
@@ -129,15 +129,8 @@ impl SharedWriter {
         if !self.has_space()? {
             return Ok(false);
         }
-        if let Some(short) = Short::of(value) {
-            let short = short?;
-            let bytes = short.as_slice();
-            self.put_bytes(kind::VALUE, bytes)?;
-        } else if let Some(whole) = Whole::of(value) {
-            self.put(kind::VALUE, whole.len_bytes(), |out| whole.write_to(out))?;
-        } else {
-            let encoded = encode(value)?;
-            self.put(kind::VALUE, encoded.len_bytes(), |out| encoded.write_to(out))?;
+        if std::mem::needs_drop::<T>() || !self.put_short(value)? {
+            self.put_long(value)?;
         }
         Ok(true)
     }
@@ -166,6 +159,30 @@ impl SharedWriter {
             return Ok(false);
         }
         self.put_bytes(kind, bytes)?;
+        Ok(true)
+    }
+
+    #[inline]
+    fn put_long<T: Wire>(&mut self, value: &T) -> Result<(), ChannelError> {
+        if let Some(whole) = Whole::of(value) {
+            return self.put(kind::VALUE, whole.len_bytes(), |out| whole.write_to(out));
+        }
+        let encoded = encode(value)?;
+        self.put(kind::VALUE, encoded.len_bytes(), |out| encoded.write_to(out))
+    }
+
+    /// Writes a value that fits the line of its stamp; `false` for others, of which nothing has been written.
+    #[inline]
+    fn put_short<T: Wire>(&mut self, value: &T) -> Result<bool, ChannelError> {
+        let cap = usize::try_from(self.place.spec.max_bytes).unwrap_or(usize::MAX);
+        let mut lent = self.lend(slot::INLINE_MAX.min(cap))?;
+        fault_point::at("writer: before the fill");
+        let Some(len) = write_short(value, self.lent_mut(&lent)?) else {
+            return Ok(false);
+        };
+        lent.len = len?;
+        fault_point::at("writer: after the fill");
+        self.publish_as(kind::VALUE, &lent)?;
         Ok(true)
     }
 

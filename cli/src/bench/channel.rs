@@ -39,6 +39,14 @@ fn read_all(bytes: &[u8]) -> u64 {
     checksum(bytes)
 }
 
+fn sum(bytes: &[u8], mode: Mode) -> u64 {
+    if mode == Mode::Loan {
+        read_ends(bytes)
+    } else {
+        read_all(bytes)
+    }
+}
+
 fn read_ends(bytes: &[u8]) -> u64 {
     let ends = [bytes.first(), bytes.last()];
     ends.into_iter().flatten().map(|byte| u64::from(*byte)).sum()
@@ -48,6 +56,12 @@ fn read_ends(bytes: &[u8]) -> u64 {
 trait Message: Wire {
     fn send(writer: &mut Writer<Self>, kept: &Self, mode: Mode) -> Result<(), ChannelError>;
     fn read(reader: &mut Reader<Self>, mode: Mode) -> Result<u64, ChannelError>;
+    /// Reads a message and answers, before it lets go of it.
+    fn answer(reader: &mut Reader<Self>, back: &mut Writer<u64>, mode: Mode) -> Result<(), ChannelError>;
+}
+
+fn send(back: &mut Writer<u64>, sum: u64) -> Result<(), ChannelError> {
+    back.send(sum).map_err(|refused| refused.error)
 }
 
 impl Message for u64 {
@@ -57,6 +71,10 @@ impl Message for u64 {
 
     fn read(reader: &mut Reader<u64>, _: Mode) -> Result<u64, ChannelError> {
         reader.recv()
+    }
+
+    fn answer(reader: &mut Reader<u64>, back: &mut Writer<u64>, _: Mode) -> Result<(), ChannelError> {
+        send(back, reader.recv()?)
     }
 }
 
@@ -73,13 +91,12 @@ impl Message for Vec<u8> {
     }
 
     fn read(reader: &mut Reader<Self>, mode: Mode) -> Result<u64, ChannelError> {
+        Ok(sum(reader.view()?.slice()?, mode))
+    }
+
+    fn answer(reader: &mut Reader<Self>, back: &mut Writer<u64>, mode: Mode) -> Result<(), ChannelError> {
         let view = reader.view()?;
-        let bytes = view.slice()?;
-        Ok(if mode == Mode::Loan {
-            read_ends(bytes)
-        } else {
-            read_all(bytes)
-        })
+        send(back, sum(view.slice()?, mode))
     }
 }
 
@@ -114,15 +131,14 @@ fn waiting(wait: Wait, threads: usize) -> Waiting {
 fn answer<T: Message>(mut there: Reader<T>, mut back: Writer<u64>, mode: Mode) -> anyhow::Result<()> {
     let mut taken = Vec::new();
     loop {
-        let read = if mode == Mode::Stream {
+        let done = if mode == Mode::Stream {
             taken.clear();
-            there.recv_many(STREAM_SLOTS, &mut taken).map(|_| None)
+            there.recv_many(STREAM_SLOTS, &mut taken).map(drop)
         } else {
-            T::read(&mut there, mode).map(Some)
+            T::answer(&mut there, &mut back, mode)
         };
-        match read {
-            Ok(Some(sum)) => back.send(sum).map_err(|refused| refused.error)?,
-            Ok(None) => {}
+        match done {
+            Ok(()) => {}
             Err(ChannelError::Closed) => return Ok(()),
             Err(error) => return Err(error.into()),
         }

@@ -96,7 +96,7 @@ impl Samples {
         }
     }
 
-    /// One operation has ended. Past [`SAMPLES_MAX`] samples nothing is kept.
+    /// One operation has ended. Past 262 144 samples nothing is kept.
     pub fn tick(&mut self) {
         self.pending += 1;
         if self.pending >= self.batch && self.ns.len() < SAMPLES_MAX {
