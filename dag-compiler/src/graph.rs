@@ -150,6 +150,11 @@ impl<In, Out> Graph<In, Out> {
         })
     }
 
+    /// [`trace`](Self::trace) as a file for `ui.perfetto.dev` or `chrome://tracing`, with arrows along edges.
+    pub fn trace_json(&self) -> String {
+        self.plan().trace_json(&self.trace())
+    }
+
     /// Why the graph has ended, if it has.
     pub fn ended(&self) -> Option<ExecError> {
         self.engine.ended()

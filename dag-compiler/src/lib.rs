@@ -46,6 +46,8 @@ mod describe;
 
 mod dot;
 
+mod timeline;
+
 mod load;
 
 mod start;

@@ -24,6 +24,8 @@ pub struct Event {
     pub method: String,
     /// The task's label.
     pub task: String,
+    /// The task's index in [`GraphIr::tasks`](crate::ir::GraphIr::tasks).
+    pub task_id: TaskId,
     /// Position among all binds of the actor.
     pub bind_index: u32,
     /// `READ`, `COMPUTE` or `WRITE`.
@@ -125,12 +127,14 @@ fn read_event(plan: &Plan, ring: &Region, base: usize) -> Option<Event> {
         3 => "WRITE",
         _ => return None,
     };
-    let task = plan.ir.tasks.get((last >> 8) as usize)?;
+    let task_id = TaskId((last >> 8) as u32);
+    let task = plan.ir.task(task_id)?;
     let actor = plan.ir.actors.iter().find(|actor| actor.id == task.actor)?;
     Some(Event {
         actor: actor.name.clone(),
         method: task.method_name.clone(),
         task: task.label.clone(),
+        task_id,
         bind_index: task.bind_index,
         operation: operation.to_owned(),
         execution: word(0, Ordering::Relaxed)?,

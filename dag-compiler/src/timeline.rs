@@ -1,0 +1,152 @@
+//! Events as a timeline: the trace-event format of Chrome, which Perfetto reads as well.
+//!
+//! A process of ours is a process there, a lane a thread, an operation a complete event (`X`); a flow (`s`, `f`) leads from
+//! the WRITE of a value to the COMPUTE of each task that reads it. Times are microseconds of the monotonic clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use crate::ir::{GraphIr, Origin, Plan, TaskId};
+use crate::run::trace::Event;
+
+/// Where an operation of a task runs.
+#[derive(Clone, Copy)]
+struct Place {
+    process: u32,
+    lane: u32,
+}
+
+/// A string as JSON writes it.
+fn quoted(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    json.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => json.extend(['\\', character]),
+            control if control < ' ' => _ = write!(json, "\\u{:04x}", control as u32),
+            other => json.push(other),
+        }
+    }
+    json.push('"');
+    json
+}
+
+/// Nanoseconds as microseconds.
+fn micros(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
+}
+
+/// The middle of an operation, where an arrow begins or ends.
+fn middle(event: &Event) -> u64 {
+    event.start_ns + event.end_ns.saturating_sub(event.start_ns) / 2
+}
+
+impl Plan {
+    /// What [`Graph::trace`](crate::Graph::trace) has returned, as a file for `ui.perfetto.dev` or `chrome://tracing`.
+    /// An arrow is drawn where both of its ends are among the events. O(events · log events).
+    pub fn trace_json(&self, events: &[Event]) -> String {
+        let mut rows = self.names();
+        rows.extend(events.iter().filter_map(|event| self.operation(event)));
+        rows.extend(self.arrows(events));
+        format!(
+            "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{}\n]}}\n",
+            rows.join(",\n")
+        )
+    }
+
+    fn place(&self, task: TaskId) -> Option<Place> {
+        let actor = self.ir.actor(self.ir.task(task)?.actor)?;
+        Some(Place {
+            process: actor.process.0,
+            lane: actor.lane.0,
+        })
+    }
+
+    /// Processes and lanes by the names of who runs there.
+    fn names(&self) -> Vec<String> {
+        let mut lanes: BTreeMap<(u32, u32), Vec<&str>> = BTreeMap::new();
+        for actor in &self.ir.actors {
+            let place = (actor.process.0, actor.lane.0);
+            lanes.entry(place).or_default().push(&actor.name);
+        }
+        let processes: BTreeSet<u32> = lanes.keys().map(|(process, _)| *process).collect();
+        let name = |what: &str, pid: u32, tid: u32, name: &str| {
+            let name = quoted(name);
+            format!(r#"{{"ph":"M","name":"{what}","pid":{pid},"tid":{tid},"args":{{"name":{name}}}}}"#)
+        };
+        let process = |pid: &u32| match pid {
+            0 => name("process_name", 0, 0, &format!("{} (driver)", self.graph)),
+            pid => name("process_name", *pid, 0, &format!("worker process {pid}")),
+        };
+        let lane = |((pid, tid), actors): (&(u32, u32), &Vec<&str>)| {
+            name(
+                "thread_name",
+                *pid,
+                *tid,
+                &format!("lane {tid}: {}", actors.join(", ")),
+            )
+        };
+        processes
+            .iter()
+            .map(process)
+            .chain(lanes.iter().map(lane))
+            .collect()
+    }
+
+    fn operation(&self, event: &Event) -> Option<String> {
+        let Place { process, lane } = self.place(event.task_id)?;
+        let bound_at = quoted(&self.ir.task(event.task_id)?.bound_at.to_string());
+        let (task, operation) = (quoted(&event.task), quoted(&event.operation));
+        let (start, took) = (
+            micros(event.start_ns),
+            micros(event.end_ns.saturating_sub(event.start_ns)),
+        );
+        Some(format!(
+            r#"{{"ph":"X","name":{task},"cat":{operation},"ts":{start},"dur":{took},"pid":{process},"tid":{lane},"args":{{"operation":{operation},"execution":{},"bound at":{bound_at}}}}}"#,
+            event.execution
+        ))
+    }
+
+    /// From the WRITE of each value to the COMPUTE that reads it.
+    fn arrows(&self, events: &[Event]) -> Vec<String> {
+        let of = |operation: &str| -> BTreeMap<(TaskId, u64), &Event> {
+            let those = events.iter().filter(|event| event.operation == operation);
+            those
+                .map(|event| ((event.task_id, event.execution), event))
+                .collect()
+        };
+        let (writes, computes) = (of("WRITE"), of("COMPUTE"));
+        let mut rows = Vec::new();
+        for ((reader, execution), compute) in &computes {
+            let Some(task) = self.ir.task(*reader) else {
+                continue;
+            };
+            let makers: BTreeSet<TaskId> = GraphIr::reads(task)
+                .filter_map(|(_, value)| match self.ir.value(value)?.origin {
+                    Origin::Task(maker) => Some(maker),
+                    Origin::Input(_) => None,
+                })
+                .collect();
+            for maker in makers {
+                let (Some(write), Some(from), Some(to)) = (
+                    writes.get(&(maker, *execution)),
+                    self.place(maker),
+                    self.place(*reader),
+                ) else {
+                    continue;
+                };
+                let (id, name) = (rows.len() / 2, quoted(&write.task));
+                let end = |phase: &str, at: u64, place: Place| {
+                    let Place { process, lane } = place;
+                    let at = micros(at);
+                    format!(
+                        r#"{{"ph":{phase},"name":{name},"cat":"edge","id":{id},"ts":{at},"pid":{process},"tid":{lane}}}"#
+                    )
+                };
+                rows.push(end(r#""s""#, middle(write), from));
+                rows.push(end(r#""f","bp":"e""#, middle(compute), to));
+            }
+        }
+        rows
+    }
+}

@@ -1,0 +1,101 @@
+//! The trace as a file for Perfetto: the trace-event format, checked by reading it.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod actors;
+
+use std::collections::BTreeMap;
+
+use actors::{PLACEMENTS, counter};
+use selvedge::prelude::*;
+use serde_json::Value;
+
+fn events(json: &str) -> Vec<Value> {
+    let file: Value = serde_json::from_str(json).unwrap();
+    file["traceEvents"].as_array().unwrap().clone()
+}
+
+fn of<'a>(events: &'a [Value], phase: &str) -> Vec<&'a Value> {
+    events.iter().filter(|event| event["ph"] == phase).collect()
+}
+
+fn time(event: &Value) -> f64 {
+    event["ts"].as_f64().unwrap()
+}
+
+#[test]
+fn task_15_the_trace_file_has_an_event_for_every_operation_and_an_arrow_for_every_edge() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        // A name that JSON has to escape.
+        let (a, b) = (
+            counter(&runtime, "a \"quoted\"", placement),
+            counter(&runtime, "b", placement),
+        );
+        let options = Options::new().trace(256).named("traced");
+        let graph = runtime.compile_with(options, |x: Edge<i64>| {
+            let doubled = a.echo(&x);
+            b.add(&doubled, &a.echo(&doubled))
+        })?;
+        for x in 0..4 {
+            graph.execute(x).wait()?;
+        }
+        let events = events(&graph.trace_json());
+        for event in &events {
+            assert!(event["pid"].is_u64() && event["tid"].is_u64(), "{event}");
+            assert!(event["name"].is_string(), "{event}");
+        }
+        // Three tasks, four reads by edge: a READ for each, a COMPUTE and a WRITE for each task; four executions.
+        let operations = of(&events, "X");
+        assert_eq!(operations.len(), 4 * (4 + 3 + 3), "{placement}");
+        for operation in &operations {
+            assert!(time(operation) > 0.0 && operation["dur"].as_f64().unwrap() >= 0.0);
+            assert!(
+                operation["args"]["bound at"]
+                    .as_str()
+                    .unwrap()
+                    .contains("trace.rs:")
+            );
+        }
+        let named = |name: &str| operations.iter().any(|event| event["name"] == name);
+        assert!(named("a \"quoted\".echo") && named("b.add"), "{operations:?}");
+        // Edges between tasks: three an execution.
+        let (from, to) = (of(&events, "s"), of(&events, "f"));
+        assert_eq!((from.len(), to.len()), (12, 12), "{placement}");
+        let ends: BTreeMap<u64, &Value> = to.iter().map(|end| (end["id"].as_u64().unwrap(), *end)).collect();
+        for start in from {
+            let end = ends[&start["id"].as_u64().unwrap()];
+            assert_eq!((&start["name"], &start["cat"]), (&end["name"], &end["cat"]));
+            assert!(time(start) <= time(end), "{placement}: {start} {end}");
+            assert_eq!(end["bp"], "e");
+        }
+        let names: Vec<&str> = of(&events, "M")
+            .iter()
+            .map(|event| event["args"]["name"].as_str().unwrap())
+            .collect();
+        assert!(
+            names
+                .iter()
+                .any(|name| name.starts_with("lane ") && name.contains("a \"quoted\""))
+        );
+        assert!(
+            placement != Placement::Inline || names.contains(&"traced (driver)"),
+            "{names:?}"
+        );
+    }
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Inline);
+    let silent = runtime.compile(|x: Edge<i64>| a.echo(&x))?;
+    silent.execute(1).wait()?;
+    assert!(
+        of(&events(&silent.trace_json()), "X").is_empty(),
+        "nothing was asked for"
+    );
+    Ok(())
+}
