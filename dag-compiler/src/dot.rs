@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::ir::{ChannelKind, EdgeKind, GraphIr, OpKind, OperationGraph, Origin, Plan, TaskIr, ValueId};
+use crate::ir::{
+    ChannelKind, ChannelPlan, EdgeKind, GraphIr, OpKind, OperationGraph, Origin, Plan, TaskIr, ValueId,
+};
 
 /// A string as DOT writes it.
 fn quoted(text: &str) -> String {
@@ -35,9 +37,13 @@ impl Plan {
             }
             dot.push_str("  }\n");
         }
-        let styles = self.styles();
+        let styles = self.ways();
         for lane in &self.lanes {
-            let style = |value: &ValueId| styles.get(&(lane.lane.0, *value)).copied().unwrap_or("solid");
+            let style = |value: &ValueId| match styles.get(&(lane.lane.0, *value)) {
+                Some(ChannelKind::Ring) => "bold",
+                Some(ChannelKind::Shared) => "dashed",
+                Some(ChannelKind::Local) | None => "solid",
+            };
             for step in lane.steps.iter().filter(|step| step.kind == OpKind::Compute) {
                 for (_, value) in self.ir.task(step.task).into_iter().flat_map(GraphIr::reads) {
                     let (from, style) = (self.maker(value), style(&value));
@@ -59,26 +65,18 @@ impl Plan {
         dot
     }
 
-    /// How to draw what a lane reads.
-    fn styles(&self) -> BTreeMap<(u32, ValueId), &'static str> {
-        let mut styles = BTreeMap::new();
-        for channel in &self.channels {
-            let style = match channel.kind {
-                ChannelKind::Local => "solid",
-                ChannelKind::Ring => "bold",
-                ChannelKind::Shared => "dashed",
-            };
-            styles.extend(
-                channel
-                    .readers
-                    .iter()
-                    .map(|lane| ((lane.0, channel.value), style)),
-            );
-        }
-        styles
+    /// The way by which a lane gets a value.
+    pub(crate) fn ways(&self) -> BTreeMap<(u32, ValueId), ChannelKind> {
+        let reads = |channel: &ChannelPlan| {
+            let (value, kind) = (channel.value, channel.kind);
+            let lanes = channel.readers.iter();
+            lanes.map(|lane| ((lane.0, value), kind)).collect::<Vec<_>>()
+        };
+        self.channels.iter().flat_map(reads).collect()
     }
 
-    fn maker(&self, value: ValueId) -> String {
+    /// The node that makes a value.
+    pub(crate) fn maker(&self, value: ValueId) -> String {
         match self.ir.value(value).map(|value| value.origin) {
             Some(Origin::Task(task)) => format!("t{}", task.0),
             _ => "input".to_owned(),

@@ -46,6 +46,8 @@ mod describe;
 
 mod dot;
 
+mod mermaid;
+
 mod timeline;
 
 mod load;

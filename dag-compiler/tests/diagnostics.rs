@@ -259,6 +259,7 @@ fn dag_50_a_plan_describes_tasks_channels_and_schedules() {
 #[test]
 fn dag_50_a_plan_prints_as_dot() {
     golden("plan.dot", &sample().to_dot());
+    golden("plan.mmd", &sample().to_mermaid());
 }
 
 #[test]

@@ -1,0 +1,48 @@
+//! Plans in Mermaid, which GitHub and many editors draw where it stands.
+
+use std::fmt::Write;
+
+use crate::ir::{ChannelKind, GraphIr, OpKind, Plan, ValueId};
+
+/// A text between quotes as Mermaid writes it.
+fn quoted(text: &str) -> String {
+    let text = text.replace('#', "#35;").replace('"', "#quot;");
+    format!("\"{}\"", text.replace('<', "#lt;").replace('\n', " "))
+}
+
+impl Plan {
+    /// The plan in Mermaid, as [`to_dot`](Self::to_dot) draws it: a box per lane, a node per task, an edge per read.
+    /// Plain within a lane, thick within a process, dotted between processes.
+    pub fn to_mermaid(&self) -> String {
+        let mut text = String::from("flowchart LR\n  input([input])\n");
+        for lane in &self.lanes {
+            let title = quoted(&format!("lane {} in process {}", lane.lane.0, lane.process.0));
+            let _ = writeln!(text, "  subgraph lane{} [{title}]", lane.lane.0);
+            for step in lane.steps.iter().filter(|step| step.kind == OpKind::Compute) {
+                let label = self.ir.task(step.task).map_or("?", |task| task.label.as_str());
+                let _ = writeln!(text, "    t{}[{}]", step.task.0, quoted(label));
+            }
+            if lane.lane.0 == 0 {
+                text.push_str("    output([output])\n");
+            }
+            text.push_str("  end\n");
+        }
+        let ways = self.ways();
+        for lane in &self.lanes {
+            let arrow = |value: &ValueId| match ways.get(&(lane.lane.0, *value)) {
+                Some(ChannelKind::Ring) => "==>",
+                Some(ChannelKind::Shared) => "-.->",
+                Some(ChannelKind::Local) | None => "-->",
+            };
+            for step in lane.steps.iter().filter(|step| step.kind == OpKind::Compute) {
+                for (_, value) in self.ir.task(step.task).into_iter().flat_map(GraphIr::reads) {
+                    let _ = writeln!(text, "  {} {} t{}", self.maker(value), arrow(&value), step.task.0);
+                }
+            }
+            for value in self.ir.outputs.iter().filter(|_| lane.lane.0 == 0) {
+                let _ = writeln!(text, "  {} {} output", self.maker(*value), arrow(value));
+            }
+        }
+        text
+    }
+}
