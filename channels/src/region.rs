@@ -108,6 +108,17 @@ impl Region {
         Ok(unsafe { AtomicU64::from_ptr(pointer.cast()) })
     }
 
+    /// Several words from `offset`, each as [`atomic_u64`](Self::atomic_u64), looked up once.
+    ///
+    /// # Errors
+    /// As [`atomic_u64`](Self::atomic_u64).
+    #[inline]
+    pub(crate) fn atomics<const N: usize>(&self, offset: usize) -> Result<&[AtomicU64; N], SegmentError> {
+        let pointer = self.pointer(offset, 8 * N, 8)?;
+        // SAFETY: as for `atomic_u64`, for each of the words; an `AtomicU64` is a word, without padding.
+        Ok(unsafe { &*pointer.cast::<[AtomicU64; N]>() })
+    }
+
     /// The half word at `offset`, to be accessed atomically.
     ///
     /// # Errors

@@ -281,6 +281,13 @@ impl Place {
         self.places.headers + slot * APART
     }
 
+    /// Stamp, meta and length of a slot.
+    #[inline]
+    pub(super) fn words(&self, slot: usize) -> Result<&[AtomicU64; 3], ChannelError> {
+        const { assert!(slot::STAMP == 0 && slot::META == 8 && slot::LEN == 16) };
+        Ok(self.region.atomics(self.header(slot))?)
+    }
+
     /// Offset of a slot's payload.
     #[inline]
     pub(super) fn payload(&self, slot: usize) -> usize {

@@ -108,8 +108,8 @@ impl SharedReader {
 
     #[inline]
     fn look(&self) -> Result<bool, ChannelError> {
-        let stamp = self.place.header(self.cursor.slot()) + slot::STAMP;
-        match self.cursor.look(self.place.region.atomic_u64(stamp)?) {
+        let [stamp, ..] = self.place.words(self.cursor.slot())?;
+        match self.cursor.look(stamp) {
             Sight::Ready => Ok(true),
             Sight::NotYet => Ok(false),
             Sight::Impossible => Err(ChannelError::Corrupt {
@@ -161,13 +161,13 @@ impl SharedReader {
     }
 
     /// Reads a header, every number once, and checks it (`SHM-3`). Relaxed: the stamp has published them.
+    #[inline]
     fn find(&mut self) -> Result<Found, ChannelError> {
         let slot = self.cursor.slot();
         let header = self.place.header(slot);
-        let region = &self.place.region;
-        let meta = region.atomic_u64(header + slot::META)?.load(Ordering::Relaxed);
+        let [_, meta, len] = self.place.words(slot)?;
+        let (meta, len) = (meta.load(Ordering::Relaxed), len.load(Ordering::Relaxed));
         let (generation, kind) = ((meta >> 32) as u32, meta as u32);
-        let len = region.atomic_u64(header + slot::LEN)?.load(Ordering::Relaxed);
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         let (area, offset, fits) = if generation > 0 {
             let stride = self.generation(generation, header)?.stride;

@@ -272,9 +272,8 @@ impl SharedWriter {
     #[inline]
     fn publish_as(&mut self, kind: u32, lent: &Lent) -> Result<(), ChannelError> {
         self.area(lent)?;
-        let header = self.place.header(self.cursor.slot());
-        let region = &self.place.region;
         if lent.generation > 0 {
+            let header = self.place.header(self.cursor.slot());
             let Some(grown) = self.grown.as_ref() else {
                 return Err(ChannelError::NoValue);
             };
@@ -286,19 +285,19 @@ impl SharedWriter {
                 (slot::STRIDE, grown.stride as u64),
             ];
             for (offset, word) in words {
-                region.atomic_u64(header + offset)?.store(word, Ordering::Relaxed);
+                let word_at = self.place.region.atomic_u64(header + offset)?;
+                word_at.store(word, Ordering::Relaxed);
             }
         }
-        region.atomic_u64(header + slot::META)?.store(
+        let [stamp, meta, len] = self.place.words(self.cursor.slot())?;
+        meta.store(
             u64::from(lent.generation) << 32 | u64::from(kind),
             Ordering::Relaxed,
         );
-        region
-            .atomic_u64(header + slot::LEN)?
-            .store(lent.len as u64, Ordering::Relaxed);
+        len.store(lent.len as u64, Ordering::Relaxed);
         self.last_bytes = lent.len;
         fault_point::at("writer: before the stamp");
-        self.cursor.publish(region.atomic_u64(header + slot::STAMP)?);
+        self.cursor.publish(stamp);
         fault_point::at("writer: after the stamp");
         if !self.quiet {
             Doorbell::ring_all(&self.reader_bells);
