@@ -21,7 +21,9 @@
 // The attribute macro names the crate from outside; inside its own tests and docs it is the same crate.
 extern crate self as selvedge;
 
-pub use selvedge_channels::{Tensor, Waiting, Wire};
+pub use selvedge_channels::{DType, Element, Tensor, TensorError, Waiting, Wire};
+#[cfg(feature = "dlpack")]
+pub use selvedge_channels::{DlPack, DlPackError, dlpack};
 pub use selvedge_compiler::{
     ActorDied, Cause, Compile, CompileError, Counters, Edge, Event, ExecError, Execution, Graph, Inputs, Map,
     OnFull, Options, Outputs, Phase, Plan, Refused, SourceLocation, StuckLane, Suspect, TaskError, TaskInfo,
