@@ -17,6 +17,10 @@
 //! | feature | default | what it does |
 //! |---|---|---|
 //! | `premain` | yes | a worker process becomes one before `main` (Linux), so tests and benches need no set-up |
+//! | `half` | no | 16-bit floats, of the `half` crate, as elements of tensors |
+//! | `bytes` | no | tensors to and from `bytes::Bytes` |
+//! | `ndarray` | no | tensors to and from arrays of `ndarray` |
+//! | `dlpack` | no | tensors to and from other frameworks, by the DLPack C interface |
 
 // The attribute macro names the crate from outside; inside its own tests and docs it is the same crate.
 extern crate self as selvedge;
