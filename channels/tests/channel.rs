@@ -430,6 +430,7 @@ fn chan_25_a_child_that_dies_before_it_comes_is_heard_of() {
 
 /// This test run again with a limit of the process set, which says what it found on its output.
 #[test]
+#[cfg_attr(miri, ignore = "Miri starts no processes")]
 fn chan_09_what_a_limit_does_not_allow_is_refused_by_its_name() {
     const CHILD: &str = "SELVEDGE_TEST_LIMIT";
     let large = || {
@@ -477,6 +478,7 @@ fn chan_09_what_a_limit_does_not_allow_is_refused_by_its_name() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no shared memory")]
 fn chan_16_the_memory_plan_is_what_is_taken() {
     for readers in [1, 4] {
         let options = ChannelOptions::new()
