@@ -576,8 +576,9 @@ fn chan_25_a_name_goes_with_its_process_however_it_ends() {
             .filter(|entry| entry.file_name().to_string_lossy().ends_with(&name))
             .count()
     };
-    let folder = std::env::var("XDG_RUNTIME_DIR").unwrap_or_else(|_| "/dev/shm".to_owned());
-    assert_eq!(left(&folder), 0);
+    let own = std::env::var("XDG_RUNTIME_DIR").ok();
+    let own = own.filter(|folder| std::path::Path::new(folder).is_dir());
+    assert_eq!(left(&own.unwrap_or_else(|| "/dev/shm".to_owned())), 0);
     drop(other);
     drop(channel.publish(&name).unwrap());
 }

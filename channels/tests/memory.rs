@@ -160,8 +160,13 @@ fn a_warm_channel_takes_no_page_faults() {
         // Each slot once; and the counting once, whose own memory is new as well.
         send(slots);
         faults();
-        let before = faults();
-        send(20 * slots);
-        assert_eq!(faults() - before, 0, "{size} bytes");
+        let mut round = || {
+            let before = faults();
+            send(20 * slots);
+            faults() - before
+        };
+        // The kernel may move a page at any time; that it does so in each of ten rounds would be our doing.
+        let least = (0..10).map(|_| round()).min();
+        assert_eq!(least, Some(0), "{size} bytes");
     }
 }

@@ -48,7 +48,9 @@ fn path_of(name: &str) -> Result<PathBuf, ChannelError> {
 }
 
 fn folder() -> PathBuf {
-    std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| "/dev/shm".into(), PathBuf::from)
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    own.filter(|folder| folder.is_dir())
+        .unwrap_or_else(|| "/dev/shm".into())
 }
 
 fn prefix() -> String {
