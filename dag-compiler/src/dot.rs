@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::ir::{
-    ChannelKind, ChannelPlan, EdgeKind, GraphIr, OpKind, OperationGraph, Origin, Plan, TaskIr, ValueId,
-};
+use crate::ir::{ChannelKind, EdgeKind, GraphIr, OpKind, OperationGraph, Origin, Plan, TaskIr, ValueId};
 
 /// A string as DOT writes it.
 fn quoted(text: &str) -> String {
@@ -37,46 +35,50 @@ impl Plan {
             }
             dot.push_str("  }\n");
         }
-        let styles = self.ways();
-        for lane in &self.lanes {
-            let style = |value: &ValueId| match styles.get(&(lane.lane.0, *value)) {
-                Some(ChannelKind::Ring) => "bold",
-                Some(ChannelKind::Shared) => "dashed",
-                Some(ChannelKind::Local) | None => "solid",
+        for (from, way, to) in self.arrows() {
+            let style = match way {
+                ChannelKind::Local => "solid",
+                ChannelKind::Ring => "bold",
+                ChannelKind::Shared => "dashed",
             };
-            for step in lane.steps.iter().filter(|step| step.kind == OpKind::Compute) {
-                for (_, value) in self.ir.task(step.task).into_iter().flat_map(GraphIr::reads) {
-                    let (from, style) = (self.maker(value), style(&value));
-                    let _ = writeln!(dot, "  {from} -> t{} [style={style}];", step.task.0);
-                }
-            }
-            if lane.lane.0 == 0 {
-                for value in &self.ir.outputs {
-                    let _ = writeln!(
-                        dot,
-                        "  {} -> output [style={}];",
-                        self.maker(*value),
-                        style(value)
-                    );
-                }
-            }
+            let _ = writeln!(dot, "  {from} -> {to} [style={style}];");
         }
         dot.push_str("}\n");
         dot
     }
 
-    /// The way by which a lane gets a value.
-    pub(crate) fn ways(&self) -> BTreeMap<(u32, ValueId), ChannelKind> {
-        let reads = |channel: &ChannelPlan| {
-            let (value, kind) = (channel.value, channel.kind);
-            let lanes = channel.readers.iter();
-            lanes.map(|lane| ((lane.0, value), kind)).collect::<Vec<_>>()
-        };
-        self.channels.iter().flat_map(reads).collect()
+    /// What is read by whom, lane by lane: the node that makes a value, the way it comes, the node that reads it.
+    pub(crate) fn arrows(&self) -> Vec<(String, ChannelKind, String)> {
+        let mut ways = BTreeMap::new();
+        for channel in &self.channels {
+            ways.extend(
+                channel
+                    .readers
+                    .iter()
+                    .map(|lane| ((lane.0, channel.value), channel.kind)),
+            );
+        }
+        let mut arrows = Vec::new();
+        for lane in &self.lanes {
+            let mut arrow = |value: ValueId, to: String| {
+                let way = ways.get(&(lane.lane.0, value)).copied();
+                arrows.push((self.maker(value), way.unwrap_or(ChannelKind::Local), to));
+            };
+            for step in lane.steps.iter().filter(|step| step.kind == OpKind::Compute) {
+                for (_, value) in self.ir.task(step.task).into_iter().flat_map(GraphIr::reads) {
+                    arrow(value, format!("t{}", step.task.0));
+                }
+            }
+            if lane.lane.0 == 0 {
+                let outputs = self.ir.outputs.iter();
+                outputs.for_each(|value| arrow(*value, "output".to_owned()));
+            }
+        }
+        arrows
     }
 
     /// The node that makes a value.
-    pub(crate) fn maker(&self, value: ValueId) -> String {
+    fn maker(&self, value: ValueId) -> String {
         match self.ir.value(value).map(|value| value.origin) {
             Some(Origin::Task(task)) => format!("t{}", task.0),
             _ => "input".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::ir::{ChannelKind, GraphIr, OpKind, Plan, ValueId};
+use crate::ir::{ChannelKind, OpKind, Plan};
 
 /// A text between quotes as Mermaid writes it.
 fn quoted(text: &str) -> String {
@@ -27,21 +27,13 @@ impl Plan {
             }
             text.push_str("  end\n");
         }
-        let ways = self.ways();
-        for lane in &self.lanes {
-            let arrow = |value: &ValueId| match ways.get(&(lane.lane.0, *value)) {
-                Some(ChannelKind::Ring) => "==>",
-                Some(ChannelKind::Shared) => "-.->",
-                Some(ChannelKind::Local) | None => "-->",
+        for (from, way, to) in self.arrows() {
+            let arrow = match way {
+                ChannelKind::Local => "-->",
+                ChannelKind::Ring => "==>",
+                ChannelKind::Shared => "-.->",
             };
-            for step in lane.steps.iter().filter(|step| step.kind == OpKind::Compute) {
-                for (_, value) in self.ir.task(step.task).into_iter().flat_map(GraphIr::reads) {
-                    let _ = writeln!(text, "  {} {} t{}", self.maker(value), arrow(&value), step.task.0);
-                }
-            }
-            for value in self.ir.outputs.iter().filter(|_| lane.lane.0 == 0) {
-                let _ = writeln!(text, "  {} {} output", self.maker(*value), arrow(value));
-            }
+            let _ = writeln!(text, "  {from} {arrow} {to}");
         }
         text
     }

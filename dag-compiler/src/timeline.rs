@@ -47,7 +47,7 @@ impl Plan {
     pub fn trace_json(&self, events: &[Event]) -> String {
         let mut rows = self.names();
         rows.extend(events.iter().filter_map(|event| self.operation(event)));
-        rows.extend(self.arrows(events));
+        rows.extend(self.flows(events));
         format!(
             "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{}\n]}}\n",
             rows.join(",\n")
@@ -108,7 +108,7 @@ impl Plan {
     }
 
     /// From the WRITE of each value to the COMPUTE that reads it.
-    fn arrows(&self, events: &[Event]) -> Vec<String> {
+    fn flows(&self, events: &[Event]) -> Vec<String> {
         let of = |operation: &str| -> BTreeMap<(TaskId, u64), &Event> {
             let those = events.iter().filter(|event| event.operation == operation);
             those

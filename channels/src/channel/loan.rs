@@ -3,11 +3,11 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
+use super::slot_loan::SlotLoan;
 use super::writer::WriteEnd;
 use crate::error::ChannelError;
 use crate::payload::{Element, NumbersFrame, Wire};
 use crate::ring::RingWriter;
-use crate::shared::{Lent, SharedWriter};
 
 /// The place for the numbers of the next message; a slice of them. Dropping it sends nothing.
 #[must_use = "`publish` sends what is written here"]
@@ -26,11 +26,7 @@ where
         writer: &'w mut RingWriter<Vec<E>>,
         numbers: Vec<E>,
     },
-    Slot {
-        writer: &'w mut SharedWriter,
-        lent: Lent,
-        frame: NumbersFrame,
-    },
+    Slot(SlotLoan<'w>),
 }
 
 impl<E: Element> fmt::Debug for Loan<'_, E>
@@ -64,9 +60,7 @@ where
                     need_bytes: u64::MAX,
                     max_bytes: isize::MAX as u64,
                 })?;
-                let lent = writer.lend(frame.len_bytes())?;
-                frame.write_prefix(writer.lent_mut(&lent)?);
-                Place::Slot { writer, lent, frame }
+                Place::Slot(SlotLoan::of(writer, frame)?)
             }
         };
         Ok(Loan { place })
@@ -79,7 +73,7 @@ where
     pub fn publish(self) -> Result<(), ChannelError> {
         match self.place {
             Place::Own { writer, numbers } => writer.try_write(Ok(numbers)).map_err(|_| ChannelError::Full),
-            Place::Slot { writer, lent, .. } => writer.publish_lent(&lent),
+            Place::Slot(slot) => slot.publish(),
         }
     }
 }
@@ -93,10 +87,7 @@ where
     fn deref(&self) -> &[E] {
         match &self.place {
             Place::Own { numbers, .. } => numbers,
-            // `of` has looked: place and length do.
-            Place::Slot { writer, lent, frame } => {
-                writer.lent(lent).map_or(&[], |bytes| frame.numbers(bytes))
-            }
+            Place::Slot(slot) => slot.numbers(),
         }
     }
 }
@@ -108,9 +99,7 @@ where
     fn deref_mut(&mut self) -> &mut [E] {
         match &mut self.place {
             Place::Own { numbers, .. } => numbers,
-            Place::Slot { writer, lent, frame } => writer
-                .lent_mut(lent)
-                .map_or(&mut [], |bytes| frame.numbers_mut(bytes)),
+            Place::Slot(slot) => slot.numbers_mut(),
         }
     }
 }

@@ -3,7 +3,8 @@
 //! - `options`: what a channel is like; makes one between threads or between processes. `memory`: what that takes.
 //! - `shared`: a channel between processes, and the descriptor by which another process opens it; `names`: by which a
 //!   stranger finds it.
-//! - `writer`, `loan`, `tensor_loan`, `reader`, `view`: the ends; a loan is a message built where it will lie, a view one read there.
+//! - `writer`, `reader`: the ends. `loan`, `tensor_loan`, over `slot_loan`: messages built where they will lie; `view`:
+//!   one read there.
 //! - `line`: how an end waits, `helper` for who awaits; `peers`: how it notices that another one's process has died.
 //!
 //! ```
@@ -27,6 +28,7 @@ mod options;
 mod peers;
 mod reader;
 mod shared;
+mod slot_loan;
 mod tensor_loan;
 mod view;
 mod writer;

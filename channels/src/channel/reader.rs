@@ -65,10 +65,7 @@ impl<T: Wire> Reader<T> {
     /// [`ChannelError::Decode`] when the bytes are no `T`; the next message follows.
     #[inline]
     pub fn recv(&mut self) -> Result<T, ChannelError> {
-        match self.next_value() {
-            Some(value) => Ok(value),
-            None => self.recv_slowly(self.line.timeout),
-        }
+        self.recv_within(self.line.timeout)
     }
 
     /// The next value, where there is one to be had without further ado.
@@ -77,6 +74,14 @@ impl<T: Wire> Reader<T> {
         let value = self.value.take_next()?;
         self.next += 1;
         Some(value)
+    }
+
+    #[inline]
+    fn recv_within(&mut self, timeout: Option<Duration>) -> Result<T, ChannelError> {
+        match self.next_value() {
+            Some(value) => Ok(value),
+            None => self.recv_slowly(timeout),
+        }
     }
 
     #[inline(never)]
@@ -105,10 +110,7 @@ impl<T: Wire> Reader<T> {
     /// # Errors
     /// As [`recv`](Self::recv).
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<T, ChannelError> {
-        match self.next_value() {
-            Some(value) => Ok(value),
-            None => self.recv_slowly(Some(timeout)),
-        }
+        self.recv_within(Some(timeout))
     }
 
     /// The next message, if it is there.

@@ -4,11 +4,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
+use super::slot_loan::SlotLoan;
 use super::writer::WriteEnd;
 use crate::error::ChannelError;
 use crate::payload::{Element, NumbersFrame, Tensor};
 use crate::ring::RingWriter;
-use crate::shared::{Lent, SharedWriter};
 
 /// The place for the elements of the next tensor, row-major; a slice of them. Dropping it sends nothing.
 #[must_use = "`publish` sends what is written here"]
@@ -22,11 +22,7 @@ enum Place<'w, E: Element> {
         tensor: Tensor,
         elements: PhantomData<E>,
     },
-    Slot {
-        writer: &'w mut SharedWriter,
-        lent: Lent,
-        frame: NumbersFrame,
-    },
+    Slot(SlotLoan<'w>),
 }
 
 impl<E: Element> fmt::Debug for TensorLoan<'_, E> {
@@ -52,9 +48,7 @@ impl<'w, E: Element> TensorLoan<'w, E> {
             },
             WriteEnd::Shared(writer) => {
                 let frame = NumbersFrame::of_tensor::<E>(shape).ok_or_else(too_large)?;
-                let lent = writer.lend(frame.len_bytes())?;
-                frame.write_prefix(writer.lent_mut(&lent)?);
-                Place::Slot { writer, lent, frame }
+                Place::Slot(SlotLoan::of(writer, frame)?)
             }
         };
         Ok(TensorLoan { place })
@@ -67,7 +61,7 @@ impl<'w, E: Element> TensorLoan<'w, E> {
     pub fn publish(self) -> Result<(), ChannelError> {
         match self.place {
             Place::Own { writer, tensor, .. } => writer.try_write(Ok(tensor)).map_err(|_| ChannelError::Full),
-            Place::Slot { writer, lent, .. } => writer.publish_lent(&lent),
+            Place::Slot(slot) => slot.publish(),
         }
     }
 }
@@ -79,9 +73,7 @@ impl<E: Element> Deref for TensorLoan<'_, E> {
         match &self.place {
             // `of` has looked: type, place and length do.
             Place::Own { tensor, .. } => tensor.as_slice().unwrap_or_default(),
-            Place::Slot { writer, lent, frame } => {
-                writer.lent(lent).map_or(&[], |bytes| frame.numbers(bytes))
-            }
+            Place::Slot(slot) => slot.numbers(),
         }
     }
 }
@@ -90,9 +82,7 @@ impl<E: Element> DerefMut for TensorLoan<'_, E> {
     fn deref_mut(&mut self) -> &mut [E] {
         match &mut self.place {
             Place::Own { tensor, .. } => tensor.as_mut_slice().unwrap_or_default(),
-            Place::Slot { writer, lent, frame } => writer
-                .lent_mut(lent)
-                .map_or(&mut [], |bytes| frame.numbers_mut(bytes)),
+            Place::Slot(slot) => slot.numbers_mut(),
         }
     }
 }

@@ -113,6 +113,14 @@ impl<T: Wire> WriteEnd<T> {
         };
         Ok(space.then_some(()))
     }
+
+    fn is_drained(&mut self) -> Result<Option<()>, ChannelError> {
+        let drained = match self {
+            WriteEnd::Ring(ring) => ring.is_drained(),
+            WriteEnd::Shared(shared) => shared.is_drained()?,
+        };
+        Ok(drained.then_some(()))
+    }
 }
 
 impl<T: Wire> Writer<T> {
@@ -143,10 +151,7 @@ impl<T: Wire> Writer<T> {
     /// [`ChannelError::Encode`], [`ChannelError::Segment`].
     #[inline]
     pub fn send(&mut self, value: T) -> Result<(), SendError<T>> {
-        match self.end.at_once(value) {
-            None => Ok(()),
-            Some(value) => self.send_within(value, self.line.timeout),
-        }
+        self.send_within(value, self.line.timeout)
     }
 
     /// As [`send`](Self::send), waiting at most `timeout`.
@@ -154,14 +159,19 @@ impl<T: Wire> Writer<T> {
     /// # Errors
     /// As [`send`](Self::send).
     pub fn send_timeout(&mut self, value: T, timeout: Duration) -> Result<(), SendError<T>> {
+        self.send_within(value, Some(timeout))
+    }
+
+    #[inline]
+    fn send_within(&mut self, value: T, timeout: Option<Duration>) -> Result<(), SendError<T>> {
         match self.end.at_once(value) {
             None => Ok(()),
-            Some(value) => self.send_within(value, Some(timeout)),
+            Some(value) => self.send_slowly(value, timeout),
         }
     }
 
     #[inline(never)]
-    fn send_within(&mut self, value: T, timeout: Option<Duration>) -> Result<(), SendError<T>> {
+    fn send_slowly(&mut self, value: T, timeout: Option<Duration>) -> Result<(), SendError<T>> {
         let mut kept = Some(value);
         let expected_bytes = self.end.expected_bytes();
         let end = &mut self.end;
@@ -218,7 +228,7 @@ impl<T: Wire> Writer<T> {
             };
             // Full, or not to be sent: readers must know before we wait for them.
             self.end.set_quiet(false);
-            let sent = self.send_within(value, self.line.timeout);
+            let sent = self.send_slowly(value, self.line.timeout);
             self.end.set_quiet(true);
             sent
         });
@@ -264,16 +274,19 @@ impl<T: Wire> Writer<T> {
     /// # Errors
     /// [`ChannelError::Timeout`] with who is behind, [`ChannelError::Poisoned`] when a reader's process has died.
     pub fn flush(&mut self) -> Result<(), ChannelError> {
+        self.wait_until(WriteEnd::is_drained)
+    }
+
+    /// Waits, as long as the channel's time-out allows, until `check` says so.
+    fn wait_until(
+        &mut self,
+        mut check: impl FnMut(&mut WriteEnd<T>) -> Result<Option<()>, ChannelError>,
+    ) -> Result<(), ChannelError> {
         let expected_bytes = self.end.expected_bytes();
         let end = &mut self.end;
-        let flushed = self.line.wait(self.line.timeout, expected_bytes, || {
-            let drained = match end {
-                WriteEnd::Ring(ring) => ring.is_drained(),
-                WriteEnd::Shared(shared) => shared.is_drained()?,
-            };
-            Ok(drained.then_some(()))
-        });
-        flushed.map_err(|error| self.blame(error))
+        let attempt = || check(end);
+        let waited = self.line.wait(self.line.timeout, expected_bytes, attempt);
+        waited.map_err(|error| self.blame(error))
     }
 
     /// Says that no message follows. Never waits; again is the same as once.
@@ -297,12 +310,7 @@ where
     /// # Errors
     /// As [`send`](Self::send).
     pub fn reserve(&mut self, len: usize) -> Result<Loan<'_, E>, ChannelError> {
-        let expected_bytes = self.end.expected_bytes();
-        let end = &mut self.end;
-        let waited = self
-            .line
-            .wait(self.line.timeout, expected_bytes, || end.has_space());
-        waited.map_err(|error| self.blame(error))?;
+        self.wait_until(WriteEnd::has_space)?;
         Loan::of(&mut self.end, len)
     }
 }
@@ -325,12 +333,7 @@ impl Writer<Tensor> {
     /// # Errors
     /// As [`send`](Self::send).
     pub fn reserve<E: Element>(&mut self, shape: &[usize]) -> Result<TensorLoan<'_, E>, ChannelError> {
-        let expected_bytes = self.end.expected_bytes();
-        let end = &mut self.end;
-        let waited = self
-            .line
-            .wait(self.line.timeout, expected_bytes, || end.has_space());
-        waited.map_err(|error| self.blame(error))?;
+        self.wait_until(WriteEnd::has_space)?;
         TensorLoan::of(&mut self.end, shape)
     }
 }

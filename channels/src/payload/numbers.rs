@@ -2,7 +2,7 @@
 
 use super::element::{Element, cast_slice, cast_slice_mut};
 use super::frame::{Form, Offsets, length_at, prefix};
-use super::tensor::Head;
+use super::tensor::{Head, count};
 
 /// The frame of a `Vec` of so many numbers, or of a tensor, before there are any.
 #[derive(Clone, Debug)]
@@ -17,28 +17,21 @@ pub(crate) struct NumbersFrame {
 impl NumbersFrame {
     /// The frame for `len` numbers; `None` when there are too many.
     pub(crate) fn of<E: Element>(len: usize) -> Option<Self> {
-        let part_len = len.checked_mul(size_of::<E>())?;
-        let part = Offsets::of(0, 1)?.first_part;
-        part.checked_add(part_len)?;
-        Some(NumbersFrame {
-            prefix: prefix(0, 1, Form::Numbers(E::DTYPE))?,
-            head: Vec::new(),
-            part_len,
-            part,
-        })
+        Self::with::<E>(Form::Numbers(E::DTYPE), Vec::new(), len)
     }
 
     /// The frame of a tensor of this shape; `None` when it is too large.
     pub(crate) fn of_tensor<E: Element>(shape: &[usize]) -> Option<Self> {
-        let len = shape
-            .iter()
-            .try_fold(1_usize, |product, size| product.checked_mul(*size))?;
-        let part_len = len.checked_mul(size_of::<E>())?;
         let head = postcard::to_allocvec(&Head::of(E::DTYPE, shape)).ok()?;
+        Self::with::<E>(Form::Tree, head, count(shape)?)
+    }
+
+    fn with<E: Element>(form: Form, head: Vec<u8>, len: usize) -> Option<Self> {
+        let part_len = len.checked_mul(size_of::<E>())?;
         let part = Offsets::of(head.len(), 1)?.first_part;
         part.checked_add(part_len)?;
         Some(NumbersFrame {
-            prefix: prefix(head.len(), 1, Form::Tree)?,
+            prefix: prefix(head.len(), 1, form)?,
             head,
             part_len,
             part,

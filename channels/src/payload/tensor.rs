@@ -82,21 +82,25 @@ pub(super) struct Head {
 }
 
 /// Number of elements of a shape; one for a scalar.
-fn count(shape: &[usize]) -> Option<usize> {
+pub(super) fn count(shape: &[usize]) -> Option<usize> {
     shape
         .iter()
         .try_fold(1usize, |product, dimension| product.checked_mul(*dimension))
 }
 
 /// Whether a shape holds exactly so many bytes.
+fn holds(dtype: DType, shape: &[usize], len_bytes: usize) -> bool {
+    count(shape).and_then(|count| count.checked_mul(dtype.size_bytes())) == Some(len_bytes)
+}
+
+/// Refuses a shape that does not hold exactly so many bytes.
 pub(super) fn check_shape(dtype: DType, shape: &[usize], len_bytes: usize) -> Result<(), TensorError> {
-    let expected = count(shape);
-    if expected.and_then(|count| count.checked_mul(dtype.size_bytes())) == Some(len_bytes) {
+    if holds(dtype, shape, len_bytes) {
         return Ok(());
     }
     Err(TensorError::Shape {
         shape: shape.to_vec(),
-        expected,
+        expected: count(shape),
         found: len_bytes / dtype.size_bytes(),
     })
 }
@@ -118,35 +122,17 @@ impl Head {
     }
 
     fn fits(&self, len_bytes: usize) -> bool {
-        count(&self.shape).and_then(|count| count.checked_mul(self.dtype.size_bytes())) == Some(len_bytes)
+        holds(self.dtype, &self.shape, len_bytes)
     }
 }
 
 impl Tensor {
-    fn own<E: Element>(bytes: Bytes64, shape: &[usize]) -> Tensor {
-        Tensor {
-            dtype: E::DTYPE,
-            shape: shape.into(),
-            storage: Storage::Owned(Arc::new(bytes)),
-        }
-    }
-
     /// A tensor over a copy of `values`; the shape `[]` is a scalar.
     ///
     /// # Errors
     /// [`TensorError::Shape`] when `shape` does not hold exactly `values.len()` elements, [`TensorError::Memory`].
     pub fn from_slice<E: Element>(values: &[E], shape: &[usize]) -> Result<Tensor, TensorError> {
-        let expected = count(shape);
-        if expected != Some(values.len()) {
-            return Err(TensorError::Shape {
-                shape: shape.to_vec(),
-                expected,
-                found: values.len(),
-            });
-        }
-        let bytes = bytes_of(values);
-        let copy = Bytes64::copy_of(bytes).ok_or_else(|| no_memory(bytes))?;
-        Ok(Tensor::own::<E>(copy, shape))
+        Tensor::from_raw(E::DTYPE, shape, bytes_of(values))
     }
 
     /// A tensor of `values`. A `Vec` is not on a 64-byte boundary, so this copies; to fill a large tensor without a
@@ -165,10 +151,8 @@ impl Tensor {
     pub fn zeros<E: Element>(shape: &[usize]) -> Result<Tensor, TensorError> {
         let len_bytes = count(shape).and_then(|count| count.checked_mul(size_of::<E>()));
         let bytes = len_bytes.and_then(Bytes64::zeroed);
-        Ok(Tensor::own::<E>(
-            bytes.ok_or(TensorError::Memory { len_bytes })?,
-            shape,
-        ))
+        let bytes = bytes.ok_or(TensorError::Memory { len_bytes })?;
+        Ok(Tensor::over(E::DTYPE, shape, bytes))
     }
 
     /// A tensor over a copy of raw row-major bytes, of any type of elements.
@@ -323,14 +307,7 @@ impl Tensor {
     /// # Errors
     /// [`TensorError::Shape`] when `shape` does not hold exactly as many elements.
     pub fn reshape(self, shape: &[usize]) -> Result<Tensor, TensorError> {
-        let expected = count(shape);
-        if expected != Some(self.len()) {
-            return Err(TensorError::Shape {
-                shape: shape.to_vec(),
-                expected,
-                found: self.len(),
-            });
-        }
+        check_shape(self.dtype, shape, self.bytes().len())?;
         Ok(Tensor {
             shape: shape.into(),
             ..self

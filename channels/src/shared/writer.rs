@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::SharedSpec;
 use super::growth::{Generation, next_stride};
 use super::layout::{Place, kind, slot};
-use crate::cursor::WriteCursor;
+use crate::cursor::{Ahead, WriteCursor};
 use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, EncodeError, End};
 use crate::fault::{Fault, FaultKind};
@@ -34,6 +34,14 @@ pub(crate) struct Lent {
     generation: u32,
     offset: usize,
     len: usize,
+}
+
+impl From<Ahead> for ChannelError {
+    fn from(_: Ahead) -> Self {
+        ChannelError::Corrupt {
+            what: "a reader's tail is ahead of the writer",
+        }
+    }
 }
 
 impl SharedWriter {
@@ -94,9 +102,7 @@ impl SharedWriter {
     pub fn is_drained(&mut self) -> Result<bool, ChannelError> {
         let (place, cursor) = (&self.place, &mut self.cursor);
         let tails = || (0..place.spec.readers).filter_map(|reader| place.tail(reader).ok());
-        let drained = cursor.drained(tails).map_err(|_| ChannelError::Corrupt {
-            what: "a reader's tail is ahead of the writer",
-        })?;
+        let drained = cursor.drained(tails)?;
         if !drained {
             place.check_live()?;
         }
@@ -107,10 +113,7 @@ impl SharedWriter {
     fn seek(&mut self) -> Result<bool, ChannelError> {
         let (place, cursor) = (&self.place, &mut self.cursor);
         let tails = || (0..place.spec.readers).filter_map(|reader| place.tail(reader).ok());
-        let space = cursor.seek(tails);
-        let space = space.map_err(|_| ChannelError::Corrupt {
-            what: "a reader's tail is ahead of the writer",
-        })?;
+        let space = cursor.seek(tails)?;
         let passed = cursor.passed();
         self.retired.retain(|(_, end)| passed < *end);
         if !space {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use self::raw::{DLDataType, DLDevice, DLManagedTensor, DLTensor};
 use super::super::bytes64::Bytes64;
 use super::super::element::DType;
-use super::super::tensor::{Tensor, TensorError, check_shape};
+use super::super::tensor::{Tensor, TensorError, count};
 
 /// The C structures.
 #[allow(missing_docs)] // as in `dlpack.h`
@@ -281,14 +281,10 @@ impl Tensor {
         let shape = pack.numbers(found.shape)?.ok_or_else(|| malformed("no shape"))?;
         let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
         let shape = shape.map_err(|_| malformed("a dimension below 0"))?;
-        let elements = shape
-            .iter()
-            .try_fold(1_usize, |product, size| product.checked_mul(*size));
-        let len = elements.and_then(|count| count.checked_mul(dtype.size_bytes()));
+        let len = count(&shape).and_then(|count| count.checked_mul(dtype.size_bytes()));
         let len = len
             .filter(|len| isize::try_from(*len).is_ok())
             .ok_or_else(|| malformed("more than memory"))?;
-        check_shape(dtype, &shape, len)?;
         if let Some(strides) = pack.numbers(found.strides)?
             && len > 0
             && !is_contiguous(&shape, &strides)
