@@ -3,6 +3,7 @@
 use std::fmt;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use selvedge::Waiting;
 
 /// Largest payload a case accepts: 1 GiB, the default bound of a graph's payloads.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
@@ -115,6 +116,18 @@ pub enum Wait {
     Park,
     /// Spin a little, then sleep; where threads outnumber cores, let the others run a few times, then sleep.
     Auto,
+}
+
+impl Wait {
+    /// How an end of a channel waits, where so many threads do. Ask before a thread is pinned: on one core it believes that
+    /// there is no other.
+    pub fn waiting(self, threads: usize) -> Waiting {
+        match self {
+            Wait::Spin => Waiting::Spin,
+            Wait::Park => Waiting::Park,
+            Wait::Auto => Waiting::auto(threads),
+        }
+    }
 }
 
 /// What a channel joins.

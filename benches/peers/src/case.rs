@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use selvedge_channels::Waiting;
-use selvedge_cli::args::Wait;
+use selvedge_cli::args::{Mode, Wait};
 use selvedge_cli::bench::limits::cores::Cores;
 
 /// Where the two sides run.
@@ -14,17 +14,6 @@ pub(crate) enum Sides {
     Threads,
     /// Two processes.
     Processes,
-}
-
-/// What happens to a payload.
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Mode {
-    /// Copied in from private memory, every byte read, eight bytes back.
-    Copy,
-    /// Lent and read in place, only its ends touched, eight bytes back.
-    Loan,
-    /// One way, 64 messages of room, as many as go.
-    Stream,
 }
 
 /// One point: everybody who can is measured at it, in turns.

@@ -27,10 +27,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use selvedge_channels::Waiting;
-use selvedge_cli::args::Wait;
+use selvedge_cli::args::{Mode, Wait};
 
-use crate::case::{Case, Mode, Sides};
+use crate::case::{Case, Sides};
 
 /// Selvedge's channels beside others.
 #[derive(Parser, Debug)]
@@ -110,11 +109,7 @@ fn cases(arguments: &Arguments) -> Vec<Case> {
                             wait,
                             payload_bytes,
                             readers: readers.max(1),
-                            waiting: match wait {
-                                Wait::Spin => Waiting::Spin,
-                                Wait::Park => Waiting::Park,
-                                Wait::Auto => Waiting::auto(readers + 1),
-                            },
+                            waiting: wait.waiting(readers + 1),
                             budget,
                         };
                         let number = case.is_number();

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use selvedge_cli::args::Wait;
+use selvedge_cli::args::{Mode, Wait};
 use selvedge_cli::bench::record::{bytes, nanoseconds};
 
-use crate::case::{Mode, Sides};
+use crate::case::Sides;
 use crate::turns::{OURS, Point};
 
 const PANEL: (f64, f64) = (460.0, 360.0);

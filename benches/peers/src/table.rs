@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
+use selvedge_cli::args::Mode;
 use selvedge_cli::bench::record::{nanoseconds, scaled};
 use serde::Serialize;
 
-use crate::case::Mode;
 use crate::turns::{OURS, Point, Row};
 
 #[derive(Serialize)]

@@ -1,13 +1,13 @@
 //! One point: everybody who can, in turns.
 
-use selvedge_cli::args::{Placement, Wait};
+use selvedge_cli::args::{Mode, Placement, Wait};
 use selvedge_cli::bench::limits::Limit;
 use selvedge_cli::bench::measure::{REPEATS, Summary};
 use selvedge_cli::bench::versus::median_ratio;
 
-use crate::case::{Case, Mode, Sides};
+use crate::case::{Case, Sides};
 use crate::processes::{self, Via};
-use crate::threads::{self, Crossbeam, Ours, Rtrb, Std, Tokio};
+use crate::threads::{self, Crossbeam, Either, Ours, Rtrb, Std, Tokio};
 
 /// Our own row.
 pub(crate) const OURS: &str = "selvedge";
@@ -50,9 +50,12 @@ fn parties(case: &Case) -> Vec<Party> {
     match case.sides {
         Sides::Threads => {
             party(OURS, Box::new(threads::measure::<Ours>));
-            party("crossbeam-channel", Box::new(threads::measure::<Crossbeam>));
-            party("std mpsc", Box::new(threads::measure::<Std>));
-            party("tokio mpsc", Box::new(threads::measure::<Tokio>));
+            party(
+                "crossbeam-channel",
+                Box::new(threads::measure::<Either<Crossbeam>>),
+            );
+            party("std mpsc", Box::new(threads::measure::<Either<Std>>));
+            party("tokio mpsc", Box::new(threads::measure::<Either<Tokio>>));
             if case.spins() {
                 party("rtrb", Box::new(threads::measure::<Rtrb>));
             }

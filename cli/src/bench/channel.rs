@@ -6,7 +6,7 @@
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -15,7 +15,7 @@ use selvedge_channels::{ChannelError, ChannelOptions, Descriptor, End, Reader, S
 
 use super::limits::Limit;
 use super::limits::cores::{self, Cores};
-use super::measure::{self, REPEATS, Samples, Summary};
+use super::measure::{self, REPEATS, Summary};
 use super::record::{Record, Report};
 use super::versus::median_ratio;
 use crate::args::{BenchArgs, ChannelPeerArgs, Mode, Placement, Transport, Wait};
@@ -34,22 +34,13 @@ const STREAM_BATCH: usize = 32;
 /// Nobody waits longer than this for the other side.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What of a message the other side reads.
-fn read_all(bytes: &[u8]) -> u64 {
-    checksum(bytes)
-}
-
-fn sum(bytes: &[u8], mode: Mode) -> u64 {
+/// What the other side reads of a message.
+pub fn read(bytes: &[u8], mode: Mode) -> u64 {
     if mode == Mode::Loan {
-        read_ends(bytes)
-    } else {
-        read_all(bytes)
+        let ends = [bytes.first(), bytes.last()];
+        return ends.into_iter().flatten().map(|byte| u64::from(*byte)).sum();
     }
-}
-
-fn read_ends(bytes: &[u8]) -> u64 {
-    let ends = [bytes.first(), bytes.last()];
-    ends.into_iter().flatten().map(|byte| u64::from(*byte)).sum()
+    checksum(bytes)
 }
 
 /// A kind of message: how it is sent, and how it is read.
@@ -91,12 +82,12 @@ impl Message for Vec<u8> {
     }
 
     fn read(reader: &mut Reader<Self>, mode: Mode) -> Result<u64, ChannelError> {
-        Ok(sum(reader.view()?.slice()?, mode))
+        Ok(read(reader.view()?.slice()?, mode))
     }
 
     fn answer(reader: &mut Reader<Self>, back: &mut Writer<u64>, mode: Mode) -> Result<(), ChannelError> {
         let view = reader.view()?;
-        send(back, sum(view.slice()?, mode))
+        send(back, read(view.slice()?, mode))
     }
 }
 
@@ -117,14 +108,6 @@ fn options(args: &BenchArgs, slots: usize, wait: Waiting) -> ChannelOptions {
         .buffer_bytes(args.payload.unwrap_or(NUMBER_BYTES).saturating_add(64).max(1000))
         .waiting(wait)
         .timeout(PATIENCE)
-}
-
-fn waiting(wait: Wait, threads: usize) -> Waiting {
-    match wait {
-        Wait::Spin => Waiting::Spin,
-        Wait::Park => Waiting::Park,
-        Wait::Auto => Waiting::auto(threads),
-    }
 }
 
 /// The other side: reads, and answers unless messages only stream by.
@@ -235,19 +218,16 @@ impl<T: Message> Side<T> {
 
     /// Messages one way, as fast as the slots allow.
     fn stream(&mut self, kept: &T, budget: Duration) -> anyhow::Result<Summary> {
-        let mut samples = Samples::new(100.0);
-        let end = Instant::now() + budget;
         let mut taken = Vec::new();
-        while samples.is_empty() || Instant::now() < end {
+        measure::stream(budget, STREAM_BATCH, || {
             let mut batch = std::iter::repeat_n(kept, STREAM_BATCH).cloned();
             self.there.send_all(&mut batch).map_err(|refused| refused.error)?;
             if let Some(own) = &mut self.own {
                 taken.clear();
                 own.recv_many(STREAM_BATCH, &mut taken)?;
             }
-            (0..STREAM_BATCH).for_each(|_| samples.tick());
-        }
-        samples.summary()
+            Ok(())
+        })
     }
 }
 
@@ -341,7 +321,7 @@ fn measured<T: Message>(
     budget: Duration,
 ) -> anyhow::Result<Summary> {
     let (ours, theirs) = cores.pair()?;
-    let (waits, forms) = (waiting(wait(args), args.readers as usize + 1), forms(args));
+    let (waits, forms) = (wait(args).waiting(args.readers as usize + 1), forms(args));
     let run = move || {
         cores::pin(ours)?;
         let budget = budget / forms.len().max(1) as u32;
@@ -379,7 +359,7 @@ pub fn once(args: &BenchArgs, cores: Cores, budget: Duration) -> anyhow::Result<
 /// Prints the case's row.
 pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
     let (budget, payload) = (super::budget(args), args.payload.unwrap_or(NUMBER_BYTES));
-    let (limit, cores) = limit(args, waiting(wait(args), args.readers as usize + 1));
+    let (limit, cores) = limit(args, wait(args).waiting(args.readers as usize + 1));
     let placement = match args.transport {
         Transport::Shm => Placement::Process,
         Transport::Thread | Transport::Intra => Placement::Thread,

@@ -13,7 +13,7 @@ use super::limits::cores::{self, Cores};
 use super::measure::{self, REPEATS, Summary};
 use super::record::{Record, Report};
 use super::versus::{median_ratio, wait};
-use crate::args::{BenchArgs, Placement, Wait};
+use crate::args::{BenchArgs, Placement};
 
 /// Idle inputs of the rows.
 const IDLE: [usize; 4] = [1, 10, 100, 1_000];
@@ -103,11 +103,7 @@ fn measured(
 
 /// Prints a row for each number of idle inputs; the ratio is to that with one.
 pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
-    let waiting = match wait(args) {
-        Wait::Spin => Waiting::Spin,
-        Wait::Park => Waiting::Park,
-        Wait::Auto => Waiting::auto(2),
-    };
+    let waiting = wait(args).waiting(2);
     let cores = if waiting == Waiting::Park {
         Cores::One
     } else {

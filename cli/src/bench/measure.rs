@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 pub const REPEATS: usize = 5;
 /// A sample shorter than this would measure the clock: reading it costs 20 to 40 ns.
 const SAMPLE_NS_MIN: f64 = 2_000.0;
+/// What a message of a stream takes, roughly.
+const MESSAGE_NS: f64 = 100.0;
 /// Samples kept in one repeat; the memory for them is touched before the clock starts.
 const SAMPLES_MAX: usize = 1 << 18;
 /// How long the first guess at an operation's duration takes, at least.
@@ -71,7 +73,7 @@ fn percentile(sorted: &[f64], per_mille: usize) -> Option<f64> {
 }
 
 /// The samples of one repeat while it is measured.
-pub struct Samples {
+pub(crate) struct Samples {
     ns: Vec<f64>,
     batch: u32,
     pending: u32,
@@ -81,7 +83,7 @@ pub struct Samples {
 
 impl Samples {
     /// Starts the clock; one operation takes about `one_ns`.
-    pub fn new(one_ns: f64) -> Self {
+    pub(crate) fn new(one_ns: f64) -> Self {
         // Written once here: a page's first touch costs microseconds, and would land in the samples.
         let mut ns = vec![1.0_f64; SAMPLES_MAX];
         ns.clear();
@@ -97,7 +99,7 @@ impl Samples {
     }
 
     /// One operation has ended. Past 262 144 samples nothing is kept.
-    pub fn tick(&mut self) {
+    pub(crate) fn tick(&mut self) {
         self.pending += 1;
         if self.pending >= self.batch && self.ns.len() < SAMPLES_MAX {
             let now = Instant::now();
@@ -114,12 +116,12 @@ impl Samples {
     }
 
     /// Whether there is no sample yet.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ns.is_empty()
     }
 
     /// What the samples say.
-    pub fn summary(self) -> anyhow::Result<Summary> {
+    pub(crate) fn summary(self) -> anyhow::Result<Summary> {
         let iterations = self.ns.len() as u64 * u64::from(self.batch);
         Summary::of_samples(self.ns, iterations, self.last.duration_since(self.start))
             .ok_or_else(|| anyhow::anyhow!("too slow for the time given: not one sample was taken"))
@@ -142,6 +144,24 @@ pub fn measure(
             return samples.summary();
         }
     }
+}
+
+/// Runs `send`, which sends `batch` messages, again and again for about `budget`, and says how long one message took.
+///
+/// # Errors
+/// The first error of `send`.
+pub fn stream(
+    budget: Duration,
+    batch: usize,
+    mut send: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<Summary> {
+    let mut samples = Samples::new(MESSAGE_NS);
+    let end = Instant::now() + budget;
+    while samples.is_empty() || Instant::now() < end {
+        send()?;
+        (0..batch).for_each(|_| samples.tick());
+    }
+    samples.summary()
 }
 
 /// Nanoseconds that one operation takes, roughly. Warms caches, maps and branch predictors on the way.

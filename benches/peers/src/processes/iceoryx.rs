@@ -12,10 +12,10 @@ use iceoryx2::port::notifier::Notifier;
 use iceoryx2::port::publisher::Publisher;
 use iceoryx2::port::subscriber::Subscriber;
 use iceoryx2::prelude::*;
-use selvedge_cli::args::Wait;
+use selvedge_cli::args::{Mode, Wait};
 
 use super::{Answer, Ask, Other, ServeArgs, Via, read};
-use crate::case::{Case, Mode};
+use crate::case::Case;
 
 /// Nobody waits longer for the other side.
 const PATIENCE: Duration = Duration::from_secs(20);

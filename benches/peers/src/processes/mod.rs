@@ -7,17 +7,16 @@ mod pipes;
 
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Instant;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use rustix::process::{Signal, set_parent_process_death_signal};
-use selvedge_cli::args::Wait;
+use selvedge_cli::args::{Mode, Wait};
+use selvedge_cli::bench::channel::read;
 use selvedge_cli::bench::limits::cores;
-use selvedge_cli::bench::measure::{self, Samples, Summary};
-use selvedge_cli::checksum::checksum;
+use selvedge_cli::bench::measure::{self, Summary};
 
-use crate::case::{Case, Mode};
+use crate::case::Case;
 
 pub(crate) use ours::measure as measure_ours;
 
@@ -79,13 +78,7 @@ pub(crate) fn measure(via: Via, case: &Case) -> anyhow::Result<Summary> {
             };
             let kept = vec![7_u8; case.payload_bytes];
             if case.mode == Mode::Stream {
-                let mut samples = Samples::new(100.0);
-                let end = Instant::now() + case.budget;
-                while samples.is_empty() || Instant::now() < end {
-                    ask.send(&kept)?;
-                    samples.tick();
-                }
-                return samples.summary();
+                return measure::stream(case.budget, 1, || ask.send(&kept));
             }
             measure::measure(case.budget, || {
                 ask.send(&kept)?;
@@ -114,15 +107,6 @@ pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the other side reads of a message.
-fn read(bytes: &[u8], mode: Mode) -> u64 {
-    if mode == Mode::Loan {
-        let ends = [bytes.first(), bytes.last()];
-        return ends.into_iter().flatten().map(|byte| u64::from(*byte)).sum();
-    }
-    checksum(bytes)
-}
-
 /// The other process; not left behind.
 struct Other(Child);
 
@@ -139,10 +123,7 @@ impl Other {
             |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
         command.arg("serve").args(["--name", name]);
         command.args(["--via", &named(via.to_possible_value()).context("no name")?]);
-        command.args([
-            "--mode",
-            &named(case.mode.to_possible_value()).context("no name")?,
-        ]);
+        command.args(["--mode", &case.mode.to_string()]);
         command.args(["--wait", &case.wait.to_string(), "--index", &index.to_string()]);
         command.args(["--payload", &case.payload_bytes.to_string()]);
         if let Some(core) = core {

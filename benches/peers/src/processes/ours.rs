@@ -5,15 +5,11 @@ use selvedge_cli::args::{Cli, Command};
 use selvedge_cli::bench::channel;
 use selvedge_cli::bench::measure::Summary;
 
-use crate::case::{Case, Mode};
+use crate::case::Case;
 
 /// One repeat.
 pub(crate) fn measure(case: &Case) -> anyhow::Result<Summary> {
-    let mode = match case.mode {
-        Mode::Copy => "copy",
-        Mode::Loan => "loan",
-        Mode::Stream => "stream",
-    };
+    let mode = case.mode.to_string();
     let (payload, readers) = (case.payload_bytes.to_string(), case.readers.to_string());
     let wait = case.wait.to_string();
     let line = [
@@ -23,7 +19,7 @@ pub(crate) fn measure(case: &Case) -> anyhow::Result<Summary> {
         "--transport",
         "shm",
         "--mode",
-        mode,
+        &mode,
         "--wait",
         &wait,
         "--payload",

@@ -9,8 +9,10 @@ use std::process::Stdio;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+use selvedge_cli::args::Mode;
+
 use super::{Answer, Ask, Other, ServeArgs, Via, read};
-use crate::case::{Case, Mode};
+use crate::case::Case;
 
 /// One end of the way: reads from one descriptor, writes to the other.
 struct Bytes {

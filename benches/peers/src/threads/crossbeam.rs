@@ -1,59 +1,40 @@
-use std::hint::spin_loop;
-
 use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded};
 use selvedge_channels::Wire;
 
-use super::{Ends, Kind, to_each};
-use crate::case::Case;
+use super::either::{Queue, Received, Sent};
 
 /// crossbeam-channel, bounded.
 pub(crate) struct Crossbeam;
 
-pub(crate) struct End<E> {
-    end: E,
-    spins: bool,
-}
+impl Queue for Crossbeam {
+    type Tx<T: Wire> = Sender<T>;
+    type Rx<T: Wire> = Receiver<T>;
 
-impl Kind for Crossbeam {
-    type Sender<T: Wire> = Vec<End<Sender<T>>>;
-    type Receiver<T: Wire> = End<Receiver<T>>;
-
-    fn make<T: Wire>(room: usize, case: &Case) -> anyhow::Result<Ends<Self, T>> {
-        let spins = case.spins();
-        let pairs = (0..case.readers).map(|_| bounded(room));
-        Ok(pairs
-            .map(|(sender, receiver)| (End { end: sender, spins }, End { end: receiver, spins }))
-            .unzip())
+    fn make<T: Wire>(room: usize) -> (Sender<T>, Receiver<T>) {
+        bounded(room)
     }
 
-    fn send<T: Wire>(to: &mut Self::Sender<T>, value: T) -> anyhow::Result<()> {
-        to_each(to, value, |End { end, spins }, mut value| {
-            if !*spins {
-                return end
-                    .send(value)
-                    .map_err(|_| anyhow::anyhow!("the receiver has gone"));
-            }
-            loop {
-                value = match end.try_send(value) {
-                    Ok(()) => return Ok(()),
-                    Err(TrySendError::Full(back)) => back,
-                    Err(TrySendError::Disconnected(_)) => anyhow::bail!("the receiver has gone"),
-                };
-                spin_loop();
-            }
-        })
+    fn try_send<T: Wire>(to: &Sender<T>, value: T) -> Sent<T> {
+        match to.try_send(value) {
+            Ok(()) => Sent::Done,
+            Err(TrySendError::Full(back)) => Sent::Full(back),
+            Err(TrySendError::Disconnected(_)) => Sent::Gone,
+        }
     }
 
-    fn receive<T: Wire>(from: &mut Self::Receiver<T>) -> Option<T> {
-        if !from.spins {
-            return from.end.recv().ok();
+    fn send<T: Wire>(to: &Sender<T>, value: T) -> bool {
+        to.send(value).is_ok()
+    }
+
+    fn try_receive<T: Wire>(from: &mut Receiver<T>) -> Received<T> {
+        match from.try_recv() {
+            Ok(value) => Received::Value(value),
+            Err(TryRecvError::Empty) => Received::Nothing,
+            Err(TryRecvError::Disconnected) => Received::Gone,
         }
-        loop {
-            match from.end.try_recv() {
-                Ok(value) => return Some(value),
-                Err(TryRecvError::Disconnected) => return None,
-                Err(TryRecvError::Empty) => spin_loop(),
-            }
-        }
+    }
+
+    fn receive<T: Wire>(from: &mut Receiver<T>) -> Option<T> {
+        from.recv().ok()
     }
 }

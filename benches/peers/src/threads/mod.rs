@@ -4,6 +4,7 @@
 //! moves back, to be filled again: no channel pays for the allocator.
 
 mod crossbeam;
+mod either;
 mod ours;
 mod ring_buffer;
 mod std_mpsc;
@@ -11,17 +12,18 @@ mod tokio_mpsc;
 
 use std::hint::black_box;
 use std::thread;
-use std::time::Instant;
 
 use anyhow::Context;
 use selvedge_channels::Wire;
+use selvedge_cli::args::Mode;
 use selvedge_cli::bench::limits::cores;
-use selvedge_cli::bench::measure::{self, Samples, Summary};
+use selvedge_cli::bench::measure::{self, Summary};
 use selvedge_cli::checksum::checksum;
 
-use crate::case::{Case, Mode};
+use crate::case::Case;
 
 pub(crate) use crossbeam::Crossbeam;
+pub(crate) use either::Either;
 pub(crate) use ours::Ours;
 pub(crate) use ring_buffer::Rtrb;
 pub(crate) use std_mpsc::Std;
@@ -143,14 +145,11 @@ fn stream<K: Kind>(case: &Case, core: Option<usize>) -> anyhow::Result<Summary> 
                 Ok(())
             });
         }
-        let mut samples = Samples::new(100.0);
-        let end = Instant::now() + case.budget;
-        while samples.is_empty() || Instant::now() < end {
-            K::send_many(&mut there, STREAM_BATCH)?;
-            (0..STREAM_BATCH).for_each(|_| samples.tick());
-        }
+        let found = measure::stream(case.budget, STREAM_BATCH, || {
+            K::send_many(&mut there, STREAM_BATCH)
+        });
         drop(there);
-        samples.summary()
+        found
     })
 }
 

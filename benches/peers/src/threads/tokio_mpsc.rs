@@ -1,60 +1,42 @@
-use std::hint::spin_loop;
-
-use selvedge_channels::Wire;
 use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::{Ends, Kind, to_each};
-use crate::case::Case;
+use selvedge_channels::Wire;
+
+use super::either::{Queue, Received, Sent};
 
 /// tokio::sync::mpsc on plain threads.
 pub(crate) struct Tokio;
 
-pub(crate) struct End<E> {
-    end: E,
-    spins: bool,
-}
+impl Queue for Tokio {
+    type Tx<T: Wire> = Sender<T>;
+    type Rx<T: Wire> = Receiver<T>;
 
-impl Kind for Tokio {
-    type Sender<T: Wire> = Vec<End<Sender<T>>>;
-    type Receiver<T: Wire> = End<Receiver<T>>;
-
-    fn make<T: Wire>(room: usize, case: &Case) -> anyhow::Result<Ends<Self, T>> {
-        let spins = case.spins();
-        let pairs = (0..case.readers).map(|_| channel(room));
-        Ok(pairs
-            .map(|(sender, receiver)| (End { end: sender, spins }, End { end: receiver, spins }))
-            .unzip())
+    fn make<T: Wire>(room: usize) -> (Sender<T>, Receiver<T>) {
+        channel(room)
     }
 
-    fn send<T: Wire>(to: &mut Self::Sender<T>, value: T) -> anyhow::Result<()> {
-        to_each(to, value, |End { end, spins }, mut value| {
-            if !*spins {
-                return end
-                    .blocking_send(value)
-                    .map_err(|_| anyhow::anyhow!("the receiver has gone"));
-            }
-            loop {
-                value = match end.try_send(value) {
-                    Ok(()) => return Ok(()),
-                    Err(TrySendError::Full(back)) => back,
-                    Err(TrySendError::Closed(_)) => anyhow::bail!("the receiver has gone"),
-                };
-                spin_loop();
-            }
-        })
+    fn try_send<T: Wire>(to: &Sender<T>, value: T) -> Sent<T> {
+        match to.try_send(value) {
+            Ok(()) => Sent::Done,
+            Err(TrySendError::Full(back)) => Sent::Full(back),
+            Err(TrySendError::Closed(_)) => Sent::Gone,
+        }
     }
 
-    fn receive<T: Wire>(from: &mut Self::Receiver<T>) -> Option<T> {
-        if !from.spins {
-            return from.end.blocking_recv();
+    fn send<T: Wire>(to: &Sender<T>, value: T) -> bool {
+        to.blocking_send(value).is_ok()
+    }
+
+    fn try_receive<T: Wire>(from: &mut Receiver<T>) -> Received<T> {
+        match from.try_recv() {
+            Ok(value) => Received::Value(value),
+            Err(TryRecvError::Empty) => Received::Nothing,
+            Err(TryRecvError::Disconnected) => Received::Gone,
         }
-        loop {
-            match from.end.try_recv() {
-                Ok(value) => return Some(value),
-                Err(TryRecvError::Disconnected) => return None,
-                Err(TryRecvError::Empty) => spin_loop(),
-            }
-        }
+    }
+
+    fn receive<T: Wire>(from: &mut Receiver<T>) -> Option<T> {
+        from.blocking_recv()
     }
 }
