@@ -1,0 +1,84 @@
+//! What a channel takes, and what bounds it.
+#![cfg(not(loom))]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)] // a test may panic
+
+use selvedge_channels::{ChannelOptions, Provider};
+
+/// This test run again with a limit of the process set, which says what it found on its output.
+#[test]
+#[cfg_attr(miri, ignore = "Miri starts no processes")]
+fn chan_09_what_a_limit_does_not_allow_is_refused_by_its_name() {
+    const CHILD: &str = "SELVEDGE_TEST_LIMIT";
+    let large = || {
+        ChannelOptions::new()
+            .slots(4)
+            .buffer_bytes(64 << 20)
+            .provider(Provider::Memfd)
+    };
+    if std::env::var_os(CHILD).is_some() {
+        let refused = large().shared::<u64>().expect_err("a limit");
+        println!("refused: {refused}");
+        println!("fits: {}", large().memory_plan().unwrap().fits());
+        let small = ChannelOptions::new().max_payload_bytes(1 << 20);
+        println!("small fits: {}", small.memory_plan().unwrap().fits());
+        assert!(small.shared::<u64>().is_ok());
+        return;
+    }
+    for (limit, says) in [("-f 100000", "RLIMIT_FSIZE"), ("-v 300000", "RLIMIT_AS")] {
+        let test = std::env::current_exe().unwrap();
+        let line = format!(
+            "ulimit {limit} && exec {} --exact --nocapture chan_09_what_a_limit_does_not_allow_is_refused_by_its_name",
+            test.display()
+        );
+        let done = std::process::Command::new("sh")
+            .args(["-c", &line])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&done.stdout);
+        assert!(
+            done.status.success(),
+            "{limit}: {text}{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+        let need = (4 << 26) + 64;
+        assert!(
+            text.contains(says) && text.contains(&(need / 1000).to_string()[..3]),
+            "{limit}: {text}"
+        );
+        assert!(
+            text.contains("\nfits: false") && text.contains("small fits: true"),
+            "{limit}: {text}"
+        );
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no shared memory")]
+fn chan_16_the_memory_plan_is_what_is_taken() {
+    for readers in [1, 4] {
+        let options = ChannelOptions::new()
+            .slots(3)
+            .readers(readers)
+            .buffer_bytes(5000)
+            .max_payload_bytes(1 << 20);
+        let plan = options.memory_plan().unwrap();
+        let channel = options.shared::<u64>().unwrap();
+        let text = channel.descriptor().to_string();
+        assert_eq!(text.rsplit(':').next().unwrap(), plan.bytes.to_string());
+        assert_eq!(plan.grown_bytes, plan.bytes + (3 << 20));
+        assert!(plan.fits() && plan.limit.is_some());
+    }
+    assert!(ChannelOptions::new().slots(0).memory_plan().is_err());
+    let refused = |options: ChannelOptions| options.shared::<u64>().unwrap_err().to_string();
+    let endless = refused(ChannelOptions::new().buffer_bytes(u64::MAX));
+    assert!(endless.contains("what can be addressed"), "{endless}");
+    let private = refused(ChannelOptions::new().provider(Provider::Heap));
+    assert!(private.contains("choose another provider"), "{private}");
+}

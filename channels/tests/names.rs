@@ -1,0 +1,93 @@
+//! Names by which strangers find a channel.
+#![cfg(not(loom))]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)] // a test may panic
+
+use selvedge_channels::{ChannelError, ChannelOptions, SharedChannel};
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no shared memory")]
+fn chan_24_a_stranger_finds_a_channel_by_its_name() {
+    let name = format!("test-{}", std::process::id());
+    let find = || SharedChannel::<u64>::find(&name, ChannelOptions::new());
+    assert!(
+        matches!(find(), Err(ChannelError::Name { .. })),
+        "nobody has published it"
+    );
+    let channel = ChannelOptions::new().shared::<u64>().unwrap();
+    let published = channel.publish(&name).unwrap();
+    let twice = channel.publish(&name).unwrap_err().to_string();
+    assert!(
+        twice.contains(&name) && twice.contains("somebody else has it"),
+        "{twice}"
+    );
+    let (mut writer, mut reader) = (find().unwrap().writer().unwrap(), channel.reader(0).unwrap());
+    writer.send(7).unwrap();
+    assert_eq!(reader.recv().unwrap(), 7);
+    let wrong = SharedChannel::<String>::find(&name, ChannelOptions::new()).unwrap_err();
+    assert!(matches!(wrong, ChannelError::WrongType { .. }), "{wrong}");
+    drop(published);
+    assert!(matches!(find(), Err(ChannelError::Name { .. })), "no longer");
+    drop(channel.publish(&name).unwrap());
+    for name in ["", "../etc", "a b", &"x".repeat(101)] {
+        assert!(
+            matches!(channel.publish(name), Err(ChannelError::Name { .. })),
+            "{name:?}"
+        );
+    }
+}
+
+/// This test run again as a process that publishes and is killed.
+#[test]
+#[cfg_attr(miri, ignore = "Miri starts no processes")]
+fn chan_25_a_name_goes_with_its_process_however_it_ends() {
+    const CHILD: &str = "SELVEDGE_TEST_PUBLISHER";
+    let own = std::env::var(CHILD).ok();
+    let name = own
+        .clone()
+        .unwrap_or_else(|| format!("killed-{}", std::process::id()));
+    let channel = ChannelOptions::new().shared::<u64>().unwrap();
+    if own.is_some() {
+        let _published = channel.publish(&name).unwrap();
+        println!("published");
+        let _ = std::io::stdin().read_line(&mut String::new());
+        return;
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "--nocapture",
+            "chan_25_a_name_goes_with_its_process_however_it_ends",
+        ])
+        .env(CHILD, &name)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    assert!(lines.any(|line| line.unwrap().contains("published")));
+    SharedChannel::<u64>::find(&name, ChannelOptions::new()).unwrap();
+    let taken = channel.publish(&name).unwrap_err().to_string();
+    assert!(taken.contains("somebody else has it"), "{taken}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(SharedChannel::<u64>::find(&name, ChannelOptions::new()).is_err());
+    // Publishing anything sweeps what the dead have left, this name included.
+    let other = channel.publish(&format!("{name}-other")).unwrap();
+    let left = |folder: &str| {
+        let entries = std::fs::read_dir(folder).unwrap().flatten();
+        entries
+            .filter(|entry| entry.file_name().to_string_lossy().ends_with(&name))
+            .count()
+    };
+    let own = std::env::var("XDG_RUNTIME_DIR").ok();
+    let own = own.filter(|folder| std::path::Path::new(folder).is_dir());
+    assert_eq!(left(&own.unwrap_or_else(|| "/dev/shm".to_owned())), 0);
+    drop(other);
+    drop(channel.publish(&name).unwrap());
+}
