@@ -29,9 +29,9 @@ pub use selvedge_channels::{DType, Element, Tensor, TensorError, Waiting, Wire};
 #[cfg(feature = "dlpack")]
 pub use selvedge_channels::{DlPack, DlPackError, dlpack};
 pub use selvedge_compiler::{
-    ActorDied, Cause, Compile, CompileError, Counters, Edge, Event, ExecError, Execution, Graph, Inputs, Map,
-    OnFull, Options, Outputs, Phase, Plan, Refused, SourceLocation, StuckLane, Suspect, TaskError, TaskInfo,
-    Teardown, Timeout, Wait, constant,
+    ActorDied, Cause, Compile, CompileError, Counters, Edge, Event, ExecError, Execution, Graph, Inputs,
+    Lanes, Map, OnFull, Options, Outputs, Phase, Plan, Refused, Slots, SourceLocation, StuckLane, Suspect,
+    TaskError, TaskInfo, Teardown, Timeout, Transport, Wait, constant,
 };
 pub use selvedge_core::{
     Actor, ActorRef, BoxError, Call, CallError, Death, Exit, Failure, FailureKind, FailureReport, Lane,
@@ -45,8 +45,8 @@ pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 /// Everything a program with a graph needs.
 pub mod prelude {
     pub use crate::{
-        Actor, Compile, Edge, ExecError, Execution, Graph, OnFull, OnPanic, Options, Placement, Restart,
-        Result, Runtime, Tensor, Wait, Wire, actor, constant,
+        Actor, Compile, Edge, ExecError, Execution, Graph, Lanes, OnFull, OnPanic, Options, Placement,
+        Restart, Result, Runtime, Tensor, Wait, Wire, actor, constant,
     };
 }
 

@@ -73,6 +73,7 @@ pub use failure::{Failure, FailureKind, FailureReport, panic_message};
 pub use guarded::{Guarded, NoEntry};
 pub use id::{ActorId, LaneId, ProcessId};
 pub use invocation::Invocation;
+pub use lane::gather::gather;
 pub use lane::host::LaneHost;
 pub use lease::{Lease, LeaseError};
 pub use parts::{Parts, PartsProbe, PlainResult, TupleResult};

@@ -10,12 +10,13 @@ use std::panic::Location;
 use std::rc::Rc;
 
 use selvedge_channels::{PayloadType, Wire};
-use selvedge_core::{ActorId, ActorRef, LaneId, ProcessId};
+use selvedge_core::{ActorId, ActorRef};
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::edge::{Edge, Source, encoded};
 use crate::ir::{ActorIr, ArgIr, GraphIr, Origin, SourceLocation, TaskId, TaskIr, ValueId, ValueIr};
 use crate::ports::{InputPorts, Inputs, OutputLeaf, OutputList, Outputs, Splitter};
+use crate::transport::{Site, Transport, Way, resolve};
 
 /// A graph under construction.
 #[derive(Default)]
@@ -29,6 +30,10 @@ pub(crate) struct Builder {
     inputs: Vec<ValueId>,
     splitters: BTreeMap<ValueId, Splitter>,
     parts: BTreeMap<(ValueId, u16), ValueId>,
+    /// By task: the value that says it is done.
+    signals: BTreeMap<TaskId, ValueId>,
+    /// What was asked for how arguments cross, by task and position.
+    asked: BTreeMap<(TaskId, u16), Transport>,
     mistakes: Vec<Diagnostic>,
 }
 
@@ -39,6 +44,7 @@ impl Builder {
             origin,
             part,
             type_name: payload.name().to_owned(),
+            signal: false,
         });
         self.payloads.push(payload);
         id
@@ -72,6 +78,100 @@ impl Builder {
         Some(id)
     }
 
+    fn signal(&mut self, origin: Origin) -> ValueId {
+        let id = self.value(origin, None, PayloadType::of::<()>());
+        if let Some(value) = self.values.get_mut(id.index()) {
+            value.signal = true;
+        }
+        id
+    }
+
+    /// Has the task that makes `later` wait for whoever makes `before`.
+    pub(crate) fn order(&mut self, later: ValueId, before: ValueId, location: &SourceLocation) {
+        let origin = |value: ValueId| self.values.get(value.index()).map(|value| value.origin);
+        let (Some(Origin::Task(task)), Some(before_origin)) = (origin(later), origin(before)) else {
+            return;
+        };
+        let value = match before_origin {
+            Origin::Input(_) => before,
+            Origin::Task(before) if before < task => match self.signals.get(&before) {
+                Some(signal) => *signal,
+                None => {
+                    let signal = self.signal(before_origin);
+                    self.signals.insert(before, signal);
+                    signal
+                }
+            },
+            Origin::Task(_) => {
+                let message = "a task is ordered after one that is bound later, or after itself";
+                return self.mistake(Code::OrderedLater, message, location);
+            }
+        };
+        if let Some(task) = self.tasks.get_mut(task.index())
+            && !task.args.contains(&ArgIr::Value(value))
+        {
+            task.args.push(ArgIr::Value(value));
+        }
+    }
+
+    /// Declares how long the task that makes a value computes.
+    pub(crate) fn declare(&mut self, value: ValueId, ns: u64) {
+        if let Some(Origin::Task(task)) = self.values.get(value.index()).map(|value| value.origin)
+            && let Some(task) = self.tasks.get_mut(task.index())
+        {
+            task.duration_ns = Some(ns);
+        }
+    }
+
+    pub(crate) fn mistake(&mut self, code: Code, message: &str, location: &SourceLocation) {
+        self.mistakes
+            .push(Diagnostic::new(code, message, location.clone()));
+    }
+
+    /// Reports a mistake once more: it is listed once.
+    pub(crate) fn repeat(&mut self, mistake: &Diagnostic) {
+        self.mistakes.push(mistake.clone());
+    }
+
+    /// An execution of a graph without inputs itself starts the tasks that take no edge.
+    fn start_tasks(&mut self) {
+        if !self.inputs.is_empty() {
+            return;
+        }
+        let waits = |task: &TaskIr| task.args.iter().any(|arg| matches!(arg, ArgIr::Value(_)));
+        if self.tasks.iter().all(waits) {
+            return;
+        }
+        let start = self.signal(Origin::Input(0));
+        self.inputs.push(start);
+        let idle = self.tasks.iter_mut().filter(|task| !waits(task));
+        idle.for_each(|task| task.args.push(ArgIr::Value(start)));
+    }
+
+    /// Resolves how every argument crosses (TYPE-07).
+    fn resolve(&mut self, default: Transport) {
+        if default == Transport::Auto && self.asked.is_empty() {
+            return;
+        }
+        let actor = Site::Actor {
+            host: 0,
+            device: None,
+        };
+        for (index, task) in self.tasks.iter_mut().enumerate() {
+            for (position, arg) in (0u16..).zip(&task.args) {
+                let ArgIr::Value(value) = arg else { continue };
+                let writer = match self.values.get(value.index()).map(|value| value.origin) {
+                    Some(Origin::Task(_)) => actor,
+                    _ => Site::Driver,
+                };
+                let asked = self.asked.get(&(TaskId(index as u32), position)).copied();
+                if resolve(asked.unwrap_or(default), writer, actor).0 == Way::Rendezvous {
+                    task.meets.push(position);
+                }
+            }
+        }
+    }
+
     pub(crate) fn name_task(&mut self, value: ValueId, name: String) {
         if let Some(Origin::Task(task)) = self.values.get(value.index()).map(|value| value.origin)
             && let Some(task) = self.tasks.get_mut(task.index())
@@ -94,7 +194,7 @@ impl Builder {
 
     fn task(&mut self, bind: &Bind, args: Vec<ArgIr>, bound_at: SourceLocation) -> TaskId {
         let actor = &bind.actor;
-        if !self.actors.iter().any(|known| known == actor) {
+        if !self.binds.contains_key(&actor.id()) {
             self.actors.push(actor.clone());
         }
         let binds = self.binds.entry(actor.id()).or_default();
@@ -109,6 +209,9 @@ impl Builder {
             method_name,
             label,
             args,
+            meets: Vec::new(),
+            collective: None,
+            duration_ns: None,
             bound_at,
             bind_index,
         });
@@ -138,15 +241,15 @@ impl Drop for Scope {
 }
 
 enum BoundArg {
-    Value(Rc<RefCell<Builder>>, ValueId),
+    Value(Rc<RefCell<Builder>>, ValueId, Option<Transport>),
     Constant(Vec<u8>),
     Broken(Rc<Diagnostic>),
 }
 
 impl BoundArg {
-    fn of(source: &Source) -> Self {
+    fn of(source: &Source, transport: Option<Transport>) -> Self {
         match source {
-            Source::Value { builder, value } => BoundArg::Value(Rc::clone(builder), *value),
+            Source::Value { builder, value } => BoundArg::Value(Rc::clone(builder), *value, transport),
             Source::Constant(bytes) => BoundArg::Constant(bytes.as_ref().clone()),
             Source::Broken(diagnostic) => BoundArg::Broken(Rc::clone(diagnostic)),
         }
@@ -173,7 +276,7 @@ impl Bind {
     /// The next argument, an edge.
     #[must_use]
     pub fn arg<T: Wire>(mut self, edge: &Edge<T>) -> Self {
-        self.args.push(BoundArg::of(&edge.source));
+        self.args.push(BoundArg::of(&edge.source, edge.transport));
         self
     }
 
@@ -181,10 +284,8 @@ impl Bind {
     #[must_use]
     #[track_caller]
     pub fn constant<T: Wire>(mut self, value: &T) -> Self {
-        self.args.push(BoundArg::of(&encoded(
-            value,
-            SourceLocation::from(Location::caller()),
-        )));
+        let location = SourceLocation::from(Location::caller());
+        self.args.push(BoundArg::of(&encoded(value, location), None));
         self
     }
 
@@ -193,7 +294,7 @@ impl Bind {
     pub fn finish<T: Wire>(mut self) -> Edge<T> {
         let location = SourceLocation::from(Location::caller());
         let own = self.args.iter().find_map(|arg| match arg {
-            BoundArg::Value(builder, _) => Some(Rc::clone(builder)),
+            BoundArg::Value(builder, ..) => Some(Rc::clone(builder)),
             _ => None,
         });
         let current = CURRENT.with_borrow(|current| current.last().cloned());
@@ -201,17 +302,13 @@ impl Bind {
             return Edge::new(Source::Broken(Rc::new(self.no_input_edge(location))));
         };
         let mut graph = builder.borrow_mut();
-        let broken = self.args.iter().any(|arg| matches!(arg, BoundArg::Broken(_)));
-        if own.is_none() && !broken {
-            let mistake = self.no_input_edge(location);
-            graph.mistakes.push(mistake.clone());
-            return Edge::new(Source::Broken(Rc::new(mistake)));
-        }
         let mut args = Vec::with_capacity(self.args.len());
-        for arg in std::mem::take(&mut self.args) {
+        let mut asked = Vec::new();
+        for (position, arg) in (0u16..).zip(std::mem::take(&mut self.args)) {
             match arg {
-                BoundArg::Value(other, value) if Rc::ptr_eq(&other, &builder) => {
-                    args.push(ArgIr::Value(value))
+                BoundArg::Value(other, value, transport) if Rc::ptr_eq(&other, &builder) => {
+                    asked.extend(transport.map(|transport| (position, transport)));
+                    args.push(ArgIr::Value(value));
                 }
                 BoundArg::Value(..) => {
                     let mistake = self.mixed(location.clone());
@@ -222,6 +319,10 @@ impl Bind {
             }
         }
         let task = graph.task(&self, args, location);
+        let asked = asked
+            .into_iter()
+            .map(|(position, transport)| ((task, position), transport));
+        graph.asked.extend(asked);
         let value = graph.value(Origin::Task(task), None, PayloadType::of::<T>());
         drop(graph);
         Edge::new(Source::Value { builder, value })
@@ -261,6 +362,7 @@ pub(crate) struct Bound {
 pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
     name: Option<&str>,
     width: usize,
+    default: Transport,
     compiled_at: SourceLocation,
     function: impl FnOnce(I) -> O,
 ) -> Bound {
@@ -275,6 +377,8 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
     let mut list = OutputList::default();
     output.list(&mut list);
     let mut graph = builder.take();
+    graph.start_tasks();
+    graph.resolve(default);
     let mut outputs = Vec::with_capacity(list.leaves.len());
     for leaf in &list.leaves {
         match &leaf.source {
@@ -328,24 +432,10 @@ fn actor_ir(actor: &ActorRef) -> ActorIr {
         name: actor.name().to_owned(),
         type_name: actor.entry().name.to_owned(),
         lane: actor.lane(),
+        home: actor.lane(),
         process: actor.process(),
         placement: actor.placement().to_string(),
-    }
-}
-
-impl Bound {
-    /// Lanes that may wait at the same time: the driver's and those of the actors.
-    pub(crate) fn lanes(&self) -> usize {
-        let mut lanes: Vec<(ProcessId, LaneId)> = self
-            .ir
-            .actors
-            .iter()
-            .map(|actor| (actor.process, actor.lane))
-            .collect();
-        lanes.push((ProcessId(0), LaneId(0)));
-        lanes.sort_unstable();
-        lanes.dedup();
-        lanes.len()
+        commutes: false,
     }
 }
 

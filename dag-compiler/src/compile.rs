@@ -4,10 +4,12 @@ use std::fmt::Write;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::error::CompileError;
-use crate::ir::{GraphIr, LaneProgram, Plan, Settings};
+use crate::ir::{ChannelKind, GraphIr, LaneProgram, OperationGraph, Plan, Settings};
+use crate::lanes;
 use crate::lower::lower;
-use crate::order::order;
+use crate::order::{Order, order};
 use crate::place::place;
+use crate::prove::throughput::{bound, smallest_slots};
 use crate::prove::{Certificate, Refutation, prove};
 use crate::schedule::schedule;
 use crate::validate::validate;
@@ -17,12 +19,26 @@ use crate::validate::validate;
 /// # Errors
 /// [`CompileError`] with every mistake found.
 pub fn plan(graph: GraphIr, settings: Settings) -> Result<Plan, CompileError> {
+    let stages = stages(graph, settings)?;
+    Ok(stages.plan)
+}
+
+/// What the stages made on the way.
+struct Stages {
+    operations: OperationGraph,
+    order: Order,
+    plan: Plan,
+    certificate: Certificate,
+}
+
+fn stages(mut graph: GraphIr, settings: Settings) -> Result<Stages, CompileError> {
     let mistakes = validate(&graph);
     if !mistakes.is_empty() {
         return Err(CompileError {
             diagnostics: mistakes,
         });
     }
+    let notes = lanes::assign(&mut graph, &settings);
     let operations = lower(&graph);
     let cyclic = || {
         Diagnostic::new(
@@ -31,8 +47,8 @@ pub fn plan(graph: GraphIr, settings: Settings) -> Result<Plan, CompileError> {
             graph.compiled_at.clone(),
         )
     };
-    let order = order(&operations).ok_or_else(cyclic)?;
-    let schedule = schedule(&graph, &operations, &order);
+    let order = order(&graph, &operations, settings.overlap).ok_or_else(cyclic)?;
+    let schedule = schedule(&graph, &operations, &order, settings.overlap);
     let mut placement = place(&graph, &settings);
     let lanes = schedule
         .lanes
@@ -44,17 +60,39 @@ pub fn plan(graph: GraphIr, settings: Settings) -> Result<Plan, CompileError> {
             steps: lane.operations,
         })
         .collect();
-    let plan = Plan {
+    let mut plan = Plan {
         graph: graph.name.clone(),
         settings,
         channels: placement.channels,
         lanes,
         ir: graph,
+        notes,
     };
-    match prove(&plan) {
-        Ok(_) => Ok(plan),
-        Err(refutation) => Err(refused(&plan.ir, &refutation).into()),
+    let certificate = prove(&plan).map_err(|refutation| refused(&plan.ir, &refutation))?;
+    if plan.settings.auto_slots {
+        choose_slots(&mut plan);
     }
+    Ok(Stages {
+        operations,
+        order,
+        plan,
+        certificate,
+    })
+}
+
+/// The fewest slots that reach the throughput `max_inflight` allows. Liveness does not depend on their number.
+fn choose_slots(plan: &mut Plan) {
+    let slots = smallest_slots(plan);
+    plan.settings.slots = slots;
+    let buffered = plan
+        .channels
+        .iter_mut()
+        .filter(|channel| channel.kind != ChannelKind::Local);
+    buffered.for_each(|channel| channel.slots = slots);
+    let most = plan.settings.max_inflight;
+    plan.notes.push(format!(
+        "{slots} slots in each channel reach the throughput of {most}"
+    ));
 }
 
 /// Every stage's result in words: operations with what each waits for, the global order, the plan, and what the
@@ -63,8 +101,13 @@ pub fn plan(graph: GraphIr, settings: Settings) -> Result<Plan, CompileError> {
 /// # Errors
 /// As [`plan`].
 pub fn explain(graph: &GraphIr, settings: &Settings) -> Result<String, CompileError> {
-    let plan = plan(graph.clone(), settings.clone())?;
-    let operations = lower(graph);
+    let Stages {
+        operations,
+        order,
+        plan,
+        certificate,
+    } = stages(graph.clone(), settings.clone())?;
+    let graph = &plan.ir;
     let mut waits: Vec<Vec<String>> = vec![Vec::new(); operations.operations.len()];
     for edge in &operations.edges {
         if let Some(waits) = waits.get_mut(edge.to as usize) {
@@ -85,22 +128,19 @@ pub fn explain(graph: &GraphIr, settings: &Settings) -> Result<String, CompileEr
         };
         let _ = writeln!(text, "  {index:>3} {} {label}{after}", operation.kind);
     }
-    let order: Vec<String> = order(&operations)
-        .unwrap_or_default()
-        .iter()
-        .map(u32::to_string)
-        .collect();
+    let makespan = order.makespan_ns() as f64 / 1e3;
+    let order: Vec<String> = order.operations.iter().map(u32::to_string).collect();
     let _ = writeln!(text, "\norder\n  {}\n\n{}", order.join(" "), plan.describe());
-    if let Ok(Certificate {
-        executions,
-        steps,
-        slots,
-    }) = prove(&plan)
-    {
-        let _ = writeln!(
-            text,
-            "proof\n  {steps} steps of {executions} executions, {slots} slots: every lane came to the end"
-        );
+    let checked = certificate
+        .check(&plan)
+        .map_or_else(|error| error, |()| "checked against the plan".to_owned());
+    let _ = writeln!(
+        text,
+        "proof\n  a linear order of {} moments of which every lane is a projection; {checked}",
+        certificate.order.len()
+    );
+    if let Some(bound) = bound(&plan) {
+        let _ = writeln!(text, "\ntime\n  {}", bound.describe(&plan, makespan));
     }
     Ok(text)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::ir::{ArgIr, ChannelKind, ChannelPlan, Operation, Plan, Writer};
+use crate::ir::{ArgIr, ChannelKind, ChannelPlan, Operation, Plan, ValueId, Writer};
 
 impl Plan {
     /// Tasks, channels and the schedule of every lane, as text.
@@ -13,7 +13,7 @@ impl Plan {
                 .args
                 .iter()
                 .map(|arg| match arg {
-                    ArgIr::Value(value) => self.ir.value_name(*value),
+                    ArgIr::Value(value) => self.argument(*value),
                     ArgIr::Constant(_) => "constant".to_owned(),
                 })
                 .collect();
@@ -35,6 +35,9 @@ impl Plan {
                 steps.join(" · ")
             };
             let _ = writeln!(text, "  lane {} ({place}): {steps}", lane.lane.0);
+        }
+        if !self.notes.is_empty() {
+            let _ = write!(text, "\ndecisions\n  {}\n", self.notes.join("\n  "));
         }
         let memory = self.memory();
         let (channels, now, most) = (
@@ -70,7 +73,20 @@ impl Plan {
             ChannelKind::Ring => format!("    {} slots", channel.slots),
             ChannelKind::Shared => format!("    {} slots of {} B", channel.slots, channel.slot_bytes),
         };
-        format!("{id:>3} {kind} {value}: {writer} -> lane {readers}{slots}")
+        let meets = self
+            .lanes
+            .iter()
+            .flat_map(|lane| &lane.values)
+            .any(|it| it.channel == channel.id && it.meets);
+        let meets = if meets { "    rendezvous" } else { "" };
+        format!("{id:>3} {kind} {value}: {writer} -> lane {readers}{slots}{meets}")
+    }
+
+    /// A value as an argument: what only orders is no value.
+    fn argument(&self, value: ValueId) -> String {
+        let name = self.ir.value_name(value);
+        let signal = self.ir.value(value).is_some_and(|value| value.signal);
+        if signal { format!("after {name}") } else { name }
     }
 
     fn step(&self, step: Operation) -> String {

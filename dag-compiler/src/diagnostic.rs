@@ -39,6 +39,8 @@ pub enum Code {
     NestedSplit,
     /// D0114: a constant that cannot be encoded.
     BadConstant,
+    /// D0115: a task that is to run after one that is bound later.
+    OrderedLater,
     /// D0199: a broken invariant of selvedge itself.
     Internal,
 }
@@ -61,6 +63,7 @@ impl Code {
             Code::LoadFailed => "D0112",
             Code::NestedSplit => "D0113",
             Code::BadConstant => "D0114",
+            Code::OrderedLater => "D0115",
             Code::Internal => "D0199",
         }
     }
@@ -69,7 +72,9 @@ impl Code {
     pub const fn help(self) -> &'static str {
         match self {
             Code::MixedGraphs => "bind all edges of a task inside one call of `compile`",
-            Code::NoInputEdge => "give it an edge, or compute the value before the graph and use `constant`",
+            Code::NoInputEdge => {
+                "give it an edge, start it with `.after(&input)`, or compute the value before the graph and use `constant`"
+            }
             Code::Dangling => "return the edge as an output, feed it to a task, or do not bind the method",
             Code::UnusedInput => "take fewer inputs, or use this one",
             Code::ActorBusy => "tear the other graph down first, or spawn another actor",
@@ -82,6 +87,7 @@ impl Code {
             Code::LoadFailed => "see the reason; driver and worker must be the same build",
             Code::NestedSplit => "return one flat tuple, or give the part to a task that takes it whole",
             Code::BadConstant => "mend the type's `Serialize`",
+            Code::OrderedLater => "bind first what is to run first",
             Code::Internal => "please report this with the graph that shows it",
         }
     }

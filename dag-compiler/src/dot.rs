@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::ir::{ChannelKind, EdgeKind, GraphIr, OpKind, OperationGraph, Origin, Plan, TaskIr, ValueId};
+use crate::ir::{ChannelKind, EdgeKind, GraphIr, OperationGraph, Origin, Plan, TaskIr, ValueId};
 
 /// A string as DOT writes it.
 fn quoted(text: &str) -> String {
@@ -26,7 +26,7 @@ impl Plan {
                 lane.lane.0,
                 quoted(&title)
             );
-            for step in lane.steps.iter().filter(|step| step.kind == OpKind::Compute) {
+            for step in lane.steps.iter().filter(|step| step.kind.is_work()) {
                 let label = self.ir.task(step.task).map_or("?", |task| task.label.as_str());
                 let _ = writeln!(dot, "    t{} [label={}];", step.task.0, quoted(label));
             }
@@ -64,7 +64,7 @@ impl Plan {
                 let way = ways.get(&(lane.lane.0, value)).copied();
                 arrows.push((self.maker(value), way.unwrap_or(ChannelKind::Local), to));
             };
-            for step in lane.steps.iter().filter(|step| step.kind == OpKind::Compute) {
+            for step in lane.steps.iter().filter(|step| step.kind.is_work()) {
                 for (_, value) in self.ir.task(step.task).into_iter().flat_map(GraphIr::reads) {
                     arrow(value, format!("t{}", step.task.0));
                 }
@@ -88,7 +88,7 @@ impl Plan {
 
 impl OperationGraph {
     /// The operations in DOT (GRAPH-27): `[index] task operation`, a box per actor; program edges solid, control edges
-    /// dotted, data edges dashed.
+    /// dotted, data edges dashed, rendezvous bold.
     pub fn to_dot(&self, graph: &GraphIr) -> String {
         let mut dot = String::from("digraph operations {\n  rankdir=LR;\n");
         let mut boxes: BTreeMap<u32, String> = BTreeMap::new();
@@ -123,6 +123,7 @@ impl OperationGraph {
                 EdgeKind::Program => "solid",
                 EdgeKind::Control => "dotted",
                 EdgeKind::Data => "dashed",
+                EdgeKind::Rendezvous => "bold",
             };
             let _ = writeln!(dot, "  o{} -> o{} [style={style}];", edge.from, edge.to);
         }

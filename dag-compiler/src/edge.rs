@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::rc::Rc;
+use std::time::Duration;
 
 use selvedge_channels::{PayloadType, Wire};
 
@@ -11,6 +12,7 @@ use crate::bind::Builder;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{SourceLocation, ValueId};
 use crate::ports::Splitter;
+use crate::transport::Transport;
 
 /// A value that will flow when the graph is executed: an input, the result of a task, or a constant.
 ///
@@ -19,6 +21,8 @@ use crate::ports::Splitter;
 #[must_use = "a task whose result nobody uses is refused (D0103)"]
 pub struct Edge<T> {
     pub(crate) source: Source,
+    /// What was asked for how it crosses; `None` for the graph's default (TYPE-12).
+    pub(crate) transport: Option<Transport>,
     types: PhantomData<fn() -> T>,
 }
 
@@ -37,7 +41,11 @@ pub(crate) enum Source {
 
 impl<T> Clone for Edge<T> {
     fn clone(&self) -> Self {
-        Edge::new(self.source.clone())
+        Edge {
+            source: self.source.clone(),
+            transport: self.transport,
+            types: PhantomData,
+        }
     }
 }
 
@@ -73,8 +81,55 @@ impl<T> Edge<T> {
     pub(crate) fn new(source: Source) -> Self {
         Edge {
             source,
+            transport: None,
             types: PhantomData,
         }
+    }
+
+    /// Asks for a way to cross, wherever this edge (not a clone made before) is an argument; else it is
+    /// `Options::transport`'s.
+    pub fn with_transport(mut self, transport: Transport) -> Self {
+        self.transport = Some(transport);
+        self
+    }
+
+    /// Runs the task whose result this is after the task whose result `before` is, in every execution, without handing a
+    /// value over. If `before` fails, this task is skipped with its error.
+    ///
+    /// `before` may also be an input of the graph: it starts a task that takes no edge. It must be bound first (D0115).
+    #[track_caller]
+    pub fn after<U>(self, before: &Edge<U>) -> Self {
+        if let Source::Value { builder, value } = &self.source {
+            let location = SourceLocation::from(Location::caller());
+            let mut graph = builder.borrow_mut();
+            match &before.source {
+                Source::Value {
+                    builder: other,
+                    value: before,
+                } if Rc::ptr_eq(builder, other) => {
+                    graph.order(*value, *before, &location);
+                }
+                Source::Value { .. } => graph.mistake(
+                    Code::MixedGraphs,
+                    "a task is ordered after one of another graph",
+                    &location,
+                ),
+                // What is there from the begin is before everything.
+                Source::Constant(_) => {}
+                Source::Broken(diagnostic) => graph.repeat(diagnostic),
+            }
+        }
+        self
+    }
+
+    /// Declares how long the task whose result this is computes. Orders and lanes are chosen for it; a profile replaces
+    /// it.
+    pub fn takes(self, duration: Duration) -> Self {
+        if let Source::Value { builder, value } = &self.source {
+            let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+            builder.borrow_mut().declare(*value, ns);
+        }
+        self
     }
 
     /// Names the task whose result this is, in errors, descriptions and traces.
@@ -95,7 +150,7 @@ impl<T: Wire> Edge<T> {
         let part = builder
             .borrow_mut()
             .part(*value, index, PayloadType::of::<P>(), splitter);
-        Edge::new(match part {
+        let mut edge = Edge::new(match part {
             Some(value) => Source::Value {
                 builder: Rc::clone(builder),
                 value,
@@ -109,7 +164,9 @@ impl<T: Wire> Edge<T> {
                     location.clone(),
                 )))
             }
-        })
+        });
+        edge.transport = self.transport;
+        edge
     }
 
     /// The constant of this edge, if it is one.

@@ -5,7 +5,9 @@
 //!
 //! - `bind`: the user's function runs once over [`Edge`]s.
 //! - [`mod@validate`]: everything that is bound is used.
-//! - [`mod@lower`]: tasks become READ, COMPUTE and WRITE operations.
+//! - [`mod@transport`]: how every value crosses from actor to actor.
+//! - `lanes`: which lanes there are.
+//! - [`mod@lower`]: tasks become READ, COMPUTE, COLLECTIVE and WRITE operations.
 //! - [`mod@order`]: one global linear order.
 //! - [`mod@schedule`]: its projection onto lanes.
 //! - [`mod@place`]: channels, from who writes and who reads.
@@ -27,6 +29,12 @@ mod ports;
 mod options;
 
 pub mod validate;
+
+pub mod transport;
+
+mod lanes;
+
+mod cost;
 
 pub mod lower;
 
@@ -73,10 +81,10 @@ pub use edge::{Edge, constant};
 pub use error::CompileError;
 pub use execution::Execution;
 pub use graph::{Counters, Graph};
-pub use ir::{Plan, SourceLocation};
+pub use ir::{Lanes, Plan, SourceLocation};
 pub use map::Map;
 pub use memory::{ChannelMemory, MemoryPlan};
-pub use options::{OnFull, Options, Wait};
+pub use options::{OnFull, Options, Slots, Wait};
 pub use ports::{Collected, InputPorts, Inputs, OutputList, Outputs, Submitter};
 pub use run::control::Phase;
 pub use run::error::{ActorDied, ExecError, Refused, Suspect, Timeout};
@@ -85,3 +93,4 @@ pub use run::teardown::{StuckLane, Teardown};
 pub use run::trace::Event;
 pub use start::Compile;
 pub use stream::Streamed;
+pub use transport::Transport;

@@ -12,7 +12,7 @@ use selvedge_channels::{
     SegmentId, SharedReader, SharedWriter, Waiting, format,
 };
 use selvedge_core::{
-    ActorEntry, ActorId, AsyncDriver, LaneId, LoadedPrograms, ProcessId, Program, find_actor,
+    ActorEntry, ActorId, AsyncDriver, LaneId, LoadedPrograms, ProcessId, Program, find_actor, gather,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ use crate::ir::{
     ArgIr, ChannelId, ChannelKind, ChannelPlan, LaneProgram, OpKind, Operation, Origin, Plan, TaskId,
     ValueId, Writer,
 };
-use crate::run::control::Control;
+use crate::run::control::{Control, State};
 use crate::run::lane::{Cursor, LaneLoop, Step, TaskRun};
 use crate::run::layout::{Layout, Span, shared_spec};
 use crate::run::report::TaskInfo;
@@ -77,13 +77,27 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
             payload: &payload,
             index: Index::of(&shipment.plan),
         };
-        let lanes = site.lanes()?.lanes;
-        Ok(lanes
-            .into_iter()
-            .map(|lane| (lane.lane, Box::new(lane) as Box<dyn Program>))
-            .collect())
+        Ok(programs(&shipment.plan, site.lanes()?.lanes))
     };
     load().map_err(|error| error.to_string())
+}
+
+/// The programs of a process's lanes, those among them that only lend their actors to another lane.
+pub(crate) fn programs(plan: &Plan, lanes: Vec<LaneLoop>) -> LoadedPrograms {
+    let mut programs = LoadedPrograms::new();
+    for lane in lanes {
+        let mut guests: BTreeMap<LaneId, Vec<ActorId>> = BTreeMap::new();
+        for actor in &plan.ir.actors {
+            if actor.lane == lane.lane && actor.home != lane.lane {
+                guests.entry(actor.home).or_default().push(actor.id);
+            }
+        }
+        let (control, bell) = (lane.control.clone(), lane.bell.clone());
+        let ended = Box::new(move || control.state() != State::Running);
+        let host = (lane.lane, Box::new(lane) as Box<dyn Program>);
+        programs.extend(gather(host, guests.into_iter().collect(), bell, ended));
+    }
+    programs
 }
 
 /// The segment of a plan, laid out and formatted.
@@ -108,6 +122,9 @@ fn entry_of(plan: &Plan, task: TaskId) -> Option<(&'static ActorEntry, u16)> {
 /// The payload type of a value, from the link-time registry: by its producer, else by a consumer.
 fn registered_payload(plan: &Plan, value: ValueId) -> Option<PayloadType> {
     let ir = plan.ir.values.get(value.0 as usize)?;
+    if ir.signal {
+        return Some(PayloadType::of::<()>());
+    }
     if let Origin::Task(task) = ir.origin {
         let (entry, method) = entry_of(plan, task)?;
         let method = entry.methods.get(usize::from(method))?;
@@ -386,6 +403,9 @@ impl Site<'_> {
             .tasks
             .get(id.0 as usize)
             .ok_or(LoadError::Inconsistent("an unknown task"))?;
+        if task.collective.is_some() {
+            return Err(LoadError::Inconsistent("a collective without a communicator"));
+        }
         let actor = self
             .index
             .actors
@@ -413,13 +433,18 @@ impl Site<'_> {
             });
         }
         let mut outlets: Vec<Option<Box<dyn AnyOutlet>>> = Vec::new();
-        outlets.resize_with(1 + (method.parts)().len(), || None);
+        let results = 1 + (method.parts)().len();
+        outlets.resize_with(results + 1, || None);
         for made in self.index.makes.get(&id).into_iter().flatten() {
             if self.channels(*made).next().is_none() {
                 continue;
             }
-            let part = self.plan.ir.value(*made).and_then(|value| value.part);
-            let place = part.map_or(0, |part| usize::from(part) + 1);
+            let value = self.plan.ir.value(*made);
+            let place = match value.and_then(|value| value.part) {
+                _ if value.is_some_and(|value| value.signal) => results,
+                None => 0,
+                Some(part) => usize::from(part) + 1,
+            };
             let slot = outlets
                 .get_mut(place)
                 .ok_or(LoadError::Inconsistent("a part that the result has not"))?;
@@ -439,6 +464,7 @@ impl Site<'_> {
             info,
             args,
             outlets,
+            results,
             fault: None,
             arrived,
         })
@@ -450,20 +476,18 @@ pub(crate) fn waiting(plan: &Plan) -> Waiting {
     plan.settings.waiting
 }
 
-/// A lane's operations as steps: the READs of a task become one wait.
+/// A lane's operations as steps. All READs of a task are one wait, right before its work: its channels have slots, so
+/// nobody waits for a READ, and what is waited for later holds up less.
 fn steps(operations: &[Operation], known: &BTreeMap<TaskId, usize>) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::with_capacity(operations.len());
     for operation in operations {
         let Some(task) = known.get(&operation.task).copied() else {
             continue;
         };
-        let step = match operation.kind {
-            OpKind::Read { .. } => Step::Await(task),
-            OpKind::Compute => Step::Compute(task),
-            OpKind::Write => Step::Write(task),
-        };
-        if !(matches!(step, Step::Await(_)) && steps.last() == Some(&step)) {
-            steps.push(step);
+        match operation.kind {
+            OpKind::Read { .. } => {}
+            OpKind::Compute | OpKind::Collective => steps.extend([Step::Await(task), Step::Compute(task)]),
+            OpKind::Write => steps.push(Step::Write(task)),
         }
     }
     steps

@@ -1,65 +1,109 @@
-//! Tasks become operations: READ per input edge, COMPUTE, WRITE, and what must come before what.
+//! Tasks become operations: READ per input edge, COMPUTE or COLLECTIVE, WRITE, and what must come before what.
 //!
-//! O(tasks + edges).
+//! O((tasks + edges) log actors).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_core::ActorId;
+use selvedge_core::{ActorId, LaneId, ProcessId};
 
-use crate::ir::{EdgeKind, GraphIr, OpKind, Operation, OperationEdge, OperationGraph, Origin, TaskId};
+use crate::ir::{
+    CollectiveId, EdgeKind, GraphIr, OpKind, Operation, OperationEdge, OperationGraph, Origin, TaskId,
+    TaskIr, ValueId,
+};
 
-/// Lowers a graph (GRAPH-01 to GRAPH-07).
+/// Lowers a graph (GRAPH-01 to GRAPH-07). Bind order holds the COMPUTEs of an actor unless its methods commute; a
+/// COLLECTIVE is held by its inputs alone.
 pub fn lower(graph: &GraphIr) -> OperationGraph {
     let mut lowered = OperationGraph::default();
     let mut writes: Vec<u32> = Vec::with_capacity(graph.tasks.len());
     let mut last_compute: BTreeMap<ActorId, u32> = BTreeMap::new();
+    let mut ranks: BTreeMap<CollectiveId, Vec<u32>> = BTreeMap::new();
+    let commuting = graph.actors.iter().filter(|actor| actor.commutes);
+    let commuting: BTreeSet<ActorId> = commuting.map(|actor| actor.id).collect();
+    let mut meetings = Meetings::of(graph);
     for (index, task) in graph.tasks.iter().enumerate() {
         let id = TaskId(index as u32);
         let first = lowered.operations.len() as u32;
-        let reads: Vec<_> = GraphIr::reads(task).collect();
-        let (compute, write) = (first + reads.len() as u32, first + reads.len() as u32 + 1);
-        for (offset, (arg, value)) in reads.into_iter().enumerate() {
-            let read = first + offset as u32;
-            lowered.operations.push(Operation {
-                task: id,
-                kind: OpKind::Read { arg },
-            });
+        for (arg, value) in GraphIr::reads(task) {
+            let read = lowered.push(id, OpKind::Read { arg });
             if let Some(Origin::Task(producer)) = graph.value(value).map(|value| value.origin)
                 && let Some(from) = writes.get(producer.index())
             {
-                lowered.edges.push(OperationEdge {
-                    from: *from,
-                    to: read,
-                    kind: EdgeKind::Data,
-                });
+                let meets = meetings.begins(value, task);
+                lowered.edge(
+                    *from,
+                    read,
+                    if meets {
+                        EdgeKind::Rendezvous
+                    } else {
+                        EdgeKind::Data
+                    },
+                );
             }
-            lowered.edges.push(OperationEdge {
-                from: read,
-                to: compute,
-                kind: EdgeKind::Program,
-            });
         }
-        lowered.operations.push(Operation {
-            task: id,
-            kind: OpKind::Compute,
-        });
-        lowered.operations.push(Operation {
-            task: id,
-            kind: OpKind::Write,
-        });
-        lowered.edges.push(OperationEdge {
-            from: compute,
-            to: write,
-            kind: EdgeKind::Program,
-        });
-        if let Some(before) = last_compute.insert(task.actor, compute) {
-            lowered.edges.push(OperationEdge {
-                from: before,
-                to: compute,
-                kind: EdgeKind::Control,
-            });
+        let kind = task.collective.map_or(OpKind::Compute, |_| OpKind::Collective);
+        let work = lowered.push(id, kind);
+        (first..work).for_each(|read| lowered.edge(read, work, EdgeKind::Program));
+        let write = lowered.push(id, OpKind::Write);
+        lowered.edge(work, write, EdgeKind::Program);
+        if let Some(collective) = task.collective {
+            ranks.entry(collective).or_default().push(work);
+        } else if !commuting.contains(&task.actor)
+            && let Some(before) = last_compute.insert(task.actor, work)
+        {
+            lowered.edge(before, work, EdgeKind::Control);
         }
         writes.push(write);
     }
+    lowered.collectives = ranks.into_values().collect();
     lowered
+}
+
+impl OperationGraph {
+    fn push(&mut self, task: TaskId, kind: OpKind) -> u32 {
+        self.operations.push(Operation { task, kind });
+        self.operations.len() as u32 - 1
+    }
+
+    fn edge(&mut self, from: u32, to: u32, kind: EdgeKind) {
+        self.edges.push(OperationEdge { from, to, kind });
+    }
+}
+
+/// Which READs take part in a rendezvous: of each value and each lane but the writer's own, the first, if any of the
+/// lane's READs of the value asks for it. The others find what the first has brought.
+struct Meetings {
+    places: BTreeMap<ActorId, (ProcessId, LaneId)>,
+    /// Those whose READ has not been met yet.
+    waiting: BTreeSet<(ValueId, LaneId)>,
+}
+
+impl Meetings {
+    fn of(graph: &GraphIr) -> Self {
+        let places = graph.places();
+        let lane = |actor: ActorId| places.get(&actor).map(|(_, lane)| *lane);
+        let mut waiting = BTreeSet::new();
+        for task in graph.tasks.iter().filter(|task| !task.meets.is_empty()) {
+            let Some(reader) = lane(task.actor) else { continue };
+            for (_, value) in GraphIr::reads(task).filter(|(arg, _)| task.meets.contains(arg)) {
+                let writer = match graph.value(value).map(|value| value.origin) {
+                    Some(Origin::Task(writer)) => graph.task(writer).and_then(|writer| lane(writer.actor)),
+                    _ => None,
+                };
+                if writer.is_some_and(|writer| writer != reader) {
+                    waiting.insert((value, reader));
+                }
+            }
+        }
+        Meetings { places, waiting }
+    }
+
+    /// Whether a READ of `value` by `task`, in the order of tasks, is the one that takes part.
+    fn begins(&mut self, value: ValueId, task: &TaskIr) -> bool {
+        if self.waiting.is_empty() {
+            return false;
+        }
+        let reader = self.places.get(&task.actor).map(|(_, lane)| *lane);
+        reader.is_some_and(|reader| self.waiting.remove(&(value, reader)))
+    }
 }

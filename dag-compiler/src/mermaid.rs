@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::ir::{ChannelKind, OpKind, Plan};
+use crate::ir::{ChannelKind, Plan};
 
 /// A text between quotes as Mermaid writes it.
 fn quoted(text: &str) -> String {
@@ -18,7 +18,7 @@ impl Plan {
         for lane in &self.lanes {
             let title = quoted(&format!("lane {} in process {}", lane.lane.0, lane.process.0));
             let _ = writeln!(text, "  subgraph lane{} [{title}]", lane.lane.0);
-            for step in lane.steps.iter().filter(|step| step.kind == OpKind::Compute) {
+            for step in lane.steps.iter().filter(|step| step.kind.is_work()) {
                 let label = self.ir.task(step.task).map_or("?", |task| task.label.as_str());
                 let _ = writeln!(text, "    t{}[{}]", step.task.0, quoted(label));
             }

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use selvedge_channels::Waiting;
+use selvedge_core::{ActorId, ActorRef};
 
-use crate::ir::Settings;
+use crate::ir::{Lanes, Settings};
+use crate::transport::Transport;
 
 /// What `execute` does when as many executions are unfinished as allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +33,25 @@ pub enum Wait {
     Park,
 }
 
+/// How many messages of one channel may be under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Slots {
+    /// `max_inflight`, so that a legal submission never waits for a slot.
+    #[default]
+    Inflight,
+    /// So many.
+    Fixed(usize),
+    /// The fewest with which the graph reaches the throughput that `max_inflight` of them allow, by measured or declared
+    /// durations.
+    Auto,
+}
+
+impl From<usize> for Slots {
+    fn from(slots: usize) -> Self {
+        Slots::Fixed(slots)
+    }
+}
+
 /// Options of a graph; a builder with a default for everything.
 #[derive(Clone, Debug)]
 #[must_use]
@@ -38,7 +59,11 @@ pub struct Options {
     name: Option<String>,
     max_inflight: usize,
     max_buffered: usize,
-    slots: Option<usize>,
+    slots: Slots,
+    lanes: Lanes,
+    overlap: bool,
+    transport: Transport,
+    commuting: Vec<ActorId>,
     buffer_bytes: usize,
     max_payload_bytes: usize,
     timeout: Option<Duration>,
@@ -56,7 +81,11 @@ impl Default for Options {
             name: None,
             max_inflight: 10,
             max_buffered: 1000,
-            slots: None,
+            slots: Slots::Inflight,
+            lanes: Lanes::Spawned,
+            overlap: true,
+            transport: Transport::Auto,
+            commuting: Vec::new(),
             buffer_bytes: 64 << 10,
             max_payload_bytes: 1 << 30,
             timeout: Some(Duration::from_secs(10)),
@@ -154,10 +183,36 @@ impl Options {
         self
     }
 
-    /// Messages of one channel that may be under way; default `max_inflight`, so that a legal submission never waits
-    /// for a slot. Fewer save memory and bound how far a fast stage runs ahead.
-    pub fn slots(mut self, slots: usize) -> Self {
-        self.slots = Some(slots);
+    /// Messages of one channel that may be under way: a number, or [`Slots::Auto`]; default [`Slots::Inflight`]. Fewer save
+    /// memory and bound how far a fast stage runs ahead.
+    pub fn slots(mut self, slots: impl Into<Slots>) -> Self {
+        self.slots = slots.into();
+        self
+    }
+
+    /// How lanes are chosen; default [`Lanes::Spawned`].
+    pub fn lanes(mut self, lanes: Lanes) -> Self {
+        self.lanes = lanes;
+        self
+    }
+
+    /// Whether receives of a rendezvous are posted before they are needed, so that a transfer runs beside other work; on by
+    /// default.
+    pub fn overlap(mut self, overlap: bool) -> Self {
+        self.overlap = overlap;
+        self
+    }
+
+    /// How edges cross that ask for nothing themselves; default [`Transport::Auto`].
+    pub fn transport(mut self, transport: Transport) -> Self {
+        self.transport = transport;
+        self
+    }
+
+    /// Says that the methods of an actor may run in any order within an execution: bind order does not hold them then.
+    /// Executions keep their order.
+    pub fn commuting(mut self, actor: &ActorRef) -> Self {
+        self.commuting.push(actor.id());
         self
     }
 
@@ -217,7 +272,7 @@ impl Options {
 
     /// The first option out of bounds, in words.
     pub(crate) fn out_of_bounds(&self) -> Option<String> {
-        let slots = self.slots.unwrap_or(self.max_inflight);
+        let slots = self.slots_value();
         let bounds: [Bound; 6] = [
             ("max_inflight", self.max_inflight, 1, 1 << 20),
             ("max_buffered", self.max_buffered, 1, usize::MAX),
@@ -240,21 +295,44 @@ impl Options {
         ))
     }
 
-    /// The numbers that processes need; `lanes` counts the lanes of the graph, the driver's among them.
-    pub(crate) fn settings(&self, lanes: usize) -> Settings {
-        let waiting = match self.wait {
+    fn slots_value(&self) -> usize {
+        match self.slots {
+            Slots::Fixed(slots) => slots,
+            Slots::Inflight | Slots::Auto => self.max_inflight,
+        }
+    }
+
+    /// How a graph of so many lanes waits, the driver's among them.
+    pub(crate) fn waiting(&self, lanes: usize) -> Waiting {
+        match self.wait {
             Wait::Auto => Waiting::auto(lanes),
             Wait::Spin => Waiting::Spin,
             Wait::Park => Waiting::Park,
-        };
+        }
+    }
+
+    /// The numbers that processes need, as far as they are known before the lanes are.
+    pub(crate) fn settings(&self) -> Settings {
         Settings {
             max_inflight: self.max_inflight as u32,
-            slots: self.slots.unwrap_or(self.max_inflight) as u32,
+            slots: self.slots_value() as u32,
+            auto_slots: self.slots == Slots::Auto,
             slot_bytes: self.buffer_bytes as u64,
             max_bytes: self.max_payload_bytes as u64,
-            waiting,
+            waiting: Waiting::Park,
             trace_events: self.trace as u32,
+            overlap: self.overlap,
+            lanes: self.lanes,
+            cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
         }
+    }
+
+    pub(crate) fn transport_value(&self) -> Transport {
+        self.transport
+    }
+
+    pub(crate) fn is_commuting(&self, actor: ActorId) -> bool {
+        self.commuting.contains(&actor)
     }
 
     pub(crate) fn name_value(&self) -> Option<&str> {

@@ -19,31 +19,38 @@ pub struct Placement {
     pub values: BTreeMap<LaneId, Vec<LaneValue>>,
 }
 
-/// How often each lane reads a value.
-type Reads = BTreeMap<(ProcessId, LaneId), u32>;
+/// How a lane reads a value.
+#[derive(Clone, Copy, Default)]
+struct Reading {
+    /// How often.
+    reads: u32,
+    /// By a rendezvous.
+    meets: bool,
+}
+
+/// How each lane reads a value.
+type Reads = BTreeMap<(ProcessId, LaneId), Reading>;
 
 /// Decides the channels of every value.
 pub fn place(graph: &GraphIr, settings: &Settings) -> Placement {
-    let lanes: BTreeMap<_, _> = graph
-        .actors
-        .iter()
-        .map(|actor| (actor.id, (actor.process, actor.lane)))
-        .collect();
+    let lanes = graph.places();
     let mut reads: Vec<Reads> = vec![Reads::new(); graph.values.len()];
     let driver = (ProcessId(0), LaneId(0));
     for task in &graph.tasks {
         let Some(place) = lanes.get(&task.actor) else {
             continue;
         };
-        for (_, value) in GraphIr::reads(task) {
+        for (position, value) in GraphIr::reads(task) {
             if let Some(reads) = reads.get_mut(value.index()) {
-                *reads.entry(*place).or_default() += 1;
+                let reading = reads.entry(*place).or_default();
+                reading.reads += 1;
+                reading.meets |= task.meets.contains(&position);
             }
         }
     }
     for output in &graph.outputs {
         if let Some(reads) = reads.get_mut(output.index()) {
-            *reads.entry(driver).or_default() += 1;
+            reads.entry(driver).or_default().reads += 1;
         }
     }
     let mut placement = Placement::default();
@@ -73,8 +80,8 @@ impl Placement {
         reads: &Reads,
         settings: &Settings,
     ) {
-        let near: Vec<(LaneId, u32)> = select(reads, |reader| reader == process);
-        let far: Vec<(LaneId, u32)> = select(reads, |reader| reader != process);
+        let near = select(reads, |reader| reader == process);
+        let far = select(reads, |reader| reader != process);
         let local = matches!(near.as_slice(), [(lane, _)] if writer == Writer::Lane(*lane));
         let near_kind = if local {
             ChannelKind::Local
@@ -86,12 +93,14 @@ impl Placement {
                 continue;
             }
             let id = ChannelId(self.channels.len() as u32);
-            for (position, (lane, reads)) in readers.iter().enumerate() {
+            for (position, (lane, reading)) in readers.iter().enumerate() {
+                let across = matches!(writer, Writer::Lane(writer) if writer != *lane);
                 let read = LaneValue {
                     value,
                     channel: id,
                     reader: position as u16,
-                    reads: *reads,
+                    reads: reading.reads,
+                    meets: reading.meets && across,
                 };
                 self.values.entry(*lane).or_default().push(read);
             }
@@ -115,10 +124,10 @@ impl Placement {
     }
 }
 
-fn select(reads: &Reads, keep: impl Fn(ProcessId) -> bool) -> Vec<(LaneId, u32)> {
+fn select(reads: &Reads, keep: impl Fn(ProcessId) -> bool) -> Vec<(LaneId, Reading)> {
     reads
         .iter()
         .filter(|((process, _), _)| keep(*process))
-        .map(|((_, lane), reads)| (*lane, *reads))
+        .map(|((_, lane), reading)| (*lane, *reading))
         .collect()
 }

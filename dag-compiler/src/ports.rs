@@ -44,6 +44,8 @@ pub(crate) struct InputPort {
     pub(crate) whole: Option<Box<dyn AnyOutlet>>,
     pub(crate) parts: Vec<Option<Box<dyn AnyOutlet>>>,
     pub(crate) splitter: Option<Splitter>,
+    /// It starts the tasks that take no edge.
+    pub(crate) signal: bool,
 }
 
 impl InputPort {
@@ -91,6 +93,9 @@ impl<'a> Submitter<'a> {
 
     /// What went wrong, if anything; a leaf left without a value is an error too.
     pub(crate) fn finish(mut self) -> Result<(), ChannelError> {
+        if self.ports.as_slice().first().is_some_and(|port| port.signal) {
+            self.next(());
+        }
         if self.ports.next().is_some() {
             return Err(ChannelError::NoValue);
         }
@@ -165,7 +170,7 @@ pub struct OutputList {
 /// What a graph may take: an edge, or a tuple, array or `Vec` of inputs.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the input of a graph",
-    note = "take an `Edge<T>`, or a tuple, array or `Vec` of edges"
+    note = "take an `Edge<T>`, a tuple, array or `Vec` of edges, or `()`"
 )]
 pub trait Inputs: Sized {
     /// What `execute` takes.
@@ -191,6 +196,15 @@ pub trait Outputs: Sized {
     /// # Errors
     /// The first fault among the leaves.
     fn take(collected: &mut Collected<'_>) -> Result<Self::Value, Fault>;
+}
+
+/// A graph without inputs: an execution starts the tasks that take no edge.
+impl Inputs for () {
+    type Value = ();
+
+    fn open(_: &mut InputPorts) -> Self {}
+
+    fn write((): (), _: &mut Submitter<'_>) {}
 }
 
 impl<T: Wire> Inputs for Edge<T> {

@@ -1,26 +1,27 @@
 //! The global order, projected onto lanes.
+//!
+//! With overlap a READ that takes part in a rendezvous only posts the receive, so it may stand earlier than the transfer:
+//! it moves ahead of work that, on the planned time line, still runs when its writer begins. Such work cannot be
+//! something the READ depends on (GRAPH-22): what the writer waits for has ended when it begins. READs, WRITEs and
+//! COLLECTIVEs that take part in transfers keep their order on the lane (GRAPH-20), since devices run them in it.
 
 use std::collections::BTreeMap;
 
 use selvedge_core::{ActorId, LaneId, ProcessId};
 
-use crate::ir::{GraphIr, LaneSchedule, OperationGraph, Schedule};
+use crate::ir::{EdgeKind, GraphIr, LaneSchedule, OpKind, Operation, OperationGraph, Schedule};
+use crate::order::Order;
 
 /// One schedule per lane, each in the global order; the driver's lane first, also when it has nothing to do.
-pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &[u32]) -> Schedule {
+pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, overlap: bool) -> Schedule {
     let place: BTreeMap<ActorId, (LaneId, ProcessId)> = graph
         .actors
         .iter()
         .map(|actor| (actor.id, (actor.lane, actor.process)))
         .collect();
-    let mut lanes: BTreeMap<LaneId, LaneSchedule> = BTreeMap::new();
-    let empty = |lane, process| LaneSchedule {
-        lane,
-        process,
-        operations: Vec::new(),
-    };
-    lanes.insert(LaneId(0), empty(LaneId(0), ProcessId(0)));
-    for index in order {
+    let mut lanes: BTreeMap<LaneId, (ProcessId, Vec<u32>)> = BTreeMap::new();
+    lanes.insert(LaneId(0), (ProcessId(0), Vec::new()));
+    for index in &order.operations {
         let Some(operation) = operations.operations.get(*index as usize) else {
             continue;
         };
@@ -30,11 +31,95 @@ pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &[u32]) -> 
         };
         lanes
             .entry(lane)
-            .or_insert_with(|| empty(lane, process))
-            .operations
-            .push(*operation);
+            .or_insert_with(|| (process, Vec::new()))
+            .1
+            .push(*index);
     }
+    if overlap {
+        let hoist = Hoist::of(operations, order);
+        lanes.values_mut().for_each(|(_, lane)| hoist.lane(lane));
+    }
+    let named = |index: u32| operations.operations.get(index as usize).copied();
+    let lane = |(lane, (process, list)): (LaneId, (ProcessId, Vec<u32>))| LaneSchedule {
+        lane,
+        process,
+        operations: list.into_iter().filter_map(named).collect(),
+    };
     Schedule {
-        lanes: lanes.into_values().collect(),
+        lanes: lanes.into_iter().map(lane).collect(),
+    }
+}
+
+/// Which READs may move, and ahead of what.
+struct Hoist<'a> {
+    operations: &'a [Operation],
+    order: &'a Order,
+    /// By operation that takes part in a transfer: when the writer's work begins, or for a WRITE and a COLLECTIVE 0.
+    transfers: BTreeMap<u32, u64>,
+}
+
+impl<'a> Hoist<'a> {
+    fn of(operations: &'a OperationGraph, order: &'a Order) -> Self {
+        let mut transfers = BTreeMap::new();
+        for edge in operations
+            .edges
+            .iter()
+            .filter(|edge| edge.kind == EdgeKind::Rendezvous)
+        {
+            // A task's work stands right before its WRITE.
+            let work = edge.from.saturating_sub(1) as usize;
+            let begins = order.start_ns.get(work).copied().unwrap_or_default();
+            transfers.insert(edge.to, begins);
+            transfers.insert(edge.from, 0);
+        }
+        transfers.extend(
+            operations
+                .collectives
+                .iter()
+                .flatten()
+                .map(|operation| (*operation, 0)),
+        );
+        Hoist {
+            operations: &operations.operations,
+            order,
+            transfers,
+        }
+    }
+
+    fn lane(&self, list: &mut [u32]) {
+        if self.transfers.is_empty() {
+            return;
+        }
+        for at in 1..list.len() {
+            let Some(begins) = list.get(at).and_then(|read| self.receive(*read)) else {
+                continue;
+            };
+            let ahead = list.get(..at).unwrap_or_default();
+            let passed = ahead
+                .iter()
+                .rev()
+                .take_while(|before| self.yields(**before, begins))
+                .count();
+            if let Some(moved) = list.get_mut(at - passed..=at) {
+                moved.rotate_right(1);
+            }
+        }
+    }
+
+    /// The begin of the writer's work, for a READ that takes part in a transfer.
+    fn receive(&self, operation: u32) -> Option<u64> {
+        let read = matches!(self.operations.get(operation as usize)?.kind, OpKind::Read { .. });
+        self.transfers.get(&operation).copied().filter(|_| read)
+    }
+
+    /// Whether a receive whose writer begins at `begins` may be posted before this operation.
+    fn yields(&self, operation: u32, begins: u64) -> bool {
+        let ends = self
+            .order
+            .end_ns
+            .get(operation as usize)
+            .copied()
+            .unwrap_or_default();
+        !self.transfers.contains_key(&operation) && ends > begins
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use selvedge_channels::{AnyOutlet, PayloadType};
-use selvedge_core::{ActorRef, LaneId, Lease, LeaseError, ProcessId, Program, Runtime};
+use selvedge_core::{ActorRef, LaneId, Lease, LeaseError, ProcessId, Runtime};
 
 use crate::bind::{Bound, bind_graph};
 use crate::compile::plan;
@@ -14,7 +14,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::error::CompileError;
 use crate::graph::Graph;
 use crate::ir::{ChannelKind, Origin, Plan, SourceLocation, ValueId};
-use crate::load::{Built, Index, KIND, LoadError, Shipment, Site, create_segment};
+use crate::load::{Built, Index, KIND, LoadError, Shipment, Site, create_segment, programs};
 use crate::options::Options;
 use crate::ports::{InputPort, Inputs, Outputs};
 use crate::run::control::Control;
@@ -66,6 +66,7 @@ impl Compile for Runtime {
         let mut bound = bind_graph::<I, O>(
             options.name_value(),
             options.inputs_value(),
+            options.transport_value(),
             location.clone(),
             bind,
         );
@@ -74,8 +75,11 @@ impl Compile for Runtime {
         }
         foreign(self, &bound)?;
         let leaves = bound.ir.outputs.len();
-        let lanes = bound.lanes();
-        let plan = plan(std::mem::take(&mut bound.ir), options.settings(lanes))?;
+        for actor in &mut bound.ir.actors {
+            actor.commutes = options.is_commuting(actor.id);
+        }
+        let mut plan = plan(std::mem::take(&mut bound.ir), options.settings())?;
+        plan.settings.waiting = options.waiting(plan.lanes.len());
         let engine = start(self, options, plan, bound, location)?;
         Ok(Graph::new(engine, I::write, O::take, leaves))
     }
@@ -147,10 +151,7 @@ fn start(
         .chain([&driver_lane])
         .map(|lane| lane.driver.clone())
         .collect();
-    let programs = lanes
-        .into_iter()
-        .map(|lane| (lane.lane, Box::new(lane) as Box<dyn Program>))
-        .collect();
+    let programs = programs(&plan, lanes);
     let bell = driver_lane.bell.clone();
     let waiting = driver_lane.waiting;
     let info = TaskInfo {
@@ -249,6 +250,7 @@ fn input_ports(
             whole: outlets.remove(whole),
             parts: Vec::new(),
             splitter: bound.splitters.get(whole).copied(),
+            signal: plan.ir.value(*whole).is_some_and(|value| value.signal),
         })
         .collect();
     for (index, value) in plan.ir.values.iter().enumerate() {

@@ -47,15 +47,34 @@ fn blocks(steps: &[Operation]) -> Vec<Vec<Operation>> {
 #[test]
 fn graph_24_a_live_plan_has_a_certificate() {
     let plan = plan(graph(THERE_AND_BACK), settings(3)).unwrap();
-    // Three executions with two slots: submission, nine operations, collecting the output (wait and release).
+    let certificate = prove(&plan).unwrap();
     assert_eq!(
-        prove(&plan),
-        Ok(Certificate {
-            executions: 3,
-            steps: 3 * (1 + 9 + 2),
-            slots: 2
-        })
+        certificate.order.len(),
+        9,
+        "three operations of each of three tasks"
     );
+    certificate.check(&plan).unwrap();
+}
+
+#[test]
+fn graph_23_a_certificate_of_another_plan_is_refused() {
+    let good = plan(graph(THERE_AND_BACK), settings(1)).unwrap();
+    let order = prove(&good).unwrap().order;
+    for one in 0..order.len() {
+        for other in 0..one {
+            let mut changed = order.clone();
+            changed.swap(one, other);
+            assert!(
+                Certificate { order: changed }.check(&good).is_err(),
+                "{other} and {one} exchanged"
+            );
+        }
+    }
+    let shorter = order[1..].to_vec();
+    assert!(Certificate { order: shorter }.check(&good).is_err());
+    let mut twice = order;
+    twice.extend(twice.last().copied());
+    assert!(Certificate { order: twice }.check(&good).is_err());
 }
 
 #[test]
@@ -217,7 +236,7 @@ proptest! {
     ) {
         let plan = plan(text::from_numbers(&(actors, tasks)), settings(slots)).unwrap();
         let certificate = prove(&plan).unwrap();
-        prop_assert_eq!(certificate.executions, u64::from(slots.min(2)) + 1);
+        prop_assert_eq!(certificate.check(&plan), Ok(()));
     }
 
     #[test]

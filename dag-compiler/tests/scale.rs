@@ -81,7 +81,7 @@ fn broadcast(tasks: usize) -> GraphIr {
     sketch.finish()
 }
 
-/// Steps of the checker are counted, and grow in step with the graph.
+/// The certificate has as many moments as the graph has operations; how long it took is printed.
 #[test]
 fn graph_28_compile_time_grows_with_the_graph() {
     let most = if cfg!(debug_assertions) { 10_000 } else { 100_000 };
@@ -101,16 +101,12 @@ fn graph_28_compile_time_grows_with_the_graph() {
             let plan = plan(graph, settings(10)).unwrap();
             let planned = start.elapsed();
             let start = Instant::now();
-            let steps = prove(&plan).unwrap().steps;
+            let steps = prove(&plan).unwrap().order.len();
             let proven = start.elapsed();
             println!(
                 "{name:>10} {bound:>7} tasks {edges:>7} edges: planned in {planned:.2?}, proven again in {proven:.2?}"
             );
-            let operations = (2 * bound + edges) as u64;
-            assert!(
-                steps <= 3 * (operations + 2 + plan.ir.outputs.len() as u64),
-                "{steps} steps for {operations} operations"
-            );
+            assert_eq!(steps, 2 * bound + edges, "each operation is ordered once");
         }
     }
 }

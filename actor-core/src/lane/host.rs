@@ -63,6 +63,52 @@ impl LaneHost<'_> {
         }
     }
 
+    /// Takes an actor off the lane, to be put on another one.
+    pub(crate) fn take_actor(&mut self, id: ActorId) -> Option<ActorCell> {
+        let at = self.lane.actors.binary_search_by_key(&id, ActorCell::id).ok()?;
+        Some(self.lane.actors.remove(at))
+    }
+
+    /// Puts an actor on the lane.
+    pub(crate) fn put_actor(&mut self, cell: ActorCell) {
+        self.lane.insert(cell);
+    }
+
+    pub(crate) fn mailbox(&self) -> Arc<Mailbox> {
+        Arc::clone(&self.lane.mailbox)
+    }
+
+    /// Whether the lane was given up: nothing reaches it any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lane.mailbox.is_closed()
+    }
+
+    /// Sends on what waits for actors that are elsewhere, without running anything; the rest waits for
+    /// [`LaneHost::serve_deferred`] or the program's end. A lane that refuses has ended: its calls end with it.
+    pub(crate) fn sort_mail(&mut self, elsewhere: impl Fn(ActorId) -> Option<Arc<Mailbox>>) {
+        while let Some(message) = self.lane.mailbox.try_pop() {
+            let actor = match &message {
+                LaneMessage::Call(call) => Some(call.actor),
+                LaneMessage::Remove(actor) => Some(*actor),
+                LaneMessage::Create(..) | LaneMessage::Run(..) | LaneMessage::Stop => None,
+            };
+            match actor.and_then(&elsewhere) {
+                Some(mailbox) => drop(mailbox.push(message)),
+                None => self.lane.deferred.push_back(message),
+            }
+        }
+    }
+
+    /// Answers what was put aside, but for programs and the end.
+    pub(crate) fn serve_deferred(&mut self) {
+        for message in std::mem::take(&mut self.lane.deferred) {
+            match message {
+                LaneMessage::Run(..) | LaneMessage::Stop => self.lane.deferred.push_back(message),
+                other => self.lane.handle(other),
+            }
+        }
+    }
+
     /// Whether the lane was asked to stop: the program should come to its end. Known after
     /// [`LaneHost::serve_mailbox`].
     #[must_use]

@@ -118,6 +118,11 @@ impl Mailbox {
         *self.bell.lock() = bell;
     }
 
+    /// Whether the mailbox refuses messages.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.queue.lock().closed
+    }
+
     /// Refuses messages from now on and drops those that wait, with their promises.
     pub(crate) fn close(&self) {
         let dropped = {
@@ -127,6 +132,9 @@ impl Mailbox {
             std::mem::take(&mut queue.messages)
         };
         self.arrived.notify_all();
+        if let Some(bell) = self.bell.lock().as_ref() {
+            bell.ring();
+        }
         // Outside the lock: a broken promise runs its waiter's waker.
         drop(dropped);
     }

@@ -13,7 +13,7 @@ fn at(line: u32) -> SourceLocation {
 }
 
 fn bound<I: Inputs, O: Outputs>(function: impl FnOnce(I) -> O) -> Bound {
-    bind_graph::<I, O>(None, 2, at(7), function)
+    bind_graph::<I, O>(None, 2, Transport::Auto, at(7), function)
 }
 
 fn codes(bound: &Bound) -> Vec<Code> {

@@ -1,5 +1,6 @@
 //! A graph as it was bound: actors, tasks, values.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
 
@@ -13,6 +14,10 @@ pub struct TaskId(pub u32);
 /// Index of a value in [`GraphIr::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ValueId(pub u32);
+
+/// A collective operation of a graph: the tasks that carry the number are its ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CollectiveId(pub u32);
 
 impl TaskId {
     pub(crate) fn index(self) -> usize {
@@ -71,6 +76,9 @@ pub struct ValueIr {
     pub part: Option<u16>,
     /// Name of its type, for people.
     pub type_name: String,
+    /// It says only that its maker is done: a unit, whatever the maker's result. Its readers are ordered after the
+    /// maker and get nothing.
+    pub signal: bool,
 }
 
 /// An actor of the graph and where it lives.
@@ -82,12 +90,16 @@ pub struct ActorIr {
     pub name: String,
     /// The name under which its type is registered.
     pub type_name: String,
-    /// Its lane.
+    /// The lane that runs its tasks.
     pub lane: LaneId,
+    /// The lane it was spawned on, which lends it where another one runs its tasks.
+    pub home: LaneId,
     /// Its process.
     pub process: ProcessId,
     /// `inline`, `thread`, or `process 4121`.
     pub placement: String,
+    /// Its methods may run in any order within an execution, so bind order does not hold them.
+    pub commutes: bool,
 }
 
 /// An argument of a task.
@@ -110,8 +122,15 @@ pub struct TaskIr {
     pub method_name: String,
     /// `actor.method`, with `#2` for the second bind of the same method, or the name it was given.
     pub label: String,
-    /// Its arguments, in order.
+    /// Its arguments, in order, then the signals it waits for.
     pub args: Vec<ArgIr>,
+    /// Positions of the arguments whose transfer is a rendezvous, ascending: writer and reader both take part in it.
+    pub meets: Vec<u16>,
+    /// It is one rank's part of this collective: all parts are one event, which is no part of the actor's chain of
+    /// COMPUTEs.
+    pub collective: Option<CollectiveId>,
+    /// How long its work takes, in nanoseconds, measured or declared; orders are made for it.
+    pub duration_ns: Option<u64>,
     /// The line where it was bound.
     pub bound_at: SourceLocation,
     /// Position among all binds of the actor in this graph.
@@ -164,16 +183,30 @@ impl GraphIr {
             })
     }
 
+    /// Where each actor lives, by id.
+    pub(crate) fn places(&self) -> BTreeMap<ActorId, (ProcessId, LaneId)> {
+        let place = |actor: &ActorIr| (actor.id, (actor.process, actor.lane));
+        self.actors.iter().map(place).collect()
+    }
+
     /// What people call a value.
     pub fn value_name(&self, id: ValueId) -> String {
         let Some(value) = self.value(id) else {
             return format!("value {}", id.0);
         };
         let whole = match value.origin {
+            Origin::Input(_) if value.signal => "start".to_owned(),
             Origin::Input(leaf) => format!("input {leaf}"),
-            Origin::Task(task) => self
-                .task(task)
-                .map_or_else(|| format!("task {}", task.0), |task| task.label.clone()),
+            Origin::Task(task) => {
+                let label = self
+                    .task(task)
+                    .map_or_else(|| format!("task {}", task.0), |task| task.label.clone());
+                if value.signal {
+                    format!("end of {label}")
+                } else {
+                    label
+                }
+            }
         };
         value.part.map_or(whole.clone(), |part| format!("{whole}.{part}"))
     }

@@ -4,6 +4,8 @@ mod graph;
 mod operation;
 mod plan;
 
-pub use graph::{ActorIr, ArgIr, GraphIr, Origin, SourceLocation, TaskId, TaskIr, ValueId, ValueIr};
+pub use graph::{
+    ActorIr, ArgIr, CollectiveId, GraphIr, Origin, SourceLocation, TaskId, TaskIr, ValueId, ValueIr,
+};
 pub use operation::{EdgeKind, LaneSchedule, OpKind, Operation, OperationEdge, OperationGraph, Schedule};
-pub use plan::{ChannelId, ChannelKind, ChannelPlan, LaneProgram, LaneValue, Plan, Settings, Writer};
+pub use plan::{ChannelId, ChannelKind, ChannelPlan, LaneProgram, LaneValue, Lanes, Plan, Settings, Writer};

@@ -18,8 +18,17 @@ pub enum OpKind {
     },
     /// Calls the method.
     Compute,
+    /// Takes part in a collective; stands where COMPUTE stands in other tasks.
+    Collective,
     /// Publishes the result on every output channel.
     Write,
+}
+
+impl OpKind {
+    /// Whether it is the task's work: COMPUTE or COLLECTIVE.
+    pub fn is_work(self) -> bool {
+        matches!(self, OpKind::Compute | OpKind::Collective)
+    }
 }
 
 /// One operation of one task.
@@ -36,6 +45,7 @@ impl fmt::Display for OpKind {
         match self {
             OpKind::Read { arg } => write!(f, "READ {arg}"),
             OpKind::Compute => f.write_str("COMPUTE"),
+            OpKind::Collective => f.write_str("COLLECTIVE"),
             OpKind::Write => f.write_str("WRITE"),
         }
     }
@@ -48,8 +58,10 @@ pub enum EdgeKind {
     Program,
     /// COMPUTEs of one actor, in bind order (GRAPH-04).
     Control,
-    /// WRITE of the producer before READ of the consumer (GRAPH-05).
+    /// WRITE of the producer before READ of the consumer, through a buffer (GRAPH-05).
     Data,
+    /// WRITE and READ are one event (GRAPH-15).
+    Rendezvous,
 }
 
 /// An edge between two operations, by their index.
@@ -71,6 +83,8 @@ pub struct OperationGraph {
     pub operations: Vec<Operation>,
     /// The edges, each once (GRAPH-08).
     pub edges: Vec<OperationEdge>,
+    /// The COLLECTIVEs that are one event, by number of the collective (GRAPH-14).
+    pub collectives: Vec<Vec<u32>>,
 }
 
 /// What one lane does in every execution, in order.

@@ -64,6 +64,8 @@ pub struct LaneValue {
     pub reader: u16,
     /// How often the lane reads it in an execution, outputs of the graph included (CACHE-01).
     pub reads: u32,
+    /// The transfer is a rendezvous: the first of the lane's READs and the writer's WRITE are one event.
+    pub meets: bool,
 }
 
 /// One lane's program.
@@ -86,6 +88,8 @@ pub struct Settings {
     pub max_inflight: u32,
     /// Slots of a channel.
     pub slots: u32,
+    /// Slots were chosen by the throughput bound.
+    pub auto_slots: bool,
     /// Bytes of a slot of a shared channel.
     pub slot_bytes: u64,
     /// The largest payload of a shared channel.
@@ -94,6 +98,23 @@ pub struct Settings {
     pub waiting: Waiting,
     /// Events kept per lane; 0 is off.
     pub trace_events: u32,
+    /// A READ of a rendezvous only posts the receive; COMPUTE waits for it.
+    pub overlap: bool,
+    /// How lanes were chosen.
+    pub lanes: Lanes,
+    /// Cores that lanes may run on.
+    pub cores: u32,
+}
+
+/// How the lanes of a graph are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lanes {
+    /// As the actors were spawned: one lane for each, or the lane it was put in.
+    #[default]
+    Spawned,
+    /// Lanes of one process are merged where there are more of them than cores, or where measured durations say that a
+    /// hop costs more than working side by side gains.
+    Auto,
 }
 
 /// A compiled graph. Equal graphs give equal plans, byte for byte.
@@ -109,4 +130,6 @@ pub struct Plan {
     pub channels: Vec<ChannelPlan>,
     /// Its lanes, the driver's (lane 0) first and always there.
     pub lanes: Vec<LaneProgram>,
+    /// What was decided on the way, and why; for people.
+    pub notes: Vec<String>,
 }

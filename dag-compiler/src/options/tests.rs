@@ -22,7 +22,7 @@ fn dag_52_the_environment_overrides_defaults() {
         ("SELVEDGE_SUBMIT_TIMEOUT_MS", ""),
     ])
     .unwrap();
-    let settings = options.settings(1);
+    let settings = options.settings();
     assert_eq!(
         (settings.max_inflight, settings.slots),
         (3, 3),
@@ -52,7 +52,7 @@ fn dag_52_off_means_off() {
     }
     for off in ["false", "off", "0"] {
         assert_eq!(
-            from(&[("SELVEDGE_TRACE", off)]).unwrap().settings(1).trace_events,
+            from(&[("SELVEDGE_TRACE", off)]).unwrap().settings().trace_events,
             0,
             "{off}"
         );

@@ -1,11 +1,12 @@
 //! Whether lane programs say what the graph says: nothing missing, nothing twice, channels that fit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_core::{ActorId, LaneId, ProcessId};
 
 use crate::ir::{
-    ArgIr, ChannelKind, ChannelPlan, LaneProgram, LaneValue, OpKind, Origin, Plan, TaskIr, ValueId, Writer,
+    ArgIr, ChannelKind, ChannelPlan, GraphIr, LaneProgram, LaneValue, OpKind, Origin, Plan, TaskIr, ValueId,
+    Writer,
 };
 
 /// Which of a task's operations have been met.
@@ -36,8 +37,10 @@ struct Form<'a> {
     plan: &'a Plan,
     lanes: BTreeMap<ActorId, LaneId>,
     processes: BTreeMap<LaneId, ProcessId>,
-    /// Reads of each value by each lane, counted from the graph: arguments and outputs.
-    reads: BTreeMap<(LaneId, ValueId), u32>,
+    /// Actors whose bind order does not hold their methods.
+    commuting: BTreeSet<ActorId>,
+    /// Reads of each value by each lane, counted from the graph, and whether any of them asks for a rendezvous.
+    reads: BTreeMap<(LaneId, ValueId), (u32, bool)>,
 }
 
 /// The first thing out of place, in words.
@@ -70,13 +73,6 @@ pub(super) fn check(plan: &Plan) -> Result<(), String> {
     }
 }
 
-fn edges(task: &TaskIr) -> impl Iterator<Item = ValueId> + '_ {
-    task.args.iter().filter_map(|arg| match arg {
-        ArgIr::Value(value) => Some(*value),
-        ArgIr::Constant(_) => None,
-    })
-}
-
 impl<'a> Form<'a> {
     fn new(plan: &'a Plan) -> Self {
         let lanes: BTreeMap<_, _> = plan
@@ -88,10 +84,15 @@ impl<'a> Form<'a> {
         let mut reads = BTreeMap::new();
         let inner = plan.ir.tasks.iter().flat_map(|task| {
             let lane = lanes.get(&task.actor).copied();
-            edges(task).filter_map(move |value| Some((lane?, value)))
+            GraphIr::reads(task)
+                .filter_map(move |(arg, value)| Some((lane?, value, task.meets.contains(&arg))))
         });
-        for read in inner.chain(plan.ir.outputs.iter().map(|value| (LaneId(0), *value))) {
-            *reads.entry(read).or_default() += 1;
+        for (lane, value, meets) in
+            inner.chain(plan.ir.outputs.iter().map(|value| (LaneId(0), *value, false)))
+        {
+            let (count, met) = reads.entry((lane, value)).or_insert((0, false));
+            *count += 1;
+            *met |= meets;
         }
         let places = plan.ir.actors.iter().map(|actor| (actor.lane, actor.process));
         let processes = places.chain([(LaneId(0), ProcessId(0))]).collect();
@@ -99,6 +100,13 @@ impl<'a> Form<'a> {
             plan,
             lanes,
             processes,
+            commuting: plan
+                .ir
+                .actors
+                .iter()
+                .filter(|it| it.commutes)
+                .map(|it| it.id)
+                .collect(),
             reads,
         }
     }
@@ -149,10 +157,14 @@ impl<'a> Form<'a> {
                     let read = met.read.get_mut(usize::from(arg));
                     read.is_some_and(|read| !std::mem::replace(read, true))
                 }
-                OpKind::Compute => {
-                    let before = last.insert(task.actor, task.bind_index);
-                    let in_turn = before.is_none_or(|before| before < task.bind_index);
+                OpKind::Compute | OpKind::Collective => {
+                    let compute = step.kind == OpKind::Compute;
+                    let in_turn = !compute || self.commuting.contains(&task.actor) || {
+                        let before = last.insert(task.actor, task.bind_index);
+                        before.is_none_or(|before| before < task.bind_index)
+                    };
                     in_turn
+                        && compute == task.collective.is_none()
                         && met.read.iter().all(|read| *read)
                         && !std::mem::replace(&mut met.computed, true)
                 }
@@ -173,13 +185,24 @@ impl<'a> Form<'a> {
             if seen.insert(value.value, ()).is_some() {
                 return Err(format!("lane {} has `{name}` twice", lane.lane.0));
             }
-            if self.reads.get(&(lane.lane, value.value)) != Some(&value.reads) {
+            let asked = self.reads.get(&(lane.lane, value.value)).copied();
+            if asked.map(|(reads, _)| reads) != Some(value.reads) {
                 return Err(format!(
                     "lane {} does not read `{name}` {} times",
                     lane.lane.0, value.reads
                 ));
             }
             let channel = self.plan.channels.get(value.channel.0 as usize);
+            let across = channel.is_some_and(|channel| match channel.writer {
+                Writer::Lane(writer) => writer != lane.lane,
+                Writer::Submit => false,
+            });
+            if value.meets != (across && asked.is_some_and(|(_, meets)| meets)) {
+                return Err(format!(
+                    "lane {} and the writer of `{name}` do not agree whether they meet",
+                    lane.lane.0
+                ));
+            }
             if !channel.is_some_and(|channel| fits(lane, value, channel, self.plan.settings.slots)) {
                 return Err(format!(
                     "the channel of `{name}` does not lead to lane {}",

@@ -1,43 +1,50 @@
-//! The checker: judges a finished plan, and shares no code with the stages that made it.
+//! The checker: judges a finished plan, ours or anybody's, and shares no code with the stages that made it.
 //!
 //! Two questions. Is every lane's program *well-formed* (`form`): all operations of every task there once, in their
-//! order, by channels that fit? And is it *live* (`wiring`, `machine`, `cycle`): run over counters instead of values, with bounded
-//! channels, does every lane come to the end?
+//! order, by channels that fit? And is it *live* (`events`, `live`): can no lane wait for ever?
 //!
-//! - `LIVE-1` one run decides for all interleavings: a lane has one next step, and a step that can be taken stays
-//!   possible until it is taken (a Kahn network, bounded).
-//! - `LIVE-2` the number of slots does not matter. Every channel carries one message per execution, so a plan is a
-//!   marked graph in which waiting for a free slot, or for the lane's own last execution, has a token. Such a graph
-//!   is live if and only if no circuit is without a token (Commoner, Holt, Even, Pnueli 1971), so what is live with
-//!   few slots is live with more, and what is not live is not live with any number.
-//! - `LIVE-3` a lane that cannot move waits for exactly one other, so stuck lanes contain a cycle.
+//! - `LIVE-1` every channel carries one message per execution, so a plan is a marked graph: steps that happen at one
+//!   moment are an event, and an event of execution i waits for others of execution i, or i - 1 (a lane's own last
+//!   step), or i - K (a slot that has to be free).
+//! - `LIVE-2` such a graph is live if and only if no circuit is without a token (Commoner, Holt, Even, Pnueli 1971). Slots
+//!   have tokens, so what is live with one slot is live with any number, and what is not live is not live with any.
+//! - `LIVE-3` the edges without a token have no circuit exactly if the events have a linear order of which every lane's
+//!   program is a projection. That order is the [`Certificate`], and whoever doubts it checks it in one pass
+//!   (`certificate`), without having to know how it was found.
+//! - `LIVE-4` a rendezvous is one event of writer and readers. Where receives are only posted (`Settings::overlap`), a
+//!   transfer waits for both sides, work waits for the transfer, and the transfers of a lane run in their order, as those
+//!   of a device's stream do. What buffers more than that adds behaviours and takes none.
 //!
-//! O(operations + edges) for each of `slots + 1` executions.
+//! O(operations + edges).
 
 mod form;
 
-mod wiring;
+mod events;
 
-mod machine;
+mod live;
 
-mod cycle;
+mod certificate;
 
-use std::fmt;
+pub mod throughput;
 
-use crate::ir::{GraphIr, Operation, Plan, ValueId, Writer};
+use crate::ir::{CollectiveId, GraphIr, Operation, Plan, ValueId, Writer};
+use events::Events;
 
-/// Slots tried at most (`LIVE-2`); the second shows that indices wrap.
-const SLOTS_TRIED: u32 = 2;
-
-/// Evidence that a plan was run to the end: what was checked.
+/// One place of a certificate's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// A step of a lane.
+    Step(Operation),
+    /// The end of a collective whose parts are only posted.
+    Completion(CollectiveId),
+}
+
+/// Evidence that a plan is live: a linear order of all steps of one execution in which nothing waits for what comes
+/// later (`LIVE-3`). [`check`](Certificate::check) holds it against a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// Executions run: one more than slots.
-    pub executions: u64,
-    /// Steps taken in all, submissions and collected outputs among them.
-    pub steps: u64,
-    /// Slots of each channel in that run.
-    pub slots: u32,
+    /// The moments; steps of one event stand together.
+    pub order: Vec<Moment>,
 }
 
 /// One link of a deadlock: who cannot move, at what, and for whom it waits.
@@ -69,15 +76,10 @@ pub enum Refutation {
     Deadlock(Deadlock),
 }
 
-/// A party as people call it.
-struct Name(Writer);
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Writer::Submit => f.write_str("the submission"),
-            Writer::Lane(lane) => write!(f, "lane {}", lane.0),
-        }
+fn name(party: Writer) -> String {
+    match party {
+        Writer::Submit => "the submission".to_owned(),
+        Writer::Lane(lane) => format!("lane {}", lane.0),
     }
 }
 
@@ -85,7 +87,7 @@ impl Deadlock {
     /// The cycle in words: lane, operation, task and value of each link.
     pub fn describe(&self, graph: &GraphIr) -> String {
         let link = |blocked: &Blocked| {
-            let (party, other) = (Name(blocked.party), Name(blocked.waits_for));
+            let (party, other) = (name(blocked.party), name(blocked.waits_for));
             let value = graph.value_name(blocked.value);
             let at = match blocked.operation {
                 Some(operation) => {
@@ -106,5 +108,6 @@ impl Deadlock {
 /// [`Refutation::Malformed`] names the first thing out of place, [`Refutation::Deadlock`] the cycle.
 pub fn prove(plan: &Plan) -> Result<Certificate, Refutation> {
     form::check(plan).map_err(Refutation::Malformed)?;
-    machine::run(plan, plan.settings.slots.clamp(1, SLOTS_TRIED)).map_err(Refutation::Deadlock)
+    let order = live::linear(&Events::of(plan)).map_err(Refutation::Deadlock)?;
+    Ok(Certificate { order })
 }

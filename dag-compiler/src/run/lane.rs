@@ -13,7 +13,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Doorbell, Fault, Readiness, Waiting};
+use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Doorbell, Fault, Outlet, Readiness, Waiting};
 use selvedge_core::{ActorId, AsyncDriver, Failure, Invocation, LaneHost, LaneId, Program, panic_message};
 
 use crate::ir::{OpKind, TaskId};
@@ -31,8 +31,10 @@ pub(crate) struct TaskRun {
     pub(crate) info: TaskInfo,
     /// Index into the lane's values, one per argument.
     pub(crate) args: Vec<usize>,
-    /// The whole result, then one per part; `None` where nobody reads it.
+    /// The whole result, then one per part, then the signal that it is done; `None` where nobody reads it.
     pub(crate) outlets: Vec<Option<Box<dyn AnyOutlet>>>,
+    /// Outlets before the signal's.
+    pub(crate) results: usize,
     /// What `Await` found: the task will not run in this execution.
     pub(crate) fault: Option<Fault>,
     /// Which arguments have arrived in this execution.
@@ -207,10 +209,15 @@ impl LaneLoop {
         }
         if task.fault.is_none() {
             self.progress.set(execution, task.id.0, Phase::Computing);
-            let mut invocation =
-                Invocation::new(&mut self.values, &task.args, &mut task.outlets, &self.driver);
-            if let Err(failure) = crew.invoke(task.actor, task.method, &mut invocation) {
-                task.fault = Some(fault_of(&task.info, execution, failure));
+            let results = task.results.min(task.outlets.len());
+            let (results, signal) = task.outlets.split_at_mut(results);
+            let mut invocation = Invocation::new(&mut self.values, &task.args, results, &self.driver);
+            match crew.invoke(task.actor, task.method, &mut invocation) {
+                Ok(()) => signal
+                    .iter_mut()
+                    .flatten()
+                    .for_each(|signal| say_done(signal.as_mut())),
+                Err(failure) => task.fault = Some(fault_of(&task.info, execution, failure)),
             }
         }
         if let Some(fault) = task.fault.take() {
@@ -369,6 +376,13 @@ impl LaneLoop {
             outlet.close();
         }
         self.progress.set(self.state.execution, u32::MAX, Phase::Idle);
+    }
+}
+
+/// Stages what tells others only that a task is done.
+fn say_done(signal: &mut dyn AnyOutlet) {
+    if let Some(signal) = signal.as_any_mut().downcast_mut::<Outlet<()>>() {
+        signal.stage(());
     }
 }
 

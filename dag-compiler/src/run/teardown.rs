@@ -68,7 +68,12 @@ impl Engine {
     }
 
     fn stuck_lane(&self, lane: LaneId) -> Option<StuckLane> {
-        let actor = self.plan.ir.actors.iter().find(|actor| actor.lane == lane)?;
+        let actor = self
+            .plan
+            .ir
+            .actors
+            .iter()
+            .find(|actor| actor.lane == lane || actor.home == lane)?;
         let progress = self.control.progress(lane);
         let task = progress.and_then(|progress| self.plan.ir.tasks.get(progress.task as usize));
         Some(StuckLane {

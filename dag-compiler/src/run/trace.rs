@@ -56,7 +56,7 @@ pub(crate) fn now_ns() -> u64 {
 const fn code(kind: OpKind) -> u64 {
     match kind {
         OpKind::Read { .. } => 1,
-        OpKind::Compute => 2,
+        OpKind::Compute | OpKind::Collective => 2,
         OpKind::Write => 3,
     }
 }

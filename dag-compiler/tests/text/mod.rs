@@ -3,8 +3,11 @@
 //! ```text
 //! actor a on 1            # lane 1 of the driver's process
 //! actor b on 2@1          # lane 2 of process 1
+//! actor c on 3 commutes   # in any order
 //! input x y
 //! u = a.f(x, #)           # `#` is a constant
+//! v = b.g(!u)             # `!` asks for a rendezvous
+//! w = b.sum[0](v)         # a rank of collective 0
 //! p q = b.pair(u)         # the parts of a tuple
 //! return p, q, y
 //! ```
@@ -17,7 +20,8 @@ use std::fmt::Write;
 use selvedge_channels::Waiting;
 use selvedge_compiler::SourceLocation;
 use selvedge_compiler::ir::{
-    ActorIr, ArgIr, GraphIr, OpKind, Operation, Origin, Plan, Settings, TaskId, TaskIr, ValueId, ValueIr,
+    ActorIr, ArgIr, CollectiveId, GraphIr, Lanes, OpKind, Operation, Origin, Plan, Settings, TaskId, TaskIr,
+    ValueId, ValueIr,
 };
 use selvedge_core::{ActorId, LaneId, ProcessId};
 
@@ -33,10 +37,14 @@ pub fn settings(slots: u32) -> Settings {
     Settings {
         max_inflight: slots,
         slots,
+        auto_slots: false,
         slot_bytes: 1000,
         max_bytes: 1 << 20,
         waiting: Waiting::Park,
         trace_events: 0,
+        overlap: true,
+        lanes: Lanes::Spawned,
+        cores: 4,
     }
 }
 
@@ -68,8 +76,10 @@ impl Sketch {
             name: name.into(),
             type_name: "Test".into(),
             lane: LaneId(lane),
+            home: LaneId(lane),
             process: ProcessId(process),
             placement,
+            commutes: false,
         });
         id
     }
@@ -80,6 +90,7 @@ impl Sketch {
             origin,
             part,
             type_name: "i64".into(),
+            signal: false,
         });
         id
     }
@@ -120,6 +131,9 @@ impl Sketch {
             method_name,
             label,
             args,
+            meets: Vec::new(),
+            collective: None,
+            duration_ns: None,
             bound_at: at(line),
             bind_index,
         });
@@ -162,6 +176,7 @@ pub fn graph(text: &str) -> GraphIr {
                 let parts: Vec<&str> = words(line).collect();
                 let (lane, process) = parts[3].split_once('@').unwrap_or((parts[3], "0"));
                 let id = sketch.actor(parts[1], lane.parse().unwrap(), process.parse().unwrap());
+                sketch.graph.actors[id.0 as usize].commutes = parts.get(4) == Some(&"commutes");
                 actors.insert(parts[1].into(), id);
             }
             Some("input") => words(line).skip(1).for_each(|name| {
@@ -175,9 +190,17 @@ pub fn graph(text: &str) -> GraphIr {
                 let (names, call) = line.split_once(" = ").unwrap();
                 let (callee, args) = call.trim_end_matches(')').split_once('(').unwrap();
                 let (actor, method) = callee.trim().split_once('.').unwrap();
-                let args: Vec<Option<ValueId>> =
-                    words(args).map(|arg| (arg != "#").then(|| values[arg])).collect();
-                let whole = sketch.task(actors[actor], method, &args, index + 1);
+                let (method, rank) = method.split_once('[').map_or((method, None), |(method, rank)| {
+                    (method, Some(rank.trim_end_matches(']')))
+                });
+                let found: Vec<Option<ValueId>> = words(args)
+                    .map(|arg| (arg != "#").then(|| values[arg.trim_start_matches('!')]))
+                    .collect();
+                let whole = sketch.task(actors[actor], method, &found, index + 1);
+                let task = sketch.graph.tasks.last_mut().unwrap();
+                let met = words(args).enumerate().filter(|(_, arg)| arg.starts_with('!'));
+                task.meets = met.map(|(position, _)| position as u16).collect();
+                task.collective = rank.map(|rank| CollectiveId(rank.parse().unwrap()));
                 let names: Vec<&str> = words(names).collect();
                 if let [name] = names.as_slice() {
                     values.insert((*name).into(), whole);
@@ -224,6 +247,7 @@ pub fn lane(plan: &Plan, lane: u32) -> String {
         let letter = match kind {
             OpKind::Read { .. } => "R",
             OpKind::Compute => "C",
+            OpKind::Collective => "X",
             OpKind::Write => "W",
         };
         let _ = write!(text, "{letter}({}) ", plan.ir.tasks[task.0 as usize].label);

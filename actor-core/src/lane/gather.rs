@@ -1,0 +1,206 @@
+//! Lanes that lend their actors to another lane of their process for as long as its program runs.
+//!
+//! The host's program finds all actors on its own lane; the guests' threads sleep meanwhile, and send on what reaches their
+//! mailboxes for an actor that is away.
+//!
+//! - `LEND-1` a cell is in exactly one place: its home, the exchange, or the host. The exchange hands cells over under a
+//!   lock and rings the bell of whoever waits for them.
+//! - `LEND-2` mail is sorted under the exchange's lock, to the host before the end and home after it, so no call ever
+//!   finds its actor away.
+//! - `LEND-3` the host gives every cell back when its program ends, also by a panic; whoever offers later than that takes
+//!   its own back at once. So a guest waits for the host's end and for nothing else, and a guest that was given up
+//!   (its mailbox is closed) ends without its actors.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use selvedge_channels::{Doorbell, Waiting};
+
+use crate::cell::ActorCell;
+use crate::id::{ActorId, LaneId};
+use crate::lane::host::LaneHost;
+use crate::lane::mailbox::Mailbox;
+use crate::program::{LoadedPrograms, Program};
+
+/// The actors that one lane lends.
+struct Share {
+    lane: LaneId,
+    actors: Vec<ActorId>,
+    /// Rung when they are back, and when the host can be written to.
+    bell: Doorbell,
+}
+
+#[derive(Default)]
+struct State {
+    /// Where the host gets its mail, once all actors are there.
+    host: Option<Arc<Mailbox>>,
+    /// Where the guests get theirs.
+    homes: BTreeMap<LaneId, Arc<Mailbox>>,
+    /// By guest: on the way to the host.
+    offered: BTreeMap<LaneId, Vec<ActorCell>>,
+    /// By guest: on the way back.
+    returned: BTreeMap<LaneId, Vec<ActorCell>>,
+    ended: bool,
+}
+
+/// Where cells change hands.
+struct Exchange {
+    state: Mutex<State>,
+    /// The host's.
+    bell: Doorbell,
+    shares: Vec<Share>,
+}
+
+/// Has lanes lend actors to the lane `host` while `program` runs there: the programs for all of them. `bell` wakes the host
+/// while it waits for its guests, and `ended` says that it need not wait any more.
+#[must_use]
+pub fn gather(
+    (host, program): (LaneId, Box<dyn Program>),
+    guests: Vec<(LaneId, Vec<ActorId>)>,
+    bell: Doorbell,
+    ended: Box<dyn Fn() -> bool + Send>,
+) -> LoadedPrograms {
+    if guests.is_empty() {
+        return vec![(host, program)];
+    }
+    let share = |(lane, actors)| Share {
+        lane,
+        actors,
+        bell: Doorbell::heap(),
+    };
+    let exchange = Arc::new(Exchange {
+        state: Mutex::default(),
+        bell,
+        shares: guests.into_iter().map(share).collect(),
+    });
+    let guest = |index: usize| {
+        let exchange = Arc::clone(&exchange);
+        let lane = exchange.shares.get(index).map(|share| share.lane);
+        let guest: Box<dyn Program> = Box::new(Guest { exchange, index });
+        lane.map(|lane| (lane, guest))
+    };
+    let mut programs: LoadedPrograms = (0..exchange.shares.len()).filter_map(guest).collect();
+    let host_program = Host {
+        exchange: Arc::clone(&exchange),
+        program,
+        ended,
+    };
+    programs.push((host, Box::new(host_program)));
+    programs
+}
+
+/// What the lane runs that all the actors come to.
+struct Host {
+    exchange: Arc<Exchange>,
+    program: Box<dyn Program>,
+    ended: Box<dyn Fn() -> bool + Send>,
+}
+
+impl Program for Host {
+    fn run(&mut self, lane: &mut LaneHost<'_>) {
+        let exchange = Arc::clone(&self.exchange);
+        lane.set_bell(Some(exchange.bell.clone()));
+        let mut complete = false;
+        while !complete && !(self.ended)() && !lane.is_closed() {
+            exchange.bell.wait(&Waiting::Park, None, || {
+                complete = exchange.state.lock().offered.len() == exchange.shares.len();
+                complete || (self.ended)() || lane.mailbox_pending() || lane.is_closed()
+            });
+            if !complete && lane.mailbox_pending() {
+                lane.serve_mailbox();
+            }
+        }
+        if complete {
+            let mut state = exchange.state.lock();
+            let offered = std::mem::take(&mut state.offered);
+            offered
+                .into_values()
+                .flatten()
+                .for_each(|cell| lane.put_actor(cell));
+            // Only now: mail that comes finds its actor.
+            state.host = Some(lane.mailbox());
+            drop(state);
+            exchange.shares.iter().for_each(|share| share.bell.ring());
+        }
+        let program = &mut self.program;
+        // Unwind safe: the program is not used again, and the cells look after themselves.
+        let outcome = catch_unwind(AssertUnwindSafe(|| program.run(lane)));
+        exchange.give_back(lane);
+        if let Err(panic) = outcome {
+            resume_unwind(panic);
+        }
+    }
+}
+
+impl Exchange {
+    /// All cells to where they came from.
+    fn give_back(&self, lane: &mut LaneHost<'_>) {
+        let mut state = self.state.lock();
+        state.ended = true;
+        for share in &self.shares {
+            let mut cells = state.offered.remove(&share.lane).unwrap_or_default();
+            cells.extend(share.actors.iter().filter_map(|actor| lane.take_actor(*actor)));
+            state.returned.insert(share.lane, cells);
+        }
+        let home = |actor: ActorId| {
+            let share = self.shares.iter().find(|share| share.actors.contains(&actor))?;
+            state.homes.get(&share.lane).cloned()
+        };
+        lane.sort_mail(home);
+        drop(state);
+        self.shares.iter().for_each(|share| share.bell.ring());
+    }
+}
+
+/// What a lane runs that lends its actors.
+struct Guest {
+    exchange: Arc<Exchange>,
+    index: usize,
+}
+
+impl Program for Guest {
+    fn run(&mut self, lane: &mut LaneHost<'_>) {
+        let exchange = Arc::clone(&self.exchange);
+        let Some(share) = exchange.shares.get(self.index) else {
+            return;
+        };
+        {
+            let mut state = exchange.state.lock();
+            if state.ended {
+                return;
+            }
+            let cells = share
+                .actors
+                .iter()
+                .filter_map(|actor| lane.take_actor(*actor))
+                .collect();
+            state.offered.insert(share.lane, cells);
+            state.homes.insert(share.lane, lane.mailbox());
+        }
+        exchange.bell.ring();
+        lane.set_bell(Some(share.bell.clone()));
+        let mut cells = None;
+        while cells.is_none() && !lane.is_closed() {
+            share.bell.wait(&Waiting::Park, None, || {
+                let mut state = exchange.state.lock();
+                cells = state.returned.remove(&share.lane);
+                cells.is_some() || lane.is_closed() || (state.host.is_some() && lane.mailbox_pending())
+            });
+            let state = exchange.state.lock();
+            if let (false, Some(host)) = (state.ended, &state.host) {
+                lane.sort_mail(|actor| share.actors.contains(&actor).then(|| Arc::clone(host)));
+            }
+            drop(state);
+            if cells.is_none() {
+                lane.serve_deferred();
+            }
+        }
+        lane.set_bell(None);
+        cells
+            .unwrap_or_default()
+            .into_iter()
+            .for_each(|cell| lane.put_actor(cell));
+    }
+}

@@ -1,0 +1,166 @@
+//! Operations grouped into events: what happens at one moment of the global order.
+//!
+//! - the COMPUTE of a task with the READs that only wait for a buffer, and with its WRITE unless somebody meets it;
+//! - a WRITE that is met, with the READs that meet it (GRAPH-15);
+//! - the COLLECTIVEs of one collective, with their READs (GRAPH-14); the WRITE of each rank is an event of its own.
+
+use super::Sites;
+use crate::cost;
+use crate::ir::{EdgeKind, GraphIr, OpKind, OperationGraph};
+
+/// One event.
+#[derive(Default)]
+pub(super) struct Event {
+    /// A transfer or a collective: several lanes take part at once.
+    pub(super) gang: bool,
+    /// Its operations, in the order in which they stand.
+    pub(super) operations: Vec<u32>,
+    /// The lanes that take part, by number.
+    pub(super) lanes: Vec<u32>,
+    /// How long it lasts.
+    pub(super) ns: u64,
+}
+
+/// What must come before what.
+pub(super) struct Dependence {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    /// How long after the end of the one the other may begin.
+    pub(super) after_ns: u64,
+}
+
+/// The events of a graph.
+pub(super) struct Events {
+    pub(super) events: Vec<Event>,
+    pub(super) edges: Vec<Dependence>,
+}
+
+/// Which event each operation belongs to.
+struct Grouping<'a> {
+    sites: &'a Sites,
+    events: Vec<Event>,
+    of: Vec<u32>,
+}
+
+impl Grouping<'_> {
+    fn event(&mut self, gang: bool, ns: u64) -> u32 {
+        let lanes = Vec::with_capacity(1);
+        self.events.push(Event {
+            gang,
+            lanes,
+            ns,
+            ..Event::default()
+        });
+        self.events.len() as u32 - 1
+    }
+
+    fn join(&mut self, operation: u32, event: u32) -> Option<()> {
+        *self.of.get_mut(operation as usize)? = event;
+        let (_, lane) = *self.sites.places.get(operation as usize)?;
+        let event = self.events.get_mut(event as usize)?;
+        event.operations.push(operation);
+        if !event.lanes.contains(&lane) {
+            event.lanes.push(lane);
+        }
+        Some(())
+    }
+}
+
+impl Events {
+    /// `None` for edges between operations that are not there.
+    pub(super) fn of(graph: &GraphIr, operations: &OperationGraph, sites: &Sites) -> Option<Self> {
+        let count = operations.operations.len();
+        let mut met = vec![false; count];
+        for edge in operations
+            .edges
+            .iter()
+            .filter(|edge| edge.kind == EdgeKind::Rendezvous)
+        {
+            *met.get_mut(edge.from as usize)? = true;
+            *met.get_mut(edge.to as usize)? = true;
+        }
+        let mut group = Grouping {
+            sites,
+            events: Vec::with_capacity(count / 3 + 1),
+            of: vec![u32::MAX; count],
+        };
+        let ns = |operation: u32| {
+            let task = operations.operations.get(operation as usize).map(|it| it.task);
+            task.and_then(|task| graph.task(task)).map_or(0, cost::work_ns)
+        };
+        let mut collective_of = vec![
+            u32::MAX;
+            if operations.collectives.is_empty() {
+                0
+            } else {
+                count
+            }
+        ];
+        for ranks in &operations.collectives {
+            let event = group.event(true, ranks.iter().map(|rank| ns(*rank)).max().unwrap_or_default());
+            for rank in ranks {
+                *collective_of.get_mut(*rank as usize)? = event;
+            }
+        }
+        for task in operations
+            .operations
+            .chunk_by(|one, next| one.task == next.task)
+            .scan(0u32, |first, task| {
+                *first += task.len() as u32;
+                Some(*first - task.len() as u32..*first)
+            })
+        {
+            let (work, write) = (task.end.checked_sub(2)?, task.end - 1);
+            let collective = collective_of
+                .get(work as usize)
+                .copied()
+                .filter(|event| *event != u32::MAX);
+            let event = collective.unwrap_or_else(|| group.event(false, ns(work)));
+            for read in
+                (task.start..work).filter(|read| !met.get(*read as usize).copied().unwrap_or_default())
+            {
+                group.join(read, event)?;
+            }
+            group.join(work, event)?;
+            let own = *met.get(write as usize)? || collective.is_some();
+            let event = if own {
+                group.event(*met.get(write as usize)?, 0)
+            } else {
+                event
+            };
+            group.join(write, event)?;
+        }
+        for edge in operations
+            .edges
+            .iter()
+            .filter(|edge| edge.kind == EdgeKind::Rendezvous)
+        {
+            group.join(edge.to, *group.of.get(edge.from as usize)?)?;
+        }
+        let Grouping { mut events, of, .. } = group;
+        // Every rank's READs come before every rank's part: the parts are one moment.
+        for event in events.iter_mut().take(operations.collectives.len()) {
+            event.operations.sort_by_key(|it| {
+                let kind = operations.operations.get(*it as usize).map(|it| it.kind);
+                !matches!(kind, Some(OpKind::Read { .. }))
+            });
+        }
+        let mut edges = Vec::with_capacity(operations.edges.len());
+        for edge in &operations.edges {
+            let (from, to) = (*of.get(edge.from as usize)?, *of.get(edge.to as usize)?);
+            if from != to {
+                let (here, there) = (
+                    *sites.places.get(edge.from as usize)?,
+                    *sites.places.get(edge.to as usize)?,
+                );
+                let after_ns = if edge.kind == EdgeKind::Data {
+                    cost::hop_between(here, there)
+                } else {
+                    0
+                };
+                edges.push(Dependence { from, to, after_ns });
+            }
+        }
+        Some(Events { events, edges })
+    }
+}

@@ -1,0 +1,304 @@
+//! The planned time line: events placed one by one, each as early as it can begin.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::events::{Event, Events};
+use super::{Order, Priority};
+use crate::ir::{OperationGraph, TaskId};
+
+/// A lane as far as events have been placed on it.
+#[derive(Default)]
+struct Lane {
+    free_ns: u64,
+    /// Could begin when the lane is free, best first.
+    ready: BinaryHeap<Reverse<(Priority, u32)>>,
+    /// Can begin later than that, earliest first.
+    coming: BinaryHeap<Reverse<(u64, u32)>>,
+    /// The one candidate that speaks for this lane; others are out of date.
+    announced: Option<(u64, Priority)>,
+}
+
+/// The next to be considered: when, a gang before work, by priority; the event, or the lane whose best is meant.
+type Candidate = (u64, bool, Priority, u32);
+
+struct Timeline<'a> {
+    events: &'a [Event],
+    overlap: bool,
+    priorities: Vec<Priority>,
+    /// By event: when all it waits for has come.
+    ready_ns: Vec<u64>,
+    lanes: Vec<Lane>,
+    candidates: BinaryHeap<Reverse<Candidate>>,
+    order: Order,
+}
+
+/// Places all events; `None` if some wait for each other.
+pub(super) fn run(
+    operations: &OperationGraph,
+    events: &Events,
+    lanes: usize,
+    overlap: bool,
+) -> Option<Order> {
+    let successors = Successors::of(events)?;
+    let priorities = priorities(operations, events, &successors)?;
+    let count = operations.operations.len();
+    let mut timeline = Timeline {
+        events: &events.events,
+        overlap,
+        priorities,
+        ready_ns: vec![0; events.events.len()],
+        lanes: (0..lanes).map(|_| Lane::default()).collect(),
+        candidates: BinaryHeap::new(),
+        order: Order {
+            operations: Vec::with_capacity(count),
+            start_ns: vec![0; count],
+            end_ns: vec![0; count],
+        },
+    };
+    let mut waiting_for = successors.waiting_for.clone();
+    for (event, count) in waiting_for.iter().enumerate() {
+        if *count == 0 {
+            timeline.offer(event as u32)?;
+        }
+    }
+    let mut placed = 0;
+    while let Some(Reverse(candidate)) = timeline.candidates.pop() {
+        let Some((event, end)) = timeline.place(candidate)? else {
+            continue;
+        };
+        placed += 1;
+        for edge in successors.of_event(event)? {
+            let edge = events.edges.get(*edge as usize)?;
+            let ready = timeline.ready_ns.get_mut(edge.to as usize)?;
+            *ready = (*ready).max(end + edge.after_ns);
+            let left = waiting_for.get_mut(edge.to as usize)?;
+            *left -= 1;
+            if *left == 0 {
+                timeline.offer(edge.to)?;
+            }
+        }
+    }
+    (placed == events.events.len()).then_some(timeline.order)
+}
+
+impl Timeline<'_> {
+    /// An event all of whose predecessors are placed.
+    fn offer(&mut self, event: u32) -> Option<()> {
+        let what = self.events.get(event as usize)?;
+        if what.gang {
+            let start = self.gang_start(event)?;
+            self.candidates.push(Reverse((
+                start,
+                false,
+                *self.priorities.get(event as usize)?,
+                event,
+            )));
+            return Some(());
+        }
+        let number = *what.lanes.first()?;
+        let ready = *self.ready_ns.get(event as usize)?;
+        let priority = *self.priorities.get(event as usize)?;
+        let lane = self.lanes.get_mut(number as usize)?;
+        if ready <= lane.free_ns {
+            lane.ready.push(Reverse((priority, event)));
+        } else {
+            lane.coming.push(Reverse((ready, event)));
+        }
+        self.announce(number)
+    }
+
+    /// When a gang can begin: where it leaves its lanes free, as soon as it is ready.
+    fn gang_start(&self, event: u32) -> Option<u64> {
+        let ready = *self.ready_ns.get(event as usize)?;
+        if self.overlap {
+            return Some(ready);
+        }
+        let lanes = &self.events.get(event as usize)?.lanes;
+        let free = lanes
+            .iter()
+            .filter_map(|lane| self.lanes.get(*lane as usize))
+            .map(|lane| lane.free_ns);
+        Some(free.max().unwrap_or_default().max(ready))
+    }
+
+    /// Moves what a lane could begin now from what is coming to what is ready.
+    fn settle(&mut self, number: u32) -> Option<()> {
+        let lane = self.lanes.get_mut(number as usize)?;
+        while let Some(Reverse((ready, event))) = lane.coming.peek().copied() {
+            if ready > lane.free_ns {
+                break;
+            }
+            lane.coming.pop();
+            lane.ready
+                .push(Reverse((*self.priorities.get(event as usize)?, event)));
+        }
+        Some(())
+    }
+
+    /// Makes a lane's best a candidate, unless one speaks for the lane that comes no later.
+    fn announce(&mut self, number: u32) -> Option<()> {
+        self.settle(number)?;
+        let lane = self.lanes.get_mut(number as usize)?;
+        let ready = lane
+            .ready
+            .peek()
+            .map(|Reverse((priority, _))| (lane.free_ns, *priority));
+        let first = || {
+            let Reverse((ready, event)) = lane.coming.peek()?;
+            Some((*ready, *self.priorities.get(*event as usize)?))
+        };
+        if let Some((start, priority)) = ready.or_else(first)
+            && lane.announced.is_none_or(|before| (start, priority) < before)
+        {
+            lane.announced = Some((start, priority));
+            self.candidates.push(Reverse((start, true, priority, number)));
+        }
+        Some(())
+    }
+
+    /// Places a candidate: the event and its end. `Some(None)` where the candidate is out of date.
+    fn place(&mut self, (start, work, priority, number): Candidate) -> Option<Option<(u32, u64)>> {
+        if !work {
+            let now = self.gang_start(number)?;
+            if now > start {
+                self.candidates.push(Reverse((now, false, priority, number)));
+                return Some(None);
+            }
+            return self.record(number, start).map(|end| Some((number, end)));
+        }
+        let lane = self.lanes.get_mut(number as usize)?;
+        if lane.announced != Some((start, priority)) {
+            return Some(None);
+        }
+        lane.announced = None;
+        if lane.free_ns > start {
+            // A gang has taken the lane meanwhile.
+            self.announce(number)?;
+            return Some(None);
+        }
+        if lane.ready.is_empty() {
+            // The lane waits for the first that comes, and for its equals.
+            lane.free_ns = start;
+            self.settle(number)?;
+        }
+        let lane = self.lanes.get_mut(number as usize)?;
+        let Some(Reverse((_, event))) = lane.ready.pop() else {
+            return Some(None);
+        };
+        let start = lane.free_ns;
+        let end = self.record(event, start)?;
+        self.announce(number)?;
+        Some(Some((event, end)))
+    }
+
+    /// Writes an event into the order.
+    fn record(&mut self, event: u32, start: u64) -> Option<u64> {
+        let what = self.events.get(event as usize)?;
+        let end = start + what.ns;
+        for operation in &what.operations {
+            self.order.operations.push(*operation);
+            *self.order.start_ns.get_mut(*operation as usize)? = start;
+            *self.order.end_ns.get_mut(*operation as usize)? = end;
+        }
+        if !(what.gang && self.overlap) {
+            for lane in &what.lanes {
+                self.lanes.get_mut(*lane as usize)?.free_ns = end;
+            }
+        }
+        Some(end)
+    }
+}
+
+/// Edges by the event they lead from.
+struct Successors {
+    starts: Vec<usize>,
+    edges: Vec<u32>,
+    waiting_for: Vec<u32>,
+}
+
+impl Successors {
+    fn of(events: &Events) -> Option<Self> {
+        let count = events.events.len();
+        let mut waiting_for = vec![0u32; count];
+        let mut starts = vec![0usize; count + 1];
+        for edge in &events.edges {
+            *waiting_for.get_mut(edge.to as usize)? += 1;
+            *starts.get_mut(edge.from as usize + 1)? += 1;
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        let mut edges = vec![0u32; events.edges.len()];
+        let mut next = starts.clone();
+        for (index, edge) in events.edges.iter().enumerate() {
+            let place = next.get_mut(edge.from as usize)?;
+            *edges.get_mut(*place)? = index as u32;
+            *place += 1;
+        }
+        Some(Successors {
+            starts,
+            edges,
+            waiting_for,
+        })
+    }
+
+    fn of_event(&self, event: u32) -> Option<&[u32]> {
+        let index = event as usize;
+        self.edges
+            .get(*self.starts.get(index)?..*self.starts.get(index + 1)?)
+    }
+}
+
+/// The critical path behind each event, from the back of any topological order; `None` for a cycle.
+fn priorities(
+    operations: &OperationGraph,
+    events: &Events,
+    successors: &Successors,
+) -> Option<Vec<Priority>> {
+    let mut waiting_for = successors.waiting_for.clone();
+    let waits = waiting_for.iter().enumerate();
+    let mut sorted: Vec<u32> = waits
+        .filter(|(_, count)| **count == 0)
+        .map(|(event, _)| event as u32)
+        .collect();
+    let mut next = 0;
+    while let Some(event) = sorted.get(next).copied() {
+        next += 1;
+        for edge in successors.of_event(event)? {
+            let to = events.edges.get(*edge as usize)?.to;
+            let left = waiting_for.get_mut(to as usize)?;
+            *left -= 1;
+            if *left == 0 {
+                sorted.push(to);
+            }
+        }
+    }
+    if sorted.len() != events.events.len() {
+        return None;
+    }
+    let mut critical = vec![0u64; events.events.len()];
+    for event in sorted.iter().rev() {
+        let mut longest = 0;
+        for edge in successors.of_event(*event)? {
+            let edge = events.edges.get(*edge as usize)?;
+            longest = longest.max(edge.after_ns + critical.get(edge.to as usize)?);
+        }
+        *critical.get_mut(*event as usize)? = longest + events.events.get(*event as usize)?.ns;
+    }
+    let priority = |(event, critical_ns): (&Event, u64)| {
+        let operation = event.operations.iter().copied().min().unwrap_or(u32::MAX);
+        let task = operations
+            .operations
+            .get(operation as usize)
+            .map_or(TaskId(u32::MAX), |it| it.task);
+        Priority {
+            critical_ns: Reverse(critical_ns),
+            task,
+            operation,
+        }
+    };
+    Some(events.events.iter().zip(critical).map(priority).collect())
+}

@@ -1,0 +1,215 @@
+//! Whether a marked graph is live: Kahn's algorithm over the edges without a token.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::events::{Edge, Events, Node, Why};
+use super::{Blocked, Deadlock, Moment};
+use crate::ir::ValueId;
+
+/// Edges without a token by the event they lead from, or to.
+struct Adjacent {
+    starts: Vec<usize>,
+    edges: Vec<u32>,
+}
+
+impl Adjacent {
+    fn by(events: &Events, end: impl Fn(&Edge) -> u32) -> Self {
+        let tokenless = || {
+            let indices = (0u32..).zip(&events.edges);
+            indices.filter(|(_, edge)| edge.tokens == 0)
+        };
+        let mut starts = vec![0usize; events.nodes.len() + 1];
+        for (_, edge) in tokenless() {
+            if let Some(count) = starts.get_mut(events.event_of(end(edge)) as usize + 1) {
+                *count += 1;
+            }
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        let mut edges = vec![0u32; sum];
+        let mut next = starts.clone();
+        for (index, edge) in tokenless() {
+            if let Some(place) = next.get_mut(events.event_of(end(edge)) as usize)
+                && let Some(slot) = edges.get_mut(*place)
+            {
+                *slot = index;
+                *place += 1;
+            }
+        }
+        Adjacent { starts, edges }
+    }
+
+    fn of(&self, event: u32) -> &[u32] {
+        let index = event as usize;
+        let range = self.starts.get(index).zip(self.starts.get(index + 1));
+        range
+            .and_then(|(from, to)| self.edges.get(*from..*to))
+            .unwrap_or_default()
+    }
+}
+
+/// A linear order of the steps in which nothing waits for what comes later, or the cycle that forbids one.
+pub(super) fn linear(events: &Events) -> Result<Vec<Moment>, Deadlock> {
+    let count = events.nodes.len();
+    let mut waiting_for = vec![0u32; count];
+    for edge in events.edges.iter().filter(|edge| edge.tokens == 0) {
+        let (from, to) = (events.event_of(edge.from), events.event_of(edge.to));
+        // Steps of one event do not wait for each other.
+        if let Some(waits) = waiting_for.get_mut(to as usize)
+            && from != to
+        {
+            *waits += 1;
+        }
+    }
+    let mut members = vec![u32::MAX; count];
+    let mut heads = vec![u32::MAX; count];
+    for node in (0..count as u32).rev() {
+        if let (Some(head), Some(member)) = (
+            heads.get_mut(events.event_of(node) as usize),
+            members.get_mut(node as usize),
+        ) {
+            *member = std::mem::replace(head, node);
+        }
+    }
+    let leaving = Adjacent::by(events, |edge| edge.from);
+    let mut free: Vec<u32> = (0..count as u32)
+        .filter(|node| events.event_of(*node) == *node && waiting_for.get(*node as usize) == Some(&0))
+        .rev()
+        .collect();
+    let mut done = vec![false; count];
+    let mut order = Vec::with_capacity(count);
+    while let Some(event) = free.pop() {
+        let mut member = heads.get(event as usize).copied().unwrap_or(u32::MAX);
+        while let Some(node) = events.node(member) {
+            order.extend(moment(node, events.is_step(member)));
+            if let Some(done) = done.get_mut(member as usize) {
+                *done = true;
+            }
+            member = members.get(member as usize).copied().unwrap_or(u32::MAX);
+        }
+        for edge in leaving.of(event) {
+            let Some(edge) = events.edges.get(*edge as usize) else {
+                continue;
+            };
+            let to = events.event_of(edge.to);
+            if to == event {
+                continue;
+            }
+            if let Some(waits) = waiting_for.get_mut(to as usize) {
+                *waits -= 1;
+                if *waits == 0 {
+                    free.push(to);
+                }
+            }
+        }
+    }
+    if done.iter().all(|done| *done) {
+        return Ok(order);
+    }
+    Err(Stuck {
+        events,
+        done: &done,
+        arriving: Adjacent::by(events, |edge| edge.to),
+    }
+    .cycle())
+}
+
+fn moment(node: &Node, step: bool) -> Option<Moment> {
+    match (step, node.collective) {
+        (true, _) => node.operation.map(Moment::Step),
+        (false, collective) => collective.map(Moment::Completion),
+    }
+}
+
+/// What is left when nothing moves any more.
+struct Stuck<'a> {
+    events: &'a Events,
+    done: &'a [bool],
+    arriving: Adjacent,
+}
+
+impl Stuck<'_> {
+    fn is_done(&self, node: u32) -> bool {
+        self.done.get(node as usize).copied().unwrap_or(true)
+    }
+
+    /// Where a lane stands: its first step that was not taken.
+    fn at(&self, lane: usize) -> Option<u32> {
+        let mut range = self.events.lanes.get(lane)?.clone();
+        range.find(|node| !self.is_done(*node))
+    }
+
+    fn lane_of(&self, node: u32) -> Option<usize> {
+        self.events.lanes.iter().position(|range| range.contains(&node))
+    }
+
+    /// Follows who waits for whom, from any lane that is stuck, until a lane comes twice.
+    fn cycle(&self) -> Deadlock {
+        let mut path: Vec<(usize, Blocked)> = Vec::new();
+        let mut lane = (0..self.events.lanes.len()).find(|lane| self.at(*lane).is_some());
+        while let Some(here) = lane {
+            if let Some(begin) = path.iter().position(|(seen, _)| *seen == here) {
+                path.drain(..begin);
+                break;
+            }
+            let Some((other, blocked)) = self.blocked(here) else {
+                break;
+            };
+            path.push((here, blocked));
+            lane = Some(other);
+        }
+        Deadlock {
+            cycle: path.into_iter().map(|(_, blocked)| blocked).collect(),
+        }
+    }
+
+    /// Why a lane does not move, and which lane would have to.
+    fn blocked(&self, lane: usize) -> Option<(usize, Blocked)> {
+        let node = self.at(lane)?;
+        let Node { party, operation, .. } = *self.events.node(node)?;
+        // Through events on no lane, and transfers that run in the order of a lane, to whoever would have to move.
+        let mut seen = BTreeSet::from([self.events.event_of(node)]);
+        let mut next = VecDeque::from([(self.events.event_of(node), None)]);
+        while let Some((event, about)) = next.pop_front() {
+            let edges = self.arriving.of(event).iter();
+            for edge in edges.filter_map(|edge| self.events.edges.get(*edge as usize)) {
+                let own_step = edge.why == Why::Lane && edge.to == node;
+                if own_step || self.is_done(edge.from) {
+                    continue;
+                }
+                let value = match edge.why {
+                    Why::Value(value, _)
+                    | Why::Party(value)
+                    | Why::Slot(value, _)
+                    | Why::Transfer(value, _) => Some(value),
+                    Why::Lane => self.events.node(node)?.value.or(self.events.node(edge.to)?.value),
+                    Why::Window => None,
+                };
+                let value = about.or(value);
+                let other = match edge.why {
+                    Why::Transfer(_, number) => (number != lane).then_some(number),
+                    _ => self.lane_of(edge.from),
+                };
+                if let Some(other) = other {
+                    let waits_for = self.events.node(self.at(other)?)?.party;
+                    let value = value.unwrap_or(ValueId(u32::MAX));
+                    let blocked = Blocked {
+                        party,
+                        operation,
+                        value,
+                        waits_for,
+                    };
+                    return Some((other, blocked));
+                }
+                let from = self.events.event_of(edge.from);
+                if seen.insert(from) {
+                    next.push_back((from, value));
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,651 @@
+//! A machine that runs plans over numbers: lanes, bounded queues, rendezvous and collectives, one step of one lane at a
+//! time in any order. It knows the meaning of steps and nothing of the compiler or the prover.
+//!
+//! A value is a hash of what it was made from, so equal outputs mean that every COMPUTE saw the right inputs of the right
+//! execution, once.
+#![allow(dead_code, unreachable_pub)] // each test file uses its share
+
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use selvedge_compiler::ir::{ArgIr, ChannelKind, GraphIr, OpKind, Origin, Plan, TaskId, ValueId};
+use selvedge_core::{ActorId, LaneId};
+
+/// A small generator of random numbers; its seed is printed with whatever fails.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+}
+
+fn made(task: usize, args: &[u64]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (task, args).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn reduced(collective: u32, args: &[u64]) -> u64 {
+    made(collective as usize + 1_000_000, args)
+}
+
+fn given(leaf: u32, execution: u64) -> u64 {
+    made(2_000_000 + leaf as usize, &[execution])
+}
+
+fn part_of(whole: u64, part: Option<u16>) -> u64 {
+    part.map_or(whole, |part| whole.wrapping_add(1 + u64::from(part)))
+}
+
+/// The outputs of one execution, task after task.
+pub fn sequential(graph: &GraphIr, execution: u64) -> Vec<u64> {
+    let mut results = vec![0u64; graph.tasks.len()];
+    let value = |results: &[u64], id: ValueId| {
+        let value = &graph.values[id.0 as usize];
+        let whole = match value.origin {
+            Origin::Input(leaf) => given(leaf, execution),
+            Origin::Task(task) => results[task.0 as usize],
+        };
+        part_of(whole, value.part)
+    };
+    let args = |results: &[u64], task: usize| -> Vec<u64> {
+        let args = graph.tasks[task].args.iter();
+        args.map(|arg| match arg {
+            ArgIr::Value(id) => value(results, *id),
+            ArgIr::Constant(_) => 7,
+        })
+        .collect()
+    };
+    let mut done = vec![false; graph.tasks.len()];
+    for task in 0..graph.tasks.len() {
+        let Some(collective) = graph.tasks[task].collective else {
+            results[task] = made(task, &args(&results, task));
+            continue;
+        };
+        if done[task] {
+            continue;
+        }
+        // All ranks at once: their inputs are bound before the first of them.
+        let ranks: Vec<usize> = (0..graph.tasks.len())
+            .filter(|it| graph.tasks[*it].collective == Some(collective))
+            .collect();
+        let all: Vec<u64> = ranks.iter().flat_map(|rank| args(&results, *rank)).collect();
+        for rank in ranks {
+            results[rank] = reduced(collective.0, &all);
+            done[rank] = true;
+        }
+    }
+    graph.outputs.iter().map(|id| value(&results, *id)).collect()
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Act {
+    /// Brings argument from inlet.
+    Read {
+        inlet: usize,
+        first: bool,
+    },
+    Work,
+    Write,
+}
+
+struct Step {
+    act: Act,
+    task: usize,
+}
+
+/// A lane's end of a value.
+struct Inlet {
+    lane: usize,
+    capacity: usize,
+    meets: bool,
+    reads: u32,
+    left: u32,
+    queue: VecDeque<u64>,
+    /// Receives posted so far.
+    posted: u64,
+    /// Messages given back so far, which is also the execution of the front of the queue.
+    consumed: u64,
+}
+
+struct Lane {
+    steps: Vec<Step>,
+    at: usize,
+    execution: u64,
+    /// Transfers of one execution, in order, and how many have run in all.
+    transfers: Vec<Transfer>,
+    transferred: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Transfer {
+    Write(usize),
+    Collective(usize),
+}
+
+struct Collective {
+    ranks: Vec<usize>,
+    posted: Vec<u64>,
+    completed: u64,
+    results: VecDeque<(u64, u64, u32)>,
+}
+
+pub struct Machine<'a> {
+    plan: &'a Plan,
+    lanes: Vec<Lane>,
+    inlets: Vec<Inlet>,
+    /// By value: its inlets.
+    readers: Vec<Vec<usize>>,
+    /// By task: the values it makes, and its arguments' inlets.
+    makes: Vec<Vec<usize>>,
+    args: Vec<Vec<Option<usize>>>,
+    lane_of: Vec<usize>,
+    /// By task: its result in the current execution of its lane.
+    results: Vec<u64>,
+    collectives: Vec<Collective>,
+    collective_of: Vec<Option<usize>>,
+    submitted: u64,
+    collected: u64,
+    pub outputs: Vec<Vec<u64>>,
+}
+
+impl<'a> Machine<'a> {
+    pub fn new(plan: &'a Plan) -> Self {
+        let graph = &plan.ir;
+        let number: BTreeMap<LaneId, usize> = plan
+            .lanes
+            .iter()
+            .enumerate()
+            .map(|(index, lane)| (lane.lane, index))
+            .collect();
+        let place: BTreeMap<ActorId, usize> = graph
+            .actors
+            .iter()
+            .filter_map(|actor| Some((actor.id, *number.get(&actor.lane)?)))
+            .collect();
+        let mut inlets = Vec::new();
+        let mut readers = vec![Vec::new(); graph.values.len()];
+        let mut known: BTreeMap<(usize, ValueId), usize> = BTreeMap::new();
+        for (lane, program) in plan.lanes.iter().enumerate() {
+            for value in &program.values {
+                let channel = &plan.channels[value.channel.0 as usize];
+                known.insert((lane, value.value), inlets.len());
+                readers[value.value.0 as usize].push(inlets.len());
+                inlets.push(Inlet {
+                    lane,
+                    capacity: if channel.kind == ChannelKind::Local {
+                        1
+                    } else {
+                        channel.slots as usize
+                    },
+                    meets: value.meets,
+                    reads: value.reads,
+                    left: value.reads,
+                    queue: VecDeque::new(),
+                    posted: 0,
+                    consumed: 0,
+                });
+            }
+        }
+        let mut makes = vec![Vec::new(); graph.tasks.len()];
+        for (value, it) in graph.values.iter().enumerate() {
+            if let Origin::Task(task) = it.origin {
+                makes[task.0 as usize].push(value);
+            }
+        }
+        let lane_of: Vec<usize> = graph.tasks.iter().map(|task| place[&task.actor]).collect();
+        let args: Vec<Vec<Option<usize>>> = graph
+            .tasks
+            .iter()
+            .zip(&lane_of)
+            .map(|(task, lane)| {
+                let inlet = |arg: &ArgIr| match arg {
+                    ArgIr::Value(value) => Some(known[&(*lane, *value)]),
+                    ArgIr::Constant(_) => None,
+                };
+                task.args.iter().map(inlet).collect()
+            })
+            .collect();
+        let mut groups: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (task, it) in graph.tasks.iter().enumerate() {
+            if let Some(collective) = it.collective {
+                groups.entry(collective.0).or_default().push(task);
+            }
+        }
+        let mut collective_of = vec![None; graph.tasks.len()];
+        let collectives: Vec<Collective> = groups
+            .into_values()
+            .enumerate()
+            .map(|(index, ranks)| {
+                ranks.iter().for_each(|rank| collective_of[*rank] = Some(index));
+                Collective {
+                    posted: vec![0; ranks.len()],
+                    ranks,
+                    completed: 0,
+                    results: VecDeque::new(),
+                }
+            })
+            .collect();
+        let mut lanes = Vec::new();
+        for program in &plan.lanes {
+            let mut met = vec![false; inlets.len()];
+            let mut transfers = Vec::new();
+            let mut steps = Vec::new();
+            for step in &program.steps {
+                let task = step.task.0 as usize;
+                let act = match step.kind {
+                    OpKind::Read { arg } => {
+                        let inlet = args[task][usize::from(arg)].unwrap();
+                        let first = inlets[inlet].meets && !std::mem::replace(&mut met[inlet], true);
+                        if first {
+                            let ArgIr::Value(value) = graph.tasks[task].args[usize::from(arg)] else {
+                                panic!()
+                            };
+                            let Origin::Task(writer) = graph.values[value.0 as usize].origin else {
+                                panic!()
+                            };
+                            transfers.push(Transfer::Write(writer.0 as usize));
+                        }
+                        Act::Read { inlet, first }
+                    }
+                    OpKind::Compute => Act::Work,
+                    OpKind::Collective => {
+                        transfers.push(Transfer::Collective(collective_of[task].unwrap()));
+                        Act::Work
+                    }
+                    OpKind::Write => {
+                        let met = makes[task]
+                            .iter()
+                            .flat_map(|value| &readers[*value])
+                            .any(|it: &usize| inlets[*it].meets);
+                        if met {
+                            transfers.push(Transfer::Write(task));
+                        }
+                        Act::Write
+                    }
+                };
+                steps.push(Step { act, task });
+            }
+            transfers.dedup();
+            lanes.push(Lane {
+                steps,
+                at: 0,
+                execution: 0,
+                transfers,
+                transferred: 0,
+            });
+        }
+        Machine {
+            plan,
+            lanes,
+            inlets,
+            readers,
+            makes,
+            args,
+            lane_of,
+            results: vec![0; graph.tasks.len()],
+            collectives,
+            collective_of,
+            submitted: 0,
+            collected: 0,
+            outputs: Vec::new(),
+        }
+    }
+
+    /// Runs `executions`, of which `inflight` at a time, whoever can move being chosen at random. Whether it comes to the
+    /// end.
+    pub fn run(&mut self, executions: u64, inflight: u64, random: &mut Random) -> bool {
+        let parties = self.lanes.len() + 2;
+        let mut idle = 0;
+        while self.collected < executions {
+            // A random begin, then around: whoever can move first does.
+            let begin = random.below(parties);
+            let moved = (0..parties).any(|offset| match (begin + offset) % parties {
+                0 => self.submit(executions, inflight),
+                1 => self.collect(),
+                lane => self.step(lane - 2),
+            });
+            if !moved {
+                return false;
+            }
+            idle += 1;
+            assert!(idle < 10_000_000, "the machine does not come to an end");
+        }
+        true
+    }
+
+    fn has_room(&self, value: usize) -> bool {
+        self.readers[value]
+            .iter()
+            .all(|inlet| self.inlets[*inlet].queue.len() < self.inlets[*inlet].capacity)
+    }
+
+    fn put(&mut self, value: usize, whole: u64) {
+        let part = self.plan.ir.values[value].part;
+        for inlet in self.readers[value].clone() {
+            self.inlets[inlet].queue.push_back(part_of(whole, part));
+        }
+    }
+
+    fn submit(&mut self, executions: u64, inflight: u64) -> bool {
+        if self.submitted == executions || self.submitted - self.collected >= inflight {
+            return false;
+        }
+        let values = &self.plan.ir.values;
+        let inputs: Vec<(usize, u32)> = values
+            .iter()
+            .enumerate()
+            .filter_map(|(value, it)| match it.origin {
+                Origin::Input(leaf) => Some((value, leaf)),
+                Origin::Task(_) => None,
+            })
+            .collect();
+        if !inputs.iter().all(|(value, _)| self.has_room(*value)) {
+            return false;
+        }
+        for (value, leaf) in inputs {
+            self.put(value, given(leaf, self.submitted));
+        }
+        self.submitted += 1;
+        true
+    }
+
+    /// The driver's lane has come to its end, and all outputs are there.
+    fn collect(&mut self) -> bool {
+        let driver = &self.lanes[0];
+        if !driver.steps.is_empty() && driver.execution == self.collected {
+            return false;
+        }
+        let find = |value: &ValueId| {
+            let readers = &self.readers[value.0 as usize];
+            readers
+                .iter()
+                .copied()
+                .find(|inlet| self.inlets[*inlet].lane == 0)
+                .unwrap()
+        };
+        let outputs: Vec<usize> = self.plan.ir.outputs.iter().map(find).collect();
+        let fresh = |inlet: &usize| {
+            let it = &self.inlets[*inlet];
+            it.consumed == self.collected && !it.queue.is_empty()
+        };
+        if !outputs.iter().all(fresh) {
+            return false;
+        }
+        self.outputs
+            .push(outputs.iter().map(|inlet| self.inlets[*inlet].queue[0]).collect());
+        outputs.into_iter().for_each(|inlet| self.read_done(inlet));
+        self.collected += 1;
+        true
+    }
+
+    fn read_done(&mut self, inlet: usize) {
+        let inlet = &mut self.inlets[inlet];
+        inlet.left -= 1;
+        if inlet.left == 0 {
+            inlet.left = inlet.reads;
+            inlet.queue.pop_front();
+            inlet.consumed += 1;
+        }
+    }
+
+    /// Whether a lane holds its end of a value of this execution.
+    fn is_there(&self, inlet: usize, execution: u64) -> bool {
+        let it = &self.inlets[inlet];
+        it.consumed == execution && !it.queue.is_empty()
+    }
+
+    fn advance(&mut self, lane: usize) {
+        let lane = &mut self.lanes[lane];
+        lane.at += 1;
+        if lane.at == lane.steps.len() {
+            (lane.at, lane.execution) = (0, lane.execution + 1);
+        }
+    }
+
+    /// One step of one lane, or nothing.
+    fn step(&mut self, lane: usize) -> bool {
+        let overlap = self.plan.settings.overlap;
+        let Some(step) = self.lanes[lane].steps.get(self.lanes[lane].at) else {
+            return false;
+        };
+        let (act, task, execution) = (step.act, step.task, self.lanes[lane].execution);
+        // The driver's lane collects before it begins the next execution.
+        if lane == 0 && execution > self.collected {
+            return false;
+        }
+        match act {
+            Act::Read { inlet, first: true } if overlap => self.inlets[inlet].posted += 1,
+            // The writer moves both.
+            Act::Read { first: true, .. } => return false,
+            Act::Read { inlet, first: false } => {
+                if !self.is_there(inlet, execution) {
+                    return false;
+                }
+            }
+            Act::Work => match self.collective_of[task] {
+                None => {
+                    let there = self.args[task]
+                        .iter()
+                        .flatten()
+                        .all(|inlet| self.is_there(*inlet, execution));
+                    if !there {
+                        return false;
+                    }
+                    self.results[task] = made(task, &self.values(task));
+                    self.release(task);
+                }
+                Some(collective) if overlap => {
+                    let there = self.args[task]
+                        .iter()
+                        .flatten()
+                        .all(|inlet| self.is_there(*inlet, execution));
+                    if !there {
+                        return false;
+                    }
+                    let rank = self.collectives[collective]
+                        .ranks
+                        .iter()
+                        .position(|it| *it == task)
+                        .unwrap();
+                    self.collectives[collective].posted[rank] += 1;
+                    self.complete();
+                }
+                Some(collective) => return self.meet_all(collective, execution),
+            },
+            Act::Write => return self.write(lane, task, execution),
+        }
+        self.advance(lane);
+        true
+    }
+
+    fn values(&self, task: usize) -> Vec<u64> {
+        self.args[task]
+            .iter()
+            .map(|inlet| inlet.map_or(7, |inlet| self.inlets[inlet].queue[0]))
+            .collect()
+    }
+
+    fn release(&mut self, task: usize) {
+        let inlets: Vec<usize> = self.args[task].iter().flatten().copied().collect();
+        inlets.into_iter().for_each(|inlet| self.read_done(inlet));
+    }
+
+    /// A collective that nobody leaves before all are there.
+    fn meet_all(&mut self, collective: usize, execution: u64) -> bool {
+        let ranks = self.collectives[collective].ranks.clone();
+        let there = ranks.iter().all(|rank| {
+            let lane = &self.lanes[self.lane_of[*rank]];
+            let here = lane
+                .steps
+                .get(lane.at)
+                .is_some_and(|step| step.act == Act::Work && step.task == *rank);
+            here && lane.execution == execution
+                && self.args[*rank]
+                    .iter()
+                    .flatten()
+                    .all(|inlet| self.is_there(*inlet, execution))
+        });
+        if !there {
+            return false;
+        }
+        let all: Vec<u64> = ranks.iter().flat_map(|rank| self.values(*rank)).collect();
+        let id = self.plan.ir.tasks[ranks[0]].collective.unwrap().0;
+        for rank in ranks {
+            self.results[rank] = reduced(id, &all);
+            self.release(rank);
+            self.advance(self.lane_of[rank]);
+        }
+        true
+    }
+
+    /// Whether a transfer is the next of a lane.
+    fn is_next(&self, lane: usize, transfer: Transfer) -> bool {
+        let lane = &self.lanes[lane];
+        let count = lane.transfers.len() as u64;
+        count > 0 && lane.transfers[(lane.transferred % count) as usize] == transfer
+    }
+
+    /// Completes whatever posted collectives can, one after another.
+    fn complete(&mut self) {
+        while self.complete_some() {}
+    }
+
+    fn complete_some(&mut self) -> bool {
+        let mut any = false;
+        for index in 0..self.collectives.len() {
+            let it = &self.collectives[index];
+            let lanes: Vec<usize> = it.ranks.iter().map(|rank| self.lane_of[*rank]).collect();
+            let posted = it.posted.iter().all(|posted| *posted > it.completed);
+            if !posted
+                || !lanes
+                    .iter()
+                    .all(|lane| self.is_next(*lane, Transfer::Collective(index)))
+            {
+                continue;
+            }
+            let ranks = it.ranks.clone();
+            let all: Vec<u64> = ranks.iter().flat_map(|rank| self.values(*rank)).collect();
+            let id = self.plan.ir.tasks[ranks[0]].collective.unwrap().0;
+            let left = ranks.len() as u32;
+            let it = &mut self.collectives[index];
+            it.results.push_back((it.completed, reduced(id, &all), left));
+            it.completed += 1;
+            ranks.iter().for_each(|rank| self.release(*rank));
+            lanes.iter().for_each(|lane| self.lanes[*lane].transferred += 1);
+            any = true;
+        }
+        any
+    }
+
+    fn write(&mut self, lane: usize, task: usize, execution: u64) -> bool {
+        let overlap = self.plan.settings.overlap;
+        if !self.makes[task].iter().all(|value| self.has_room(*value)) {
+            return false;
+        }
+        if let (Some(collective), true) = (self.collective_of[task], overlap) {
+            let found = self.collectives[collective]
+                .results
+                .iter_mut()
+                .find(|(at, ..)| *at == execution);
+            let Some((_, result, left)) = found else {
+                return false;
+            };
+            self.results[task] = *result;
+            *left -= 1;
+            self.collectives[collective]
+                .results
+                .retain(|(_, _, left)| *left > 0);
+        }
+        let meeting: Vec<usize> = self.makes[task]
+            .iter()
+            .flat_map(|value| &self.readers[*value])
+            .copied()
+            .filter(|inlet| self.inlets[*inlet].meets)
+            .collect();
+        let restore = |machine: &mut Self| {
+            // A posted collective's result was taken above: give it back, the WRITE did not happen.
+            if let (Some(collective), true) = (machine.collective_of[task], overlap) {
+                let result = machine.results[task];
+                let it = &mut machine.collectives[collective];
+                match it.results.iter_mut().find(|(at, ..)| *at == execution) {
+                    Some((_, _, left)) => *left += 1,
+                    None => it.results.push_back((execution, result, 1)),
+                }
+            }
+            false
+        };
+        if !meeting.is_empty() && overlap {
+            let mut lanes: Vec<usize> = meeting.iter().map(|inlet| self.inlets[*inlet].lane).collect();
+            lanes.push(lane);
+            lanes.sort_unstable();
+            lanes.dedup();
+            let posted = meeting.iter().all(|inlet| self.inlets[*inlet].posted > execution);
+            if !posted
+                || !lanes
+                    .iter()
+                    .all(|lane| self.is_next(*lane, Transfer::Write(task)))
+            {
+                return restore(self);
+            }
+            lanes
+                .into_iter()
+                .for_each(|lane| self.lanes[lane].transferred += 1);
+        } else if !meeting.is_empty() {
+            // Every reader has to stand at its READ.
+            let there = meeting.iter().all(|inlet| {
+                let lane = &self.lanes[self.inlets[*inlet].lane];
+                let step = lane.steps.get(lane.at);
+                lane.execution == execution
+                    && step.is_some_and(|step| {
+                        step.act
+                            == Act::Read {
+                                inlet: *inlet,
+                                first: true,
+                            }
+                    })
+            });
+            if !there {
+                return restore(self);
+            }
+            for inlet in &meeting {
+                self.advance(self.inlets[*inlet].lane);
+            }
+        }
+        let result = self.results[task];
+        for value in self.makes[task].clone() {
+            self.put(value, result);
+        }
+        self.advance(lane);
+        self.complete();
+        true
+    }
+}
+
+/// Runs a plan over `executions` and compares every output with what plain evaluation gives. `Err` says what is wrong.
+pub fn simulate(plan: &Plan, executions: u64, inflight: u64, random: &mut Random) -> Result<(), String> {
+    let mut machine = Machine::new(plan);
+    if !machine.run(executions, inflight, random) {
+        return Err("dead".to_owned());
+    }
+    for execution in 0..executions {
+        if machine.outputs[execution as usize] != sequential(&plan.ir, execution) {
+            return Err(format!("the outputs of execution {execution} are wrong"));
+        }
+    }
+    Ok(())
+}
+
+/// The task's index, for tests that look into plans.
+pub fn index(task: TaskId) -> usize {
+    task.0 as usize
+}

@@ -1,0 +1,310 @@
+//! Lanes that are merged for as long as a graph runs: the same results, calls that find their actor, nothing lost.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod actors;
+mod census;
+
+use std::time::Duration;
+
+use actors::{Counter, Gate, PLACEMENTS, REMOTE, counter};
+use selvedge::prelude::*;
+use selvedge::{Plan, Transport};
+
+fn lanes(plan: &Plan) -> usize {
+    plan.lanes.len() - 1
+}
+
+/// More lanes than any machine here has cores.
+fn crowd(runtime: &Runtime, placement: Placement) -> Vec<actors::CounterHandle> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (0..cores + 6)
+        .map(|index| counter(runtime, &format!("c{index}"), placement))
+        .collect()
+}
+
+fn chain(crowd: &[actors::CounterHandle], x: Edge<i64>) -> Edge<i64> {
+    crowd.iter().fold(x, |x, actor| actor.add(&x, &constant(1)))
+}
+
+#[test]
+fn graph_02_merged_lanes_give_what_lanes_of_their_own_give() -> Result<()> {
+    let runtime = Runtime::new();
+    let crowd = crowd(&runtime, Placement::Thread);
+    let own = runtime.compile(|x: Edge<i64>| chain(&crowd, x))?;
+    assert_eq!(lanes(own.plan()), crowd.len());
+    assert_eq!(own.execute(5).wait()?, 5 + crowd.len() as i64);
+    drop(own);
+    let merged = runtime.compile_with(Options::new().lanes(Lanes::Auto), |x: Edge<i64>| chain(&crowd, x))?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    assert_eq!(lanes(merged.plan()), cores.saturating_sub(1).max(1));
+    assert!(
+        merged.describe().contains("one being the driver's"),
+        "{}",
+        merged.describe()
+    );
+    for x in 0..100 {
+        assert_eq!(merged.execute(x).wait()?, x + crowd.len() as i64);
+    }
+    Ok(())
+}
+
+#[test]
+fn graph_02_actors_keep_their_state_and_go_home_afterwards() -> Result<()> {
+    let before = census::Census::take();
+    for _ in 0..3 {
+        let runtime = Runtime::new();
+        let crowd = crowd(&runtime, Placement::Thread);
+        for round in 1..=20 {
+            let options = Options::new().lanes(if round % 2 == 0 {
+                Lanes::Auto
+            } else {
+                Lanes::Spawned
+            });
+            let graph = runtime.compile_with(options, |x: Edge<i64>| {
+                crowd.iter().map(|actor| actor.inc(&x)).collect::<Vec<_>>()
+            })?;
+            assert_eq!(graph.execute(1).wait()?, vec![round; crowd.len()]);
+            // Calls find their actors while they are away, on their way, and at home.
+            assert_eq!(crowd[1].call().total(()).wait()?, round);
+            drop(graph);
+            assert_eq!(crowd[2].call().total(()).wait()?, round);
+        }
+    }
+    assert_eq!(census::wait_until(&before, census::Census::take), before);
+    Ok(())
+}
+
+#[test]
+fn graph_02_calls_from_many_threads_while_actors_come_and_go() -> Result<()> {
+    let runtime = Runtime::new();
+    let crowd = crowd(&runtime, Placement::Thread);
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = crowd
+            .iter()
+            .map(|actor| {
+                scope.spawn(move || {
+                    for call in 1..=300 {
+                        assert_eq!(actor.call().inc(1).wait().unwrap(), call);
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..30 {
+            let graph = runtime
+                .compile_with(Options::new().lanes(Lanes::Auto), |x: Edge<i64>| chain(&crowd, x))
+                .unwrap();
+            assert_eq!(graph.execute(0).wait().unwrap(), crowd.len() as i64);
+        }
+        calls.into_iter().for_each(|call| call.join().unwrap());
+    });
+    Ok(())
+}
+
+#[test]
+fn dag_54_a_method_that_never_returns_on_a_merged_lane_is_named_and_tear_down_ends() -> Result<()> {
+    let runtime = Runtime::new();
+    let crowd = crowd(&runtime, Placement::Thread);
+    let options = Options::new()
+        .lanes(Lanes::Auto)
+        .timeout(Duration::from_millis(200))
+        .teardown_timeout(Duration::from_millis(200));
+    let graph = runtime.compile_with(options, |x: Edge<i64>| {
+        let x = chain(&crowd[..3], x);
+        let x = crowd[3].hang_if_negative(&x);
+        chain(&crowd[4..], x)
+    })?;
+    assert!(graph.execute(0).wait().is_ok());
+    let error = graph.execute(-100).wait().unwrap_err();
+    assert!(error.to_string().contains("c3.hang_if_negative"), "{error}");
+    let teardown = graph.teardown();
+    assert!(!teardown.stuck.is_empty());
+    Ok(())
+}
+
+#[test]
+fn task_09_a_panic_on_a_merged_lane_is_one_tasks_error() -> Result<()> {
+    let runtime = Runtime::new();
+    let crowd = crowd(&runtime, Placement::Thread);
+    let graph = runtime.compile_with(Options::new().lanes(Lanes::Auto), |x: Edge<i64>| {
+        chain(&crowd[2..], crowd[1].panic_if_negative(&x))
+    })?;
+    let error = graph.execute(-1).wait().unwrap_err();
+    assert!(error.to_string().contains("c1.panic_if_negative"), "{error}");
+    assert_eq!(graph.execute(1).wait()?, 1 + crowd.len() as i64 - 2);
+    Ok(())
+}
+
+#[test]
+fn graph_02_lanes_of_one_worker_process_are_merged_too() -> Result<()> {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w")?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let crowd: Vec<_> = (0..cores + 3)
+        .map(|index| {
+            runtime
+                .spawn::<Counter>(&format!("c{index}"), (0,))
+                .in_worker(&worker)
+        })
+        .collect::<Result<_, _>>()?;
+    for _ in 0..3 {
+        let graph =
+            runtime.compile_with(Options::new().lanes(Lanes::Auto), |x: Edge<i64>| chain(&crowd, x))?;
+        assert_eq!(lanes(graph.plan()), cores.saturating_sub(1).max(1));
+        assert_eq!(graph.execute(1).wait()?, 1 + crowd.len() as i64);
+        assert_eq!(crowd[3].call().inc(0).wait()?, 0);
+    }
+    Ok(())
+}
+
+/// A task that waits for no value: started and ordered by signals, across every kind of lane.
+#[test]
+fn dag_19_a_graph_without_inputs_starts_its_tasks_itself() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", Placement::Thread),
+        );
+        let graph = runtime.compile(|(): ()| (a.inc(&constant(2)), b.echo(&a.echo(&constant(7)))))?;
+        for round in 1..=3 {
+            assert_eq!(graph.execute(()).wait()?, (2 * round, 7), "{placement}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn graph_05_a_task_runs_after_another_without_getting_a_value() -> Result<()> {
+    for first in REMOTE {
+        for second in PLACEMENTS {
+            let gate = Gate::closed();
+            let runtime = Runtime::new();
+            let (a, b) = (counter(&runtime, "a", first), counter(&runtime, "b", second));
+            let graph =
+                runtime.compile_with(Options::new().timeout(Duration::from_secs(60)), |x: Edge<i64>| {
+                    let slow = a.pass(&x, gate.path());
+                    // Takes a constant only: the signal is what starts it.
+                    let late = b.inc(&constant(1)).after(&slow).after(&slow);
+                    (slow, late, b.echo(&x).named("early"))
+                })?;
+            let handles = graph.execute(3).split();
+            assert!(
+                graph.describe().contains("after end of a.pass"),
+                "{}",
+                graph.describe()
+            );
+            let (slow, mut late, _) = handles;
+            assert!(late.try_get().is_none(), "{first} {second}");
+            gate.open();
+            assert_eq!((slow.wait()?, late.wait()?), (3, 1), "{first} {second}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn task_08_what_runs_after_a_failed_task_is_skipped_with_its_error() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let graph = runtime.compile(|x: Edge<i64>| {
+            let checked = a.fail_if_negative(&x);
+            b.inc(&x).after(&checked)
+        })?;
+        let error = graph.execute(-1).wait().unwrap_err();
+        assert!(error.to_string().contains("a.fail_if_negative"), "{error}");
+        assert_eq!(graph.execute(5).wait()?, 5, "the skipped task did nothing");
+    }
+    Ok(())
+}
+
+#[test]
+fn graph_05_an_order_that_cannot_be_is_refused() {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Inline);
+    let error = runtime
+        .compile(|x: Edge<i64>| {
+            let first = a.echo(&x);
+            let second = a.inc(&x);
+            (first.after(&second), second)
+        })
+        .unwrap_err();
+    assert_eq!(error.diagnostics[0].code.as_str(), "D0115");
+}
+
+/// Methods that may run in any order do not wait for each other: the second is done while the first has nothing to do.
+#[test]
+fn graph_04_methods_that_commute_run_as_their_inputs_come() -> Result<()> {
+    let runtime = Runtime::new();
+    let (a, slow) = (
+        counter(&runtime, "a", Placement::Thread),
+        counter(&runtime, "slow", Placement::Thread),
+    );
+    let options = |commuting: bool| {
+        let options = Options::new().timeout(Duration::from_secs(60));
+        if commuting {
+            options.commuting(a.actor())
+        } else {
+            options
+        }
+    };
+    for commuting in [false, true] {
+        let gate = Gate::closed();
+        let graph = runtime.compile_with(options(commuting), |x: Edge<i64>| {
+            let late = a.echo(&slow.pass(&x, gate.path()));
+            (late, a.add(&x, &x))
+        })?;
+        let order = graph.describe();
+        let (one, other) = (
+            order.find("COMPUTE a.echo").unwrap(),
+            order.find("COMPUTE a.add").unwrap(),
+        );
+        assert_eq!(other < one, commuting, "{order}");
+        let (late, mut early) = graph.execute(4).split();
+        if commuting {
+            // The gate is closed: only an order that does not wait for it comes to an end.
+            assert_eq!(early.wait_timeout(Duration::from_secs(60))?, 8);
+        }
+        gate.open();
+        assert_eq!(late.wait()?, 4);
+    }
+    Ok(())
+}
+
+/// Graphs with transfers in which both take part compile and run wherever their actors are.
+#[test]
+fn graph_15_a_rendezvous_runs_over_the_channels_there_are() -> Result<()> {
+    for (one, other) in [
+        (Placement::Thread, Placement::Thread),
+        (Placement::Thread, Placement::Process),
+    ] {
+        for overlap in [false, true] {
+            let runtime = Runtime::new();
+            let (a, b) = (counter(&runtime, "a", one), counter(&runtime, "b", other));
+            let options = Options::new()
+                .transport(Transport::Rendezvous)
+                .overlap(overlap)
+                .slots(1);
+            // Each gives the other a value: read first on both sides, or write first, this would hang.
+            let graph = runtime.compile_with(options, |x: Edge<i64>| {
+                let (u, v) = (a.echo(&x), b.scale(&x, 10));
+                (a.add(&u, &v), b.add(&v, &u))
+            })?;
+            assert!(graph.describe().contains("rendezvous"));
+            for x in 0..50 {
+                assert_eq!(graph.execute(x).wait()?, (11 * x, 11 * x));
+            }
+        }
+    }
+    Ok(())
+}
