@@ -47,9 +47,9 @@ pub struct BenchArgs {
     /// How many actors [default: `chain`, `fanout` and `compile` 4, `pipeline` 2].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub actors: Option<u32>,
-    /// How many lanes (threads) a chain's actors share, in equal parts [default: each has its own].
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub lanes: Option<u32>,
+    /// How many lanes (threads) a chain's actors share, in equal parts, or `auto` [default: each has its own].
+    #[arg(long, value_parser = parse_lanes)]
+    pub lanes: Option<LaneChoice>,
     /// How many executions `pipeline` keeps going at once.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub inflight: u32,
@@ -71,6 +71,25 @@ pub struct BenchArgs {
     /// Print one JSON object a line instead of a table.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Which lanes a chain has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaneChoice {
+    /// As the compiler chooses.
+    Auto,
+    /// So many.
+    Shared(u32),
+}
+
+fn parse_lanes(text: &str) -> Result<LaneChoice, String> {
+    if text == "auto" {
+        return Ok(LaneChoice::Auto);
+    }
+    let count = text.parse().ok().filter(|count| (1..=64).contains(count));
+    count
+        .map(LaneChoice::Shared)
+        .ok_or_else(|| "a number from 1 to 64, or `auto`".to_owned())
 }
 
 /// What `bench` measures.

@@ -1,4 +1,5 @@
-//! Actors in a row, one execution at a time. A chain of N has N + 1 hops, and each is half a round trip at best.
+//! Actors in a row, one execution at a time. A chain over N lanes has N + 1 hops between lanes, each half a round trip at
+//! best.
 
 use std::io::Write;
 
@@ -10,7 +11,8 @@ use crate::shapes::graphs;
 /// Prints the case's row.
 pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
     let setup = setup(args, 8, 4);
-    let limit = round_trip(args, &setup).map(|limit| (limit, (setup.actors as f64 + 1.0) / 2.0));
+    let limit =
+        round_trip(args, &setup).map(|limit| (limit, (setup.lanes_of(setup.actors) as f64 + 1.0) / 2.0));
     Row {
         args,
         setup,

@@ -10,8 +10,8 @@ use super::limits::Limit;
 use super::limits::cores::{self, Cores};
 use super::measure::{self, REPEATS, Summary};
 use super::record::{Record, Report};
-use crate::args::{BenchArgs, Placement, Wait};
-use crate::shapes::{Drive, Setup};
+use crate::args::{BenchArgs, LaneChoice, Placement, Wait};
+use crate::shapes::{Drive, Lanes, Setup};
 
 /// Bytes of a message that fits into the cache line of its signal.
 const LINE_BYTES: usize = 56;
@@ -42,7 +42,11 @@ pub(crate) fn setup(args: &BenchArgs, payload_bytes: u64, actors: u32) -> Setup 
         wait: wait(args).into(),
         payload_bytes: args.payload.unwrap_or(payload_bytes) as usize,
         actors: args.actors.unwrap_or(actors) as usize,
-        lanes: args.lanes.map(|lanes| lanes as usize),
+        lanes: match args.lanes {
+            None => Lanes::Own,
+            Some(LaneChoice::Auto) => Lanes::Auto,
+            Some(LaneChoice::Shared(lanes)) => Lanes::Shared(lanes as usize),
+        },
         inflight: 1,
     }
 }
@@ -63,7 +67,10 @@ pub(crate) fn round_trip(args: &BenchArgs, setup: &Setup) -> Option<Limit> {
     let spins = match wait(args) {
         Wait::Spin => true,
         Wait::Park => false,
-        Wait::Auto => matches!(Waiting::auto(setup.actors + 1), Waiting::SpinThenPark(_)),
+        Wait::Auto => matches!(
+            Waiting::auto(setup.lanes_of(setup.actors) + 1),
+            Waiting::SpinThenPark(_)
+        ),
     };
     match placement(args) {
         Placement::Inline => None,

@@ -3,17 +3,19 @@
 use selvedge::prelude::*;
 
 use super::actors::{Echo, EchoHandle, Reader};
-use super::{Compiled, Drive, Setup};
+use super::{Compiled, Drive, Lanes, Setup};
 use crate::checksum::checksum;
 
 /// The word that travels where a payload is eight bytes.
 const WORD: u64 = 0x5e1_7ed9e;
 
 fn echoes(runtime: &Runtime, setup: &Setup, count: usize) -> anyhow::Result<Vec<EchoHandle>> {
-    let shared = setup.lanes.filter(|_| setup.placement != Placement::Inline);
-    let lanes = shared
-        .map(|lanes| lanes_of(runtime, setup.placement, lanes))
-        .transpose()?;
+    let lanes = match setup.lanes {
+        Lanes::Shared(lanes) if setup.placement != Placement::Inline => {
+            Some(lanes_of(runtime, setup.placement, lanes)?)
+        }
+        _ => None,
+    };
     (0..count)
         .map(|index| {
             let echo = runtime.spawn::<Echo>(format!("echo{index}"), ());

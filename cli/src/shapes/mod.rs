@@ -10,6 +10,17 @@ pub mod graphs;
 
 use selvedge::prelude::*;
 
+/// Which lanes the actors of a chain have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lanes {
+    /// Each its own.
+    Own,
+    /// So many, which they share in equal parts.
+    Shared(usize),
+    /// As the compiler chooses.
+    Auto,
+}
+
 /// What every shape is built with.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
@@ -21,8 +32,8 @@ pub struct Setup {
     pub payload_bytes: usize,
     /// How many actors the shape has, where it has a choice.
     pub actors: usize,
-    /// How many lanes a chain's actors share; each has its own where there is no such number.
-    pub lanes: Option<usize>,
+    /// The lanes of a chain's actors.
+    pub lanes: Lanes,
     /// Executions that may be under way at once; 1 for latency.
     pub inflight: usize,
 }
@@ -35,13 +46,27 @@ impl Setup {
             wait,
             payload_bytes: 8,
             actors: 1,
-            lanes: None,
+            lanes: Lanes::Own,
             inflight: 1,
         }
     }
 
     fn options(&self) -> Options {
-        Options::new().max_inflight(self.inflight).wait(self.wait)
+        let options = Options::new().max_inflight(self.inflight).wait(self.wait);
+        match self.lanes {
+            Lanes::Auto => options.lanes(selvedge::Lanes::Auto),
+            Lanes::Own | Lanes::Shared(_) => options,
+        }
+    }
+
+    /// How many lanes so many actors have, beside the driver's.
+    pub fn lanes_of(&self, actors: usize) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        match (self.placement, self.lanes) {
+            (Placement::Thread, Lanes::Auto) => actors.min(cores.saturating_sub(1).max(1)),
+            (_, Lanes::Own | Lanes::Auto) => actors,
+            (_, Lanes::Shared(lanes)) => lanes.min(actors),
+        }
     }
 }
 
