@@ -13,6 +13,7 @@
 //! - [`mod@place`]: channels, from who writes and who reads.
 //! - [`mod@prove`]: an independent check that no lane can wait for ever.
 //! - [`mod@compile`]: the pipeline, as one function; `describe`, `dot` and `memory` show what came out.
+//! - [`mod@pipeline`]: orders of binds for pipeline parallelism.
 //! - `load`: a process's lanes with their channel ends.
 //! - `start`, `run`: leases, workers, and the loop; [`Graph`] and [`Execution`] are what users hold.
 //!
@@ -67,6 +68,8 @@ mod run;
 mod graph;
 
 mod execution;
+
+pub mod pipeline;
 
 mod map;
 

@@ -1,5 +1,5 @@
 //! Compile time grows with the graph, not with its square (GRAPH-28). Figures are printed, not asserted:
-//! `cargo test --release -p selvedge-compiler --test scale -- --nocapture`.
+//! `TASKS=1000000 cargo test --release -p selvedge-compiler --test scale -- --nocapture`.
 
 #![allow(
     clippy::indexing_slicing,
@@ -8,12 +8,14 @@
     reason = "a test may panic"
 )]
 
+mod machine;
 mod text;
 
 use std::time::Instant;
 
 use selvedge_compiler::compile::plan;
 use selvedge_compiler::ir::{GraphIr, ValueId};
+use selvedge_compiler::pipeline::Schedule;
 use selvedge_compiler::prove::prove;
 use text::{Sketch, settings};
 
@@ -81,19 +83,52 @@ fn broadcast(tasks: usize) -> GraphIr {
     sketch.finish()
 }
 
+/// Random layers of a hundred tasks, each reading one to three of the layer before.
+fn random(tasks: usize) -> GraphIr {
+    let (mut sketch, actors, input) = sketch(16);
+    let mut random = machine::Random(1);
+    let mut before = vec![input];
+    for layer in 0..tasks.div_ceil(100) {
+        let mut now = Vec::with_capacity(100);
+        for _ in 0..100 {
+            let args: Vec<_> = (0..1 + random.below(3))
+                .map(|_| Some(before[random.below(before.len())]))
+                .collect();
+            now.push(sketch.task(actors[random.below(16)], &format!("m{layer}"), &args, layer));
+        }
+        before = now;
+    }
+    sketch.finish()
+}
+
+/// 1F1B over 64 stages.
+fn one_f_one_b(tasks: usize) -> GraphIr {
+    let (mut sketch, actors, input) = sketch(64);
+    let batches = tasks.div_ceil(128);
+    let mut held = vec![input; batches];
+    for step in Schedule::OneForwardOneBackward.steps(64, batches) {
+        let method = if step.backward { "bwd" } else { "fwd" };
+        held[step.batch] = sketch.task(actors[step.stage], method, &[Some(held[step.batch])], step.batch);
+    }
+    sketch.finish()
+}
+
 /// The certificate has as many moments as the graph has operations; how long it took is printed.
 #[test]
 fn graph_28_compile_time_grows_with_the_graph() {
-    let most = if cfg!(debug_assertions) { 10_000 } else { 100_000 };
+    let most: usize = if cfg!(debug_assertions) { 10_000 } else { 100_000 };
     type Shape = (&'static str, fn(usize) -> GraphIr);
-    let shapes: [Shape; 4] = [
+    let most = std::env::var("TASKS").map_or(most, |text| text.parse().unwrap());
+    let shapes: [Shape; 6] = [
+        ("random", random),
+        ("1F1B", one_f_one_b),
         ("chain", chain),
         ("layers", layers),
         ("star", star),
         ("broadcast", broadcast),
     ];
     for (name, shape) in shapes {
-        for tasks in [most / 100, most / 10, most] {
+        for tasks in [most / 1000, most / 100, most / 10, most] {
             let graph = shape(tasks);
             let bound = graph.tasks.len();
             let edges: usize = graph.tasks.iter().map(|task| task.args.len()).sum();

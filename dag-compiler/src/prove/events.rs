@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use selvedge_core::LaneId;
 
+use crate::cost;
 use crate::ir::{
     ArgIr, ChannelKind, CollectiveId, GraphIr, OpKind, Operation, Origin, Plan, ValueId, Writer,
 };
@@ -74,8 +75,8 @@ struct Known {
 struct Building<'a> {
     plan: &'a Plan,
     events: Events,
-    /// By lane and value.
-    known: Vec<BTreeMap<ValueId, Known>>,
+    /// By lane, sorted by value.
+    known: Vec<Vec<(ValueId, Known)>>,
     /// By task: its WRITE and its work.
     writes: Vec<u32>,
     works: Vec<u32>,
@@ -113,6 +114,16 @@ impl Events {
         node
     }
 
+    /// How long a node's work lasts. A collective that is only posted lasts where it completes; its parts take no time.
+    pub(super) fn work_ns(&self, plan: &Plan, number: u32, node: &Node) -> u64 {
+        let Some(operation) = node.operation.filter(|it| it.kind.is_work()) else {
+            return 0;
+        };
+        let posted = operation.kind == OpKind::Collective && plan.settings.overlap && self.is_step(number);
+        let task = plan.ir.task(operation.task).filter(|_| !posted);
+        task.map_or(0, cost::work_ns)
+    }
+
     /// Whether a node is a step of a lane, or an end; a collective that is only posted is neither.
     pub(super) fn is_step(&self, node: u32) -> bool {
         node <= self.submission
@@ -131,7 +142,7 @@ impl<'a> Building<'a> {
         let (mut writes, mut works) = (vec![u32::MAX; tasks], vec![u32::MAX; tasks]);
         for lane in &plan.lanes {
             let begin = nodes.len() as u32;
-            let mut mine: BTreeMap<ValueId, Known> = lane
+            let mut mine: Vec<(ValueId, Known)> = lane
                 .values
                 .iter()
                 .map(|value| {
@@ -143,6 +154,7 @@ impl<'a> Building<'a> {
                     (value.value, known)
                 })
                 .collect();
+            mine.sort_by_key(|(value, _)| *value);
             for step in &lane.steps {
                 let node = nodes.len() as u32;
                 let value = value_of(plan, *step);
@@ -150,7 +162,9 @@ impl<'a> Building<'a> {
                     OpKind::Write => writes.get_mut(step.task.index()),
                     OpKind::Compute | OpKind::Collective => works.get_mut(step.task.index()),
                     OpKind::Read { .. } => {
-                        if let Some(known) = value.and_then(|value| mine.get_mut(&value)) {
+                        let place =
+                            value.and_then(|value| mine.binary_search_by_key(&value, |(it, _)| *it).ok());
+                        if let Some((_, known)) = place.and_then(|place| mine.get_mut(place)) {
                             known.first.get_or_insert(node);
                         }
                         None
@@ -216,6 +230,13 @@ impl<'a> Building<'a> {
         }
     }
 
+    /// What a lane, by number, knows of a value.
+    fn known(&self, lane: usize, value: ValueId) -> Option<&Known> {
+        let known = self.known.get(lane)?;
+        let place = known.binary_search_by_key(&value, |(it, _)| *it).ok()?;
+        known.get(place).map(|(_, known)| known)
+    }
+
     fn edge(&mut self, from: u32, to: u32, tokens: u32, why: Why) {
         self.events.edges.push(Edge {
             from,
@@ -252,7 +273,7 @@ impl<'a> Building<'a> {
                 let Some(value) = value_of(self.plan, *step) else {
                     continue;
                 };
-                let Some(known) = self.known.get(number).and_then(|known| known.get(&value)) else {
+                let Some(known) = self.known(number, value) else {
                     continue;
                 };
                 let Some(channel) = self.plan.channels.get(known.channel as usize) else {
@@ -333,7 +354,7 @@ impl<'a> Building<'a> {
             return;
         };
         for value in &self.plan.ir.outputs {
-            let known = self.known.first().and_then(|known| known.get(value));
+            let known = self.known(0, *value);
             let channel = known.and_then(|known| self.plan.channels.get(known.channel as usize));
             let Some(channel) = channel else { continue };
             let (kind, slots) = (channel.kind, channel.slots);
@@ -385,7 +406,7 @@ impl<'a> Building<'a> {
         match step.kind {
             OpKind::Read { .. } => {
                 let value = value_of(self.plan, step)?;
-                let known = self.known.get(number)?.get(&value)?;
+                let known = self.known(number, value)?;
                 (known.meets && known.first == Some(node)).then(|| (self.writer(value), value))
             }
             OpKind::Write => Some((node, (*self.met.get(step.task.index())?)?)),

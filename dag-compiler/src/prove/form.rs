@@ -33,14 +33,21 @@ impl Met {
     }
 }
 
+/// How a lane reads a value.
+struct Read {
+    place: (LaneId, ValueId),
+    reads: u32,
+    meets: bool,
+}
+
 struct Form<'a> {
     plan: &'a Plan,
     lanes: BTreeMap<ActorId, LaneId>,
     processes: BTreeMap<LaneId, ProcessId>,
     /// Actors whose bind order does not hold their methods.
     commuting: BTreeSet<ActorId>,
-    /// Reads of each value by each lane, counted from the graph, and whether any of them asks for a rendezvous.
-    reads: BTreeMap<(LaneId, ValueId), (u32, bool)>,
+    /// Reads of each value by each lane, counted from the graph, and whether any of them asks for a rendezvous; sorted.
+    reads: Vec<Read>,
 }
 
 /// The first thing out of place, in words.
@@ -81,19 +88,24 @@ impl<'a> Form<'a> {
             .iter()
             .map(|actor| (actor.id, actor.lane))
             .collect();
-        let mut reads = BTreeMap::new();
         let inner = plan.ir.tasks.iter().flat_map(|task| {
             let lane = lanes.get(&task.actor).copied();
-            GraphIr::reads(task)
-                .filter_map(move |(arg, value)| Some((lane?, value, task.meets.contains(&arg))))
+            let read = move |(arg, value)| Some(((lane?, value), task.meets.contains(&arg)));
+            GraphIr::reads(task).filter_map(read)
         });
-        for (lane, value, meets) in
-            inner.chain(plan.ir.outputs.iter().map(|value| (LaneId(0), *value, false)))
-        {
-            let (count, met) = reads.entry((lane, value)).or_insert((0, false));
-            *count += 1;
-            *met |= meets;
-        }
+        let outputs = plan.ir.outputs.iter().map(|value| ((LaneId(0), *value), false));
+        let mut single: Vec<_> = inner.chain(outputs).collect();
+        single.sort_unstable();
+        let merged = |same: &[((LaneId, ValueId), bool)]| {
+            let (place, _) = *same.first()?;
+            let meets = same.iter().any(|(_, meets)| *meets);
+            let reads = same.len() as u32;
+            Some(Read { place, reads, meets })
+        };
+        let reads = single
+            .chunk_by(|one, next| one.0 == next.0)
+            .filter_map(merged)
+            .collect();
         let places = plan.ir.actors.iter().map(|actor| (actor.lane, actor.process));
         let processes = places.chain([(LaneId(0), ProcessId(0))]).collect();
         Form {
@@ -185,8 +197,10 @@ impl<'a> Form<'a> {
             if seen.insert(value.value, ()).is_some() {
                 return Err(format!("lane {} has `{name}` twice", lane.lane.0));
             }
-            let asked = self.reads.get(&(lane.lane, value.value)).copied();
-            if asked.map(|(reads, _)| reads) != Some(value.reads) {
+            let place = (lane.lane, value.value);
+            let asked = self.reads.binary_search_by_key(&place, |read| read.place).ok();
+            let asked = asked.and_then(|at| self.reads.get(at));
+            if asked.map(|read| read.reads) != Some(value.reads) {
                 return Err(format!(
                     "lane {} does not read `{name}` {} times",
                     lane.lane.0, value.reads
@@ -197,7 +211,7 @@ impl<'a> Form<'a> {
                 Writer::Lane(writer) => writer != lane.lane,
                 Writer::Submit => false,
             });
-            if value.meets != (across && asked.is_some_and(|(_, meets)| meets)) {
+            if value.meets != (across && asked.is_some_and(|read| read.meets)) {
                 return Err(format!(
                     "lane {} and the writer of `{name}` do not agree whether they meet",
                     lane.lane.0

@@ -53,52 +53,56 @@ impl Adjacent {
 
 /// A linear order of the steps in which nothing waits for what comes later, or the cycle that forbids one.
 pub(super) fn linear(events: &Events) -> Result<Vec<Moment>, Deadlock> {
+    let order = events_in_order(events)?;
+    let count = events.nodes.len();
+    // The nodes of each event, as lists that begin at `heads`.
+    let mut members = vec![u32::MAX; count];
+    let mut heads = vec![u32::MAX; count];
+    for node in (0..count as u32).rev() {
+        let head = heads.get_mut(events.event_of(node) as usize);
+        if let (Some(head), Some(member)) = (head, members.get_mut(node as usize)) {
+            *member = std::mem::replace(head, node);
+        }
+    }
+    let mut moments = Vec::with_capacity(count);
+    for event in order {
+        let mut member = heads.get(event as usize).copied().unwrap_or(u32::MAX);
+        while let Some(node) = events.node(member) {
+            moments.extend(moment(node, events.is_step(member)));
+            member = members.get(member as usize).copied().unwrap_or(u32::MAX);
+        }
+    }
+    Ok(moments)
+}
+
+/// The events, each by the node that stands for it, in such an order.
+pub(super) fn events_in_order(events: &Events) -> Result<Vec<u32>, Deadlock> {
     let count = events.nodes.len();
     let mut waiting_for = vec![0u32; count];
     for edge in events.edges.iter().filter(|edge| edge.tokens == 0) {
         let (from, to) = (events.event_of(edge.from), events.event_of(edge.to));
         // Steps of one event do not wait for each other.
-        if let Some(waits) = waiting_for.get_mut(to as usize)
-            && from != to
-        {
+        if let Some(waits) = waiting_for.get_mut(to as usize).filter(|_| from != to) {
             *waits += 1;
         }
     }
-    let mut members = vec![u32::MAX; count];
-    let mut heads = vec![u32::MAX; count];
-    for node in (0..count as u32).rev() {
-        if let (Some(head), Some(member)) = (
-            heads.get_mut(events.event_of(node) as usize),
-            members.get_mut(node as usize),
-        ) {
-            *member = std::mem::replace(head, node);
-        }
-    }
     let leaving = Adjacent::by(events, |edge| edge.from);
-    let mut free: Vec<u32> = (0..count as u32)
-        .filter(|node| events.event_of(*node) == *node && waiting_for.get(*node as usize) == Some(&0))
-        .rev()
-        .collect();
+    let stands = |node: &u32| events.event_of(*node) == *node;
+    let begins = |node: &u32| stands(node) && waiting_for.get(*node as usize) == Some(&0);
+    let mut free: Vec<u32> = (0..count as u32).filter(begins).rev().collect();
     let mut done = vec![false; count];
     let mut order = Vec::with_capacity(count);
     while let Some(event) = free.pop() {
-        let mut member = heads.get(event as usize).copied().unwrap_or(u32::MAX);
-        while let Some(node) = events.node(member) {
-            order.extend(moment(node, events.is_step(member)));
-            if let Some(done) = done.get_mut(member as usize) {
-                *done = true;
-            }
-            member = members.get(member as usize).copied().unwrap_or(u32::MAX);
+        order.push(event);
+        if let Some(done) = done.get_mut(event as usize) {
+            *done = true;
         }
         for edge in leaving.of(event) {
             let Some(edge) = events.edges.get(*edge as usize) else {
                 continue;
             };
             let to = events.event_of(edge.to);
-            if to == event {
-                continue;
-            }
-            if let Some(waits) = waiting_for.get_mut(to as usize) {
+            if let Some(waits) = waiting_for.get_mut(to as usize).filter(|_| to != event) {
                 *waits -= 1;
                 if *waits == 0 {
                     free.push(to);
@@ -106,13 +110,14 @@ pub(super) fn linear(events: &Events) -> Result<Vec<Moment>, Deadlock> {
             }
         }
     }
-    if done.iter().all(|done| *done) {
+    if order.len() == (0..count as u32).filter(stands).count() {
         return Ok(order);
     }
+    let arriving = Adjacent::by(events, |edge| edge.to);
     Err(Stuck {
         events,
         done: &done,
-        arriving: Adjacent::by(events, |edge| edge.to),
+        arriving,
     }
     .cycle())
 }
@@ -127,13 +132,17 @@ fn moment(node: &Node, step: bool) -> Option<Moment> {
 /// What is left when nothing moves any more.
 struct Stuck<'a> {
     events: &'a Events,
+    /// By event.
     done: &'a [bool],
     arriving: Adjacent,
 }
 
 impl Stuck<'_> {
     fn is_done(&self, node: u32) -> bool {
-        self.done.get(node as usize).copied().unwrap_or(true)
+        self.done
+            .get(self.events.event_of(node) as usize)
+            .copied()
+            .unwrap_or(true)
     }
 
     /// Where a lane stands: its first step that was not taken.

@@ -25,6 +25,8 @@ mod live;
 
 mod certificate;
 
+pub mod forecast;
+
 pub mod throughput;
 
 use crate::ir::{CollectiveId, GraphIr, Operation, Plan, ValueId, Writer};

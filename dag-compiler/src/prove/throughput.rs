@@ -119,23 +119,12 @@ impl<'a> Ratio<'a> {
         }
         let mut work_ns = vec![0f64; nodes.len()];
         for (node, what) in (0u32..).zip(&events.nodes) {
-            let Some(operation) = what.operation.filter(|it| it.kind.is_work()) else {
-                continue;
-            };
-            let ns = plan.ir.task(operation.task).map_or(0, cost::work_ns) as f64;
             let number = numbers
                 .get(events.event_of(node) as usize)
                 .copied()
                 .unwrap_or_default();
-            // A posted collective lasts where it completes; its parts take no time.
-            let posted = plan
-                .ir
-                .task(operation.task)
-                .is_some_and(|it| it.collective.is_some())
-                && plan.settings.overlap
-                && events.is_step(node);
-            if let Some(work) = work_ns.get_mut(number as usize).filter(|_| !posted) {
-                *work = work.max(ns);
+            if let Some(work) = work_ns.get_mut(number as usize) {
+                *work = work.max(events.work_ns(plan, node, what) as f64);
             }
         }
         let mut arcs: Vec<Vec<Arc>> = (0..nodes.len()).map(|_| Vec::new()).collect();

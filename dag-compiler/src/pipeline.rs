@@ -1,0 +1,168 @@
+//! Pipeline parallelism: S stages, M micro-batches, and the order in which each stage works on them.
+//!
+//! A schedule is only an order of binds, because an actor runs its methods in bind order: [`Schedule::steps`] gives it, and
+//! [`Schedule::bind`] binds a forward and a backward pass in it. What it leaves idle is [`Schedule::bubble`].
+//!
+//! - GPipe: Huang et al., *GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism*, 2019.
+//! - 1F1B: Narayanan et al., *PipeDream*, 2019, in its form with a flush; it holds S activations instead of M.
+//! - Interleaved 1F1B: Narayanan et al., *Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM*,
+//!   2021; every stage has V chunks of the model, which makes the bubble V times smaller.
+
+use crate::edge::Edge;
+
+/// The order in which the stages of a pipeline work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// All forward passes, then all backward passes.
+    GPipe,
+    /// As soon as a stage can, one forward pass and one backward pass in turn.
+    OneForwardOneBackward,
+    /// The same, where each stage has so many chunks of the model: chunk c of stage s is layer block c · S + s. Where
+    /// the number of micro-batches is no multiple of S, all forward passes come first.
+    Interleaved {
+        /// Chunks of each stage; 1 is plain 1F1B.
+        chunks: usize,
+    },
+}
+
+/// One pass of one micro-batch through one chunk of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Step {
+    /// The stage.
+    pub stage: usize,
+    /// The chunk of the stage; 0 where a stage has one.
+    pub chunk: usize,
+    /// The micro-batch.
+    pub batch: usize,
+    /// A backward pass.
+    pub backward: bool,
+}
+
+impl Schedule {
+    /// Chunks of each stage.
+    pub fn chunks(self) -> usize {
+        match self {
+            Schedule::GPipe | Schedule::OneForwardOneBackward => 1,
+            Schedule::Interleaved { chunks } => chunks.max(1),
+        }
+    }
+
+    /// What one stage does, in order. Micro-batches are taken first in, first out, forward and backward.
+    pub fn stage(self, stage: usize, stages: usize, batches: usize) -> Vec<Step> {
+        let chunks = self.chunks();
+        let passes = chunks * batches;
+        let pass = |number: usize, backward: bool| {
+            // Groups of S micro-batches go through all chunks before the next group begins.
+            let group = number / (stages * chunks).max(1);
+            let members = stages.min(batches.saturating_sub(group * stages)).max(1);
+            let inside = number - group * stages * chunks;
+            let chunk = inside / members;
+            Step {
+                stage,
+                chunk: if backward { chunks - 1 - chunk } else { chunk },
+                batch: group * stages + inside % members,
+                backward,
+            }
+        };
+        let last = stages.saturating_sub(stage + 1);
+        let warm = match self {
+            Schedule::GPipe => passes,
+            Schedule::OneForwardOneBackward => last,
+            Schedule::Interleaved { .. } if chunks == 1 => last,
+            Schedule::Interleaved { .. } if batches % stages.max(1) != 0 => passes,
+            Schedule::Interleaved { .. } => 2 * last + (chunks - 1) * stages,
+        };
+        let warm = warm.min(passes);
+        let mut steps: Vec<Step> = (0..warm).map(|number| pass(number, false)).collect();
+        for number in warm..passes {
+            steps.extend([pass(number, false), pass(number - warm, true)]);
+        }
+        steps.extend((passes - warm..passes).map(|number| pass(number, true)));
+        steps
+    }
+
+    /// All steps in an order in which every step comes after those it needs, and each stage's in its own order: the order
+    /// to bind them in. O(S · V · M).
+    pub fn steps(self, stages: usize, batches: usize) -> Vec<Step> {
+        let chunks = self.chunks();
+        let depth = stages * chunks;
+        let lists: Vec<Vec<Step>> = (0..stages)
+            .map(|stage| self.stage(stage, stages, batches))
+            .collect();
+        let mut next = vec![0usize; stages];
+        // Passes done, by depth of the model and micro-batch: forward, then backward.
+        let mut done = vec![false; 2 * depth * batches];
+        let place = |depth_at: usize, step: Step| depth_at * batches + step.batch;
+        let mut ordered = Vec::with_capacity(lists.iter().map(Vec::len).sum());
+        let mut moved = true;
+        while std::mem::take(&mut moved) {
+            for (list, at) in lists.iter().zip(&mut next) {
+                while let Some(step) = list.get(*at).copied() {
+                    let block = step.chunk * stages + step.stage;
+                    // The forward pass goes down the model, the backward pass the same way up again.
+                    let here = if step.backward {
+                        2 * depth - 1 - block
+                    } else {
+                        block
+                    };
+                    let ready = here == 0 || done.get(place(here - 1, step)).copied().unwrap_or_default();
+                    if !ready {
+                        break;
+                    }
+                    if let Some(done) = done.get_mut(place(here, step)) {
+                        *done = true;
+                    }
+                    ordered.push(step);
+                    (*at, moved) = (*at + 1, true);
+                }
+            }
+        }
+        ordered
+    }
+
+    /// The part of the time that a stage is idle when every pass takes as long as every other: (S - 1) / (V · M + S - 1).
+    pub fn bubble(self, stages: usize, batches: usize) -> f64 {
+        let idle = stages.saturating_sub(1) as f64;
+        idle / ((self.chunks() * batches) as f64 + idle).max(1.0)
+    }
+
+    /// Binds a forward and a backward pass of every micro-batch, in the order of this schedule: `forward` and `backward`
+    /// bind a stage's method on a chunk, `turn` makes the first gradient of what the last stage has put out (the loss).
+    /// Gives the gradients that come out of the first stage, by micro-batch.
+    ///
+    /// A stage that keeps activations gets them back in the order in which it made them, chunk by chunk.
+    pub fn bind<A, G>(
+        self,
+        stages: usize,
+        inputs: &[Edge<A>],
+        mut forward: impl FnMut(Step, &Edge<A>) -> Edge<A>,
+        mut turn: impl FnMut(Step, &Edge<A>) -> Edge<G>,
+        mut backward: impl FnMut(Step, &Edge<G>) -> Edge<G>,
+    ) -> Vec<Edge<G>> {
+        let last = (stages * self.chunks()).saturating_sub(1);
+        let mut activations: Vec<Edge<A>> = inputs.to_vec();
+        let mut gradients: Vec<Option<Edge<G>>> = inputs.iter().map(|_| None).collect();
+        for step in self.steps(stages, inputs.len()) {
+            let (Some(activation), Some(gradient)) =
+                (activations.get_mut(step.batch), gradients.get_mut(step.batch))
+            else {
+                continue;
+            };
+            if !step.backward {
+                *activation = forward(step, activation);
+                continue;
+            }
+            let block = step.chunk * stages + step.stage;
+            let from = match gradient.take() {
+                None if block == last => turn(step, activation),
+                Some(gradient) => gradient,
+                None => continue,
+            };
+            *gradient = Some(backward(step, &from));
+        }
+        gradients.into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! When each step of one execution begins and ends, by the durations known: the planned time line of any live plan.
+
+use super::events::{Events, Why};
+use super::live;
+use crate::cost;
+use crate::ir::{Operation, Plan};
+
+/// A step on the planned time line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// The lane, as its position in [`Plan::lanes`].
+    pub lane: usize,
+    /// The step.
+    pub operation: Operation,
+    /// Nanoseconds from the submission to its begin; a step that waits begins when what it waits for is there.
+    pub start_ns: u64,
+    /// To its end.
+    pub end_ns: u64,
+}
+
+/// The planned time line of one execution that runs alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forecast {
+    /// The steps, lane after lane, each in its order.
+    pub steps: Vec<Planned>,
+    /// When the last output is collected.
+    pub makespan_ns: u64,
+}
+
+impl Forecast {
+    /// The part of the time from the first work to the last in which a lane that has work is idle, over all such lanes:
+    /// the bubble of a pipeline. 0 for a plan without work.
+    pub fn bubble(&self) -> f64 {
+        let work = || self.steps.iter().filter(|step| step.operation.kind.is_work());
+        let lanes: std::collections::BTreeSet<usize> = work().map(|step| step.lane).collect();
+        let begin = work().map(|step| step.start_ns).min().unwrap_or_default();
+        let end = work().map(|step| step.end_ns).max().unwrap_or_default();
+        let busy: u64 = work().map(|step| step.end_ns - step.start_ns).sum();
+        let whole = (end - begin) * lanes.len() as u64;
+        if whole == 0 {
+            0.0
+        } else {
+            1.0 - busy as f64 / whole as f64
+        }
+    }
+}
+
+/// The time line of a plan; `None` for one that is not well-formed or not live. O(steps + edges).
+pub fn forecast(plan: &Plan) -> Option<Forecast> {
+    super::form::check(plan).ok()?;
+    let events = Events::of(plan);
+    let order = live::events_in_order(&events).ok()?;
+    let mut arriving: Vec<Vec<(u32, u64)>> = (0..events.nodes.len()).map(|_| Vec::new()).collect();
+    for edge in events.edges.iter().filter(|edge| edge.tokens == 0) {
+        let (from, to) = (events.event_of(edge.from), events.event_of(edge.to));
+        let hop = match edge.why {
+            Why::Value(_, kind) => cost::hop_ns(kind),
+            _ => 0,
+        };
+        if from != to
+            && let Some(arriving) = arriving.get_mut(to as usize)
+        {
+            arriving.push((from, hop));
+        }
+    }
+    let mut lasts = vec![0u64; events.nodes.len()];
+    for (node, what) in (0u32..).zip(&events.nodes) {
+        let ns = events.work_ns(plan, node, what);
+        if let Some(lasts) = lasts.get_mut(events.event_of(node) as usize) {
+            *lasts = (*lasts).max(ns);
+        }
+    }
+    let mut begins = vec![0u64; events.nodes.len()];
+    let mut ends = vec![0u64; events.nodes.len()];
+    for event in order {
+        let came = arriving.get(event as usize)?.iter().map(|(from, hop)| {
+            let end = ends.get(*from as usize).copied().unwrap_or_default();
+            end + hop
+        });
+        let begin = came.max().unwrap_or_default();
+        *begins.get_mut(event as usize)? = begin;
+        *ends.get_mut(event as usize)? = begin + lasts.get(event as usize)?;
+    }
+    let mut forecast = Forecast::default();
+    for (lane, range) in events.lanes.iter().enumerate() {
+        for node in range.clone() {
+            let event = events.event_of(node) as usize;
+            let (start_ns, end_ns) = (*begins.get(event)?, *ends.get(event)?);
+            forecast.makespan_ns = forecast.makespan_ns.max(end_ns);
+            if let Some(operation) = events.node(node)?.operation {
+                forecast.steps.push(Planned {
+                    lane,
+                    operation,
+                    start_ns,
+                    end_ns,
+                });
+            }
+        }
+    }
+    Some(forecast)
+}
