@@ -30,8 +30,8 @@ pub use selvedge_channels::{DType, Element, Tensor, TensorError, Waiting, Wire};
 pub use selvedge_channels::{DlPack, DlPackError, dlpack};
 pub use selvedge_compiler::{
     ActorDied, Cause, Compile, CompileError, Counters, Edge, Event, ExecError, Execution, Graph, Inputs,
-    Lanes, Map, OnFull, Options, Outputs, Phase, Plan, Refused, Slots, SourceLocation, StuckLane, Suspect,
-    TaskError, TaskInfo, Teardown, Timeout, Transport, Wait, constant,
+    Lanes, Map, OnFull, Options, Outputs, Phase, Plan, Profile, Refused, Slots, SourceLocation, StuckLane,
+    Suspect, TaskError, TaskInfo, Teardown, Timeout, Transport, Wait, Work, constant, pipeline,
 };
 pub use selvedge_core::{
     Actor, ActorRef, BoxError, Call, CallError, Death, Exit, Failure, FailureKind, FailureReport, Lane,

@@ -15,7 +15,8 @@ use selvedge_core::{ActorId, ActorRef};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::edge::{Edge, Source, encoded};
 use crate::ir::{ActorIr, ArgIr, GraphIr, Origin, SourceLocation, TaskId, TaskIr, ValueId, ValueIr};
-use crate::ports::{InputPorts, Inputs, OutputLeaf, OutputList, Outputs, Splitter};
+use crate::ports::{InputPorts, Inputs, OutputList, Outputs, Splitter};
+use crate::run::leaf::AnyLeaf;
 use crate::transport::{Site, Transport, Way, resolve};
 
 /// A graph under construction.
@@ -346,16 +347,23 @@ impl Bind {
     }
 }
 
-/// A bound graph: its plain data, and what the driver's process knows beside it.
+/// A bound graph.
 pub(crate) struct Bound {
     pub(crate) ir: GraphIr,
+    pub(crate) recipe: Recipe,
+    pub(crate) mistakes: Vec<Diagnostic>,
+}
+
+/// What the driver's process knows of a graph beside its plain data, and needs to start it.
+pub(crate) struct Recipe {
     /// The type of each value.
     pub(crate) payloads: Vec<PayloadType>,
     pub(crate) actors: Vec<ActorRef>,
     pub(crate) splitters: BTreeMap<ValueId, Splitter>,
-    pub(crate) leaves: Vec<OutputLeaf>,
+    /// How the results of each leaf of the output are kept.
+    pub(crate) leaves: Vec<fn(usize) -> Box<dyn AnyLeaf>>,
+    /// Lengths of the `Vec`s in the output.
     pub(crate) lengths: Vec<usize>,
-    pub(crate) mistakes: Vec<Diagnostic>,
 }
 
 /// Runs the user's function over fresh edges.
@@ -417,11 +425,13 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
     };
     Bound {
         ir,
-        payloads: graph.payloads,
-        actors: graph.actors,
-        splitters: graph.splitters,
-        leaves: list.leaves,
-        lengths: list.lengths,
+        recipe: Recipe {
+            payloads: graph.payloads,
+            actors: graph.actors,
+            splitters: graph.splitters,
+            leaves: list.leaves.iter().map(|leaf| leaf.leaf).collect(),
+            lengths: list.lengths,
+        },
         mistakes: graph.mistakes,
     }
 }

@@ -179,7 +179,7 @@ impl<Out> Sight<'_, Out> {
             Status::Fault(fault) => Err(Engine::error_of(self.number, &fault)),
             Status::Value => {
                 let leaves = driver.lane.leaves.get_mut(self.leaves.clone());
-                let lengths = self.engine.lengths.as_slice();
+                let lengths = self.engine.recipe.lengths.as_slice();
                 let mut collected = Collected::new(leaves.unwrap_or_default(), lengths, self.number);
                 (self.take)(&mut collected).map_err(|fault| Engine::error_of(self.number, &fault))
             }

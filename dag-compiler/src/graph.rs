@@ -7,16 +7,19 @@ use std::time::Duration;
 
 use futures_core::Stream;
 
+use crate::error::CompileError;
 use crate::execution::{Execution, Take};
 use crate::ir::Plan;
 use crate::map::Map;
 use crate::options::OnFull;
 use crate::ports::Submitter;
+use crate::profile::Profile;
 use crate::run::engine::Engine;
 use crate::run::error::{ExecError, Refused};
 use crate::run::patience::Patience;
 use crate::run::teardown::Teardown;
 use crate::run::trace::{self, Event};
+use crate::start::plan_and_start;
 use crate::stream::Streamed;
 
 /// Writes an input value to the outlets of the graph's input.
@@ -102,6 +105,42 @@ impl<In: 'static, Out> Graph<In, Out> {
             0..self.leaves,
             self.take,
         ))
+    }
+
+    /// Executes `n` inputs, several at once, and measures how long every task computes (the median). What is still in the
+    /// event rings counts too.
+    ///
+    /// # Errors
+    /// [`ExecError::TraceOff`] unless `Options::trace` keeps events, and whatever an execution ends with.
+    pub fn profile(&self, n: usize, input: impl FnMut(usize) -> In) -> Result<Profile, ExecError> {
+        if self.plan().settings.trace_events == 0 {
+            return Err(ExecError::TraceOff {
+                graph: self.name().into(),
+            });
+        }
+        for result in self.map((0..n).map(input)) {
+            result?;
+        }
+        Ok(Profile::of(&self.trace()))
+    }
+
+    /// Compiles the same graph again, ordered by measured durations, and starts it in place of this one: critical paths,
+    /// lanes and slots are chosen by them. Results do not change; executions that are under way answer
+    /// [`ExecError::TornDown`].
+    ///
+    /// # Errors
+    /// As [`Compile::compile`](crate::Compile::compile); this graph has ended then.
+    pub fn recompile(self, profile: &Profile) -> Result<Graph<In, Out>, CompileError> {
+        let _ = self.teardown();
+        let engine = &self.engine;
+        let mut ir = engine.plan.ir.clone();
+        for actor in &mut ir.actors {
+            actor.lane = actor.home;
+        }
+        profile.apply(&mut ir);
+        let (options, recipe) = (engine.options.clone(), Arc::clone(&engine.recipe));
+        let started = plan_and_start(engine.lease.runtime(), options, ir, recipe)?;
+        Ok(Graph::new(started, self.write, self.take, self.leaves))
     }
 
     /// Executes every item and yields the results in order, keeping at most `max_inflight` submitted.

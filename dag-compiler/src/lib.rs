@@ -65,6 +65,8 @@ mod start;
 
 mod run;
 
+mod profile;
+
 mod graph;
 
 mod execution;
@@ -89,6 +91,7 @@ pub use map::Map;
 pub use memory::{ChannelMemory, MemoryPlan};
 pub use options::{OnFull, Options, Slots, Wait};
 pub use ports::{Collected, InputPorts, Inputs, OutputList, Outputs, Submitter};
+pub use profile::{Profile, Work};
 pub use run::control::Phase;
 pub use run::error::{ActorDied, ExecError, Refused, Suspect, Timeout};
 pub use run::report::{Cause, TaskError, TaskInfo};

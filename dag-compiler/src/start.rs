@@ -6,14 +6,14 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use selvedge_channels::{AnyOutlet, PayloadType};
-use selvedge_core::{ActorRef, LaneId, Lease, LeaseError, ProcessId, Runtime};
+use selvedge_core::{LaneId, Lease, LeaseError, ProcessId, Runtime};
 
-use crate::bind::{Bound, bind_graph};
+use crate::bind::{Bound, Recipe, bind_graph};
 use crate::compile::plan;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::error::CompileError;
 use crate::graph::Graph;
-use crate::ir::{ChannelKind, Origin, Plan, SourceLocation, ValueId};
+use crate::ir::{ChannelKind, GraphIr, Origin, Plan, SourceLocation, ValueId};
 use crate::load::{Built, Index, KIND, LoadError, Shipment, Site, create_segment, programs};
 use crate::options::Options;
 use crate::ports::{InputPort, Inputs, Outputs};
@@ -63,7 +63,7 @@ impl Compile for Runtime {
         if let Some(wrong) = options.out_of_bounds() {
             return Err(refuse(Code::InvalidOption, wrong, &location));
         }
-        let mut bound = bind_graph::<I, O>(
+        let bound = bind_graph::<I, O>(
             options.name_value(),
             options.inputs_value(),
             options.transport_value(),
@@ -73,16 +73,28 @@ impl Compile for Runtime {
         if !bound.mistakes.is_empty() {
             return Err(CompileError::all(bound.mistakes));
         }
-        foreign(self, &bound)?;
-        let leaves = bound.ir.outputs.len();
-        for actor in &mut bound.ir.actors {
+        let Bound { mut ir, recipe, .. } = bound;
+        foreign(self, &ir, &recipe)?;
+        for actor in &mut ir.actors {
             actor.commutes = options.is_commuting(actor.id);
         }
-        let mut plan = plan(std::mem::take(&mut bound.ir), options.settings())?;
-        plan.settings.waiting = options.waiting(plan.lanes.len());
-        let engine = start(self, options, plan, bound, location)?;
+        let leaves = ir.outputs.len();
+        let engine = plan_and_start(self, options, ir, Arc::new(recipe))?;
         Ok(Graph::new(engine, I::write, O::take, leaves))
     }
+}
+
+/// From what was bound to a running graph.
+pub(crate) fn plan_and_start(
+    runtime: &Runtime,
+    options: Options,
+    ir: GraphIr,
+    recipe: Arc<Recipe>,
+) -> Result<Arc<Engine>, CompileError> {
+    let location = ir.compiled_at.clone();
+    let mut plan = plan(ir, options.settings())?;
+    plan.settings.waiting = options.waiting(plan.lanes.len());
+    start(runtime, options, plan, recipe, &location)
 }
 
 fn refuse(code: Code, message: impl Into<String>, location: &SourceLocation) -> CompileError {
@@ -90,12 +102,12 @@ fn refuse(code: Code, message: impl Into<String>, location: &SourceLocation) -> 
 }
 
 /// Refuses actors of other runtimes, at the line where they were bound.
-fn foreign(runtime: &Runtime, bound: &Bound) -> Result<(), CompileError> {
-    let Some(actor) = bound.actors.iter().find(|actor| !actor.same_runtime(runtime)) else {
+fn foreign(runtime: &Runtime, ir: &GraphIr, recipe: &Recipe) -> Result<(), CompileError> {
+    let Some(actor) = recipe.actors.iter().find(|actor| !actor.same_runtime(runtime)) else {
         return Ok(());
     };
-    let task = bound.ir.tasks.iter().find(|task| task.actor == actor.id());
-    let location = task.map_or(&bound.ir.compiled_at, |task| &task.bound_at);
+    let task = ir.tasks.iter().find(|task| task.actor == actor.id());
+    let location = task.map_or(&ir.compiled_at, |task| &task.bound_at);
     let message = format!("actor `{}` belongs to another runtime", actor.name());
     Err(refuse(Code::ForeignActor, message, location))
 }
@@ -124,14 +136,14 @@ fn start(
     runtime: &Runtime,
     options: Options,
     plan: Plan,
-    bound: Bound,
-    location: SourceLocation,
+    recipe: Arc<Recipe>,
+    location: &SourceLocation,
 ) -> Result<Arc<Engine>, CompileError> {
     let deadline = Instant::now() + options.teardown_timeout_value();
     let lease = runtime
-        .lease(&plan.graph, &bound.actors, deadline)
-        .map_err(|error| lease_error(error, &location))?;
-    let parts = prepare(&plan, &bound).map_err(|error| load_error(&error, &location))?;
+        .lease(&plan.graph, &recipe.actors, deadline)
+        .map_err(|error| lease_error(error, location))?;
+    let parts = prepare(&plan, &recipe).map_err(|error| load_error(&error, location))?;
     let Prepared {
         layout,
         segment,
@@ -144,7 +156,7 @@ fn start(
     if let Err(error) = start_workers(&plan, &segment, &lease, deadline) {
         lease.ending();
         control.stop();
-        return Err(lease_error(error, &location));
+        return Err(lease_error(error, location));
     }
     let awaiting = lanes
         .iter()
@@ -160,17 +172,15 @@ fn start(
         placement: "driver".into(),
         bound_at: location.clone(),
     };
-    let lengths = bound.lengths;
     let limits = (plan.settings.max_inflight as usize, options.max_buffered_value());
     let crew = Inline::new(lease.inline_actors(), options.timeout_value());
     let driver = Driver::new(inputs, info, driver_lane, crew, free_ports, limits);
     if let Err(error) = lease.start_local(programs) {
         lease.ending();
         control.stop();
-        return Err(lease_error(error, &location));
+        return Err(lease_error(error, location));
     }
     let plan = Arc::new(plan);
-    let actors: Vec<ActorRef> = bound.actors;
     let engine = Engine::new(
         plan,
         options,
@@ -178,7 +188,7 @@ fn start(
         layout,
         segment,
         lease,
-        (actors, lengths),
+        recipe,
         (bell, waiting),
         awaiting,
         driver,
@@ -203,11 +213,11 @@ struct Prepared {
     free_ports: Vec<usize>,
 }
 
-fn prepare(plan: &Plan, bound: &Bound) -> Result<Prepared, LoadError> {
+fn prepare(plan: &Plan, recipe: &Recipe) -> Result<Prepared, LoadError> {
     let layout = Layout::of(plan).ok_or(LoadError::TooLarge)?;
     let segment = create_segment(plan, &layout)?;
     let control = Control::new(&segment, &layout)?;
-    let payload = |value: ValueId| -> Option<PayloadType> { bound.payloads.get(value.0 as usize).copied() };
+    let payload = |value: ValueId| -> Option<PayloadType> { recipe.payloads.get(value.0 as usize).copied() };
     let site = Site {
         plan,
         layout: &layout,
@@ -223,8 +233,8 @@ fn prepare(plan: &Plan, bound: &Bound) -> Result<Prepared, LoadError> {
     } = site.lanes()?;
     let position = lanes.iter().position(|lane| lane.lane == LaneId(0));
     let mut driver_lane = lanes.swap_remove(position.ok_or(LoadError::Inconsistent("no driver lane"))?);
-    let free_ports = attach_ports(plan, bound, &mut driver_lane)?;
-    let inputs = input_ports(plan, bound, &mut inputs);
+    let free_ports = attach_ports(plan, recipe, &mut driver_lane)?;
+    let inputs = input_ports(plan, recipe, &mut inputs);
     Ok(Prepared {
         layout,
         segment,
@@ -239,7 +249,7 @@ fn prepare(plan: &Plan, bound: &Bound) -> Result<Prepared, LoadError> {
 /// The outlets of each leaf of the graph's input: its whole, and its parts by number.
 fn input_ports(
     plan: &Plan,
-    bound: &Bound,
+    recipe: &Recipe,
     outlets: &mut BTreeMap<ValueId, Box<dyn AnyOutlet>>,
 ) -> Vec<InputPort> {
     let mut ports: Vec<InputPort> = plan
@@ -249,7 +259,7 @@ fn input_ports(
         .map(|whole| InputPort {
             whole: outlets.remove(whole),
             parts: Vec::new(),
-            splitter: bound.splitters.get(whole).copied(),
+            splitter: recipe.splitters.get(whole).copied(),
             signal: plan.ir.value(*whole).is_some_and(|value| value.signal),
         })
         .collect();
@@ -287,7 +297,7 @@ fn maker(plan: &Plan, value: ValueId) -> TaskInfo {
 
 /// Gives the driver's lane its outputs: free where only the graph's output reads a value, otherwise as steps at
 /// the end of its program, so that inline tasks and outputs keep the same pace.
-fn attach_ports(plan: &Plan, bound: &Bound, lane: &mut LaneLoop) -> Result<Vec<usize>, LoadError> {
+fn attach_ports(plan: &Plan, recipe: &Recipe, lane: &mut LaneLoop) -> Result<Vec<usize>, LoadError> {
     let inconsistent = LoadError::Inconsistent("an output that the driver's lane does not read");
     let Some(program) = plan.lanes.iter().find(|program| program.lane == LaneId(0)) else {
         return Err(inconsistent);
@@ -323,7 +333,7 @@ fn attach_ports(plan: &Plan, bound: &Bound, lane: &mut LaneLoop) -> Result<Vec<u
         }
     }
     let room = plan.settings.max_inflight as usize + 1;
-    lane.leaves = bound.leaves.iter().map(|leaf| (leaf.leaf)(room)).collect();
+    lane.leaves = recipe.leaves.iter().map(|leaf| leaf(room)).collect();
     Ok(free)
 }
 

@@ -127,6 +127,12 @@ impl Lease {
         &self.runtime.inner().directory
     }
 
+    /// The runtime of the actors.
+    #[must_use]
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
     /// Runs programs on lanes of this process.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ fn dag_26_leaves_are_numbered_in_the_order_they_are_written() {
     assert_eq!(types, ["u8", "u16", "u16", "u32", "u32"]);
     assert_eq!(bound.ir.inputs, [0, 1, 2, 3, 4].map(ValueId));
     assert_eq!(bound.ir.outputs, [3, 4, 2, 0, 1].map(ValueId));
-    assert_eq!(bound.lengths, [2]);
+    assert_eq!(bound.recipe.lengths, [2]);
     assert_eq!(bound.ir.name, "user.rs:7");
 }
 
@@ -46,7 +46,7 @@ fn dag_10_a_part_is_the_same_edge_however_often_it_is_split() {
     });
     assert_eq!(bound.ir.outputs, [1, 2, 1, 2].map(ValueId));
     assert_eq!(bound.ir.values.len(), 3);
-    assert!(bound.splitters.contains_key(&ValueId(0)));
+    assert!(bound.recipe.splitters.contains_key(&ValueId(0)));
 }
 
 #[test]

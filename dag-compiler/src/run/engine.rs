@@ -12,8 +12,9 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 use selvedge_channels::{ChannelError, Doorbell, Fault, FaultKind, Segment, Waiting};
-use selvedge_core::{ActorRef, AsyncDriver, Death, Exit, Guarded, LaneId, Lease, NoEntry};
+use selvedge_core::{AsyncDriver, Death, Exit, Guarded, LaneId, Lease, NoEntry};
 
+use crate::bind::Recipe;
 use crate::ir::Plan;
 use crate::options::{OnFull, Options};
 use crate::run::awaiter::Awaiter;
@@ -34,9 +35,7 @@ pub(crate) struct Engine {
     pub(crate) layout: Layout,
     pub(crate) segment: Segment,
     pub(crate) lease: Lease,
-    pub(crate) actors: Vec<ActorRef>,
-    /// Lengths of the `Vec`s in the graph's output.
-    pub(crate) lengths: Vec<usize>,
+    pub(crate) recipe: Arc<Recipe>,
     pub(crate) bell: Doorbell,
     pub(crate) waiting: Waiting,
     driver: Guarded<Driver>,
@@ -60,7 +59,7 @@ impl Engine {
         layout: Layout,
         segment: Segment,
         lease: Lease,
-        (actors, lengths): (Vec<ActorRef>, Vec<usize>),
+        recipe: Arc<Recipe>,
         (bell, waiting): (Doorbell, Waiting),
         awaiting: Vec<AsyncDriver>,
         driver: Driver,
@@ -72,8 +71,7 @@ impl Engine {
             layout,
             segment,
             lease,
-            actors,
-            lengths,
+            recipe,
             bell,
             waiting,
             tally: Arc::clone(&driver.tally),
@@ -379,7 +377,7 @@ impl Engine {
         ExecError::Timeout(Arc::new(Timeout {
             execution,
             waited: patience.waited(),
-            suspects: suspects(&self.plan, &self.control, &self.actors),
+            suspects: suspects(&self.plan, &self.control, &self.recipe.actors),
             option: patience.option,
         }))
     }

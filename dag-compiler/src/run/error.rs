@@ -72,6 +72,11 @@ pub enum ExecError {
         /// The graph's name.
         graph: Arc<str>,
     },
+    /// The graph keeps no events, which was asked of it.
+    TraceOff {
+        /// The graph's name.
+        graph: Arc<str>,
+    },
     /// A broken invariant of selvedge itself.
     Internal {
         /// What to report.
@@ -196,6 +201,10 @@ impl fmt::Display for ExecError {
                 f,
                 "graph `{graph}` was used by a method that it is running inline: give that actor a thread, or use the \
                  graph from outside"
+            ),
+            ExecError::TraceOff { graph } => write!(
+                f,
+                "graph `{graph}` keeps no events: compile it with `Options::trace`, some events per lane"
             ),
             ExecError::Internal { message } => {
                 write!(f, "internal error of selvedge, please report: {message}")

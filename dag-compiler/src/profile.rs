@@ -1,0 +1,92 @@
+//! How long the tasks of a graph compute, as a trace has measured it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ir::GraphIr;
+use crate::run::trace::Event;
+
+/// Measured durations of a graph's tasks, by label: what [`Graph::recompile`](crate::Graph::recompile) orders by. Plain
+/// data, which may be kept and used for the same graph in another run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    tasks: BTreeMap<String, Work>,
+}
+
+/// The durations of one task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    /// How often it was measured.
+    pub samples: u32,
+    /// The median, in nanoseconds.
+    pub p50_ns: u64,
+    /// The longest, in nanoseconds.
+    pub max_ns: u64,
+}
+
+impl Profile {
+    /// The durations of every COMPUTE among some events.
+    pub fn of(events: &[Event]) -> Self {
+        let mut found: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for event in events.iter().filter(|event| event.operation == "COMPUTE") {
+            let ns = event.end_ns.saturating_sub(event.start_ns);
+            found.entry(&event.task).or_default().push(ns);
+        }
+        let work = |(task, mut ns): (&str, Vec<u64>)| {
+            ns.sort_unstable();
+            let p50_ns = ns.get(ns.len() / 2).copied().unwrap_or_default();
+            let max_ns = ns.last().copied().unwrap_or_default();
+            let samples = ns.len() as u32;
+            (
+                task.to_owned(),
+                Work {
+                    samples,
+                    p50_ns,
+                    max_ns,
+                },
+            )
+        };
+        Profile {
+            tasks: found.into_iter().map(work).collect(),
+        }
+    }
+
+    /// The durations of the task with this label.
+    pub fn task(&self, label: &str) -> Option<Work> {
+        self.tasks.get(label).copied()
+    }
+
+    /// Every task that was measured, by label.
+    pub fn tasks(&self) -> impl Iterator<Item = (&str, Work)> {
+        self.tasks.iter().map(|(label, work)| (label.as_str(), *work))
+    }
+
+    /// Writes the medians into a graph; tasks that were not measured keep what they have.
+    pub(crate) fn apply(&self, graph: &mut GraphIr) {
+        for task in &mut graph.tasks {
+            if let Some(work) = self.tasks.get(&task.label) {
+                task.duration_ns = Some(work.p50_ns);
+            }
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (label, work) in &self.tasks {
+            let (median, most) = (
+                Duration::from_nanos(work.p50_ns),
+                Duration::from_nanos(work.max_ns),
+            );
+            writeln!(
+                f,
+                "{label}: {median:.1?}, at most {most:.1?}, {} times",
+                work.samples
+            )?;
+        }
+        Ok(())
+    }
+}
