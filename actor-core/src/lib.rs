@@ -10,6 +10,7 @@
 //! - `worker`: worker processes, the same executable run again.
 //! - `control`: the control plane, ractor actors on one thread of the driver.
 //! - `death`, `failure`: how things end.
+//! - [`flags`]: what every program understands.
 
 pub(crate) mod id;
 
@@ -56,6 +57,8 @@ pub(crate) mod worker;
 pub(crate) mod death;
 
 pub(crate) mod failure;
+
+pub mod flags;
 
 pub(crate) mod guarded;
 

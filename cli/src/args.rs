@@ -22,12 +22,39 @@ pub struct Cli {
 pub enum Command {
     /// Measure a case beside the machine's own limit.
     Bench(BenchArgs),
+    /// Explain a plan (a file made by `--selvedge-graph=json`) or a code of a diagnostic, such as D0103.
+    Explain(ExplainArgs),
     /// The other side of a limit that is measured between two processes; started by `bench` alone.
     #[command(hide = true)]
     Peer(PeerArgs),
     /// The other side of a channel between two processes; started by `bench` alone.
     #[command(hide = true)]
     ChannelPeer(ChannelPeerArgs),
+}
+
+/// What to explain.
+#[derive(Args, Debug, Clone)]
+pub struct ExplainArgs {
+    /// A code, or the path of a plan in JSON.
+    pub what: String,
+    /// How to print a plan.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// How a plan is printed.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Words: operations, order, channels, lanes, proof, time.
+    Text,
+    /// For `dot -Tsvg`.
+    Dot,
+    /// For a Markdown file.
+    Mermaid,
+    /// The time line as a picture.
+    Svg,
+    /// A page that works offline.
+    Html,
 }
 
 /// What to measure.

@@ -11,6 +11,7 @@
 //!
 //! - [`args`]: the command line.
 //! - [`shapes`]: the graphs that are measured.
+//! - [`mod@explain`]: what a plan or a code means.
 //! - [`mod@bench`]: the cases, the limits and the way both are measured.
 
 pub mod args;
@@ -21,6 +22,8 @@ pub mod bench;
 
 pub mod checksum;
 
+pub mod explain;
+
 /// Runs what the command line asks for.
 ///
 /// # Errors
@@ -28,6 +31,12 @@ pub mod checksum;
 pub fn run(cli: args::Cli) -> anyhow::Result<()> {
     match cli.command {
         args::Command::Bench(args) => bench::run(&args),
+        args::Command::Explain(args) => {
+            let text = explain::run(&args)?;
+            // A pipe that is closed has read enough.
+            let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+            Ok(())
+        }
         args::Command::Peer(args) => bench::limits::serve(&args),
         args::Command::ChannelPeer(args) => bench::channel::serve(&args),
     }

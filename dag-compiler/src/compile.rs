@@ -9,6 +9,7 @@ use crate::lanes;
 use crate::lower::lower;
 use crate::order::{Order, order};
 use crate::place::place;
+use crate::prove::forecast::forecast;
 use crate::prove::throughput::{bound, smallest_slots};
 use crate::prove::{Certificate, Refutation, prove};
 use crate::schedule::schedule;
@@ -68,7 +69,7 @@ fn stages(mut graph: GraphIr, settings: Settings) -> Result<Stages, CompileError
         ir: graph,
         notes,
     };
-    let certificate = prove(&plan).map_err(|refutation| refused(&plan.ir, &refutation))?;
+    let certificate = prove(&plan).map_err(|refutation| refused(&plan, &refutation))?;
     if plan.settings.auto_slots {
         choose_slots(&mut plan);
     }
@@ -95,8 +96,8 @@ fn choose_slots(plan: &mut Plan) {
     ));
 }
 
-/// Every stage's result in words: operations with what each waits for, the global order, the plan, and what the
-/// checker ran.
+/// Every stage's result in words: operations with what each waits for, the global order, the plan, what the checker found
+/// and what throughput is possible.
 ///
 /// # Errors
 /// As [`plan`].
@@ -107,15 +108,35 @@ pub fn explain(graph: &GraphIr, settings: &Settings) -> Result<String, CompileEr
         plan,
         certificate,
     } = stages(graph.clone(), settings.clone())?;
-    let graph = &plan.ir;
+    let order: Vec<String> = order.operations.iter().map(u32::to_string).collect();
+    let (operations, order) = (listed(&operations, &plan.ir), order.join(" "));
+    Ok(format!(
+        "{operations}\norder\n  {order}\n\n{}{}",
+        plan.describe(),
+        proof(&plan, &certificate)
+    ))
+}
+
+/// As [`explain`], for a plan that somebody else has made or changed.
+///
+/// # Errors
+/// Why the plan is refused, with the circle drawn if it would wait for ever.
+pub fn explain_plan(plan: &Plan) -> Result<String, CompileError> {
+    let certificate = prove(plan).map_err(|refutation| refused(plan, &refutation))?;
+    let operations = listed(&lower(&plan.ir), &plan.ir);
+    Ok(format!(
+        "{operations}\n{}{}",
+        plan.describe(),
+        proof(plan, &certificate)
+    ))
+}
+
+fn listed(operations: &OperationGraph, graph: &GraphIr) -> String {
     let mut waits: Vec<Vec<String>> = vec![Vec::new(); operations.operations.len()];
     for edge in &operations.edges {
         if let Some(waits) = waits.get_mut(edge.to as usize) {
-            waits.push(format!(
-                "{} ({})",
-                edge.from,
-                format!("{:?}", edge.kind).to_lowercase()
-            ));
+            let kind = format!("{:?}", edge.kind).to_lowercase();
+            waits.push(format!("{} ({kind})", edge.from));
         }
     }
     let mut text = String::from("operations\n");
@@ -128,37 +149,39 @@ pub fn explain(graph: &GraphIr, settings: &Settings) -> Result<String, CompileEr
         };
         let _ = writeln!(text, "  {index:>3} {} {label}{after}", operation.kind);
     }
-    let makespan = order.makespan_ns() as f64 / 1e3;
-    let order: Vec<String> = order.operations.iter().map(u32::to_string).collect();
-    let _ = writeln!(text, "\norder\n  {}\n\n{}", order.join(" "), plan.describe());
-    let checked = certificate
-        .check(&plan)
-        .map_or_else(|error| error, |()| "checked against the plan".to_owned());
-    let _ = writeln!(
-        text,
-        "proof\n  a linear order of {} moments of which every lane is a projection; {checked}",
-        certificate.order.len()
+    text
+}
+
+fn proof(plan: &Plan, certificate: &Certificate) -> String {
+    let checked = certificate.check(plan);
+    let checked = checked.map_or_else(|error| error, |()| "checked against the plan".to_owned());
+    let moments = certificate.order.len();
+    let mut text = format!(
+        "\nproof\n  a linear order of {moments} moments of which every lane is a projection; {checked}\n"
     );
-    if let Some(bound) = bound(&plan) {
-        let _ = writeln!(text, "\ntime\n  {}", bound.describe(&plan, makespan));
+    if let (Some(bound), Some(forecast)) = (bound(plan), forecast(plan)) {
+        let makespan = forecast.makespan_ns as f64 / 1e3;
+        let _ = writeln!(text, "\nthroughput\n  {}", bound.describe(plan, makespan));
     }
-    Ok(text)
+    text
 }
 
 /// A refutation at the user's line: that of the task where the cycle begins.
-fn refused(graph: &GraphIr, refutation: &Refutation) -> Diagnostic {
+pub fn refused(plan: &Plan, refutation: &Refutation) -> Diagnostic {
+    let graph = &plan.ir;
     match refutation {
         Refutation::Malformed(what) => {
             Diagnostic::new(Code::Internal, what.as_str(), graph.compiled_at.clone())
         }
         Refutation::Deadlock(deadlock) => {
-            let task = deadlock
+            let mut tasks = deadlock
                 .cycle
                 .iter()
-                .find_map(|blocked| graph.task(blocked.operation?.task));
-            let location = task.map_or(&graph.compiled_at, |task| &task.bound_at);
-            let message = format!("the schedule would wait for ever: {}", deadlock.describe(graph));
-            Diagnostic::new(Code::Deadlock, message, location.clone())
+                .filter_map(|blocked| graph.task(blocked.operation?.task));
+            let location = tasks.next().map_or(&graph.compiled_at, |task| &task.bound_at);
+            let message = format!("the schedule would wait for ever:\n{}", deadlock.draw(plan));
+            Diagnostic::new(Code::Deadlock, message.trim_end(), location.clone())
+                .labelled("the circle begins here")
         }
     }
 }

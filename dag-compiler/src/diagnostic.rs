@@ -7,7 +7,7 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::ir::SourceLocation;
 
-/// Stable codes of what a graph may not be. Each has a page in `docs/diagnostics.md`.
+/// Stable codes of what a graph may not be. Each has a [page](Code::page).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Code {
@@ -68,6 +68,40 @@ impl Code {
         }
     }
 
+    /// Every code.
+    pub const ALL: [Code; 16] = [
+        Code::MixedGraphs,
+        Code::NoInputEdge,
+        Code::Dangling,
+        Code::UnusedInput,
+        Code::ActorBusy,
+        Code::ActorDead,
+        Code::ForeignActor,
+        Code::InvalidOption,
+        Code::Deadlock,
+        Code::NoOutput,
+        Code::OutOfMemory,
+        Code::LoadFailed,
+        Code::NestedSplit,
+        Code::BadConstant,
+        Code::OrderedLater,
+        Code::Internal,
+    ];
+
+    /// The code with this text.
+    pub fn find(text: &str) -> Option<Code> {
+        Code::ALL
+            .into_iter()
+            .find(|code| code.as_str().eq_ignore_ascii_case(text))
+    }
+
+    /// A page about such a mistake: what it means, an example, and how it is mended.
+    pub fn page(self) -> &'static str {
+        let pages = include_str!("diagnostic/pages.md");
+        let own = |page: &&str| page.starts_with(self.as_str());
+        pages.split("## ").find(own).map_or("", str::trim_end)
+    }
+
     /// How such a mistake is mended.
     pub const fn help(self) -> &'static str {
         match self {
@@ -81,7 +115,9 @@ impl Code {
             Code::ActorDead => "spawn it anew, or give it `.restart(Restart::OnFailure { max })`",
             Code::ForeignActor => "spawn all actors of a graph on the runtime that compiles it",
             Code::InvalidOption => "choose a value within the bounds",
-            Code::Deadlock => "no graph of yours can cause this: please report it with `Graph::describe`",
+            Code::Deadlock => {
+                "change the plan as proposed; if the compiler made it, please report it with `Graph::describe`"
+            }
             Code::NoOutput => "return the edge of a task or an input of the graph",
             Code::OutOfMemory => "lower `max_inflight` or `buffer_bytes`, or give the process more memory",
             Code::LoadFailed => "see the reason; driver and worker must be the same build",

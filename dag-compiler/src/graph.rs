@@ -9,6 +9,7 @@ use futures_core::Stream;
 
 use crate::error::CompileError;
 use crate::execution::{Execution, Take};
+use crate::inspect;
 use crate::ir::Plan;
 use crate::map::Map;
 use crate::options::OnFull;
@@ -194,6 +195,28 @@ impl<In, Out> Graph<In, Out> {
         self.plan().trace_json(&self.trace())
     }
 
+    /// One HTML page that works offline: the planned time line, and what is in the event rings under it.
+    pub fn to_html(&self) -> String {
+        self.plan().to_html(&self.trace())
+    }
+
+    /// Writes the trace where `--selvedge-trace` says, once: a page for a name that ends in `.html`, else a file for
+    /// Perfetto.
+    fn save_trace(&self) {
+        let Some(file) = inspect::trace_file() else { return };
+        if self.engine.torn_down.load(Ordering::Relaxed) {
+            return;
+        }
+        let text = if file.ends_with(".html") {
+            self.to_html()
+        } else {
+            self.trace_json()
+        };
+        if let Err(error) = std::fs::write(&file, text) {
+            eprintln!("the trace could not be written to {file}: {error}");
+        }
+    }
+
     /// Why the graph has ended, if it has.
     pub fn ended(&self) -> Option<ExecError> {
         self.engine.ended()
@@ -214,12 +237,14 @@ impl<In, Out> Graph<In, Out> {
     /// Ends the graph within `Options::teardown_timeout`: no further task begins, pending executions answer
     /// [`ExecError::TornDown`], and the actors are free for another graph. Idempotent.
     pub fn teardown(&self) -> Teardown {
+        self.save_trace();
         self.engine.teardown(self.engine.options.teardown_timeout_value())
     }
 }
 
 impl<In, Out> Drop for Graph<In, Out> {
     fn drop(&mut self) {
+        self.save_trace();
         let _ = self.engine.teardown(self.engine.options.teardown_timeout_value());
     }
 }

@@ -12,7 +12,8 @@
 //! - [`mod@schedule`]: its projection onto lanes.
 //! - [`mod@place`]: channels, from who writes and who reads.
 //! - [`mod@prove`]: an independent check that no lane can wait for ever.
-//! - [`mod@compile`]: the pipeline, as one function; `describe`, `dot` and `memory` show what came out.
+//! - [`mod@compile`]: the pipeline, as one function; `show` and `memory` show what came out,
+//!   `inspect` where a flag asks for it.
 //! - [`mod@pipeline`]: orders of binds for pipeline parallelism.
 //! - `load`: a process's lanes with their channel ends.
 //! - `start`, `run`: leases, workers, and the loop; [`Graph`] and [`Execution`] are what users hold.
@@ -51,13 +52,9 @@ pub mod compile;
 
 mod memory;
 
-mod describe;
+mod show;
 
-mod dot;
-
-mod mermaid;
-
-mod timeline;
+mod inspect;
 
 mod load;
 
@@ -97,6 +94,7 @@ pub use run::error::{ActorDied, ExecError, Refused, Suspect, Timeout};
 pub use run::report::{Cause, TaskError, TaskInfo};
 pub use run::teardown::{StuckLane, Teardown};
 pub use run::trace::Event;
+pub use show::BadPlan;
 pub use start::Compile;
 pub use stream::Streamed;
 pub use transport::Transport;

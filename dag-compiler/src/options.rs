@@ -327,6 +327,10 @@ impl Options {
         }
     }
 
+    pub(crate) fn trace_value(&self) -> usize {
+        self.trace
+    }
+
     pub(crate) fn transport_value(&self) -> Transport {
         self.transport
     }

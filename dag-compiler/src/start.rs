@@ -13,6 +13,7 @@ use crate::compile::plan;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::error::CompileError;
 use crate::graph::Graph;
+use crate::inspect;
 use crate::ir::{ChannelKind, GraphIr, Origin, Plan, SourceLocation, ValueId};
 use crate::load::{Built, Index, KIND, LoadError, Shipment, Site, create_segment, programs};
 use crate::options::Options;
@@ -60,6 +61,7 @@ impl Compile for Runtime {
         bind: impl FnOnce(I) -> O,
     ) -> Result<Graph<I::Value, O::Value>, CompileError> {
         let location = SourceLocation::from(Location::caller());
+        let options = inspect::options(options);
         if let Some(wrong) = options.out_of_bounds() {
             return Err(refuse(Code::InvalidOption, wrong, &location));
         }
@@ -71,7 +73,9 @@ impl Compile for Runtime {
             bind,
         );
         if !bound.mistakes.is_empty() {
-            return Err(CompileError::all(bound.mistakes));
+            let error = CompileError::all(bound.mistakes);
+            inspect::inspect(&Err(error.clone()));
+            return Err(error);
         }
         let Bound { mut ir, recipe, .. } = bound;
         foreign(self, &ir, &recipe)?;
@@ -92,7 +96,9 @@ pub(crate) fn plan_and_start(
     recipe: Arc<Recipe>,
 ) -> Result<Arc<Engine>, CompileError> {
     let location = ir.compiled_at.clone();
-    let mut plan = plan(ir, options.settings())?;
+    let planned = plan(ir, options.settings());
+    inspect::inspect(&planned);
+    let mut plan = planned?;
     plan.settings.waiting = options.waiting(plan.lanes.len());
     start(runtime, options, plan, recipe, &location)
 }

@@ -9,8 +9,10 @@
 
 mod text;
 
-use selvedge_compiler::compile::plan;
-use selvedge_compiler::ir::{GraphIr, Origin, Plan, TaskId, ValueId};
+use selvedge_compiler::compile::{plan, refused};
+use selvedge_compiler::ir::{GraphIr, OpKind, Origin, Plan, Settings, TaskId, ValueId};
+use selvedge_compiler::prove::repair::{Repair, repairs};
+use selvedge_compiler::prove::{Refutation, prove};
 use selvedge_compiler::validate::validate;
 use selvedge_compiler::{Code, CompileError, Diagnostic, SourceLocation};
 use text::{golden, graph, settings};
@@ -269,4 +271,197 @@ fn graph_21_every_stage_can_be_shown() {
         "explain.txt",
         &selvedge_compiler::compile::explain(&graph, &settings(2)).unwrap(),
     );
+}
+
+/// A graph whose tasks are bound at lines of the program shown above.
+fn in_the_program(text: &str, lines: &[(u32, u32)]) -> GraphIr {
+    let mut graph = graph(text);
+    graph.compiled_at = in_program(5, 25);
+    for (task, (line, column)) in graph.tasks.iter_mut().zip(lines) {
+        task.bound_at = in_program(*line, *column);
+    }
+    graph
+}
+
+fn refusal(graph: GraphIr) -> Vec<Diagnostic> {
+    plan(graph, settings(2)).unwrap_err().diagnostics
+}
+
+/// Every code as a user sees it. What the compiler finds by itself is found here; what needs actors, memory or another
+/// process is told in the words of the place that finds it (`tests/diagnostics.rs` at the top raises those).
+#[test]
+fn dag_20_every_code_is_rendered_with_its_source_line() {
+    let told = |code, message: &str, label: &str, (line, column)| {
+        Diagnostic::new(code, message, in_program(line, column)).labelled(label)
+    };
+    let mut shown: Vec<Diagnostic> = vec![told(
+        Code::MixedGraphs,
+        "`shard.forward` takes an edge of another graph",
+        "an edge of another call of `compile`",
+        (8, 29),
+    )];
+    let constants =
+        "actor tok on 1\nactor shard on 2\ninput x\nu = tok.encode(x)\nv = shard.fixed(#)\nreturn u, v";
+    shown.extend(refusal(in_the_program(constants, &[(6, 23), (9, 15)])));
+    let dangling = "actor tok on 1\ninput x\nu = tok.encode(x)\nv = tok.count(u)\nreturn u";
+    shown.extend(refusal(in_the_program(dangling, &[(6, 23), (7, 21)])));
+    let unused = "actor tok on 1\ninput x y\nu = tok.encode(x)\nreturn u";
+    shown.extend(refusal(in_the_program(unused, &[(6, 23)])));
+    shown.extend([
+        told(
+            Code::ActorBusy,
+            "actor `tok` runs in graph `main.rs:5`",
+            "",
+            (5, 25),
+        ),
+        told(
+            Code::ActorDead,
+            "actor `tok` is dead: killed by signal 9",
+            "",
+            (5, 25),
+        ),
+        told(
+            Code::ForeignActor,
+            "actor `tok` belongs to another runtime",
+            "",
+            (6, 23),
+        ),
+        told(
+            Code::InvalidOption,
+            "option `slots` is 0; it must lie between 1 and 1048576",
+            "",
+            (5, 25),
+        ),
+    ]);
+    let live = "actor tok on 1\nactor late on 1\nactor shard on 2\ninput x\n\
+                u = tok.encode(x)\nv = shard.forward(u)\nw = late.count(v)\nreturn w";
+    let mut dead = plan(in_the_program(live, &[(6, 23), (8, 29), (7, 21)]), settings(2)).unwrap();
+    dead.lanes[1].steps.rotate_left(3);
+    let Err(refutation) = prove(&dead) else {
+        panic!("live")
+    };
+    shown.push(refused(&dead, &refutation));
+    let nothing = "actor tok on 1\ninput x\nu = tok.encode(x)\nv = tok.count(u)";
+    shown.extend(
+        refusal(in_the_program(nothing, &[(6, 23), (7, 21)]))
+            .into_iter()
+            .filter(|it| it.code == Code::NoOutput),
+    );
+    shown.extend([
+        told(
+            Code::OutOfMemory,
+            "68719476736 bytes of shared memory asked for, 1073741824 to be had (RLIMIT_AS)",
+            "",
+            (5, 25),
+        ),
+        told(
+            Code::LoadFailed,
+            "worker `shard` refused the programs: no actor type `main::Shard` is linked into this program",
+            "",
+            (5, 25),
+        ),
+        told(
+            Code::NestedSplit,
+            "a part of a tuple is split again, but channels carry the parts of one tuple only",
+            "",
+            (8, 43),
+        ),
+        told(
+            Code::BadConstant,
+            "a constant of type `Prompt` cannot be encoded: the map has no length",
+            "",
+            (9, 22),
+        ),
+        told(
+            Code::OrderedLater,
+            "a task is ordered after one that is bound later, or after itself",
+            "",
+            (8, 43),
+        ),
+    ]);
+    let mut broken = in_the_program(live, &[(6, 23), (8, 29), (7, 21)]);
+    broken.tasks[0].args[0] = selvedge_compiler::ir::ArgIr::Value(ValueId(99));
+    shown.extend(refusal(broken));
+    let mut codes: Vec<&str> = shown.iter().map(|it| it.code.as_str()).collect();
+    codes.dedup();
+    assert_eq!(codes, Code::ALL.map(|code| code.as_str()), "every code, once");
+    let text: Vec<String> = shown.iter().map(ToString::to_string).collect();
+    golden("codes.txt", &text.join("\n\n"));
+}
+
+#[test]
+fn dag_20_every_code_has_a_page() {
+    for code in Code::ALL {
+        assert!(code.page().starts_with(&format!("{}: ", code.as_str())), "{code}");
+        assert!(code.page().len() > 80, "{code}: {}", code.page());
+        assert_eq!(Code::find(&code.as_str().to_lowercase()), Some(code));
+    }
+    assert_eq!(Code::find("D0207"), None);
+}
+
+#[test]
+fn graph_24_repairs_are_proposed_and_work() {
+    let there_and_back =
+        "actor a on 1\nactor b on 1\nactor c on 2\ninput x\nu = a.f(x)\nv = c.g(u)\nw = b.h(v)\nreturn w";
+    let mut dead = plan(graph(there_and_back), settings(1)).unwrap();
+    dead.lanes[1].steps.rotate_left(3);
+    let Err(Refutation::Deadlock(deadlock)) = prove(&dead) else {
+        panic!("live")
+    };
+    let found = repairs(&dead, &deadlock);
+    assert!(matches!(found[..], [Repair::Before { .. }]), "{found:?}");
+    assert!(
+        deadlock
+            .draw(&dead)
+            .contains("repair: on lane 1, take READ 0 of `a.f` before READ 0 of `b.h`")
+    );
+    // Both sides of an exchange send first: no lane can wait in a send, so receives that are posted resolve it.
+    let exchange =
+        "actor a on 1\nactor b on 2\ninput x\nu = a.f(x)\nv = b.f(x)\nw = a.g(!v)\nz = b.g(!u)\nreturn w, z";
+    let mut dead = plan(
+        graph(exchange),
+        Settings {
+            overlap: false,
+            ..settings(1)
+        },
+    )
+    .unwrap();
+    for lane in 1..=2 {
+        let steps = &mut dead.lanes[lane].steps;
+        let write = steps.iter().position(|step| step.kind == OpKind::Write).unwrap();
+        let write = steps.remove(write);
+        steps.insert(2, write);
+    }
+    let Err(Refutation::Deadlock(deadlock)) = prove(&dead) else {
+        panic!("live")
+    };
+    assert!(!repairs(&dead, &deadlock).is_empty(), "{}", deadlock.draw(&dead));
+}
+
+#[test]
+fn graph_27_a_plan_is_drawn_as_svg_and_as_a_page_and_comes_back_from_json() {
+    let plan = sample();
+    assert_eq!(Plan::from_json(&plan.to_json()).unwrap(), plan);
+    assert!(
+        Plan::from_json("{}")
+            .unwrap_err()
+            .to_string()
+            .contains("not a plan")
+    );
+    golden("plan.svg", &plan.to_svg());
+    let page = plan.to_html(&[]);
+    assert!(
+        !page.contains("http://")
+            || page.matches("http://").count() == page.matches("http://www.w3.org/").count()
+    );
+    assert!(
+        !page.contains("https://"),
+        "the page asks for nothing from elsewhere"
+    );
+    assert!(page.contains("\"label\":\"") && !page.contains("/*DATA*/null"));
+    // A label cannot end the script.
+    let mut hostile = sample();
+    hostile.ir.tasks[0].label = "</script><b>".into();
+    assert!(!hostile.to_html(&[]).contains("</script><b>"));
+    assert!(hostile.to_svg().contains("&lt;/script&gt;"));
 }

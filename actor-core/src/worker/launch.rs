@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::flags;
 use crate::worker::{DEPTH_MAX, ENV_DEPTH, ENV_DRIVER, ENV_FD};
 
 /// A process that was started and has said nothing yet.
@@ -76,6 +77,10 @@ pub(crate) fn launch(name: &str, env: &[(String, String)], depth: u32) -> io::Re
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    // What the user asked of this program's graphs is not for the graphs of its workers.
+    flags::ALL.iter().for_each(|name| {
+        command.env_remove(name);
+    });
     let mut child = command.spawn()?;
     // The command keeps the worker's end of the socket open; while it lives, the worker's death would be silent.
     drop(command);

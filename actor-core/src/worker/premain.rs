@@ -16,6 +16,7 @@ use std::os::unix::net::UnixStream;
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
+use crate::flags;
 use crate::worker::{ENV_DRIVER, ENV_FD, serve};
 
 /// The exit code of a worker that could not begin.
@@ -35,13 +36,14 @@ mod hook {
     static BECOME_WORKER: extern "C" fn() = become_worker;
 }
 
-/// Turns the process into a worker if it was started as one, and then does not return. Otherwise it does nothing.
+/// Turns the process into a worker if it was started as one, and then does not return. Otherwise it looks for the flags
+/// that every program understands ([`flags`](crate::flags)), and does nothing else.
 ///
 /// With the feature `premain` (the default, on Linux) this has already happened before `main`. Without it, call
 /// this first in `main`: whatever runs before also runs in every worker.
 pub fn init() {
     let Some(value) = std::env::var_os(ENV_FD) else {
-        return;
+        return flags::take();
     };
     let fd = value.to_str().and_then(|text| text.parse::<i32>().ok());
     match fd.map(take_link) {

@@ -42,13 +42,6 @@ pub struct Order {
     pub end_ns: Vec<u64>,
 }
 
-impl Order {
-    /// When the last operation ends: how long an execution takes alone, by the durations known.
-    pub fn makespan_ns(&self) -> u64 {
-        self.end_ns.iter().copied().max().unwrap_or_default()
-    }
-}
-
 /// Orders all operations; `None` if their edges have a cycle. With `overlap` a transfer or a collective leaves its lanes
 /// free.
 pub fn order(graph: &GraphIr, operations: &OperationGraph, overlap: bool) -> Option<Order> {

@@ -27,6 +27,8 @@ mod certificate;
 
 pub mod forecast;
 
+pub mod repair;
+
 pub mod throughput;
 
 use crate::ir::{CollectiveId, GraphIr, Operation, Plan, ValueId, Writer};

@@ -3,6 +3,10 @@
 use std::fmt::Write;
 
 use crate::ir::{ArgIr, ChannelKind, ChannelPlan, Operation, Plan, ValueId, Writer};
+use crate::prove::forecast::forecast;
+
+/// Characters of a drawn time line.
+const COLUMNS: usize = 72;
 
 impl Plan {
     /// Tasks, channels and the schedule of every lane, as text.
@@ -36,6 +40,7 @@ impl Plan {
             };
             let _ = writeln!(text, "  lane {} ({place}): {steps}", lane.lane.0);
         }
+        text.push_str(&self.drawn());
         if !self.notes.is_empty() {
             let _ = write!(text, "\ndecisions\n  {}\n", self.notes.join("\n  "));
         }
@@ -49,6 +54,50 @@ impl Plan {
             text,
             "\nshared memory\n  {channels} channels: {now} B, at most {most} B when all have grown"
         );
+        text
+    }
+
+    /// The planned time line of one execution: a row per lane, time from left to right, `[` where a task begins.
+    fn drawn(&self) -> String {
+        let Some(forecast) = forecast(self) else {
+            return String::new();
+        };
+        let column = |ns: u64| (ns as f64 / forecast.makespan_ns.max(1) as f64 * COLUMNS as f64) as usize;
+        let mut rows: Vec<Vec<char>> = self.lanes.iter().map(|_| vec!['.'; COLUMNS]).collect();
+        for step in forecast.steps.iter().filter(|step| step.operation.kind.is_work()) {
+            let label = self
+                .ir
+                .task(step.operation.task)
+                .map_or("?", |task| task.label.as_str());
+            let (begin, end) = (
+                column(step.start_ns).min(COLUMNS - 1),
+                column(step.end_ns).min(COLUMNS),
+            );
+            let width = end.saturating_sub(begin).max(1);
+            let name = label.chars().chain(std::iter::repeat(' '));
+            let inner = std::iter::once('[')
+                .chain(name.take(width.saturating_sub(2)))
+                .chain(std::iter::once(']'));
+            let places = rows
+                .get_mut(step.lane)
+                .into_iter()
+                .flatten()
+                .skip(begin)
+                .take(width);
+            places
+                .zip(inner)
+                .for_each(|(place, character)| *place = character);
+        }
+        let makespan = forecast.makespan_ns as f64 / 1e3;
+        let mut text = format!("\ntime, one execution alone: {makespan:.1} us\n");
+        for (lane, row) in self.lanes.iter().zip(rows) {
+            let drawn: String = row.into_iter().collect();
+            let _ = writeln!(
+                text,
+                "  lane {:>3} process {:>2} |{drawn}|",
+                lane.lane.0, lane.process.0
+            );
+        }
         text
     }
 

@@ -48,7 +48,7 @@ impl Plan {
     }
 
     /// What is read by whom, lane by lane: the node that makes a value, the way it comes, the node that reads it.
-    pub(crate) fn arrows(&self) -> Vec<(String, ChannelKind, String)> {
+    pub(super) fn arrows(&self) -> Vec<(String, ChannelKind, String)> {
         let mut ways = BTreeMap::new();
         for channel in &self.channels {
             ways.extend(

@@ -1,0 +1,94 @@
+//! What a user asks of any program by a flag: `--selvedge-graph[=FORMAT]`, `--selvedge-check`, `--selvedge-trace=FILE`.
+//!
+//! `selvedge_core::init` takes the flags off the command line and puts them into the environment, where they may also be set
+//! directly: `SELVEDGE_GRAPH`, `SELVEDGE_CHECK`, `SELVEDGE_TRACE_FILE`. Workers do not see them.
+
+use std::io::Write;
+use std::process::exit;
+
+use selvedge_core::flags::{ENV_CHECK, ENV_GRAPH, ENV_TRACE};
+
+use crate::error::CompileError;
+use crate::ir::Plan;
+use crate::options::Options;
+use crate::prove::prove;
+use crate::prove::throughput::bound;
+
+/// Events kept per lane where a trace is asked for by a flag.
+const EVENTS: usize = 1 << 16;
+
+/// Formats that a graph can be printed in.
+const FORMATS: &str = "text, dot, mermaid, json, svg, html";
+
+fn asked(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+/// Where the trace of this program's graphs goes, if anywhere.
+pub(crate) fn trace_file() -> Option<String> {
+    asked(ENV_TRACE)
+}
+
+/// Options with what a flag asks for.
+pub(crate) fn options(options: Options) -> Options {
+    match trace_file() {
+        Some(_) if options.trace_value() == 0 => options.trace(EVENTS),
+        _ => options,
+    }
+}
+
+/// Prints or checks a graph that was compiled, if that was asked for; the process ends then.
+pub(crate) fn inspect(planned: &Result<Plan, CompileError>) {
+    let (graph, check) = (asked(ENV_GRAPH), asked(ENV_CHECK));
+    if graph.is_none() && check.is_none() {
+        return;
+    }
+    let found = match (planned, graph) {
+        (Err(error), _) => Err(error.to_string()),
+        (Ok(plan), Some(format)) => print(plan, &format),
+        (Ok(plan), None) => Ok(verdict(plan)),
+    };
+    // What was printed before must come first; a pipe that is closed has read enough.
+    let code = match found {
+        Ok(text) => {
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            let _ = std::io::stdout().flush();
+            0
+        }
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "{error}");
+            1
+        }
+    };
+    exit(code)
+}
+
+fn print(plan: &Plan, format: &str) -> Result<String, String> {
+    match format {
+        "text" => Ok(plan.describe()),
+        "dot" => Ok(plan.to_dot()),
+        "mermaid" => Ok(plan.to_mermaid()),
+        "json" => Ok(plan.to_json()),
+        "svg" => Ok(plan.to_svg()),
+        "html" => Ok(plan.to_html(&[])),
+        other => Err(format!("--selvedge-graph={other}: the formats are {FORMATS}")),
+    }
+}
+
+fn verdict(plan: &Plan) -> String {
+    let (tasks, lanes, channels) = (plan.ir.tasks.len(), plan.lanes.len(), plan.channels.len());
+    let memory = plan.memory().shared_bytes;
+    let proof = match prove(plan).map(|certificate| (certificate.order.len(), certificate.check(plan))) {
+        Ok((moments, Ok(()))) => format!("live: {moments} moments in one order, checked"),
+        Ok((_, Err(error))) => format!("NOT CERTIFIED: {error}"),
+        Err(refutation) => format!("REFUSED: {refutation:?}"),
+    };
+    let period = bound(plan).map(|bound| bound.period_ns / 1e3);
+    let period = period
+        .map(|us| format!(", at best one execution every {us:.1} us"))
+        .unwrap_or_default();
+    format!(
+        "graph {}: {tasks} tasks, {lanes} lanes, {channels} channels, {memory} B of shared memory\n{proof}{period}\n",
+        plan.graph
+    )
+}

@@ -1,0 +1,26 @@
+//! Plans and traces as people see them. Nothing here decides anything.
+//!
+//! - `describe`: words, with the planned time line in characters.
+//! - `dot`, `mermaid`: who reads what, for other tools to draw.
+//! - `svg`: the planned time line as a picture.
+//! - `html`: one page that works offline, plan and trace one under the other, to be asked by pointer.
+//! - `json`: the plan as data, there and back.
+//! - `timeline`: a trace for Perfetto.
+
+mod describe;
+
+mod dot;
+
+mod html;
+
+mod json;
+
+mod mermaid;
+
+mod svg;
+
+mod timeline;
+
+mod view;
+
+pub use json::BadPlan;

@@ -1,0 +1,232 @@
+//! What a drawing of a plan needs to know: lanes, boxes on their time line, and arrows between them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::ir::{ArgIr, ChannelKind, ChannelPlan, GraphIr, Origin, Plan, TaskId, ValueId};
+use crate::prove::forecast::forecast;
+use crate::prove::throughput::bound;
+use crate::run::trace::Event;
+
+/// A lane as a row.
+#[derive(Serialize)]
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) place: String,
+    pub(super) actors: Vec<String>,
+}
+
+/// A task as a box.
+#[derive(Serialize)]
+pub(super) struct Task {
+    pub(super) label: String,
+    pub(super) actor: String,
+    pub(super) method: String,
+    pub(super) bound_at: String,
+    pub(super) row: usize,
+    pub(super) start_us: f64,
+    pub(super) end_us: f64,
+    pub(super) measured: bool,
+    pub(super) reads: Vec<Port>,
+    pub(super) writes: Vec<Port>,
+    /// Its operations, in the order of its lane.
+    pub(super) operations: Vec<String>,
+}
+
+/// An end of a channel at a task.
+#[derive(Serialize)]
+pub(super) struct Port {
+    pub(super) value: String,
+    pub(super) type_name: String,
+    pub(super) channel: String,
+    pub(super) slots: u32,
+    pub(super) slot_bytes: u64,
+}
+
+/// An arrow between two boxes.
+#[derive(Serialize)]
+pub(super) struct Arrow {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) across: bool,
+}
+
+/// A measured operation.
+#[derive(Serialize)]
+pub(super) struct Measured {
+    pub(super) task: u32,
+    pub(super) row: usize,
+    pub(super) operation: String,
+    pub(super) execution: u64,
+    pub(super) start_us: f64,
+    pub(super) end_us: f64,
+}
+
+/// A plan, drawn.
+#[derive(Serialize)]
+pub(super) struct View {
+    pub(super) graph: String,
+    pub(super) makespan_us: f64,
+    /// From one execution to the next, at best.
+    pub(super) period_us: Option<f64>,
+    pub(super) rows: Vec<Row>,
+    /// By task id.
+    pub(super) tasks: Vec<Task>,
+    pub(super) arrows: Vec<Arrow>,
+    pub(super) notes: Vec<String>,
+    pub(super) measured: Vec<Measured>,
+}
+
+fn micros(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+impl View {
+    pub(super) fn of(plan: &Plan, events: &[Event]) -> Self {
+        let forecast = forecast(plan).unwrap_or_default();
+        let mut rows = Vec::new();
+        let mut row_of: BTreeMap<u32, usize> = BTreeMap::new();
+        for lane in &plan.lanes {
+            let actors = plan.ir.actors.iter().filter(|actor| actor.lane == lane.lane);
+            let place = actors
+                .clone()
+                .next()
+                .map_or("driver", |actor| actor.placement.as_str());
+            row_of.insert(lane.lane.0, rows.len());
+            rows.push(Row {
+                name: format!("lane {}", lane.lane.0),
+                place: place.to_owned(),
+                actors: actors.map(|actor| actor.name.clone()).collect(),
+            });
+        }
+        let mut tasks: Vec<Task> = (0..plan.ir.tasks.len() as u32)
+            .filter_map(|id| task(plan, TaskId(id), &row_of))
+            .collect();
+        for step in &forecast.steps {
+            let Some(task) = tasks.get_mut(step.operation.task.index()) else {
+                continue;
+            };
+            task.operations.push(step.operation.kind.to_string());
+            if step.operation.kind.is_work() {
+                (task.start_us, task.end_us) = (micros(step.start_ns), micros(step.end_ns));
+            }
+        }
+        let first = events
+            .iter()
+            .map(|event| event.start_ns)
+            .min()
+            .unwrap_or_default();
+        let measured = events.iter().filter_map(|event| {
+            Some(Measured {
+                task: event.task_id.0,
+                row: tasks.get(event.task_id.index())?.row,
+                operation: event.operation.clone(),
+                execution: event.execution,
+                start_us: micros(event.start_ns - first),
+                end_us: micros(event.end_ns.saturating_sub(first)),
+            })
+        });
+        let measured = measured.collect();
+        View {
+            graph: plan.graph.clone(),
+            makespan_us: micros(forecast.makespan_ns),
+            period_us: bound(plan).map(|bound| bound.period_ns / 1e3),
+            rows,
+            arrows: arrows(plan),
+            tasks,
+            notes: plan.notes.clone(),
+            measured,
+        }
+    }
+}
+
+fn port(plan: &Plan, value: ValueId, channel: &ChannelPlan) -> Port {
+    let kind = match channel.kind {
+        ChannelKind::Local => "within the lane",
+        ChannelKind::Ring => "between threads, by pointer",
+        ChannelKind::Shared => "shared memory",
+    };
+    Port {
+        value: plan.ir.value_name(value),
+        type_name: plan
+            .ir
+            .value(value)
+            .map(|value| value.type_name.clone())
+            .unwrap_or_default(),
+        channel: kind.to_owned(),
+        slots: channel.slots,
+        slot_bytes: channel.slot_bytes,
+    }
+}
+
+fn task(plan: &Plan, id: TaskId, row_of: &BTreeMap<u32, usize>) -> Option<Task> {
+    let task = plan.ir.task(id)?;
+    let actor = plan.ir.actor(task.actor)?;
+    let lane = plan.lanes.iter().find(|lane| lane.lane == actor.lane)?;
+    let read = |(_, value): (u16, ValueId)| {
+        let known = lane.values.iter().find(|it| it.value == value)?;
+        Some(port(plan, value, plan.channels.get(known.channel.0 as usize)?))
+    };
+    let made = |channel: &&ChannelPlan| {
+        plan.ir
+            .value(channel.value)
+            .is_some_and(|value| value.origin == Origin::Task(id))
+    };
+    let constants = task
+        .args
+        .iter()
+        .filter(|arg| matches!(arg, ArgIr::Constant(_)))
+        .count();
+    let mut reads: Vec<Port> = GraphIr::reads(task).filter_map(read).collect();
+    reads.extend((0..constants).map(|_| Port {
+        value: "constant".to_owned(),
+        type_name: String::new(),
+        channel: "in the program".to_owned(),
+        slots: 0,
+        slot_bytes: 0,
+    }));
+    Some(Task {
+        label: task.label.clone(),
+        actor: actor.name.clone(),
+        method: task.method_name.clone(),
+        bound_at: task.bound_at.to_string(),
+        row: row_of.get(&actor.lane.0).copied()?,
+        start_us: 0.0,
+        end_us: 0.0,
+        measured: task.duration_ns.is_some(),
+        reads,
+        writes: plan
+            .channels
+            .iter()
+            .filter(made)
+            .map(|channel| port(plan, channel.value, channel))
+            .collect(),
+        operations: Vec::new(),
+    })
+}
+
+/// From the maker of every value to each of its readers, once.
+fn arrows(plan: &Plan) -> Vec<Arrow> {
+    let places = plan.ir.places();
+    let mut seen = BTreeSet::new();
+    let mut arrows = Vec::new();
+    for (to, task) in (0u32..).zip(&plan.ir.tasks) {
+        for (_, value) in GraphIr::reads(task) {
+            let Some(Origin::Task(from)) = plan.ir.value(value).map(|value| value.origin) else {
+                continue;
+            };
+            if !seen.insert((from, to)) {
+                continue;
+            }
+            let lane = |actor| places.get(&actor).map(|(_, lane)| *lane);
+            let across = plan.ir.task(from).and_then(|from| lane(from.actor)) != lane(task.actor);
+            arrows.push(Arrow {
+                from: from.0,
+                to,
+                across,
+            });
+        }
+    }
+    arrows
+}
