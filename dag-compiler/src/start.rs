@@ -209,17 +209,17 @@ fn start(
 }
 
 /// What this process needs of a graph before anything runs.
-struct Prepared {
-    layout: Layout,
-    segment: selvedge_channels::Segment,
-    control: Control,
-    lanes: Vec<LaneLoop>,
-    driver_lane: LaneLoop,
-    inputs: Vec<InputPort>,
-    free_ports: Vec<usize>,
+pub(crate) struct Prepared {
+    pub(crate) layout: Layout,
+    pub(crate) segment: selvedge_channels::Segment,
+    pub(crate) control: Control,
+    pub(crate) lanes: Vec<LaneLoop>,
+    pub(crate) driver_lane: LaneLoop,
+    pub(crate) inputs: Vec<InputPort>,
+    pub(crate) free_ports: Vec<usize>,
 }
 
-fn prepare(plan: &Plan, recipe: &Recipe) -> Result<Prepared, LoadError> {
+pub(crate) fn prepare(plan: &Plan, recipe: &Recipe) -> Result<Prepared, LoadError> {
     let layout = Layout::of(plan).ok_or(LoadError::TooLarge)?;
     let segment = create_segment(plan, &layout)?;
     let control = Control::new(&segment, &layout)?;

@@ -95,6 +95,20 @@ impl Driver {
             .unwrap_or(self.submitted)
     }
 
+    /// All that decides about what it does next, for the models.
+    #[cfg(test)]
+    pub(crate) fn seen(&self) -> impl Iterator<Item = u64> {
+        let ports = self.lane.ports.iter().map(|port| port.collected);
+        let rows = self.rows.iter().map(|row| u64::from(row.handles));
+        [self.submitted, self.base].into_iter().chain(ports).chain(rows)
+    }
+
+    /// Executions that are kept for somebody, for the models.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.rows.iter().filter(|row| row.handles > 0).count()
+    }
+
     /// Whether one more execution may be submitted (DAG-31, DAG-32).
     pub(crate) fn room(&mut self) -> Result<Result<(), NoRoom>, ChannelError> {
         self.tidy();

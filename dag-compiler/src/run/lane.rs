@@ -112,6 +112,28 @@ impl LaneLoop {
         self.state.execution
     }
 
+    /// All that decides about what it does next, for the models.
+    #[cfg(test)]
+    pub(crate) fn seen(&self) -> impl Iterator<Item = u64> {
+        let state = &self.state;
+        let arrived = self.tasks.iter().flat_map(|task| &task.arrived);
+        let arrived = arrived.fold(1u64, |all, one| all << 1 | u64::from(*one));
+        let forgone = state.forgone.iter().map(|it| it.execution << 8 | it.value as u64);
+        let faults = self
+            .tasks
+            .iter()
+            .fold(1u64, |all, task| all << 1 | u64::from(task.fault.is_some()));
+        [
+            state.execution,
+            state.step as u64,
+            u64::from(state.waiting),
+            arrived,
+            faults,
+        ]
+        .into_iter()
+        .chain(forgone)
+    }
+
     /// Tries the next step (`LOOP-4`).
     #[inline]
     pub(crate) fn step(&mut self, crew: &mut dyn Crew) -> Result<Moved, (TaskId, ChannelError)> {

@@ -19,3 +19,10 @@ pub(crate) mod stuck;
 pub(crate) mod teardown;
 pub(crate) mod trace;
 pub(crate) mod turn;
+
+#[cfg(test)]
+#[path = "../../../channels/tests/models/explore.rs"]
+mod explore;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+mod model;

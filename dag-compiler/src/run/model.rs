@@ -1,0 +1,524 @@
+//! The loop of a graph, explored state by state with stateright: real lanes and the real driver over real rings, in every
+//! order in which threads could run them (M6, M8). A state is the path that leads to it, walked again on fresh ones.
+//!
+//! Lanes compute sums, so a wrong input, or one of another execution, gives a wrong output. Every model has mutants, in
+//! which it must find the fault. What happens within a step is the channels' matter (`channels/tests/models`, loom).
+
+use std::collections::BTreeMap;
+
+use linkme::distributed_slice;
+use selvedge_channels::{ChannelError, Outlet, PayloadType};
+use selvedge_core::{ACTORS, ActorEntry, ActorId, Failure, Invocation, LaneId, MethodEntry, ProcessId};
+
+use super::explore::{Machine, holds, is_found};
+use crate::bind::Recipe;
+use crate::compile::plan;
+use crate::ir::{ActorIr, ArgIr, GraphIr, Lanes, Origin, Plan, Settings, TaskId, TaskIr, ValueId, ValueIr};
+use crate::run::control::{Control, State};
+use crate::run::crew::{Crew, Inline};
+use crate::run::driver::Driver;
+use crate::run::lane::{LaneLoop, Moved, Step};
+use crate::run::leaf::{AnyLeaf, Leaf, Status};
+use crate::run::report::TaskInfo;
+use crate::start::{Prepared, prepare};
+
+const fn method() -> MethodEntry {
+    MethodEntry {
+        name: "sum",
+        params: &[],
+        result: || PayloadType::of::<i64>(),
+        parts: Vec::new,
+        compute: |_, _| Err(Failure::Internal("the model computes".into())),
+        call: |_, _, _| Err(Failure::Internal("nobody calls".into())),
+    }
+}
+
+static ENTRY: ActorEntry = ActorEntry {
+    name: "selvedge_compiler::model",
+    create: |_| Err("never created".into()),
+    methods: &[method()],
+};
+
+#[distributed_slice(ACTORS)]
+static REGISTERED: fn() -> &'static ActorEntry = || &ENTRY;
+
+/// What tasks compute: by number of arguments, and with the task in it.
+fn sum(task: usize, args: &[i64]) -> i64 {
+    args.iter()
+        .fold(100 * (task as i64 + 1), |sum, arg| 3 * sum + arg)
+}
+
+fn input(execution: u64) -> i64 {
+    7 + execution as i64
+}
+
+/// Runs the tasks of a lane: an actor is a task here.
+struct Sums<'a>(&'a Plan);
+
+impl Crew for Sums<'_> {
+    fn invoke(&mut self, actor: ActorId, task: u16, invocation: &mut Invocation<'_>) -> Result<(), Failure> {
+        let _ = actor;
+        let task = usize::from(task);
+        let args = self.0.ir.tasks[task].args.len();
+        let args = (0..args)
+            .map(|at| invocation.take::<i64>(at))
+            .collect::<Result<Vec<_>, _>>()?;
+        invocation.finish(sum(task, &args))
+    }
+}
+
+/// A graph of one input: for each task its lane and what it reads, 0 for the input and n for task n - 1.
+fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
+    let value = |origin| ValueIr {
+        origin,
+        part: None,
+        type_name: "i64".into(),
+        signal: false,
+    };
+    let mut graph = GraphIr {
+        name: "model".into(),
+        values: vec![value(Origin::Input(0))],
+        inputs: vec![ValueId(0)],
+        outputs: outputs.iter().map(|task| ValueId(*task)).collect(),
+        ..GraphIr::default()
+    };
+    let mut binds: BTreeMap<u32, u32> = BTreeMap::new();
+    for (index, (lane, reads)) in tasks.iter().enumerate() {
+        let id = ActorId(lane * 10);
+        if !graph.actors.iter().any(|actor| actor.id == id) {
+            graph.actors.push(ActorIr {
+                id,
+                name: format!("a{lane}"),
+                type_name: ENTRY.name.into(),
+                lane: LaneId(*lane),
+                home: LaneId(*lane),
+                process: ProcessId(0),
+                placement: "thread".into(),
+                commutes: false,
+            });
+        }
+        let bind_index = *binds.entry(*lane).and_modify(|count| *count += 1).or_default();
+        graph.tasks.push(TaskIr {
+            actor: id,
+            method: 0,
+            method_name: "sum".into(),
+            label: format!("t{index}"),
+            args: reads.iter().map(|value| ArgIr::Value(ValueId(*value))).collect(),
+            meets: Vec::new(),
+            collective: None,
+            duration_ns: None,
+            bound_at: Default::default(),
+            bind_index,
+        });
+        graph.values.push(value(Origin::Task(TaskId(index as u32))));
+    }
+    graph
+}
+
+fn planned(graph: GraphIr, slots: u32, max_inflight: u32) -> Plan {
+    let settings = Settings {
+        max_inflight,
+        slots,
+        auto_slots: false,
+        slot_bytes: 1000,
+        max_bytes: 1000,
+        waiting: selvedge_channels::Waiting::Park,
+        trace_events: 0,
+        overlap: true,
+        lanes: Lanes::Spawned,
+        cores: 4,
+    };
+    plan(graph, settings).unwrap()
+}
+
+/// One execution's outputs, task after task.
+fn expected(plan: &Plan, execution: u64) -> Vec<i64> {
+    let mut values = vec![input(execution)];
+    for (index, task) in plan.ir.tasks.iter().enumerate() {
+        let args: Vec<i64> = GraphIr::reads(task)
+            .map(|(_, value)| values[value.index()])
+            .collect();
+        values.push(sum(index, &args));
+    }
+    plan.ir
+        .outputs
+        .iter()
+        .map(|value| values[value.index()])
+        .collect()
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mutant {
+    None,
+    /// The wait of a lane's second task comes before its first task computes (E-02, E-03).
+    WaitsEarly,
+    /// Submits without looking whether there is room.
+    NoLimit,
+    /// Fetches the result of the execution before.
+    WrongRow,
+    /// A handle that is dropped is forgotten instead of closed.
+    Forgets,
+    /// Tear-down tells nobody.
+    Silent,
+}
+
+struct Loop {
+    plan: Plan,
+    executions: u64,
+    /// Whether handles may be dropped, and the graph torn down.
+    drops: bool,
+    tears: bool,
+    mutant: Mutant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Hash)]
+enum Action {
+    Submit,
+    Pump,
+    Lane(usize),
+    Get(u64),
+    Drop(u64),
+    TearDown,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Handle {
+    Open,
+    Done,
+}
+
+struct World {
+    control: Control,
+    lanes: Vec<LaneLoop>,
+    ended: Vec<bool>,
+    driver: Driver,
+    handles: Vec<Handle>,
+    torn: bool,
+}
+
+fn info() -> TaskInfo {
+    TaskInfo {
+        task: "input".into(),
+        actor: "driver".into(),
+        placement: "driver".into(),
+        bound_at: Default::default(),
+    }
+}
+
+impl Loop {
+    fn leaves(&self) -> std::ops::Range<usize> {
+        0..self.plan.ir.outputs.len()
+    }
+
+    fn submit(&self, world: &mut World) -> Result<(), &'static str> {
+        if world.torn || world.handles.len() as u64 == self.executions {
+            return Ok(());
+        }
+        let room = world.driver.room().map_err(|_| "room is an error")?;
+        if room.is_err() && self.mutant != Mutant::NoLimit {
+            return Ok(());
+        }
+        let number = world.handles.len() as u64;
+        for outlet in world
+            .driver
+            .inputs
+            .iter_mut()
+            .filter_map(|port| port.whole.as_mut())
+        {
+            let typed = outlet.as_any_mut().downcast_mut::<Outlet<i64>>();
+            typed.ok_or("an input of another type")?.stage(input(number));
+        }
+        let given = world.driver.submit(1).map_err(|_| "a submission is an error")?;
+        if given != number {
+            return Err("an execution has another number than its turn");
+        }
+        world.handles.push(Handle::Open);
+        let inflight = world.handles.len() as u64 - world.driver.finished();
+        if inflight > u64::from(self.plan.settings.max_inflight) {
+            return Err("more executions are unfinished than allowed");
+        }
+        Ok(())
+    }
+
+    fn get(&self, world: &mut World, execution: u64) -> Result<(), &'static str> {
+        let asked = if self.mutant == Mutant::WrongRow {
+            execution.saturating_sub(1)
+        } else {
+            execution
+        };
+        match world.driver.status(asked, &self.leaves()) {
+            Status::Pending if world.torn => {}
+            Status::Pending => return Ok(()),
+            Status::Gone => return Err("a result that nobody has taken is gone"),
+            Status::Fault(_) => return Err("a result is a fault that nobody made"),
+            Status::Value => {
+                let leaves = world.driver.lane.leaves.iter_mut();
+                let taken =
+                    leaves.map(|leaf| leaf.as_any_mut().downcast_mut::<Leaf<i64>>()?.take(asked)?.ok());
+                let taken: Option<Vec<i64>> = taken.collect();
+                if taken != Some(expected(&self.plan, execution)) {
+                    return Err("a result is not that of its execution");
+                }
+            }
+        }
+        self.close(world, execution);
+        Ok(())
+    }
+
+    fn close(&self, world: &mut World, execution: u64) {
+        world.handles[execution as usize] = Handle::Done;
+        if world.driver.close(execution, &self.leaves()) {
+            world.control.cancel(execution);
+        }
+    }
+}
+
+impl Machine for Loop {
+    type World = World;
+    type Action = Action;
+
+    fn fresh(&self) -> World {
+        let leaf: fn(usize) -> Box<dyn AnyLeaf> = |room| Box::new(Leaf::<i64>::with_capacity(room));
+        let recipe = Recipe {
+            payloads: vec![PayloadType::of::<i64>(); self.plan.ir.values.len()],
+            actors: Vec::new(),
+            splitters: BTreeMap::new(),
+            leaves: vec![leaf; self.plan.ir.outputs.len()],
+            lengths: Vec::new(),
+        };
+        let Prepared {
+            control,
+            mut lanes,
+            driver_lane,
+            inputs,
+            free_ports,
+            ..
+        } = prepare(&self.plan, &recipe).unwrap();
+        for lane in &mut lanes {
+            // The model's crew finds the task by the number of the method.
+            for task in &mut lane.tasks {
+                task.method = task.id.0 as u16;
+            }
+            if self.mutant == Mutant::WaitsEarly
+                && let Some(wait) = lane.steps.iter().rposition(|step| matches!(step, Step::Await(_)))
+            {
+                lane.steps[..=wait].rotate_right(1);
+            }
+        }
+        let limits = (self.plan.settings.max_inflight as usize, 1000);
+        let driver = Driver::new(
+            inputs,
+            info(),
+            driver_lane,
+            Inline::new(Vec::new(), None),
+            free_ports,
+            limits,
+        );
+        World {
+            control,
+            ended: vec![false; lanes.len()],
+            lanes,
+            driver,
+            handles: Vec::new(),
+            torn: false,
+        }
+    }
+
+    fn actions(&self, world: &World) -> Vec<Action> {
+        let mut actions = vec![Action::Submit, Action::Pump];
+        actions.extend((0..world.lanes.len()).map(Action::Lane));
+        for (execution, handle) in (0u64..).zip(&world.handles) {
+            if *handle == Handle::Open {
+                actions.push(Action::Get(execution));
+                if self.drops {
+                    actions.push(Action::Drop(execution));
+                }
+            }
+        }
+        if self.tears {
+            actions.push(Action::TearDown);
+        }
+        actions
+    }
+
+    fn step(&self, world: &mut World, action: Action) -> Result<(), &'static str> {
+        match action {
+            Action::Submit => self.submit(world),
+            Action::Pump => match world.driver.pump() {
+                Ok(_) | Err(ChannelError::Closed) => Ok(()),
+                Err(_) => Err("the driver's lane is an error"),
+            },
+            Action::Lane(lane) if world.ended[lane] => Ok(()),
+            Action::Lane(lane) => match world.lanes[lane].step(&mut Sums(&self.plan)) {
+                Ok(Moved::Advanced | Moved::Blocked) => Ok(()),
+                Ok(Moved::Ended) => {
+                    world.lanes[lane].release();
+                    world.ended[lane] = true;
+                    if world.torn {
+                        Ok(())
+                    } else {
+                        Err("a lane ends though the graph runs")
+                    }
+                }
+                Err(_) => Err("a lane is an error"),
+            },
+            Action::Get(execution) => self.get(world, execution),
+            Action::Drop(execution) => {
+                if self.mutant == Mutant::Forgets {
+                    world.handles[execution as usize] = Handle::Done;
+                } else {
+                    self.close(world, execution);
+                }
+                Ok(())
+            }
+            Action::TearDown => {
+                world.torn = true;
+                if self.mutant != Mutant::Silent {
+                    world.control.stop();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn seen(&self, world: &World) -> Vec<u64> {
+        let mut seen = vec![
+            u64::from(world.torn),
+            u64::from(world.control.state() == State::Running),
+            world.driver.finished(),
+        ];
+        seen.extend(world.driver.seen());
+        for (lane, ended) in world.lanes.iter().zip(&world.ended) {
+            seen.extend(lane.seen());
+            seen.push(u64::from(*ended));
+        }
+        for (execution, handle) in (0u64..).zip(&world.handles) {
+            let status = match world.driver.status(execution, &self.leaves()) {
+                Status::Pending => 0,
+                Status::Value => 1,
+                Status::Fault(_) => 2,
+                Status::Gone => 3,
+            };
+            let cancelled = u64::from(world.control.is_cancelled(execution));
+            seen.push(u64::from(*handle == Handle::Open) | status << 1 | cancelled << 8);
+        }
+        seen
+    }
+
+    fn rest(&self, world: &World) -> Result<(), &'static str> {
+        if world.handles.contains(&Handle::Open) {
+            return Err("somebody waits for a result for ever");
+        }
+        if world.torn {
+            let over = world.ended.iter().all(|ended| *ended);
+            return if over {
+                Ok(())
+            } else {
+                Err("a lane outlives the graph")
+            };
+        }
+        if (world.handles.len() as u64) < self.executions {
+            return Err("nobody can submit any more");
+        }
+        if world.driver.held() > 0 {
+            return Err("what nobody holds is kept");
+        }
+        Ok(())
+    }
+}
+
+fn machine(plan: Plan, executions: u64) -> Loop {
+    Loop {
+        plan,
+        executions,
+        drops: false,
+        tears: false,
+        mutant: Mutant::None,
+    }
+}
+
+/// How many executions a model runs; `EXECUTIONS=3` takes some minutes, in a debug build.
+fn executions() -> u64 {
+    std::env::var("EXECUTIONS").map_or(2, |text| text.parse().unwrap())
+}
+
+/// Graphs that deadlock elsewhere: there and back over another lane, an exchange, a value that two tasks of a lane read of
+/// which one needs the other, a diamond, and a pipeline of one forward and one backward.
+fn shapes() -> Vec<GraphIr> {
+    vec![
+        graph(&[(1, &[0]), (2, &[1]), (1, &[2])], &[3]),
+        graph(&[(1, &[0]), (2, &[0]), (1, &[2]), (2, &[1])], &[3, 4]),
+        graph(&[(2, &[0]), (1, &[1]), (1, &[1, 2])], &[3]),
+        graph(&[(1, &[0]), (2, &[1]), (3, &[1]), (1, &[2, 3])], &[4]),
+        graph(&[(1, &[0]), (2, &[1]), (2, &[2]), (1, &[3])], &[4]),
+    ]
+}
+
+#[test]
+fn m6_every_order_of_lanes_gives_the_right_results_and_comes_to_an_end() {
+    for (index, graph) in shapes().into_iter().enumerate() {
+        for slots in [1, 2] {
+            let states = holds(machine(planned(graph.clone(), slots, 2), executions()));
+            assert!(states > 20, "shape {index}: {states} states");
+        }
+    }
+}
+
+#[test]
+fn m6_a_wait_that_comes_too_early_is_found() {
+    for shape in [0, 2] {
+        let mut mutant = machine(planned(shapes().swap_remove(shape), 2, 2), 2);
+        mutant.mutant = Mutant::WaitsEarly;
+        is_found(
+            mutant,
+            &[
+                "somebody waits for a result for ever",
+                "nobody can submit any more",
+            ],
+        );
+    }
+}
+
+#[test]
+fn m8_results_are_fetched_dropped_and_torn_down_in_any_order() {
+    for (drops, tears) in [(true, false), (false, true), (true, true)] {
+        for inflight in [1, 2] {
+            let graph = graph(&[(1, &[0]), (2, &[1])], &[1, 2]);
+            let mut model = machine(planned(graph, inflight, inflight), executions());
+            (model.drops, model.tears) = (drops, tears);
+            holds(model);
+        }
+    }
+}
+
+#[test]
+fn m8_mutants_are_found() {
+    let with = |mutant, drops, tears| {
+        let graph = graph(&[(1, &[0]), (2, &[1])], &[2]);
+        Loop {
+            drops,
+            tears,
+            mutant,
+            ..machine(planned(graph, 2, 1), 3)
+        }
+    };
+    is_found(
+        with(Mutant::NoLimit, false, false),
+        &["more executions are unfinished than allowed"],
+    );
+    is_found(
+        with(Mutant::WrongRow, false, false),
+        &[
+            "a result is not that of its execution",
+            "a result that nobody has taken is gone",
+        ],
+    );
+    is_found(with(Mutant::Forgets, true, false), &["what nobody holds is kept"]);
+    is_found(
+        with(Mutant::Silent, false, true),
+        &[
+            "a lane outlives the graph",
+            "somebody waits for a result for ever",
+        ],
+    );
+}

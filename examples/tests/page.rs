@@ -1,0 +1,236 @@
+//! The page of the largest example in a real browser, offline: it renders the graph, and a click shows a task's details.
+//!
+//! Needs Chromium and its driver (`chromium`, `chromedriver`); where they are not installed the test says so and ends.
+//! With `REQUIRE_BROWSER=1` their lack is a failure.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing
+)] // a test may
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+fn example(name: &str) -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let path = tests.ancestors().nth(2).unwrap().join("examples").join(name);
+    assert!(
+        path.is_file(),
+        "build {} first: cargo build -p selvedge-examples --examples",
+        path.display()
+    );
+    path
+}
+
+fn installed(program: &str) -> bool {
+    let tried = Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    tried.is_ok_and(|status| status.success())
+}
+
+/// A browser behind its driver, spoken to in WebDriver's JSON.
+struct Browser {
+    driver: Child,
+    port: u16,
+    session: String,
+}
+
+impl Browser {
+    fn start(profile: &Path) -> Self {
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let port = lines
+            .map(|line| line.unwrap())
+            .find_map(|line| line.split("on port ").nth(1)?.trim_end_matches('.').parse().ok())
+            .expect("the driver names its port");
+        let mut browser = Browser {
+            driver,
+            port,
+            session: String::new(),
+        };
+        let profile = format!("--user-data-dir={}", profile.display());
+        let arguments = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--window-size=1600,1000",
+            // Offline: no name is known.
+            "--host-resolver-rules=MAP * ~NOTFOUND",
+            &profile,
+        ];
+        let capabilities = json!({"capabilities": {"alwaysMatch": {
+            "browserName": "chrome",
+            "goog:loggingPrefs": {"browser": "ALL"},
+            "goog:chromeOptions": {"args": arguments},
+        }}});
+        let answer = browser.ask("POST", "/session", &capabilities);
+        browser.session = answer["sessionId"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{answer}"))
+            .to_owned();
+        browser
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let body = if method == "DELETE" {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut reader = BufReader::new(stream);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if line.trim().is_empty() {
+                break;
+            }
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let answer: Value = serde_json::from_slice(&body).unwrap();
+        let error = &answer["value"]["error"];
+        assert!(error.is_null(), "{method} {path}: {answer}");
+        answer["value"].clone()
+    }
+
+    fn command(&self, name: &str, body: &Value) -> Value {
+        self.ask("POST", &format!("/session/{}/{name}", self.session), body)
+    }
+
+    fn run(&self, script: &str) -> Value {
+        self.command("execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    fn find(&self, selector: &str) -> Vec<String> {
+        let found = self.command("elements", &json!({"using": "css selector", "value": selector}));
+        let id = |element: &Value| {
+            element
+                .as_object()
+                .unwrap()
+                .values()
+                .next()
+                .unwrap()
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        found.as_array().unwrap().iter().map(id).collect()
+    }
+
+    fn click(&self, element: &str) {
+        self.command(&format!("element/{element}/click"), &json!({}));
+    }
+
+    fn text(&self, selector: &str) -> String {
+        let script = format!("return document.querySelector({}).innerText", json!(selector));
+        self.run(&script).as_str().unwrap_or_default().to_owned()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if !self.session.is_empty() {
+            let path = format!("/session/{}", self.session);
+            // A test that fails must still end its browser.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                self.ask("DELETE", &path, &Value::Null)
+            }));
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+#[test]
+fn the_page_of_the_largest_example_renders_offline_and_a_click_shows_details() {
+    if !(installed("chromedriver") && (installed("chromium") || installed("google-chrome"))) {
+        assert!(
+            std::env::var_os("REQUIRE_BROWSER").is_none(),
+            "no chromedriver and chromium"
+        );
+        println!("left out: chromedriver and chromium are not installed");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("selvedge-page-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let page = Command::new(example("digits"))
+        .arg("--selvedge-graph=html")
+        .output()
+        .unwrap();
+    assert!(page.status.success(), "{}", String::from_utf8_lossy(&page.stderr));
+    let file = folder.join("digits.html");
+    std::fs::write(&file, &page.stdout).unwrap();
+    let plan = Command::new(example("digits"))
+        .arg("--selvedge-graph=json")
+        .output()
+        .unwrap();
+    let plan: Value = serde_json::from_slice(&plan.stdout).unwrap();
+    let tasks = plan["ir"]["tasks"].as_array().unwrap();
+
+    let browser = Browser::start(&folder.join("profile"));
+    browser.command("url", &json!({"url": format!("file://{}", file.display())}));
+    let boxes = browser.find("#planned .box");
+    assert_eq!(boxes.len(), tasks.len(), "a box for every task");
+    assert_eq!(
+        browser.find("#filter input").len(),
+        plan["ir"]["actors"].as_array().unwrap().len()
+    );
+    for (task, element) in tasks.iter().zip(&boxes).take(3) {
+        browser.click(element);
+        let details = browser.text("#details");
+        let label = task["label"].as_str().unwrap();
+        let line = task["bound_at"]["line"].as_u64().unwrap();
+        for part in [label, "COMPUTE", "slots", &format!("digits.rs:{line}:")] {
+            assert!(details.contains(part), "{part} in {details}");
+        }
+    }
+    // The filter: without its actor a box is dimmed.
+    let dimmed = || {
+        browser
+            .run("return document.querySelectorAll('#planned .box.dim').length")
+            .as_u64()
+            .unwrap()
+    };
+    assert_eq!(dimmed(), 0);
+    browser.click(&browser.find("#filter input")[0]);
+    assert!(dimmed() > 0);
+    // Nothing was asked for from elsewhere, and no script failed.
+    let log = browser.command("se/log", &json!({"type": "browser"}));
+    assert_eq!(log.as_array().map(Vec::len), Some(0), "{log}");
+    let asked = browser.run("return performance.getEntriesByType('resource').length");
+    assert_eq!(asked, json!(0));
+    drop(browser);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
