@@ -29,9 +29,10 @@ pub use selvedge_channels::{DType, Element, Tensor, TensorError, Waiting, Wire};
 #[cfg(feature = "dlpack")]
 pub use selvedge_channels::{DlPack, DlPackError, dlpack};
 pub use selvedge_compiler::{
-    ActorDied, Cause, Compile, CompileError, Counters, Edge, Event, ExecError, Execution, Graph, Inputs,
-    Lanes, Map, OnFull, Options, Outputs, Phase, Plan, Profile, Refused, Slots, SourceLocation, StuckLane,
-    Suspect, TaskError, TaskInfo, Teardown, Timeout, Transport, Wait, Work, constant, pipeline,
+    ActorDied, Bound, Cause, Compile, CompileError, Counters, Edge, Event, ExecError, Execution, Forecast,
+    Graph, Inputs, Lanes, Map, OnFull, Options, Outputs, Phase, Plan, Profile, Refused, Slots,
+    SourceLocation, StuckLane, Suspect, TaskError, TaskInfo, Teardown, Timeout, Transport, Wait, Work, bound,
+    constant, forecast, pipeline,
 };
 pub use selvedge_core::{
     Actor, ActorRef, BoxError, Call, CallError, Death, Exit, Failure, FailureKind, FailureReport, Lane,

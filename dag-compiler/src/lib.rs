@@ -89,6 +89,8 @@ pub use memory::{ChannelMemory, MemoryPlan};
 pub use options::{OnFull, Options, Slots, Wait};
 pub use ports::{Collected, InputPorts, Inputs, OutputList, Outputs, Submitter};
 pub use profile::{Profile, Work};
+pub use prove::forecast::{Forecast, forecast};
+pub use prove::throughput::{Bound, bound};
 pub use run::control::Phase;
 pub use run::error::{ActorDied, ExecError, Refused, Suspect, Timeout};
 pub use run::report::{Cause, TaskError, TaskInfo};
