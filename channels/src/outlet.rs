@@ -34,6 +34,8 @@ pub trait AnyOutlet: Send {
     fn stage_fault(&mut self, fault: Fault);
     /// Whether something is staged.
     fn is_staged(&self) -> bool;
+    /// Whether publishing runs none of the user's code: one route within the process, to which the value moves.
+    fn only_moves(&self) -> bool;
     /// Whether every route has a free slot.
     ///
     /// # Errors
@@ -146,6 +148,10 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
         self.staged.is_some()
     }
 
+    fn only_moves(&self) -> bool {
+        self.shared.is_none() && (self.local.is_none() || self.ring.is_none())
+    }
+
     #[inline]
     fn has_space(&mut self) -> Result<bool, ChannelError> {
         if let Some(ring) = &mut self.ring
@@ -164,6 +170,13 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
     ) -> Result<Readiness, ChannelError> {
         if self.staged.is_none() {
             return Err(ChannelError::NoValue);
+        }
+        if let (Some(_), None, None) = (self.local, &self.ring, &self.shared) {
+            // Within the lane: no space to look for, and nothing that could be half done.
+            if let (Some(local), Some(message)) = (Self::local(self.local, values)?, self.staged.take()) {
+                local.keep(execution, message);
+            }
+            return Ok(Readiness::Ready);
         }
         match self.has_space() {
             Ok(true) => {}

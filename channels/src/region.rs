@@ -113,7 +113,7 @@ impl Region {
     /// # Errors
     /// As [`atomic_u64`](Self::atomic_u64).
     #[inline]
-    pub(crate) fn atomics<const N: usize>(&self, offset: usize) -> Result<&[AtomicU64; N], SegmentError> {
+    pub fn atomics<const N: usize>(&self, offset: usize) -> Result<&[AtomicU64; N], SegmentError> {
         let pointer = self.pointer(offset, 8 * N, 8)?;
         // SAFETY: as for `atomic_u64`, for each of the words; an `AtomicU64` is a word, without padding.
         Ok(unsafe { &*pointer.cast::<[AtomicU64; N]>() })

@@ -86,6 +86,8 @@ pub trait AnyValue: Send {
     /// [`ChannelError::Closed`] when the writer has gone, [`ChannelError::OutOfStep`] when the value of that execution
     /// has been read already, and what else the channel may say.
     fn fill(&mut self, execution: u64) -> Result<Readiness, ChannelError>;
+    /// Whether a fault came instead of a value.
+    fn is_fault(&self) -> bool;
     /// The fault that came instead of a value.
     fn fault(&self) -> Option<Fault>;
     /// One of this execution's reads is done; after the last one the memory is given back.
@@ -150,13 +152,19 @@ impl<T: Wire> Value<T> {
     #[inline]
     pub fn put(&mut self, execution: u64, message: Message<T>) -> Result<(), ChannelError> {
         self.check_free()?;
+        self.keep(execution, message);
+        Ok(())
+    }
+
+    /// As [`put`](Self::put), after [`check_free`](Self::check_free).
+    #[inline]
+    pub(crate) fn keep(&mut self, execution: u64, message: Message<T>) {
         self.held = match message {
             Ok(value) => Held::Owned(value),
             Err(fault) => Held::Fault(fault),
         };
         self.execution = execution;
         self.left = self.reads;
-        Ok(())
     }
 
     fn in_ring(&self) -> Result<&T, ChannelError> {
@@ -269,8 +277,12 @@ impl<T: Wire> Value<T> {
         // VAL-1: what borrows from the slot goes first.
         let held = std::mem::replace(&mut self.held, Held::Nothing);
         self.left = 0;
+        if let (Source::Local, Held::Taken | Held::Nothing) = (&self.source, &held) {
+            return Ok(());
+        }
         match (&mut self.source, held) {
-            (Source::Ring(reader), held @ (Held::InRing | Held::Fault(_))) => {
+            (Source::Ring(reader), Held::InRing) => reader.release(),
+            (Source::Ring(reader), held @ Held::Fault(_)) => {
                 dispose(held);
                 reader.release();
             }
@@ -408,6 +420,11 @@ impl<T: Wire> AnyValue for Value<T> {
             }
             self.release()?;
         }
+    }
+
+    #[inline]
+    fn is_fault(&self) -> bool {
+        matches!(self.held, Held::Fault(_))
     }
 
     fn fault(&self) -> Option<Fault> {

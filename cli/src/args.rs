@@ -77,6 +77,9 @@ pub struct BenchArgs {
     /// How many lanes (threads) a chain's actors share, in equal parts, or `auto` [default: each has its own].
     #[arg(long, value_parser = parse_lanes)]
     pub lanes: Option<LaneChoice>,
+    /// Events kept for a trace, by lane; 0 is off.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub trace: u32,
     /// How many executions `pipeline` keeps going at once.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub inflight: u32,

@@ -460,6 +460,7 @@ impl Site<'_> {
         Ok(TaskRun {
             id,
             actor: task.actor,
+            seat: 0,
             method: task.method,
             info,
             args,

@@ -55,7 +55,13 @@ impl Browser {
         let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
         let port = lines
             .map(|line| line.unwrap())
-            .find_map(|line| line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse().ok())
+            .find_map(|line| {
+                line.split("successfully on port ")
+                    .nth(1)?
+                    .trim_end_matches('.')
+                    .parse()
+                    .ok()
+            })
             .expect("the driver names its port");
         let mut browser = Browser {
             driver,

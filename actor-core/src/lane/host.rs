@@ -41,6 +41,15 @@ impl LaneHost<'_> {
         self.lane.actor(id)
     }
 
+    /// As [`LaneHost::actor`], with where it was found last, which is looked at first.
+    #[inline]
+    pub fn actor_at(&mut self, seat: &mut usize, id: ActorId) -> Option<&mut ActorCell> {
+        if self.lane.actors.get(*seat).is_none_or(|cell| cell.id() != id) {
+            *seat = self.lane.actors.binary_search_by_key(&id, ActorCell::id).ok()?;
+        }
+        self.lane.actors.get_mut(*seat)
+    }
+
     /// What drives this lane's async methods; a clone is cheap and shares the runtime.
     #[must_use]
     pub fn driver(&self) -> AsyncDriver {

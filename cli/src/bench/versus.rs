@@ -48,6 +48,7 @@ pub(crate) fn setup(args: &BenchArgs, payload_bytes: u64, actors: u32) -> Setup 
             Some(LaneChoice::Shared(lanes)) => Lanes::Shared(lanes as usize),
         },
         inflight: 1,
+        trace: args.trace as usize,
     }
 }
 

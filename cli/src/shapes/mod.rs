@@ -36,6 +36,8 @@ pub struct Setup {
     pub lanes: Lanes,
     /// Executions that may be under way at once; 1 for latency.
     pub inflight: usize,
+    /// Events kept for a trace, by lane.
+    pub trace: usize,
 }
 
 impl Setup {
@@ -48,11 +50,15 @@ impl Setup {
             actors: 1,
             lanes: Lanes::Own,
             inflight: 1,
+            trace: 0,
         }
     }
 
     fn options(&self) -> Options {
-        let options = Options::new().max_inflight(self.inflight).wait(self.wait);
+        let options = Options::new()
+            .max_inflight(self.inflight)
+            .wait(self.wait)
+            .trace(self.trace);
         match self.lanes {
             Lanes::Auto => options.lanes(selvedge::Lanes::Auto),
             Lanes::Own | Lanes::Shared(_) => options,

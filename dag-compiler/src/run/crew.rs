@@ -8,9 +8,14 @@ use selvedge_core::{ActorCell, ActorId, Failure, Guarded, Invocation, LaneHost, 
 
 /// The actors of one lane.
 pub(crate) trait Crew {
-    /// Runs one method of one actor.
-    fn invoke(&mut self, actor: ActorId, method: u16, invocation: &mut Invocation<'_>)
-    -> Result<(), Failure>;
+    /// Runs one method of one actor. `seat` is where it was found last, and is looked at first.
+    fn invoke(
+        &mut self,
+        seat: &mut usize,
+        actor: ActorId,
+        method: u16,
+        invocation: &mut Invocation<'_>,
+    ) -> Result<(), Failure>;
 }
 
 fn unknown(actor: ActorId) -> Failure {
@@ -20,11 +25,12 @@ fn unknown(actor: ActorId) -> Failure {
 impl Crew for LaneHost<'_> {
     fn invoke(
         &mut self,
+        seat: &mut usize,
         actor: ActorId,
         method: u16,
         invocation: &mut Invocation<'_>,
     ) -> Result<(), Failure> {
-        self.actor(actor)
+        self.actor_at(seat, actor)
             .ok_or_else(|| unknown(actor))?
             .invoke(method, invocation)
     }
@@ -60,13 +66,16 @@ impl Inline {
 impl Crew for Inline {
     fn invoke(
         &mut self,
+        seat: &mut usize,
         actor: ActorId,
         method: u16,
         invocation: &mut Invocation<'_>,
     ) -> Result<(), Failure> {
-        let place = self.actors.binary_search_by_key(&actor, |(id, _)| *id);
-        let cell = place.ok().and_then(|place| self.actors.get(place));
-        let (_, cell) = cell.ok_or_else(|| unknown(actor))?;
+        if self.actors.get(*seat).is_none_or(|(id, _)| *id != actor) {
+            let place = self.actors.binary_search_by_key(&actor, |(id, _)| *id);
+            *seat = place.map_err(|_| unknown(actor))?;
+        }
+        let (_, cell) = self.actors.get(*seat).ok_or_else(|| unknown(actor))?;
         let deadline = || {
             self.patience
                 .and_then(|patience| Instant::now().checked_add(patience))

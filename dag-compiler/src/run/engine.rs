@@ -18,6 +18,7 @@ use crate::bind::Recipe;
 use crate::ir::Plan;
 use crate::options::{OnFull, Options};
 use crate::run::awaiter::Awaiter;
+use crate::run::clock::Moment;
 use crate::run::control::{Control, Phase, State};
 use crate::run::driver::{Driver, NoRoom, Tally};
 use crate::run::error::{ActorDied, ExecError, Timeout};
@@ -36,6 +37,8 @@ pub(crate) struct Engine {
     pub(crate) segment: Segment,
     pub(crate) lease: Lease,
     pub(crate) recipe: Arc<Recipe>,
+    /// When the graph began.
+    pub(crate) began: Moment,
     pub(crate) bell: Doorbell,
     pub(crate) waiting: Waiting,
     driver: Guarded<Driver>,
@@ -72,6 +75,7 @@ impl Engine {
             segment,
             lease,
             recipe,
+            began: Moment::now(),
             bell,
             waiting,
             tally: Arc::clone(&driver.tally),

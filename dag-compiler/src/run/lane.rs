@@ -27,6 +27,8 @@ use crate::run::trace::Recorder;
 pub(crate) struct TaskRun {
     pub(crate) id: TaskId,
     pub(crate) actor: ActorId,
+    /// Where the crew found the actor last.
+    pub(crate) seat: usize,
     pub(crate) method: u16,
     pub(crate) info: TaskInfo,
     /// Index into the lane's values, one per argument.
@@ -101,7 +103,6 @@ pub(crate) struct LaneLoop {
 pub(crate) struct Cursor {
     pub(crate) execution: u64,
     step: usize,
-    started: u64,
     waiting: bool,
     forgone: Vec<Forgone>,
 }
@@ -178,13 +179,10 @@ impl LaneLoop {
         };
         if !self.state.waiting {
             self.state.waiting = true;
-            self.state.started = self.recorder.start();
-            self.progress.set(execution, task.id.0, Phase::Reading);
-            task.fault = None;
-            task.arrived.iter_mut().for_each(|arrived| *arrived = false);
-            if self.control.is_cancelled(execution) {
-                task.fault = Some(Fault::cancelled());
+            if task.fault.is_some() {
+                task.fault = None;
             }
+            task.arrived.iter_mut().for_each(|arrived| *arrived = false);
         }
         if !self.state.forgone.is_empty() {
             // The next execution's read skips what an earlier one left.
@@ -202,21 +200,20 @@ impl LaneLoop {
                 *arrived = value.fill(execution).map_err(|error| (task.id, error))? == Readiness::Ready;
                 missing |= !*arrived;
             }
-            if *arrived && task.fault.is_none() {
+            if *arrived && value.is_fault() && task.fault.is_none() {
                 task.fault = value.fault();
             }
         }
         if missing && task.fault.is_none() {
-            return Ok(Moved::Blocked);
+            // What has been cancelled does not wait for its inputs.
+            if !self.control.is_cancelled(execution) {
+                self.progress.set(execution, task.id.0, Phase::Reading);
+                return Ok(Moved::Blocked);
+            }
+            task.fault = Some(Fault::cancelled());
         }
-        for (position, _) in task.args.iter().enumerate() {
-            self.recorder.record(
-                task.id,
-                OpKind::Read { arg: position as u16 },
-                execution,
-                self.state.started,
-            );
-        }
+        let reads = (0..task.args.len() as u16).map(|arg| OpKind::Read { arg });
+        self.recorder.record(task.id, reads, execution);
         Ok(Moved::Advanced)
     }
 
@@ -225,7 +222,6 @@ impl LaneLoop {
         let Some(task) = self.tasks.get_mut(index) else {
             return Ok(Moved::Ended);
         };
-        let started = self.recorder.start();
         if task.fault.is_none() && self.control.is_cancelled(execution) {
             task.fault = Some(Fault::cancelled());
         }
@@ -234,7 +230,7 @@ impl LaneLoop {
             let results = task.results.min(task.outlets.len());
             let (results, signal) = task.outlets.split_at_mut(results);
             let mut invocation = Invocation::new(&mut self.values, &task.args, results, &self.driver);
-            match crew.invoke(task.actor, task.method, &mut invocation) {
+            match crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation) {
                 Ok(()) => signal
                     .iter_mut()
                     .flatten()
@@ -250,8 +246,8 @@ impl LaneLoop {
         }
         let id = task.id;
         self.release_inputs(index).map_err(|error| (id, error))?;
-        self.recorder.record(id, OpKind::Compute, execution, started);
-        self.progress.set(execution, id.0, Phase::Writing);
+        self.recorder
+            .record(id, std::iter::once(OpKind::Compute), execution);
         Ok(Moved::Advanced)
     }
 
@@ -313,22 +309,24 @@ impl LaneLoop {
             return Ok(Moved::Ended);
         };
         let id = task.id;
-        if !self.state.waiting {
-            self.state.waiting = true;
-            self.state.started = self.recorder.start();
-        }
         for outlet in task.outlets.iter_mut().flatten() {
             if !outlet.is_staged() {
                 let failure = Failure::Internal("the method left an output without a value".into());
                 outlet.stage_fault(fault_of(&task.info, execution, failure));
             }
             if !outlet.has_space().map_err(|error| (id, error))? {
+                self.state.waiting = true;
+                self.progress.set(execution, id.0, Phase::Writing);
                 return Ok(Moved::Blocked);
             }
         }
         // Before the result can be seen, so that whoever has it finds the event too.
-        self.recorder
-            .record(id, OpKind::Write, execution, self.state.started);
+        if self.state.waiting {
+            self.recorder
+                .record(id, std::iter::once(OpKind::Write), execution);
+        } else {
+            self.recorder.record_at_once(id, OpKind::Write, execution);
+        }
         for outlet in task.outlets.iter_mut().flatten() {
             publish(outlet.as_mut(), &task.info, execution, &mut self.values).map_err(|error| (id, error))?;
         }
@@ -416,6 +414,9 @@ pub(crate) fn publish(
     execution: u64,
     values: &mut [Box<dyn AnyValue>],
 ) -> Result<(), ChannelError> {
+    if outlet.only_moves() {
+        return outlet.publish(execution, values).map(|_| ());
+    }
     let cause = match catch_unwind(AssertUnwindSafe(|| outlet.publish(execution, values))) {
         Ok(Err(
             error @ (ChannelError::TooLarge { .. } | ChannelError::Encode(_) | ChannelError::Segment(_)),

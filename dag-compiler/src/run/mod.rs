@@ -5,6 +5,7 @@
 //! `awaiter` who does where all of them `.await`; `teardown` is the end.
 
 pub(crate) mod awaiter;
+pub(crate) mod clock;
 pub(crate) mod control;
 pub(crate) mod crew;
 pub(crate) mod driver;

@@ -56,7 +56,13 @@ fn input(execution: u64) -> i64 {
 struct Sums<'a>(&'a Plan);
 
 impl Crew for Sums<'_> {
-    fn invoke(&mut self, actor: ActorId, task: u16, invocation: &mut Invocation<'_>) -> Result<(), Failure> {
+    fn invoke(
+        &mut self,
+        _: &mut usize,
+        actor: ActorId,
+        task: u16,
+        invocation: &mut Invocation<'_>,
+    ) -> Result<(), Failure> {
         let _ = actor;
         let task = usize::from(task);
         let args = self.0.ir.tasks[task].args.len();

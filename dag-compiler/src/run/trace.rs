@@ -1,15 +1,18 @@
 //! The event ring: one 32-byte event per operation, newest over oldest, one ring per lane (TASK-15).
 //!
-//! Off by default (`Options::trace`), and then it costs one test of a length. Times are nanoseconds of
-//! `CLOCK_MONOTONIC`, which all processes of a host share.
+//! Off by default (`Options::trace`), and then it costs one test of a length. Events keep ticks of `clock`; as read they
+//! are nanoseconds of `CLOCK_MONOTONIC`, which all processes of a host share.
+//!
+//! An operation begins where the one before it on its lane ended, so the clock is read once an operation: a READ lasts
+//! from there until its value has come.
 
 use std::sync::atomic::Ordering;
 
-use rustix::time::{ClockId, clock_gettime};
 use selvedge_channels::Region;
 use serde::{Deserialize, Serialize};
 
 use crate::ir::{OpKind, Plan, TaskId};
+use crate::run::clock::{Moment, ticks};
 use crate::run::layout::Layout;
 
 /// Size of one event in the segment.
@@ -43,14 +46,8 @@ pub(crate) struct Recorder {
     ring: Option<Region>,
     events: usize,
     next: usize,
-}
-
-/// Nanoseconds of the monotonic clock.
-pub(crate) fn now_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    (time.tv_sec as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(time.tv_nsec as u64)
+    /// When the last operation ended.
+    ended: u64,
 }
 
 const fn code(kind: OpKind) -> u64 {
@@ -68,33 +65,40 @@ impl Recorder {
             ring: (events > 0).then_some(ring),
             events,
             next: 0,
+            ended: ticks(),
         }
     }
 
-    /// Start of an operation; 0 when tracing is off.
+    /// Records operations that end now, together: those of one task that are one wait.
     #[inline]
-    pub(crate) fn start(&self) -> u64 {
-        if self.ring.is_some() { now_ns() } else { 0 }
+    pub(crate) fn record(&mut self, task: TaskId, kinds: impl Iterator<Item = OpKind>, execution: u64) {
+        if self.ring.is_some() {
+            let (start, end) = (self.ended, ticks());
+            self.ended = end;
+            kinds.for_each(|kind| self.write(task, kind, execution, start, end));
+        }
     }
 
-    /// Records an operation that began at `start`.
+    /// Records an operation that took no time.
     #[inline]
-    pub(crate) fn record(&mut self, task: TaskId, kind: OpKind, execution: u64, start: u64) {
+    pub(crate) fn record_at_once(&mut self, task: TaskId, kind: OpKind, execution: u64) {
+        self.write(task, kind, execution, self.ended, self.ended);
+    }
+
+    #[inline]
+    fn write(&mut self, task: TaskId, kind: OpKind, execution: u64, start: u64, end: u64) {
         let Some(ring) = &self.ring else { return };
-        let base = self.next * TRACE_EVENT_BYTES;
-        let words = [execution, start, now_ns(), u64::from(task.0) << 8 | code(kind)];
-        for (index, word) in words.into_iter().enumerate() {
-            if let Ok(cell) = ring.atomic_u64(base + index * 8) {
-                // SYNC trace-event: the last word is stored with release, `read` loads it with acquire.
-                let order = if index == 3 {
-                    Ordering::Release
-                } else {
-                    Ordering::Relaxed
-                };
-                cell.store(word, order);
-            }
+        if let Ok([first, second, third, last]) = ring.atomics::<4>(self.next * TRACE_EVENT_BYTES) {
+            first.store(execution, Ordering::Relaxed);
+            second.store(start, Ordering::Relaxed);
+            third.store(end, Ordering::Relaxed);
+            // SYNC trace-event: stored with release, `read` loads it with acquire.
+            last.store(u64::from(task.0) << 8 | code(kind), Ordering::Release);
         }
-        self.next = (self.next + 1) % self.events;
+        self.next += 1;
+        if self.next == self.events {
+            self.next = 0;
+        }
     }
 }
 
@@ -103,15 +107,22 @@ impl Recorder {
 pub(crate) fn read(
     plan: &Plan,
     layout: &Layout,
+    begin: Moment,
     region_of: impl Fn(usize, usize) -> Option<Region>,
 ) -> Vec<Event> {
     let mut events = Vec::new();
+    let now = Moment::now();
     for spans in layout.lanes.values() {
         let Some(ring) = region_of(spans.trace.offset, spans.trace.len) else {
             continue;
         };
         for index in 0..spans.trace.len / TRACE_EVENT_BYTES {
-            events.extend(read_event(plan, &ring, index * TRACE_EVENT_BYTES));
+            let event = read_event(plan, &ring, index * TRACE_EVENT_BYTES);
+            events.extend(event.map(|event| Event {
+                start_ns: begin.ns_of(now, event.start_ns),
+                end_ns: begin.ns_of(now, event.end_ns),
+                ..event
+            }));
         }
     }
     events.sort_by_key(|event| (event.start_ns, event.end_ns));

@@ -1,0 +1,117 @@
+//! The clock of traces: the processor's own counter where it runs evenly on all cores, else the monotonic clock.
+//!
+//! Reading the counter takes some ten nanoseconds, a third of a call of the clock. Events keep what was read; what it is in
+//! nanoseconds is worked out when they are looked at, from two moments at which both were read.
+#![allow(unsafe_code)] // reads the processor's time stamp counter
+
+use std::sync::LazyLock;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds of the monotonic clock, which all processes of a host share.
+pub(crate) fn now_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    (time.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(time.tv_nsec as u64)
+}
+
+/// Whether the counter is *invariant*: it runs at one rate in every state of power, and alike on all cores (CPUID
+/// 8000_0007h, EDX bit 8). The same in every process of a host.
+static INVARIANT: LazyLock<bool> = LazyLock::new(invariant);
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn invariant() -> bool {
+    use std::arch::x86_64::__cpuid;
+    let most = __cpuid(0x8000_0000).eax;
+    most >= 0x8000_0007 && __cpuid(0x8000_0007).edx & 1 << 8 != 0
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn invariant() -> bool {
+    false
+}
+
+/// Ticks since some moment: what events keep.
+#[inline]
+pub(crate) fn ticks() -> u64 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if *INVARIANT {
+        // SAFETY: RDTSC is part of every x86-64 processor and touches no memory; where an operating system forbids it
+        // to programs it also hides the invariant counter.
+        return unsafe { std::arch::x86_64::_rdtsc() };
+    }
+    now_ns()
+}
+
+/// A moment on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    ticks: u64,
+    ns: u64,
+}
+
+impl Moment {
+    /// This one.
+    pub(crate) fn now() -> Self {
+        // The reading of the one in the middle of two readings of the other.
+        let before = ticks();
+        let ns = now_ns();
+        Moment {
+            ticks: before + (ticks().saturating_sub(before)) / 2,
+            ns,
+        }
+    }
+
+    /// What a reading was in nanoseconds of the monotonic clock, by this moment and a later one.
+    pub(crate) fn ns_of(self, later: Moment, ticks: u64) -> u64 {
+        let (ns, passed) = (
+            later.ns.saturating_sub(self.ns),
+            later.ticks.saturating_sub(self.ticks),
+        );
+        if passed == 0 {
+            return self.ns;
+        }
+        let since = i128::from(ticks) - i128::from(self.ticks);
+        let ns = i128::from(self.ns) + since * i128::from(ns) / i128::from(passed);
+        u64::try_from(ns).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readings_lie_between_the_moments_they_were_taken_at() {
+        let (begin, before) = (Moment::now(), now_ns());
+        let reading = ticks();
+        let after = now_ns();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let ns = begin.ns_of(Moment::now(), reading);
+        // Both clocks are read in turns, so a microsecond of doubt is plenty, but for a pause between two lines.
+        assert!(
+            ns + 1_000 + (after - before) >= before && ns <= after + 1_000 + (after - before),
+            "{before} {ns} {after}"
+        );
+    }
+
+    #[test]
+    fn what_is_read_in_order_stays_in_order_and_before_the_first_moment_too() {
+        let (first, second) = (
+            Moment {
+                ticks: 1_000,
+                ns: 50_000,
+            },
+            Moment {
+                ticks: 3_000,
+                ns: 51_000,
+            },
+        );
+        let ns: Vec<u64> = [0, 1_000, 2_000, 3_000, 5_000]
+            .map(|ticks| first.ns_of(second, ticks))
+            .to_vec();
+        assert_eq!(ns, [49_500, 50_000, 50_500, 51_000, 52_000]);
+        assert_eq!(first.ns_of(first, 9), 50_000);
+    }
+}
