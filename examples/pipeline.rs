@@ -4,6 +4,10 @@
 //! `cargo run --release -p selvedge-examples --example pipeline`; with `--selvedge-graph=svg` it draws its first graph.
 
 #![allow(unreachable_pub)] // an actor's operations are its public methods
+#![allow(
+    clippy::indexing_slicing,
+    reason = "an example may panic; stages are numbered from the list they come from"
+)]
 
 use std::time::{Duration, Instant};
 

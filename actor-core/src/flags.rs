@@ -1,6 +1,6 @@
 //! Flags that every program understands, whatever it makes of its own command line.
 //!
-//! [`take`] finds them before the program does, and starts the program anew without them, with what they ask for in the
+//! [`init`](crate::init) finds them before the program does, and starts the program anew without them, with what they ask for in the
 //! environment: the program's own parser never sees them.
 
 use std::ffi::{OsStr, OsString};

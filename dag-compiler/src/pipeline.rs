@@ -69,7 +69,7 @@ impl Schedule {
             Schedule::GPipe => passes,
             Schedule::OneForwardOneBackward => last,
             Schedule::Interleaved { .. } if chunks == 1 => last,
-            Schedule::Interleaved { .. } if batches % stages.max(1) != 0 => passes,
+            Schedule::Interleaved { .. } if !batches.is_multiple_of(stages.max(1)) => passes,
             Schedule::Interleaved { .. } => 2 * last + (chunks - 1) * stages,
         };
         let warm = warm.min(passes);

@@ -4,10 +4,12 @@
 //! With `REQUIRE_BROWSER=1` their lack is a failure.
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    clippy::indexing_slicing
-)] // a test may
+    clippy::indexing_slicing,
+    reason = "a test may panic, and says what it leaves out"
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
