@@ -9,27 +9,50 @@ use crate::ir::{
     Writer,
 };
 
-/// Which of a task's operations have been met.
-#[derive(Clone, Default)]
+/// Which operations have been met.
 struct Met {
-    /// By argument; constants count as read.
+    tasks: Vec<MetTask>,
+    /// By task and argument; constants count as read.
     read: Vec<bool>,
+}
+
+#[derive(Clone, Copy)]
+struct MetTask {
+    /// Where its arguments begin in `read`.
+    first: usize,
+    args: usize,
     computed: bool,
     written: bool,
 }
 
 impl Met {
-    fn nothing_of(task: &TaskIr) -> Self {
-        let read = task
-            .args
-            .iter()
-            .map(|arg| matches!(arg, ArgIr::Constant(_)))
-            .collect();
-        Met {
-            read,
-            computed: false,
-            written: false,
+    fn nothing_of(tasks: &[TaskIr]) -> Self {
+        let mut met = Met {
+            tasks: Vec::with_capacity(tasks.len()),
+            read: Vec::with_capacity(tasks.len() * 2),
+        };
+        for task in tasks {
+            met.tasks.push(MetTask {
+                first: met.read.len(),
+                args: task.args.len(),
+                computed: false,
+                written: false,
+            });
+            let constants = task.args.iter().map(|arg| matches!(arg, ArgIr::Constant(_)));
+            met.read.extend(constants);
         }
+        met
+    }
+
+    fn read(&mut self, task: MetTask, arg: u16) -> bool {
+        let arg = usize::from(arg);
+        let read = self.read.get_mut(task.first + arg).filter(|_| arg < task.args);
+        read.is_some_and(|read| !std::mem::replace(read, true))
+    }
+
+    fn all_read(&self, task: MetTask) -> bool {
+        let read = self.read.get(task.first..task.first + task.args);
+        read.is_some_and(|read| read.iter().all(|read| *read))
     }
 }
 
@@ -65,7 +88,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), String> {
         }
         form.writer(channel)?;
     }
-    let mut met: Vec<Met> = plan.ir.tasks.iter().map(Met::nothing_of).collect();
+    let mut met = Met::nothing_of(&plan.ir.tasks);
     let mut read = 0;
     for lane in &plan.lanes {
         form.steps(lane, &mut met)?;
@@ -74,7 +97,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), String> {
     if read != form.reads.len() {
         return Err("a value that some lane needs does not reach it".to_owned());
     }
-    match met.iter().zip(&plan.ir.tasks).find(|(met, _)| !met.written) {
+    match met.tasks.iter().zip(&plan.ir.tasks).find(|(met, _)| !met.written) {
         Some((_, task)) => Err(format!("no lane finishes `{}`", task.label)),
         None => Ok(()),
     }
@@ -145,10 +168,11 @@ impl<'a> Form<'a> {
 
     /// Every task's READs, COMPUTE and WRITE stand on its actor's lane in this order, once each; an actor's COMPUTEs
     /// stand in bind order (TASK-04, GRAPH-04).
-    fn steps(&self, lane: &LaneProgram, met: &mut [Met]) -> Result<(), String> {
+    fn steps(&self, lane: &LaneProgram, met: &mut Met) -> Result<(), String> {
         let mut last: BTreeMap<ActorId, u32> = BTreeMap::new();
         for step in &lane.steps {
-            let (Some(task), Some(met)) = (self.plan.ir.task(step.task), met.get_mut(step.task.0 as usize))
+            let index = step.task.index();
+            let (Some(task), Some(mut own)) = (self.plan.ir.task(step.task), met.tasks.get(index).copied())
             else {
                 return Err(format!(
                     "lane {} has an operation of an unknown task",
@@ -165,10 +189,7 @@ impl<'a> Form<'a> {
                 return Err(misplaced());
             }
             let fits = match step.kind {
-                OpKind::Read { arg } => {
-                    let read = met.read.get_mut(usize::from(arg));
-                    read.is_some_and(|read| !std::mem::replace(read, true))
-                }
+                OpKind::Read { arg } => met.read(own, arg),
                 OpKind::Compute | OpKind::Collective => {
                     let compute = step.kind == OpKind::Compute;
                     let in_turn = !compute || self.commuting.contains(&task.actor) || {
@@ -177,13 +198,16 @@ impl<'a> Form<'a> {
                     };
                     in_turn
                         && compute == task.collective.is_none()
-                        && met.read.iter().all(|read| *read)
-                        && !std::mem::replace(&mut met.computed, true)
+                        && met.all_read(own)
+                        && !std::mem::replace(&mut own.computed, true)
                 }
-                OpKind::Write => met.computed && !std::mem::replace(&mut met.written, true),
+                OpKind::Write => own.computed && !std::mem::replace(&mut own.written, true),
             };
             if !fits {
                 return Err(misplaced());
+            }
+            if let Some(place) = met.tasks.get_mut(index) {
+                *place = own;
             }
         }
         Ok(())
@@ -191,19 +215,26 @@ impl<'a> Form<'a> {
 
     /// Every value of the lane comes by a channel that fits, and is read as often as the graph says. Gives their number.
     fn values(&self, lane: &LaneProgram) -> Result<usize, String> {
-        let mut seen = BTreeMap::new();
+        let mut values: Vec<ValueId> = lane.values.iter().map(|value| value.value).collect();
+        values.sort_unstable();
+        if let Some([twice, _]) = values.array_windows().find(|[one, next]| one == next) {
+            return Err(format!(
+                "lane {} has `{}` twice",
+                lane.lane.0,
+                self.plan.ir.value_name(*twice)
+            ));
+        }
         for value in &lane.values {
-            let name = self.plan.ir.value_name(value.value);
-            if seen.insert(value.value, ()).is_some() {
-                return Err(format!("lane {} has `{name}` twice", lane.lane.0));
-            }
+            let name = || self.plan.ir.value_name(value.value);
             let place = (lane.lane, value.value);
             let asked = self.reads.binary_search_by_key(&place, |read| read.place).ok();
             let asked = asked.and_then(|at| self.reads.get(at));
             if asked.map(|read| read.reads) != Some(value.reads) {
                 return Err(format!(
-                    "lane {} does not read `{name}` {} times",
-                    lane.lane.0, value.reads
+                    "lane {} does not read `{}` {} times",
+                    lane.lane.0,
+                    name(),
+                    value.reads
                 ));
             }
             let channel = self.plan.channels.get(value.channel.0 as usize);
@@ -213,18 +244,20 @@ impl<'a> Form<'a> {
             });
             if value.meets != (across && asked.is_some_and(|read| read.meets)) {
                 return Err(format!(
-                    "lane {} and the writer of `{name}` do not agree whether they meet",
-                    lane.lane.0
+                    "lane {} and the writer of `{}` do not agree whether they meet",
+                    lane.lane.0,
+                    name()
                 ));
             }
             if !channel.is_some_and(|channel| fits(lane, value, channel, self.plan.settings.slots)) {
                 return Err(format!(
-                    "the channel of `{name}` does not lead to lane {}",
+                    "the channel of `{}` does not lead to lane {}",
+                    name(),
                     lane.lane.0
                 ));
             }
         }
-        Ok(seen.len())
+        Ok(lane.values.len())
     }
 }
 
