@@ -172,9 +172,10 @@ fn dag_19_a_graph_without_inputs_starts_its_tasks_itself() -> Result<()> {
             counter(&runtime, "a", placement),
             counter(&runtime, "b", Placement::Thread),
         );
-        let graph = runtime.compile(|(): ()| (a.inc(&constant(2)), b.echo(&a.echo(&constant(7)))))?;
+        let graph =
+            runtime.compile(|(): ()| (a.inc(&constant(2)), b.echo(&a.echo(&constant(7))), b.tick()))?;
         for round in 1..=3 {
-            assert_eq!(graph.execute(()).wait()?, (2 * round, 7), "{placement}");
+            assert_eq!(graph.execute(()).wait()?, (2 * round, 7, round), "{placement}");
         }
     }
     Ok(())
@@ -306,5 +307,63 @@ fn graph_15_a_rendezvous_runs_over_the_channels_there_are() -> Result<()> {
             }
         }
     }
+    Ok(())
+}
+
+/// A method that takes nothing is a task like others once something starts it.
+#[test]
+fn dag_18_a_task_without_arguments_is_started_by_an_input_or_refused() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Thread);
+    let refused = runtime
+        .compile(|x: Edge<i64>| (a.echo(&x), a.tick()))
+        .unwrap_err();
+    assert_eq!(refused.diagnostics[0].code.as_str(), "D0102");
+    let graph = runtime.compile(|x: Edge<i64>| a.tick().after(&x))?;
+    assert_eq!((graph.execute(5).wait()?, graph.execute(5).wait()?), (1, 2));
+    Ok(())
+}
+
+#[test]
+fn dag_37_of_the_actors_that_share_a_lane_the_one_at_work_is_named() -> Result<()> {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w")?;
+    let crowd: Vec<_> = (0..4)
+        .map(|index| {
+            runtime
+                .spawn::<Counter>(format!("c{index}"), (0,))
+                .in_worker(&worker)
+        })
+        .collect::<Result<_, _>>()?;
+    let graph = runtime.compile_with(Options::new().lanes(Lanes::Auto), |x: Edge<i64>| {
+        chain(&crowd[1..], crowd[0].exit_if_negative(&x))
+    })?;
+    assert_eq!(graph.execute(1).wait()?, 4);
+    let error = graph.execute(-1).wait().unwrap_err();
+    let ExecError::ActorDied(died) = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(died.actor, "c0", "{error}");
+    // The graph is of no use any more, nor is a new one over the dead.
+    let error = graph
+        .recompile(&selvedge::Profile::default())
+        .map(|_| ())
+        .unwrap_err();
+    assert_eq!(error.diagnostics[0].code.as_str(), "D0106");
+    Ok(())
+}
+
+#[test]
+fn graph_12_durations_that_nothing_has_do_no_harm() -> Result<()> {
+    let runtime = Runtime::new();
+    let crowd = crowd(&runtime, Placement::Thread);
+    let options = Options::new().lanes(Lanes::Auto).slots(selvedge::Slots::Auto);
+    let graph = runtime.compile_with(options, |x: Edge<i64>| {
+        crowd
+            .iter()
+            .fold(x, |x, actor| actor.echo(&x).takes(Duration::MAX))
+    })?;
+    assert_eq!(graph.execute(3).wait()?, 3);
+    assert!(graph.describe().contains("time, one execution alone"));
     Ok(())
 }

@@ -6,9 +6,12 @@ use crate::ir::{ChannelKind, TaskIr};
 /// A COMPUTE of unknown duration, in nanoseconds.
 pub(crate) const COMPUTE_NS: u64 = 1_000;
 
+/// Longer than that, twelve days, is taken for that: sums over any graph stay far from overflow.
+const MOST_NS: u64 = 1 << 50;
+
 /// How long a task's work is taken to last.
 pub(crate) fn work_ns(task: &TaskIr) -> u64 {
-    task.duration_ns.unwrap_or(COMPUTE_NS)
+    task.duration_ns.unwrap_or(COMPUTE_NS).min(MOST_NS)
 }
 
 /// From the end of a WRITE to the end of the READ behind it, where the reader looks already.

@@ -123,7 +123,7 @@ impl Code {
             Code::LoadFailed => "see the reason; driver and worker must be the same build",
             Code::NestedSplit => "return one flat tuple, or give the part to a task that takes it whole",
             Code::BadConstant => "mend the type's `Serialize`",
-            Code::OrderedLater => "bind first what is to run first",
+            Code::OrderedLater => "bind first what is to run first: give it a `let` before this line",
             Code::Internal => "please report this with the graph that shows it",
         }
     }

@@ -27,7 +27,7 @@ struct Group {
 impl Group {
     fn absorb(&mut self, other: Group, why: &str) {
         self.lanes.extend(other.lanes);
-        self.ns += other.ns;
+        self.ns = self.ns.saturating_add(other.ns);
         self.known &= other.known;
         why.clone_into(&mut self.why);
     }
@@ -104,7 +104,7 @@ fn groups(graph: &GraphIr) -> BTreeMap<ProcessId, Vec<Group>> {
             order.push((process, lane));
             (0, true)
         });
-        *ns += cost::work_ns(task);
+        *ns = ns.saturating_add(cost::work_ns(task));
         *known &= task.duration_ns.is_some();
     }
     let mut groups: BTreeMap<ProcessId, Vec<Group>> = BTreeMap::new();
@@ -128,7 +128,7 @@ fn budgets(groups: &BTreeMap<ProcessId, Vec<Group>>, cores: usize) -> BTreeMap<P
     for _ in budgets.len()..cores {
         let hungry = |(process, budget): &(&ProcessId, &mut usize)| {
             let mine = groups.get(*process).map(Vec::as_slice).unwrap_or_default();
-            let ns: u64 = mine.iter().map(|group| group.ns).sum();
+            let ns = mine.iter().fold(0u64, |sum, group| sum.saturating_add(group.ns));
             (mine.len() > **budget).then_some(ns / **budget as u64)
         };
         let next = budgets
@@ -147,13 +147,17 @@ fn balanced(groups: Vec<Group>, budget: usize, why: &str) -> Vec<Group> {
     if groups.len() <= budget {
         return groups;
     }
-    let total = groups.iter().map(|group| group.ns).sum::<u64>().max(1);
+    let total = groups
+        .iter()
+        .map(|group| u128::from(group.ns))
+        .sum::<u128>()
+        .max(1);
     let mut merged: Vec<Group> = Vec::with_capacity(budget);
-    let (mut before, mut last) = (0u64, usize::MAX);
+    let (mut before, mut last) = (0u128, usize::MAX);
     for group in groups {
-        let middle = u128::from(before) + u128::from(group.ns / 2);
-        let share = ((middle * budget as u128 / u128::from(total)) as usize).min(budget - 1);
-        before += group.ns;
+        let middle = before + u128::from(group.ns / 2);
+        let share = ((middle * budget as u128 / total) as usize).min(budget - 1);
+        before += u128::from(group.ns);
         match merged.last_mut() {
             Some(open) if share == last => open.absorb(group, why),
             _ => merged.push(group),
@@ -172,7 +176,9 @@ fn worthwhile(groups: Vec<Group>) -> Vec<Group> {
     let mut merged: Vec<Group> = Vec::new();
     for group in groups {
         match merged.last_mut() {
-            Some(open) if open.known && group.known && open.ns + group.ns <= limit => open.absorb(group, why),
+            Some(open) if open.known && group.known && open.ns.saturating_add(group.ns) <= limit => {
+                open.absorb(group, why)
+            }
             _ => merged.push(group),
         }
     }

@@ -19,6 +19,7 @@ use machine::{Random, simulate};
 use selvedge_compiler::compile::plan;
 use selvedge_compiler::ir::{CollectiveId, GraphIr, OpKind, Plan, Settings};
 use selvedge_compiler::prove::{Refutation, prove};
+use selvedge_compiler::{bound, forecast};
 use text::{Sketch, settings};
 
 fn count(name: &str, default: usize) -> usize {
@@ -37,6 +38,8 @@ fn live(graph: &GraphIr, settings: Settings, inflight: u64, random: &mut Random)
     let plan = plan(graph.clone(), settings).unwrap();
     let certificate = prove(&plan).unwrap();
     certificate.check(&plan).unwrap();
+    assert!(forecast(&plan).is_some_and(|it| (0.0..=1.0).contains(&it.bubble())));
+    assert!(bound(&plan).is_some_and(|it| it.period_ns > 0.0 && it.period_ns.is_finite()));
     if let Err(error) = simulate(&plan, 4, inflight, random) {
         panic!(
             "{error}: inflight {inflight}\n{}\n{:?}",
@@ -156,7 +159,9 @@ fn random_graph(random: &mut Random, tasks_most: usize) -> GraphIr {
             task.meets = (0..arguments as u16)
                 .filter(|_| random.below(4) < meeting)
                 .collect();
-            task.duration_ns = (random.below(2) == 0).then(|| random.next() % 5_000);
+            // Now and then what nothing lasts: sums must not overflow.
+            let most = [5_000, 5_000, 5_000, u64::MAX][random.below(4)];
+            task.duration_ns = (random.below(2) == 0).then(|| random.next() % most);
         }
     }
     sketch.finish()

@@ -74,7 +74,7 @@ pub(crate) fn parse(mut block: ItemImpl) -> syn::Result<Parsed> {
         }
         let takes_self = matches!(function.sig.inputs.first(), Some(FnArg::Receiver(_)));
         if takes_self {
-            operations.push(operation(function, &name)?);
+            operations.push(operation(function)?);
         } else if function.sig.ident == "new" {
             constructor = Some(new(function)?);
         }
@@ -110,7 +110,7 @@ fn new(function: &mut ImplItemFn) -> syn::Result<Constructor> {
     })
 }
 
-fn operation(function: &mut ImplItemFn, actor: &Ident) -> syn::Result<Operation> {
+fn operation(function: &mut ImplItemFn) -> syn::Result<Operation> {
     plain(function)?;
     let name = function.sig.ident.clone();
     if let Some(FnArg::Receiver(receiver)) = function.sig.inputs.first()
@@ -124,16 +124,6 @@ fn operation(function: &mut ImplItemFn, actor: &Ident) -> syn::Result<Operation>
         return Err(help(&name, message, "choose another name"));
     }
     let params = params(function)?;
-    if params.iter().all(|param| param.constant) {
-        let message = format!(
-            "operation `{actor}::{name}` takes no input edge: every node of a graph needs at least one"
-        );
-        return Err(help(
-            &name,
-            message,
-            "take `_tick: ()` and bind it to the graph's input, or make the function private",
-        ));
-    }
     let (result, fallible) = result_type(&function.sig.output)?;
     if let Type::Path(path) = &result
         && path.path.is_ident("Self")
@@ -237,8 +227,6 @@ mod tests {
         assert!(
             refused(parse_quote!(impl A { pub fn f(&mut self, x: u8) {} })).contains("has no constructor")
         );
-        let tick = refused(parse_quote!(impl A { pub fn new() -> Self { A } pub fn tick(&mut self) {} }));
-        assert!(tick.contains("`A::tick` takes no input edge") && tick.contains("help: take `_tick: ()`"));
         assert!(
             refused(parse_quote!(
                 impl<T> A<T> {

@@ -71,7 +71,7 @@ pub(super) fn run(
         for edge in successors.of_event(event)? {
             let edge = events.edges.get(*edge as usize)?;
             let ready = timeline.ready_ns.get_mut(edge.to as usize)?;
-            *ready = (*ready).max(end + edge.after_ns);
+            *ready = (*ready).max(end.saturating_add(edge.after_ns));
             let left = waiting_for.get_mut(edge.to as usize)?;
             *left -= 1;
             if *left == 0 {
@@ -195,7 +195,7 @@ impl Timeline<'_> {
     /// Writes an event into the order.
     fn record(&mut self, event: u32, start: u64) -> Option<u64> {
         let what = self.events.get(event as usize)?;
-        let end = start + what.ns;
+        let end = start.saturating_add(what.ns);
         for operation in &what.operations {
             self.order.operations.push(*operation);
             *self.order.start_ns.get_mut(*operation as usize)? = start;
@@ -284,9 +284,9 @@ fn priorities(
         let mut longest = 0;
         for edge in successors.of_event(*event)? {
             let edge = events.edges.get(*edge as usize)?;
-            longest = longest.max(edge.after_ns + critical.get(edge.to as usize)?);
+            longest = longest.max(edge.after_ns.saturating_add(*critical.get(edge.to as usize)?));
         }
-        *critical.get_mut(*event as usize)? = longest + events.events.get(*event as usize)?.ns;
+        *critical.get_mut(*event as usize)? = longest.saturating_add(events.events.get(*event as usize)?.ns);
     }
     let priority = |(event, critical_ns): (&Event, u64)| {
         let operation = event.operations.iter().copied().min().unwrap_or(u32::MAX);

@@ -35,8 +35,10 @@ impl Forecast {
         let lanes: std::collections::BTreeSet<usize> = work().map(|step| step.lane).collect();
         let begin = work().map(|step| step.start_ns).min().unwrap_or_default();
         let end = work().map(|step| step.end_ns).max().unwrap_or_default();
-        let busy: u64 = work().map(|step| step.end_ns - step.start_ns).sum();
-        let whole = (end - begin) * lanes.len() as u64;
+        let busy: u128 = work()
+            .map(|step| u128::from(step.end_ns.saturating_sub(step.start_ns)))
+            .sum();
+        let whole = u128::from(end - begin) * lanes.len() as u128;
         if whole == 0 {
             0.0
         } else {
@@ -75,11 +77,11 @@ pub fn forecast(plan: &Plan) -> Option<Forecast> {
     for event in order {
         let came = arriving.get(event as usize)?.iter().map(|(from, hop)| {
             let end = ends.get(*from as usize).copied().unwrap_or_default();
-            end + hop
+            end.saturating_add(*hop)
         });
         let begin = came.max().unwrap_or_default();
         *begins.get_mut(event as usize)? = begin;
-        *ends.get_mut(event as usize)? = begin + lasts.get(event as usize)?;
+        *ends.get_mut(event as usize)? = begin.saturating_add(*lasts.get(event as usize)?);
     }
     let mut forecast = Forecast::default();
     for (lane, range) in events.lanes.iter().enumerate() {

@@ -129,13 +129,16 @@ impl Engine {
             );
         }
         let mine = |actor: &&crate::ir::ActorIr| death.actors.contains(&actor.id);
-        let actor = self.plan.ir.actors.iter().filter(mine).max_by_key(|actor| {
+        let actor = self.plan.ir.actors.iter().filter(&mine).max_by_key(|actor| {
             let phase = self.control.progress(actor.lane).map(|progress| progress.phase);
             phase == Some(Phase::Computing)
         });
         let Some(actor) = actor else { return };
         let progress = self.control.progress(actor.lane);
         let task = progress.and_then(|progress| self.plan.ir.tasks.get(progress.task as usize));
+        // Of several actors that shared the lane, the one whose method it was at.
+        let at_work = task.and_then(|task| self.plan.ir.actor(task.actor)).filter(&mine);
+        let actor = at_work.unwrap_or(actor);
         let died = ActorDied {
             actor: actor.name.clone(),
             placement: actor.placement.clone(),
