@@ -1,0 +1,183 @@
+//! Graphs that crash, serialise or deadlock elsewhere (`dag-compiler/tests/defects.rs` has their schedules), run by real
+//! actors: with transfers in which both sides take part, one slot, threads and processes.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod actors;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Barrier, LazyLock};
+use std::time::Duration;
+
+use actors::{CounterHandle, counter};
+use selvedge::prelude::*;
+use selvedge::{Outputs, Transport};
+
+const HOMES: [[Placement; 3]; 2] = [
+    [Placement::Thread, Placement::Thread, Placement::Thread],
+    [Placement::Thread, Placement::Process, Placement::Thread],
+];
+
+/// Runs a graph over three actors everywhere, with overlap and without, and compares with `expected`.
+fn runs<O: Outputs>(
+    bind: impl Fn(&[CounterHandle; 3], Edge<i64>) -> O,
+    expected: impl Fn(i64) -> O::Value,
+) -> Result<()>
+where
+    O::Value: PartialEq + std::fmt::Debug,
+{
+    for homes in HOMES {
+        for overlap in [false, true] {
+            let runtime = Runtime::new();
+            let mut names = ["a", "b", "c"].into_iter();
+            let crew = homes.map(|home| counter(&runtime, names.next().unwrap(), home));
+            let options = Options::new()
+                .slots(1)
+                .overlap(overlap)
+                .timeout(Duration::from_secs(60));
+            let graph = runtime.compile_with(options, |x: Edge<i64>| bind(&crew, x))?;
+            let pending: Vec<_> = (0..5).map(|x| graph.execute(x)).collect();
+            for (x, pending) in (0..).zip(pending) {
+                assert_eq!(pending.wait()?, expected(x));
+            }
+            for x in 0..50 {
+                assert_eq!(graph.execute(x).wait()?, expected(x));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn met(edge: &Edge<i64>) -> Edge<i64> {
+    edge.clone().with_transport(Transport::Rendezvous)
+}
+
+#[test]
+fn d1_fan_in_of_transfers() -> Result<()> {
+    runs(
+        |[a, b, c], x| c.add(&met(&a.echo(&x)), &met(&b.scale(&x, 10))),
+        |x| 11 * x,
+    )?;
+    runs(
+        |[a, b, c], x| c.add(&a.echo(&x), &met(&b.scale(&x, 10))),
+        |x| 11 * x,
+    )
+}
+
+#[test]
+fn d2_one_writer_and_two_readers_on_other_actors() -> Result<()> {
+    runs(
+        |[a, b, c], x| {
+            let made = a.scale(&a.echo(&x), 3);
+            (b.echo(&met(&made)), c.echo(&met(&made)))
+        },
+        |x| (3 * x, 3 * x),
+    )
+}
+
+#[test]
+fn d3_and_e02_there_and_back_through_another_actor() -> Result<()> {
+    runs(|[a, b, _], x| a.scale(&met(&b.echo(&a.echo(&x))), 2), |x| 2 * x)?;
+    runs(
+        |[a, b, _], x| a.scale(&met(&b.echo(&met(&a.echo(&x)))), 2),
+        |x| 2 * x,
+    )
+}
+
+#[test]
+fn d4_a_local_and_a_transferred_input() -> Result<()> {
+    runs(
+        |[a, b, _], x| a.add(&a.echo(&x), &met(&b.scale(&x, 10))),
+        |x| 11 * x,
+    )
+}
+
+#[test]
+fn e03_two_readers_on_one_actor_of_which_one_needs_the_other() -> Result<()> {
+    runs(
+        |[a, b, _], x| {
+            let made = b.echo(&x);
+            a.add(&met(&made), &a.scale(&met(&made), 4))
+        },
+        |x| 5 * x,
+    )
+}
+
+#[test]
+fn e04_a_diamond() -> Result<()> {
+    runs(
+        |[a, b, c], x| {
+            let made = a.echo(&x);
+            a.add(&met(&b.scale(&met(&made), 2)), &c.scale(&made, 3))
+        },
+        |x| 5 * x,
+    )
+}
+
+/// Three that meet: whoever does not compute while the others do is missed for ever.
+static MEETING: LazyLock<Arc<Barrier>> = LazyLock::new(|| Arc::new(Barrier::new(3)));
+
+struct Worker;
+
+#[actor]
+impl Worker {
+    pub fn new() -> Self {
+        Worker
+    }
+
+    /// Comes back once all three are inside.
+    pub fn together(&mut self, x: i64) -> i64 {
+        MEETING.wait();
+        x
+    }
+
+    pub fn add(&mut self, a: i64, b: i64) -> i64 {
+        a + b
+    }
+}
+
+/// A ring: each actor works on its own task and then takes in what its neighbour has made. A schedule that receives first
+/// would have them work one after the other, and here nobody would come back.
+#[test]
+fn d5_all_work_while_transfers_are_on_their_way_and_the_trace_shows_it() -> Result<()> {
+    for overlap in [false, true] {
+        let runtime = Runtime::new();
+        let [a, b, c] = ["a", "b", "c"].map(|name| runtime.spawn::<Worker>(name, ()).in_thread().unwrap());
+        let options = Options::new()
+            .slots(1)
+            .trace(256)
+            .overlap(overlap)
+            .timeout(Duration::from_secs(60));
+        let graph = runtime.compile_with(options, |x: Edge<i64>| {
+            let (u, v, w) = (a.together(&x), b.together(&x), c.together(&x));
+            (a.add(&met(&w), &x), b.add(&met(&u), &x), c.add(&met(&v), &x))
+        })?;
+        for x in 0..5 {
+            assert_eq!(graph.execute(x).wait()?, (2 * x, 2 * x, 2 * x));
+        }
+        let events = graph.trace();
+        for execution in 0..5 {
+            let own: BTreeMap<&str, (u64, u64)> = events
+                .iter()
+                .filter(|event| {
+                    event.operation == "COMPUTE" && event.method == "together" && event.execution == execution
+                })
+                .map(|event| (event.actor.as_str(), (event.start_ns, event.end_ns)))
+                .collect();
+            assert_eq!(own.len(), 3);
+            let last_begin = own.values().map(|(start, _)| *start).max().unwrap();
+            let first_end = own.values().map(|(_, end)| *end).min().unwrap();
+            assert!(
+                last_begin <= first_end,
+                "all three were at work at one moment: {own:?}"
+            );
+        }
+    }
+    Ok(())
+}
