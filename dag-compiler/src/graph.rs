@@ -184,13 +184,13 @@ impl<In, Out> Graph<In, Out> {
 
     /// The operations still in the event rings, by start time; empty unless `Options::trace` asked for them.
     pub fn trace(&self) -> Vec<Event> {
-        let segment = &self.engine.segment;
-        trace::read(
-            &self.engine.plan,
-            &self.engine.layout,
-            self.engine.began,
-            |offset, len| segment.region(offset, len).ok(),
-        )
+        let Some(began) = self.engine.began else {
+            return Vec::new();
+        };
+        let (engine, segment) = (&self.engine, &self.engine.segment);
+        trace::read(&engine.plan, &engine.layout, began, |offset, len| {
+            segment.region(offset, len).ok()
+        })
     }
 
     /// [`trace`](Self::trace) as a file for `ui.perfetto.dev` or `chrome://tracing`, with arrows along edges.

@@ -37,8 +37,8 @@ pub(crate) struct Engine {
     pub(crate) segment: Segment,
     pub(crate) lease: Lease,
     pub(crate) recipe: Arc<Recipe>,
-    /// When the graph began.
-    pub(crate) began: Moment,
+    /// When the graph began, where events are kept.
+    pub(crate) began: Option<Moment>,
     pub(crate) bell: Doorbell,
     pub(crate) waiting: Waiting,
     driver: Guarded<Driver>,
@@ -67,6 +67,7 @@ impl Engine {
         awaiting: Vec<AsyncDriver>,
         driver: Driver,
     ) -> Arc<Self> {
+        let traced = plan.settings.trace_events > 0;
         Arc::new(Engine {
             plan,
             options,
@@ -75,7 +76,7 @@ impl Engine {
             segment,
             lease,
             recipe,
-            began: Moment::now(),
+            began: traced.then(Moment::now),
             bell,
             waiting,
             tally: Arc::clone(&driver.tally),
