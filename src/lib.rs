@@ -32,7 +32,7 @@ pub use selvedge_compiler::{
     ActorDied, Bound, Cause, Compile, CompileError, Counters, Edge, Event, ExecError, Execution, Forecast,
     Graph, Inputs, Lanes, Map, OnFull, Options, Outputs, Phase, Plan, Profile, Refused, Slots,
     SourceLocation, StuckLane, Suspect, TaskError, TaskInfo, Teardown, Timeout, Transport, Wait, Work, bound,
-    constant, forecast, pipeline,
+    constant, forecast, gather, pipeline,
 };
 pub use selvedge_core::{
     Actor, ActorRef, BoxError, Call, CallError, Death, Exit, Failure, FailureKind, FailureReport, Lane,
@@ -47,7 +47,7 @@ pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 pub mod prelude {
     pub use crate::{
         Actor, Compile, Edge, ExecError, Execution, Graph, Lanes, OnFull, OnPanic, Options, Placement,
-        Restart, Result, Runtime, Tensor, Wait, Wire, actor, constant,
+        Restart, Result, Runtime, Tensor, Wait, Wire, actor, constant, gather,
     };
 }
 

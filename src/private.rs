@@ -6,6 +6,6 @@ pub use linkme;
 pub use selvedge_channels::{PayloadType, decode};
 pub use selvedge_compiler::bind;
 pub use selvedge_core::{
-    ACTORS, ActorEntry, Arguments, AsyncDriver, BoxError, Failure, Invocation, MethodEntry, ParamEntry,
-    PartsProbe, PlainResult, Returned, TupleResult,
+    ACTORS, ActorEntry, Arguments, AsyncDriver, BoxError, Failure, Invocation, ListLevel, MethodEntry,
+    ParamEntry, PartsProbe, PlainResult, Returned, TupleResult,
 };

@@ -9,7 +9,7 @@ use std::fmt;
 
 use selvedge_channels::{PayloadType, Wire};
 
-use crate::{ActorRef, Arguments, AsyncDriver, BoxError, Failure, Invocation, Returned};
+use crate::{ActorRef, Arguments, AsyncDriver, BoxError, Failure, Invocation, ListLevel, Returned};
 
 /// Decodes the arguments and calls the constructor.
 pub type Create = fn(&[u8]) -> Result<Box<dyn Any + Send>, BoxError>;
@@ -71,6 +71,9 @@ pub struct ParamEntry {
     pub name: &'static str,
     /// The owned type that travels to it (`String` for a `&str`).
     pub payload: fn() -> PayloadType,
+    /// What a list of edges is put together by, the outermost level first; empty for what is not written as a `Vec` or
+    /// a slice.
+    pub lists: fn() -> Vec<ListLevel>,
 }
 
 impl ActorEntry {

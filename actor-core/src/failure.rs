@@ -43,7 +43,10 @@ impl Failure {
     }
 
     /// Runs code of the user's; a panic in it is the failure.
-    pub(crate) fn catch<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    ///
+    /// # Errors
+    /// What `work` fails with, or its panic.
+    pub fn catch<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
         // Unwind safe: nothing that `work` was given is used again after a panic.
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
             let failure = Failure::panic(payload.as_ref());

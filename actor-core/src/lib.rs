@@ -40,6 +40,8 @@ pub(crate) mod async_driver;
 
 pub(crate) mod invocation;
 
+pub(crate) mod list;
+
 pub(crate) mod parts;
 
 pub(crate) mod program;
@@ -79,6 +81,7 @@ pub use invocation::Invocation;
 pub use lane::gather::gather;
 pub use lane::host::LaneHost;
 pub use lease::{Lease, LeaseError};
+pub use list::{Gather, ListLevel};
 pub use parts::{Parts, PartsProbe, PlainResult, TupleResult};
 pub use placement::{OnPanic, Placement, PlacementLabel, Restart, UnknownPlacement};
 pub use program::{LoadedPrograms, Program, ProgramLoader};

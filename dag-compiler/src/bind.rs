@@ -14,7 +14,7 @@ use selvedge_core::{ActorId, ActorRef};
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::edge::{Edge, Source, encoded};
-use crate::ir::{ActorIr, ArgIr, GraphIr, Origin, SourceLocation, TaskId, TaskIr, ValueId, ValueIr};
+use crate::ir::{ActorIr, ArgIr, GraphIr, Group, Origin, SourceLocation, TaskId, TaskIr, ValueId, ValueIr};
 use crate::ports::{InputPorts, Inputs, OutputList, Outputs, Splitter};
 use crate::run::leaf::AnyLeaf;
 use crate::transport::{Site, Transport, Way, resolve};
@@ -210,6 +210,7 @@ impl Builder {
             method_name,
             label,
             args,
+            groups: Vec::new(),
             meets: Vec::new(),
             collective: None,
             duration_ns: None,
@@ -244,6 +245,7 @@ impl Drop for Scope {
 enum BoundArg {
     Value(Rc<RefCell<Builder>>, ValueId, Option<Transport>),
     Constant(Vec<u8>),
+    List(Vec<BoundArg>),
     Broken(Rc<Diagnostic>),
 }
 
@@ -252,9 +254,41 @@ impl BoundArg {
         match source {
             Source::Value { builder, value } => BoundArg::Value(Rc::clone(builder), *value, transport),
             Source::Constant(bytes) => BoundArg::Constant(bytes.as_ref().clone()),
+            Source::List(members) => {
+                let members = members.iter();
+                BoundArg::List(
+                    members
+                        .map(|(source, own)| BoundArg::of(source, own.or(transport)))
+                        .collect(),
+                )
+            }
             Source::Broken(diagnostic) => BoundArg::Broken(Rc::clone(diagnostic)),
         }
     }
+
+    /// Levels of lists: 0 for what is none.
+    fn depth(&self) -> usize {
+        match self {
+            BoundArg::List(members) => 1 + members.iter().map(BoundArg::depth).max().unwrap_or_default(),
+            _ => 0,
+        }
+    }
+
+    /// The graph of any edge among it.
+    fn graph(&self) -> Option<Rc<RefCell<Builder>>> {
+        match self {
+            BoundArg::Value(builder, ..) => Some(Rc::clone(builder)),
+            BoundArg::List(members) => members.iter().find_map(BoundArg::graph),
+            BoundArg::Constant(_) | BoundArg::Broken(_) => None,
+        }
+    }
+}
+
+/// The arguments of a task as they are taken apart.
+#[derive(Default)]
+struct Flat {
+    args: Vec<ArgIr>,
+    asked: Vec<(u16, Transport)>,
 }
 
 /// One call of a handle's method while binding. What `#[actor]` generates goes through here.
@@ -294,32 +328,28 @@ impl Bind {
     #[track_caller]
     pub fn finish<T: Wire>(mut self) -> Edge<T> {
         let location = SourceLocation::from(Location::caller());
-        let own = self.args.iter().find_map(|arg| match arg {
-            BoundArg::Value(builder, ..) => Some(Rc::clone(builder)),
-            _ => None,
-        });
+        let own = self.args.iter().find_map(BoundArg::graph);
         let current = CURRENT.with_borrow(|current| current.last().cloned());
         let Some(builder) = current.or_else(|| own.clone()) else {
             return Edge::new(Source::Broken(Rc::new(self.no_input_edge(location))));
         };
         let mut graph = builder.borrow_mut();
-        let mut args = Vec::with_capacity(self.args.len());
-        let mut asked = Vec::new();
-        for (position, arg) in (0u16..).zip(std::mem::take(&mut self.args)) {
-            match arg {
-                BoundArg::Value(other, value, transport) if Rc::ptr_eq(&other, &builder) => {
-                    asked.extend(transport.map(|transport| (position, transport)));
-                    args.push(ArgIr::Value(value));
-                }
-                BoundArg::Value(..) => {
-                    let mistake = self.mixed(location.clone());
-                    graph.mistakes.push(mistake);
-                }
-                BoundArg::Constant(bytes) => args.push(ArgIr::Constant(bytes)),
-                BoundArg::Broken(diagnostic) => graph.mistakes.push(diagnostic.as_ref().clone()),
+        let mut flat = Flat::default();
+        let mut groups = Vec::with_capacity(self.args.len());
+        for (position, arg) in std::mem::take(&mut self.args).into_iter().enumerate() {
+            if let Err(mistake) = self.check_list(position, &arg, &location) {
+                graph.mistakes.push(mistake);
+                continue;
             }
+            groups.push(self.flatten(arg, &builder, &mut graph, &location, &mut flat));
         }
+        let Flat { args, asked } = flat;
         let task = graph.task(&self, args, location);
+        if groups.iter().any(|group| *group != Group::One)
+            && let Some(task) = graph.tasks.get_mut(task.index())
+        {
+            task.groups = groups;
+        }
         let asked = asked
             .into_iter()
             .map(|(position, transport)| ((task, position), transport));
@@ -327,6 +357,59 @@ impl Bind {
         let value = graph.value(Origin::Task(task), None, PayloadType::of::<T>());
         drop(graph);
         Edge::new(Source::Value { builder, value })
+    }
+
+    /// Adds one argument, or those of a list.
+    fn flatten(
+        &self,
+        arg: BoundArg,
+        builder: &Rc<RefCell<Builder>>,
+        graph: &mut Builder,
+        location: &SourceLocation,
+        flat: &mut Flat,
+    ) -> Group {
+        match arg {
+            BoundArg::List(members) => {
+                let member = |member| self.flatten(member, builder, graph, location, flat);
+                return Group::List(members.into_iter().map(member).collect());
+            }
+            BoundArg::Value(other, value, transport) if Rc::ptr_eq(&other, builder) => {
+                flat.asked
+                    .extend(transport.map(|transport| (flat.args.len() as u16, transport)));
+                flat.args.push(ArgIr::Value(value));
+            }
+            BoundArg::Value(..) => {
+                let mistake = self.mixed(location.clone());
+                graph.mistakes.push(mistake);
+            }
+            BoundArg::Constant(bytes) => flat.args.push(ArgIr::Constant(bytes)),
+            BoundArg::Broken(diagnostic) => graph.mistakes.push(diagnostic.as_ref().clone()),
+        }
+        Group::One
+    }
+
+    /// A list can only be put together for a parameter whose spelling says that it is one.
+    fn check_list(
+        &self,
+        position: usize,
+        arg: &BoundArg,
+        location: &SourceLocation,
+    ) -> Result<(), Diagnostic> {
+        let param = self
+            .actor
+            .entry()
+            .method(self.method)
+            .and_then(|method| method.params.get(position));
+        let levels = param.map_or(0, |param| (param.lists)().len());
+        if arg.depth() <= levels {
+            return Ok(());
+        }
+        let name = param.map_or("?", |param| param.name);
+        let message = format!(
+            "parameter `{name}` of `{}` is not written as a `Vec` or a slice",
+            self.name()
+        );
+        Err(Diagnostic::new(Code::NoList, message, location.clone()).labelled("takes a list of edges here"))
     }
 
     fn name(&self) -> String {
@@ -399,6 +482,12 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
                 graph
                     .mistakes
                     .push(Diagnostic::new(Code::MixedGraphs, message, compiled_at.clone()));
+            }
+            Source::List(_) => {
+                let message = "an output is a list of edges made by `gather`: return a `Vec` of edges";
+                graph
+                    .mistakes
+                    .push(Diagnostic::new(Code::NoOutput, message, compiled_at.clone()));
             }
             Source::Constant(_) => {
                 let message = "an output is a constant, which no execution would change";

@@ -41,6 +41,8 @@ pub enum Code {
     BadConstant,
     /// D0115: a task that is to run after one that is bound later.
     OrderedLater,
+    /// D0116: a list of edges for a parameter that is not written as a list.
+    NoList,
     /// D0199: a broken invariant of selvedge itself.
     Internal,
 }
@@ -64,12 +66,13 @@ impl Code {
             Code::NestedSplit => "D0113",
             Code::BadConstant => "D0114",
             Code::OrderedLater => "D0115",
+            Code::NoList => "D0116",
             Code::Internal => "D0199",
         }
     }
 
     /// Every code.
-    pub const ALL: [Code; 16] = [
+    pub const ALL: [Code; 17] = [
         Code::MixedGraphs,
         Code::NoInputEdge,
         Code::Dangling,
@@ -85,6 +88,7 @@ impl Code {
         Code::NestedSplit,
         Code::BadConstant,
         Code::OrderedLater,
+        Code::NoList,
         Code::Internal,
     ];
 
@@ -124,6 +128,7 @@ impl Code {
             Code::NestedSplit => "return one flat tuple, or give the part to a task that takes it whole",
             Code::BadConstant => "mend the type's `Serialize`",
             Code::OrderedLater => "bind first what is to run first: give it a `let` before this line",
+            Code::NoList => "write the parameter's type as `Vec<T>` or `&[T]`, not by another name",
             Code::Internal => "please report this with the graph that shows it",
         }
     }

@@ -33,6 +33,8 @@ pub(crate) enum Source {
         builder: Rc<RefCell<Builder>>,
         value: ValueId,
     },
+    /// Several edges as one list, each with what was asked of it.
+    List(Rc<Vec<(Source, Option<Transport>)>>),
     /// An encoded constant.
     Constant(Rc<Vec<u8>>),
     /// The result of a task that could not be bound; reported where it is used.
@@ -61,6 +63,22 @@ impl<T> std::fmt::Debug for Edge<T> {
 #[track_caller]
 pub fn constant<T: Wire>(value: T) -> Edge<T> {
     Edge::new(encoded(&value, SourceLocation::from(Location::caller())))
+}
+
+/// Several edges as one argument: a task that takes a `Vec<T>` or a `&[T]` gets their values as one list, in this order.
+/// Lists of lists are lists too.
+///
+/// It is an argument and nothing else: a graph returns a `Vec` of edges instead, and a parameter must be written as `Vec` or
+/// a slice (D0116).
+pub fn gather<T: Wire>(edges: impl IntoIterator<Item = Edge<T>>) -> Edge<Vec<T>>
+where
+    Vec<T>: Wire,
+{
+    let members = edges
+        .into_iter()
+        .map(|edge| (edge.source, edge.transport))
+        .collect();
+    Edge::new(Source::List(Rc::new(members)))
 }
 
 /// A constant as bytes, or the reason why it cannot be one.
@@ -114,6 +132,18 @@ impl<T> Edge<T> {
                     "a task is ordered after one of another graph",
                     &location,
                 ),
+                Source::List(members) => {
+                    for (member, _) in members.iter() {
+                        if let Source::Value {
+                            builder: other,
+                            value: before,
+                        } = member
+                            && Rc::ptr_eq(builder, other)
+                        {
+                            graph.order(*value, *before, &location);
+                        }
+                    }
+                }
                 // What is there from the begin is before everything.
                 Source::Constant(_) => {}
                 Source::Broken(diagnostic) => graph.repeat(diagnostic),

@@ -79,7 +79,7 @@ mod error;
 
 pub use bind::{Bind, bind};
 pub use diagnostic::{Code, Diagnostic};
-pub use edge::{Edge, constant};
+pub use edge::{Edge, constant, gather};
 pub use error::CompileError;
 pub use execution::Execution;
 pub use graph::{Counters, Graph};

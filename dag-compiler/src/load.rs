@@ -12,16 +12,17 @@ use selvedge_channels::{
     SegmentId, SharedReader, SharedWriter, Waiting, format,
 };
 use selvedge_core::{
-    ActorEntry, ActorId, AsyncDriver, LaneId, LoadedPrograms, ProcessId, Program, find_actor, gather,
+    ActorEntry, ActorId, AsyncDriver, LaneId, ListLevel, LoadedPrograms, MethodEntry, ProcessId, Program,
+    find_actor, gather,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::ir::{
-    ArgIr, ChannelId, ChannelKind, ChannelPlan, LaneProgram, OpKind, Operation, Origin, Plan, TaskId,
-    ValueId, Writer,
+    ArgIr, ChannelId, ChannelKind, ChannelPlan, Group, LaneProgram, OpKind, Operation, Origin, Plan, TaskId,
+    TaskIr, ValueId, Writer,
 };
 use crate::run::control::{Control, State};
-use crate::run::lane::{Cursor, LaneLoop, Step, TaskRun};
+use crate::run::lane::{Cursor, GatherRun, LaneLoop, Step, TaskRun};
 use crate::run::layout::{Layout, Span, shared_spec};
 use crate::run::report::TaskInfo;
 use crate::run::trace::Recorder;
@@ -136,9 +137,41 @@ fn registered_payload(plan: &Plan, value: ValueId) -> Option<PayloadType> {
     plan.ir.tasks.iter().enumerate().find_map(|(index, task)| {
         let position = task.args.iter().position(|arg| *arg == ArgIr::Value(value))?;
         let (entry, method) = entry_of(plan, TaskId(index as u32))?;
-        let param = entry.methods.get(usize::from(method))?.params.get(position)?;
-        Some((param.payload)())
+        argument_type(task, entry.methods.get(usize::from(method))?, position)
     })
+}
+
+/// What argument number `position` of a task is: a parameter, or an element of a list that is one.
+fn argument_type(task: &TaskIr, method: &MethodEntry, position: usize) -> Option<PayloadType> {
+    if task.groups.is_empty() {
+        return Some((method.params.get(position)?.payload)());
+    }
+    let mut left = position;
+    for (group, param) in task.groups.iter().zip(method.params) {
+        if let Some(depth) = depth_of(group, &mut left) {
+            let levels = (param.lists)();
+            let element = |depth: usize| levels.get(depth).map(|level| level.element);
+            return depth
+                .checked_sub(1)
+                .map_or_else(|| Some((param.payload)()), element);
+        }
+    }
+    None
+}
+
+/// How deep in lists the argument stands that `left` arguments come before; counts `left` down where it does not stand here.
+fn depth_of(group: &Group, left: &mut usize) -> Option<usize> {
+    match group {
+        Group::One if *left == 0 => Some(0),
+        Group::One => {
+            *left -= 1;
+            None
+        }
+        Group::List(members) => members
+            .iter()
+            .find_map(|member| depth_of(member, left))
+            .map(|depth| depth + 1),
+    }
 }
 
 /// One process's view of a plan.
@@ -423,15 +456,14 @@ impl Site<'_> {
                     .get(value)
                     .ok_or(LoadError::Inconsistent("an argument that its lane does not read"))?,
                 ArgIr::Constant(bytes) => {
-                    let param = method
-                        .params
-                        .get(position)
-                        .ok_or(LoadError::Inconsistent("too many arguments"))?;
-                    values.push((param.payload)().constant(bytes)?);
+                    let payload = argument_type(task, method, position);
+                    let payload = payload.ok_or(LoadError::Inconsistent("too many arguments"))?;
+                    values.push(payload.constant(bytes)?);
                     values.len() - 1
                 }
             });
         }
+        let (params, gathers) = lists(task, method, &args, values)?;
         let mut outlets: Vec<Option<Box<dyn AnyOutlet>>> = Vec::new();
         let results = 1 + (method.parts)().len();
         outlets.resize_with(results + 1, || None);
@@ -464,12 +496,67 @@ impl Site<'_> {
             method: task.method,
             info,
             args,
+            params,
+            gathers,
             outlets,
             results,
             fault: None,
             arrived,
         })
     }
+}
+
+/// The values that are a task's parameters, and the lists among them, inner lists first.
+fn lists(
+    task: &TaskIr,
+    method: &MethodEntry,
+    args: &[usize],
+    values: &mut Vec<Box<dyn AnyValue>>,
+) -> Result<(Vec<usize>, Vec<GatherRun>), LoadError> {
+    let mut gathers = Vec::new();
+    if task.groups.is_empty() {
+        return Ok((args.to_vec(), gathers));
+    }
+    let mut args = args.iter().copied();
+    let mut params = Vec::with_capacity(task.groups.len());
+    for (group, param) in task.groups.iter().zip(method.params) {
+        params.push(parameter(
+            group,
+            &(param.lists)(),
+            &mut args,
+            values,
+            &mut gathers,
+        )?);
+    }
+    Ok((params, gathers))
+}
+
+fn parameter(
+    group: &Group,
+    levels: &[ListLevel],
+    args: &mut dyn Iterator<Item = usize>,
+    values: &mut Vec<Box<dyn AnyValue>>,
+    gathers: &mut Vec<GatherRun>,
+) -> Result<usize, LoadError> {
+    let members = match group {
+        Group::One => return args.next().ok_or(LoadError::Inconsistent("too few arguments")),
+        Group::List(members) => members,
+    };
+    let (level, inner) = levels
+        .split_first()
+        .ok_or(LoadError::Inconsistent("a list for what is none"))?;
+    let mut found = Vec::with_capacity(members.len());
+    for member in members {
+        found.push(parameter(member, inner, args, values, gathers)?);
+    }
+    let into = values.len();
+    values.push(level.list.value(Inlet::Local, 1)?);
+    gathers.push(GatherRun {
+        gather: level.gather,
+        members: found,
+        into,
+    });
+    Ok(into)
 }
 
 /// How this graph's lanes wait.

@@ -378,6 +378,12 @@ fn dag_20_every_code_is_rendered_with_its_source_line() {
             "",
             (8, 43),
         ),
+        told(
+            Code::NoList,
+            "parameter `parts` of `shard.forward` is not written as a `Vec` or a slice",
+            "takes a list of edges here",
+            (8, 29),
+        ),
     ]);
     let mut broken = in_the_program(live, &[(6, 23), (8, 29), (7, 21)]);
     broken.tasks[0].args[0] = selvedge_compiler::ir::ArgIr::Value(ValueId(99));

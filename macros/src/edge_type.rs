@@ -81,6 +81,24 @@ pub(crate) fn result_type(output: &ReturnType) -> syn::Result<(Type, bool)> {
     Ok((ty.as_ref().clone(), false))
 }
 
+/// The types of a list's elements, the outermost first: `Vec<Vec<T>>` gives `Vec<T>` and `T`. By spelling, as all a macro
+/// knows.
+pub(crate) fn list_elements(ty: &Type) -> Vec<Type> {
+    let mut elements = Vec::new();
+    let mut ty = ty.clone();
+    while let Type::Path(path) = &ty
+        && let Some(last) = path.path.segments.last()
+        && last.ident == "Vec"
+        && let PathArguments::AngleBracketed(arguments) = &last.arguments
+        && let Some(GenericArgument::Type(element)) = arguments.args.first()
+    {
+        let element = element.clone();
+        elements.push(element.clone());
+        ty = element;
+    }
+    elements
+}
+
 /// An error at a span, with a line that says how to mend it.
 pub(crate) fn help(at: impl Spanned, message: impl std::fmt::Display, help: impl std::fmt::Display) -> Error {
     Error::new(at.span(), format!("{message}\nhelp: {help}"))
@@ -106,6 +124,19 @@ mod tests {
         assert_eq!(edge(parse_quote!(&[f32])), ":: std :: vec :: Vec < f32 >");
         assert_eq!(edge(parse_quote!(&Tensor)), "Tensor");
         assert_eq!(edge(parse_quote!(Vec<u8>)), "Vec < u8 >");
+    }
+
+    #[test]
+    fn a_list_is_known_by_its_spelling() {
+        let of = |ty: Type| -> Vec<String> {
+            list_elements(&ty)
+                .iter()
+                .map(|element| element.to_token_stream().to_string())
+                .collect()
+        };
+        assert_eq!(of(parse_quote!(Vec<Vec<f32>>)), ["Vec < f32 >", "f32"]);
+        assert_eq!(of(parse_quote!(::std::vec::Vec<Tensor>)), ["Tensor"]);
+        assert!(of(parse_quote!(Tensor)).is_empty() && of(parse_quote!([u8; 3])).is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 
-use crate::edge_type::Pass;
+use crate::edge_type::{Pass, list_elements};
 use crate::parse::{Operation, Param, Parsed};
 
 /// The entry, its functions, and its registration.
@@ -193,7 +193,12 @@ fn method(index: usize, operation: &Operation) -> TokenStream {
     let (name, result) = (operation.name.to_string(), &operation.result);
     let params = operation.params.iter().map(|param| {
         let (name, edge) = (param.name.to_string(), &param.edge);
-        quote!(::selvedge::__private::ParamEntry { name: #name, payload: ::selvedge::__private::PayloadType::of::<#edge> })
+        let levels = list_elements(edge);
+        quote!(::selvedge::__private::ParamEntry {
+            name: #name,
+            payload: ::selvedge::__private::PayloadType::of::<#edge>,
+            lists: || ::std::vec![#(::selvedge::__private::ListLevel::of::<#levels>()),*],
+        })
     });
     quote! {
         ::selvedge::__private::MethodEntry {

@@ -111,6 +111,15 @@ pub enum ArgIr {
     Constant(Vec<u8>),
 }
 
+/// How the arguments of a task make up the parameters of its method.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Group {
+    /// The next argument.
+    One,
+    /// The next arguments as one list, whose elements may be lists.
+    List(Vec<Group>),
+}
+
 /// One bind of one method.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskIr {
@@ -122,8 +131,10 @@ pub struct TaskIr {
     pub method_name: String,
     /// `actor.method`, with `#2` for the second bind of the same method, or the name it was given.
     pub label: String,
-    /// Its arguments, in order, then the signals it waits for.
+    /// Its arguments, in order, those of lists one by one, then the signals it waits for.
     pub args: Vec<ArgIr>,
+    /// By parameter; empty where every argument is a parameter.
+    pub groups: Vec<Group>,
     /// Positions of the arguments whose transfer is a rendezvous, ascending: writer and reader both take part in it.
     pub meets: Vec<u16>,
     /// It is one rank's part of this collective: all parts are one event, which is no part of the actor's chain of

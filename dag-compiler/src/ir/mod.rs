@@ -5,7 +5,7 @@ mod operation;
 mod plan;
 
 pub use graph::{
-    ActorIr, ArgIr, CollectiveId, GraphIr, Origin, SourceLocation, TaskId, TaskIr, ValueId, ValueIr,
+    ActorIr, ArgIr, CollectiveId, GraphIr, Group, Origin, SourceLocation, TaskId, TaskIr, ValueId, ValueIr,
 };
 pub use operation::{EdgeKind, LaneSchedule, OpKind, Operation, OperationEdge, OperationGraph, Schedule};
 pub use plan::{ChannelId, ChannelKind, ChannelPlan, LaneProgram, LaneValue, Lanes, Plan, Settings, Writer};

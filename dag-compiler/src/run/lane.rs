@@ -14,7 +14,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Doorbell, Fault, Outlet, Readiness, Waiting};
-use selvedge_core::{ActorId, AsyncDriver, Failure, Invocation, LaneHost, LaneId, Program, panic_message};
+use selvedge_core::{
+    ActorId, AsyncDriver, Failure, Gather, Invocation, LaneHost, LaneId, Program, panic_message,
+};
 
 use crate::ir::{OpKind, TaskId};
 use crate::run::control::{Control, Phase, ProgressLine, State};
@@ -33,6 +35,10 @@ pub(crate) struct TaskRun {
     pub(crate) info: TaskInfo,
     /// Index into the lane's values, one per argument.
     pub(crate) args: Vec<usize>,
+    /// The same, one per parameter: a list of arguments is a value of its own.
+    pub(crate) params: Vec<usize>,
+    /// Lists to be put together, inner ones first.
+    pub(crate) gathers: Vec<GatherRun>,
     /// The whole result, then one per part, then the signal that it is done; `None` where nobody reads it.
     pub(crate) outlets: Vec<Option<Box<dyn AnyOutlet>>>,
     /// Outlets before the signal's.
@@ -41,6 +47,15 @@ pub(crate) struct TaskRun {
     pub(crate) fault: Option<Fault>,
     /// Which arguments have arrived in this execution.
     pub(crate) arrived: Vec<bool>,
+}
+
+/// A list that is put together before its task computes.
+pub(crate) struct GatherRun {
+    pub(crate) gather: Gather,
+    /// Indices of the elements' values.
+    pub(crate) members: Vec<usize>,
+    /// Index of the list's own value.
+    pub(crate) into: usize,
 }
 
 /// One thing a lane does.
@@ -227,10 +242,18 @@ impl LaneLoop {
         }
         if task.fault.is_none() {
             self.progress.set(execution, task.id.0, Phase::Computing);
+            let gathered = put_together(&task.gathers, &mut self.values, execution);
             let results = task.results.min(task.outlets.len());
             let (results, signal) = task.outlets.split_at_mut(results);
-            let mut invocation = Invocation::new(&mut self.values, &task.args, results, &self.driver);
-            match crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation) {
+            let mut invocation = Invocation::new(&mut self.values, &task.params, results, &self.driver);
+            let seat = &mut task.seat;
+            let invoked = gathered.and_then(|()| crew.invoke(seat, task.actor, task.method, &mut invocation));
+            for list in &task.gathers {
+                if let Some(list) = self.values.get_mut(list.into) {
+                    let _ = list.abandon();
+                }
+            }
+            match invoked {
                 Ok(()) => signal
                     .iter_mut()
                     .flatten()
@@ -397,6 +420,21 @@ impl LaneLoop {
         }
         self.progress.set(self.state.execution, u32::MAX, Phase::Idle);
     }
+}
+
+/// Puts a task's lists together. Elements that others read too are cloned, which is the user's code.
+fn put_together(
+    lists: &[GatherRun],
+    values: &mut [Box<dyn AnyValue>],
+    execution: u64,
+) -> Result<(), Failure> {
+    if lists.is_empty() {
+        return Ok(());
+    }
+    Failure::catch(|| {
+        let mut lists = lists.iter();
+        lists.try_for_each(|list| (list.gather)(values, &list.members, list.into, execution))
+    })
 }
 
 /// Stages what tells others only that a task is done.

@@ -110,6 +110,7 @@ fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
             method_name: "sum".into(),
             label: format!("t{index}"),
             args: reads.iter().map(|value| ArgIr::Value(ValueId(*value))).collect(),
+            groups: Vec::new(),
             meets: Vec::new(),
             collective: None,
             duration_ns: None,

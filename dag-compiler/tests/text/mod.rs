@@ -131,6 +131,7 @@ impl Sketch {
             method_name,
             label,
             args,
+            groups: Vec::new(),
             meets: Vec::new(),
             collective: None,
             duration_ns: None,

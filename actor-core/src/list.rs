@@ -1,0 +1,67 @@
+//! Values of several edges as one argument: how a list is put together where its task runs.
+
+use std::fmt;
+
+use selvedge_channels::{AnyValue, PayloadType, Value, Wire};
+
+use crate::Failure;
+
+/// Takes the values `members` and puts them as one list into the value `into`, for one execution.
+pub type Gather = fn(&mut [Box<dyn AnyValue>], &[usize], usize, u64) -> Result<(), Failure>;
+
+/// One level of a parameter that is a `Vec`: the list, and what its elements are. A `Vec<Vec<T>>` has two.
+#[derive(Clone, Copy)]
+pub struct ListLevel {
+    /// The list's type.
+    pub list: PayloadType,
+    /// The elements' type.
+    pub element: PayloadType,
+    /// Puts a list together.
+    pub gather: Gather,
+}
+
+impl ListLevel {
+    /// The level of a `Vec<T>`.
+    #[must_use]
+    pub fn of<T: Wire>() -> Self
+    where
+        Vec<T>: Wire,
+    {
+        ListLevel {
+            list: PayloadType::of::<Vec<T>>(),
+            element: PayloadType::of::<T>(),
+            gather: gather::<T>,
+        }
+    }
+}
+
+impl fmt::Debug for ListLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of {}", self.element.name())
+    }
+}
+
+/// Elements are moved where this is their last read, else cloned.
+fn gather<T: Wire>(
+    values: &mut [Box<dyn AnyValue>],
+    members: &[usize],
+    into: usize,
+    execution: u64,
+) -> Result<(), Failure>
+where
+    Vec<T>: Wire,
+{
+    let wrong = || Failure::Internal("a list is put together from values of other types".to_owned());
+    let mut list = Vec::with_capacity(members.len());
+    for member in members {
+        let value = values
+            .get_mut(*member)
+            .and_then(|value| value.as_any_mut().downcast_mut::<Value<T>>());
+        list.push(value.ok_or_else(wrong)?.take()?);
+    }
+    let into = values
+        .get_mut(into)
+        .and_then(|value| value.as_any_mut().downcast_mut::<Value<Vec<T>>>());
+    into.ok_or_else(wrong)?.put(execution, Ok(list))?;
+    Ok(())
+}
