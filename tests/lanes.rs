@@ -9,7 +9,6 @@
 )]
 
 mod actors;
-mod census;
 
 use std::time::Duration;
 
@@ -52,32 +51,6 @@ fn graph_02_merged_lanes_give_what_lanes_of_their_own_give() -> Result<()> {
     for x in 0..100 {
         assert_eq!(merged.execute(x).wait()?, x + crowd.len() as i64);
     }
-    Ok(())
-}
-
-#[test]
-fn graph_02_actors_keep_their_state_and_go_home_afterwards() -> Result<()> {
-    let before = census::Census::take();
-    for _ in 0..3 {
-        let runtime = Runtime::new();
-        let crowd = crowd(&runtime, Placement::Thread);
-        for round in 1..=20 {
-            let options = Options::new().lanes(if round % 2 == 0 {
-                Lanes::Auto
-            } else {
-                Lanes::Spawned
-            });
-            let graph = runtime.compile_with(options, |x: Edge<i64>| {
-                crowd.iter().map(|actor| actor.inc(&x)).collect::<Vec<_>>()
-            })?;
-            assert_eq!(graph.execute(1).wait()?, vec![round; crowd.len()]);
-            // Calls find their actors while they are away, on their way, and at home.
-            assert_eq!(crowd[1].call().total(()).wait()?, round);
-            drop(graph);
-            assert_eq!(crowd[2].call().total(()).wait()?, round);
-        }
-    }
-    assert_eq!(census::wait_until(&before, census::Census::take), before);
     Ok(())
 }
 
