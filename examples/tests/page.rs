@@ -1,6 +1,7 @@
 //! The page of the largest example in a real browser, offline: it renders the graph, and a click shows a task's details.
 //!
-//! Needs Chromium and its driver (`chromium`, `chromedriver`); where they are not installed the test says so and ends.
+//! Needs Chromium and its driver (`chromium`, `chromedriver`); where they are not installed, or do not
+//! start, the test says so and ends.
 //! With `REQUIRE_BROWSER=1` their lack is a failure.
 #![allow(
     clippy::unwrap_used,
@@ -47,7 +48,8 @@ struct Browser {
 }
 
 impl Browser {
-    fn start(profile: &Path) -> Self {
+    /// `Err` says why no browser could be had.
+    fn start(profile: &Path) -> Result<Self, String> {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
             .stdout(Stdio::piped())
@@ -80,6 +82,7 @@ impl Browser {
             "--disable-background-networking",
             "--disable-component-update",
             "--disable-sync",
+            "--disable-dev-shm-usage",
             "--window-size=1600,1000",
             // Offline: no name is known.
             "--host-resolver-rules=MAP * ~NOTFOUND",
@@ -90,15 +93,19 @@ impl Browser {
             "goog:loggingPrefs": {"browser": "ALL"},
             "goog:chromeOptions": {"args": arguments},
         }}});
-        let answer = browser.ask("POST", "/session", &capabilities);
-        browser.session = answer["sessionId"]
-            .as_str()
-            .unwrap_or_else(|| panic!("{answer}"))
-            .to_owned();
-        browser
+        let answer = browser.answer("POST", "/session", &capabilities);
+        let session = answer["sessionId"].as_str().ok_or_else(|| answer.to_string())?;
+        browser.session = session.to_owned();
+        Ok(browser)
     }
 
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let answer = self.answer(method, path, body);
+        assert!(answer["error"].is_null(), "{method} {path}: {answer}");
+        answer
+    }
+
+    fn answer(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let body = if method == "DELETE" {
@@ -128,8 +135,6 @@ impl Browser {
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
         let answer: Value = serde_json::from_slice(&body).unwrap();
-        let error = &answer["value"]["error"];
-        assert!(error.is_null(), "{method} {path}: {answer}");
         answer["value"].clone()
     }
 
@@ -207,7 +212,15 @@ fn the_page_of_the_largest_example_renders_offline_and_a_click_shows_details() {
     let plan: Value = serde_json::from_slice(&plan.stdout).unwrap();
     let tasks = plan["ir"]["tasks"].as_array().unwrap();
 
-    let browser = Browser::start(&folder.join("profile"));
+    let browser = match Browser::start(&folder.join("profile")) {
+        Ok(browser) => browser,
+        Err(error) => {
+            assert!(std::env::var_os("REQUIRE_BROWSER").is_none(), "{error}");
+            println!("left out: the browser does not start here: {error}");
+            std::fs::remove_dir_all(&folder).unwrap();
+            return;
+        }
+    };
     browser.command("url", &json!({"url": format!("file://{}", file.display())}));
     let boxes = browser.find("#planned .box");
     assert_eq!(boxes.len(), tasks.len(), "a box for every task");
