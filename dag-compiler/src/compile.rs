@@ -141,7 +141,7 @@ fn listed(operations: &OperationGraph, graph: &GraphIr) -> String {
     }
     let mut text = String::from("operations\n");
     for (index, (operation, waits)) in operations.operations.iter().zip(waits).enumerate() {
-        let label = graph.task(operation.task).map_or("?", |task| task.label.as_str());
+        let label = graph.label(operation.task);
         let after = if waits.is_empty() {
             String::new()
         } else {

@@ -88,10 +88,12 @@ pub(crate) fn programs(plan: &Plan, lanes: Vec<LaneLoop>) -> LoadedPrograms {
     let mut programs = LoadedPrograms::new();
     for lane in lanes {
         let mut guests: BTreeMap<LaneId, Vec<ActorId>> = BTreeMap::new();
-        for actor in &plan.ir.actors {
-            if actor.lane == lane.lane && actor.home != lane.lane {
-                guests.entry(actor.home).or_default().push(actor.id);
-            }
+        for actor in plan
+            .ir
+            .actors_on(lane.lane)
+            .filter(|actor| actor.home != lane.lane)
+        {
+            guests.entry(actor.home).or_default().push(actor.id);
         }
         let (control, bell) = (lane.control.clone(), lane.bell.clone());
         let ended = Box::new(move || control.state() != State::Running);

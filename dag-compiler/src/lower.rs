@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_core::{ActorId, LaneId, ProcessId};
 
 use crate::ir::{
-    CollectiveId, EdgeKind, GraphIr, OpKind, Operation, OperationEdge, OperationGraph, Origin, TaskId,
-    TaskIr, ValueId,
+    CollectiveId, EdgeKind, GraphIr, OpKind, Operation, OperationEdge, OperationGraph, TaskId, TaskIr,
+    ValueId,
 };
 
 /// Lowers a graph (GRAPH-01 to GRAPH-07). Bind order holds the COMPUTEs of an actor unless its methods commute; a
@@ -26,7 +26,7 @@ pub fn lower(graph: &GraphIr) -> OperationGraph {
         let first = lowered.operations.len() as u32;
         for (arg, value) in GraphIr::reads(task) {
             let read = lowered.push(id, OpKind::Read { arg });
-            if let Some(Origin::Task(producer)) = graph.value(value).map(|value| value.origin)
+            if let Some(producer) = graph.maker(value)
                 && let Some(from) = writes.get(producer.index())
             {
                 let meets = meetings.begins(value, task);
@@ -86,10 +86,8 @@ impl Meetings {
         for task in graph.tasks.iter().filter(|task| !task.meets.is_empty()) {
             let Some(reader) = lane(task.actor) else { continue };
             for (_, value) in GraphIr::reads(task).filter(|(arg, _)| task.meets.contains(arg)) {
-                let writer = match graph.value(value).map(|value| value.origin) {
-                    Some(Origin::Task(writer)) => graph.task(writer).and_then(|writer| lane(writer.actor)),
-                    _ => None,
-                };
+                let writer = graph.maker(value).and_then(|writer| graph.task(writer));
+                let writer = writer.and_then(|writer| lane(writer.actor));
                 if writer.is_some_and(|writer| writer != reader) {
                     waiting.insert((value, reader));
                 }

@@ -7,18 +7,14 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_core::{ActorId, LaneId, ProcessId};
+use selvedge_core::{LaneId, ProcessId};
 
 use crate::ir::{EdgeKind, GraphIr, LaneSchedule, OpKind, Operation, OperationGraph, Schedule};
 use crate::order::Order;
 
 /// One schedule per lane, each in the global order; the driver's lane first, also when it has nothing to do.
 pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, overlap: bool) -> Schedule {
-    let place: BTreeMap<ActorId, (LaneId, ProcessId)> = graph
-        .actors
-        .iter()
-        .map(|actor| (actor.id, (actor.lane, actor.process)))
-        .collect();
+    let places = graph.places();
     let mut lanes: BTreeMap<LaneId, (ProcessId, Vec<u32>)> = BTreeMap::new();
     lanes.insert(LaneId(0), (ProcessId(0), Vec::new()));
     for index in &order.operations {
@@ -26,7 +22,7 @@ pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, ove
             continue;
         };
         let actor = graph.task(operation.task).map(|task| task.actor);
-        let Some((lane, process)) = actor.and_then(|actor| place.get(&actor)).copied() else {
+        let Some((process, lane)) = actor.and_then(|actor| places.get(&actor)).copied() else {
             continue;
         };
         lanes

@@ -287,10 +287,7 @@ fn input_ports(
 
 /// Who made a value.
 fn maker(plan: &Plan, value: ValueId) -> TaskInfo {
-    let task = match plan.ir.value(value).map(|value| value.origin) {
-        Some(Origin::Task(task)) => plan.ir.task(task),
-        _ => None,
-    };
+    let task = plan.ir.maker(value).and_then(|task| plan.ir.task(task));
     let actor = task.and_then(|task| plan.ir.actor(task.actor));
     let name = |text: Option<&String>| text.map_or_else(|| "driver".to_owned(), String::clone);
     TaskInfo {

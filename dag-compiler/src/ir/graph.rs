@@ -7,6 +7,8 @@ use std::panic::Location;
 use selvedge_core::{ActorId, LaneId, ProcessId};
 use serde::{Deserialize, Serialize};
 
+use super::{OpKind, Operation};
+
 /// Index of a task in [`GraphIr::tasks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskId(pub u32);
@@ -192,6 +194,35 @@ impl GraphIr {
                 ArgIr::Value(value) => Some((position as u16, *value)),
                 ArgIr::Constant(_) => None,
             })
+    }
+
+    /// What people call a task; `?` for one that is not there.
+    pub fn label(&self, id: TaskId) -> &str {
+        self.task(id).map_or("?", |task| task.label.as_str())
+    }
+
+    /// The task that makes a value; `None` for an input.
+    pub fn maker(&self, id: ValueId) -> Option<TaskId> {
+        match self.value(id)?.origin {
+            Origin::Task(task) => Some(task),
+            Origin::Input(_) => None,
+        }
+    }
+
+    /// What a READ brings; `None` for other operations, and for what is constant.
+    pub fn read_by(&self, step: Operation) -> Option<ValueId> {
+        let OpKind::Read { arg } = step.kind else {
+            return None;
+        };
+        match self.task(step.task)?.args.get(usize::from(arg))? {
+            ArgIr::Value(value) => Some(*value),
+            ArgIr::Constant(_) => None,
+        }
+    }
+
+    /// The actors whose tasks a lane runs.
+    pub(crate) fn actors_on(&self, lane: LaneId) -> impl Iterator<Item = &ActorIr> {
+        self.actors.iter().filter(move |actor| actor.lane == lane)
     }
 
     /// Where each actor lives, by id.

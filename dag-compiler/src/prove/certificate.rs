@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Certificate, Moment};
-use crate::ir::{ArgIr, CollectiveId, LaneProgram, OpKind, Operation, Origin, Plan, TaskId, ValueId};
+use crate::ir::{CollectiveId, LaneProgram, OpKind, Operation, Plan, TaskId, ValueId};
 
 /// Where every step and every completion stands.
 struct Positions<'a> {
@@ -27,10 +27,7 @@ impl Certificate {
             .iter()
             .flat_map(|lane| &lane.values)
             .filter(|it| it.meets);
-        let met = origins.filter_map(|it| match plan.ir.value(it.value)?.origin {
-            Origin::Task(task) => Some(task),
-            Origin::Input(_) => None,
-        });
+        let met = origins.filter_map(|it| plan.ir.maker(it.value));
         let mut positions = Positions {
             plan,
             order: &self.order,
@@ -69,15 +66,13 @@ impl Positions<'_> {
 
     /// The WRITE of a value; `None` for an input, which is there from the begin.
     fn written(&self, value: ValueId) -> Result<Option<usize>, String> {
-        match self.plan.ir.value(value).map(|value| value.origin) {
-            Some(Origin::Task(task)) => self
-                .at(Operation {
-                    task,
-                    kind: OpKind::Write,
-                })
-                .map(Some),
-            _ => Ok(None),
-        }
+        let write = |task| {
+            self.at(Operation {
+                task,
+                kind: OpKind::Write,
+            })
+        };
+        self.plan.ir.maker(value).map(write).transpose()
     }
 
     fn work(&self, task: TaskId) -> Result<usize, String> {
@@ -124,21 +119,21 @@ impl Positions<'_> {
             };
             let mut transfer = None;
             match step.kind {
-                OpKind::Read { arg } => {
-                    let Some(ArgIr::Value(value)) = task.args.get(usize::from(arg)) else {
+                OpKind::Read { .. } => {
+                    let Some(value) = self.plan.ir.read_by(*step) else {
                         continue;
                     };
-                    let Some(written) = self.written(*value)? else {
+                    let Some(written) = self.written(value)? else {
                         continue;
                     };
-                    let party = meets.remove(value);
+                    let party = meets.remove(&value);
                     let holds = match (party, overlap) {
                         (true, true) => at < written && written < self.work(step.task)?,
-                        (true, false) => self.one_moment(at, written, *value),
+                        (true, false) => self.one_moment(at, written, value),
                         (false, _) => written < at,
                     };
                     if !holds {
-                        return late(*value);
+                        return late(value);
                     }
                     transfer = party.then_some(written);
                 }
@@ -163,32 +158,17 @@ impl Positions<'_> {
 
     /// Whether all that stands between a WRITE and a READ is of the same rendezvous.
     fn one_moment(&self, read: usize, written: usize, value: ValueId) -> bool {
-        let origin = self.plan.ir.value(value).map(|value| value.origin);
+        let ir = &self.plan.ir;
+        let maker = ir.maker(value);
         let between = self
             .order
             .get(read.min(written)..=read.max(written))
             .unwrap_or_default();
         between.iter().all(|moment| match moment {
-            Moment::Step(step) => {
-                let same = Some(Origin::Task(step.task)) == origin && step.kind == OpKind::Write;
-                same || self
-                    .reads(*step)
-                    .and_then(|it| self.plan.ir.value(it))
-                    .map(|it| it.origin)
-                    == origin
-            }
+            Moment::Step(step) if step.kind == OpKind::Write => Some(step.task) == maker,
+            Moment::Step(step) => ir.read_by(*step).is_some_and(|read| ir.maker(read) == maker),
             Moment::Completion(_) => false,
         })
-    }
-
-    fn reads(&self, step: Operation) -> Option<ValueId> {
-        let OpKind::Read { arg } = step.kind else {
-            return None;
-        };
-        match self.plan.ir.task(step.task)?.args.get(usize::from(arg))? {
-            ArgIr::Value(value) => Some(*value),
-            ArgIr::Constant(_) => None,
-        }
     }
 
     /// Every part of a collective is there before any rank goes on: as one moment, or before its completion.

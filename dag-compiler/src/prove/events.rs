@@ -10,9 +10,7 @@ use std::ops::Range;
 use selvedge_core::LaneId;
 
 use crate::cost;
-use crate::ir::{
-    ArgIr, ChannelKind, CollectiveId, GraphIr, OpKind, Operation, Origin, Plan, ValueId, Writer,
-};
+use crate::ir::{ChannelKind, CollectiveId, GraphIr, OpKind, Operation, Plan, ValueId, Writer};
 
 /// A step of a lane, or an end of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +205,7 @@ impl<'a> Building<'a> {
             .flat_map(|lane| &lane.values)
             .filter(|value| value.meets)
         {
-            if let Some(Origin::Task(task)) = plan.ir.value(value.value).map(|it| it.origin)
+            if let Some(task) = plan.ir.maker(value.value)
                 && let Some(met) = met.get_mut(task.index())
             {
                 *met = Some(value.value);
@@ -257,9 +255,9 @@ impl<'a> Building<'a> {
 
     /// Who writes a value.
     fn writer(&self, value: ValueId) -> u32 {
-        match self.plan.ir.value(value).map(|value| value.origin) {
-            Some(Origin::Task(task)) => self.writes.get(task.index()).copied().unwrap_or(u32::MAX),
-            _ => self.events.submission,
+        match self.plan.ir.maker(value) {
+            Some(task) => self.writes.get(task.index()).copied().unwrap_or(u32::MAX),
+            None => self.events.submission,
         }
     }
 
@@ -421,13 +419,11 @@ impl<'a> Building<'a> {
 
 /// What a READ reads, or a COLLECTIVE first takes.
 fn value_of(plan: &Plan, step: Operation) -> Option<ValueId> {
-    let task = plan.ir.task(step.task)?;
     match step.kind {
-        OpKind::Read { arg } => match task.args.get(usize::from(arg))? {
-            ArgIr::Value(value) => Some(*value),
-            ArgIr::Constant(_) => None,
-        },
-        OpKind::Collective => GraphIr::reads(task).next().map(|(_, value)| value),
-        OpKind::Compute | OpKind::Write => None,
+        OpKind::Collective => {
+            let first = GraphIr::reads(plan.ir.task(step.task)?).next();
+            first.map(|(_, value)| value)
+        }
+        _ => plan.ir.read_by(step),
     }
 }

@@ -95,7 +95,7 @@ impl Deadlock {
             let value = graph.value_name(blocked.value);
             let at = match blocked.operation {
                 Some(operation) => {
-                    let label = graph.task(operation.task).map_or("?", |task| task.label.as_str());
+                    let label = graph.label(operation.task);
                     format!("{} of `{label}`", operation.kind)
                 }
                 None => "the graph's input or output".to_owned(),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Blocked, Deadlock, prove};
-use crate::ir::{ArgIr, OpKind, Operation, Origin, Plan, Writer};
+use crate::ir::{OpKind, Operation, Plan, Writer};
 
 /// A change after which the plan is live.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,17 +56,11 @@ fn exchange(plan: &Plan, blocked: &Blocked, waiting: &Blocked) -> Option<Repair>
     let program = changed.lanes.iter_mut().find(|program| program.lane == lane)?;
     let here = program.steps.iter().position(|step| *step == later)?;
     let waiting_step = waiting.operation?;
-    let reads_it = |step: &Operation| match (step.kind, plan.ir.task(step.task)) {
-        (OpKind::Read { arg }, Some(task)) => {
-            task.args.get(usize::from(arg)) == Some(&ArgIr::Value(waiting.value))
-        }
-        _ => false,
-    };
-    let maker = plan.ir.value(waiting.value)?.origin;
+    let maker = plan.ir.maker(waiting.value);
     // A WRITE waits for our READ, anything else for the task that makes its value.
     let needed = |step: &Operation| match waiting_step.kind {
-        OpKind::Write => reads_it(step),
-        _ => maker == Origin::Task(step.task),
+        OpKind::Write => plan.ir.read_by(*step) == Some(waiting.value),
+        _ => maker == Some(step.task),
     };
     // Whatever of that stands behind moves to the front, in its order.
     let behind = program.steps.split_off(here);
@@ -85,13 +79,8 @@ fn exchange(plan: &Plan, blocked: &Blocked, waiting: &Blocked) -> Option<Repair>
 impl Repair {
     /// The repair in words.
     pub fn describe(&self, plan: &Plan) -> String {
-        let step = |operation: &Operation| {
-            let label = plan
-                .ir
-                .task(operation.task)
-                .map_or("?", |task| task.label.as_str());
-            format!("{} of `{label}`", operation.kind)
-        };
+        let step =
+            |operation: &Operation| format!("{} of `{}`", operation.kind, plan.ir.label(operation.task));
         match self {
             Repair::Before { lane, earlier, later } => {
                 format!(

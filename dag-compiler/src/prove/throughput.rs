@@ -35,15 +35,10 @@ impl Bound {
 
     /// The bound in words, beside how long an execution takes alone.
     pub(crate) fn describe(&self, plan: &Plan, makespan_us: f64) -> String {
-        let label = |operation: &Operation| {
-            plan.ir
-                .task(operation.task)
-                .map_or("?", |task| task.label.as_str())
-        };
         let steps: Vec<&str> = self
             .bottleneck
             .iter()
-            .map(|(_, operation)| label(operation))
+            .map(|(_, operation)| plan.ir.label(operation.task))
             .collect();
         let steps = if steps.is_empty() {
             "the hops".to_owned()

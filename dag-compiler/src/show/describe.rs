@@ -30,7 +30,7 @@ impl Plan {
         }
         text.push_str("\nschedules\n");
         for lane in &self.lanes {
-            let place = self.ir.actors.iter().find(|actor| actor.lane == lane.lane);
+            let place = self.ir.actors_on(lane.lane).next();
             let place = place.map_or("driver", |actor| actor.placement.as_str());
             let steps: Vec<String> = lane.steps.iter().map(|step| self.step(*step)).collect();
             let steps = if steps.is_empty() {
@@ -65,10 +65,7 @@ impl Plan {
         let column = |ns: u64| (ns as f64 / forecast.makespan_ns.max(1) as f64 * COLUMNS as f64) as usize;
         let mut rows: Vec<Vec<char>> = self.lanes.iter().map(|_| vec!['.'; COLUMNS]).collect();
         for step in forecast.steps.iter().filter(|step| step.operation.kind.is_work()) {
-            let label = self
-                .ir
-                .task(step.operation.task)
-                .map_or("?", |task| task.label.as_str());
+            let label = self.ir.label(step.operation.task);
             let (begin, end) = (
                 column(step.start_ns).min(COLUMNS - 1),
                 column(step.end_ns).min(COLUMNS),
@@ -139,7 +136,7 @@ impl Plan {
     }
 
     fn step(&self, step: Operation) -> String {
-        let label = self.ir.task(step.task).map_or("?", |task| task.label.as_str());
+        let label = self.ir.label(step.task);
         format!("{} {label}", step.kind)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::ir::{ChannelKind, EdgeKind, GraphIr, OperationGraph, Origin, Plan, TaskIr, ValueId};
+use crate::ir::{ChannelKind, EdgeKind, GraphIr, OperationGraph, Plan, TaskIr, ValueId};
 
 /// A string as DOT writes it.
 fn quoted(text: &str) -> String {
@@ -27,7 +27,7 @@ impl Plan {
                 quoted(&title)
             );
             for step in lane.steps.iter().filter(|step| step.kind.is_work()) {
-                let label = self.ir.task(step.task).map_or("?", |task| task.label.as_str());
+                let label = self.ir.label(step.task);
                 let _ = writeln!(dot, "    t{} [label={}];", step.task.0, quoted(label));
             }
             if lane.lane.0 == 0 {
@@ -79,10 +79,8 @@ impl Plan {
 
     /// The node that makes a value.
     fn maker(&self, value: ValueId) -> String {
-        match self.ir.value(value).map(|value| value.origin) {
-            Some(Origin::Task(task)) => format!("t{}", task.0),
-            _ => "input".to_owned(),
-        }
+        let maker = self.ir.maker(value);
+        maker.map_or_else(|| "input".to_owned(), |task| format!("t{}", task.0))
     }
 }
 
@@ -94,11 +92,7 @@ impl OperationGraph {
         let mut boxes: BTreeMap<u32, String> = BTreeMap::new();
         for (index, operation) in self.operations.iter().enumerate() {
             let task: Option<&TaskIr> = graph.task(operation.task);
-            let label = format!(
-                "[{index}] {} {}",
-                task.map_or("?", |task| task.label.as_str()),
-                operation.kind
-            );
+            let label = format!("[{index}] {} {}", graph.label(operation.task), operation.kind);
             let actor = task.map_or(u32::MAX, |task| task.actor.0);
             let _ = writeln!(
                 boxes.entry(actor).or_default(),

@@ -19,7 +19,7 @@ impl Plan {
             let title = quoted(&format!("lane {} in process {}", lane.lane.0, lane.process.0));
             let _ = writeln!(text, "  subgraph lane{} [{title}]", lane.lane.0);
             for step in lane.steps.iter().filter(|step| step.kind.is_work()) {
-                let label = self.ir.task(step.task).map_or("?", |task| task.label.as_str());
+                let label = self.ir.label(step.task);
                 let _ = writeln!(text, "    t{}[{}]", step.task.0, quoted(label));
             }
             if lane.lane.0 == 0 {

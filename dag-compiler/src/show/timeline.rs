@@ -4,9 +4,8 @@
 //! the WRITE of a value to the COMPUTE of each task that reads it. Times are microseconds of the monotonic clock.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 
-use crate::ir::{GraphIr, Origin, Plan, TaskId};
+use crate::ir::{GraphIr, Plan, TaskId};
 use crate::run::trace::Event;
 
 /// Where an operation of a task runs.
@@ -18,17 +17,7 @@ struct Place {
 
 /// A string as JSON writes it.
 fn quoted(text: &str) -> String {
-    let mut json = String::with_capacity(text.len() + 2);
-    json.push('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => json.extend(['\\', character]),
-            control if control < ' ' => _ = write!(json, "\\u{:04x}", control as u32),
-            other => json.push(other),
-        }
-    }
-    json.push('"');
-    json
+    serde_json::Value::from(text).to_string()
 }
 
 /// Nanoseconds as microseconds.
@@ -122,10 +111,7 @@ impl Plan {
                 continue;
             };
             let makers: BTreeSet<TaskId> = GraphIr::reads(task)
-                .filter_map(|(_, value)| match self.ir.value(value)?.origin {
-                    Origin::Task(maker) => Some(maker),
-                    Origin::Input(_) => None,
-                })
+                .filter_map(|(_, value)| self.ir.maker(value))
                 .collect();
             for maker in makers {
                 let (Some(write), Some(from), Some(to)) = (

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::ir::{ArgIr, ChannelKind, ChannelPlan, GraphIr, Origin, Plan, TaskId, ValueId};
+use crate::ir::{ArgIr, ChannelKind, ChannelPlan, GraphIr, Plan, TaskId, ValueId};
 use crate::prove::forecast::forecast;
 use crate::prove::throughput::bound;
 use crate::run::trace::Event;
@@ -88,16 +88,13 @@ impl View {
         let mut rows = Vec::new();
         let mut row_of: BTreeMap<u32, usize> = BTreeMap::new();
         for lane in &plan.lanes {
-            let actors = plan.ir.actors.iter().filter(|actor| actor.lane == lane.lane);
-            let place = actors
-                .clone()
-                .next()
-                .map_or("driver", |actor| actor.placement.as_str());
+            let actors = || plan.ir.actors_on(lane.lane);
+            let place = actors().next().map_or("driver", |actor| actor.placement.as_str());
             row_of.insert(lane.lane.0, rows.len());
             rows.push(Row {
                 name: format!("lane {}", lane.lane.0),
                 place: place.to_owned(),
-                actors: actors.map(|actor| actor.name.clone()).collect(),
+                actors: actors().map(|actor| actor.name.clone()).collect(),
             });
         }
         let mut tasks: Vec<Task> = (0..plan.ir.tasks.len() as u32)
@@ -168,11 +165,7 @@ fn task(plan: &Plan, id: TaskId, row_of: &BTreeMap<u32, usize>) -> Option<Task> 
         let known = lane.values.iter().find(|it| it.value == value)?;
         Some(port(plan, value, plan.channels.get(known.channel.0 as usize)?))
     };
-    let made = |channel: &&ChannelPlan| {
-        plan.ir
-            .value(channel.value)
-            .is_some_and(|value| value.origin == Origin::Task(id))
-    };
+    let made = |channel: &&ChannelPlan| plan.ir.maker(channel.value) == Some(id);
     let constants = task
         .args
         .iter()
@@ -213,7 +206,7 @@ fn arrows(plan: &Plan) -> Vec<Arrow> {
     let mut arrows = Vec::new();
     for (to, task) in (0u32..).zip(&plan.ir.tasks) {
         for (_, value) in GraphIr::reads(task) {
-            let Some(Origin::Task(from)) = plan.ir.value(value).map(|value| value.origin) else {
+            let Some(from) = plan.ir.maker(value) else {
                 continue;
             };
             if !seen.insert((from, to)) {
