@@ -41,6 +41,16 @@ pub(super) enum Why {
     Window,
 }
 
+impl Why {
+    /// What it takes to get across.
+    pub(super) fn hop_ns(self) -> u64 {
+        match self {
+            Why::Value(_, kind) => cost::hop_ns(kind),
+            _ => 0,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
     pub(super) from: u32,
@@ -112,14 +122,23 @@ impl Events {
         node
     }
 
-    /// How long a node's work lasts. A collective that is only posted lasts where it completes; its parts take no time.
-    pub(super) fn work_ns(&self, plan: &Plan, number: u32, node: &Node) -> u64 {
-        let Some(operation) = node.operation.filter(|it| it.kind.is_work()) else {
-            return 0;
-        };
-        let posted = operation.kind == OpKind::Collective && plan.settings.overlap && self.is_step(number);
-        let task = plan.ir.task(operation.task).filter(|_| !posted);
-        task.map_or(0, cost::work_ns)
+    /// How long each event lasts, by the node that stands for it. A collective that is only posted lasts where it
+    /// completes; its parts take no time.
+    pub(super) fn durations_ns(&self, plan: &Plan) -> Vec<u64> {
+        let mut durations = vec![0; self.nodes.len()];
+        for (number, node) in (0u32..).zip(&self.nodes) {
+            let work = node.operation.filter(|it| {
+                let posted = it.kind == OpKind::Collective && plan.settings.overlap && self.is_step(number);
+                it.kind.is_work() && !posted
+            });
+            let ns = work
+                .and_then(|work| plan.ir.task(work.task))
+                .map_or(0, cost::work_ns);
+            if let Some(longest) = durations.get_mut(self.event_of(number) as usize) {
+                *longest = ns.max(*longest);
+            }
+        }
+        durations
     }
 
     /// Whether a node is a step of a lane, or an end; a collective that is only posted is neither.

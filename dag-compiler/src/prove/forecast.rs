@@ -1,8 +1,7 @@
 //! When each step of one execution begins and ends, by the durations known: the planned time line of any live plan.
 
-use super::events::{Events, Why};
+use super::events::Events;
 use super::live;
-use crate::cost;
 use crate::ir::{Operation, Plan};
 
 /// A step on the planned time line.
@@ -52,36 +51,24 @@ pub fn forecast(plan: &Plan) -> Option<Forecast> {
     super::form::check(plan).ok()?;
     let events = Events::of(plan);
     let order = live::events_in_order(&events).ok()?;
-    let mut arriving: Vec<Vec<(u32, u64)>> = (0..events.nodes.len()).map(|_| Vec::new()).collect();
-    for edge in events.edges.iter().filter(|edge| edge.tokens == 0) {
-        let (from, to) = (events.event_of(edge.from), events.event_of(edge.to));
-        let hop = match edge.why {
-            Why::Value(_, kind) => cost::hop_ns(kind),
-            _ => 0,
-        };
-        if from != to
-            && let Some(arriving) = arriving.get_mut(to as usize)
-        {
-            arriving.push((from, hop));
-        }
-    }
-    let mut lasts = vec![0u64; events.nodes.len()];
-    for (node, what) in (0u32..).zip(&events.nodes) {
-        let ns = events.work_ns(plan, node, what);
-        if let Some(lasts) = lasts.get_mut(events.event_of(node) as usize) {
-            *lasts = (*lasts).max(ns);
-        }
-    }
+    let arriving = live::Adjacent::by(&events, |edge| edge.to);
+    let durations = events.durations_ns(plan);
     let mut begins = vec![0u64; events.nodes.len()];
-    let mut ends = vec![0u64; events.nodes.len()];
+    let mut ends: Vec<u64> = vec![0; events.nodes.len()];
     for event in order {
-        let came = arriving.get(event as usize)?.iter().map(|(from, hop)| {
-            let end = ends.get(*from as usize).copied().unwrap_or_default();
-            end.saturating_add(*hop)
-        });
-        let begin = came.max().unwrap_or_default();
+        let mut begin = 0;
+        for edge in arriving.of(&events, event) {
+            // Steps of one event do not wait for each other.
+            let from = events.event_of(edge.from);
+            if from != event {
+                begin = ends
+                    .get(from as usize)?
+                    .saturating_add(edge.why.hop_ns())
+                    .max(begin);
+            }
+        }
         *begins.get_mut(event as usize)? = begin;
-        *ends.get_mut(event as usize)? = begin.saturating_add(*lasts.get(event as usize)?);
+        *ends.get_mut(event as usize)? = begin.saturating_add(*durations.get(event as usize)?);
     }
     let mut forecast = Forecast::default();
     for (lane, range) in events.lanes.iter().enumerate() {

@@ -7,13 +7,13 @@ use super::{Blocked, Deadlock, Moment};
 use crate::ir::ValueId;
 
 /// Edges without a token by the event they lead from, or to.
-struct Adjacent {
+pub(super) struct Adjacent {
     starts: Vec<usize>,
     edges: Vec<u32>,
 }
 
 impl Adjacent {
-    fn by(events: &Events, end: impl Fn(&Edge) -> u32) -> Self {
+    pub(super) fn by(events: &Events, end: impl Fn(&Edge) -> u32) -> Self {
         let tokenless = || {
             let indices = (0u32..).zip(&events.edges);
             indices.filter(|(_, edge)| edge.tokens == 0)
@@ -42,12 +42,13 @@ impl Adjacent {
         Adjacent { starts, edges }
     }
 
-    fn of(&self, event: u32) -> &[u32] {
+    /// The edges of an event.
+    pub(super) fn of<'e>(&self, events: &'e Events, event: u32) -> impl Iterator<Item = &'e Edge> {
         let index = event as usize;
         let range = self.starts.get(index).zip(self.starts.get(index + 1));
-        range
-            .and_then(|(from, to)| self.edges.get(*from..*to))
-            .unwrap_or_default()
+        let edges = range.and_then(|(from, to)| self.edges.get(*from..*to));
+        let edges = edges.unwrap_or_default().iter();
+        edges.filter_map(|edge| events.edges.get(*edge as usize))
     }
 }
 
@@ -97,10 +98,7 @@ pub(super) fn events_in_order(events: &Events) -> Result<Vec<u32>, Deadlock> {
         if let Some(done) = done.get_mut(event as usize) {
             *done = true;
         }
-        for edge in leaving.of(event) {
-            let Some(edge) = events.edges.get(*edge as usize) else {
-                continue;
-            };
+        for edge in leaving.of(events, event) {
             let to = events.event_of(edge.to);
             if let Some(waits) = waiting_for.get_mut(to as usize).filter(|_| to != event) {
                 *waits -= 1;
@@ -183,8 +181,7 @@ impl Stuck<'_> {
         let mut seen = BTreeSet::from([self.events.event_of(node)]);
         let mut next = VecDeque::from([(self.events.event_of(node), None)]);
         while let Some((event, about)) = next.pop_front() {
-            let edges = self.arriving.of(event).iter();
-            for edge in edges.filter_map(|edge| self.events.edges.get(*edge as usize)) {
+            for edge in self.arriving.of(self.events, event) {
                 let own_step = edge.why == Why::Lane && edge.to == node;
                 if own_step || self.is_done(edge.from) {
                     continue;

@@ -6,7 +6,6 @@
 //! [`TaskIr::duration_ns`](crate::ir::TaskIr::duration_ns); a hop is taken to cost a fraction of a microsecond.
 
 use super::events::{Events, Why};
-use crate::cost;
 use crate::ir::{ChannelKind, Operation, Plan, Writer};
 
 /// Passes after which the best found so far is taken; a handful is usual.
@@ -112,16 +111,7 @@ impl<'a> Ratio<'a> {
                 nodes.push(node);
             }
         }
-        let mut work_ns = vec![0f64; nodes.len()];
-        for (node, what) in (0u32..).zip(&events.nodes) {
-            let number = numbers
-                .get(events.event_of(node) as usize)
-                .copied()
-                .unwrap_or_default();
-            if let Some(work) = work_ns.get_mut(number as usize) {
-                *work = work.max(events.work_ns(plan, node, what) as f64);
-            }
-        }
+        let durations = events.durations_ns(plan);
         let mut arcs: Vec<Vec<Arc>> = (0..nodes.len()).map(|_| Vec::new()).collect();
         for edge in &events.edges {
             let number = |node| {
@@ -131,16 +121,15 @@ impl<'a> Ratio<'a> {
                     .unwrap_or_default()
             };
             let (from, to) = (number(edge.from), number(edge.to));
-            let (hop, tokens) = match edge.why {
-                Why::Value(_, kind) => (cost::hop_ns(kind), edge.tokens),
-                Why::Slot(_, ChannelKind::Local) => (0, edge.tokens),
-                Why::Slot(..) => (0, slots),
-                _ => (0, edge.tokens),
+            let tokens = match edge.why {
+                Why::Slot(_, kind) if kind != ChannelKind::Local => slots,
+                _ => edge.tokens,
             };
             if from == to && tokens == 0 {
                 continue;
             }
-            let ns = work_ns.get(from as usize).copied().unwrap_or_default() + hop as f64;
+            let work = durations.get(events.event_of(edge.from) as usize);
+            let ns = work.copied().unwrap_or_default() as f64 + edge.why.hop_ns() as f64;
             if let Some(arcs) = arcs.get_mut(from as usize) {
                 arcs.push(Arc {
                     to,
