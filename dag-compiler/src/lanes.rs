@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_core::{ActorId, LaneId, ProcessId};
+use selvedge_core::{LaneId, ProcessId};
 
 use crate::cost;
 use crate::ir::{ChannelKind, GraphIr, Lanes, Settings};
@@ -90,7 +90,7 @@ pub(crate) fn assign(graph: &mut GraphIr, settings: &Settings) -> Vec<String> {
 
 /// The lanes of each process but the driver's own, in the order in which the graph first comes to them.
 fn groups(graph: &GraphIr) -> BTreeMap<ProcessId, Vec<Group>> {
-    let places: BTreeMap<ActorId, (ProcessId, LaneId)> = graph.places();
+    let places = graph.places();
     let mut order: Vec<(ProcessId, LaneId)> = Vec::new();
     let mut work: BTreeMap<LaneId, (u64, bool)> = BTreeMap::new();
     for task in &graph.tasks {
@@ -126,16 +126,14 @@ fn groups(graph: &GraphIr) -> BTreeMap<ProcessId, Vec<Group>> {
 fn budgets(groups: &BTreeMap<ProcessId, Vec<Group>>, cores: usize) -> BTreeMap<ProcessId, usize> {
     let mut budgets: BTreeMap<ProcessId, usize> = groups.keys().map(|process| (*process, 1)).collect();
     for _ in budgets.len()..cores {
-        let hungry = |(process, budget): &(&ProcessId, &mut usize)| {
-            let mine = groups.get(*process).map(Vec::as_slice).unwrap_or_default();
+        let hungry = |(process, budget): (&ProcessId, &usize)| {
+            let mine = groups.get(process).map(Vec::as_slice).unwrap_or_default();
             let ns = mine.iter().fold(0u64, |sum, group| sum.saturating_add(group.ns));
-            (mine.len() > **budget).then_some(ns / **budget as u64)
+            (mine.len() > *budget).then_some((ns / *budget as u64, *process))
         };
-        let next = budgets
-            .iter_mut()
-            .filter(|it| hungry(it).is_some())
-            .max_by_key(|it| hungry(it));
-        let Some((_, budget)) = next else { break };
+        let next = budgets.iter().filter_map(hungry).max();
+        let budget = next.and_then(|(_, process)| budgets.get_mut(&process));
+        let Some(budget) = budget else { break };
         *budget += 1;
     }
     budgets

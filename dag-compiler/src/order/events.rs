@@ -39,6 +39,7 @@ pub(super) struct Events {
 struct Grouping<'a> {
     sites: &'a Sites,
     events: Vec<Event>,
+    /// By operation; `u32::MAX` where that is not known yet.
     of: Vec<u32>,
 }
 
@@ -88,43 +89,28 @@ impl Events {
             let task = operations.operations.get(operation as usize).map(|it| it.task);
             task.and_then(|task| graph.task(task)).map_or(0, cost::work_ns)
         };
-        let mut collective_of = vec![
-            u32::MAX;
-            if operations.collectives.is_empty() {
-                0
-            } else {
-                count
-            }
-        ];
         for ranks in &operations.collectives {
             let event = group.event(true, ranks.iter().map(|rank| ns(*rank)).max().unwrap_or_default());
             for rank in ranks {
-                *collective_of.get_mut(*rank as usize)? = event;
+                *group.of.get_mut(*rank as usize)? = event;
             }
         }
-        for task in operations
-            .operations
-            .chunk_by(|one, next| one.task == next.task)
-            .scan(0u32, |first, task| {
-                *first += task.len() as u32;
-                Some(*first - task.len() as u32..*first)
-            })
-        {
-            let (work, write) = (task.end.checked_sub(2)?, task.end - 1);
-            let collective = collective_of
-                .get(work as usize)
-                .copied()
-                .filter(|event| *event != u32::MAX);
+        let mut next = 0;
+        for task in operations.operations.chunk_by(|one, next| one.task == next.task) {
+            let first = next;
+            next += task.len() as u32;
+            let (work, write) = (next.checked_sub(2)?, next - 1);
+            let collective = Some(*group.of.get(work as usize)?).filter(|event| *event != u32::MAX);
             let event = collective.unwrap_or_else(|| group.event(false, ns(work)));
-            for read in
-                (task.start..work).filter(|read| !met.get(*read as usize).copied().unwrap_or_default())
-            {
-                group.join(read, event)?;
+            for read in first..work {
+                if !*met.get(read as usize)? {
+                    group.join(read, event)?;
+                }
             }
             group.join(work, event)?;
-            let own = *met.get(write as usize)? || collective.is_some();
-            let event = if own {
-                group.event(*met.get(write as usize)?, 0)
+            let meets = *met.get(write as usize)?;
+            let event = if meets || collective.is_some() {
+                group.event(meets, 0)
             } else {
                 event
             };

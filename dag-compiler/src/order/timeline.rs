@@ -98,13 +98,8 @@ impl Timeline<'_> {
         }
         let number = *what.lanes.first()?;
         let ready = *self.ready_ns.get(event as usize)?;
-        let priority = *self.priorities.get(event as usize)?;
         let lane = self.lanes.get_mut(number as usize)?;
-        if ready <= lane.free_ns {
-            lane.ready.push(Reverse((priority, event)));
-        } else {
-            lane.coming.push(Reverse((ready, event)));
-        }
+        lane.coming.push(Reverse((ready, event)));
         self.announce(number)
     }
 
