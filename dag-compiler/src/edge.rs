@@ -65,6 +65,29 @@ pub fn constant<T: Wire>(value: T) -> Edge<T> {
     Edge::new(encoded(&value, SourceLocation::from(Location::caller())))
 }
 
+/// Has the task that makes `value` wait for whatever makes `before`, for each member where that is a list.
+fn wait_for(builder: &Rc<RefCell<Builder>>, value: ValueId, before: &Source, location: &SourceLocation) {
+    match before {
+        Source::Value {
+            builder: other,
+            value: before,
+        } if Rc::ptr_eq(builder, other) => builder.borrow_mut().order(value, *before, location),
+        Source::Value { .. } => builder.borrow_mut().mistake(
+            Code::MixedGraphs,
+            "a task is ordered after one of another graph",
+            location,
+        ),
+        Source::List(members) => {
+            for (member, _) in members.iter() {
+                wait_for(builder, value, member, location);
+            }
+        }
+        // What is there from the begin is before everything.
+        Source::Constant(_) => {}
+        Source::Broken(diagnostic) => builder.borrow_mut().repeat(diagnostic),
+    }
+}
+
 /// Several edges as one argument: a task that takes a `Vec<T>` or a `&[T]` gets their values as one list, in this order.
 /// Lists of lists are lists too.
 ///
@@ -119,35 +142,7 @@ impl<T> Edge<T> {
     pub fn after<U>(self, before: &Edge<U>) -> Self {
         if let Source::Value { builder, value } = &self.source {
             let location = SourceLocation::from(Location::caller());
-            let mut graph = builder.borrow_mut();
-            match &before.source {
-                Source::Value {
-                    builder: other,
-                    value: before,
-                } if Rc::ptr_eq(builder, other) => {
-                    graph.order(*value, *before, &location);
-                }
-                Source::Value { .. } => graph.mistake(
-                    Code::MixedGraphs,
-                    "a task is ordered after one of another graph",
-                    &location,
-                ),
-                Source::List(members) => {
-                    for (member, _) in members.iter() {
-                        if let Source::Value {
-                            builder: other,
-                            value: before,
-                        } = member
-                            && Rc::ptr_eq(builder, other)
-                        {
-                            graph.order(*value, *before, &location);
-                        }
-                    }
-                }
-                // What is there from the begin is before everything.
-                Source::Constant(_) => {}
-                Source::Broken(diagnostic) => graph.repeat(diagnostic),
-            }
+            wait_for(builder, *value, &before.source, &location);
         }
         self
     }
