@@ -5,6 +5,8 @@ use std::fmt;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use selvedge::Waiting;
 
+use crate::shapes::Lanes;
+
 /// Largest payload a case accepts: 1 GiB, the default bound of a graph's payloads.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
 
@@ -76,7 +78,7 @@ pub struct BenchArgs {
     pub actors: Option<u32>,
     /// How many lanes (threads) a chain's actors share, in equal parts, or `auto` [default: each has its own].
     #[arg(long, value_parser = parse_lanes)]
-    pub lanes: Option<LaneChoice>,
+    pub lanes: Option<Lanes>,
     /// Events kept for a trace, by lane; 0 is off.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub trace: u32,
@@ -103,22 +105,13 @@ pub struct BenchArgs {
     pub json: bool,
 }
 
-/// Which lanes a chain has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LaneChoice {
-    /// As the compiler chooses.
-    Auto,
-    /// So many.
-    Shared(u32),
-}
-
-fn parse_lanes(text: &str) -> Result<LaneChoice, String> {
+fn parse_lanes(text: &str) -> Result<Lanes, String> {
     if text == "auto" {
-        return Ok(LaneChoice::Auto);
+        return Ok(Lanes::Auto);
     }
     let count = text.parse().ok().filter(|count| (1..=64).contains(count));
     count
-        .map(LaneChoice::Shared)
+        .map(Lanes::Shared)
         .ok_or_else(|| "a number from 1 to 64, or `auto`".to_owned())
 }
 

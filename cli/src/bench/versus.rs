@@ -10,7 +10,7 @@ use super::limits::Limit;
 use super::limits::cores::{self, Cores};
 use super::measure::{self, REPEATS, Summary};
 use super::record::{Record, Report};
-use crate::args::{BenchArgs, LaneChoice, Placement, Wait};
+use crate::args::{BenchArgs, Placement, Wait};
 use crate::shapes::{Drive, Lanes, Setup};
 
 /// Bytes of a message that fits into the cache line of its signal.
@@ -42,11 +42,7 @@ pub(crate) fn setup(args: &BenchArgs, payload_bytes: u64, actors: u32) -> Setup 
         wait: wait(args).into(),
         payload_bytes: args.payload.unwrap_or(payload_bytes) as usize,
         actors: args.actors.unwrap_or(actors) as usize,
-        lanes: match args.lanes {
-            None => Lanes::Own,
-            Some(LaneChoice::Auto) => Lanes::Auto,
-            Some(LaneChoice::Shared(lanes)) => Lanes::Shared(lanes as usize),
-        },
+        lanes: args.lanes.unwrap_or(Lanes::Own),
         inflight: 1,
         trace: args.trace as usize,
     }
