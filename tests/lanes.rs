@@ -20,10 +20,18 @@ fn lanes(plan: &Plan) -> usize {
     plan.lanes.len() - 1
 }
 
+/// Lanes that are left of any number of them: one core is the driver's.
+fn merged_lanes() -> usize {
+    cores().saturating_sub(1).max(1)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// More lanes than any machine here has cores.
 fn crowd(runtime: &Runtime, placement: Placement) -> Vec<actors::CounterHandle> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (0..cores + 6)
+    (0..cores() + 6)
         .map(|index| counter(runtime, &format!("c{index}"), placement))
         .collect()
 }
@@ -41,8 +49,7 @@ fn graph_02_merged_lanes_give_what_lanes_of_their_own_give() -> Result<()> {
     assert_eq!(own.execute(5).wait()?, 5 + crowd.len() as i64);
     drop(own);
     let merged = runtime.compile_with(Options::new().lanes(Lanes::Auto), |x: Edge<i64>| chain(&crowd, x))?;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    assert_eq!(lanes(merged.plan()), cores.saturating_sub(1).max(1));
+    assert_eq!(lanes(merged.plan()), merged_lanes());
     assert!(
         merged.describe().contains("one being the driver's"),
         "{}",
@@ -119,8 +126,7 @@ fn task_09_a_panic_on_a_merged_lane_is_one_tasks_error() -> Result<()> {
 fn graph_02_lanes_of_one_worker_process_are_merged_too() -> Result<()> {
     let runtime = Runtime::new();
     let worker = runtime.worker("w")?;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let crowd: Vec<_> = (0..cores + 3)
+    let crowd: Vec<_> = (0..cores() + 3)
         .map(|index| {
             runtime
                 .spawn::<Counter>(&format!("c{index}"), (0,))
@@ -130,7 +136,7 @@ fn graph_02_lanes_of_one_worker_process_are_merged_too() -> Result<()> {
     for _ in 0..3 {
         let graph =
             runtime.compile_with(Options::new().lanes(Lanes::Auto), |x: Edge<i64>| chain(&crowd, x))?;
-        assert_eq!(lanes(graph.plan()), cores.saturating_sub(1).max(1));
+        assert_eq!(lanes(graph.plan()), merged_lanes());
         assert_eq!(graph.execute(1).wait()?, 1 + crowd.len() as i64);
         assert_eq!(crowd[3].call().inc(0).wait()?, 0);
     }

@@ -12,15 +12,12 @@
 mod actors;
 mod census;
 
-use actors::counter;
+use actors::{counter, warm_up};
 use selvedge::prelude::*;
 
 #[test]
 fn graph_02_actors_keep_their_state_and_go_home_afterwards() -> Result<()> {
-    // What the first runtime of a process makes for all.
-    let warm = Runtime::new();
-    counter(&warm, "warm", Placement::Process);
-    drop(warm);
+    warm_up();
     let before = census::Census::take();
     for _ in 0..3 {
         let runtime = Runtime::new();

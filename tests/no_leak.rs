@@ -11,14 +11,12 @@
 mod actors;
 mod census;
 
-use actors::{PLACEMENTS, counter};
+use actors::{PLACEMENTS, counter, warm_up};
 use selvedge::prelude::*;
 
 #[test]
 fn dag_39_dropping_graph_and_runtime_leaves_nothing() -> Result<()> {
-    let warm = Runtime::new();
-    counter(&warm, "warm", Placement::Process);
-    drop(warm);
+    warm_up();
     let before = census::Census::take();
     for placement in PLACEMENTS {
         let runtime = Runtime::new();

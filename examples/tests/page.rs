@@ -12,24 +12,16 @@
     reason = "a test may panic, and says what it leaves out"
 )]
 
+mod built;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use built::example;
 use serde_json::{Value, json};
-
-fn example(name: &str) -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    let path = tests.ancestors().nth(2).unwrap().join("examples").join(name);
-    assert!(
-        path.is_file(),
-        "build {} first: cargo build -p selvedge-examples --examples",
-        path.display()
-    );
-    path
-}
 
 fn installed(program: &str) -> bool {
     let tried = Command::new(program)

@@ -1,21 +1,15 @@
 //! The examples as a user runs them.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
-use std::path::PathBuf;
+mod built;
+
 use std::process::{Command, Output};
 
+use built::example;
 use selvedge_examples::weights::shipped_weights;
 
-/// `cargo test` builds the examples beside the tests.
 fn program(name: &str) -> Command {
-    let tests = std::env::current_exe().unwrap();
-    let path: PathBuf = tests.ancestors().nth(2).unwrap().join("examples").join(name);
-    assert!(
-        path.is_file(),
-        "build {} first: cargo build -p selvedge-examples --examples",
-        path.display()
-    );
-    let mut command = Command::new(path);
+    let mut command = Command::new(example(name));
     command.env_remove("RAYON_NUM_THREADS");
     command
 }

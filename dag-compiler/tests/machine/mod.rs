@@ -5,11 +5,13 @@
 //! execution, once.
 #![allow(dead_code, unreachable_pub)] // each test file uses its share
 
-use std::collections::{BTreeMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
+mod values;
 
-use selvedge_compiler::ir::{ArgIr, ChannelKind, GraphIr, OpKind, Origin, Plan, TaskId, ValueId};
+use std::collections::{BTreeMap, VecDeque};
+
+use selvedge_compiler::ir::{ArgIr, ChannelKind, OpKind, Origin, Plan, ValueId};
 use selvedge_core::{ActorId, LaneId};
+use values::{given, made, part_of, reduced, sequential};
 
 /// A small generator of random numbers; its seed is printed with whatever fails.
 pub struct Random(pub u64);
@@ -26,65 +28,6 @@ impl Random {
     pub fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }
-}
-
-fn made(task: usize, args: &[u64]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (task, args).hash(&mut hasher);
-    hasher.finish()
-}
-
-fn reduced(collective: u32, args: &[u64]) -> u64 {
-    made(collective as usize + 1_000_000, args)
-}
-
-fn given(leaf: u32, execution: u64) -> u64 {
-    made(2_000_000 + leaf as usize, &[execution])
-}
-
-fn part_of(whole: u64, part: Option<u16>) -> u64 {
-    part.map_or(whole, |part| whole.wrapping_add(1 + u64::from(part)))
-}
-
-/// The outputs of one execution, task after task.
-pub fn sequential(graph: &GraphIr, execution: u64) -> Vec<u64> {
-    let mut results = vec![0u64; graph.tasks.len()];
-    let value = |results: &[u64], id: ValueId| {
-        let value = &graph.values[id.0 as usize];
-        let whole = match value.origin {
-            Origin::Input(leaf) => given(leaf, execution),
-            Origin::Task(task) => results[task.0 as usize],
-        };
-        part_of(whole, value.part)
-    };
-    let args = |results: &[u64], task: usize| -> Vec<u64> {
-        let args = graph.tasks[task].args.iter();
-        args.map(|arg| match arg {
-            ArgIr::Value(id) => value(results, *id),
-            ArgIr::Constant(_) => 7,
-        })
-        .collect()
-    };
-    let mut done = vec![false; graph.tasks.len()];
-    for task in 0..graph.tasks.len() {
-        let Some(collective) = graph.tasks[task].collective else {
-            results[task] = made(task, &args(&results, task));
-            continue;
-        };
-        if done[task] {
-            continue;
-        }
-        // All ranks at once: their inputs are bound before the first of them.
-        let ranks: Vec<usize> = (0..graph.tasks.len())
-            .filter(|it| graph.tasks[*it].collective == Some(collective))
-            .collect();
-        let all: Vec<u64> = ranks.iter().flat_map(|rank| args(&results, *rank)).collect();
-        for rank in ranks {
-            results[rank] = reduced(collective.0, &all);
-            done[rank] = true;
-        }
-    }
-    graph.outputs.iter().map(|id| value(&results, *id)).collect()
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -552,19 +495,12 @@ impl<'a> Machine<'a> {
         if !self.makes[task].iter().all(|value| self.has_room(*value)) {
             return false;
         }
-        if let (Some(collective), true) = (self.collective_of[task], overlap) {
-            let found = self.collectives[collective]
-                .results
-                .iter_mut()
-                .find(|(at, ..)| *at == execution);
-            let Some((_, result, left)) = found else {
-                return false;
-            };
-            self.results[task] = *result;
-            *left -= 1;
-            self.collectives[collective]
-                .results
-                .retain(|(_, _, left)| *left > 0);
+        // What a posted collective has come to, if this task is a part of one.
+        let collective = self.collective_of[task].filter(|_| overlap);
+        let result = |it: &Collective| it.results.iter().position(|(at, ..)| *at == execution);
+        let completed = collective.map(|index| (index, result(&self.collectives[index])));
+        if let Some((_, None)) = completed {
+            return false;
         }
         let meeting: Vec<usize> = self.makes[task]
             .iter()
@@ -572,18 +508,6 @@ impl<'a> Machine<'a> {
             .copied()
             .filter(|inlet| self.inlets[*inlet].meets)
             .collect();
-        let restore = |machine: &mut Self| {
-            // A posted collective's result was taken above: give it back, the WRITE did not happen.
-            if let (Some(collective), true) = (machine.collective_of[task], overlap) {
-                let result = machine.results[task];
-                let it = &mut machine.collectives[collective];
-                match it.results.iter_mut().find(|(at, ..)| *at == execution) {
-                    Some((_, _, left)) => *left += 1,
-                    None => it.results.push_back((execution, result, 1)),
-                }
-            }
-            false
-        };
         if !meeting.is_empty() && overlap {
             let mut lanes: Vec<usize> = meeting.iter().map(|inlet| self.inlets[*inlet].lane).collect();
             lanes.push(lane);
@@ -595,7 +519,7 @@ impl<'a> Machine<'a> {
                     .iter()
                     .all(|lane| self.is_next(*lane, Transfer::Write(task)))
             {
-                return restore(self);
+                return false;
             }
             lanes
                 .into_iter()
@@ -615,11 +539,17 @@ impl<'a> Machine<'a> {
                     })
             });
             if !there {
-                return restore(self);
+                return false;
             }
             for inlet in &meeting {
                 self.advance(self.inlets[*inlet].lane);
             }
+        }
+        if let Some((index, Some(found))) = completed {
+            let results = &mut self.collectives[index].results;
+            self.results[task] = results[found].1;
+            results[found].2 -= 1;
+            results.retain(|(_, _, left)| *left > 0);
         }
         let result = self.results[task];
         for value in self.makes[task].clone() {
@@ -643,9 +573,4 @@ pub fn simulate(plan: &Plan, executions: u64, inflight: u64, random: &mut Random
         }
     }
     Ok(())
-}
-
-/// The task's index, for tests that look into plans.
-pub fn index(task: TaskId) -> usize {
-    task.0 as usize
 }
