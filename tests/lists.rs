@@ -161,6 +161,27 @@ fn dag_20_a_list_for_what_is_not_written_as_one_is_refused() -> Result<()> {
 }
 
 #[test]
+fn graph_05_a_task_runs_after_all_of_a_list_and_mistakes_in_it_are_told() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Thread);
+    let graph = runtime.compile(|x: Edge<i64>| {
+        let both = [a.echo(&x), a.fail_if_negative(&x)];
+        a.tick().after(&gather(both))
+    })?;
+    assert_eq!(graph.execute(1).wait()?, 1);
+    assert!(graph.execute(-1).wait().is_err());
+    assert_eq!(graph.execute(1).wait()?, 2, "the skipped task did nothing");
+    drop(graph);
+    let mut kept = None;
+    let _ = runtime.compile(|x: Edge<i64>| kept.insert(x).clone());
+    let error = runtime
+        .compile(|x: Edge<i64>| a.echo(&x).after(&gather(kept)))
+        .unwrap_err();
+    assert_eq!(error.diagnostics[0].code.as_str(), "D0101");
+    Ok(())
+}
+
+#[test]
 fn intra_01_texts_of_several_actors_are_joined() -> Result<()> {
     for placement in PLACEMENTS {
         let runtime = Runtime::new();
