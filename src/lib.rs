@@ -28,6 +28,7 @@ extern crate self as selvedge;
 pub use selvedge_channels::{DType, Element, Tensor, TensorError, Waiting, Wire};
 #[cfg(feature = "dlpack")]
 pub use selvedge_channels::{DlPack, DlPackError, dlpack};
+pub use selvedge_collectives as collectives;
 pub use selvedge_compiler::{
     ActorDied, Bound, Cause, Compile, CompileError, Counters, Edge, Event, ExecError, Execution, Forecast,
     Graph, Inputs, Lanes, Map, OnFull, Options, Outputs, Phase, Plan, Profile, Refused, Slots,

@@ -17,7 +17,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::process::Process;
 
-type Told = Arc<dyn Fn() + Send + Sync>;
+/// What is called when a process has ended.
+pub type Told = Arc<dyn Fn() + Send + Sync>;
 
 /// The token of the eventfd that ends the thread.
 const STOP: u64 = 0;
@@ -34,13 +35,13 @@ struct Watcher {
 
 /// A process that is watched until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub struct Watch {
     token: u64,
 }
 
 /// Why a process is not watched.
 #[derive(Debug)]
-pub(crate) enum NotWatched {
+pub enum NotWatched {
     /// It has ended already.
     Dead,
     /// The system has no descriptor or thread to give.
@@ -54,7 +55,10 @@ impl From<io::Error> for NotWatched {
 }
 
 /// Calls `told` once, on the watching thread, when `process` has ended.
-pub(crate) fn watch(process: Process, told: Told) -> Result<Watch, NotWatched> {
+///
+/// # Errors
+/// [`NotWatched::Dead`] where it has ended already, and `told` is not called.
+pub fn watch(process: Process, told: Told) -> Result<Watch, NotWatched> {
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
     let pidfd = match pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
         Some(Ok(pidfd)) => pidfd,

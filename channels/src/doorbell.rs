@@ -119,6 +119,16 @@ impl Doorbell {
         bells.iter().for_each(Doorbell::wake_sleeper);
     }
 
+    /// As [`ring`](Self::ring) for each but number `own`, with one fence for all.
+    #[cfg(not(loom))]
+    #[inline]
+    pub fn ring_all_but(bells: &[Doorbell], own: usize) {
+        // SYNC bell.
+        fence(Ordering::SeqCst);
+        let others = bells.iter().enumerate().filter(|(index, _)| *index != own);
+        others.for_each(|(_, bell)| bell.wake_sleeper());
+    }
+
     /// As [`ring`](Self::ring), by who has fenced already.
     #[inline]
     pub(crate) fn wake_sleeper(&self) {

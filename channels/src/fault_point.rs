@@ -6,10 +6,10 @@
 #[cfg(not(feature = "fault-points"))]
 #[inline(always)]
 #[cfg_attr(loom, allow(dead_code))] // for shared memory, which is not built under loom
-pub(crate) fn at(_name: &'static str) {}
+pub fn at(_name: &'static str) {}
 
 #[cfg(feature = "fault-points")]
-pub(crate) use armed::at;
+pub use armed::at;
 
 #[cfg(feature = "fault-points")]
 mod armed {
@@ -25,7 +25,8 @@ mod armed {
         Some((name.to_owned(), count.parse().ok()?))
     }
 
-    pub(crate) fn at(name: &'static str) {
+    /// A point by name.
+    pub fn at(name: &'static str) {
         let Some((chosen, count)) = CHOSEN.get_or_init(chosen) else {
             return;
         };

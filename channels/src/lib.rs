@@ -10,6 +10,7 @@
 //! - [`shared`]: the channel between processes; grows for larger payloads.
 //! - [`doorbell`], [`waiting`]: one wait for all of a lane's channels; spin, then park on a futex.
 //! - [`segment`], [`region`]: where memory comes from.
+//! - [`process`](mod@process), [`deaths`]: who has the other ends, and whether they live.
 
 #[cfg(not(loom))] // loom has no shared memory; it models the protocol both rings follow on the heap
 pub mod payload;
@@ -50,12 +51,13 @@ pub mod fuzzing;
 
 mod cursor;
 #[cfg(not(loom))]
-mod deaths;
+pub mod deaths;
 mod dispose;
-mod fault_point;
+#[doc(hidden)] // for the tests of the floors above
+pub mod fault_point;
 mod futex;
 #[cfg(not(loom))]
-mod process;
+pub mod process;
 mod sync;
 
 #[cfg(not(loom))]
@@ -71,7 +73,9 @@ pub use kind::PayloadType;
 #[cfg(not(loom))]
 pub use outlet::{AnyOutlet, Outlet, Routes};
 #[cfg(not(loom))]
-pub use payload::{DType, Element, Encoded, Tensor, TensorError, Wire, decode, encode, view_slice, view_str};
+pub use payload::{
+    DType, Element, Encoded, Tensor, TensorError, Wire, bytes_of, decode, encode, view_slice, view_str,
+};
 #[cfg(all(feature = "dlpack", not(loom)))]
 pub use payload::{DlPack, DlPackError, dlpack};
 #[cfg(not(loom))]

@@ -5,15 +5,16 @@ use std::sync::OnceLock;
 
 /// A process of this host: its number, and when it started, which tells it from a later process of the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Process {
-    pub(crate) pid: u32,
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
     /// The lower half of the start time, in clock ticks since boot; 0 where the system does not say.
     started: u32,
 }
 
 impl Process {
     /// This process.
-    pub(crate) fn own() -> Self {
+    pub fn own() -> Self {
         static OWN: OnceLock<Process> = OnceLock::new();
         let own = *OWN.get_or_init(|| Process::numbered(std::process::id()));
         // A fork has its parent's cell.
@@ -25,7 +26,7 @@ impl Process {
     }
 
     /// The process that has this number now.
-    pub(crate) fn numbered(pid: u32) -> Self {
+    pub fn numbered(pid: u32) -> Self {
         Process {
             pid,
             started: start_time(pid).unwrap_or(0),
@@ -33,7 +34,7 @@ impl Process {
     }
 
     /// Whether the process with this number is still this one, as far as the system says.
-    pub(crate) fn is_current(self) -> bool {
+    pub fn is_current(self) -> bool {
         match start_time(self.pid) {
             Some(started) => self.started == 0 || self.started == started,
             None => cfg!(miri),
@@ -41,11 +42,12 @@ impl Process {
     }
 
     /// As a word; never 0, and the highest bit is free: the system's numbers are below 2^22.
-    pub(crate) fn to_word(self) -> u64 {
+    pub fn to_word(self) -> u64 {
         u64::from(self.pid & 0x7FFF_FFFF) << 32 | u64::from(self.started)
     }
 
-    pub(crate) fn from_word(word: u64) -> Self {
+    /// As [`to_word`](Self::to_word) wrote it.
+    pub fn from_word(word: u64) -> Self {
         Process {
             pid: (word >> 32) as u32 & 0x7FFF_FFFF,
             started: word as u32,

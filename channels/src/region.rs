@@ -130,13 +130,25 @@ impl Region {
         Ok(unsafe { AtomicU32::from_ptr(pointer.cast()) })
     }
 
+    /// The address of so many bytes at `offset`, for who reads and writes them by turns with others.
+    ///
+    /// # Errors
+    /// [`SegmentError::OutOfBounds`].
+    #[inline]
+    pub fn address(&self, offset: usize, len: usize) -> Result<*mut u8, SegmentError> {
+        self.pointer(offset, len, 1)
+    }
+
     /// The bytes at `offset`, shared.
+    ///
+    /// # Errors
+    /// [`SegmentError::OutOfBounds`].
     ///
     /// # Safety
     /// Until the reference is dropped, nobody may write these bytes: the caller holds the slot they belong to
     /// (`RING-2`).
     #[inline]
-    pub(crate) unsafe fn bytes(&self, offset: usize, len: usize) -> Result<&[u8], SegmentError> {
+    pub unsafe fn bytes(&self, offset: usize, len: usize) -> Result<&[u8], SegmentError> {
         let pointer = self.pointer(offset, len, 1)?;
         // SAFETY: in bounds and alive as long as `self`; not written meanwhile by the caller's promise.
         Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
@@ -144,12 +156,15 @@ impl Region {
 
     /// The bytes at `offset`, exclusively.
     ///
+    /// # Errors
+    /// [`SegmentError::OutOfBounds`].
+    ///
     /// # Safety
     /// Until the reference is dropped, nobody else may read or write these bytes: the caller is the writer and
     /// the slot they belong to is free (`RING-3`).
     #[inline]
     #[allow(clippy::mut_from_ref)] // exclusivity is the ring's protocol, not a borrow of the region
-    pub(crate) unsafe fn bytes_mut(&self, offset: usize, len: usize) -> Result<&mut [u8], SegmentError> {
+    pub unsafe fn bytes_mut(&self, offset: usize, len: usize) -> Result<&mut [u8], SegmentError> {
         let pointer = self.pointer(offset, len, 1)?;
         // SAFETY: in bounds and alive as long as `self`; exclusive by the caller's promise.
         Ok(unsafe { std::slice::from_raw_parts_mut(pointer, len) })

@@ -56,7 +56,8 @@ impl Waiting {
     #[cfg(not(loom))] // for `channel`, which is not built under loom
     /// The same where messages of so many bytes are expected: their copying and reading is waited for as well, so that a
     /// stream of large payloads does not pay for two wake-ups each. Parks after 5 ms whatever their size.
-    pub(crate) fn for_payload(self, len_bytes: usize) -> Self {
+    #[must_use]
+    pub fn for_payload(self, len_bytes: usize) -> Self {
         match self {
             Waiting::SpinThenPark(budget) if !budget.is_zero() => {
                 let moves = Duration::from_nanos((len_bytes / BYTES_PER_NS) as u64);

@@ -32,6 +32,9 @@ pub enum Command {
     /// The other side of a channel between two processes; started by `bench` alone.
     #[command(hide = true)]
     ChannelPeer(ChannelPeerArgs),
+    /// A rank in a process of its own; started by `bench` alone.
+    #[command(hide = true)]
+    AllreducePeer(AllreducePeerArgs),
 }
 
 /// What to explain.
@@ -70,7 +73,7 @@ pub struct BenchArgs {
     /// How a lane waits for its inputs [default: auto; `limits`: spin and park].
     #[arg(long)]
     pub wait: Option<Wait>,
-    /// Bytes in one payload [default: 8; `limits` and `payload`: 1 MiB].
+    /// Bytes in one payload [default: 8; `limits`, `payload` and `allreduce`: 1 MiB].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..=PAYLOAD_BYTES_MAX))]
     pub payload: Option<u64>,
     /// How many actors [default: `chain`, `fanout` and `compile` 4, `pipeline` 2].
@@ -100,6 +103,12 @@ pub struct BenchArgs {
     /// How many readers a channel has (`channel` alone).
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub readers: u32,
+    /// How many ranks take part (`allreduce` alone).
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub ranks: u32,
+    /// The vectors stay in the caches: nobody writes or reads them between two operations (`allreduce` alone).
+    #[arg(long)]
+    pub hot: bool,
     /// Print one JSON object a line instead of a table.
     #[arg(long)]
     pub json: bool,
@@ -136,6 +145,8 @@ pub enum Case {
     Channel,
     /// Waiting for one input while 1, 10, 100 and 1000 others are idle.
     Idle,
+    /// A sum over ranks, in memory of their group and in private memory.
+    Allreduce,
 }
 
 /// Where the other side runs.
@@ -221,6 +232,29 @@ pub struct ChannelPeerArgs {
     /// The core to stay on.
     #[arg(long)]
     pub core: Option<usize>,
+}
+
+/// What another rank is told.
+#[derive(Args, Debug, Clone)]
+pub struct AllreducePeerArgs {
+    /// The group.
+    #[arg(long)]
+    pub group: selvedge::collectives::GroupDescriptor,
+    /// Which rank to be.
+    #[arg(long)]
+    pub rank: usize,
+    /// Bytes of a vector.
+    #[arg(long)]
+    pub payload: u64,
+    /// Nanoseconds that a phase may take.
+    #[arg(long)]
+    pub budget_ns: u64,
+    /// How to wait for others.
+    #[arg(long)]
+    pub wait: Wait,
+    /// Nobody writes or reads vectors between two operations.
+    #[arg(long)]
+    pub hot: bool,
 }
 
 /// What the other side of a limit is told.
@@ -312,6 +346,7 @@ impl fmt::Display for Case {
             Case::Compile => "compile",
             Case::Channel => "channel",
             Case::Idle => "idle",
+            Case::Allreduce => "allreduce",
         })
     }
 }

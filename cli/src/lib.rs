@@ -39,5 +39,6 @@ pub fn run(cli: args::Cli) -> anyhow::Result<()> {
         }
         args::Command::Peer(args) => bench::limits::serve(&args),
         args::Command::ChannelPeer(args) => bench::channel::serve(&args),
+        args::Command::AllreducePeer(args) => bench::allreduce::serve(&args),
     }
 }

@@ -2,7 +2,6 @@
 #![allow(unsafe_code)] // owns raw aligned memory
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
-#[cfg(any(feature = "bytes", feature = "dlpack"))]
 use std::any::Any;
 use std::ptr::NonNull;
 
@@ -13,7 +12,6 @@ pub(super) struct Bytes64 {
     base: NonNull<u8>,
     len: usize,
     /// Whose they are, where they are not ours; never looked at again, and dropped with us.
-    #[cfg(any(feature = "bytes", feature = "dlpack"))]
     keeper: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -44,13 +42,11 @@ impl Bytes64 {
         Bytes64 {
             base,
             len,
-            #[cfg(any(feature = "bytes", feature = "dlpack"))]
             keeper: None,
         }
     }
 
     /// Whether bytes of others can be kept where they are.
-    #[cfg(any(feature = "bytes", feature = "dlpack"))]
     pub(super) fn can_keep(bytes: *const [u8]) -> bool {
         bytes.cast::<u8>().addr().is_multiple_of(PART_ALIGN)
     }
@@ -59,7 +55,6 @@ impl Bytes64 {
     ///
     /// # Safety
     /// They must be valid and unwritten for as long as `keeper` exists, wherever it is moved.
-    #[cfg(any(feature = "bytes", feature = "dlpack"))]
     pub(super) unsafe fn kept(bytes: *const [u8], keeper: Box<dyn Any + Send + Sync>) -> Option<Self> {
         let base = NonNull::new(bytes.cast::<u8>().cast_mut())?;
         Self::can_keep(bytes).then(|| Bytes64 {
@@ -71,10 +66,7 @@ impl Bytes64 {
 
     /// Whether they may be written.
     fn is_own(&self) -> bool {
-        #[cfg(any(feature = "bytes", feature = "dlpack"))]
-        return self.keeper.is_none();
-        #[cfg(not(any(feature = "bytes", feature = "dlpack")))]
-        true
+        self.keeper.is_none()
     }
 
     /// A copy of `bytes`; `None` when there is no memory.

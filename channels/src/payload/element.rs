@@ -125,7 +125,7 @@ pub(super) fn same_type<T: 'static, U: 'static>(value: U) -> Option<T> {
 }
 
 /// The bytes of a slice of primitives.
-pub(super) fn bytes_of<E: Element>(slice: &[E]) -> &[u8] {
+pub fn bytes_of<E: Element>(slice: &[E]) -> &[u8] {
     // SAFETY: `E` is a primitive number (sealed): no padding, and u8 has alignment 1; length and lifetime are the
     // slice's.
     unsafe { std::slice::from_raw_parts(slice.as_ptr().cast(), size_of_val(slice)) }

@@ -1,6 +1,7 @@
 //! A dense array of numbers: row-major, contiguous, its bytes on a 64-byte boundary.
 #![allow(unsafe_code)] // borrows the bytes of a slot
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -163,6 +164,44 @@ impl Tensor {
         check_shape(dtype, shape, bytes.len())?;
         let copy = Bytes64::copy_of(bytes).ok_or_else(|| no_memory(bytes))?;
         Ok(Tensor::over(dtype, shape, copy))
+    }
+
+    /// A tensor of any type of elements, whose row-major bytes `fill` writes over zeros.
+    ///
+    /// # Errors
+    /// [`TensorError::Memory`] when the shape overflows or there is no memory.
+    pub fn filled(
+        dtype: DType,
+        shape: &[usize],
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Tensor, TensorError> {
+        let len_bytes = count(shape).and_then(|count| count.checked_mul(dtype.size_bytes()));
+        let mut bytes = len_bytes.and_then(Bytes64::zeroed);
+        if let Some(bytes) = bytes.as_mut().and_then(Bytes64::as_mut_slice) {
+            fill(bytes);
+        }
+        let bytes = bytes.ok_or(TensorError::Memory { len_bytes })?;
+        Ok(Tensor::over(dtype, shape, bytes))
+    }
+
+    /// A tensor over row-major bytes of somebody else, which `keeper` keeps: it is dropped with the last clone. `None`
+    /// where the bytes are not on a 64-byte boundary.
+    ///
+    /// # Errors
+    /// [`TensorError::Shape`] when `shape` does not hold exactly so many bytes.
+    ///
+    /// # Safety
+    /// The bytes must be valid and unwritten for as long as `keeper` exists, wherever it is moved.
+    pub unsafe fn from_kept(
+        dtype: DType,
+        shape: &[usize],
+        bytes: *const [u8],
+        keeper: Box<dyn Any + Send + Sync>,
+    ) -> Result<Option<Tensor>, TensorError> {
+        check_shape(dtype, shape, bytes.len())?;
+        // SAFETY: as the caller promises.
+        let kept = unsafe { Bytes64::kept(bytes, keeper) };
+        Ok(kept.map(|kept| Tensor::over(dtype, shape, kept)))
     }
 
     pub(super) fn over(dtype: DType, shape: &[usize], bytes: Bytes64) -> Tensor {

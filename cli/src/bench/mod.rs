@@ -4,7 +4,7 @@
 //! - [`record`]: one row, as JSON or as a line of a table.
 //! - [`limits`]: the machine alone.
 //! - `versus`: a graph and its limit in turns.
-//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`: one case each.
+//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`, `allreduce`: one case each.
 
 pub mod measure;
 
@@ -14,6 +14,7 @@ pub mod limits;
 
 pub mod versus;
 
+pub mod allreduce;
 mod chain;
 pub mod channel;
 mod compile;
@@ -43,6 +44,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         Case::Compile => compile::run(args, &mut report),
         Case::Channel => channel::run(args, &mut report),
         Case::Idle => idle::run(args, &mut report),
+        Case::Allreduce => allreduce::run(args, &mut report),
     }
 }
 

@@ -41,12 +41,15 @@ pub struct Record {
     /// The part of the work that this row is about, where a case has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
-    /// How a channel is used: `copy`, `loan` or `stream`.
+    /// How a channel is used: `copy`, `loan` or `stream`; where the vectors of a collective lie: `slot` or `private`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Readers of a channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readers: Option<u32>,
+    /// Ranks of a collective.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<u32>,
     /// Inputs that nothing comes from, in `idle`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<u32>,
@@ -81,6 +84,7 @@ impl Record {
             stage: None,
             mode: None,
             readers: None,
+            ranks: None,
             inputs: None,
             limit: None,
             limit_ns: None,

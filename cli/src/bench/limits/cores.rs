@@ -23,8 +23,7 @@ impl Cores {
     /// # Errors
     /// Two cores are asked for where the process may only use one.
     pub fn pair(self) -> anyhow::Result<Pair> {
-        let allowed = sched_getaffinity(None).context("sched_getaffinity")?;
-        let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+        let mut cores = allowed()?.into_iter();
         let first = cores.next().context("no core is allowed")?;
         match self {
             Cores::Two => {
@@ -37,6 +36,17 @@ impl Cores {
             Cores::Any => Ok((None, None)),
         }
     }
+}
+
+/// The cores that this thread may use.
+///
+/// # Errors
+/// The system does not say.
+pub fn allowed() -> anyhow::Result<Vec<usize>> {
+    let allowed = sched_getaffinity(None).context("sched_getaffinity")?;
+    Ok((0..CpuSet::MAX_CPU)
+        .filter(|core| allowed.is_set(*core))
+        .collect())
 }
 
 /// Keeps the calling thread on `core`, and what it starts from now on as well.

@@ -3,10 +3,12 @@
 //! - `cores`: who stays where.
 //! - `arena`: the memory that both sides see.
 //! - `patience`: waiting that ends.
-//! - `cache_line`, `futex`, `hand_off`, `memcpy`: one limit each.
+//! - `cache_line`, `futex`, `hand_off`, `memcpy`: one limit each; `streaming`: a copy past the caches.
 //! - `peer`: the other side, a thread or a process.
 
 pub mod cores;
+
+pub mod streaming;
 
 mod arena;
 

@@ -1,0 +1,291 @@
+//! A sum of `f32` over ranks, in tensors of the group's memory (`slot`) and in private ones (`private`), beside what a
+//! barrier and a copy cost the same ranks in the same run.
+//!
+//! Vectors are *fresh* unless `--hot`: each rank writes its own before, and reads the result after; the collective alone is
+//! timed, from the moment when all are ready to the moment when rank 0 has the result. A copy is that of as many bytes from
+//! private memory to private memory, by all ranks at once, with stores through the caches or past them, whichever is faster.
+
+use std::hint::black_box;
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use rustix::process::{Signal, set_parent_process_death_signal};
+use selvedge::Waiting;
+use selvedge::collectives::{Collective, Communicator, Group, GroupDescriptor, Rank, ReduceOp};
+use selvedge_channels::DType;
+
+use super::limits::cores;
+use super::limits::streaming;
+use super::measure::{REPEATS, Summary};
+use super::record::{Record, Report};
+use super::versus::median_ratio;
+use crate::args::{AllreducePeerArgs, BenchArgs, Placement, Wait};
+
+/// Up to so many bytes several operations are timed at once: reading the clock would be a good part of one.
+const SHORT_BYTES: u64 = 4 << 10;
+/// Operations timed at once then.
+const BATCH: usize = 64;
+/// Up to so many bytes a barrier is the limit, beyond it a copy.
+const TINY_BYTES: u64 = 1 << 10;
+/// Nobody waits longer than this for the others.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Barrier,
+    CachedCopy,
+    StreamingCopy,
+    Slot,
+    Private,
+}
+
+const PHASES: [Phase; 5] = [
+    Phase::Barrier,
+    Phase::CachedCopy,
+    Phase::StreamingCopy,
+    Phase::Slot,
+    Phase::Private,
+];
+
+/// What all ranks know alike.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    payload: u64,
+    hot: bool,
+    /// What a phase may take.
+    budget: Duration,
+}
+
+impl Work {
+    fn batch(&self) -> usize {
+        if self.payload <= SHORT_BYTES { BATCH } else { 1 }
+    }
+
+    /// Samples of a phase, the same on every rank: as many as fit the budget where 2 bytes a nanosecond are moved.
+    fn samples(&self) -> usize {
+        let one_ns = (1_000 + 2 * self.payload) * self.batch() as u64;
+        (self.budget.as_nanos() as u64 / one_ns).clamp(7, 20_000) as usize
+    }
+}
+
+/// This rank's part of a phase: the samples, in nanoseconds an operation.
+fn phase(rank: &mut Rank, work: &Work, phase: Phase) -> anyhow::Result<Vec<f64>> {
+    let count = (work.payload / 4) as usize;
+    let (batch, samples) = (work.batch(), work.samples());
+    let sum = rank.plan(Collective::AllReduce(ReduceOp::Sum))?;
+    let own = rank.rank() as f32 + 1.0;
+    let expected = (rank.world_size() * (rank.world_size() + 1) / 2) as f32;
+    let mut private = vec![own; count];
+    let mut target = vec![0.0_f32; count];
+    let mut times = Vec::with_capacity(samples);
+    // One more than is kept: the first touches memory.
+    for sample in 0..=samples {
+        let fresh = !work.hot || sample == 0;
+        let mut loan = None;
+        match phase {
+            Phase::Slot => {
+                let mut made = rank.loan(&[(DType::F32, &[count])])?;
+                if fresh {
+                    made.as_mut_slice::<f32>(0)?.fill(own);
+                }
+                loan = Some(made);
+            }
+            Phase::Private if fresh => private.fill(own),
+            _ => {}
+        }
+        rank.barrier()?;
+        let started = Instant::now();
+        let mut result = None;
+        for turn in 0..batch {
+            match phase {
+                Phase::Barrier => rank.barrier()?,
+                Phase::CachedCopy => black_box(target.as_mut_slice()).copy_from_slice(black_box(&private)),
+                Phase::StreamingCopy => streaming::copy(black_box(&private), black_box(&mut target)),
+                Phase::Slot => {
+                    let filled = match loan.take() {
+                        Some(loan) => loan,
+                        None => {
+                            let mut loan = rank.loan(&[(DType::F32, &[count])])?;
+                            loan.as_mut_slice::<f32>(0)?.fill(own);
+                            loan
+                        }
+                    };
+                    rank.launch_loan(sum, filled)?;
+                    result = rank.wait(Some(PATIENCE))?.pop();
+                }
+                Phase::Private => {
+                    if turn > 0 {
+                        private.fill(own);
+                    }
+                    rank.allreduce_slice(ReduceOp::Sum, &mut private)?;
+                }
+            }
+        }
+        let elapsed = started.elapsed();
+        if sample > 0 {
+            times.push(elapsed.as_nanos() as f64 / batch as f64);
+        }
+        if !work.hot {
+            let sums = match (&result, phase) {
+                (Some(result), _) => result.as_slice::<f32>()?,
+                (None, Phase::Private) => &private,
+                _ => continue,
+            };
+            anyhow::ensure!(sums.iter().all(|sum| *sum == expected), "a sum is wrong");
+        }
+    }
+    Ok(times)
+}
+
+/// All phases of all repeats, in turns.
+fn take_part(mut rank: Rank, work: &Work) -> anyhow::Result<Vec<[Summary; PHASES.len()]>> {
+    let mut repeats = Vec::with_capacity(REPEATS);
+    for _ in 0..REPEATS {
+        let mut found = Vec::with_capacity(PHASES.len());
+        for kind in PHASES {
+            let started = Instant::now();
+            let times = phase(&mut rank, work, kind)?;
+            let iterations = times.len() as u64 * work.batch() as u64;
+            found.push(
+                Summary::of_samples(times, iterations, started.elapsed()).context("nothing was measured")?,
+            );
+        }
+        repeats.push(
+            found
+                .try_into()
+                .map_err(|_| anyhow::anyhow!("a phase is missing"))?,
+        );
+    }
+    Ok(repeats)
+}
+
+/// The other ranks, where they are processes.
+#[derive(Default)]
+struct Children(Vec<Child>);
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn spawn(args: &BenchArgs, work: &Work, group: &GroupDescriptor, rank: usize) -> anyhow::Result<Child> {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("allreduce-peer");
+    command.args(["--group", &group.to_string(), "--rank", &rank.to_string()]);
+    command.args(["--payload", &work.payload.to_string()]);
+    command.args(["--budget-ns", &work.budget.as_nanos().to_string()]);
+    command.args(["--wait", &args.wait.unwrap_or(Wait::Auto).to_string()]);
+    if work.hot {
+        command.arg("--hot");
+    }
+    Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?)
+}
+
+/// Each rank stays on a core of its own where there are as many.
+fn pin(rank: usize, ranks: usize) -> anyhow::Result<()> {
+    let cores = cores::allowed()?;
+    if ranks > cores.len() {
+        return Ok(());
+    }
+    cores::pin(cores.get(rank).copied())
+}
+
+fn waiting(wait: Wait, ranks: usize) -> Waiting {
+    wait.waiting(ranks)
+}
+
+/// The other process's `main`.
+///
+/// # Errors
+/// The group cannot be opened, or the other ranks have gone.
+pub fn serve(args: &AllreducePeerArgs) -> anyhow::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).context("prctl")?;
+    let group = Group::open(&args.group)?;
+    let ranks = group.world_size();
+    let group = group.waiting(waiting(args.wait, ranks)).timeout(PATIENCE);
+    pin(args.rank, ranks)?;
+    let work = Work {
+        payload: args.payload,
+        hot: args.hot,
+        budget: Duration::from_nanos(args.budget_ns),
+    };
+    take_part(group.rank(args.rank)?, &work).map(drop)
+}
+
+/// Prints a row for tensors in slots and one for private ones.
+pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
+    let ranks = args.ranks as usize;
+    let wait = args.wait.unwrap_or(Wait::Auto);
+    let work = Work {
+        payload: args.payload.unwrap_or(1 << 20),
+        hot: args.hot,
+        budget: super::budget(args) / PHASES.len() as u32,
+    };
+    let placement = args.placement.unwrap_or(Placement::Thread);
+    let group = match placement {
+        Placement::Process => Group::new(ranks)?,
+        Placement::Thread | Placement::Inline => Group::in_process(ranks)?,
+    };
+    let group = group.waiting(waiting(wait, ranks)).timeout(PATIENCE);
+    let mut children = Children::default();
+    if let Some(descriptor) = group.descriptor() {
+        for rank in 1..ranks {
+            children.0.push(spawn(args, &work, &descriptor, rank)?);
+        }
+    }
+    let started = |rank: usize| {
+        let group = group.clone();
+        move || {
+            pin(rank, ranks)?;
+            take_part(group.rank(rank)?, &work)
+        }
+    };
+    let repeats = thread::scope(|scope| {
+        let here = if placement == Placement::Process { 1 } else { ranks };
+        let threads: Vec<_> = (0..here).map(|rank| scope.spawn(started(rank))).collect();
+        let results = threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| anyhow::anyhow!("a rank panicked")));
+        results
+            .collect::<Result<Vec<_>, _>>()?
+            .into_iter()
+            .next()
+            .context("no rank")?
+    })?;
+    let of = |phase: Phase| -> Vec<Summary> {
+        let at = PHASES.iter().position(|it| *it == phase).unwrap_or_default();
+        repeats
+            .iter()
+            .filter_map(|repeat| repeat.get(at).copied())
+            .collect()
+    };
+    let copies = of(Phase::CachedCopy).into_iter().zip(of(Phase::StreamingCopy));
+    let copies: Vec<Summary> = copies
+        .map(|(one, other)| if one.p50_ns <= other.p50_ns { one } else { other })
+        .collect();
+    let (limit, limits) = if work.payload <= TINY_BYTES {
+        ("barrier", of(Phase::Barrier))
+    } else {
+        ("copy", copies)
+    };
+    for (mode, phase) in [("slot", Phase::Slot), ("private", Phase::Private)] {
+        let found = of(phase);
+        let summary = Summary::median(&found).context("nothing was measured")?;
+        let mut record = Record::new(args.case, work.payload, &summary).placed(placement, wait);
+        record.mode = Some(mode.to_owned());
+        record.ranks = Some(args.ranks);
+        if let Some(floor) = Summary::median(&limits) {
+            record = record.against(limit, floor.p50_ns, median_ratio(&found, &limits));
+        }
+        report.row(&record)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! What every communicator does, as tests that any implementation runs.
+//!
+//! A type of your own is tried by
+//! ```ignore
+//! selvedge_collectives::communicator_contract!(|ranks| my_group(ranks)); // -> Vec<MyComm>, by rank
+//! ```
+//! in a test file: each promise is a test of its own, with every rank on a thread of its own.
+
+mod promises;
+mod reference;
+
+pub use promises::*;
+pub use reference::expected;
+
+/// Tests that the communicators which a function makes do what a [`Communicator`](crate::Communicator) promises. The function
+/// gets a number of ranks and returns one communicator for each, in order.
+#[macro_export]
+macro_rules! communicator_contract {
+    ($make:expr) => {
+        $crate::communicator_contract!(@tests $make;
+            every_operation_equals_the_reference
+            results_are_equal_bit_for_bit_in_every_run
+            several_tensors_of_several_types_go_at_once
+            sizes_from_nothing_to_large
+            results_can_be_kept
+            a_mismatch_is_told_to_everybody_and_the_group_goes_on
+            a_failure_is_told_to_everybody_and_the_group_goes_on
+            what_is_undefined_is_refused_alike
+            one_operation_at_a_time
+            a_wait_ends_in_time_and_can_go_on
+            an_abort_wakes_everybody
+            who_leaves_is_not_waited_for
+            a_close_brings_to_an_end
+        );
+    };
+    (@tests $make:expr; $($promise:ident)+) => {$(
+        #[test]
+        fn $promise() {
+            $crate::contract::$promise(&$make);
+        }
+    )+};
+}

@@ -1,0 +1,423 @@
+//! The promises, one function each. They panic where one is broken, as tests do.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc
+)] // tests of others
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use selvedge_channels::{DType, Tensor};
+
+use super::reference::expected;
+use crate::communicator::{Communicator, Contribution};
+use crate::error::CommError;
+use crate::operation::{Collective, ReduceOp};
+use crate::parts::Part;
+
+/// Long enough for any machine that is alive.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Short enough to be waited for.
+const SHORT: Duration = Duration::from_millis(20);
+
+const DTYPES: [DType; 13] = [
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::F16,
+    DType::BF16,
+    DType::F32,
+    DType::F64,
+    DType::Bool,
+];
+
+/// Every operation for a group of some size.
+pub fn operations(ranks: usize) -> Vec<Collective> {
+    let mut all = vec![Collective::AllGather, Collective::AllToAll];
+    for op in ReduceOp::ALL {
+        all.extend([Collective::AllReduce(op), Collective::ReduceScatter(op)]);
+        all.extend((0..ranks).map(|root| Collective::Reduce { op, root }));
+    }
+    for root in 0..ranks {
+        all.extend([
+            Collective::Gather { root },
+            Collective::Broadcast { root },
+            Collective::Scatter { root },
+        ]);
+    }
+    all
+}
+
+/// A tensor of numbers that differ by seed: finite floats, any integers.
+pub fn sample(dtype: DType, shape: &[usize], seed: u64) -> Tensor {
+    let count: usize = shape.iter().product();
+    let mut state = seed;
+    let mut next = move || {
+        // SplitMix64.
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ mixed >> 31
+    };
+    let float = |bits: u64| ((bits % 20_011) as f64 - 10_005.0) / 128.0;
+    let bytes: Vec<u8> = (0..count)
+        .flat_map(|_| {
+            let bits = next();
+            match dtype {
+                DType::F32 => (float(bits) as f32).to_ne_bytes().to_vec(),
+                DType::F64 => float(bits).to_ne_bytes().to_vec(),
+                DType::F16 => half::f16::from_f64(float(bits)).to_ne_bytes().to_vec(),
+                DType::BF16 => half::bf16::from_f64(float(bits)).to_ne_bytes().to_vec(),
+                DType::Bool => vec![u8::from(bits & 1 == 1)],
+                _ => bits.to_ne_bytes()[..dtype.size_bytes()].to_vec(),
+            }
+        })
+        .collect();
+    Tensor::from_raw(dtype, shape, &bytes).unwrap()
+}
+
+/// Has every rank do something on a thread of its own; what they return, by rank.
+pub fn together<C: Communicator, R: Send>(ranks: Vec<C>, act: impl Fn(&mut C) -> R + Sync) -> Vec<R> {
+    thread::scope(|scope| {
+        let act = &act;
+        let start = |mut rank: C| scope.spawn(move || act(&mut rank));
+        let threads: Vec<_> = ranks.into_iter().map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn launch<C: Communicator>(rank: &mut C, operation: Collective, tensors: &[Tensor]) -> Result<(), CommError> {
+    let plan = rank.plan(operation)?;
+    let parts: Vec<Part<'_>> = tensors.iter().map(Part::from).collect();
+    rank.launch(plan, Contribution::Parts(&parts))
+}
+
+/// Does it on every rank and holds it against the reference.
+fn check<C: Communicator>(rank: &mut C, operation: Collective, dtypes: &[DType], shape: &[usize], seed: u64) {
+    let ranks = rank.world_size();
+    let of = |rank: usize| -> Vec<Tensor> {
+        let tensor =
+            |(part, dtype): (usize, &DType)| sample(*dtype, shape, seed ^ (rank * 1000 + part) as u64);
+        dtypes.iter().enumerate().map(tensor).collect()
+    };
+    let brought: Vec<Vec<Tensor>> = (0..ranks).map(of).collect();
+    let own = rank.rank();
+    let result = rank.run(operation, &brought[own]);
+    let result = result
+        .unwrap_or_else(|error| panic!("{operation} of {dtypes:?}{shape:?} on {own} of {ranks}: {error}"));
+    let right = expected(operation, &brought, own).unwrap();
+    assert!(
+        result == right,
+        "{operation} of {dtypes:?}{shape:?} on {own} of {ranks}: {result:?}, not {right:?}"
+    );
+}
+
+fn defined(operation: Collective, dtype: DType) -> bool {
+    operation.reduce_op().is_none_or(|op| op.is_defined_for(dtype))
+}
+
+/// All operations, reductions, types of elements and roots, in groups of 1 to 4.
+pub fn every_operation_equals_the_reference<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
+    for ranks in 1..=4 {
+        together(make(ranks), |rank| {
+            for operation in operations(ranks) {
+                for dtype in DTYPES.into_iter().filter(|dtype| defined(operation, *dtype)) {
+                    check(rank, operation, &[dtype], &[ranks * 3, 5], 7);
+                }
+            }
+            rank.barrier().unwrap();
+        });
+    }
+}
+
+/// Sums of floats in an order that matters.
+pub fn results_are_equal_bit_for_bit_in_every_run<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
+    let runs: Vec<Vec<Vec<u8>>> = (0..3)
+        .map(|_| {
+            together(make(3), |rank| {
+                let values: Vec<f32> = (0..5000)
+                    .map(|index| (index as f32 + 0.1) * 1e3f32.powi(rank.rank() as i32))
+                    .collect();
+                let tensor = Tensor::from_slice(&values, &[5000]).unwrap();
+                rank.allreduce(ReduceOp::Sum, &[tensor]).unwrap()[0]
+                    .bytes()
+                    .to_vec()
+            })
+        })
+        .collect();
+    assert!(runs.iter().flatten().all(|bytes| *bytes == runs[0][0]));
+}
+
+/// One call, several tensors.
+pub fn several_tensors_of_several_types_go_at_once<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
+    together(make(2), |rank| {
+        for operation in operations(2) {
+            check(
+                rank,
+                operation,
+                &[DType::F32, DType::I8, DType::BF16, DType::F64],
+                &[6, 7],
+                3,
+            );
+            check(rank, operation, &[], &[6, 7], 3);
+        }
+    });
+}
+
+/// From nothing to several mebibytes, odd sizes among them.
+pub fn sizes_from_nothing_to_large<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
+    let most = if cfg!(miri) { 2 } else { 6 };
+    together(make(3), |rank| {
+        for size in [0, 1, 17, 511, 4099, 100_003].into_iter().take(most) {
+            for operation in [
+                Collective::AllReduce(ReduceOp::Sum),
+                Collective::ReduceScatter(ReduceOp::Max),
+                Collective::AllGather,
+                Collective::Broadcast { root: 2 },
+                Collective::Scatter { root: 1 },
+                Collective::AllToAll,
+            ] {
+                check(rank, operation, &[DType::F32], &[3 * size], size as u64);
+            }
+        }
+    });
+}
+
+/// What was received stays as it is, whatever comes later.
+pub fn results_can_be_kept<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
+    together(make(2), |rank| {
+        let mut kept = Vec::new();
+        for round in 0..20u32 {
+            let own = Tensor::from_slice(&vec![round + rank.rank() as u32; 2000], &[2000]).unwrap();
+            kept.push(rank.allreduce(ReduceOp::Sum, &[own]).unwrap().remove(0));
+        }
+        for (round, tensor) in kept.iter().enumerate() {
+            assert_eq!(
+                tensor.as_slice::<u32>().unwrap(),
+                vec![2 * round as u32 + 1; 2000]
+            );
+        }
+        rank.barrier().unwrap();
+    });
+}
+
+/// Shapes, types, operations and roots that differ.
+pub fn a_mismatch_is_told_to_everybody_and_the_group_goes_on<C: Communicator>(
+    make: &dyn Fn(usize) -> Vec<C>,
+) {
+    let sum = Collective::AllReduce(ReduceOp::Sum);
+    let cases = [
+        (sum, DType::F32, [4, 2], sum, DType::F32, [2, 4]),
+        (sum, DType::F32, [4, 2], sum, DType::I32, [4, 2]),
+        (
+            sum,
+            DType::F32,
+            [4, 2],
+            Collective::AllReduce(ReduceOp::Max),
+            DType::F32,
+            [4, 2],
+        ),
+        (
+            Collective::Broadcast { root: 0 },
+            DType::F32,
+            [4, 2],
+            Collective::Broadcast { root: 1 },
+            DType::F32,
+            [4, 2],
+        ),
+        (
+            Collective::AllGather,
+            DType::U8,
+            [4, 2],
+            Collective::AllToAll,
+            DType::U8,
+            [4, 2],
+        ),
+    ];
+    together(make(3), |rank| {
+        for (one, dtype, shape, other, other_dtype, other_shape) in cases {
+            // The last rank differs.
+            let result = match rank.rank() {
+                2 => rank.run(other, &[sample(other_dtype, &other_shape, 1)]),
+                _ => rank.run(one, &[sample(dtype, &shape, 1)]),
+            };
+            assert!(
+                matches!(result, Err(CommError::Mismatch { rank: 2, .. })),
+                "{result:?}"
+            );
+            check(rank, sum, &[DType::F32], &[100], 5);
+        }
+    });
+}
+
+/// A rank without a contribution.
+pub fn a_failure_is_told_to_everybody_and_the_group_goes_on<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
+    together(make(3), |rank| {
+        for operation in operations(3).into_iter().chain([Collective::Barrier]) {
+            let plan = rank.plan(operation).unwrap();
+            let tensor = sample(DType::F32, &[9], 1);
+            let part = [Part::from(&tensor)];
+            let contribution = match rank.rank() {
+                1 => Contribution::Failure(b"out of ideas"),
+                _ => Contribution::Parts(&part),
+            };
+            rank.launch(plan, contribution).unwrap();
+            match rank.wait(Some(PATIENCE)) {
+                Err(CommError::PeerFailed { rank: 1, report }) => assert_eq!(report, b"out of ideas"),
+                other => panic!("{operation}: {other:?}"),
+            }
+        }
+        check(
+            rank,
+            Collective::AllReduce(ReduceOp::Sum),
+            &[DType::F32],
+            &[100],
+            5,
+        );
+    });
+}
+
+/// What cannot be cut, chained or added.
+pub fn what_is_undefined_is_refused_alike<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
+    let sum = ReduceOp::Sum;
+    together(make(2), |rank| {
+        let scatter = rank.run(Collective::ReduceScatter(sum), &[sample(DType::F32, &[3, 2], 1)]);
+        assert!(
+            matches!(scatter, Err(CommError::Indivisible { ranks: 2, .. })),
+            "{scatter:?}"
+        );
+        let scatter = rank.run(Collective::Scatter { root: 1 }, &[sample(DType::F32, &[], 1)]);
+        assert!(
+            matches!(scatter, Err(CommError::Indivisible { .. })),
+            "{scatter:?}"
+        );
+        let gather = rank.run(Collective::AllGather, &[sample(DType::F32, &[], 1)]);
+        assert!(matches!(gather, Err(CommError::Scalar { .. })), "{gather:?}");
+        let added = rank.run(Collective::AllReduce(sum), &[sample(DType::Bool, &[4], 1)]);
+        assert!(
+            matches!(added, Err(CommError::NoSuchReduction { .. })),
+            "{added:?}"
+        );
+        let root = rank.run(Collective::Broadcast { root: 2 }, &[]);
+        assert!(
+            matches!(root, Err(CommError::NoSuchRank { rank: 2, ranks: 2 })),
+            "{root:?}"
+        );
+        check(rank, Collective::AllReduce(sum), &[DType::F32], &[100], 5);
+    });
+}
+
+/// A second launch is refused, and so is a wait for nothing.
+pub fn one_operation_at_a_time<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
+    together(make(2), |rank| {
+        assert!(matches!(rank.wait(Some(SHORT)), Err(CommError::Idle)));
+        assert!(matches!(rank.poll(), Err(CommError::Idle)));
+        launch(rank, Collective::Barrier, &[]).unwrap();
+        assert!(matches!(
+            launch(rank, Collective::AllGather, &[]),
+            Err(CommError::Busy { .. })
+        ));
+        rank.wait(Some(PATIENCE)).unwrap();
+        rank.barrier().unwrap();
+    });
+}
+
+/// Who waits for a rank that is late hears of it, and gets the result when it has come.
+pub fn a_wait_ends_in_time_and_can_go_on<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
+    let late = Barrier::new(2);
+    together(make(2), |rank| {
+        if rank.rank() == 1 {
+            late.wait();
+        }
+        launch(
+            rank,
+            Collective::AllReduce(ReduceOp::Sum),
+            &[sample(DType::F32, &[4], 1)],
+        )
+        .unwrap();
+        if rank.rank() == 0 {
+            assert!(matches!(rank.wait(Some(SHORT)), Err(CommError::Timeout { .. })));
+            assert!(matches!(rank.poll(), Ok(None)));
+            late.wait();
+        }
+        assert_eq!(rank.wait(Some(PATIENCE)).unwrap().len(), 1);
+    });
+}
+
+/// From another thread, while everybody waits; more than once.
+pub fn an_abort_wakes_everybody<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
+    let mut ranks = make(3);
+    let absent = ranks.remove(2);
+    let abort = absent.abort_handle();
+    let waiting = Barrier::new(3);
+    thread::scope(|scope| {
+        for mut rank in ranks {
+            let waiting = &waiting;
+            scope.spawn(move || {
+                launch(&mut rank, Collective::Barrier, &[]).unwrap();
+                waiting.wait();
+                let ended = rank.wait(Some(PATIENCE));
+                assert!(matches!(ended, Err(CommError::Aborted { .. })), "{ended:?}");
+                assert!(
+                    launch(&mut rank, Collective::Barrier, &[]).is_err(),
+                    "it has ended"
+                );
+            });
+        }
+        waiting.wait();
+        abort.abort();
+        abort.abort();
+    });
+    drop(absent);
+}
+
+/// A rank that is dropped has left.
+pub fn who_leaves_is_not_waited_for<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
+    let mut ranks = make(2);
+    let gone = ranks.remove(1);
+    together(ranks, |rank| {
+        launch(rank, Collective::AllGather, &[sample(DType::F32, &[2], 1)]).unwrap();
+        thread::scope(|_| ());
+    });
+    // Dropping it with an operation under way has ended the group for the other, too.
+    let mut gone = gone;
+    let ended = gone.barrier();
+    assert!(
+        matches!(
+            ended,
+            Err(CommError::PeerLeft { rank: 0 } | CommError::Aborted { rank: 0 })
+        ),
+        "{ended:?}"
+    );
+
+    let mut ranks = make(2);
+    drop(ranks.remove(1));
+    let left = ranks[0].barrier();
+    assert!(matches!(left, Err(CommError::PeerLeft { rank: 1 })), "{left:?}");
+}
+
+/// Closing waits for what is under way, and no rank is left behind.
+pub fn a_close_brings_to_an_end<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
+    thread::scope(|scope| {
+        for mut rank in make(3) {
+            scope.spawn(move || {
+                launch(
+                    &mut rank,
+                    Collective::AllReduce(ReduceOp::Sum),
+                    &[sample(DType::F32, &[4], 1)],
+                )
+                .unwrap();
+                let rank: Box<dyn Communicator + '_> = Box::new(rank);
+                rank.close(PATIENCE).unwrap();
+            });
+        }
+    });
+}

@@ -1,0 +1,203 @@
+//! Every operation in one thread, element by element: what any communicator is held against.
+
+use half::{bf16, f16};
+use selvedge_channels::{DType, Element, Tensor};
+
+use crate::operation::{Collective, ReduceOp};
+
+/// What rank `rank` gets when the ranks contribute `brought`, by rank; empty where it gets nothing. `None` where there is no
+/// such operation on what they bring.
+pub fn expected(operation: Collective, brought: &[Vec<Tensor>], rank: usize) -> Option<Vec<Tensor>> {
+    if !operation.returns_to(rank) {
+        return Some(Vec::new());
+    }
+    let ranks = brought.len();
+    let giver = operation
+        .root()
+        .filter(|_| !operation.reads_all())
+        .unwrap_or(rank);
+    let giver = brought.get(giver)?;
+    (0..giver.len())
+        .map(|part| {
+            let of = |rank: usize| brought.get(rank)?.get(part);
+            let parts: Vec<&Tensor> = (0..ranks)
+                .map(of)
+                .collect::<Option<_>>()
+                .or_else(|| Some(vec![giver.get(part)?]))?;
+            match operation {
+                Collective::AllReduce(op) | Collective::Reduce { op, .. } => joined(op, &parts),
+                Collective::ReduceScatter(op) => cut(&joined(op, &parts)?, ranks, rank),
+                Collective::AllGather | Collective::Gather { .. } => chained(&parts),
+                Collective::Broadcast { .. } => giver.get(part).cloned(),
+                Collective::Scatter { .. } => cut(giver.get(part)?, ranks, rank),
+                Collective::AllToAll => {
+                    let cuts: Vec<Tensor> = parts
+                        .iter()
+                        .map(|part| cut(part, ranks, rank))
+                        .collect::<Option<_>>()?;
+                    chained(&cuts.iter().collect::<Vec<_>>())
+                }
+                Collective::Barrier => None,
+            }
+        })
+        .collect()
+}
+
+/// Part `rank` of `ranks`, along the first dimension.
+fn cut(tensor: &Tensor, ranks: usize, rank: usize) -> Option<Tensor> {
+    let mut shape = tensor.shape().to_vec();
+    let first = shape.first_mut().filter(|first| first.is_multiple_of(ranks))?;
+    *first /= ranks;
+    let len = tensor.bytes().len() / ranks;
+    Tensor::from_raw(
+        tensor.dtype(),
+        &shape,
+        tensor.bytes().get(rank * len..(rank + 1) * len)?,
+    )
+    .ok()
+}
+
+fn chained(parts: &[&Tensor]) -> Option<Tensor> {
+    let first = parts.first()?;
+    let mut shape = first.shape().to_vec();
+    *shape.first_mut()? *= parts.len();
+    let bytes: Vec<u8> = parts.iter().flat_map(|part| part.bytes()).copied().collect();
+    Tensor::from_raw(first.dtype(), &shape, &bytes).ok()
+}
+
+fn joined(op: ReduceOp, parts: &[&Tensor]) -> Option<Tensor> {
+    let dtype = parts.first()?.dtype();
+    match dtype {
+        DType::F32 => floats(op, parts),
+        DType::F64 => doubles(op, parts),
+        DType::F16 => halves(
+            op,
+            parts,
+            |bits| f16::from_bits(bits).to_f32(),
+            |x| f16::from_f32(x).to_bits(),
+        ),
+        DType::BF16 => halves(
+            op,
+            parts,
+            |bits| bf16::from_bits(bits).to_f32(),
+            |x| bf16::from_f32(x).to_bits(),
+        ),
+        DType::U8 => integers::<u8>(op, parts, |x| x as u8),
+        DType::U16 => integers::<u16>(op, parts, |x| x as u16),
+        DType::U32 => integers::<u32>(op, parts, |x| x as u32),
+        DType::U64 => integers::<u64>(op, parts, |x| x as u64),
+        DType::I8 => integers::<i8>(op, parts, |x| x as i8),
+        DType::I16 => integers::<i16>(op, parts, |x| x as i16),
+        DType::I32 => integers::<i32>(op, parts, |x| x as i32),
+        DType::I64 => integers::<i64>(op, parts, |x| x as i64),
+        DType::Bool => truths(op, parts),
+        _ => None,
+    }
+}
+
+/// Element by element: the values of all ranks, by rank, become one.
+fn each<E: Copy, R>(
+    columns: &[Vec<E>],
+    join: impl Fn(&mut dyn Iterator<Item = E>) -> Option<R>,
+) -> Option<Vec<R>> {
+    let len = columns.first()?.len();
+    (0..len)
+        .map(|index| join(&mut columns.iter().filter_map(|column| column.get(index).copied())))
+        .collect()
+}
+
+fn lists<E: Element>(parts: &[&Tensor]) -> Option<Vec<Vec<E>>> {
+    parts.iter().map(|part| part.to_vec::<E>().ok()).collect()
+}
+
+/// As exact as it gets: wider than any integer here, and wrapped once at the end. (A product of eight 64-bit numbers wraps in
+/// 128 bits too, and the lower 64 are right all the same.)
+fn integers<E: Element + Into<i128>>(
+    op: ReduceOp,
+    parts: &[&Tensor],
+    wrap: impl Fn(i128) -> E,
+) -> Option<Tensor> {
+    let ranks = parts.len() as i128;
+    let columns = each(&lists::<E>(parts)?, |values| {
+        let values = values.map(Into::<i128>::into);
+        let wide = match op {
+            ReduceOp::Sum => values.fold(0, i128::wrapping_add),
+            ReduceOp::Product => values.fold(1, i128::wrapping_mul),
+            ReduceOp::Min => values.min()?,
+            ReduceOp::Max => values.max()?,
+            ReduceOp::Average => values.sum::<i128>() / ranks,
+        };
+        Some(wrap(wide))
+    })?;
+    Tensor::from_slice(&columns, parts.first()?.shape()).ok()
+}
+
+macro_rules! float {
+    ($join:ident, $type:ty) => {
+        fn $join(op: ReduceOp, values: &mut dyn Iterator<Item = $type>, ranks: usize) -> Option<$type> {
+            let first = values.next()?;
+            let chosen = |one: $type, next: $type, keep: bool| {
+                if one.is_nan() || (keep && !next.is_nan()) {
+                    one
+                } else {
+                    next
+                }
+            };
+            Some(match op {
+                ReduceOp::Sum => values.fold(first, |sum, next| sum + next),
+                ReduceOp::Product => values.fold(first, |product, next| product * next),
+                ReduceOp::Min => values.fold(first, |one, next| chosen(one, next, one <= next)),
+                ReduceOp::Max => values.fold(first, |one, next| chosen(one, next, one >= next)),
+                ReduceOp::Average => values.fold(first, |sum, next| sum + next) / ranks as $type,
+            })
+        }
+    };
+}
+
+float!(float, f32);
+float!(double, f64);
+
+fn floats(op: ReduceOp, parts: &[&Tensor]) -> Option<Tensor> {
+    let columns = each(&lists::<f32>(parts)?, |values| float(op, values, parts.len()))?;
+    Tensor::from_slice(&columns, parts.first()?.shape()).ok()
+}
+
+fn doubles(op: ReduceOp, parts: &[&Tensor]) -> Option<Tensor> {
+    let columns = each(&lists::<f64>(parts)?, |values| double(op, values, parts.len()))?;
+    Tensor::from_slice(&columns, parts.first()?.shape()).ok()
+}
+
+fn halves(
+    op: ReduceOp,
+    parts: &[&Tensor],
+    open: impl Fn(u16) -> f32,
+    close: impl Fn(f32) -> u16,
+) -> Option<Tensor> {
+    let bits = |part: &&Tensor| {
+        let pairs = part
+            .bytes()
+            .chunks_exact(2)
+            .map(|pair| <[u8; 2]>::try_from(pair).map(u16::from_ne_bytes));
+        pairs.collect::<Result<Vec<u16>, _>>().ok()
+    };
+    let columns = parts.iter().map(bits).collect::<Option<Vec<_>>>()?;
+    let columns = each(&columns, |values| {
+        float(op, &mut values.map(&open), parts.len()).map(&close)
+    })?;
+    let first = parts.first()?;
+    let bytes: Vec<u8> = columns.into_iter().flat_map(u16::to_ne_bytes).collect();
+    Tensor::from_raw(first.dtype(), first.shape(), &bytes).ok()
+}
+
+fn truths(op: ReduceOp, parts: &[&Tensor]) -> Option<Tensor> {
+    let columns: Vec<Vec<bool>> = parts
+        .iter()
+        .map(|part| part.to_bools().ok())
+        .collect::<Option<_>>()?;
+    let columns = each(&columns, |values| match op {
+        ReduceOp::Min => Some(values.fold(true, |all, next| all & next)),
+        ReduceOp::Max => Some(values.fold(false, |any, next| any | next)),
+        _ => None,
+    });
+    Tensor::from_bools(&columns?, parts.first()?.shape()).ok()
+}

@@ -1,0 +1,235 @@
+//! Joining the elements of several ranks: dispatched once a call over the type of the elements and what the processor can
+//! do.
+//!
+//! Whatever the width of the registers, elements are joined one rank after the other, so the result is the same.
+#![allow(unsafe_code)] // reads and writes memory that ranks share by turns
+
+mod number;
+
+use half::{bf16, f16};
+use selvedge_channels::DType;
+
+use crate::operation::ReduceOp;
+use number::{BLOCK, Number};
+
+/// `count` elements of every rank, by rank, and where the result goes.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    to: *mut u8,
+    from: &'a [*const u8],
+    count: usize,
+}
+
+/// Joins `count` elements of each of `from`, in their order, into `to`, which may be the same as one of `from`. Truth
+/// values come out as 0 or 1. `false` where there is no such operation.
+///
+/// # Safety
+/// Every pointer is to `count` elements of `dtype`; those of `from` are initialised and written by nobody meanwhile, those of
+/// `to` are neither read nor written by others. `to` equals one of `from` or overlaps none.
+pub(crate) unsafe fn reduce(
+    op: ReduceOp,
+    dtype: DType,
+    to: *mut u8,
+    from: &[*const u8],
+    count: usize,
+) -> bool {
+    if !op.is_defined_for(dtype) || from.is_empty() {
+        return false;
+    }
+    let work = Work { to, from, count };
+    // SAFETY: the caller's promise, for elements of the type that is named.
+    unsafe {
+        match dtype {
+            DType::U8 => typed::<u8>(op, work),
+            DType::U16 => typed::<u16>(op, work),
+            DType::U32 => typed::<u32>(op, work),
+            DType::U64 => typed::<u64>(op, work),
+            DType::I8 => typed::<i8>(op, work),
+            DType::I16 => typed::<i16>(op, work),
+            DType::I32 => typed::<i32>(op, work),
+            DType::I64 => typed::<i64>(op, work),
+            DType::F32 => typed::<f32>(op, work),
+            DType::F64 => typed::<f64>(op, work),
+            DType::F16 => typed::<f16>(op, work),
+            DType::BF16 => typed::<bf16>(op, work),
+            DType::Bool => typed::<number::Truth>(op, work),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// # Safety
+/// As [`reduce`], for elements of type `E`.
+unsafe fn typed<E: Number>(op: ReduceOp, work: Work<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match op {
+            ReduceOp::Sum => wide::<Joined<E, 0>>(work),
+            ReduceOp::Product => wide::<Joined<E, 1>>(work),
+            ReduceOp::Min => wide::<Joined<E, 2>>(work),
+            ReduceOp::Max => wide::<Joined<E, 3>>(work),
+            ReduceOp::Average => wide::<Mean<E>>(work),
+        }
+    }
+}
+
+/// How blocks of elements are taken up, joined and put down.
+trait Fold {
+    type Element: Number;
+    type Wide: Copy;
+    fn open(block: [Self::Element; BLOCK]) -> [Self::Wide; BLOCK];
+    fn join(one: Self::Wide, next: Self::Wide) -> Self::Wide;
+    fn close(block: [Self::Wide; BLOCK], ranks: usize) -> [Self::Element; BLOCK];
+}
+
+/// Sum, product, minimum and maximum, by number.
+struct Joined<E, const OP: u8>(E);
+
+impl<E: Number, const OP: u8> Fold for Joined<E, OP> {
+    type Element = E;
+    type Wide = E::Wide;
+
+    #[inline(always)]
+    fn open(block: [E; BLOCK]) -> [E::Wide; BLOCK] {
+        E::widen(block)
+    }
+
+    #[inline(always)]
+    fn join(one: E::Wide, next: E::Wide) -> E::Wide {
+        match OP {
+            0 => E::add(one, next),
+            1 => E::multiply(one, next),
+            2 => E::least(one, next),
+            _ => E::most(one, next),
+        }
+    }
+
+    #[inline(always)]
+    fn close(block: [E::Wide; BLOCK], _ranks: usize) -> [E; BLOCK] {
+        E::narrow(block)
+    }
+}
+
+/// The average.
+struct Mean<E>(E);
+
+impl<E: Number> Fold for Mean<E> {
+    type Element = E;
+    type Wide = E::Total;
+
+    #[inline(always)]
+    fn open(block: [E; BLOCK]) -> [E::Total; BLOCK] {
+        E::totals(block)
+    }
+
+    #[inline(always)]
+    fn join(one: E::Total, next: E::Total) -> E::Total {
+        E::add_total(one, next)
+    }
+
+    #[inline(always)]
+    fn close(block: [E::Total; BLOCK], ranks: usize) -> [E; BLOCK] {
+        E::means(block, ranks)
+    }
+}
+
+/// With the widest registers that this processor has.
+///
+/// # Safety
+/// As [`reduce`], for elements of type `F::Element`.
+unsafe fn wide<F: Fold>(work: Work<'_>) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        /// # Safety
+        /// As [`fold`].
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        unsafe fn avx512<F: Fold>(work: Work<'_>) {
+            // SAFETY: the caller's promise.
+            unsafe { fold::<F>(work) }
+        }
+        /// # Safety
+        /// As [`fold`].
+        #[target_feature(enable = "avx2")]
+        unsafe fn avx2<F: Fold>(work: Work<'_>) {
+            // SAFETY: the caller's promise.
+            unsafe { fold::<F>(work) }
+        }
+        let has = |it: bool| it && work.count >= BLOCK;
+        if has(is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl"))
+        {
+            // SAFETY: the processor has these instructions; the rest is the caller's promise.
+            return unsafe { avx512::<F>(work) };
+        }
+        if has(is_x86_feature_detected!("avx2")) {
+            // SAFETY: the processor has these instructions; the rest is the caller's promise.
+            return unsafe { avx2::<F>(work) };
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { fold::<F>(work) }
+}
+
+/// # Safety
+/// As [`reduce`], for elements of type `F::Element`.
+#[inline(always)]
+unsafe fn fold<F: Fold>(work: Work<'_>) {
+    let mut at = 0;
+    while at < work.count {
+        let len = (work.count - at).min(BLOCK);
+        let mut joined: Option<[F::Wide; BLOCK]> = None;
+        for from in work.from {
+            // SAFETY: `at + len` elements lie behind every source, and nobody writes them.
+            let block = F::open(unsafe { load::<F::Element>(from.cast::<F::Element>().add(at), len) });
+            joined = Some(match joined {
+                None => block,
+                Some(mut all) => {
+                    all.iter_mut()
+                        .zip(block)
+                        .for_each(|(all, next)| *all = F::join(*all, next));
+                    all
+                }
+            });
+        }
+        if let Some(joined) = joined {
+            let block = F::close(joined, work.from.len());
+            // SAFETY: `at + len` elements lie behind the target, which is nobody else's; its sources have been read.
+            unsafe { store(work.to.cast::<F::Element>().add(at), &block, len) };
+        }
+        at += BLOCK;
+    }
+}
+
+/// # Safety
+/// `len` elements, at most a block, lie behind `from`.
+#[inline(always)]
+unsafe fn load<E: Number>(from: *const E, len: usize) -> [E; BLOCK] {
+    if len == BLOCK {
+        // SAFETY: a whole block lies there; every bit pattern is a number.
+        return unsafe { from.cast::<[E; BLOCK]>().read_unaligned() };
+    }
+    let mut block = [E::default(); BLOCK];
+    // SAFETY: `len` elements lie there, and the block has room for them.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from.cast::<u8>(), block.as_mut_ptr().cast(), len * size_of::<E>())
+    };
+    block
+}
+
+/// # Safety
+/// There is room for `len` elements, at most a block, behind `to`.
+#[inline(always)]
+unsafe fn store<E: Number>(to: *mut E, block: &[E; BLOCK], len: usize) {
+    if len == BLOCK {
+        // SAFETY: there is room for a whole block.
+        return unsafe { to.cast::<[E; BLOCK]>().write_unaligned(*block) };
+    }
+    // SAFETY: there is room for `len` elements, and the block has them.
+    unsafe { std::ptr::copy_nonoverlapping(block.as_ptr().cast::<u8>(), to.cast(), len * size_of::<E>()) };
+}
+
+#[cfg(test)]
+mod tests;

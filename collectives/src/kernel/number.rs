@@ -1,0 +1,222 @@
+//! What the elements of tensors do as numbers.
+
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
+/// Elements that are taken up at once: a few wide registers of each type.
+pub(super) const BLOCK: usize = 64;
+
+/// A number, and what it is while it is joined with others. Every bit pattern is one.
+pub(super) trait Number: Copy + Default + 'static {
+    /// For sum, product, minimum and maximum.
+    type Wide: Copy;
+    /// For the average: a sum that does not wrap.
+    type Total: Copy;
+
+    fn widen(block: [Self; BLOCK]) -> [Self::Wide; BLOCK];
+    fn narrow(block: [Self::Wide; BLOCK]) -> [Self; BLOCK];
+    fn add(one: Self::Wide, next: Self::Wide) -> Self::Wide;
+    fn multiply(one: Self::Wide, next: Self::Wide) -> Self::Wide;
+    fn least(one: Self::Wide, next: Self::Wide) -> Self::Wide;
+    fn most(one: Self::Wide, next: Self::Wide) -> Self::Wide;
+
+    fn totals(block: [Self; BLOCK]) -> [Self::Total; BLOCK];
+    fn add_total(one: Self::Total, next: Self::Total) -> Self::Total;
+    fn means(block: [Self::Total; BLOCK], ranks: usize) -> [Self; BLOCK];
+}
+
+macro_rules! integers {
+    ($($type:ty => $total:ty),+) => {$(
+        impl Number for $type {
+            type Wide = $type;
+            type Total = $total;
+
+            #[inline(always)]
+            fn widen(block: [Self; BLOCK]) -> [Self; BLOCK] {
+                block
+            }
+            #[inline(always)]
+            fn narrow(block: [Self; BLOCK]) -> [Self; BLOCK] {
+                block
+            }
+            #[inline(always)]
+            fn add(one: Self, next: Self) -> Self {
+                one.wrapping_add(next)
+            }
+            #[inline(always)]
+            fn multiply(one: Self, next: Self) -> Self {
+                one.wrapping_mul(next)
+            }
+            #[inline(always)]
+            fn least(one: Self, next: Self) -> Self {
+                one.min(next)
+            }
+            #[inline(always)]
+            fn most(one: Self, next: Self) -> Self {
+                one.max(next)
+            }
+            #[inline(always)]
+            fn totals(block: [Self; BLOCK]) -> [$total; BLOCK] {
+                block.map(<$total>::from)
+            }
+            #[inline(always)]
+            fn add_total(one: $total, next: $total) -> $total {
+                one + next
+            }
+            #[inline(always)]
+            fn means(block: [$total; BLOCK], ranks: usize) -> [Self; BLOCK] {
+                // Between the smallest and the largest element, so it fits.
+                block.map(|total| (total / ranks as $total) as $type)
+            }
+        }
+    )+};
+}
+
+integers!(u8 => u32, u16 => u32, u32 => u64, u64 => u128, i8 => i32, i16 => i32, i32 => i64, i64 => i128);
+
+macro_rules! floats {
+    ($($type:ty),+) => {$(
+        impl Number for $type {
+            type Wide = $type;
+            type Total = $type;
+
+            #[inline(always)]
+            fn widen(block: [Self; BLOCK]) -> [Self; BLOCK] {
+                block
+            }
+            #[inline(always)]
+            fn narrow(block: [Self; BLOCK]) -> [Self; BLOCK] {
+                block
+            }
+            #[inline(always)]
+            fn add(one: Self, next: Self) -> Self {
+                one + next
+            }
+            #[inline(always)]
+            fn multiply(one: Self, next: Self) -> Self {
+                one * next
+            }
+            #[inline(always)]
+            fn least(one: Self, next: Self) -> Self {
+                if one <= next || one.is_nan() { one } else { next }
+            }
+            #[inline(always)]
+            fn most(one: Self, next: Self) -> Self {
+                if one >= next || one.is_nan() { one } else { next }
+            }
+            #[inline(always)]
+            fn totals(block: [Self; BLOCK]) -> [Self; BLOCK] {
+                block
+            }
+            #[inline(always)]
+            fn add_total(one: Self, next: Self) -> Self {
+                one + next
+            }
+            #[inline(always)]
+            fn means(block: [Self; BLOCK], ranks: usize) -> [Self; BLOCK] {
+                block.map(|total| total / ranks as $type)
+            }
+        }
+    )+};
+}
+
+floats!(f32, f64);
+
+macro_rules! halves {
+    ($($type:ty),+) => {$(
+        impl Number for $type {
+            type Wide = f32;
+            type Total = f32;
+
+            #[inline(always)]
+            fn widen(block: [Self; BLOCK]) -> [f32; BLOCK] {
+                let mut wide = [0.0; BLOCK];
+                block.as_slice().convert_to_f32_slice(&mut wide);
+                wide
+            }
+            #[inline(always)]
+            fn narrow(block: [f32; BLOCK]) -> [Self; BLOCK] {
+                let mut narrow = [Self::default(); BLOCK];
+                narrow.as_mut_slice().convert_from_f32_slice(&block);
+                narrow
+            }
+            #[inline(always)]
+            fn add(one: f32, next: f32) -> f32 {
+                one + next
+            }
+            #[inline(always)]
+            fn multiply(one: f32, next: f32) -> f32 {
+                one * next
+            }
+            #[inline(always)]
+            fn least(one: f32, next: f32) -> f32 {
+                f32::least(one, next)
+            }
+            #[inline(always)]
+            fn most(one: f32, next: f32) -> f32 {
+                f32::most(one, next)
+            }
+            #[inline(always)]
+            fn totals(block: [Self; BLOCK]) -> [f32; BLOCK] {
+                Self::widen(block)
+            }
+            #[inline(always)]
+            fn add_total(one: f32, next: f32) -> f32 {
+                one + next
+            }
+            #[inline(always)]
+            fn means(block: [f32; BLOCK], ranks: usize) -> [Self; BLOCK] {
+                Self::narrow(block.map(|total| total / ranks as f32))
+            }
+        }
+    )+};
+}
+
+halves!(f16, bf16);
+
+/// A truth value as a byte: 0 is false, and what it is written as is 0 or 1.
+#[derive(Clone, Copy, Default)]
+#[repr(transparent)]
+pub(super) struct Truth(u8);
+
+impl Number for Truth {
+    type Wide = bool;
+    type Total = bool;
+
+    #[inline(always)]
+    fn widen(block: [Self; BLOCK]) -> [bool; BLOCK] {
+        block.map(|truth| truth.0 != 0)
+    }
+    #[inline(always)]
+    fn narrow(block: [bool; BLOCK]) -> [Self; BLOCK] {
+        block.map(|truth| Truth(u8::from(truth)))
+    }
+    #[inline(always)]
+    fn add(one: bool, next: bool) -> bool {
+        one | next
+    }
+    #[inline(always)]
+    fn multiply(one: bool, next: bool) -> bool {
+        one & next
+    }
+    #[inline(always)]
+    fn least(one: bool, next: bool) -> bool {
+        one & next
+    }
+    #[inline(always)]
+    fn most(one: bool, next: bool) -> bool {
+        one | next
+    }
+    #[inline(always)]
+    fn totals(block: [Self; BLOCK]) -> [bool; BLOCK] {
+        Self::widen(block)
+    }
+    #[inline(always)]
+    fn add_total(one: bool, next: bool) -> bool {
+        one | next
+    }
+    #[inline(always)]
+    fn means(block: [bool; BLOCK], _ranks: usize) -> [Self; BLOCK] {
+        Self::narrow(block)
+    }
+}

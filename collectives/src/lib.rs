@@ -1,0 +1,22 @@
+//! Collectives of selvedge: what a group of ranks does together.
+//!
+//! This floor knows no actors and no graphs. From what is done to how:
+//!
+//! - [`Collective`], [`ReduceOp`]: the operations.
+//! - [`Communicator`]: one rank of a group, whoever made it; plans once, launches many times.
+//! - [`shm`]: threads and processes of one host, over shared memory: [`Group`], [`Rank`].
+
+pub mod communicator;
+pub mod contract;
+pub mod error;
+pub mod operation;
+pub mod parts;
+pub mod shm;
+
+mod kernel;
+
+pub use communicator::{AbortHandle, Capabilities, Communicator, Contribution, PlanId};
+pub use error::CommError;
+pub use operation::{Collective, ReduceOp};
+pub use parts::Part;
+pub use shm::{Group, GroupDescriptor, Loan, Rank};

@@ -1,0 +1,137 @@
+//! What a rank contributes: tensors, one after the other, each from a 64-byte boundary.
+
+use selvedge_channels::{DType, Tensor, TensorError};
+use serde::{Deserialize, Serialize};
+
+/// Bytes between the beginnings of two parts are a multiple of this.
+pub(crate) const ALIGN: usize = 64;
+
+/// A dense array of numbers that is read where it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The type of its elements.
+    pub dtype: DType,
+    /// Its dimensions, outermost first.
+    pub shape: &'a [usize],
+    /// Its bytes, row-major.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> From<&'a Tensor> for Part<'a> {
+    fn from(tensor: &'a Tensor) -> Self {
+        Part {
+            dtype: tensor.dtype(),
+            shape: tensor.shape(),
+            bytes: tensor.bytes(),
+        }
+    }
+}
+
+/// Type and shape of a part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Head {
+    pub(crate) dtype: DType,
+    pub(crate) shape: Vec<usize>,
+}
+
+/// Where a part lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) dtype: DType,
+    pub(crate) offset: usize,
+    pub(crate) count: usize,
+}
+
+impl Span {
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.count * self.dtype.size_bytes()
+    }
+}
+
+impl Head {
+    /// Its number of elements.
+    pub(crate) fn count(&self) -> Option<usize> {
+        self.shape
+            .iter()
+            .try_fold(1usize, |product, dimension| product.checked_mul(*dimension))
+    }
+
+    fn name(&self) -> String {
+        format!("{:?}{:?}", self.dtype, self.shape).to_lowercase()
+    }
+
+    /// The same in another first dimension; `None` for a scalar.
+    pub(crate) fn with_first(&self, change: impl FnOnce(usize) -> Option<usize>) -> Option<Head> {
+        let mut shape = self.shape.clone();
+        let first = shape.first_mut()?;
+        *first = change(*first)?;
+        Some(Head {
+            dtype: self.dtype,
+            shape,
+        })
+    }
+}
+
+/// What a rank's tensors are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Heads(pub(crate) Vec<Head>);
+
+impl Heads {
+    pub(crate) fn of(parts: &[Part<'_>]) -> Result<Self, TensorError> {
+        let head = |part: &Part<'_>| {
+            let head = Head {
+                dtype: part.dtype,
+                shape: part.shape.to_vec(),
+            };
+            let expected = head.count();
+            let len = expected.and_then(|count| count.checked_mul(part.dtype.size_bytes()));
+            if len == Some(part.bytes.len()) {
+                return Ok(head);
+            }
+            let found = part.bytes.len() / part.dtype.size_bytes();
+            Err(TensorError::Shape {
+                shape: head.shape,
+                expected,
+                found,
+            })
+        };
+        parts.iter().map(head).collect::<Result<Vec<_>, _>>().map(Heads)
+    }
+
+    /// Where the parts lie, the first at `start`, and where they end; `None` beyond what can be addressed.
+    pub(crate) fn spans(&self, start: usize) -> Option<(Vec<Span>, usize)> {
+        let mut next = start.checked_next_multiple_of(ALIGN)?;
+        let mut spans = Vec::with_capacity(self.0.len());
+        for head in &self.0 {
+            let span = Span {
+                dtype: head.dtype,
+                offset: next,
+                count: head.count()?,
+            };
+            let len = span.count.checked_mul(head.dtype.size_bytes())?;
+            next = next.checked_add(len)?.checked_next_multiple_of(ALIGN)?;
+            spans.push(span);
+        }
+        Some((spans, next))
+    }
+
+    /// For people.
+    pub(crate) fn describe(&self) -> String {
+        match self.0.as_slice() {
+            [] => "nothing".to_owned(),
+            heads => heads.iter().map(Head::name).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        // Plain data into memory: nothing refuses.
+        postcard::to_allocvec(self).unwrap_or_default()
+    }
+}
+
+/// Equal for equal heads, and hardly ever for others (FNV-1a).
+pub(crate) fn signature(encoded: &[u8]) -> u64 {
+    encoded.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

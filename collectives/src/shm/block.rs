@@ -1,0 +1,276 @@
+//! A rank's own memory, block by block, and the blocks of others as this rank sees them.
+#![allow(unsafe_code)] // lends bytes of a block to be written
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use selvedge_channels::{
+    DType, Element, Provider, Region, SEGMENT_HEADER_BYTES, Segment, SegmentId, TensorError,
+};
+
+use super::group::Shared;
+use super::layout::MOST_BLOCKS;
+use crate::error::CommError;
+use crate::parts::{Head, Heads, Span};
+
+/// The smallest block.
+const LEAST_BYTES: usize = 16 << 10;
+
+/// A block of this rank.
+struct Own {
+    segment: Segment,
+    len: usize,
+    /// The operation it was last used in.
+    used_in: u64,
+    /// Has a clone for as long as the block is lent to be written, or part of the operation under way.
+    lent: Arc<()>,
+}
+
+/// The blocks of one rank, which grow with what they are asked to hold.
+pub(super) struct Blocks {
+    rank: usize,
+    own: Vec<Own>,
+}
+
+/// A block that is this rank's to write.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    pub(super) index: usize,
+    pub(super) region: Region,
+    _lent: Arc<()>,
+}
+
+impl Blocks {
+    pub(super) fn new(rank: usize) -> Self {
+        Blocks {
+            rank,
+            own: Vec::new(),
+        }
+    }
+
+    /// A block of at least `need` bytes that nobody uses (`COLL-2`).
+    pub(super) fn take(&mut self, shared: &Shared, need: usize) -> Result<Taken, CommError> {
+        let rank = self.rank;
+        let mut in_use = 0u64;
+        for holder in 0..shared.ranks() {
+            in_use |= shared.words.holds(holder, rank)?;
+        }
+        let mut free: Option<usize> = None;
+        for (index, block) in self.own.iter().enumerate() {
+            if Arc::strong_count(&block.lent) > 1 || in_use >> index & 1 == 1 {
+                continue;
+            }
+            // SYNC loan: pairs with the release of the clone that was dropped; what was written through it comes before.
+            fence(Ordering::Acquire);
+            let mut others = (0..shared.ranks()).filter(|other| *other != rank);
+            let finished = |other| shared.words.has_finished(other, block.used_in);
+            if !others.try_fold(true, |all, other| finished(other).map(|it| all && it))? {
+                continue;
+            }
+            if block.len >= need {
+                return self.lend(index);
+            }
+            free = Some(index);
+        }
+        let (index, least) = match free {
+            // Half as much again, so that slow growth does not make a new block every time.
+            Some(index) => (
+                index,
+                self.own.get(index).map_or(0, |block| block.len + block.len / 2),
+            ),
+            None => (self.own.len(), 0),
+        };
+        if index >= MOST_BLOCKS {
+            return Err(CommError::Held { blocks: MOST_BLOCKS });
+        }
+        let len = need.max(least).max(LEAST_BYTES);
+        let len = if len > 1 << 20 {
+            len.next_multiple_of(64 << 10)
+        } else {
+            len.next_power_of_two()
+        };
+        let segment = Segment::create(shared.provider, len.saturating_add(SEGMENT_HEADER_BYTES))?;
+        let id = segment.id().unwrap_or_else(|| on_heap(len));
+        shared.words.set_place(rank, index, &id)?;
+        shared
+            .local
+            .lock()
+            .insert((rank, index), (id.nonce, segment.clone()));
+        let block = Own {
+            segment,
+            len,
+            used_in: 0,
+            lent: Arc::new(()),
+        };
+        match self.own.get_mut(index) {
+            Some(old) => *old = block,
+            None => self.own.push(block),
+        }
+        self.lend(index)
+    }
+
+    fn lend(&mut self, index: usize) -> Result<Taken, CommError> {
+        let block = self.own.get(index).ok_or(CommError::Corrupt {
+            what: "a block that is not there",
+        })?;
+        let region = block.segment.region(SEGMENT_HEADER_BYTES, block.len)?;
+        Ok(Taken {
+            index,
+            region,
+            _lent: Arc::clone(&block.lent),
+        })
+    }
+
+    /// The block is part of an operation.
+    pub(super) fn used_in(&mut self, taken: &Taken, operation: u64) {
+        if let Some(block) = self.own.get_mut(taken.index) {
+            block.used_in = operation;
+        }
+    }
+
+    /// Bytes of all blocks.
+    pub(super) fn len_bytes(&self) -> usize {
+        self.own.iter().map(|block| block.len).sum()
+    }
+}
+
+/// A number for a block that no other process can open.
+fn on_heap(len: usize) -> SegmentId {
+    static COUNT: AtomicU64 = AtomicU64::new(1);
+    let nonce = COUNT.fetch_add(1, Ordering::Relaxed);
+    SegmentId {
+        pid: std::process::id(),
+        fd: -1,
+        nonce,
+        len_bytes: (len + SEGMENT_HEADER_BYTES) as u64,
+    }
+}
+
+/// The blocks of the others that this rank has looked at.
+#[derive(Default)]
+pub(super) struct Mapped {
+    blocks: Vec<Vec<Option<(u64, Region)>>>,
+}
+
+impl Mapped {
+    /// Block `index` of `rank`, which has arrived with it.
+    pub(super) fn block(&mut self, shared: &Shared, rank: usize, index: u64) -> Result<&Region, CommError> {
+        let nowhere = CommError::Corrupt {
+            what: "a rank arrived with a block that it has not",
+        };
+        let Some(index) = usize::try_from(index).ok().filter(|index| *index < MOST_BLOCKS) else {
+            return Err(nowhere);
+        };
+        let id = shared.words.place_of(rank, index)?;
+        if self.blocks.len() <= rank {
+            self.blocks.resize_with(rank + 1, Vec::new);
+        }
+        let blocks = self.blocks.get_mut(rank).ok_or(CommError::Corrupt {
+            what: "a rank too many",
+        })?;
+        if blocks.len() <= index {
+            blocks.resize_with(index + 1, || None);
+        }
+        let known = blocks.get_mut(index).ok_or(nowhere)?;
+        if known.as_ref().is_none_or(|(nonce, _)| *nonce != id.nonce) {
+            // The old mapping goes first: it was the block before this one grew.
+            *known = None;
+            let local = shared
+                .local
+                .lock()
+                .get(&(rank, index))
+                .filter(|(nonce, _)| *nonce == id.nonce)
+                .cloned();
+            let segment = match local {
+                Some((_, segment)) => segment,
+                None if shared.provider == Provider::Heap => {
+                    return Err(CommError::Corrupt {
+                        what: "a block of no rank of this process",
+                    });
+                }
+                None => Segment::open(&id)?,
+            };
+            let len = segment.len_bytes().saturating_sub(SEGMENT_HEADER_BYTES);
+            *known = Some((id.nonce, segment.region(SEGMENT_HEADER_BYTES, len)?));
+        }
+        known
+            .as_ref()
+            .map(|(_, region)| region)
+            .ok_or(CommError::Corrupt {
+                what: "a block that is not there",
+            })
+    }
+}
+
+/// Memory of a group to build a contribution in, so that it need not be copied: give it to
+/// [`Rank::launch_loan`](super::Rank::launch_loan).
+///
+/// It holds whatever the block held before.
+#[derive(Debug)]
+pub struct Loan {
+    pub(super) taken: Taken,
+    pub(super) heads: Heads,
+    pub(super) encoded: Vec<u8>,
+    spans: Vec<Span>,
+    /// Whose block it is.
+    pub(super) shared: Arc<Shared>,
+    pub(super) rank: usize,
+}
+
+impl Loan {
+    pub(super) fn new(shared: Arc<Shared>, blocks: &mut Blocks, heads: Heads) -> Result<Self, CommError> {
+        let encoded = heads.encode();
+        let too_large = TensorError::Memory { len_bytes: None };
+        let (spans, len) = heads.spans(encoded.len()).ok_or(too_large)?;
+        let taken = blocks.take(&shared, len)?;
+        Ok(Loan {
+            taken,
+            heads,
+            encoded,
+            spans,
+            shared,
+            rank: blocks.rank,
+        })
+    }
+
+    /// Part `index`, to be written.
+    ///
+    /// # Errors
+    /// [`TensorError::DType`] when its elements are of another type, [`CommError::Corrupt`] when there is no such part.
+    pub fn as_mut_slice<E: Element>(&mut self, index: usize) -> Result<&mut [E], CommError> {
+        let span = *self.spans.get(index).ok_or(CommError::Corrupt {
+            what: "a part that the loan has not",
+        })?;
+        if span.dtype != E::DTYPE {
+            return Err(TensorError::DType {
+                expected: E::DTYPE,
+                found: span.dtype,
+            }
+            .into());
+        }
+        let bytes = self.taken.region.address(span.offset, span.len_bytes())?;
+        // SAFETY: the block is this rank's and nobody else looks at it (`COLL-2`); `&mut self` keeps it so. The span lies on a
+        // 64-byte boundary and holds `count` numbers, of which every bit pattern is valid.
+        Ok(unsafe { std::slice::from_raw_parts_mut(bytes.cast::<E>(), span.count) })
+    }
+
+    /// Copies `bytes` into part `index`.
+    pub(super) fn fill(&mut self, index: usize, bytes: &[u8]) -> Result<(), CommError> {
+        let span = *self.spans.get(index).ok_or(CommError::Corrupt {
+            what: "a part that the loan has not",
+        })?;
+        let len = span.len_bytes().min(bytes.len());
+        let to = self.taken.region.address(span.offset, len)?;
+        // SAFETY: room for `len` bytes that are this rank's alone, as in `as_mut_slice`.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len) };
+        Ok(())
+    }
+
+    /// Type and shape of each part.
+    pub fn parts(&self) -> impl Iterator<Item = (DType, &[usize])> {
+        self.heads
+            .0
+            .iter()
+            .map(|Head { dtype, shape }| (*dtype, shape.as_slice()))
+    }
+}

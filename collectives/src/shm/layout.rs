@@ -1,0 +1,304 @@
+//! Where everything of a group lies in its memory, and the words of each rank.
+//!
+//! One rank's words are written by that rank alone, each kind on lines of its own:
+//! - `doorbell`: what the rank sleeps on;
+//! - `claim`: the process that has the rank, and whether it has left;
+//! - two `arrivals`, by turns: what the rank brings to operation n, published by the number n;
+//! - `done` and `finished`: the last operation whose share is done, and whose memory of others is let go;
+//! - `held`: of each rank, which of its blocks this rank still looks at;
+//! - `blocks`: where this rank's blocks of memory are.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use selvedge_channels::process::Process;
+use selvedge_channels::{Doorbell, Region, SegmentError, SegmentId};
+
+use crate::error::CommError;
+
+const LINE: usize = 64;
+/// Ranks of a group at most.
+pub(crate) const MOST_RANKS: usize = 256;
+/// Blocks of a rank at most: bits of a word.
+pub(crate) const MOST_BLOCKS: usize = 64;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"selvcol1");
+const LEFT: u64 = 1 << 63;
+
+/// How far apart things are in a group of some size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) ranks: usize,
+    stride: usize,
+}
+
+impl Layout {
+    pub(crate) fn new(ranks: usize) -> Result<Self, CommError> {
+        if ranks == 0 || ranks > MOST_RANKS {
+            return Err(CommError::GroupSize {
+                ranks,
+                most: MOST_RANKS,
+            });
+        }
+        let held = (ranks * 8).next_multiple_of(LINE);
+        let stride = BELL + Doorbell::BYTES + 4 * LINE + held + MOST_BLOCKS * BLOCK_BYTES;
+        Ok(Layout { ranks, stride })
+    }
+
+    /// Bytes of a group's memory, less its blocks.
+    pub(crate) fn len_bytes(self) -> usize {
+        LINE + self.ranks * self.stride
+    }
+}
+
+const BELL: usize = 0;
+const CLAIM: usize = BELL + Doorbell::BYTES;
+const ARRIVALS: usize = CLAIM + LINE;
+const DONE: usize = ARRIVALS + 2 * LINE;
+const HELD: usize = DONE + LINE;
+const BLOCK_BYTES: usize = 32;
+
+/// The memory of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Words {
+    region: Region,
+    pub(crate) layout: Layout,
+}
+
+/// What a rank brings to an operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    /// The operation, as a word.
+    pub(crate) what: u64,
+    /// Of the shapes and types of what it brings.
+    pub(crate) signature: u64,
+    /// Its block, and the one where results go; `u64::MAX` for none.
+    pub(crate) block: u64,
+    pub(crate) results: u64,
+    /// Bytes of the heads, or of the report of a failure, at the begin of its block.
+    pub(crate) head_len: u64,
+    /// It brings a failure.
+    pub(crate) failed: bool,
+}
+
+/// Why a group has come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Died { rank: usize, pid: u32 },
+    Aborted { rank: usize },
+}
+
+impl Words {
+    /// The words of a group in `region`; `fresh` where nobody has used it before.
+    pub(crate) fn at(region: Region, layout: Layout, fresh: bool) -> Result<Self, CommError> {
+        let region = region.sub(0, layout.len_bytes())?;
+        let words = Words { region, layout };
+        let [magic, ranks] = words.region.atomics::<2>(0)?;
+        if fresh {
+            ranks.store(layout.ranks as u64, Ordering::Relaxed);
+            magic.store(MAGIC, Ordering::Relaxed);
+        } else if magic.load(Ordering::Relaxed) != MAGIC
+            || ranks.load(Ordering::Relaxed) != layout.ranks as u64
+        {
+            return Err(CommError::Corrupt {
+                what: "it is no group, or one of another size",
+            });
+        }
+        Ok(words)
+    }
+
+    fn offset(&self, rank: usize, inner: usize) -> usize {
+        LINE + rank * self.layout.stride + inner
+    }
+
+    fn word(&self, rank: usize, inner: usize) -> Result<&AtomicU64, SegmentError> {
+        self.region.atomic_u64(self.offset(rank, inner))
+    }
+
+    /// A rank's own doorbell.
+    pub(crate) fn bell(&self, rank: usize) -> Result<Doorbell, SegmentError> {
+        Doorbell::at(self.region.sub(self.offset(rank, BELL), Doorbell::BYTES)?)
+    }
+
+    // The end of the group.
+
+    pub(crate) fn end(&self) -> Result<Option<End>, SegmentError> {
+        // SYNC group-end: nothing is published with it but itself.
+        let word = self.region.atomic_u64(16)?.load(Ordering::Acquire);
+        let rank = (word & 0xffff) as usize;
+        Ok(match word >> 16 & 0xffff {
+            0 => None,
+            1 => Some(End::Died {
+                rank,
+                pid: (word >> 32) as u32,
+            }),
+            _ => Some(End::Aborted { rank }),
+        })
+    }
+
+    /// Ends the group, unless it has ended already.
+    pub(crate) fn set_end(&self, end: End) {
+        let word = match end {
+            End::Died { rank, pid } => rank as u64 | 1 << 16 | u64::from(pid) << 32,
+            End::Aborted { rank } => rank as u64 | 2 << 16,
+        };
+        if let Ok(cell) = self.region.atomic_u64(16) {
+            // SYNC group-end: the first reason stays.
+            let _ = cell.compare_exchange(0, word, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    // Who has which rank.
+
+    /// Takes a rank for a process.
+    pub(crate) fn claim(&self, rank: usize, process: Process) -> Result<(), CommError> {
+        let claim = self.word(rank, CLAIM)?;
+        let taken = claim.compare_exchange(0, process.to_word(), Ordering::AcqRel, Ordering::Acquire);
+        taken.map(|_| ()).map_err(|holder| CommError::Taken {
+            rank,
+            pid: Process::from_word(holder & !LEFT).pid,
+        })
+    }
+
+    /// Who has a rank, and whether it has left; `None` before it is anybody's.
+    pub(crate) fn holder(&self, rank: usize) -> Result<Option<(Process, bool)>, SegmentError> {
+        // SYNC group-left: what a rank has published before it left is seen by who sees that it has left.
+        let word = self.word(rank, CLAIM)?.load(Ordering::Acquire);
+        Ok((word != 0).then(|| (Process::from_word(word & !LEFT), word & LEFT != 0)))
+    }
+
+    pub(crate) fn leave(&self, rank: usize) {
+        if let Ok(claim) = self.word(rank, CLAIM) {
+            // SYNC group-left.
+            claim.fetch_or(LEFT, Ordering::AcqRel);
+        }
+    }
+
+    // Operations. Two lines by turns: who writes the line of operation n + 2 knows that everybody has arrived at n + 1,
+    // and so has read what it brought to n.
+
+    fn arrivals(&self, rank: usize, number: u64) -> Result<&[AtomicU64; 6], SegmentError> {
+        let line = ARRIVALS + (number & 1) as usize * LINE;
+        self.region.atomics(self.offset(rank, line))
+    }
+
+    pub(crate) fn arrive(&self, rank: usize, number: u64, arrival: Arrival) -> Result<(), SegmentError> {
+        let [published, what, signature, block, results, head] = self.arrivals(rank, number)?;
+        what.store(arrival.what, Ordering::Relaxed);
+        signature.store(arrival.signature, Ordering::Relaxed);
+        block.store(arrival.block, Ordering::Relaxed);
+        results.store(arrival.results, Ordering::Relaxed);
+        head.store(
+            arrival.head_len << 1 | u64::from(arrival.failed),
+            Ordering::Relaxed,
+        );
+        // SYNC group-arrival: publishes the words above, the block's place and what lies in it.
+        published.store(number, Ordering::Release);
+        Ok(())
+    }
+
+    pub(crate) fn has_arrived(&self, rank: usize, number: u64) -> Result<bool, SegmentError> {
+        let [published, ..] = self.arrivals(rank, number)?;
+        // SYNC group-arrival.
+        Ok(published.load(Ordering::Acquire) == number)
+    }
+
+    /// What a rank brings, once it has arrived.
+    pub(crate) fn arrival(&self, rank: usize, number: u64) -> Result<Arrival, SegmentError> {
+        let [_, what, signature, block, results, head] = self.arrivals(rank, number)?;
+        let head = head.load(Ordering::Relaxed);
+        Ok(Arrival {
+            what: what.load(Ordering::Relaxed),
+            signature: signature.load(Ordering::Relaxed),
+            block: block.load(Ordering::Relaxed),
+            results: results.load(Ordering::Relaxed),
+            head_len: head >> 1,
+            failed: head & 1 == 1,
+        })
+    }
+
+    fn ends(&self, rank: usize) -> Result<&[AtomicU64; 2], SegmentError> {
+        self.region.atomics(self.offset(rank, DONE))
+    }
+
+    pub(crate) fn set_done(&self, rank: usize, number: u64) -> Result<(), SegmentError> {
+        let [done, _] = self.ends(rank)?;
+        // SYNC group-done: publishes this rank's share of the result.
+        done.store(number, Ordering::Release);
+        Ok(())
+    }
+
+    pub(crate) fn is_done(&self, rank: usize, number: u64) -> Result<bool, SegmentError> {
+        let [done, _] = self.ends(rank)?;
+        // SYNC group-done.
+        Ok(done.load(Ordering::Acquire) >= number)
+    }
+
+    pub(crate) fn set_finished(&self, rank: usize, number: u64) -> Result<(), SegmentError> {
+        let [_, finished] = self.ends(rank)?;
+        // SYNC group-free: this rank's last reads of others' blocks come before, but of those that it holds.
+        finished.store(number, Ordering::Release);
+        Ok(())
+    }
+
+    pub(crate) fn has_finished(&self, rank: usize, number: u64) -> Result<bool, SegmentError> {
+        let [_, finished] = self.ends(rank)?;
+        // SYNC group-free.
+        Ok(finished.load(Ordering::Acquire) >= number)
+    }
+
+    // Blocks.
+
+    fn held(&self, rank: usize, owner: usize) -> Result<&AtomicU64, SegmentError> {
+        self.word(rank, HELD + owner * 8)
+    }
+
+    /// Says that `rank` looks at a block of `owner` beyond the operation.
+    pub(crate) fn hold(&self, rank: usize, owner: usize, block: usize) -> Result<(), SegmentError> {
+        // Published by `set_finished`.
+        self.held(rank, owner)?
+            .fetch_or(1 << (block % MOST_BLOCKS), Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(crate) fn let_go(&self, rank: usize, owner: usize, block: usize) {
+        if let Ok(held) = self.held(rank, owner) {
+            // SYNC group-free: the last reads of the block come before.
+            held.fetch_and(!(1 << (block % MOST_BLOCKS)), Ordering::Release);
+        }
+    }
+
+    /// Which of `owner`'s blocks `rank` looks at.
+    pub(crate) fn holds(&self, rank: usize, owner: usize) -> Result<u64, SegmentError> {
+        // SYNC group-free.
+        Ok(self.held(rank, owner)?.load(Ordering::Acquire))
+    }
+
+    fn place(&self, rank: usize, block: usize) -> Result<&[AtomicU64; 3], SegmentError> {
+        let held = (self.layout.ranks * 8).next_multiple_of(LINE);
+        self.region
+            .atomics(self.offset(rank, HELD + held + (block % MOST_BLOCKS) * BLOCK_BYTES))
+    }
+
+    /// Says where a block of `rank` is; published by its next arrival.
+    pub(crate) fn set_place(&self, rank: usize, block: usize, id: &SegmentId) -> Result<(), SegmentError> {
+        let [nonce, file, len] = self.place(rank, block)?;
+        nonce.store(id.nonce, Ordering::Relaxed);
+        file.store(
+            u64::from(id.pid) << 32 | u64::from(id.fd.cast_unsigned()),
+            Ordering::Relaxed,
+        );
+        len.store(id.len_bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(crate) fn place_of(&self, rank: usize, block: usize) -> Result<SegmentId, SegmentError> {
+        let [nonce, file, len] = self.place(rank, block)?;
+        let file = file.load(Ordering::Relaxed);
+        Ok(SegmentId {
+            pid: (file >> 32) as u32,
+            fd: (file as u32).cast_signed(),
+            nonce: nonce.load(Ordering::Relaxed),
+            len_bytes: len.load(Ordering::Relaxed),
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! Results: tensors over blocks that are held as long as anybody looks at them.
+#![allow(unsafe_code)] // makes tensors of the bytes of blocks
+
+use std::sync::Arc;
+
+use selvedge_channels::{Region, Tensor};
+
+use super::group::Shared;
+use crate::error::CommError;
+use crate::parts::{ALIGN, Head};
+
+/// A block of a rank that another rank, or itself, looks at.
+#[derive(Debug)]
+pub(super) struct Held {
+    shared: Arc<Shared>,
+    holder: usize,
+    owner: usize,
+    block: usize,
+    region: Region,
+}
+
+impl Held {
+    /// To be made before the holder has finished the operation (`COLL-2`).
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        holder: usize,
+        owner: usize,
+        block: usize,
+        region: Region,
+    ) -> Result<Self, CommError> {
+        shared.words.hold(holder, owner, block)?;
+        let shared = Arc::clone(shared);
+        Ok(Held {
+            shared,
+            holder,
+            owner,
+            block,
+            region,
+        })
+    }
+
+    /// A tensor over the bytes at `offset`; a copy of them where they do not lie on a boundary for it.
+    pub(super) fn tensor(
+        self: &Arc<Self>,
+        head: &Head,
+        offset: usize,
+        len: usize,
+    ) -> Result<Tensor, CommError> {
+        let start = self.region.address(offset, len)?;
+        let bytes = std::ptr::slice_from_raw_parts(start.cast_const(), len);
+        if start.addr().is_multiple_of(ALIGN) {
+            // SAFETY: the region keeps the bytes where they are, and nobody writes them while the block is held (`COLL-2`); both
+            // are the keeper's.
+            let tensor =
+                unsafe { Tensor::from_kept(head.dtype, &head.shape, bytes, Box::new(Arc::clone(self))) };
+            if let Some(tensor) = tensor? {
+                return Ok(tensor);
+            }
+        }
+        // SAFETY: as above, for as long as `self` is borrowed.
+        Ok(Tensor::from_raw(head.dtype, &head.shape, unsafe { &*bytes })?)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shared.words.let_go(self.holder, self.owner, self.block);
+    }
+}

@@ -1,0 +1,30 @@
+//! What every communicator promises, kept by the one over shared memory: over the heap of a process, and over memory that
+//! processes map.
+#![allow(missing_docs, clippy::unwrap_used)] // a test may panic
+
+mod heap {
+    use selvedge_collectives::{Group, Rank, communicator_contract};
+
+    fn ranks(count: usize) -> Vec<Rank> {
+        let group = Group::in_process(count).unwrap();
+        (0..count).map(|rank| group.rank(rank).unwrap()).collect()
+    }
+
+    communicator_contract!(ranks);
+}
+
+#[cfg(not(miri))] // Miri has no memfd
+mod mapped {
+    use selvedge_collectives::{Group, Rank, communicator_contract};
+
+    /// Every second rank comes by the descriptor, as another process would.
+    fn ranks(count: usize) -> Vec<Rank> {
+        let group = Group::new(count).unwrap();
+        let other = Group::open(&group.descriptor().unwrap().to_string().parse().unwrap()).unwrap();
+        (0..count)
+            .map(|rank| [&group, &other][rank % 2].rank(rank).unwrap())
+            .collect()
+    }
+
+    communicator_contract!(ranks);
+}
