@@ -218,8 +218,7 @@ pub trait Communicator: Send {
         self.run(Collective::Barrier, &[]).map(|_| ())
     }
 
-    /// Joins every rank's `values`, in place. What is large goes in pieces, so that it takes little memory of the group and
-    /// stays in the caches.
+    /// Joins every rank's `values`, in place.
     ///
     /// # Errors
     /// As [`run`](Self::run); the pieces before the one that failed are joined already.
@@ -228,43 +227,25 @@ pub trait Communicator: Send {
         Self: Sized,
     {
         let plan = self.plan(Collective::AllReduce(op))?;
-        let most = (PIECE_BYTES / size_of::<E>().max(1)).max(1);
-        // An empty part that says how long the whole is, so that ranks which disagree hear of it at the first piece.
-        let whole = [0, values.len()];
-        let whole = Part {
+        let shape = [values.len()];
+        let part = Part {
             dtype: E::DTYPE,
-            shape: &whole,
-            bytes: &[],
+            shape: &shape,
+            bytes: bytes_of(values),
         };
-        let mut rest = values;
-        loop {
-            let (piece, after) = rest.split_at_mut(most.min(rest.len()));
-            let shape = [piece.len()];
-            let part = Part {
-                dtype: E::DTYPE,
-                shape: &shape,
-                bytes: bytes_of(piece),
-            };
-            self.launch(plan, Contribution::Parts(&[part, whole]))?;
-            let result = self.wait(None)?;
-            let joined = result.first().ok_or(CommError::Idle)?.as_slice::<E>()?;
-            if joined.len() != piece.len() {
-                let (shape, expected) = (shape.to_vec(), Some(piece.len()));
-                return Err(TensorError::Shape {
-                    shape,
-                    expected,
-                    found: joined.len(),
-                }
-                .into());
+        self.launch(plan, Contribution::Parts(&[part]))?;
+        let result = self.wait(None)?;
+        let joined = result.first().ok_or(CommError::Idle)?.as_slice::<E>()?;
+        if joined.len() != values.len() {
+            let (shape, expected, found) = (shape.to_vec(), Some(values.len()), joined.len());
+            return Err(TensorError::Shape {
+                shape,
+                expected,
+                found,
             }
-            piece.copy_from_slice(joined);
-            if after.is_empty() {
-                return Ok(());
-            }
-            rest = after;
+            .into());
         }
+        values.copy_from_slice(joined);
+        Ok(())
     }
 }
-
-/// Bytes that [`Communicator::allreduce_slice`] joins at once.
-const PIECE_BYTES: usize = 256 << 10;

@@ -27,6 +27,26 @@ impl<'a> From<&'a Tensor> for Part<'a> {
     }
 }
 
+impl Part<'_> {
+    /// Refuses bytes that are not as many as the shape says.
+    pub(crate) fn check(&self) -> Result<(), TensorError> {
+        let count = self
+            .shape
+            .iter()
+            .try_fold(1usize, |product, dimension| product.checked_mul(*dimension));
+        let len = count.and_then(|count| count.checked_mul(self.dtype.size_bytes()));
+        if len == Some(self.bytes.len()) {
+            return Ok(());
+        }
+        let found = self.bytes.len() / self.dtype.size_bytes();
+        Err(TensorError::Shape {
+            shape: self.shape.to_vec(),
+            expected: count,
+            found,
+        })
+    }
+}
+
 /// Type and shape of a part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
@@ -77,25 +97,12 @@ impl Head {
 pub(crate) struct Heads(pub(crate) Vec<Head>);
 
 impl Heads {
-    pub(crate) fn of(parts: &[Part<'_>]) -> Result<Self, TensorError> {
-        let head = |part: &Part<'_>| {
-            let head = Head {
-                dtype: part.dtype,
-                shape: part.shape.to_vec(),
-            };
-            let expected = head.count();
-            let len = expected.and_then(|count| count.checked_mul(part.dtype.size_bytes()));
-            if len == Some(part.bytes.len()) {
-                return Ok(head);
-            }
-            let found = part.bytes.len() / part.dtype.size_bytes();
-            Err(TensorError::Shape {
-                shape: head.shape,
-                expected,
-                found,
-            })
+    pub(crate) fn of<'a>(parts: impl Iterator<Item = (DType, &'a [usize])>) -> Self {
+        let head = |(dtype, shape): (DType, &[usize])| Head {
+            dtype,
+            shape: shape.to_vec(),
         };
-        parts.iter().map(head).collect::<Result<Vec<_>, _>>().map(Heads)
+        Heads(parts.map(head).collect())
     }
 
     /// Where the parts lie, the first at `start`, and where they end; `None` beyond what can be addressed.
@@ -129,8 +136,56 @@ impl Heads {
     }
 }
 
+/// Heads, with all that follows from them; made once for as long as a rank brings the same.
+#[derive(Debug)]
+pub(crate) struct Template {
+    pub(crate) heads: Heads,
+    /// What stands at the begin of a block.
+    pub(crate) encoded: Vec<u8>,
+    pub(crate) signature: u64,
+    /// Where the parts lie after that.
+    pub(crate) spans: Vec<Span>,
+    /// Bytes of a block with all of it, and of the parts alone.
+    pub(crate) end: usize,
+    pub(crate) len: usize,
+}
+
+impl Template {
+    pub(crate) fn of(heads: Heads) -> Result<Self, TensorError> {
+        Template::with(heads.encode(), heads)
+    }
+
+    fn with(encoded: Vec<u8>, heads: Heads) -> Result<Self, TensorError> {
+        let (spans, end) = heads
+            .spans(encoded.len())
+            .ok_or(TensorError::Memory { len_bytes: None })?;
+        let start = spans.first().map_or(end, |span| span.offset);
+        Ok(Template {
+            signature: signature(&encoded),
+            len: end - start,
+            heads,
+            encoded,
+            spans,
+            end,
+        })
+    }
+
+    /// What another rank has written at the begin of its block; `None` where it is none.
+    pub(crate) fn decode(encoded: Vec<u8>) -> Option<Self> {
+        let heads = postcard::from_bytes(&encoded).ok()?;
+        Template::with(encoded, heads).ok()
+    }
+
+    /// Whether it is that of these types and shapes.
+    pub(crate) fn is_of<'a>(&self, parts: impl ExactSizeIterator<Item = (DType, &'a [usize])>) -> bool {
+        let same =
+            |(head, (dtype, shape)): (&Head, (DType, &[usize]))| head.dtype == dtype && head.shape == shape;
+        self.heads.0.len() == parts.len() && self.heads.0.iter().zip(parts).all(same)
+    }
+}
+
 /// Equal for equal heads, and hardly ever for others (FNV-1a).
-pub(crate) fn signature(encoded: &[u8]) -> u64 {
+fn signature(encoded: &[u8]) -> u64 {
     encoded.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })

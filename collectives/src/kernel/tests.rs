@@ -104,3 +104,24 @@ fn the_target_may_be_one_of_the_sources() {
         );
     }
 }
+
+#[test]
+fn a_copy_is_one_from_and_to_any_address() {
+    let from: Vec<u8> = (0..100_003u32).map(|at| at as u8).collect();
+    for stores in [Stores::Cached, Stores::Streaming] {
+        for (start, end) in [(0, 100_003), (1, 100_000), (16, 99_999), (7, 7), (64, 70)] {
+            let mut to = vec![9u8; 100_003];
+            // SAFETY: inside both.
+            unsafe {
+                copy(
+                    from.as_ptr().add(start),
+                    to.as_mut_ptr().add(start),
+                    end - start,
+                    stores,
+                )
+            };
+            assert_eq!(to[start..end], from[start..end]);
+            assert!(to[..start].iter().chain(&to[end..]).all(|it| *it == 9));
+        }
+    }
+}

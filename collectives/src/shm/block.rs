@@ -11,7 +11,8 @@ use selvedge_channels::{
 use super::group::Shared;
 use super::layout::MOST_BLOCKS;
 use crate::error::CommError;
-use crate::parts::{Head, Heads, Span};
+use crate::kernel::{self, Stores};
+use crate::parts::{Head, Span, Template};
 
 /// The smallest block.
 const LEAST_BYTES: usize = 16 << 10;
@@ -209,27 +210,31 @@ impl Mapped {
 #[derive(Debug)]
 pub struct Loan {
     pub(super) taken: Taken,
-    pub(super) heads: Heads,
-    pub(super) encoded: Vec<u8>,
-    spans: Vec<Span>,
+    pub(super) template: Arc<Template>,
     /// Whose block it is.
     pub(super) shared: Arc<Shared>,
     pub(super) rank: usize,
 }
 
 impl Loan {
-    pub(super) fn new(shared: Arc<Shared>, blocks: &mut Blocks, heads: Heads) -> Result<Self, CommError> {
-        let encoded = heads.encode();
-        let too_large = TensorError::Memory { len_bytes: None };
-        let (spans, len) = heads.spans(encoded.len()).ok_or(too_large)?;
-        let taken = blocks.take(&shared, len)?;
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        blocks: &mut Blocks,
+        template: Arc<Template>,
+    ) -> Result<Self, CommError> {
+        let taken = blocks.take(&shared, template.end)?;
         Ok(Loan {
             taken,
-            heads,
-            encoded,
-            spans,
+            template,
             shared,
             rank: blocks.rank,
+        })
+    }
+
+    fn span(&self, index: usize) -> Result<Span, CommError> {
+        let span = self.template.spans.get(index).copied();
+        span.ok_or(CommError::Corrupt {
+            what: "a part that the loan has not",
         })
     }
 
@@ -238,9 +243,7 @@ impl Loan {
     /// # Errors
     /// [`TensorError::DType`] when its elements are of another type, [`CommError::Corrupt`] when there is no such part.
     pub fn as_mut_slice<E: Element>(&mut self, index: usize) -> Result<&mut [E], CommError> {
-        let span = *self.spans.get(index).ok_or(CommError::Corrupt {
-            what: "a part that the loan has not",
-        })?;
+        let span = self.span(index)?;
         if span.dtype != E::DTYPE {
             return Err(TensorError::DType {
                 expected: E::DTYPE,
@@ -254,23 +257,18 @@ impl Loan {
         Ok(unsafe { std::slice::from_raw_parts_mut(bytes.cast::<E>(), span.count) })
     }
 
-    /// Copies `bytes` into part `index`.
-    pub(super) fn fill(&mut self, index: usize, bytes: &[u8]) -> Result<(), CommError> {
-        let span = *self.spans.get(index).ok_or(CommError::Corrupt {
-            what: "a part that the loan has not",
-        })?;
-        let len = span.len_bytes().min(bytes.len());
-        let to = self.taken.region.address(span.offset, len)?;
-        // SAFETY: room for `len` bytes that are this rank's alone, as in `as_mut_slice`.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len) };
+    /// Copies `bytes` to where part `index` has byte `at`.
+    pub(super) fn fill(&mut self, index: usize, at: usize, bytes: &[u8]) -> Result<(), CommError> {
+        let span = self.span(index)?;
+        let to = self.taken.region.address(span.offset + at, bytes.len())?;
+        // SAFETY: room for so many bytes that are this rank's alone, as in `as_mut_slice`.
+        unsafe { kernel::copy(bytes.as_ptr(), to, bytes.len(), Stores::for_shared(bytes.len())) };
         Ok(())
     }
 
     /// Type and shape of each part.
     pub fn parts(&self) -> impl Iterator<Item = (DType, &[usize])> {
-        self.heads
-            .0
-            .iter()
-            .map(|Head { dtype, shape }| (*dtype, shape.as_slice()))
+        let heads = self.template.heads.0.iter();
+        heads.map(|Head { dtype, shape }| (*dtype, shape.as_slice()))
     }
 }

@@ -4,19 +4,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use selvedge_channels::fault_point;
-use selvedge_channels::{DType, Doorbell, Tensor, TensorError, Waiting};
+use selvedge_channels::{DType, Doorbell, Element, Region, Tensor, Waiting, bytes_of};
 
 use super::block::{Blocks, Loan, Mapped, Taken};
 use super::group::Shared;
 use super::layout::{Arrival, End};
-use super::share::{Brought, Meeting, Product};
+use super::output::tensors;
+use super::share::{Brought, Meeting, ONE_SHOT_BYTES, Private, Product, gathered, slice};
 use super::watch::Watches;
 use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, PlanId};
 use crate::error::CommError;
-use crate::operation::Collective;
-use crate::parts::{Head, Heads, signature};
+use crate::operation::{Collective, ReduceOp};
+use crate::parts::{Heads, Part, Template};
 
 const NO_BLOCK: u64 = u64::MAX;
+
+/// Bytes of a private vector that are joined at once: few enough to stay in the caches.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// A rank of a [`Group`](super::Group). Dropped while an operation is under way, it aborts the group. Dropped otherwise, it
 /// leaves when everybody has read what it brought to the last operation, for which it waits as long as the group's time-out
@@ -31,6 +35,12 @@ pub struct Rank {
     mapped: Mapped,
     watches: Watches,
     state: State,
+    /// What this rank, and a root, brought last: mostly what they bring next.
+    own: Option<Arc<Template>>,
+    root: Option<Arc<Template>>,
+    /// By rank, of the operation under way.
+    arrivals: Vec<Arrival>,
+    brought: Vec<Option<Brought>>,
 }
 
 #[derive(Debug)]
@@ -53,18 +63,31 @@ enum State {
 #[derive(Debug)]
 struct UnderWay {
     operation: Collective,
-    _brought: Option<Taken>,
-    _results: Option<Taken>,
+    template: Option<Arc<Template>>,
+    private: Option<Private>,
+    brought: Option<Taken>,
+    results: Option<Taken>,
+}
+
+/// What all ranks will do.
+struct Agreed {
+    template: Option<Arc<Template>>,
+    results: Option<Brought>,
+}
+
+impl State {
+    fn under_way(&self) -> Option<&UnderWay> {
+        match self {
+            State::Idle => None,
+            State::Arriving { under_way, .. } | State::Sharing { under_way, .. } => Some(under_way),
+        }
+    }
 }
 
 impl std::fmt::Debug for Rank {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = match &self.state {
-            State::Idle => "idle".to_owned(),
-            State::Arriving { under_way, .. } | State::Sharing { under_way, .. } => {
-                under_way.operation.to_string()
-            }
-        };
+        let state = self.state.under_way();
+        let state = state.map_or_else(|| "idle".to_owned(), |it| it.operation.to_string());
         write!(f, "rank {} of {}, {state}", self.rank, self.shared.ranks())
     }
 }
@@ -80,6 +103,10 @@ impl Rank {
             mapped: Mapped::default(),
             watches: Watches::default(),
             state: State::Idle,
+            own: None,
+            root: None,
+            arrivals: Vec::with_capacity(shared.ranks()),
+            brought: Vec::with_capacity(shared.ranks()),
             shared,
         })
     }
@@ -89,12 +116,8 @@ impl Rank {
     /// # Errors
     /// [`CommError::Held`], [`CommError::Segment`].
     pub fn loan(&mut self, parts: &[(DType, &[usize])]) -> Result<Loan, CommError> {
-        let head = |(dtype, shape): &(DType, &[usize])| Head {
-            dtype: *dtype,
-            shape: shape.to_vec(),
-        };
-        let heads = Heads(parts.iter().map(head).collect());
-        Loan::new(Arc::clone(&self.shared), &mut self.blocks, heads)
+        let template = self.template(parts.iter().copied())?;
+        Loan::new(Arc::clone(&self.shared), &mut self.blocks, template)
     }
 
     /// As [`launch`](Communicator::launch), with what was built in a loan of this rank.
@@ -108,7 +131,7 @@ impl Rank {
                 what: "a loan of another rank",
             });
         }
-        self.bring(operation, loan)
+        self.bring(operation, loan, None)
     }
 
     /// Bytes of this rank's blocks of memory.
@@ -116,11 +139,23 @@ impl Rank {
         self.blocks.len_bytes()
     }
 
+    fn template<'a>(
+        &mut self,
+        parts: impl ExactSizeIterator<Item = (DType, &'a [usize])> + Clone,
+    ) -> Result<Arc<Template>, CommError> {
+        if let Some(known) = self.own.as_ref().filter(|known| known.is_of(parts.clone())) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(Template::of(Heads::of(parts))?);
+        self.own = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
     fn may_launch(&self, plan: PlanId) -> Result<Collective, CommError> {
         self.ended()?;
-        match &self.state {
-            State::Idle => self.plans.get(plan.0).copied().ok_or(CommError::NoSuchPlan),
-            State::Arriving { under_way, .. } | State::Sharing { under_way, .. } => Err(CommError::Busy {
+        match self.state.under_way() {
+            None => self.plans.get(plan.0).copied().ok_or(CommError::NoSuchPlan),
+            Some(under_way) => Err(CommError::Busy {
                 operation: under_way.operation,
             }),
         }
@@ -135,60 +170,56 @@ impl Rank {
         }
     }
 
-    fn bring(&mut self, operation: Collective, loan: Loan) -> Result<(), CommError> {
-        let Loan {
-            taken,
-            heads,
-            encoded,
-            ..
-        } = loan;
-        let to = taken.region.address(0, encoded.len())?;
-        write_head(to, &encoded);
+    fn bring(
+        &mut self,
+        operation: Collective,
+        loan: Loan,
+        private: Option<Private>,
+    ) -> Result<(), CommError> {
+        let Loan { taken, template, .. } = loan;
+        write_head(&taken.region, &template.encoded)?;
         let gathers = match operation {
             Collective::AllGather => self.rank == 0,
             Collective::Gather { root } => self.rank == root,
             _ => false,
         };
         let mut results = None;
-        if gathers && let Some(heads) = Meeting::gathered(&heads, self.shared.ranks()) {
-            let (_, len) = heads.spans(0).ok_or(TensorError::Memory { len_bytes: None })?;
+        // What is too large to be gathered is refused by everybody.
+        let gathered = || gathered(&template.heads, self.shared.ranks())?.spans(0);
+        if gathers && let Some((_, len)) = gathered() {
             results = Some(self.blocks.take(&self.shared, len)?);
         }
         let arrival = Arrival {
             what: operation.code(),
-            signature: signature(&encoded),
-            head_len: encoded.len() as u64,
+            signature: template.signature,
+            head_len: template.encoded.len() as u64,
             ..Arrival::default()
         };
-        self.arrive(operation, arrival, Some(taken), results)
+        let under_way = UnderWay {
+            operation,
+            template: Some(template),
+            private,
+            brought: Some(taken),
+            results,
+        };
+        self.arrive(under_way, arrival)
     }
 
-    fn arrive(
-        &mut self,
-        operation: Collective,
-        arrival: Arrival,
-        brought: Option<Taken>,
-        results: Option<Taken>,
-    ) -> Result<(), CommError> {
+    fn arrive(&mut self, under_way: UnderWay, arrival: Arrival) -> Result<(), CommError> {
         let number = self.number + 1;
         let place = |taken: &Option<Taken>| taken.as_ref().map_or(NO_BLOCK, |taken| taken.index as u64);
         let arrival = Arrival {
-            block: place(&brought),
-            results: place(&results),
+            block: place(&under_way.brought),
+            results: place(&under_way.results),
             ..arrival
         };
-        for taken in [&brought, &results].into_iter().flatten() {
+        for taken in [&under_way.brought, &under_way.results].into_iter().flatten() {
             self.blocks.used_in(taken, number);
         }
         fault_point::at("rank: before arriving");
         self.shared.words.arrive(self.rank, number, arrival)?;
         fault_point::at("rank: after arriving");
         self.number = number;
-        let under_way = UnderWay {
-            operation,
-            _brought: brought,
-            _results: results,
-        };
         self.state = State::Arriving {
             under_way,
             arrived: 0,
@@ -203,62 +234,66 @@ impl Rank {
 
     /// Tries to bring the operation further. `None` where it waits for others.
     fn advance(&mut self) -> Result<Option<Vec<Tensor>>, CommError> {
-        let number = self.number;
+        let (number, ranks) = (self.number, self.shared.ranks());
         if let State::Arriving { arrived, .. } = &mut self.state {
-            while *arrived < self.shared.ranks() {
-                if !self.shared.words.has_arrived(*arrived, number)? {
-                    let missing = *arrived;
-                    return self.missing(missing);
+            while *arrived < ranks {
+                let rank = *arrived;
+                if rank != self.rank && !self.shared.words.has_arrived(rank, number)? {
+                    return self.missing(rank);
                 }
                 *arrived += 1;
             }
             let State::Arriving { under_way, .. } = std::mem::replace(&mut self.state, State::Idle) else {
                 return Err(CommError::Idle);
             };
-            let met = self.meet(under_way.operation)?;
-            let meeting = match met {
-                Ok(meeting) => meeting,
+            let agreed = match self.agree(&under_way)? {
+                Ok(agreed) => agreed,
                 Err(refused) => {
-                    self.shared.words.set_done(self.rank, number)?;
+                    self.done()?;
                     self.finish()?;
-                    self.ring_others();
                     return Err(refused);
                 }
             };
             fault_point::at("rank: before its share");
-            let (product, together) = meeting.share(self.rank)?;
+            let (product, together) = match &agreed.template {
+                None => (Product::Nothing, false),
+                Some(template) => {
+                    let meeting = self.meeting(under_way.operation, template, &agreed, under_way.private);
+                    meeting.share()?
+                }
+            };
             fault_point::at("rank: after its share");
-            self.shared.words.set_done(self.rank, number)?;
-            let done = if together { 0 } else { self.shared.ranks() };
+            self.done()?;
             self.state = State::Sharing {
                 under_way,
                 product,
-                done,
+                done: if together { 0 } else { ranks },
             };
-            self.ring_others();
         }
         let State::Sharing { done, .. } = &mut self.state else {
             return Err(CommError::Idle);
         };
-        while *done < self.shared.ranks() {
-            if !self.shared.words.is_done(*done, number)? {
-                let missing = *done;
-                return self.missing(missing);
+        while *done < ranks {
+            let rank = *done;
+            if rank != self.rank && !self.shared.words.is_done(rank, number)? {
+                return self.missing(rank);
             }
             *done += 1;
         }
-        let State::Sharing {
-            under_way, product, ..
-        } = std::mem::replace(&mut self.state, State::Idle)
-        else {
+        let State::Sharing { product, .. } = std::mem::replace(&mut self.state, State::Idle) else {
             return Err(CommError::Idle);
         };
-        let tensors = product.tensors(&self.shared, self.rank);
+        let made = tensors(product, &self.shared, self.rank, &mut self.mapped);
         fault_point::at("rank: before finishing");
         self.finish()?;
         fault_point::at("rank: after finishing");
-        drop(under_way);
-        tensors.map(Some)
+        made.map(Some)
+    }
+
+    fn done(&self) -> Result<(), CommError> {
+        self.shared.words.set_done(self.rank, self.number)?;
+        self.ring_others();
+        Ok(())
     }
 
     fn finish(&self) -> Result<(), CommError> {
@@ -266,6 +301,7 @@ impl Rank {
     }
 
     /// Rank `rank` has not come: whether it still can.
+    #[cold]
     fn missing(&mut self, rank: usize) -> Result<Option<Vec<Tensor>>, CommError> {
         let words = &self.shared.words;
         let left = matches!(words.holder(rank)?, Some((_, true)));
@@ -285,7 +321,144 @@ impl Rank {
         }
     }
 
+    fn meeting<'a>(
+        &'a self,
+        operation: Collective,
+        template: &'a Template,
+        agreed: &Agreed,
+        private: Option<Private>,
+    ) -> Meeting<'a> {
+        Meeting {
+            operation,
+            template,
+            brought: &self.brought,
+            results: agreed.results,
+            rank: self.rank,
+            private,
+        }
+    }
+
+    /// Reads what everybody has brought: what is to be done, or why nobody does it (`COLL-3`).
+    fn agree(&mut self, under_way: &UnderWay) -> Result<Result<Agreed, CommError>, CommError> {
+        let (operation, ranks) = (under_way.operation, self.shared.ranks());
+        self.arrivals.clear();
+        for rank in 0..ranks {
+            self.arrivals.push(self.shared.words.arrival(rank, self.number)?);
+        }
+        let first = self.arrivals.first().copied().unwrap_or_default();
+        let reads_all = operation.reads_all();
+        let differs = |arrival: &Arrival| {
+            arrival.what != first.what || (reads_all && arrival.signature != first.signature)
+        };
+        let odd = self
+            .arrivals
+            .iter()
+            .position(|arrival| arrival.failed || differs(arrival));
+        if odd.is_some() {
+            return self.disagree(reads_all).map(Err);
+        }
+        let template = match operation.root().filter(|_| !reads_all) {
+            _ if operation == Collective::Barrier => {
+                return Ok(Ok(Agreed {
+                    template: None,
+                    results: None,
+                }));
+            }
+            Some(root) if root != self.rank => Some(self.template_of(root)?),
+            _ => under_way.template.clone(),
+        };
+        self.brought.clear();
+        for rank in 0..ranks {
+            let read = reads_all || operation.root() == Some(rank);
+            let brought = if read {
+                Some(self.block(rank, |it| it.block)?)
+            } else {
+                None
+            };
+            self.brought.push(brought);
+        }
+        let mut agreed = Agreed {
+            template,
+            results: None,
+        };
+        if let Some(template) = &agreed.template
+            && let Some(refused) = self.meeting(operation, template, &agreed, None).refused()
+        {
+            return Ok(Err(refused));
+        }
+        let gatherer = match operation {
+            Collective::AllGather => Some(0),
+            Collective::Gather { root } => Some(root),
+            _ => None,
+        };
+        if let Some(rank) = gatherer {
+            agreed.results = Some(self.block(rank, |it| it.results)?);
+        }
+        Ok(Ok(agreed))
+    }
+
+    /// Why what has been brought does not go together; the same on every rank.
+    #[cold]
+    fn disagree(&mut self, reads_all: bool) -> Result<CommError, CommError> {
+        if let Some(rank) = self.arrivals.iter().position(|arrival| arrival.failed) {
+            let report = self.read_head(rank)?;
+            return Ok(CommError::PeerFailed { rank, report });
+        }
+        let first = self.arrivals.first().copied().unwrap_or_default();
+        let differs = |arrival: &Arrival| {
+            arrival.what != first.what || (reads_all && arrival.signature != first.signature)
+        };
+        let rank = self.arrivals.iter().position(differs).unwrap_or_default();
+        let mut describe = |rank: usize| {
+            let arrival = self.arrivals.get(rank).copied().unwrap_or_default();
+            let mut name = Collective::name_of(arrival.what);
+            if arrival.block != NO_BLOCK {
+                name += " of ";
+                name += &self.template_of(rank)?.heads.describe();
+            }
+            Ok::<_, CommError>(name)
+        };
+        let (first, other) = (describe(0)?, describe(rank)?);
+        Ok(CommError::Mismatch { first, rank, other })
+    }
+
+    fn block(&mut self, rank: usize, which: impl Fn(&Arrival) -> u64) -> Result<Brought, CommError> {
+        let index = self.arrivals.get(rank).map_or(NO_BLOCK, which);
+        let region = self.mapped.block(&self.shared, rank, index)?;
+        Brought::new(index as usize, region)
+    }
+
+    /// What stands at the begin of the block that a rank has brought.
+    #[allow(unsafe_code)] // reads the begin of a block
+    fn read_head(&mut self, rank: usize) -> Result<Vec<u8>, CommError> {
+        let arrival = self.arrivals.get(rank).copied().unwrap_or_default();
+        let region = self.mapped.block(&self.shared, rank, arrival.block)?;
+        let len = usize::try_from(arrival.head_len).unwrap_or(usize::MAX);
+        // SAFETY: the rank whose block it is has arrived, and writes nothing before everybody has finished (`COLL-1`, `COLL-2`).
+        Ok(unsafe { region.bytes(0, len)? }.to_vec())
+    }
+
+    /// Types and shapes of what another rank has brought.
+    fn template_of(&mut self, rank: usize) -> Result<Arc<Template>, CommError> {
+        let encoded = self.read_head(rank)?;
+        let known = self
+            .root
+            .iter()
+            .chain(&self.own)
+            .find(|known| known.encoded == encoded);
+        if let Some(known) = known {
+            return Ok(Arc::clone(known));
+        }
+        let template = Template::decode(encoded).ok_or(CommError::Corrupt {
+            what: "heads that are none",
+        })?;
+        let template = Arc::new(template);
+        self.root = Some(Arc::clone(&template));
+        Ok(template)
+    }
+
     /// A rank that has left, or whose process has ended.
+    #[cold]
     fn find_gone(&self) -> Option<CommError> {
         if let Err(ended) = self.ended() {
             return Some(ended);
@@ -293,14 +466,9 @@ impl Rank {
         (0..self.shared.ranks()).find_map(|rank| match self.shared.words.holder(rank) {
             Ok(Some((_, true))) => Some(CommError::PeerLeft { rank }),
             Ok(Some((process, false))) if !process.is_current() => {
-                self.shared.end(End::Died {
-                    rank,
-                    pid: process.pid,
-                });
-                Some(CommError::PeerLost {
-                    rank,
-                    pid: process.pid,
-                })
+                let pid = process.pid;
+                self.shared.end(End::Died { rank, pid });
+                Some(CommError::PeerLost { rank, pid })
             }
             _ => None,
         })
@@ -311,7 +479,8 @@ impl Rank {
         let words = &self.shared.words;
         let needs = |rank: usize| {
             let gone = matches!(words.holder(rank), Ok(None | Some((_, true))));
-            !gone && !self.shared.is_here(rank) && words.is_done(rank, self.number).is_ok_and(|done| !done)
+            let done = words.is_done(rank, self.number).unwrap_or(true);
+            !gone && !done && !self.shared.is_here(rank)
         };
         (0..self.shared.ranks()).any(needs)
     }
@@ -325,114 +494,10 @@ impl Rank {
         let shared = Arc::clone(&self.shared);
         let over = |rank: &Self| rank.ended().is_err() || !rank.is_needed();
         if !over(self) {
-            let waiting = self.shared.waiting;
-            bell.wait(&waiting, deadline, || {
+            bell.wait(&shared.waiting, deadline, || {
                 self.watches.look(&shared);
                 over(self)
             });
-        }
-    }
-
-    /// Reads what everybody has brought: what is to be done, or why nobody does it (`COLL-3`).
-    fn meet(&mut self, operation: Collective) -> Result<Result<Meeting, CommError>, CommError> {
-        let (number, ranks) = (self.number, self.shared.ranks());
-        let arrivals = (0..ranks).map(|rank| self.shared.words.arrival(rank, number));
-        let arrivals = arrivals.collect::<Result<Vec<_>, _>>()?;
-        if let Some((rank, failed)) = arrivals.iter().enumerate().find(|(_, arrival)| arrival.failed) {
-            let region = self.mapped.block(&self.shared, rank, failed.block)?;
-            let report = read_head(region, failed.head_len)?;
-            return Ok(Err(CommError::PeerFailed { rank, report }));
-        }
-        let first = arrivals.first().copied().unwrap_or_default();
-        let reads_all = operation.reads_all();
-        let differs = |arrival: &Arrival| {
-            arrival.what != first.what || (reads_all && arrival.signature != first.signature)
-        };
-        if let Some(rank) = arrivals.iter().position(differs) {
-            let mut describe = |rank: usize| {
-                let arrival = arrivals.get(rank).copied().unwrap_or_default();
-                let heads = self.heads(rank, arrival)?;
-                Ok::<_, CommError>(format!(
-                    "{} of {}",
-                    Collective::name_of(arrival.what),
-                    heads.describe()
-                ))
-            };
-            let (first, other) = (describe(0)?, describe(rank)?);
-            return Ok(Err(CommError::Mismatch { first, rank, other }));
-        }
-        let giver = if reads_all {
-            self.rank
-        } else {
-            operation.root().unwrap_or_default()
-        };
-        let giving = arrivals.get(giver).copied().unwrap_or_default();
-        let heads = if operation == Collective::Barrier {
-            Heads::default()
-        } else {
-            self.heads(giver, giving)?
-        };
-        let corrupt = CommError::Corrupt {
-            what: "shapes beyond what can be addressed",
-        };
-        let start = usize::try_from(giving.head_len).unwrap_or(usize::MAX);
-        let (spans, len) = heads.spans(start).ok_or(corrupt)?;
-        let mut brought = Vec::with_capacity(ranks);
-        for (rank, arrival) in arrivals.iter().enumerate() {
-            let read = reads_all || operation.root() == Some(rank);
-            brought.push(if read {
-                Some(self.brought(rank, arrival.block)?)
-            } else {
-                None
-            });
-        }
-        let gatherer = match operation {
-            Collective::AllGather => Some(0),
-            Collective::Gather { root } => Some(root),
-            _ => None,
-        };
-        let mut meeting = Meeting {
-            operation,
-            heads,
-            spans,
-            len: len.saturating_sub(start),
-            brought,
-            results: None,
-        };
-        if let Some(refused) = meeting.refused() {
-            return Ok(Err(refused));
-        }
-        if let Some(rank) = gatherer {
-            let block = arrivals.get(rank).map_or(NO_BLOCK, |arrival| arrival.results);
-            meeting.results = Some(self.brought(rank, block)?);
-        }
-        Ok(Ok(meeting))
-    }
-
-    fn brought(&mut self, rank: usize, block: u64) -> Result<Brought, CommError> {
-        let region = self.mapped.block(&self.shared, rank, block)?.clone();
-        Ok(Brought {
-            index: block as usize,
-            region,
-        })
-    }
-
-    /// Types and shapes of what a rank brings.
-    fn heads(&mut self, rank: usize, arrival: Arrival) -> Result<Heads, CommError> {
-        if arrival.block == NO_BLOCK {
-            return Ok(Heads::default());
-        }
-        let region = self.mapped.block(&self.shared, rank, arrival.block)?;
-        let bytes = read_head(region, arrival.head_len)?;
-        postcard::from_bytes(&bytes).map_err(|_| CommError::Corrupt {
-            what: "heads that are none",
-        })
-    }
-
-    fn under_way(&self) -> Option<Collective> {
-        match &self.state {
-            State::Idle => None,
-            State::Arriving { under_way, .. } | State::Sharing { under_way, .. } => Some(under_way.operation),
         }
     }
 
@@ -448,6 +513,53 @@ impl Rank {
         };
         let missing: Vec<String> = (0..self.shared.ranks()).filter(missing).map(name).collect();
         missing.join(", ")
+    }
+
+    /// Joins one piece. Others find in this rank's block what they reduce, and this rank's own slice stays where it is.
+    fn allreduce_piece<E: Element>(
+        &mut self,
+        plan: PlanId,
+        piece: &mut [E],
+        whole: usize,
+    ) -> Result<(), CommError> {
+        let operation = self.may_launch(plan)?;
+        let (shape, ends) = ([piece.len()], [0, whole]);
+        // An empty part that says how long the whole is, so that ranks which disagree hear of it at the first piece.
+        let parts = [(E::DTYPE, shape.as_slice()), (E::DTYPE, ends.as_slice())];
+        let mut loan = self.loan(&parts)?;
+        let span = loan.template.spans.first().copied().ok_or(CommError::Idle)?;
+        let (from, count) = if loan.template.len > ONE_SHOT_BYTES {
+            slice(&span, self.rank, self.shared.ranks())
+        } else {
+            (span.count, 0)
+        };
+        let (before, rest) = piece.split_at_mut(from);
+        let (own, after) = rest.split_at_mut(count);
+        loan.fill(0, 0, bytes_of(before))?;
+        loan.fill(0, (from + count) * size_of::<E>(), bytes_of(after))?;
+        let private = (count > 0).then(|| {
+            // As if the part began where the piece does.
+            let begin = own.as_mut_ptr().cast::<u8>();
+            Private(begin.wrapping_sub(from * size_of::<E>()))
+        });
+        self.bring(operation, loan, private)?;
+        let outcome = self.wait(None);
+        if let State::Arriving { under_way, .. } = &mut self.state {
+            // It was waited for long enough, and the piece may go: a copy takes its place.
+            under_way.private = None;
+            if let Some(taken) = &under_way.brought {
+                write_bytes(&taken.region, span.offset + from * size_of::<E>(), bytes_of(own))?;
+            }
+        }
+        let result = outcome?;
+        let joined = result.first().ok_or(CommError::Idle)?.as_slice::<E>()?;
+        let (first, rest) = joined.split_at(from.min(joined.len()));
+        let last = rest.get(count..).unwrap_or_default();
+        if first.len() == before.len() && last.len() == after.len() {
+            before.copy_from_slice(first);
+            after.copy_from_slice(last);
+        }
+        Ok(())
     }
 }
 
@@ -478,41 +590,50 @@ impl Communicator for Rank {
 
     fn launch(&mut self, plan: PlanId, contribution: Contribution<'_>) -> Result<(), CommError> {
         let operation = self.may_launch(plan)?;
+        let arrival = Arrival {
+            what: operation.code(),
+            ..Arrival::default()
+        };
+        let mut under_way = UnderWay {
+            operation,
+            template: None,
+            private: None,
+            brought: None,
+            results: None,
+        };
         let parts = match contribution {
             Contribution::Failure(report) => {
                 let taken = self.blocks.take(&self.shared, report.len())?;
-                write_head(taken.region.address(0, report.len())?, report);
-                let head_len = report.len() as u64;
+                write_head(&taken.region, report)?;
+                under_way.brought = Some(taken);
                 let arrival = Arrival {
-                    what: operation.code(),
-                    head_len,
+                    head_len: report.len() as u64,
                     failed: true,
-                    ..Arrival::default()
+                    ..arrival
                 };
-                return self.arrive(operation, arrival, Some(taken), None);
+                return self.arrive(under_way, arrival);
             }
             Contribution::Parts(parts) => parts,
         };
-        let looked_at = operation.reads_all() || operation.root() == Some(self.rank);
-        if !looked_at {
-            let arrival = Arrival {
-                what: operation.code(),
-                ..Arrival::default()
-            };
-            return self.arrive(operation, arrival, None, None);
+        if !operation.reads_all() && operation.root() != Some(self.rank) {
+            return self.arrive(under_way, arrival);
         }
-        let mut loan = Loan::new(Arc::clone(&self.shared), &mut self.blocks, Heads::of(parts)?)?;
+        parts.iter().try_for_each(Part::check)?;
+        let mut loan = {
+            let template = self.template(parts.iter().map(|part| (part.dtype, part.shape)))?;
+            Loan::new(Arc::clone(&self.shared), &mut self.blocks, template)?
+        };
         for (index, part) in parts.iter().enumerate() {
-            loan.fill(index, part.bytes)?;
+            loan.fill(index, 0, part.bytes)?;
         }
-        self.bring(operation, loan)
+        self.bring(operation, loan, None)
     }
 
     fn poll(&mut self) -> Result<Option<Vec<Tensor>>, CommError> {
         let mut outcome = self.advance();
         if matches!(outcome, Err(CommError::Segment(_) | CommError::Corrupt { .. })) {
-            // Memory that went with its owner, whose end nobody has told of yet; or this rank cannot do its share, and nobody can
-            // do without it.
+            // Memory that went with its owner, whose end nobody has told of yet; or this rank cannot do its share, and nobody
+            // can do without it.
             outcome = Err(self.find_gone().unwrap_or_else(|| {
                 self.shared.end(End::Aborted { rank: self.rank });
                 outcome.err().unwrap_or(CommError::Idle)
@@ -528,31 +649,32 @@ impl Communicator for Rank {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Tensor>, CommError> {
-        let Some(operation) = self.under_way() else {
+        let Some(operation) = self.state.under_way().map(|it| it.operation) else {
             return Err(CommError::Idle);
         };
+        let mut outcome = self.poll();
+        if !matches!(outcome, Ok(None)) {
+            return outcome?.ok_or(CommError::Idle);
+        }
         let started = Instant::now();
         let deadline = timeout
             .or(self.shared.timeout)
             .and_then(|timeout| started.checked_add(timeout));
-        let mut outcome = self.poll();
-        if matches!(outcome, Ok(None)) {
-            let waiting = self.shared.waiting.for_payload(self.blocks.len_bytes());
-            let Some(bell) = self.shared.bells.get(self.rank).cloned() else {
+        let waiting = self.shared.waiting.for_payload(self.blocks.len_bytes());
+        let mut attempt = |rank: &mut Self| {
+            outcome = rank.poll();
+            !matches!(outcome, Ok(None))
+        };
+        if !waiting.spin(deadline, || attempt(self)) {
+            let shared = Arc::clone(&self.shared);
+            let Some(bell) = shared.bells.get(self.rank) else {
                 return Err(CommError::Idle);
             };
-            let mut attempt = |rank: &mut Self| {
-                outcome = rank.poll();
-                !matches!(outcome, Ok(None))
-            };
-            if !waiting.spin(deadline, || attempt(self)) {
-                let shared = Arc::clone(&self.shared);
-                bell.wait(&Waiting::Park, deadline, || {
-                    // Before the attempt, which then sees what a death has done.
-                    self.watches.look(&shared);
-                    attempt(self)
-                });
-            }
+            bell.wait(&Waiting::Park, deadline, || {
+                // Before the attempt, which then sees what a death has done.
+                self.watches.look(&shared);
+                attempt(self)
+            });
         }
         outcome?.ok_or_else(|| CommError::Timeout {
             operation,
@@ -567,12 +689,25 @@ impl Communicator for Rank {
     }
 
     fn close(mut self: Box<Self>, timeout: Duration) -> Result<(), CommError> {
-        let outcome = match self.under_way() {
-            None => Ok(()),
-            Some(_) => self.wait(Some(timeout)).map(|_| ()),
+        let outcome = match self.state {
+            State::Idle => Ok(()),
+            _ => self.wait(Some(timeout)).map(|_| ()),
         };
         self.linger(Some(timeout));
         outcome
+    }
+
+    /// What is large goes in pieces, so that it takes little memory of the group and stays in the caches. Only what others
+    /// reduce is copied to them, and only what they have reduced is copied back.
+    fn allreduce_slice<E: Element>(&mut self, op: ReduceOp, values: &mut [E]) -> Result<(), CommError> {
+        let plan = self.plan(Collective::AllReduce(op))?;
+        let whole = values.len();
+        let piece = (PIECE_BYTES / size_of::<E>().max(1)).max(1);
+        if whole <= piece {
+            return self.allreduce_piece(plan, values, whole);
+        }
+        let mut pieces = values.chunks_mut(piece);
+        pieces.try_for_each(|values| self.allreduce_piece(plan, values, whole))
     }
 }
 
@@ -588,15 +723,16 @@ impl Drop for Rank {
     }
 }
 
-#[allow(unsafe_code)] // writes the begin of a block
-fn write_head(to: *mut u8, bytes: &[u8]) {
-    // SAFETY: `to` is the begin of a block that was taken with room for so many bytes and that nobody else looks at (`COLL-2`).
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+fn write_head(region: &Region, bytes: &[u8]) -> Result<(), CommError> {
+    write_bytes(region, 0, bytes)
 }
 
-#[allow(unsafe_code)] // reads the begin of a block
-fn read_head(region: &selvedge_channels::Region, len: u64) -> Result<Vec<u8>, CommError> {
-    let len = usize::try_from(len).unwrap_or(usize::MAX);
-    // SAFETY: the rank whose block it is has arrived, and writes nothing before everybody has finished (`COLL-1`, `COLL-2`).
-    Ok(unsafe { region.bytes(0, len)? }.to_vec())
+/// Writes into a block that was taken and of which nobody reads these bytes.
+#[allow(unsafe_code)]
+fn write_bytes(region: &Region, offset: usize, bytes: &[u8]) -> Result<(), CommError> {
+    let to = region.address(offset, bytes.len())?;
+    // SAFETY: room for so many bytes, that nobody else looks at: a head before the rank has arrived (`COLL-2`), or the slice
+    // that the rank reduces itself.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+    Ok(())
 }

@@ -3,11 +3,37 @@
 
 use std::sync::Arc;
 
-use selvedge_channels::{Region, Tensor};
+use selvedge_channels::{Region, Tensor, TensorError};
 
+use super::block::Mapped;
 use super::group::Shared;
+use super::share::Product;
 use crate::error::CommError;
 use crate::parts::{ALIGN, Head};
+
+/// The result of `holder`. To be called before it has finished the operation.
+pub(super) fn tensors(
+    product: Product,
+    shared: &Arc<Shared>,
+    holder: usize,
+    mapped: &mut Mapped,
+) -> Result<Vec<Tensor>, CommError> {
+    let (owner, index, parts) = match product {
+        Product::Nothing => return Ok(Vec::new()),
+        Product::Made(made) => return made,
+        Product::View { owner, index, parts } => (owner, index, parts),
+    };
+    let region = mapped.block(shared, owner, index as u64)?.clone();
+    let held = Arc::new(Held::new(shared, holder, owner, index, region)?);
+    let tensor = |(head, offset): &(Head, usize)| {
+        let too_large = TensorError::Memory { len_bytes: None };
+        let len = head
+            .count()
+            .and_then(|count| count.checked_mul(head.dtype.size_bytes()));
+        held.tensor(head, *offset, len.ok_or(too_large)?)
+    };
+    parts.iter().map(tensor).collect()
+}
 
 /// A block of a rank that another rank, or itself, looks at.
 #[derive(Debug)]

@@ -1,40 +1,69 @@
 //! What each rank computes of a result, once everybody has arrived.
 #![allow(unsafe_code)] // reads and writes memory that ranks share by turns
 
-use std::sync::Arc;
-
 use selvedge_channels::{Region, Tensor, TensorError};
 
-use super::group::Shared;
-use super::output::Held;
 use crate::error::CommError;
-use crate::kernel;
+use crate::kernel::{self, Stores};
 use crate::operation::{Collective, ReduceOp};
-use crate::parts::{Head, Heads, Span};
+use crate::parts::{Head, Heads, Span, Template};
 
 /// Up to so many bytes everybody reduces everything for itself: reading a line of everybody costs less than a second meeting.
-const ONE_SHOT_BYTES: usize = 2 << 10;
+pub(super) const ONE_SHOT_BYTES: usize = 2 << 10;
 
-/// A rank's block in an operation.
-#[derive(Clone, Debug)]
+/// A rank's block in an operation, mapped as long as the operation lasts.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Brought {
     pub(super) index: usize,
-    pub(super) region: Region,
+    base: *mut u8,
+    len: usize,
 }
 
+// SAFETY: the memory behind it is shared between threads by the rules of the group (`COLL-1`).
+unsafe impl Send for Brought {}
+
+impl Brought {
+    pub(super) fn new(index: usize, region: &Region) -> Result<Self, CommError> {
+        let len = region.len_bytes();
+        Ok(Brought {
+            index,
+            base: region.address(0, len)?,
+            len,
+        })
+    }
+
+    /// The address of so many bytes at `offset`.
+    fn address(&self, offset: usize, len: usize) -> Result<*mut u8, CommError> {
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return Err(CommError::Corrupt {
+                what: "a block is shorter than what lies in it",
+            });
+        }
+        // SAFETY: inside the block.
+        Ok(unsafe { self.base.add(offset) })
+    }
+}
+
+/// This rank's own contribution, where it lies in memory that nobody else sees: one part, of which the block has what others
+/// reduce. This rank's slice of the result goes there too.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Private(pub(super) *mut u8);
+
+// SAFETY: used by the thread that drives the rank alone, while whoever brought it keeps it.
+unsafe impl Send for Private {}
+
 /// Everything that all ranks know alike.
-pub(super) struct Meeting {
+pub(super) struct Meeting<'a> {
     pub(super) operation: Collective,
     /// What every rank brings, or the root alone.
-    pub(super) heads: Heads,
-    /// Where it lies in every block.
-    pub(super) spans: Vec<Span>,
-    /// Bytes of it all.
-    pub(super) len: usize,
-    /// By rank; empty for those that nobody reads.
-    pub(super) brought: Vec<Option<Brought>>,
+    pub(super) template: &'a Template,
+    /// By rank; none of those that nobody reads.
+    pub(super) brought: &'a [Option<Brought>],
     /// Where results are gathered.
     pub(super) results: Option<Brought>,
+    /// This rank, and what it has not put into its block.
+    pub(super) rank: usize,
+    pub(super) private: Option<Private>,
 }
 
 /// What a rank will have when all shares are done.
@@ -46,34 +75,9 @@ pub(super) enum Product {
     /// Parts of the block of a rank: what they are, and where.
     View {
         owner: usize,
-        brought: Brought,
+        index: usize,
         parts: Vec<(Head, usize)>,
     },
-}
-
-impl Product {
-    /// The result. To be called before the rank has finished the operation.
-    pub(super) fn tensors(self, shared: &Arc<Shared>, holder: usize) -> Result<Vec<Tensor>, CommError> {
-        match self {
-            Product::Nothing => Ok(Vec::new()),
-            Product::Made(made) => made,
-            Product::View {
-                owner,
-                brought,
-                parts,
-            } => {
-                let held = Arc::new(Held::new(shared, holder, owner, brought.index, brought.region)?);
-                let tensor = |(head, offset): &(Head, usize)| {
-                    let too_large = TensorError::Memory { len_bytes: None };
-                    let len = head
-                        .count()
-                        .and_then(|count| count.checked_mul(head.dtype.size_bytes()));
-                    held.tensor(head, *offset, len.ok_or(too_large)?)
-                };
-                parts.iter().map(tensor).collect()
-            }
-        }
-    }
 }
 
 fn absent() -> CommError {
@@ -82,20 +86,28 @@ fn absent() -> CommError {
     }
 }
 
-impl Meeting {
+impl Meeting<'_> {
     fn ranks(&self) -> usize {
         self.brought.len()
     }
 
-    fn brought(&self, rank: usize) -> Result<&Brought, CommError> {
-        self.brought.get(rank).and_then(Option::as_ref).ok_or_else(absent)
+    fn brought(&self, rank: usize) -> Result<Brought, CommError> {
+        self.brought.get(rank).copied().flatten().ok_or_else(absent)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = (&Head, Span)> {
+        self.template
+            .heads
+            .0
+            .iter()
+            .zip(self.template.spans.iter().copied())
     }
 
     /// Why there is no such operation on what has been brought; the same for everybody.
     pub(super) fn refused(&self) -> Option<CommError> {
-        let (operation, ranks) = (self.operation, self.ranks());
+        let (operation, ranks, heads) = (self.operation, self.ranks(), &self.template.heads.0);
         if let Some(op) = operation.reduce_op()
-            && let Some(head) = self.heads.0.iter().find(|head| !op.is_defined_for(head.dtype))
+            && let Some(head) = heads.iter().find(|head| !op.is_defined_for(head.dtype))
         {
             return Some(CommError::NoSuchReduction {
                 op,
@@ -103,12 +115,11 @@ impl Meeting {
             });
         }
         let shared_out = |head: &&Head| {
-            head.shape
-                .first()
-                .is_none_or(|first| !first.is_multiple_of(ranks))
+            let first = head.shape.first();
+            first.is_none_or(|first| !first.is_multiple_of(ranks))
         };
         if operation.cuts()
-            && let Some(head) = self.heads.0.iter().find(shared_out)
+            && let Some(head) = heads.iter().find(shared_out)
         {
             return Some(CommError::Indivisible {
                 operation,
@@ -117,66 +128,45 @@ impl Meeting {
             });
         }
         let gathers = matches!(operation, Collective::AllGather | Collective::Gather { .. });
-        let scalar = self.heads.0.iter().any(|head| head.shape.is_empty());
+        let scalar = heads.iter().any(|head| head.shape.is_empty());
         (gathers && scalar).then_some(CommError::Scalar { operation })
     }
 
-    /// Does the share of `rank`; says what it will have, and whether everybody's share must be done for it.
-    pub(super) fn share(&self, rank: usize) -> Result<(Product, bool), CommError> {
-        let mine = self.operation.returns_to(rank);
-        match self.operation {
-            Collective::AllReduce(op) if self.len <= ONE_SHOT_BYTES => {
-                Ok((Product::Made(self.one_shot(op)), false))
-            }
-            Collective::AllReduce(op) => self.two_shot(op, 0, rank).map(|product| (product, mine)),
-            Collective::Reduce { op, root } => {
-                let product = self.two_shot(op, root, rank)?;
-                Ok(if mine {
-                    (product, true)
-                } else {
-                    (Product::Nothing, false)
-                })
-            }
-            Collective::ReduceScatter(op) => self.reduce_scatter(op, rank).map(|product| (product, false)),
-            Collective::AllGather => self.gather(0, rank).map(|product| (product, mine)),
-            Collective::Gather { root } => {
-                let product = self.gather(root, rank)?;
-                Ok(if mine {
-                    (product, true)
-                } else {
-                    (Product::Nothing, false)
-                })
-            }
-            Collective::Broadcast { root } => {
-                let parts = self
-                    .heads
-                    .0
-                    .iter()
-                    .cloned()
-                    .zip(self.spans.iter().map(|span| span.offset))
-                    .collect();
-                Ok((
-                    Product::View {
-                        owner: root,
-                        brought: self.brought(root)?.clone(),
-                        parts,
-                    },
-                    false,
-                ))
-            }
-            Collective::Scatter { root } => self.parts_of(root, rank).map(|product| (product, false)),
-            Collective::AllToAll => Ok((Product::Made(self.all_to_all(rank)), false)),
-            Collective::Barrier => Ok((Product::Nothing, false)),
-        }
+    /// Does this rank's share; says what it will have, and whether everybody's share must be done for it.
+    pub(super) fn share(&self) -> Result<(Product, bool), CommError> {
+        let mine = self.operation.returns_to(self.rank);
+        let (product, together) = match self.operation {
+            Collective::AllReduce(op) if self.is_one_shot() => (Product::Made(self.one_shot(op)), false),
+            Collective::AllReduce(op) => (self.two_shot(op, 0)?, true),
+            Collective::Reduce { op, root } => (self.two_shot(op, root)?, mine),
+            Collective::ReduceScatter(op) => (self.reduce_scatter(op)?, false),
+            Collective::AllGather => (self.gather(0)?, true),
+            Collective::Gather { root } => (self.gather(root)?, mine),
+            Collective::Broadcast { root } => (self.whole(root)?, false),
+            Collective::Scatter { root } => (self.part_of(root)?, false),
+            Collective::AllToAll => (Product::Made(self.all_to_all()), false),
+            Collective::Barrier => (Product::Nothing, false),
+        };
+        Ok((if mine { product } else { Product::Nothing }, together))
+    }
+
+    fn is_one_shot(&self) -> bool {
+        self.template.len <= ONE_SHOT_BYTES
     }
 
     /// Addresses of `len` bytes at `offset` in every rank's block.
-    fn sources(&self, offset: usize, len: usize) -> Result<Vec<*const u8>, CommError> {
-        let source = |brought: &Option<Brought>| {
-            let region = &brought.as_ref().ok_or_else(absent)?.region;
-            Ok(region.address(offset, len)?.cast_const())
-        };
-        self.brought.iter().map(source).collect()
+    fn sources(&self, offset: usize, len: usize, sources: &mut Sources) -> Result<(), CommError> {
+        sources.clear();
+        for brought in self.brought {
+            sources.push(
+                brought
+                    .as_ref()
+                    .ok_or_else(absent)?
+                    .address(offset, len)?
+                    .cast_const(),
+            );
+        }
+        Ok(())
     }
 
     /// Elements `from..from + count` of a part, of every rank, joined into `to`.
@@ -184,122 +174,121 @@ impl Meeting {
         &self,
         op: ReduceOp,
         span: Span,
-        from: usize,
-        count: usize,
+        (from, count): (usize, usize),
         to: *mut u8,
+        sources: &mut Sources,
     ) -> Result<(), CommError> {
         let size = span.dtype.size_bytes();
-        let sources = self.sources(span.offset + from * size, count * size)?;
+        self.sources(span.offset + from * size, count * size, sources)?;
+        if let Some(Private(own)) = self.private
+            && let Some(source) = sources.get_mut(self.rank)
+            && count > 0
+        {
+            // What is private is one part, and this is inside it.
+            *source = own.wrapping_add(from * size).cast_const();
+        }
         // SAFETY: so many bytes lie behind each pointer. Everybody has arrived, so nobody writes contributions but their shares;
         // the target is this rank's share (`COLL-1`), or memory of its own.
-        unsafe { kernel::reduce(op, span.dtype, to, &sources, count) };
+        unsafe { kernel::reduce(op, span.dtype, to, sources, count) };
         Ok(())
     }
 
     fn one_shot(&self, op: ReduceOp) -> Result<Vec<Tensor>, CommError> {
-        let part = |(head, span): (&Head, &Span)| {
+        let mut sources = Sources::new();
+        let mut part = |(head, span): (&Head, Span)| {
             let mut reduced = Ok(());
             let tensor = Tensor::filled(head.dtype, &head.shape, |bytes| {
                 if bytes.len() == span.len_bytes() {
-                    reduced = self.reduce(op, *span, 0, span.count, bytes.as_mut_ptr());
+                    reduced = self.reduce(op, span, (0, span.count), bytes.as_mut_ptr(), &mut sources);
                 }
             })?;
             reduced.map(|()| tensor)
         };
-        self.heads.0.iter().zip(&self.spans).map(part).collect()
+        self.parts().map(&mut part).collect()
     }
 
     /// Reduces this rank's slice of every part in place, in the block of `target`.
-    fn two_shot(&self, op: ReduceOp, target: usize, rank: usize) -> Result<Product, CommError> {
+    fn two_shot(&self, op: ReduceOp, target: usize) -> Result<Product, CommError> {
         let brought = self.brought(target)?;
-        for span in &self.spans {
-            let (from, count) = slice(span, rank, self.ranks());
+        let mut sources = Sources::new();
+        for span in &self.template.spans {
+            let (from, count) = slice(span, self.rank, self.ranks());
             let size = span.dtype.size_bytes();
-            let to = brought.region.address(span.offset + from * size, count * size)?;
-            self.reduce(op, *span, from, count, to)?;
+            let to = brought.address(span.offset + from * size, count * size)?;
+            match self.private {
+                Some(Private(own)) if count > 0 => {
+                    let own = own.wrapping_add(from * size);
+                    self.reduce(op, *span, (from, count), own, &mut sources)?;
+                    let len = count * size;
+                    // SAFETY: `len` bytes each, of private memory and of this rank's share.
+                    unsafe { kernel::copy(own, to, len, Stores::for_shared(len)) };
+                }
+                _ => self.reduce(op, *span, (from, count), to, &mut sources)?,
+            }
         }
+        self.whole(target)
+    }
+
+    /// All of the block of `owner`.
+    fn whole(&self, owner: usize) -> Result<Product, CommError> {
         let parts = self
-            .heads
-            .0
-            .iter()
-            .cloned()
-            .zip(self.spans.iter().map(|span| span.offset))
+            .parts()
+            .map(|(head, span)| (head.clone(), span.offset))
             .collect();
-        Ok(Product::View {
-            owner: target,
-            brought: brought.clone(),
-            parts,
-        })
+        let index = self.brought(owner)?.index;
+        Ok(Product::View { owner, index, parts })
     }
 
-    /// Part `rank` of the contribution of `owner`.
-    fn parts_of(&self, owner: usize, rank: usize) -> Result<Product, CommError> {
+    /// This rank's part of the contribution of `owner`.
+    fn part_of(&self, owner: usize) -> Result<Product, CommError> {
         let ranks = self.ranks();
-        let part = |(head, span): (&Head, &Span)| {
+        let part = |(head, span): (&Head, Span)| {
             let head = head.with_first(|first| Some(first / ranks)).ok_or_else(absent)?;
-            Ok((head, span.offset + rank * (span.len_bytes() / ranks)))
+            Ok((head, span.offset + self.rank * (span.len_bytes() / ranks)))
         };
-        let parts = self
-            .heads
-            .0
-            .iter()
-            .zip(&self.spans)
-            .map(part)
-            .collect::<Result<_, CommError>>()?;
-        Ok(Product::View {
-            owner,
-            brought: self.brought(owner)?.clone(),
-            parts,
-        })
+        let parts = self.parts().map(part).collect::<Result<_, CommError>>()?;
+        let index = self.brought(owner)?.index;
+        Ok(Product::View { owner, index, parts })
     }
 
-    /// Reduces part `rank` in place, in this rank's own block, where nobody else reads that part.
-    fn reduce_scatter(&self, op: ReduceOp, rank: usize) -> Result<Product, CommError> {
-        let own = self.brought(rank)?;
-        for span in &self.spans {
+    /// Reduces this rank's part in place, in its own block, where nobody else reads that part.
+    fn reduce_scatter(&self, op: ReduceOp) -> Result<Product, CommError> {
+        let own = self.brought(self.rank)?;
+        let mut sources = Sources::new();
+        for span in &self.template.spans {
             let count = span.count / self.ranks();
-            let size = span.dtype.size_bytes();
-            let to = own
-                .region
-                .address(span.offset + rank * count * size, count * size)?;
-            self.reduce(op, *span, rank * count, count, to)?;
+            let (from, size) = (self.rank * count, span.dtype.size_bytes());
+            let to = own.address(span.offset + from * size, count * size)?;
+            self.reduce(op, *span, (from, count), to, &mut sources)?;
         }
-        self.parts_of(rank, rank)
+        self.part_of(self.rank)
     }
 
-    /// What becomes of the heads when everybody's parts are put one after the other.
-    pub(super) fn gathered(heads: &Heads, ranks: usize) -> Option<Heads> {
-        let longer = |head: &Head| head.with_first(|first| first.checked_mul(ranks));
-        heads.0.iter().map(longer).collect::<Option<Vec<_>>>().map(Heads)
-    }
-
-    fn gather(&self, target: usize, rank: usize) -> Result<Product, CommError> {
-        let results = self.results.as_ref().ok_or_else(absent)?;
+    fn gather(&self, owner: usize) -> Result<Product, CommError> {
+        let results = self.results.ok_or_else(absent)?;
         let too_large = || CommError::from(TensorError::Memory { len_bytes: None });
-        let heads = Meeting::gathered(&self.heads, self.ranks()).ok_or_else(too_large)?;
+        let heads = gathered(&self.template.heads, self.ranks()).ok_or_else(too_large)?;
         let (spans, _) = heads.spans(0).ok_or_else(too_large)?;
-        let own = self.brought(rank)?;
-        for (from, to) in self.spans.iter().zip(&spans) {
+        let own = self.brought(self.rank)?;
+        for (from, to) in self.template.spans.iter().zip(&spans) {
             let len = from.len_bytes();
-            let source = own.region.address(from.offset, len)?;
-            let place = results.region.address(to.offset + rank * len, len)?;
+            let source = own.address(from.offset, len)?;
+            let place = results.address(to.offset + self.rank * len, len)?;
             // SAFETY: `len` bytes each; the place is this rank's share of a block that nobody reads before all are done
             // (`COLL-1`), and another block than the contribution's.
             unsafe { std::ptr::copy_nonoverlapping(source, place, len) };
         }
-        let offsets: Vec<usize> = spans.iter().map(|span| span.offset).collect();
+        let offsets = spans.iter().map(|span| span.offset);
         let parts = heads.0.into_iter().zip(offsets).collect();
-        Ok(Product::View {
-            owner: target,
-            brought: results.clone(),
-            parts,
-        })
+        let index = results.index;
+        Ok(Product::View { owner, index, parts })
     }
 
-    fn all_to_all(&self, rank: usize) -> Result<Vec<Tensor>, CommError> {
-        let part = |(head, span): (&Head, &Span)| {
+    fn all_to_all(&self) -> Result<Vec<Tensor>, CommError> {
+        let mut sources = Sources::new();
+        let mut part = |(head, span): (&Head, Span)| {
             let len = span.len_bytes() / self.ranks();
-            let sources = self.sources(span.offset + rank * len, len)?;
+            self.sources(span.offset + self.rank * len, len, &mut sources)?;
             let fill = |bytes: &mut [u8]| {
                 // Nothing to copy where the parts are empty.
                 for (to, from) in bytes.chunks_exact_mut(len.max(1)).zip(&sources) {
@@ -309,12 +298,21 @@ impl Meeting {
             };
             Ok(Tensor::filled(head.dtype, &head.shape, fill)?)
         };
-        self.heads.0.iter().zip(&self.spans).map(part).collect()
+        self.parts().map(&mut part).collect()
     }
 }
 
+/// Where the same bytes of every rank are.
+type Sources = Vec<*const u8>;
+
+/// What becomes of the heads when everybody's parts are put one after the other.
+pub(super) fn gathered(heads: &Heads, ranks: usize) -> Option<Heads> {
+    let longer = |head: &Head| head.with_first(|first| first.checked_mul(ranks));
+    heads.0.iter().map(longer).collect::<Option<Vec<_>>>().map(Heads)
+}
+
 /// Where the slice of `rank` begins, and how long it is, in elements: whole cache lines, so that no two ranks write one.
-fn slice(span: &Span, rank: usize, ranks: usize) -> (usize, usize) {
+pub(super) fn slice(span: &Span, rank: usize, ranks: usize) -> (usize, usize) {
     let line = crate::parts::ALIGN / span.dtype.size_bytes();
     let each = span.count.div_ceil(ranks).next_multiple_of(line);
     let from = each.saturating_mul(rank).min(span.count);
