@@ -1,5 +1,7 @@
 //! What a rank contributes: tensors, one after the other, each from a 64-byte boundary.
 
+use std::sync::Arc;
+
 use selvedge_channels::{DType, Tensor, TensorError};
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +53,7 @@ impl Part<'_> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
     pub(crate) dtype: DType,
-    pub(crate) shape: Vec<usize>,
+    pub(crate) shape: Arc<[usize]>,
 }
 
 /// Where a part lies.
@@ -82,12 +84,12 @@ impl Head {
 
     /// The same in another first dimension; `None` for a scalar.
     pub(crate) fn with_first(&self, change: impl FnOnce(usize) -> Option<usize>) -> Option<Head> {
-        let mut shape = self.shape.clone();
+        let mut shape = self.shape.to_vec();
         let first = shape.first_mut()?;
         *first = change(*first)?;
         Some(Head {
             dtype: self.dtype,
-            shape,
+            shape: shape.into(),
         })
     }
 }
@@ -100,7 +102,7 @@ impl Heads {
     pub(crate) fn of<'a>(parts: impl Iterator<Item = (DType, &'a [usize])>) -> Self {
         let head = |(dtype, shape): (DType, &[usize])| Head {
             dtype,
-            shape: shape.to_vec(),
+            shape: shape.into(),
         };
         Heads(parts.map(head).collect())
     }
@@ -179,7 +181,7 @@ impl Template {
     /// Whether it is that of these types and shapes.
     pub(crate) fn is_of<'a>(&self, parts: impl ExactSizeIterator<Item = (DType, &'a [usize])>) -> bool {
         let same =
-            |(head, (dtype, shape)): (&Head, (DType, &[usize]))| head.dtype == dtype && head.shape == shape;
+            |(head, (dtype, shape)): (&Head, (DType, &[usize]))| head.dtype == dtype && *head.shape == *shape;
         self.heads.0.len() == parts.len() && self.heads.0.iter().zip(parts).all(same)
     }
 }

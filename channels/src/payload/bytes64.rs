@@ -7,10 +7,15 @@ use std::ptr::NonNull;
 
 use super::frame::PART_ALIGN;
 
+/// So many bytes are few.
+const FEW: usize = 4096;
+
 /// Bytes on a 64-byte boundary: ours, or somebody else's that are kept.
 pub(super) struct Bytes64 {
     base: NonNull<u8>,
     len: usize,
+    /// Bytes between the begin of the allocation and `base`.
+    skipped: u8,
     /// Whose they are, where they are not ours; never looked at again, and dropped with us.
     keeper: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -26,24 +31,36 @@ impl std::panic::UnwindSafe for Bytes64 {}
 impl std::panic::RefUnwindSafe for Bytes64 {}
 
 impl Bytes64 {
-    /// Room for `len` bytes is never of size zero, so every block was allocated and can be freed.
+    /// What is allocated for `len` bytes, never nothing, so that every block was allocated and can be freed. Few bytes are
+    /// allocated with room to find a boundary in: allocators are several times as fast where they need not look for one.
     fn layout(len: usize) -> Option<Layout> {
-        Layout::from_size_align(len.max(1), PART_ALIGN).ok()
+        if len <= FEW {
+            return Layout::from_size_align(len + PART_ALIGN, 1).ok();
+        }
+        Layout::from_size_align(len, PART_ALIGN).ok()
+    }
+
+    /// Room for so many bytes; `None` when there is no memory.
+    fn allocated(len: usize, allocate: unsafe fn(Layout) -> *mut u8) -> Option<Self> {
+        // SAFETY: the layout's size is not zero.
+        let begin = NonNull::new(unsafe { allocate(Self::layout(len)?) })?;
+        let skipped = if len <= FEW {
+            begin.addr().get().wrapping_neg() % PART_ALIGN
+        } else {
+            0
+        };
+        Some(Bytes64 {
+            // SAFETY: fewer bytes are skipped than were allocated beyond `len`.
+            base: unsafe { begin.add(skipped) },
+            len,
+            skipped: skipped as u8,
+            keeper: None,
+        })
     }
 
     /// So many zeros; `None` when there is no memory.
     pub(super) fn zeroed(len: usize) -> Option<Self> {
-        // SAFETY: the layout's size is at least one.
-        let base = NonNull::new(unsafe { alloc_zeroed(Self::layout(len)?) })?;
-        Some(Bytes64::own(base, len))
-    }
-
-    fn own(base: NonNull<u8>, len: usize) -> Self {
-        Bytes64 {
-            base,
-            len,
-            keeper: None,
-        }
+        Self::allocated(len, alloc_zeroed)
     }
 
     /// Whether bytes of others can be kept where they are.
@@ -60,6 +77,7 @@ impl Bytes64 {
         Self::can_keep(bytes).then(|| Bytes64 {
             base,
             len: bytes.len(),
+            skipped: 0,
             keeper: Some(keeper),
         })
     }
@@ -71,11 +89,10 @@ impl Bytes64 {
 
     /// A copy of `bytes`; `None` when there is no memory.
     pub(super) fn copy_of(bytes: &[u8]) -> Option<Self> {
-        // SAFETY: the layout's size is at least one.
-        let base = NonNull::new(unsafe { alloc(Self::layout(bytes.len())?) })?;
-        // SAFETY: `base` has room for `bytes.len()` bytes and is fresh, so nothing overlaps.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), base.as_ptr(), bytes.len()) };
-        Some(Bytes64::own(base, bytes.len()))
+        let copy = Self::allocated(bytes.len(), alloc)?;
+        // SAFETY: it has room for `bytes.len()` bytes and is fresh, so nothing overlaps.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.base.as_ptr(), bytes.len()) };
+        Some(copy)
     }
 
     pub(super) fn as_slice(&self) -> &[u8] {
@@ -94,8 +111,10 @@ impl Bytes64 {
 impl Drop for Bytes64 {
     fn drop(&mut self) {
         if let Some(layout) = Self::layout(self.len).filter(|_| self.is_own()) {
+            // SAFETY: so many bytes behind the begin of the allocation.
+            let begin = unsafe { self.base.sub(usize::from(self.skipped)) };
             // SAFETY: allocated with this layout by a constructor, freed only here.
-            unsafe { dealloc(self.base.as_ptr(), layout) }
+            unsafe { dealloc(begin.as_ptr(), layout) }
         }
     }
 }

@@ -172,10 +172,11 @@ impl Tensor {
     /// [`TensorError::Memory`] when the shape overflows or there is no memory.
     pub fn filled(
         dtype: DType,
-        shape: &[usize],
+        shape: impl Into<Arc<[usize]>>,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<Tensor, TensorError> {
-        let len_bytes = count(shape).and_then(|count| count.checked_mul(dtype.size_bytes()));
+        let shape = shape.into();
+        let len_bytes = count(&shape).and_then(|count| count.checked_mul(dtype.size_bytes()));
         let mut bytes = len_bytes.and_then(Bytes64::zeroed);
         if let Some(bytes) = bytes.as_mut().and_then(Bytes64::as_mut_slice) {
             fill(bytes);
@@ -194,17 +195,18 @@ impl Tensor {
     /// The bytes must be valid and unwritten for as long as `keeper` exists, wherever it is moved.
     pub unsafe fn from_kept(
         dtype: DType,
-        shape: &[usize],
+        shape: impl Into<Arc<[usize]>>,
         bytes: *const [u8],
         keeper: Box<dyn Any + Send + Sync>,
     ) -> Result<Option<Tensor>, TensorError> {
-        check_shape(dtype, shape, bytes.len())?;
+        let shape = shape.into();
+        check_shape(dtype, &shape, bytes.len())?;
         // SAFETY: as the caller promises.
         let kept = unsafe { Bytes64::kept(bytes, keeper) };
         Ok(kept.map(|kept| Tensor::over(dtype, shape, kept)))
     }
 
-    pub(super) fn over(dtype: DType, shape: &[usize], bytes: Bytes64) -> Tensor {
+    pub(super) fn over(dtype: DType, shape: impl Into<Arc<[usize]>>, bytes: Bytes64) -> Tensor {
         Tensor {
             dtype,
             shape: shape.into(),

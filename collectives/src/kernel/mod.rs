@@ -10,7 +10,12 @@ use half::{bf16, f16};
 use selvedge_channels::DType;
 
 use crate::operation::ReduceOp;
-use number::{BLOCK, Number};
+use number::Number;
+
+/// Elements that are taken up at once: a few wide registers of each type.
+const BLOCK: usize = 64;
+/// The same where less is left.
+const FEW: usize = 8;
 
 /// `count` elements of every rank, by rank, and where the result goes.
 #[derive(Clone, Copy)]
@@ -130,9 +135,9 @@ unsafe fn typed<E: Number>(op: ReduceOp, work: Work<'_>) {
 trait Fold {
     type Element: Number;
     type Wide: Copy;
-    fn open(block: [Self::Element; BLOCK]) -> [Self::Wide; BLOCK];
+    fn open<const N: usize>(block: [Self::Element; N]) -> [Self::Wide; N];
     fn join(one: Self::Wide, next: Self::Wide) -> Self::Wide;
-    fn close(block: [Self::Wide; BLOCK], ranks: usize) -> [Self::Element; BLOCK];
+    fn close<const N: usize>(block: [Self::Wide; N], ranks: usize) -> [Self::Element; N];
 }
 
 /// Sum, product, minimum and maximum, by number.
@@ -143,7 +148,7 @@ impl<E: Number, const OP: u8> Fold for Joined<E, OP> {
     type Wide = E::Wide;
 
     #[inline(always)]
-    fn open(block: [E; BLOCK]) -> [E::Wide; BLOCK] {
+    fn open<const N: usize>(block: [E; N]) -> [E::Wide; N] {
         E::widen(block)
     }
 
@@ -158,7 +163,7 @@ impl<E: Number, const OP: u8> Fold for Joined<E, OP> {
     }
 
     #[inline(always)]
-    fn close(block: [E::Wide; BLOCK], _ranks: usize) -> [E; BLOCK] {
+    fn close<const N: usize>(block: [E::Wide; N], _ranks: usize) -> [E; N] {
         E::narrow(block)
     }
 }
@@ -171,7 +176,7 @@ impl<E: Number> Fold for Mean<E> {
     type Wide = E::Total;
 
     #[inline(always)]
-    fn open(block: [E; BLOCK]) -> [E::Total; BLOCK] {
+    fn open<const N: usize>(block: [E; N]) -> [E::Total; N] {
         E::totals(block)
     }
 
@@ -181,7 +186,7 @@ impl<E: Number> Fold for Mean<E> {
     }
 
     #[inline(always)]
-    fn close(block: [E::Total; BLOCK], ranks: usize) -> [E; BLOCK] {
+    fn close<const N: usize>(block: [E::Total; N], ranks: usize) -> [E; N] {
         E::means(block, ranks)
     }
 }
@@ -207,7 +212,7 @@ unsafe fn wide<F: Fold>(work: Work<'_>) {
             // SAFETY: the caller's promise.
             unsafe { fold::<F>(work) }
         }
-        let has = |it: bool| it && work.count >= BLOCK;
+        let has = |it: bool| it && work.count >= FEW;
         if has(is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
@@ -245,69 +250,61 @@ unsafe fn fold<F: Fold>(work: Work<'_>) {
 /// As [`fold`].
 #[inline(always)]
 unsafe fn fold_with<F: Fold, const STREAMING: bool>(work: Work<'_>) {
-    let mut at = 0;
-    while at < work.count {
-        let len = (work.count - at).min(BLOCK);
-        let mut joined: Option<[F::Wide; BLOCK]> = None;
-        for from in work.from {
-            // SAFETY: `at + len` elements lie behind every source, and nobody writes them.
-            let block = F::open(unsafe { load::<F::Element>(from.cast::<F::Element>().add(at), len) });
-            joined = Some(match joined {
-                None => block,
-                Some(mut all) => {
-                    all.iter_mut()
-                        .zip(block)
-                        .for_each(|(all, next)| *all = F::join(*all, next));
-                    all
-                }
-            });
-        }
-        if let Some(joined) = joined {
-            let block = F::close(joined, work.from.len());
-            // SAFETY: `at + len` elements lie behind the target, which is nobody else's; its sources have been read.
-            unsafe { store::<F::Element, STREAMING>(work.to.cast::<F::Element>().add(at), &block, len) };
-        }
-        at += BLOCK;
-    }
-}
-
-/// # Safety
-/// `len` elements, at most a block, lie behind `from`.
-#[inline(always)]
-unsafe fn load<E: Number>(from: *const E, len: usize) -> [E; BLOCK] {
-    if len == BLOCK {
-        // SAFETY: a whole block lies there; every bit pattern is a number.
-        return unsafe { from.cast::<[E; BLOCK]>().read_unaligned() };
-    }
-    let mut block = [E::default(); BLOCK];
-    // SAFETY: `len` elements lie there, and the block has room for them.
+    // SAFETY: the caller's promise, for as many elements as there are.
     unsafe {
-        std::ptr::copy_nonoverlapping(from.cast::<u8>(), block.as_mut_ptr().cast(), len * size_of::<E>())
+        let at = blocks::<F, STREAMING, BLOCK>(work, 0);
+        let at = blocks::<F, false, FEW>(work, at);
+        blocks::<F, false, 1>(work, at);
+    }
+}
+
+/// Joins whole blocks from element `at` on; says how far it came.
+///
+/// # Safety
+/// As [`fold`].
+#[inline(always)]
+unsafe fn blocks<F: Fold, const STREAMING: bool, const N: usize>(work: Work<'_>, mut at: usize) -> usize {
+    let Some((first, rest)) = work.from.split_first() else {
+        return at;
     };
-    block
+    while work.count - at >= N {
+        // SAFETY: so many elements lie behind every source, of which every bit pattern is a number and which nobody writes.
+        let load = |from: &*const u8| unsafe {
+            let from = from.cast::<F::Element>().add(at);
+            F::open::<N>(from.cast::<[F::Element; N]>().read_unaligned())
+        };
+        let mut joined = load(first);
+        for from in rest {
+            let next = load(from);
+            joined
+                .iter_mut()
+                .zip(next)
+                .for_each(|(all, next)| *all = F::join(*all, next));
+        }
+        let block = F::close(joined, work.from.len());
+        // SAFETY: there is room for so many elements behind the target, which is nobody else's; its sources have been read.
+        unsafe { store::<F::Element, STREAMING, N>(work.to.cast::<F::Element>().add(at), &block) };
+        at += N;
+    }
+    at
 }
 
 /// # Safety
-/// There is room for `len` elements, at most a block, behind `to`, which is a multiple of 16 where it is streamed to.
+/// There is room for the block behind `to`, which is a multiple of 16 where it is streamed to.
 #[inline(always)]
-unsafe fn store<E: Number, const STREAMING: bool>(to: *mut E, block: &[E; BLOCK], len: usize) {
+unsafe fn store<E: Number, const STREAMING: bool, const N: usize>(to: *mut E, block: &[E; N]) {
     #[cfg(target_arch = "x86_64")]
-    if STREAMING && len == BLOCK {
+    if STREAMING {
         use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
         let (from, to) = (block.as_ptr().cast::<__m128i>(), to.cast::<__m128i>());
-        for at in 0..size_of::<[E; BLOCK]>() / size_of::<__m128i>() {
+        for at in 0..size_of::<[E; N]>() / size_of::<__m128i>() {
             // SAFETY: inside the block, whose size is a multiple of 16, and inside the room for it.
             unsafe { _mm_stream_si128(to.add(at), _mm_loadu_si128(from.add(at))) };
         }
         return;
     }
-    if len == BLOCK {
-        // SAFETY: there is room for a whole block.
-        return unsafe { to.cast::<[E; BLOCK]>().write_unaligned(*block) };
-    }
-    let bytes = len * size_of::<E>();
-    // SAFETY: there is room for `len` elements, and the block has them.
-    unsafe { std::ptr::copy_nonoverlapping(block.as_ptr().cast::<u8>(), to.cast(), bytes) };
+    // SAFETY: there is room for the block.
+    unsafe { to.cast::<[E; N]>().write_unaligned(*block) };
 }
 
 #[cfg(test)]

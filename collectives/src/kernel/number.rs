@@ -3,9 +3,6 @@
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-/// Elements that are taken up at once: a few wide registers of each type.
-pub(super) const BLOCK: usize = 64;
-
 /// A number, and what it is while it is joined with others. Every bit pattern is one.
 pub(super) trait Number: Copy + Default + 'static {
     /// For sum, product, minimum and maximum.
@@ -13,16 +10,16 @@ pub(super) trait Number: Copy + Default + 'static {
     /// For the average: a sum that does not wrap.
     type Total: Copy;
 
-    fn widen(block: [Self; BLOCK]) -> [Self::Wide; BLOCK];
-    fn narrow(block: [Self::Wide; BLOCK]) -> [Self; BLOCK];
+    fn widen<const N: usize>(block: [Self; N]) -> [Self::Wide; N];
+    fn narrow<const N: usize>(block: [Self::Wide; N]) -> [Self; N];
     fn add(one: Self::Wide, next: Self::Wide) -> Self::Wide;
     fn multiply(one: Self::Wide, next: Self::Wide) -> Self::Wide;
     fn least(one: Self::Wide, next: Self::Wide) -> Self::Wide;
     fn most(one: Self::Wide, next: Self::Wide) -> Self::Wide;
 
-    fn totals(block: [Self; BLOCK]) -> [Self::Total; BLOCK];
+    fn totals<const N: usize>(block: [Self; N]) -> [Self::Total; N];
     fn add_total(one: Self::Total, next: Self::Total) -> Self::Total;
-    fn means(block: [Self::Total; BLOCK], ranks: usize) -> [Self; BLOCK];
+    fn means<const N: usize>(block: [Self::Total; N], ranks: usize) -> [Self; N];
 }
 
 macro_rules! integers {
@@ -32,11 +29,11 @@ macro_rules! integers {
             type Total = $total;
 
             #[inline(always)]
-            fn widen(block: [Self; BLOCK]) -> [Self; BLOCK] {
+            fn widen<const N: usize>(block: [Self; N]) -> [Self; N] {
                 block
             }
             #[inline(always)]
-            fn narrow(block: [Self; BLOCK]) -> [Self; BLOCK] {
+            fn narrow<const N: usize>(block: [Self; N]) -> [Self; N] {
                 block
             }
             #[inline(always)]
@@ -56,7 +53,7 @@ macro_rules! integers {
                 one.max(next)
             }
             #[inline(always)]
-            fn totals(block: [Self; BLOCK]) -> [$total; BLOCK] {
+            fn totals<const N: usize>(block: [Self; N]) -> [$total; N] {
                 block.map(<$total>::from)
             }
             #[inline(always)]
@@ -64,7 +61,7 @@ macro_rules! integers {
                 one + next
             }
             #[inline(always)]
-            fn means(block: [$total; BLOCK], ranks: usize) -> [Self; BLOCK] {
+            fn means<const N: usize>(block: [$total; N], ranks: usize) -> [Self; N] {
                 // Between the smallest and the largest element, so it fits.
                 block.map(|total| (total / ranks as $total) as $type)
             }
@@ -81,11 +78,11 @@ macro_rules! floats {
             type Total = $type;
 
             #[inline(always)]
-            fn widen(block: [Self; BLOCK]) -> [Self; BLOCK] {
+            fn widen<const N: usize>(block: [Self; N]) -> [Self; N] {
                 block
             }
             #[inline(always)]
-            fn narrow(block: [Self; BLOCK]) -> [Self; BLOCK] {
+            fn narrow<const N: usize>(block: [Self; N]) -> [Self; N] {
                 block
             }
             #[inline(always)]
@@ -105,7 +102,7 @@ macro_rules! floats {
                 if one >= next || one.is_nan() { one } else { next }
             }
             #[inline(always)]
-            fn totals(block: [Self; BLOCK]) -> [Self; BLOCK] {
+            fn totals<const N: usize>(block: [Self; N]) -> [Self; N] {
                 block
             }
             #[inline(always)]
@@ -113,7 +110,7 @@ macro_rules! floats {
                 one + next
             }
             #[inline(always)]
-            fn means(block: [Self; BLOCK], ranks: usize) -> [Self; BLOCK] {
+            fn means<const N: usize>(block: [Self; N], ranks: usize) -> [Self; N] {
                 block.map(|total| total / ranks as $type)
             }
         }
@@ -129,14 +126,14 @@ macro_rules! halves {
             type Total = f32;
 
             #[inline(always)]
-            fn widen(block: [Self; BLOCK]) -> [f32; BLOCK] {
-                let mut wide = [0.0; BLOCK];
+            fn widen<const N: usize>(block: [Self; N]) -> [f32; N] {
+                let mut wide = [0.0; N];
                 block.as_slice().convert_to_f32_slice(&mut wide);
                 wide
             }
             #[inline(always)]
-            fn narrow(block: [f32; BLOCK]) -> [Self; BLOCK] {
-                let mut narrow = [Self::default(); BLOCK];
+            fn narrow<const N: usize>(block: [f32; N]) -> [Self; N] {
+                let mut narrow = [Self::default(); N];
                 narrow.as_mut_slice().convert_from_f32_slice(&block);
                 narrow
             }
@@ -157,7 +154,7 @@ macro_rules! halves {
                 f32::most(one, next)
             }
             #[inline(always)]
-            fn totals(block: [Self; BLOCK]) -> [f32; BLOCK] {
+            fn totals<const N: usize>(block: [Self; N]) -> [f32; N] {
                 Self::widen(block)
             }
             #[inline(always)]
@@ -165,7 +162,7 @@ macro_rules! halves {
                 one + next
             }
             #[inline(always)]
-            fn means(block: [f32; BLOCK], ranks: usize) -> [Self; BLOCK] {
+            fn means<const N: usize>(block: [f32; N], ranks: usize) -> [Self; N] {
                 Self::narrow(block.map(|total| total / ranks as f32))
             }
         }
@@ -184,11 +181,11 @@ impl Number for Truth {
     type Total = bool;
 
     #[inline(always)]
-    fn widen(block: [Self; BLOCK]) -> [bool; BLOCK] {
+    fn widen<const N: usize>(block: [Self; N]) -> [bool; N] {
         block.map(|truth| truth.0 != 0)
     }
     #[inline(always)]
-    fn narrow(block: [bool; BLOCK]) -> [Self; BLOCK] {
+    fn narrow<const N: usize>(block: [bool; N]) -> [Self; N] {
         block.map(|truth| Truth(u8::from(truth)))
     }
     #[inline(always)]
@@ -208,7 +205,7 @@ impl Number for Truth {
         one | next
     }
     #[inline(always)]
-    fn totals(block: [Self; BLOCK]) -> [bool; BLOCK] {
+    fn totals<const N: usize>(block: [Self; N]) -> [bool; N] {
         Self::widen(block)
     }
     #[inline(always)]
@@ -216,7 +213,7 @@ impl Number for Truth {
         one | next
     }
     #[inline(always)]
-    fn means(block: [bool; BLOCK], _ranks: usize) -> [Self; BLOCK] {
+    fn means<const N: usize>(block: [bool; N], _ranks: usize) -> [Self; N] {
         Self::narrow(block)
     }
 }

@@ -19,8 +19,7 @@ const LEAST_BYTES: usize = 16 << 10;
 
 /// A block of this rank.
 struct Own {
-    segment: Segment,
-    len: usize,
+    region: Region,
     /// The operation it was last used in.
     used_in: u64,
     /// Has a clone for as long as the block is lent to be written, or part of the operation under way.
@@ -68,7 +67,7 @@ impl Blocks {
             if !others.try_fold(true, |all, other| finished(other).map(|it| all && it))? {
                 continue;
             }
-            if block.len >= need {
+            if block.region.len_bytes() >= need {
                 return self.lend(index);
             }
             free = Some(index);
@@ -77,7 +76,9 @@ impl Blocks {
             // Half as much again, so that slow growth does not make a new block every time.
             Some(index) => (
                 index,
-                self.own.get(index).map_or(0, |block| block.len + block.len / 2),
+                self.own
+                    .get(index)
+                    .map_or(0, |block| block.region.len_bytes() / 2 * 3),
             ),
             None => (self.own.len(), 0),
         };
@@ -98,8 +99,7 @@ impl Blocks {
             .lock()
             .insert((rank, index), (id.nonce, segment.clone()));
         let block = Own {
-            segment,
-            len,
+            region: segment.region(SEGMENT_HEADER_BYTES, len)?,
             used_in: 0,
             lent: Arc::new(()),
         };
@@ -114,10 +114,9 @@ impl Blocks {
         let block = self.own.get(index).ok_or(CommError::Corrupt {
             what: "a block that is not there",
         })?;
-        let region = block.segment.region(SEGMENT_HEADER_BYTES, block.len)?;
         Ok(Taken {
             index,
-            region,
+            region: block.region.clone(),
             _lent: Arc::clone(&block.lent),
         })
     }
@@ -131,7 +130,7 @@ impl Blocks {
 
     /// Bytes of all blocks.
     pub(super) fn len_bytes(&self) -> usize {
-        self.own.iter().map(|block| block.len).sum()
+        self.own.iter().map(|block| block.region.len_bytes()).sum()
     }
 }
 
@@ -269,6 +268,6 @@ impl Loan {
     /// Type and shape of each part.
     pub fn parts(&self) -> impl Iterator<Item = (DType, &[usize])> {
         let heads = self.template.heads.0.iter();
-        heads.map(|Head { dtype, shape }| (*dtype, shape.as_slice()))
+        heads.map(|Head { dtype, shape }| (*dtype, &**shape))
     }
 }

@@ -10,7 +10,7 @@ use super::block::{Blocks, Loan, Mapped, Taken};
 use super::group::Shared;
 use super::layout::{Arrival, End};
 use super::output::tensors;
-use super::share::{Brought, Meeting, ONE_SHOT_BYTES, Private, Product, gathered, slice};
+use super::share::{Brought, Meeting, Private, Product, Sources, gathered, is_one_shot, slice};
 use super::watch::Watches;
 use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, PlanId};
 use crate::error::CommError;
@@ -41,6 +41,7 @@ pub struct Rank {
     /// By rank, of the operation under way.
     arrivals: Vec<Arrival>,
     brought: Vec<Option<Brought>>,
+    sources: Sources,
 }
 
 #[derive(Debug)]
@@ -107,6 +108,7 @@ impl Rank {
             root: None,
             arrivals: Vec::with_capacity(shared.ranks()),
             brought: Vec::with_capacity(shared.ranks()),
+            sources: Sources::default(),
             shared,
         })
     }
@@ -258,8 +260,11 @@ impl Rank {
             let (product, together) = match &agreed.template {
                 None => (Product::Nothing, false),
                 Some(template) => {
+                    let mut sources = std::mem::take(&mut self.sources);
                     let meeting = self.meeting(under_way.operation, template, &agreed, under_way.private);
-                    meeting.share()?
+                    let shared = meeting.share(&mut sources);
+                    self.sources = sources;
+                    shared?
                 }
             };
             fault_point::at("rank: after its share");
@@ -528,36 +533,42 @@ impl Rank {
         let parts = [(E::DTYPE, shape.as_slice()), (E::DTYPE, ends.as_slice())];
         let mut loan = self.loan(&parts)?;
         let span = loan.template.spans.first().copied().ok_or(CommError::Idle)?;
-        let (from, count) = if loan.template.len > ONE_SHOT_BYTES {
-            slice(&span, self.rank, self.shared.ranks())
+        // Others find in the block what they reduce: all of it where everybody reduces everything.
+        let one_shot = is_one_shot(&loan.template);
+        let (from, count) = if one_shot {
+            (0, 0)
         } else {
-            (span.count, 0)
+            slice(&span, self.rank, self.shared.ranks())
         };
-        let (before, rest) = piece.split_at_mut(from);
-        let (own, after) = rest.split_at_mut(count);
-        loan.fill(0, 0, bytes_of(before))?;
-        loan.fill(0, (from + count) * size_of::<E>(), bytes_of(after))?;
-        let private = (count > 0).then(|| {
-            // As if the part began where the piece does.
-            let begin = own.as_mut_ptr().cast::<u8>();
-            Private(begin.wrapping_sub(from * size_of::<E>()))
-        });
-        self.bring(operation, loan, private)?;
+        let size = size_of::<E>();
+        let begin = Private(piece.as_mut_ptr().cast());
+        let bytes = bytes_of(piece);
+        loan.fill(0, 0, bytes.get(..from * size).unwrap_or_default())?;
+        loan.fill(
+            0,
+            (from + count) * size,
+            bytes.get((from + count) * size..).unwrap_or_default(),
+        )?;
+        self.bring(operation, loan, Some(begin))?;
         let outcome = self.wait(None);
         if let State::Arriving { under_way, .. } = &mut self.state {
             // It was waited for long enough, and the piece may go: a copy takes its place.
             under_way.private = None;
             if let Some(taken) = &under_way.brought {
-                write_bytes(&taken.region, span.offset + from * size_of::<E>(), bytes_of(own))?;
+                let own = bytes_of(piece).get(from * size..(from + count) * size);
+                write_bytes(&taken.region, span.offset + from * size, own.unwrap_or_default())?;
             }
         }
         let result = outcome?;
+        if one_shot {
+            return Ok(());
+        }
         let joined = result.first().ok_or(CommError::Idle)?.as_slice::<E>()?;
-        let (first, rest) = joined.split_at(from.min(joined.len()));
-        let last = rest.get(count..).unwrap_or_default();
-        if first.len() == before.len() && last.len() == after.len() {
-            before.copy_from_slice(first);
-            after.copy_from_slice(last);
+        let after = from + count;
+        for (to, from) in [(0..from, 0..from), (after..span.count, after..span.count)] {
+            if let (Some(to), Some(from)) = (piece.get_mut(to), joined.get(from)) {
+                to.copy_from_slice(from);
+            }
         }
         Ok(())
     }

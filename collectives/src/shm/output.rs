@@ -77,8 +77,14 @@ impl Held {
         if start.addr().is_multiple_of(ALIGN) {
             // SAFETY: the region keeps the bytes where they are, and nobody writes them while the block is held (`COLL-2`); both
             // are the keeper's.
-            let tensor =
-                unsafe { Tensor::from_kept(head.dtype, &head.shape, bytes, Box::new(Arc::clone(self))) };
+            let tensor = unsafe {
+                Tensor::from_kept(
+                    head.dtype,
+                    Arc::clone(&head.shape),
+                    bytes,
+                    Box::new(Arc::clone(self)),
+                )
+            };
             if let Some(tensor) = tensor? {
                 return Ok(tensor);
             }

@@ -1,6 +1,8 @@
 //! What each rank computes of a result, once everybody has arrived.
 #![allow(unsafe_code)] // reads and writes memory that ranks share by turns
 
+use std::sync::Arc;
+
 use selvedge_channels::{Region, Tensor, TensorError};
 
 use crate::error::CommError;
@@ -9,7 +11,7 @@ use crate::operation::{Collective, ReduceOp};
 use crate::parts::{Head, Heads, Span, Template};
 
 /// Up to so many bytes everybody reduces everything for itself: reading a line of everybody costs less than a second meeting.
-pub(super) const ONE_SHOT_BYTES: usize = 2 << 10;
+const ONE_SHOT_BYTES: usize = 2 << 10;
 
 /// A rank's block in an operation, mapped as long as the operation lasts.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +47,7 @@ impl Brought {
 }
 
 /// This rank's own contribution, where it lies in memory that nobody else sees: one part, of which the block has what others
-/// reduce. This rank's slice of the result goes there too.
+/// reduce. What this rank reduces of the result goes there too.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Private(pub(super) *mut u8);
 
@@ -123,7 +125,7 @@ impl Meeting<'_> {
         {
             return Some(CommError::Indivisible {
                 operation,
-                shape: head.shape.clone(),
+                shape: head.shape.to_vec(),
                 ranks,
             });
         }
@@ -133,32 +135,28 @@ impl Meeting<'_> {
     }
 
     /// Does this rank's share; says what it will have, and whether everybody's share must be done for it.
-    pub(super) fn share(&self) -> Result<(Product, bool), CommError> {
+    pub(super) fn share(&self, sources: &mut Sources) -> Result<(Product, bool), CommError> {
         let mine = self.operation.returns_to(self.rank);
         let (product, together) = match self.operation {
-            Collective::AllReduce(op) if self.is_one_shot() => (Product::Made(self.one_shot(op)), false),
-            Collective::AllReduce(op) => (self.two_shot(op, 0)?, true),
-            Collective::Reduce { op, root } => (self.two_shot(op, root)?, mine),
-            Collective::ReduceScatter(op) => (self.reduce_scatter(op)?, false),
+            Collective::AllReduce(op) if is_one_shot(self.template) => (self.one_shot(op, sources)?, false),
+            Collective::AllReduce(op) => (self.two_shot(op, 0, sources)?, true),
+            Collective::Reduce { op, root } => (self.two_shot(op, root, sources)?, mine),
+            Collective::ReduceScatter(op) => (self.reduce_scatter(op, sources)?, false),
             Collective::AllGather => (self.gather(0)?, true),
             Collective::Gather { root } => (self.gather(root)?, mine),
             Collective::Broadcast { root } => (self.whole(root)?, false),
             Collective::Scatter { root } => (self.part_of(root)?, false),
-            Collective::AllToAll => (Product::Made(self.all_to_all()), false),
+            Collective::AllToAll => (Product::Made(self.all_to_all(sources)), false),
             Collective::Barrier => (Product::Nothing, false),
         };
         Ok((if mine { product } else { Product::Nothing }, together))
     }
 
-    fn is_one_shot(&self) -> bool {
-        self.template.len <= ONE_SHOT_BYTES
-    }
-
     /// Addresses of `len` bytes at `offset` in every rank's block.
     fn sources(&self, offset: usize, len: usize, sources: &mut Sources) -> Result<(), CommError> {
-        sources.clear();
+        sources.0.clear();
         for brought in self.brought {
-            sources.push(
+            sources.0.push(
                 brought
                     .as_ref()
                     .ok_or_else(absent)?
@@ -181,7 +179,7 @@ impl Meeting<'_> {
         let size = span.dtype.size_bytes();
         self.sources(span.offset + from * size, count * size, sources)?;
         if let Some(Private(own)) = self.private
-            && let Some(source) = sources.get_mut(self.rank)
+            && let Some(source) = sources.0.get_mut(self.rank)
             && count > 0
         {
             // What is private is one part, and this is inside it.
@@ -189,28 +187,33 @@ impl Meeting<'_> {
         }
         // SAFETY: so many bytes lie behind each pointer. Everybody has arrived, so nobody writes contributions but their shares;
         // the target is this rank's share (`COLL-1`), or memory of its own.
-        unsafe { kernel::reduce(op, span.dtype, to, sources, count) };
+        unsafe { kernel::reduce(op, span.dtype, to, &sources.0, count) };
         Ok(())
     }
 
-    fn one_shot(&self, op: ReduceOp) -> Result<Vec<Tensor>, CommError> {
-        let mut sources = Sources::new();
-        let mut part = |(head, span): (&Head, Span)| {
+    /// Reduces everything for this rank alone.
+    fn one_shot(&self, op: ReduceOp, sources: &mut Sources) -> Result<Product, CommError> {
+        if let Some(Private(own)) = self.private
+            && let Some(span) = self.template.spans.first()
+        {
+            self.reduce(op, *span, (0, span.count), own, sources)?;
+            return Ok(Product::Nothing);
+        }
+        let part = |(head, span): (&Head, Span)| {
             let mut reduced = Ok(());
-            let tensor = Tensor::filled(head.dtype, &head.shape, |bytes| {
+            let tensor = Tensor::filled(head.dtype, Arc::clone(&head.shape), |bytes| {
                 if bytes.len() == span.len_bytes() {
-                    reduced = self.reduce(op, span, (0, span.count), bytes.as_mut_ptr(), &mut sources);
+                    reduced = self.reduce(op, span, (0, span.count), bytes.as_mut_ptr(), sources);
                 }
             })?;
             reduced.map(|()| tensor)
         };
-        self.parts().map(&mut part).collect()
+        Ok(Product::Made(self.parts().map(part).collect()))
     }
 
     /// Reduces this rank's slice of every part in place, in the block of `target`.
-    fn two_shot(&self, op: ReduceOp, target: usize) -> Result<Product, CommError> {
+    fn two_shot(&self, op: ReduceOp, target: usize, sources: &mut Sources) -> Result<Product, CommError> {
         let brought = self.brought(target)?;
-        let mut sources = Sources::new();
         for span in &self.template.spans {
             let (from, count) = slice(span, self.rank, self.ranks());
             let size = span.dtype.size_bytes();
@@ -218,12 +221,12 @@ impl Meeting<'_> {
             match self.private {
                 Some(Private(own)) if count > 0 => {
                     let own = own.wrapping_add(from * size);
-                    self.reduce(op, *span, (from, count), own, &mut sources)?;
+                    self.reduce(op, *span, (from, count), own, sources)?;
                     let len = count * size;
                     // SAFETY: `len` bytes each, of private memory and of this rank's share.
                     unsafe { kernel::copy(own, to, len, Stores::for_shared(len)) };
                 }
-                _ => self.reduce(op, *span, (from, count), to, &mut sources)?,
+                _ => self.reduce(op, *span, (from, count), to, sources)?,
             }
         }
         self.whole(target)
@@ -252,14 +255,13 @@ impl Meeting<'_> {
     }
 
     /// Reduces this rank's part in place, in its own block, where nobody else reads that part.
-    fn reduce_scatter(&self, op: ReduceOp) -> Result<Product, CommError> {
+    fn reduce_scatter(&self, op: ReduceOp, sources: &mut Sources) -> Result<Product, CommError> {
         let own = self.brought(self.rank)?;
-        let mut sources = Sources::new();
         for span in &self.template.spans {
             let count = span.count / self.ranks();
             let (from, size) = (self.rank * count, span.dtype.size_bytes());
             let to = own.address(span.offset + from * size, count * size)?;
-            self.reduce(op, *span, (from, count), to, &mut sources)?;
+            self.reduce(op, *span, (from, count), to, sources)?;
         }
         self.part_of(self.rank)
     }
@@ -284,26 +286,34 @@ impl Meeting<'_> {
         Ok(Product::View { owner, index, parts })
     }
 
-    fn all_to_all(&self) -> Result<Vec<Tensor>, CommError> {
-        let mut sources = Sources::new();
+    fn all_to_all(&self, sources: &mut Sources) -> Result<Vec<Tensor>, CommError> {
         let mut part = |(head, span): (&Head, Span)| {
             let len = span.len_bytes() / self.ranks();
-            self.sources(span.offset + self.rank * len, len, &mut sources)?;
+            self.sources(span.offset + self.rank * len, len, sources)?;
             let fill = |bytes: &mut [u8]| {
                 // Nothing to copy where the parts are empty.
-                for (to, from) in bytes.chunks_exact_mut(len.max(1)).zip(&sources) {
+                for (to, from) in bytes.chunks_exact_mut(len.max(1)).zip(&sources.0) {
                     // SAFETY: `len` bytes lie behind the source, which nobody writes; the target is new memory.
                     unsafe { std::ptr::copy_nonoverlapping(*from, to.as_mut_ptr(), len) };
                 }
             };
-            Ok(Tensor::filled(head.dtype, &head.shape, fill)?)
+            Ok(Tensor::filled(head.dtype, Arc::clone(&head.shape), fill)?)
         };
         self.parts().map(&mut part).collect()
     }
 }
 
+/// Whether so little is reduced that everybody does it for itself.
+pub(super) fn is_one_shot(template: &Template) -> bool {
+    template.len <= ONE_SHOT_BYTES
+}
+
 /// Where the same bytes of every rank are.
-type Sources = Vec<*const u8>;
+#[derive(Default)]
+pub(super) struct Sources(Vec<*const u8>);
+
+// SAFETY: addresses that are looked up anew before each use.
+unsafe impl Send for Sources {}
 
 /// What becomes of the heads when everybody's parts are put one after the other.
 pub(super) fn gathered(heads: &Heads, ranks: usize) -> Option<Heads> {
