@@ -29,11 +29,13 @@ pub use selvedge_channels::{DType, Element, Tensor, TensorError, Waiting, Wire};
 #[cfg(feature = "dlpack")]
 pub use selvedge_channels::{DlPack, DlPackError, dlpack};
 pub use selvedge_collectives as collectives;
+pub use selvedge_collectives::{Contribute, ReduceOp};
 pub use selvedge_compiler::{
-    ActorDied, Bound, Cause, Compile, CompileError, Counters, Edge, Event, ExecError, Execution, Forecast,
-    Graph, Inputs, Lanes, Map, OnFull, Options, Outputs, Phase, Plan, Profile, Refused, Slots,
-    SourceLocation, StuckLane, Suspect, TaskError, TaskInfo, Teardown, Timeout, Transport, Wait, Work, bound,
-    constant, forecast, gather, pipeline,
+    ActorDied, Bound, Cause, Compile, CompileError, Contribution, Counters, Edge, Event, ExecError,
+    Execution, Forecast, Graph, Inputs, Lanes, Map, OnFull, Options, Outputs, Phase, Plan, Profile, Ranks,
+    Refused, Slots, SourceLocation, StuckLane, Suspect, TaskError, TaskInfo, Teardown, Timeout, Transport,
+    Wait, Work, all_to_all, allgather, allreduce, barrier, bound, broadcast, constant, forecast, gather,
+    gather_to, pipeline, reduce, reduce_scatter, scatter,
 };
 pub use selvedge_core::{
     Actor, ActorRef, BoxError, Call, CallError, Death, Exit, Failure, FailureKind, FailureReport, Lane,
@@ -48,7 +50,8 @@ pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 pub mod prelude {
     pub use crate::{
         Actor, Compile, Edge, ExecError, Execution, Graph, Lanes, OnFull, OnPanic, Options, Placement,
-        Restart, Result, Runtime, Tensor, Wait, Wire, actor, constant, gather,
+        ReduceOp, Restart, Result, Runtime, Tensor, Wait, Wire, actor, allgather, allreduce, constant,
+        gather,
     };
 }
 

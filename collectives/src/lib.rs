@@ -4,6 +4,7 @@
 //!
 //! - [`Collective`], [`ReduceOp`]: the operations.
 //! - [`Communicator`]: one rank of a group, whoever made it; plans once, launches many times.
+//! - [`Contribute`]: values of a user's program that can be contributed.
 //! - [`shm`]: threads and processes of one host, over shared memory: [`Group`], [`Rank`].
 
 pub mod communicator;
@@ -11,6 +12,7 @@ pub mod contract;
 pub mod error;
 pub mod operation;
 pub mod parts;
+pub mod payload;
 pub mod shm;
 
 mod kernel;
@@ -19,4 +21,5 @@ pub use communicator::{AbortHandle, Capabilities, Communicator, Contribution, Pl
 pub use error::CommError;
 pub use operation::{Collective, ReduceOp};
 pub use parts::Part;
+pub use payload::Contribute;
 pub use shm::{Group, GroupDescriptor, Loan, Rank};

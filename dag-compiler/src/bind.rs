@@ -14,7 +14,9 @@ use selvedge_core::{ActorId, ActorRef};
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::edge::{Edge, Source, encoded};
-use crate::ir::{ActorIr, ArgIr, GraphIr, Group, Origin, SourceLocation, TaskId, TaskIr, ValueId, ValueIr};
+use crate::ir::{
+    ActorIr, ArgIr, CollectiveIr, GraphIr, Group, Origin, SourceLocation, TaskId, TaskIr, ValueId, ValueIr,
+};
 use crate::ports::{InputPorts, Inputs, OutputList, Outputs, Splitter};
 use crate::run::leaf::AnyLeaf;
 use crate::transport::{Site, Transport, Way, resolve};
@@ -24,8 +26,10 @@ use crate::transport::{Site, Transport, Way, resolve};
 pub(crate) struct Builder {
     actors: Vec<ActorRef>,
     binds: BTreeMap<ActorId, u32>,
-    labels: BTreeMap<(ActorId, u16), u32>,
+    /// How often each label was asked for.
+    labels: BTreeMap<String, u32>,
     tasks: Vec<TaskIr>,
+    pub(crate) collectives: Vec<CollectiveIr>,
     values: Vec<ValueIr>,
     payloads: Vec<PayloadType>,
     inputs: Vec<ValueId>,
@@ -181,11 +185,10 @@ impl Builder {
         }
     }
 
-    /// `actor.method`, with a number from the second bind on.
-    fn label(&mut self, actor: &ActorRef, method: u16) -> String {
-        let count = self.labels.entry((actor.id(), method)).or_default();
+    /// A label, with a number from the second on.
+    pub(crate) fn numbered(&mut self, name: String) -> String {
+        let count = self.labels.entry(name.clone()).or_default();
         *count += 1;
-        let name = format!("{}.{}", actor.name(), actor.entry().method_name(method));
         if *count > 1 {
             format!("{name}#{count}")
         } else {
@@ -193,18 +196,46 @@ impl Builder {
         }
     }
 
+    /// Position of the next bind among those of an actor.
+    pub(crate) fn next_bind(&mut self, actor: ActorId) -> u32 {
+        let binds = self.binds.entry(actor).or_default();
+        let bind_index = *binds;
+        *binds += 1;
+        bind_index
+    }
+
+    pub(crate) fn push_task(&mut self, task: TaskIr) -> TaskId {
+        self.tasks.push(task);
+        TaskId(self.tasks.len() as u32 - 1)
+    }
+
+    /// The value that a task makes.
+    pub(crate) fn result(&mut self, task: TaskId, payload: PayloadType) -> ValueId {
+        self.value(Origin::Task(task), None, payload)
+    }
+
+    pub(crate) fn origin(&self, value: ValueId) -> Option<Origin> {
+        self.values.get(value.index()).map(|value| value.origin)
+    }
+
+    pub(crate) fn actor_of(&self, task: TaskId) -> Option<ActorId> {
+        self.tasks.get(task.index()).map(|task| task.actor)
+    }
+
+    pub(crate) fn actor_name(&self, actor: ActorId) -> &str {
+        let actor = self.actors.iter().find(|known| known.id() == actor);
+        actor.map_or("?", |actor| actor.name())
+    }
+
     fn task(&mut self, bind: &Bind, args: Vec<ArgIr>, bound_at: SourceLocation) -> TaskId {
         let actor = &bind.actor;
         if !self.binds.contains_key(&actor.id()) {
             self.actors.push(actor.clone());
         }
-        let binds = self.binds.entry(actor.id()).or_default();
-        let bind_index = *binds;
-        *binds += 1;
-        let label = self.label(actor, bind.method);
-        let id = TaskId(self.tasks.len() as u32);
+        let bind_index = self.next_bind(actor.id());
         let method_name = actor.entry().method_name(bind.method).to_owned();
-        self.tasks.push(TaskIr {
+        let label = self.numbered(format!("{}.{method_name}", actor.name()));
+        self.push_task(TaskIr {
             actor: actor.id(),
             method: bind.method,
             method_name,
@@ -216,8 +247,7 @@ impl Builder {
             duration_ns: None,
             bound_at,
             bind_index,
-        });
-        id
+        })
     }
 }
 
@@ -507,6 +537,7 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
         name,
         actors,
         tasks: graph.tasks,
+        collectives: graph.collectives,
         values: graph.values,
         inputs: graph.inputs,
         outputs,

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::error::CompileError;
+use crate::groups::groups;
 use crate::ir::{ChannelKind, GraphIr, LaneProgram, OperationGraph, Plan, Settings};
 use crate::lanes;
 use crate::lower::lower;
@@ -66,6 +67,7 @@ fn stages(mut graph: GraphIr, settings: Settings) -> Result<Stages, CompileError
         settings,
         channels: placement.channels,
         lanes,
+        communicators: groups(&graph),
         ir: graph,
         notes,
     };

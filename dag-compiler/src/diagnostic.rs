@@ -43,6 +43,8 @@ pub enum Code {
     OrderedLater,
     /// D0116: a list of edges for a parameter that is not written as a list.
     NoList,
+    /// D0117: ranks that cannot do a collective together.
+    BadRanks,
     /// D0199: a broken invariant of selvedge itself.
     Internal,
 }
@@ -67,12 +69,13 @@ impl Code {
             Code::BadConstant => "D0114",
             Code::OrderedLater => "D0115",
             Code::NoList => "D0116",
+            Code::BadRanks => "D0117",
             Code::Internal => "D0199",
         }
     }
 
     /// Every code.
-    pub const ALL: [Code; 17] = [
+    pub const ALL: [Code; 18] = [
         Code::MixedGraphs,
         Code::NoInputEdge,
         Code::Dangling,
@@ -89,6 +92,7 @@ impl Code {
         Code::BadConstant,
         Code::OrderedLater,
         Code::NoList,
+        Code::BadRanks,
         Code::Internal,
     ];
 
@@ -129,6 +133,7 @@ impl Code {
             Code::BadConstant => "mend the type's `Serialize`",
             Code::OrderedLater => "bind first what is to run first: give it a `let` before this line",
             Code::NoList => "write the parameter's type as `Vec<T>` or `&[T]`, not by another name",
+            Code::BadRanks => "give it one edge for each rank, each made by a task of another actor",
             Code::Internal => "please report this with the graph that shows it",
         }
     }

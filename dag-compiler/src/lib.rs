@@ -5,12 +5,13 @@
 //!
 //! - `bind`: the user's function runs once over [`Edge`]s.
 //! - [`mod@validate`]: everything that is bound is used.
+//! - [`mod@collective`]: what several actors do together.
 //! - [`mod@transport`]: how every value crosses from actor to actor.
 //! - `lanes`: which lanes there are.
 //! - [`mod@lower`]: tasks become READ, COMPUTE, COLLECTIVE and WRITE operations.
 //! - [`mod@order`]: one global linear order.
 //! - [`mod@schedule`]: its projection onto lanes.
-//! - [`mod@place`]: channels, from who writes and who reads.
+//! - [`mod@place`]: channels, from who writes and who reads; `groups`: who does collectives together.
 //! - [`mod@prove`]: an independent check that no lane can wait for ever.
 //! - [`mod@compile`]: the pipeline, as one function; `show` and `memory` show what came out,
 //!   `inspect` where a flag asks for it.
@@ -25,6 +26,8 @@ pub mod ir;
 mod edge;
 
 mod bind;
+
+pub mod collective;
 
 mod ports;
 
@@ -45,6 +48,8 @@ pub mod order;
 pub mod schedule;
 
 pub mod place;
+
+mod groups;
 
 pub mod prove;
 
@@ -78,6 +83,10 @@ mod diagnostic;
 mod error;
 
 pub use bind::{Bind, bind};
+pub use collective::{
+    Contribution, Ranks, all_to_all, allgather, allreduce, barrier, broadcast, gather_to, reduce,
+    reduce_scatter, scatter,
+};
 pub use diagnostic::{Code, Diagnostic};
 pub use edge::{Edge, constant, gather};
 pub use error::CompileError;

@@ -8,22 +8,25 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use selvedge_channels::{
-    AnyOutlet, AnyValue, ChannelError, Inlet, PayloadType, Provider, Routes, Segment, SegmentError,
+    AnyOutlet, AnyValue, ChannelError, Doorbell, Inlet, PayloadType, Provider, Routes, Segment, SegmentError,
     SegmentId, SharedReader, SharedWriter, Waiting, format,
 };
+use selvedge_collectives::{CommError, Group};
 use selvedge_core::{
     ActorEntry, ActorId, AsyncDriver, LaneId, ListLevel, LoadedPrograms, MethodEntry, ProcessId, Program,
     find_actor, gather,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::collective::find_adapter;
 use crate::ir::{
-    ArgIr, ChannelId, ChannelKind, ChannelPlan, Group, LaneProgram, OpKind, Operation, Origin, Plan, TaskId,
-    TaskIr, ValueId, Writer,
+    self, ArgIr, ChannelId, ChannelKind, ChannelPlan, CommunicatorPlan, GraphIr, LaneProgram, OpKind,
+    Operation, Origin, Plan, TaskId, TaskIr, ValueId, Writer,
 };
 use crate::run::control::{Control, State};
 use crate::run::lane::{Cursor, GatherRun, LaneLoop, Step, TaskRun};
 use crate::run::layout::{Layout, Span, shared_spec};
+use crate::run::ranks::{CollectiveRun, Part, RankRun};
 use crate::run::report::TaskInfo;
 use crate::run::trace::Recorder;
 
@@ -50,8 +53,12 @@ pub(crate) enum LoadError {
     Channel(#[from] ChannelError),
     #[error("the plan could not be read: {0}")]
     Decode(#[from] postcard::Error),
+    #[error(transparent)]
+    Group(#[from] CommError),
     #[error("{0}")]
     UnknownActor(String),
+    #[error("`{0}` is contributed to a collective: make it known with `selvedge::contributes!`")]
+    UnknownType(&'static str),
     #[error("the plan is inconsistent: {0}")]
     Inconsistent(&'static str),
 }
@@ -113,6 +120,11 @@ pub(crate) fn create_segment(plan: &Plan, layout: &Layout) -> Result<Segment, Lo
             format(&segment.region(span.offset, span.len)?, &shared_spec(channel))?;
         }
     }
+    for (communicator, span) in plan.communicators.iter().zip(&layout.communicators) {
+        let region = segment.region(span.offset, span.len)?;
+        let bells = communicator.ranks.iter().map(|_| Doorbell::heap()).collect();
+        Group::at(region, bells, Provider::Heap, true)?;
+    }
     Ok(segment)
 }
 
@@ -122,6 +134,12 @@ fn entry_of(plan: &Plan, task: TaskId) -> Option<(&'static ActorEntry, u16)> {
     Some((find_actor(&actor.type_name).ok()?, task.method))
 }
 
+/// What a rank of a collective brings; its result is of the same type.
+fn contributed(plan: &Plan, task: TaskId) -> Option<ValueId> {
+    let task = plan.ir.task(task).filter(|task| task.collective.is_some())?;
+    GraphIr::reads(task).next().map(|(_, value)| value)
+}
+
 /// The payload type of a value, from the link-time registry: by its producer, else by a consumer.
 fn registered_payload(plan: &Plan, value: ValueId) -> Option<PayloadType> {
     let ir = plan.ir.values.get(value.0 as usize)?;
@@ -129,6 +147,9 @@ fn registered_payload(plan: &Plan, value: ValueId) -> Option<PayloadType> {
         return Some(PayloadType::of::<()>());
     }
     if let Origin::Task(task) = ir.origin {
+        if let Some(brought) = contributed(plan, task) {
+            return registered_payload(plan, brought);
+        }
         let (entry, method) = entry_of(plan, task)?;
         let method = entry.methods.get(usize::from(method))?;
         return match ir.part {
@@ -162,14 +183,14 @@ fn argument_type(task: &TaskIr, method: &MethodEntry, position: usize) -> Option
 }
 
 /// How deep in lists the argument stands that `left` arguments come before; counts `left` down where it does not stand here.
-fn depth_of(group: &Group, left: &mut usize) -> Option<usize> {
+fn depth_of(group: &ir::Group, left: &mut usize) -> Option<usize> {
     match group {
-        Group::One if *left == 0 => Some(0),
-        Group::One => {
+        ir::Group::One if *left == 0 => Some(0),
+        ir::Group::One => {
             *left -= 1;
             None
         }
-        Group::List(members) => members
+        ir::Group::List(members) => members
             .iter()
             .find_map(|member| depth_of(member, left))
             .map(|depth| depth + 1),
@@ -227,6 +248,13 @@ pub(crate) struct Built {
     pub(crate) inputs: BTreeMap<ValueId, Box<dyn AnyOutlet>>,
 }
 
+/// The ranks of one lane, by group and number.
+#[derive(Default)]
+struct LaneRanks {
+    runs: Vec<RankRun>,
+    known: BTreeMap<(usize, usize), usize>,
+}
+
 /// The ends of an in-process ring that nobody has taken yet.
 #[derive(Default)]
 struct RingEnds {
@@ -240,9 +268,10 @@ impl Site<'_> {
     /// Builds every lane of this process.
     pub(crate) fn lanes(&self) -> Result<Built, LoadError> {
         let mut rings = self.rings()?;
+        let groups = self.groups()?;
         let mut lanes = Vec::new();
         for program in self.plan.lanes.iter().filter(|lane| lane.process == self.process) {
-            lanes.push(self.lane(program, &mut rings)?);
+            lanes.push(self.lane(program, &mut rings, &groups)?);
         }
         let mut inputs = BTreeMap::new();
         if self.process == ProcessId(0) {
@@ -386,7 +415,80 @@ impl Site<'_> {
         Ok(self.payload(value)?.outlet(routes)?)
     }
 
-    fn lane(&self, program: &LaneProgram, rings: &mut Rings) -> Result<LaneLoop, LoadError> {
+    /// The groups of ranks, as this process sees them.
+    fn groups(&self) -> Result<Vec<Group>, LoadError> {
+        let mut groups = Vec::with_capacity(self.plan.communicators.len());
+        for (communicator, span) in self.plan.communicators.iter().zip(&self.layout.communicators) {
+            let across = communicator.ranks.iter().any(|rank| rank.process != self.process);
+            let provider = if across { Provider::Memfd } else { Provider::Heap };
+            let bells = communicator.ranks.iter().map(|rank| self.bell(rank.lane));
+            let bells = bells.collect::<Result<Vec<_>, _>>()?;
+            groups.push(Group::at(self.region(span)?, bells, provider, false)?);
+        }
+        Ok(groups)
+    }
+
+    /// What a task does as a rank of a collective, by a rank of its lane, which is taken when it is first asked for.
+    fn collective(
+        &self,
+        task: &TaskIr,
+        groups: &[Group],
+        ranks: &mut LaneRanks,
+    ) -> Result<Option<CollectiveRun>, LoadError> {
+        let Some(id) = task.collective else {
+            return Ok(None);
+        };
+        let unbound = LoadError::Inconsistent("a collective without a communicator");
+        let Some(collective) = self.plan.ir.collective(id) else {
+            return Err(unbound);
+        };
+        let actors = self.plan.ir.ranks(collective);
+        let same = |group: &CommunicatorPlan| {
+            group
+                .ranks
+                .iter()
+                .map(|rank| rank.actor)
+                .eq(actors.iter().copied())
+        };
+        let group = self.plan.communicators.iter().position(same);
+        let own = actors.iter().position(|actor| *actor == task.actor);
+        let (Some(group), Some(own)) = (group, own) else {
+            return Err(unbound);
+        };
+        let rank = match ranks.known.get(&(group, own)) {
+            Some(rank) => *rank,
+            None => {
+                let taken = groups.get(group).ok_or(unbound)?.rank(own)?;
+                ranks.runs.push(RankRun::new(Box::new(taken)));
+                ranks.known.insert((group, own), ranks.runs.len() - 1);
+                ranks.runs.len() - 1
+            }
+        };
+        let run = ranks
+            .runs
+            .get_mut(rank)
+            .ok_or(LoadError::Inconsistent("a rank that was not taken"))?;
+        let plan = run.communicator.plan(collective.operation)?;
+        let brought = GraphIr::reads(task)
+            .next()
+            .ok_or(LoadError::Inconsistent("a rank that brings nothing"))?;
+        let payload = self.payload(brought.1)?;
+        let adapter = find_adapter(payload).ok_or_else(|| LoadError::UnknownType(payload.name()))?;
+        Ok(Some(CollectiveRun {
+            rank,
+            plan,
+            operation: collective.operation,
+            adapter,
+            part: Part::GivenBack,
+        }))
+    }
+
+    fn lane(
+        &self,
+        program: &LaneProgram,
+        rings: &mut Rings,
+        groups: &[Group],
+    ) -> Result<LaneLoop, LoadError> {
         let mut values: Vec<Box<dyn AnyValue>> = Vec::with_capacity(program.values.len());
         let mut places = BTreeMap::new();
         for (index, value) in program.values.iter().enumerate() {
@@ -396,10 +498,15 @@ impl Site<'_> {
         }
         let mut tasks: Vec<TaskRun> = Vec::new();
         let mut known: BTreeMap<TaskId, usize> = BTreeMap::new();
+        let mut ranks = LaneRanks::default();
         for operation in &program.steps {
             if let Entry::Vacant(vacant) = known.entry(operation.task) {
                 vacant.insert(tasks.len());
-                tasks.push(self.task(operation.task, &places, &mut values, rings)?);
+                let mut task = self.task(operation.task, &places, &mut values, rings)?;
+                if let Some(ir) = self.plan.ir.task(operation.task) {
+                    task.collective = self.collective(ir, groups, &mut ranks)?;
+                }
+                tasks.push(task);
             }
         }
         let spans = self
@@ -412,6 +519,7 @@ impl Site<'_> {
             lane: program.lane,
             values,
             tasks,
+            ranks: ranks.runs,
             steps: steps(&program.steps, &known),
             ports: Vec::new(),
             leaves: Vec::new(),
@@ -438,9 +546,6 @@ impl Site<'_> {
             .tasks
             .get(id.0 as usize)
             .ok_or(LoadError::Inconsistent("an unknown task"))?;
-        if task.collective.is_some() {
-            return Err(LoadError::Inconsistent("a collective without a communicator"));
-        }
         let actor = self
             .index
             .actors
@@ -449,8 +554,12 @@ impl Site<'_> {
         let actor = actor.ok_or(LoadError::Inconsistent("a task without an actor"))?;
         let entry =
             find_actor(&actor.type_name).map_err(|error| LoadError::UnknownActor(error.to_string()))?;
-        let method = entry.methods.get(usize::from(task.method));
-        let method = method.ok_or(LoadError::Inconsistent("an unknown method"))?;
+        let method = match task.collective {
+            Some(_) => None,
+            None => Some(entry.methods.get(usize::from(task.method)))
+                .map(|method| method.ok_or(LoadError::Inconsistent("an unknown method")))
+                .transpose()?,
+        };
         let mut args = Vec::with_capacity(task.args.len());
         for (position, arg) in task.args.iter().enumerate() {
             args.push(match arg {
@@ -458,16 +567,19 @@ impl Site<'_> {
                     .get(value)
                     .ok_or(LoadError::Inconsistent("an argument that its lane does not read"))?,
                 ArgIr::Constant(bytes) => {
-                    let payload = argument_type(task, method, position);
+                    let payload = method.and_then(|method| argument_type(task, method, position));
                     let payload = payload.ok_or(LoadError::Inconsistent("too many arguments"))?;
                     values.push(payload.constant(bytes)?);
                     values.len() - 1
                 }
             });
         }
-        let (params, gathers) = lists(task, method, &args, values)?;
+        let (params, gathers) = match method {
+            Some(method) => lists(task, method, &args, values)?,
+            None => (args.clone(), Vec::new()),
+        };
         let mut outlets: Vec<Option<Box<dyn AnyOutlet>>> = Vec::new();
-        let results = 1 + (method.parts)().len();
+        let results = 1 + method.map_or(0, |method| (method.parts)().len());
         outlets.resize_with(results + 1, || None);
         for made in self.index.makes.get(&id).into_iter().flatten() {
             if self.channels(*made).next().is_none() {
@@ -504,6 +616,7 @@ impl Site<'_> {
             results,
             fault: None,
             arrived,
+            collective: None,
         })
     }
 }
@@ -534,15 +647,15 @@ fn lists(
 }
 
 fn parameter(
-    group: &Group,
+    group: &ir::Group,
     levels: &[ListLevel],
     args: &mut dyn Iterator<Item = usize>,
     values: &mut Vec<Box<dyn AnyValue>>,
     gathers: &mut Vec<GatherRun>,
 ) -> Result<usize, LoadError> {
     let members = match group {
-        Group::One => return args.next().ok_or(LoadError::Inconsistent("too few arguments")),
-        Group::List(members) => members,
+        ir::Group::One => return args.next().ok_or(LoadError::Inconsistent("too few arguments")),
+        ir::Group::List(members) => members,
     };
     let (level, inner) = levels
         .split_first()
@@ -576,7 +689,8 @@ fn steps(operations: &[Operation], known: &BTreeMap<TaskId, usize>) -> Vec<Step>
         };
         match operation.kind {
             OpKind::Read { .. } => {}
-            OpKind::Compute | OpKind::Collective => steps.extend([Step::Await(task), Step::Compute(task)]),
+            OpKind::Compute => steps.extend([Step::Await(task), Step::Compute(task)]),
+            OpKind::Collective => steps.extend([Step::Await(task), Step::Post(task)]),
             OpKind::Write => steps.push(Step::Write(task)),
         }
     }

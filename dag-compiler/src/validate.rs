@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use selvedge_core::ActorId;
 
 use crate::diagnostic::{Code, Diagnostic};
-use crate::ir::{GraphIr, Origin, TaskIr, ValueId};
+use crate::ir::{GraphIr, Origin, TaskId, TaskIr, ValueId};
 
 /// All mistakes, in the order of the program. A graph that no binding makes (a number out of range, a task before
 /// what it reads) is a mistake too, and the only one told.
@@ -21,8 +21,20 @@ pub fn validate(graph: &GraphIr) -> Vec<Diagnostic> {
         .enumerate()
         .filter_map(|(leaf, uses)| unused_input(graph, leaf, uses))
         .collect();
-    for (task, uses) in graph.tasks.iter().zip(&tasks) {
-        found.extend(dangling(task, uses));
+    // Every rank has the failure of any, so that none is lost where one result of a collective is used.
+    let used = |task: &TaskId| {
+        tasks
+            .get(task.index())
+            .is_some_and(|uses| uses.unused().is_some())
+    };
+    for (index, (task, uses)) in graph.tasks.iter().zip(&tasks).enumerate() {
+        let collective = task.collective.and_then(|id| graph.collective(id));
+        let others = collective.map_or(&[] as &[TaskId], |collective| collective.tasks.as_slice());
+        let spoken_for =
+            others.first().is_some_and(|first| first.index() != index) || others.iter().any(used);
+        if !spoken_for {
+            found.extend(dangling(task, uses));
+        }
         found.extend(no_input(task));
     }
     if graph.outputs.is_empty() {
@@ -142,6 +154,24 @@ fn malformed(graph: &GraphIr) -> Option<String> {
         let early = |origin: Origin| matches!(origin, Origin::Task(maker) if maker.index() >= index);
         if GraphIr::reads(task).any(|(_, value)| known(value).is_none_or(early)) {
             return Some(format!("`{}` reads what is not bound before it", task.label));
+        }
+    }
+    for (id, collective) in graph.collectives.iter().enumerate() {
+        let own = |task: &TaskId| {
+            let task = graph.task(*task);
+            task.is_some_and(|task| task.collective.is_some_and(|it| it.0 as usize == id))
+        };
+        let mut actors = graph.ranks(collective);
+        actors.sort_unstable();
+        actors.dedup();
+        let root = collective
+            .operation
+            .root()
+            .is_none_or(|root| root < collective.tasks.len());
+        if !root || actors.len() != collective.tasks.len() || !collective.tasks.iter().all(own) {
+            return Some(format!(
+                "the ranks of collective {id} are not tasks of different actors"
+            ));
         }
     }
     let origins = graph.values.iter().map(|value| value.origin);

@@ -7,7 +7,7 @@ use std::panic::Location;
 use selvedge_core::{ActorId, LaneId, ProcessId};
 use serde::{Deserialize, Serialize};
 
-use super::{OpKind, Operation};
+use super::{CollectiveIr, OpKind, Operation};
 
 /// Index of a task in [`GraphIr::tasks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -159,6 +159,9 @@ pub struct GraphIr {
     pub actors: Vec<ActorIr>,
     /// Its tasks.
     pub tasks: Vec<TaskIr>,
+    /// Its collective operations, by id.
+    #[serde(default)]
+    pub collectives: Vec<CollectiveIr>,
     /// Its values.
     pub values: Vec<ValueIr>,
     /// The whole value of each leaf of its input.
@@ -178,6 +181,17 @@ impl GraphIr {
     /// The value of an id.
     pub fn value(&self, id: ValueId) -> Option<&ValueIr> {
         self.values.get(id.index())
+    }
+
+    /// The collective of an id.
+    pub fn collective(&self, id: CollectiveId) -> Option<&CollectiveIr> {
+        self.collectives.get(id.0 as usize)
+    }
+
+    /// The actors that are the ranks of a collective.
+    pub(crate) fn ranks(&self, collective: &CollectiveIr) -> Vec<ActorId> {
+        let actor = |task: &TaskId| self.task(*task).map(|task| task.actor);
+        collective.tasks.iter().filter_map(actor).collect()
     }
 
     /// The actor of an id.

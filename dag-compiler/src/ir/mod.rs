@@ -1,9 +1,11 @@
 //! The compiler's data: plain, printable, serialisable. Stages are the verbs beside this folder.
 
+mod collective;
 mod graph;
 mod operation;
 mod plan;
 
+pub use collective::{CollectiveIr, CommunicatorPlan, RankPlan};
 pub use graph::{
     ActorIr, ArgIr, CollectiveId, GraphIr, Group, Origin, SourceLocation, TaskId, TaskIr, ValueId, ValueIr,
 };

@@ -4,7 +4,7 @@ use selvedge_channels::Waiting;
 use selvedge_core::{LaneId, ProcessId};
 use serde::{Deserialize, Serialize};
 
-use super::{GraphIr, Operation, ValueId};
+use super::{CommunicatorPlan, GraphIr, Operation, ValueId};
 
 /// Index of a channel in [`Plan::channels`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -128,6 +128,9 @@ pub struct Plan {
     pub ir: GraphIr,
     /// Its channels, by id.
     pub channels: Vec<ChannelPlan>,
+    /// Its groups of ranks.
+    #[serde(default)]
+    pub communicators: Vec<CommunicatorPlan>,
     /// Its lanes, the driver's (lane 0) first and always there.
     pub lanes: Vec<LaneProgram>,
     /// What was decided on the way, and why; for people.

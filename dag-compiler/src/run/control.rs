@@ -35,6 +35,8 @@ pub enum Phase {
     Reading,
     /// Inside the user's method.
     Computing,
+    /// Waiting for the other ranks of a collective.
+    Meeting,
     /// Waiting for space in an output of the task.
     Writing,
     /// The lane's program has ended, or has not begun.
@@ -201,6 +203,7 @@ impl Control {
             1 => Phase::Reading,
             2 => Phase::Computing,
             3 => Phase::Writing,
+            4 => Phase::Meeting,
             _ => Phase::Idle,
         };
         Some(Progress {
@@ -222,6 +225,7 @@ impl ProgressLine {
             Phase::Reading => 1,
             Phase::Computing => 2,
             Phase::Writing => 3,
+            Phase::Meeting => 4,
             Phase::Idle => 0,
         };
         if let (Ok(first), Ok(second)) = (self.0.atomic_u64(0), self.0.atomic_u64(8)) {

@@ -12,7 +12,7 @@ use selvedge_channels::ChannelError;
 
 use crate::ports::InputPort;
 use crate::run::crew::Inline;
-use crate::run::lane::{LaneLoop, Moved, publish};
+use crate::run::lane::{LaneError, LaneLoop, Moved, publish};
 use crate::run::leaf::Status;
 use crate::run::report::TaskInfo;
 
@@ -159,7 +159,7 @@ impl Driver {
     }
 
     /// Moves whatever can move without waiting. `true` when something did.
-    pub(crate) fn pump(&mut self) -> Result<bool, ChannelError> {
+    pub(crate) fn pump(&mut self) -> Result<bool, LaneError> {
         let mut moved = false;
         if !self.lane.steps.is_empty() {
             while self.lane.execution() < self.submitted {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use parking_lot::Mutex;
-use selvedge_channels::{ChannelError, Doorbell, Fault, FaultKind, Segment, Waiting};
+use selvedge_channels::{Doorbell, Fault, FaultKind, Segment, Waiting};
 use selvedge_core::{AsyncDriver, Death, Exit, Guarded, LaneId, Lease, NoEntry};
 
 use crate::bind::Recipe;
@@ -157,7 +157,7 @@ impl Engine {
     }
 
     /// A channel of the driver's own lane broke.
-    fn broke(&self, error: &ChannelError) -> ExecError {
+    fn broke(&self, error: &dyn std::fmt::Display) -> ExecError {
         if let Some(ended) = self.ended() {
             return ended;
         }

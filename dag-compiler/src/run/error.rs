@@ -267,6 +267,7 @@ impl fmt::Display for Suspect {
             (true, _) => "its process is stopped",
             (_, Phase::Computing) => "is still computing",
             (_, Phase::Reading) => "waits for an input",
+            (_, Phase::Meeting) => "waits for the other ranks",
             (_, Phase::Writing) => "waits for space in an output",
             (_, Phase::Idle) => "is not running",
         };

@@ -14,6 +14,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Doorbell, Fault, Outlet, Readiness, Waiting};
+use selvedge_collectives::CommError;
 use selvedge_core::{
     ActorId, AsyncDriver, Failure, Gather, Invocation, LaneHost, LaneId, Program, panic_message,
 };
@@ -22,6 +23,7 @@ use crate::ir::{OpKind, TaskId};
 use crate::run::control::{Control, Phase, ProgressLine, State};
 use crate::run::crew::Crew;
 use crate::run::leaf::AnyLeaf;
+use crate::run::ranks::{CollectiveRun, Part, RankRun};
 use crate::run::report::{Cause, TaskInfo, fault_of, fault_with};
 use crate::run::trace::Recorder;
 
@@ -47,6 +49,8 @@ pub(crate) struct TaskRun {
     pub(crate) fault: Option<Fault>,
     /// Which arguments have arrived in this execution.
     pub(crate) arrived: Vec<bool>,
+    /// What it does in place of a method, as a rank of a collective.
+    pub(crate) collective: Option<CollectiveRun>,
 }
 
 /// A list that is put together before its task computes.
@@ -65,6 +69,8 @@ pub(crate) enum Step {
     Await(usize),
     /// The task's method.
     Compute(usize),
+    /// The task's part in a collective, which is over when its WRITE is done.
+    Post(usize),
     /// The task's WRITE: to all its outputs or to none (RW-13).
     Write(usize),
     /// A value of an inline task that is an output of the graph: moved to where results wait.
@@ -88,6 +94,20 @@ struct Forgone {
     reads: u32,
 }
 
+/// Why a lane, and with it the graph, cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LaneError {
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+    #[error(transparent)]
+    Group(#[from] CommError),
+}
+
+/// An error that is no task's own.
+fn nowhere(error: ChannelError) -> (TaskId, LaneError) {
+    (TaskId(u32::MAX), error.into())
+}
+
 /// What became of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moved {
@@ -101,6 +121,8 @@ pub(crate) struct LaneLoop {
     pub(crate) lane: LaneId,
     pub(crate) values: Vec<Box<dyn AnyValue>>,
     pub(crate) tasks: Vec<TaskRun>,
+    /// The lane's ranks in collectives.
+    pub(crate) ranks: Vec<RankRun>,
     pub(crate) steps: Vec<Step>,
     pub(crate) ports: Vec<Port>,
     pub(crate) leaves: Vec<Box<dyn AnyLeaf>>,
@@ -152,15 +174,24 @@ impl LaneLoop {
 
     /// Tries the next step (`LOOP-4`).
     #[inline]
-    pub(crate) fn step(&mut self, crew: &mut dyn Crew) -> Result<Moved, (TaskId, ChannelError)> {
+    pub(crate) fn step(&mut self, crew: &mut dyn Crew) -> Result<Moved, (TaskId, LaneError)> {
         let Some(step) = self.steps.get(self.state.step).copied() else {
             return Ok(Moved::Blocked);
         };
+        if !self.ranks.is_empty() {
+            match self.advance_ranks() {
+                Ok(()) => {}
+                // A rank that has left is how a neighbour says so.
+                Err(_) if self.control.state() != State::Running => return Ok(Moved::Ended),
+                Err(error) => return Err(error),
+            }
+        }
         let moved = match step {
             Step::Await(task) => self.await_inputs(task),
             Step::Compute(task) => self.compute(task, crew),
+            Step::Post(task) => self.post(task),
             Step::Write(task) => self.write(task),
-            Step::Collect(port) => self.collect(port).map_err(|error| (TaskId(u32::MAX), error)),
+            Step::Collect(port) => self.collect(port).map_err(nowhere),
         };
         match moved {
             Ok(Moved::Advanced) => self.advance(),
@@ -168,13 +199,65 @@ impl LaneLoop {
                 if self.control.state() != State::Running {
                     return Ok(Moved::Ended);
                 }
-                self.drain_forgone().map_err(|error| (TaskId(u32::MAX), error))?;
+                self.drain_forgone().map_err(nowhere)?;
             }
             // A closed channel is how a neighbour says that the graph ends (TASK-10).
-            Err((_, ChannelError::Closed)) => return Ok(Moved::Ended),
+            Err((_, LaneError::Channel(ChannelError::Closed))) => return Ok(Moved::Ended),
             _ => {}
         }
         moved
+    }
+
+    /// Brings the posted parts in collectives further.
+    fn advance_ranks(&mut self) -> Result<(), (TaskId, LaneError)> {
+        for rank in self.ranks.iter_mut().filter(|rank| !rank.is_idle()) {
+            let advanced = rank.advance(&mut self.tasks, &mut self.values);
+            advanced.map_err(|(task, error)| (task, error.into()))?;
+        }
+        Ok(())
+    }
+
+    /// Leaves the task's part in a collective to the lane's rank, which begins with it as soon as it has nothing before it.
+    fn post(&mut self, index: usize) -> Result<Moved, (TaskId, LaneError)> {
+        let execution = self.state.execution;
+        let Some(task) = self.tasks.get_mut(index) else {
+            return Ok(Moved::Ended);
+        };
+        if task.fault.is_none() && self.control.is_cancelled(execution) {
+            task.fault = Some(Fault::cancelled());
+        }
+        let id = task.id;
+        let rank = task.collective.as_mut().and_then(|collective| {
+            collective.part = Part::Posted;
+            self.ranks.get_mut(collective.rank)
+        });
+        let Some(rank) = rank else {
+            return Ok(Moved::Ended);
+        };
+        rank.post(index, execution);
+        let advanced = rank.advance(&mut self.tasks, &mut self.values);
+        advanced.map_err(|(task, error)| (task, error.into()))?;
+        self.recorder
+            .record(id, std::iter::once(OpKind::Collective), execution);
+        Ok(Moved::Advanced)
+    }
+
+    /// Whether a task's part in a collective is over; its input is given back then.
+    fn is_over(&mut self, index: usize) -> Result<bool, ChannelError> {
+        let Some(collective) = self
+            .tasks
+            .get_mut(index)
+            .and_then(|task| task.collective.as_mut())
+        else {
+            return Ok(true);
+        };
+        match collective.part {
+            Part::Posted => return Ok(false),
+            Part::GivenBack => return Ok(true),
+            Part::Over => collective.part = Part::GivenBack,
+        }
+        self.release_inputs(index)?;
+        Ok(true)
     }
 
     #[inline]
@@ -187,7 +270,7 @@ impl LaneLoop {
         }
     }
 
-    fn await_inputs(&mut self, index: usize) -> Result<Moved, (TaskId, ChannelError)> {
+    fn await_inputs(&mut self, index: usize) -> Result<Moved, (TaskId, LaneError)> {
         let execution = self.state.execution;
         let Some(task) = self.tasks.get_mut(index) else {
             return Ok(Moved::Ended);
@@ -212,7 +295,8 @@ impl LaneLoop {
                 continue;
             };
             if !*arrived {
-                *arrived = value.fill(execution).map_err(|error| (task.id, error))? == Readiness::Ready;
+                *arrived =
+                    value.fill(execution).map_err(|error| (task.id, error.into()))? == Readiness::Ready;
                 missing |= !*arrived;
             }
             if *arrived && value.is_fault() && task.fault.is_none() {
@@ -232,7 +316,7 @@ impl LaneLoop {
         Ok(Moved::Advanced)
     }
 
-    fn compute(&mut self, index: usize, crew: &mut dyn Crew) -> Result<Moved, (TaskId, ChannelError)> {
+    fn compute(&mut self, index: usize, crew: &mut dyn Crew) -> Result<Moved, (TaskId, LaneError)> {
         let execution = self.state.execution;
         let Some(task) = self.tasks.get_mut(index) else {
             return Ok(Moved::Ended);
@@ -268,7 +352,7 @@ impl LaneLoop {
                 .for_each(|outlet| outlet.stage_fault(fault.clone()));
         }
         let id = task.id;
-        self.release_inputs(index).map_err(|error| (id, error))?;
+        self.release_inputs(index).map_err(|error| (id, error.into()))?;
         self.recorder
             .record(id, std::iter::once(OpKind::Compute), execution);
         Ok(Moved::Advanced)
@@ -326,18 +410,25 @@ impl LaneLoop {
         Ok(())
     }
 
-    fn write(&mut self, index: usize) -> Result<Moved, (TaskId, ChannelError)> {
+    fn write(&mut self, index: usize) -> Result<Moved, (TaskId, LaneError)> {
         let execution = self.state.execution;
         let Some(task) = self.tasks.get_mut(index) else {
             return Ok(Moved::Ended);
         };
         let id = task.id;
+        if task.collective.is_some() && !self.is_over(index).map_err(|error| (id, error.into()))? {
+            self.progress.set(execution, id.0, Phase::Meeting);
+            return Ok(Moved::Blocked);
+        }
+        let Some(task) = self.tasks.get_mut(index) else {
+            return Ok(Moved::Ended);
+        };
         for outlet in task.outlets.iter_mut().flatten() {
             if !outlet.is_staged() {
                 let failure = Failure::Internal("the method left an output without a value".into());
                 outlet.stage_fault(fault_of(&task.info, execution, failure));
             }
-            if !outlet.has_space().map_err(|error| (id, error))? {
+            if !outlet.has_space().map_err(|error| (id, error.into()))? {
                 self.state.waiting = true;
                 self.progress.set(execution, id.0, Phase::Writing);
                 return Ok(Moved::Blocked);
@@ -351,7 +442,8 @@ impl LaneLoop {
             self.recorder.record_at_once(id, OpKind::Write, execution);
         }
         for outlet in task.outlets.iter_mut().flatten() {
-            publish(outlet.as_mut(), &task.info, execution, &mut self.values).map_err(|error| (id, error))?;
+            publish(outlet.as_mut(), &task.info, execution, &mut self.values)
+                .map_err(|error| (id, error.into()))?;
         }
         Ok(Moved::Advanced)
     }
@@ -397,7 +489,7 @@ impl LaneLoop {
         }
     }
 
-    fn fail(&mut self, task: TaskId, error: &ChannelError) {
+    fn fail(&mut self, task: TaskId, error: &LaneError) {
         let label = self
             .tasks
             .iter()
@@ -438,7 +530,7 @@ fn put_together(
 }
 
 /// Stages what tells others only that a task is done.
-fn say_done(signal: &mut dyn AnyOutlet) {
+pub(crate) fn say_done(signal: &mut dyn AnyOutlet) {
     if let Some(signal) = signal.as_any_mut().downcast_mut::<Outlet<()>>() {
         signal.stage(());
     }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use selvedge_channels::{Doorbell, SEGMENT_HEADER_BYTES, SharedSpec};
+use selvedge_collectives::shm::group_bytes;
 use selvedge_core::LaneId;
 
 use crate::ir::{ChannelId, ChannelKind, ChannelPlan, Plan};
@@ -40,6 +41,8 @@ pub(crate) struct Layout {
     pub(crate) cancels: Span,
     pub(crate) lanes: BTreeMap<LaneId, LaneSpans>,
     pub(crate) channels: BTreeMap<ChannelId, Span>,
+    /// By group of ranks.
+    pub(crate) communicators: Vec<Span>,
     pub(crate) len_bytes: usize,
 }
 
@@ -81,12 +84,17 @@ impl Layout {
                 channels.insert(channel.id, cursor.span(bytes)?);
             }
         }
+        let mut communicators = Vec::with_capacity(plan.communicators.len());
+        for communicator in &plan.communicators {
+            communicators.push(cursor.span(group_bytes(communicator.ranks.len()).ok()?)?);
+        }
         Some(Layout {
             control,
             failure,
             cancels,
             lanes,
             channels,
+            communicators,
             len_bytes: cursor.next,
         })
     }

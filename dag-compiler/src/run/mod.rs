@@ -15,6 +15,7 @@ pub(crate) mod lane;
 pub(crate) mod layout;
 pub(crate) mod leaf;
 pub(crate) mod patience;
+pub(crate) mod ranks;
 pub(crate) mod report;
 pub(crate) mod stuck;
 pub(crate) mod teardown;

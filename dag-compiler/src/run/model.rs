@@ -17,7 +17,7 @@ use crate::ir::{ActorIr, ArgIr, GraphIr, Lanes, Origin, Plan, Settings, TaskId, 
 use crate::run::control::{Control, State};
 use crate::run::crew::{Crew, Inline};
 use crate::run::driver::Driver;
-use crate::run::lane::{LaneLoop, Moved, Step};
+use crate::run::lane::{LaneError, LaneLoop, Moved, Step};
 use crate::run::leaf::{AnyLeaf, Leaf, Status};
 use crate::run::report::TaskInfo;
 use crate::start::{Prepared, prepare};
@@ -352,7 +352,7 @@ impl Machine for Loop {
         match action {
             Action::Submit => self.submit(world),
             Action::Pump => match world.driver.pump() {
-                Ok(_) | Err(ChannelError::Closed) => Ok(()),
+                Ok(_) | Err(LaneError::Channel(ChannelError::Closed)) => Ok(()),
                 Err(_) => Err("the driver's lane is an error"),
             },
             Action::Lane(lane) if world.ended[lane] => Ok(()),

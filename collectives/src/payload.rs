@@ -1,0 +1,110 @@
+//! What can be contributed to a collective as a value of a user's own program: tensors, numbers, and lists of both.
+
+use selvedge_channels::{Tensor, TensorError};
+
+use crate::parts::Part;
+
+/// A value that ranks bring to a collective, and get from it: one or several dense arrays of numbers.
+///
+/// | type | arrays |
+/// |---|---|
+/// | [`Tensor`] | one, of its shape |
+/// | `Vec` of numbers | one, of one dimension |
+/// | a number | one, without dimensions: it can be reduced and broadcast, not gathered |
+/// | `Vec<Tensor>` | one each; all go in one operation |
+/// | `()` | none: for barriers |
+///
+/// Implement it for a type of your own that is made of such arrays, and make it known to graphs with
+/// `selvedge::contributes!(MyType)`.
+pub trait Contribute: Sized {
+    /// Shows the arrays to `read`, once.
+    fn parts(&self, read: &mut dyn FnMut(&[Part<'_>]));
+
+    /// The value whose arrays these are.
+    ///
+    /// # Errors
+    /// [`TensorError`] when they are of other types or of another number than [`parts`](Self::parts) shows.
+    fn from_parts(parts: Vec<Tensor>) -> Result<Self, TensorError>;
+}
+
+/// The only one; an error where there are none or several.
+fn only(mut parts: Vec<Tensor>) -> Result<Tensor, TensorError> {
+    match (parts.pop(), parts.len()) {
+        (Some(part), 0) => Ok(part),
+        (_, others) => Err(TensorError::Shape {
+            shape: vec![1],
+            expected: Some(1),
+            found: others,
+        }),
+    }
+}
+
+impl Contribute for Tensor {
+    fn parts(&self, read: &mut dyn FnMut(&[Part<'_>])) {
+        read(&[Part::from(self)]);
+    }
+
+    fn from_parts(parts: Vec<Tensor>) -> Result<Self, TensorError> {
+        only(parts)
+    }
+}
+
+impl Contribute for Vec<Tensor> {
+    fn parts(&self, read: &mut dyn FnMut(&[Part<'_>])) {
+        read(&self.iter().map(Part::from).collect::<Vec<_>>());
+    }
+
+    fn from_parts(parts: Vec<Tensor>) -> Result<Self, TensorError> {
+        Ok(parts)
+    }
+}
+
+impl Contribute for () {
+    fn parts(&self, read: &mut dyn FnMut(&[Part<'_>])) {
+        read(&[]);
+    }
+
+    fn from_parts(_: Vec<Tensor>) -> Result<Self, TensorError> {
+        Ok(())
+    }
+}
+
+macro_rules! numbers {
+    ($($type:ty),+) => {$(
+        impl Contribute for Vec<$type> {
+            fn parts(&self, read: &mut dyn FnMut(&[Part<'_>])) {
+                read(&[Part {
+                    dtype: <$type as selvedge_channels::Element>::DTYPE,
+                    shape: &[self.len()],
+                    bytes: selvedge_channels::bytes_of(self.as_slice()),
+                }]);
+            }
+
+            fn from_parts(parts: Vec<Tensor>) -> Result<Self, TensorError> {
+                only(parts)?.to_vec::<$type>()
+            }
+        }
+
+        impl Contribute for $type {
+            fn parts(&self, read: &mut dyn FnMut(&[Part<'_>])) {
+                read(&[Part {
+                    dtype: <$type as selvedge_channels::Element>::DTYPE,
+                    shape: &[],
+                    bytes: selvedge_channels::bytes_of(std::slice::from_ref(self)),
+                }]);
+            }
+
+            fn from_parts(parts: Vec<Tensor>) -> Result<Self, TensorError> {
+                let part = only(parts)?;
+                let values = part.as_slice::<$type>()?;
+                values.first().copied().ok_or(TensorError::Shape {
+                    shape: Vec::new(),
+                    expected: Some(1),
+                    found: values.len(),
+                })
+            }
+        }
+    )+};
+}
+
+numbers!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);

@@ -1,0 +1,266 @@
+//! Collective operations on edges: what several actors do together with values that they have made.
+//!
+//! Every function takes an edge for each rank, in the order of ranks, each the result of a task of another actor, and gives
+//! back an edge for each: arrays as arrays, `Vec`s as `Vec`s. The ranks of an operation are tasks of those actors. All of
+//! them take part in every execution: where one brings a failure, every rank has that failure for a result, and the graph
+//! goes on.
+
+mod adapter;
+
+use std::panic::Location;
+use std::rc::Rc;
+
+use selvedge_channels::{PayloadType, Wire};
+use selvedge_collectives::{Collective, Contribute, ReduceOp};
+
+pub(crate) use adapter::find as find_adapter;
+pub use adapter::{Adapter, CONTRIBUTORS};
+
+use crate::bind::Builder;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::edge::{Edge, Source};
+use crate::ir::{ArgIr, CollectiveId, CollectiveIr, Origin, SourceLocation, TaskId, TaskIr, ValueId};
+
+/// What can travel along an edge and be contributed to a collective.
+pub trait Contribution: Wire + Contribute {}
+
+impl<T: Wire + Contribute> Contribution for T {}
+
+/// An edge for each rank: an array, whose length is known to the compiler, or a `Vec`.
+pub trait Ranks<T>: Sized {
+    /// The edges.
+    fn into_edges(self) -> Vec<Edge<T>>;
+    /// As many edges in the same shape.
+    fn from_edges(edges: Vec<Edge<T>>, location: &SourceLocation) -> Self;
+}
+
+impl<T: Wire> Ranks<T> for Vec<Edge<T>> {
+    fn into_edges(self) -> Vec<Edge<T>> {
+        self
+    }
+
+    fn from_edges(edges: Vec<Edge<T>>, _: &SourceLocation) -> Self {
+        edges
+    }
+}
+
+impl<T: Wire, const N: usize> Ranks<T> for [Edge<T>; N] {
+    fn into_edges(self) -> Vec<Edge<T>> {
+        self.into()
+    }
+
+    fn from_edges(edges: Vec<Edge<T>>, location: &SourceLocation) -> Self {
+        let mut edges = edges.into_iter();
+        std::array::from_fn(|_| edges.next().unwrap_or_else(|| no_rank(location)))
+    }
+}
+
+/// All values joined; every rank has all of it: `S` from `S` of each.
+#[track_caller]
+pub fn allreduce<T: Contribution, R: Ranks<T>>(op: ReduceOp, edges: R) -> R {
+    bind(Collective::AllReduce(op), edges)
+}
+
+/// All values joined; every rank has its part of it, along the first dimension.
+#[track_caller]
+pub fn reduce_scatter<T: Contribution, R: Ranks<T>>(op: ReduceOp, edges: R) -> R {
+    bind(Collective::ReduceScatter(op), edges)
+}
+
+/// All values one after the other along the first dimension, on every rank.
+#[track_caller]
+pub fn allgather<T: Contribution, R: Ranks<T>>(edges: R) -> R {
+    bind(Collective::AllGather, edges)
+}
+
+/// Every value in parts along the first dimension; rank r has part r of each, one after the other.
+#[track_caller]
+pub fn all_to_all<T: Contribution, R: Ranks<T>>(edges: R) -> R {
+    bind(Collective::AllToAll, edges)
+}
+
+/// The value of rank `root`, on every rank.
+#[track_caller]
+pub fn broadcast<T: Contribution, R: Ranks<T>>(root: usize, edges: R) -> R {
+    bind(Collective::Broadcast { root }, edges)
+}
+
+/// The value of rank `root` in parts along the first dimension, one for each rank.
+#[track_caller]
+pub fn scatter<T: Contribution, R: Ranks<T>>(root: usize, edges: R) -> R {
+    bind(Collective::Scatter { root }, edges)
+}
+
+/// All values joined, on rank `root`.
+#[track_caller]
+pub fn reduce<T: Contribution, R: Ranks<T>>(op: ReduceOp, root: usize, edges: R) -> Edge<T> {
+    at_root(Collective::Reduce { op, root }, root, edges)
+}
+
+/// All values one after the other along the first dimension, on rank `root`. (Several edges as one argument are
+/// [`gather`](crate::gather).)
+#[track_caller]
+pub fn gather_to<T: Contribution, R: Ranks<T>>(root: usize, edges: R) -> Edge<T> {
+    at_root(Collective::Gather { root }, root, edges)
+}
+
+/// Every rank's own value, when all ranks have come so far.
+#[track_caller]
+pub fn barrier<T: Contribution, R: Ranks<T>>(edges: R) -> R {
+    bind(Collective::Barrier, edges)
+}
+
+#[track_caller]
+fn at_root<T: Contribution, R: Ranks<T>>(operation: Collective, root: usize, edges: R) -> Edge<T> {
+    let location = SourceLocation::from(Location::caller());
+    let results = bound(operation, edges.into_edges(), &location);
+    results
+        .into_iter()
+        .nth(root)
+        .unwrap_or_else(|| no_rank(&location))
+}
+
+#[track_caller]
+fn bind<T: Contribution, R: Ranks<T>>(operation: Collective, edges: R) -> R {
+    let location = SourceLocation::from(Location::caller());
+    R::from_edges(bound(operation, edges.into_edges(), &location), &location)
+}
+
+/// An edge that was reported where it was bound.
+fn no_rank<T: Wire>(location: &SourceLocation) -> Edge<T> {
+    let message = "a rank that the collective does not have";
+    Edge::new(Source::Broken(Rc::new(Diagnostic::new(
+        Code::BadRanks,
+        message,
+        location.clone(),
+    ))))
+}
+
+fn bound<T: Contribution>(
+    operation: Collective,
+    edges: Vec<Edge<T>>,
+    location: &SourceLocation,
+) -> Vec<Edge<T>> {
+    let graph = edges.iter().find_map(|edge| match &edge.source {
+        Source::Value { builder, .. } => Some(Rc::clone(builder)),
+        _ => None,
+    });
+    let refuse = |message: String| {
+        Rc::new(Diagnostic::new(Code::BadRanks, message, location.clone()).labelled("these are the ranks"))
+    };
+    let Some(builder) = graph else {
+        let why = if edges.is_empty() {
+            "has no ranks"
+        } else {
+            "has no edge of a task"
+        };
+        let mistake = refuse(format!("{operation} {why}"));
+        return edges
+            .iter()
+            .map(|_| Edge::new(Source::Broken(Rc::clone(&mistake))))
+            .collect();
+    };
+    let mut values = Vec::with_capacity(edges.len());
+    let mut mistake = None;
+    for (rank, edge) in edges.iter().enumerate() {
+        match &edge.source {
+            Source::Value { builder: own, value } if Rc::ptr_eq(own, &builder) => values.push(*value),
+            Source::Value { .. } => {
+                let message = format!("rank {rank} of {operation} is an edge of another graph");
+                mistake = Some(Rc::new(Diagnostic::new(
+                    Code::MixedGraphs,
+                    message,
+                    location.clone(),
+                )));
+            }
+            Source::Broken(diagnostic) => mistake = Some(Rc::clone(diagnostic)),
+            Source::Constant(_) | Source::List(_) => {
+                let what = "no result of an actor, so nobody can take part for it";
+                mistake = Some(refuse(format!("rank {rank} of {operation} is {what}")));
+            }
+        }
+    }
+    let mut graph = builder.borrow_mut();
+    let outcome = match mistake {
+        Some(mistake) => Err(mistake),
+        None => graph.collective(operation, &values, location).map_err(refuse),
+    };
+    match outcome {
+        Ok(tasks) => {
+            let payload = PayloadType::of::<T>();
+            let value = |task: TaskId| graph.result(task, payload);
+            let made: Vec<ValueId> = tasks.into_iter().map(value).collect();
+            drop(graph);
+            let edge = |value| {
+                Edge::new(Source::Value {
+                    builder: Rc::clone(&builder),
+                    value,
+                })
+            };
+            made.into_iter().map(edge).collect()
+        }
+        Err(mistake) => {
+            graph.repeat(&mistake);
+            edges
+                .iter()
+                .map(|_| Edge::new(Source::Broken(Rc::clone(&mistake))))
+                .collect()
+        }
+    }
+}
+
+impl Builder {
+    /// Adds the tasks of a collective, one for each of `values`; why that cannot be, in words.
+    fn collective(
+        &mut self,
+        operation: Collective,
+        values: &[ValueId],
+        location: &SourceLocation,
+    ) -> Result<Vec<TaskId>, String> {
+        if let Some(root) = operation.root().filter(|root| *root >= values.len()) {
+            return Err(format!("{operation} names rank {root} of {}", values.len()));
+        }
+        let mut actors = Vec::with_capacity(values.len());
+        for (rank, value) in values.iter().enumerate() {
+            let Some(Origin::Task(maker)) = self.origin(*value) else {
+                let what = "an input of the graph, not the result of an actor";
+                return Err(format!("rank {rank} of {operation} is {what}"));
+            };
+            let Some(actor) = self.actor_of(maker) else {
+                return Err(format!("rank {rank} of {operation} has no actor"));
+            };
+            if let Some(other) = actors.iter().position(|known| *known == actor) {
+                let name = self.actor_name(actor);
+                return Err(format!(
+                    "ranks {other} and {rank} of {operation} are both of actor `{name}`"
+                ));
+            }
+            actors.push(actor);
+        }
+        let id = CollectiveId(self.collectives.len() as u32);
+        let mut tasks = Vec::with_capacity(values.len());
+        for (actor, value) in actors.into_iter().zip(values) {
+            let method_name = operation.to_string();
+            let label = self.numbered(format!("{}.{method_name}", self.actor_name(actor)));
+            let bind_index = self.next_bind(actor);
+            tasks.push(self.push_task(TaskIr {
+                actor,
+                method: u16::MAX,
+                method_name,
+                label,
+                args: vec![ArgIr::Value(*value)],
+                groups: Vec::new(),
+                meets: Vec::new(),
+                collective: Some(id),
+                duration_ns: None,
+                bound_at: location.clone(),
+                bind_index,
+            }));
+        }
+        self.collectives.push(CollectiveIr {
+            operation,
+            tasks: tasks.clone(),
+        });
+        Ok(tasks)
+    }
+}

@@ -1,0 +1,232 @@
+//! A lane's parts in collectives: posted by one step, awaited by another, and brought further whenever the lane has a moment.
+//!
+//! A COLLECTIVE only *posts* what its rank brings; the WRITE after it waits for the result. In between the lane does other
+//! work, and at every step, and while it waits for anything, it brings posted operations further, so that the ranks which
+//! wait for its share need not wait for its WRITE. A rank takes part in one operation at a time: what is posted meanwhile
+//! queues, in the order of the lane's steps, which is the same on every rank.
+//!
+//! - `RANK-1` every rank takes part in every collective of every execution, with a failure where it has no value.
+//! - `RANK-2` what has been posted keeps its input until it is launched.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use selvedge_channels::{AnyValue, Fault, FaultKind, Tensor};
+use selvedge_collectives::{Collective, CommError, Communicator, Contribution, Part as Array, PlanId};
+use selvedge_core::Failure;
+
+use crate::collective::Adapter;
+use crate::ir::TaskId;
+use crate::run::lane::TaskRun;
+use crate::run::report::fault_of;
+
+/// What a task does in place of a method.
+pub(crate) struct CollectiveRun {
+    /// Index of the rank among the lane's.
+    pub(crate) rank: usize,
+    pub(crate) plan: PlanId,
+    pub(crate) operation: Collective,
+    pub(crate) adapter: &'static Adapter,
+    pub(crate) part: Part,
+}
+
+/// How far a rank's part in a collective of one execution is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Posted,
+    /// The result is staged.
+    Over,
+    /// And the input given back.
+    GivenBack,
+}
+
+/// A rank that a lane drives, and what it has to do.
+pub(crate) struct RankRun {
+    pub(crate) communicator: Box<dyn Communicator>,
+    /// Tasks that were posted, with their executions, the one under way first.
+    posted: VecDeque<(usize, u64)>,
+    launched: bool,
+}
+
+impl RankRun {
+    pub(crate) fn new(communicator: Box<dyn Communicator>) -> Self {
+        RankRun {
+            communicator,
+            posted: VecDeque::new(),
+            launched: false,
+        }
+    }
+
+    pub(crate) fn post(&mut self, task: usize, execution: u64) {
+        self.posted.push_back((task, execution));
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.posted.is_empty()
+    }
+
+    /// Brings what is posted as far as it goes.
+    pub(crate) fn advance(
+        &mut self,
+        tasks: &mut [TaskRun],
+        values: &mut [Box<dyn AnyValue>],
+    ) -> Result<(), (TaskId, CommError)> {
+        while let Some((index, execution)) = self.posted.front().copied() {
+            let Some(task) = tasks.get_mut(index) else { break };
+            let id = task.id;
+            if !self.launched {
+                self.launch(task, values, execution)
+                    .map_err(|error| (id, error))?;
+                self.launched = true;
+            }
+            let outcome = match self.communicator.poll() {
+                Ok(None) => break,
+                Ok(Some(tensors)) => Ok(tensors),
+                Err(error) => Err(error),
+            };
+            self.posted.pop_front();
+            self.launched = false;
+            let settled = settle(self.communicator.rank(), task, values, execution, outcome);
+            settled.map_err(|error| (id, error))?;
+        }
+        Ok(())
+    }
+
+    fn launch(
+        &mut self,
+        task: &mut TaskRun,
+        values: &mut [Box<dyn AnyValue>],
+        execution: u64,
+    ) -> Result<(), CommError> {
+        let Some(collective) = &task.collective else {
+            return Ok(());
+        };
+        let mut launched: Option<Result<(), CommError>> = None;
+        if task.fault.is_none() {
+            let value = task.args.first().and_then(|value| values.get(*value));
+            let mut launch = |parts: &[Array<'_>]| {
+                launched.get_or_insert_with(|| {
+                    self.communicator
+                        .launch(collective.plan, Contribution::Parts(parts))
+                });
+            };
+            // The user's code, where the type is the user's.
+            let shown = Failure::catch(|| match value {
+                Some(value) => Ok(collective.adapter.contribute(value.as_ref(), &mut launch)?),
+                None => Err(Failure::Internal("a collective without a value".into())),
+            });
+            let failure = match (shown, &launched) {
+                (Err(failure), None) => Some(failure),
+                (Ok(()), None) => Some(Failure::Internal("a contribution that shows nothing".into())),
+                _ => None,
+            };
+            let failure = match (failure, launched) {
+                (None, Some(Err(error))) if !is_final(&error) => Some(because(error)),
+                (None, Some(launched)) => return launched,
+                (failure, _) => failure,
+            };
+            task.fault = failure.map(|failure| fault_of(&task.info, execution, failure));
+        }
+        let fault = task.fault.as_ref();
+        let report = fault.map(fault_bytes).unwrap_or_default();
+        self.communicator
+            .launch(collective.plan, Contribution::Failure(&report))
+    }
+}
+
+/// Whether the group has come to its end, and with it the graph.
+fn is_final(error: &CommError) -> bool {
+    matches!(
+        error,
+        CommError::PeerLost { .. }
+            | CommError::PeerLeft { .. }
+            | CommError::Aborted { .. }
+            | CommError::Corrupt { .. }
+            | CommError::Busy { .. }
+            | CommError::Idle
+            | CommError::NoSuchPlan
+    )
+}
+
+fn because(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    fn name<E>(_: &E) -> &'static str {
+        std::any::type_name::<E>()
+    }
+    Failure::Error {
+        type_name: name(&error),
+        error: Arc::new(error),
+    }
+}
+
+/// Stages a result, or the failure that everybody has.
+fn settle(
+    own: usize,
+    task: &mut TaskRun,
+    values: &mut [Box<dyn AnyValue>],
+    execution: u64,
+    outcome: Result<Vec<Tensor>, CommError>,
+) -> Result<(), CommError> {
+    let Some(collective) = &mut task.collective else {
+        return Ok(());
+    };
+    collective.part = Part::Over;
+    let results = task.results.min(task.outlets.len());
+    let (results, signal) = task.outlets.split_at_mut(results);
+    let failure = match outcome {
+        Ok(tensors) => {
+            let outlet = results.iter_mut().flatten().next();
+            let staged = Failure::catch(|| match outlet {
+                Some(outlet) if collective.operation == Collective::Barrier => {
+                    let value = task.args.first().and_then(|value| values.get_mut(*value));
+                    let value = value.ok_or_else(|| Failure::Internal("a barrier without a value".into()))?;
+                    Ok(collective.adapter.pass(value.as_mut(), outlet.as_mut())?)
+                }
+                Some(outlet) => {
+                    let delivered = collective.adapter.deliver(outlet.as_mut(), tensors);
+                    delivered.map_err(because)
+                }
+                None => Ok(()),
+            });
+            staged.err()
+        }
+        Err(CommError::PeerFailed { rank, report }) => {
+            // Everybody has the failure of the same rank; that one has the user's own error with it.
+            let own = task.fault.take().filter(|_| rank == own);
+            task.fault = Some(own.unwrap_or_else(|| fault_from(&report)));
+            None
+        }
+        // After a launch no rank can go on without its share.
+        Err(error @ CommError::Segment(_)) => return Err(error),
+        Err(error) if is_final(&error) => return Err(error),
+        Err(error) => Some(because(error)),
+    };
+    if let Some(failure) = failure {
+        task.fault = Some(fault_of(&task.info, execution, failure));
+    }
+    match task.fault.take() {
+        Some(fault) => {
+            let outlets = task.outlets.iter_mut().flatten();
+            outlets.for_each(|outlet| outlet.stage_fault(fault.clone()));
+        }
+        None => signal
+            .iter_mut()
+            .flatten()
+            .for_each(|signal| super::lane::say_done(signal.as_mut())),
+    }
+    Ok(())
+}
+
+/// A fault as bytes for the other ranks: its kind, then its report.
+fn fault_bytes(fault: &Fault) -> Vec<u8> {
+    let kind = u8::from(fault.kind() == FaultKind::Failed);
+    let mut bytes = vec![kind];
+    bytes.extend_from_slice(fault.report());
+    bytes
+}
+
+fn fault_from(bytes: &[u8]) -> Fault {
+    match bytes.split_first() {
+        Some((1, report)) => Fault::failed(report.to_vec(), None),
+        _ => Fault::cancelled(),
+    }
+}
