@@ -227,6 +227,19 @@ impl Group {
         Rank::new(Arc::clone(&self.shared), rank)
     }
 
+    /// Keeps a rank for a process that will [`open`](Self::open) the group and take it: nobody else can, and its death is
+    /// noticed also before it comes.
+    ///
+    /// # Errors
+    /// As [`rank`](Self::rank).
+    pub fn expect(&self, rank: usize, pid: u32) -> Result<(), CommError> {
+        let ranks = self.shared.ranks();
+        if rank >= ranks {
+            return Err(CommError::NoSuchRank { rank, ranks });
+        }
+        self.shared.words.expect(rank, Process::numbered(pid))
+    }
+
     /// All that another process needs to [`open`](Self::open) the group; `None` for one [`in_process`](Self::in_process).
     pub fn descriptor(&self) -> Option<GroupDescriptor> {
         let ranks = self.shared.ranks() as u32;

@@ -22,7 +22,10 @@ pub(crate) const MOST_RANKS: usize = 256;
 pub(crate) const MOST_BLOCKS: usize = 64;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"selvcol1");
+/// Of a claim: the rank has left; it is kept for a process that will come. Numbers of processes end below.
 const LEFT: u64 = 1 << 63;
+const EXPECTED: u64 = 1 << 62;
+const MARKS: u64 = LEFT | EXPECTED;
 
 /// How far apart things are in a group of some size.
 #[derive(Clone, Copy, Debug)]
@@ -149,21 +152,37 @@ impl Words {
 
     // Who has which rank.
 
-    /// Takes a rank for a process.
-    pub(crate) fn claim(&self, rank: usize, process: Process) -> Result<(), CommError> {
+    fn set_claim(&self, rank: usize, from: u64, to: u64) -> Result<(), CommError> {
         let claim = self.word(rank, CLAIM)?;
-        let taken = claim.compare_exchange(0, process.to_word(), Ordering::AcqRel, Ordering::Acquire);
-        taken.map(|_| ()).map_err(|holder| CommError::Taken {
+        // SYNC group-left: nothing is published by coming.
+        let set = claim.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+        set.map(|_| ()).map_err(|holder| CommError::Taken {
             rank,
-            pid: Process::from_word(holder & !LEFT).pid,
+            pid: Process::from_word(holder & !MARKS).pid,
         })
     }
 
-    /// Who has a rank, and whether it has left; `None` before it is anybody's.
+    /// Keeps a rank for a process that will take it, unless it has done so already.
+    pub(crate) fn expect(&self, rank: usize, process: Process) -> Result<(), CommError> {
+        let kept = self.set_claim(rank, 0, process.to_word() | EXPECTED);
+        match self.holder(rank)? {
+            Some((holder, _)) if holder.pid == process.pid => Ok(()),
+            _ => kept,
+        }
+    }
+
+    /// Takes a rank for a process.
+    pub(crate) fn claim(&self, rank: usize, process: Process) -> Result<(), CommError> {
+        let word = process.to_word();
+        let kept = self.set_claim(rank, word | EXPECTED, word);
+        kept.or_else(|_| self.set_claim(rank, 0, word))
+    }
+
+    /// Who has a rank, or will have it, and whether it has left; `None` before it is anybody's.
     pub(crate) fn holder(&self, rank: usize) -> Result<Option<(Process, bool)>, SegmentError> {
         // SYNC group-left: what a rank has published before it left is seen by who sees that it has left.
         let word = self.word(rank, CLAIM)?.load(Ordering::Acquire);
-        Ok((word != 0).then(|| (Process::from_word(word & !LEFT), word & LEFT != 0)))
+        Ok((word != 0).then(|| (Process::from_word(word & !MARKS), word & LEFT != 0)))
     }
 
     pub(crate) fn leave(&self, rank: usize) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use selvedge_channels::fault_point;
-use selvedge_channels::{DType, Doorbell, Element, Region, Tensor, Waiting, bytes_of};
+use selvedge_channels::{DType, Doorbell, Element, Region, SegmentError, Tensor, Waiting, bytes_of};
 
 use super::block::{Blocks, Loan, Mapped, Taken};
 use super::group::Shared;
@@ -248,9 +248,16 @@ impl Rank {
             let State::Arriving { under_way, .. } = std::mem::replace(&mut self.state, State::Idle) else {
                 return Err(CommError::Idle);
             };
-            let agreed = match self.agree(&under_way)? {
-                Ok(agreed) => agreed,
-                Err(refused) => {
+            let agreed = match self.agree(&under_way) {
+                Ok(Ok(agreed)) => agreed,
+                Err(error) if is_of_the_dying(&error) && self.find_gone().is_none() => {
+                    // Its end will be told, and until then it is waited for.
+                    let arrived = ranks;
+                    self.state = State::Arriving { under_way, arrived };
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+                Ok(Err(refused)) => {
                     self.done()?;
                     self.finish()?;
                     return Err(refused);
@@ -731,6 +738,17 @@ impl Drop for Rank {
         }
         self.shared.words.leave(self.rank);
         self.shared.ring_all();
+    }
+}
+
+/// Whether somebody's memory is not there any more: a process that ends closes its files before others can see that it ends.
+fn is_of_the_dying(error: &CommError) -> bool {
+    match error {
+        CommError::Segment(SegmentError::System { source, .. }) => {
+            source.kind() == std::io::ErrorKind::NotFound
+        }
+        CommError::Segment(SegmentError::Foreign { .. }) => true,
+        _ => false,
     }
 }
 

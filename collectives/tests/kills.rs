@@ -1,0 +1,205 @@
+//! Ranks that die in the middle of an operation. The survivors hear who it was, can make a new group, and nothing is left.
+//!
+//! `cargo test -p selvedge-collectives --features fault-points --test kills -- --nocapture` prints trials, seed and times;
+//! `KILLS` sets the number of trials, `SEED` the seed. Without the feature, processes are killed at random moments alone.
+#![cfg(not(miri))] // Miri starts no processes
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test may panic
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use selvedge_channels::{DType, Tensor, Waiting};
+use selvedge_collectives::{Collective, CommError, Communicator, Group, Rank, ReduceOp};
+
+const CHILD: &str = "SELVEDGE_KILLS_CHILD";
+const RANKS: usize = 3;
+const POINTS: [&str; 7] = [
+    "rank: after the claim",
+    "rank: before arriving",
+    "rank: after arriving",
+    "rank: before its share",
+    "rank: after its share",
+    "rank: before finishing",
+    "rank: after finishing",
+];
+
+fn operations() -> Vec<Collective> {
+    let mut all = vec![Collective::AllGather, Collective::AllToAll, Collective::Barrier];
+    let op = ReduceOp::Sum;
+    all.extend([Collective::AllReduce(op), Collective::ReduceScatter(op)]);
+    for root in 0..RANKS {
+        all.extend([
+            Collective::Reduce { op, root },
+            Collective::Gather { root },
+            Collective::Broadcast { root },
+            Collective::Scatter { root },
+        ]);
+    }
+    all
+}
+
+/// One operation after the other, small, large and growing, for ever: the error that ends it, and the operation.
+fn go_on(mut rank: Rank) -> (CommError, Collective) {
+    let operations = operations();
+    for round in 0.. {
+        let operation = operations[round % operations.len()];
+        let count = RANKS * [1, 700, 5_000][round % 3] * (1 + round / 50);
+        let tensor = Tensor::filled(DType::F32, [count], |_| ()).unwrap();
+        match rank.run(operation, &[tensor]) {
+            Ok(results) => assert!(results.iter().all(|it| it.bytes().iter().all(|byte| *byte == 0))),
+            Err(error) => return (error, operation),
+        }
+    }
+    unreachable!("so many operations")
+}
+
+/// What a child does: the rank that its words name, for as long as it lives.
+#[test]
+#[ignore = "the children's part of the other tests"]
+fn child() {
+    let Ok(words) = std::env::var(CHILD) else { return };
+    let (descriptor, rank) = words.split_once(' ').unwrap();
+    let group = Group::open(&descriptor.parse().unwrap())
+        .unwrap()
+        .waiting(Waiting::Park);
+    let _ended = go_on(group.rank(rank.parse().unwrap()).unwrap());
+}
+
+/// A child that a failing test does not leave behind.
+struct Kid(Child);
+
+impl Drop for Kid {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(group: &Group, rank: usize, point: Option<(&str, u64)>) -> Kid {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "child", "--ignored", "--quiet", "--nocapture"])
+        .env(CHILD, format!("{} {rank}", group.descriptor().unwrap()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    if let Some((name, count)) = point {
+        command.env("SELVEDGE_FAULT_POINT", format!("{name}:{count}"));
+    }
+    let kid = Kid(command.spawn().unwrap());
+    group.expect(rank, kid.0.id()).unwrap();
+    kid
+}
+
+/// Numbers that look random and are the same for the same seed (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ mixed >> 31) % bound
+    }
+}
+
+/// Descriptors and threads of this process, and its mappings of anonymous files.
+fn census() -> (usize, usize, usize) {
+    let count = |path: &str| fs::read_dir(path).unwrap().count();
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let ours = maps
+        .lines()
+        .filter(|line| line.contains("memfd:selvedge"))
+        .count();
+    (count("/proc/self/fd"), count("/proc/self/task"), ours)
+}
+
+/// A group of two ranks here and one in another process, which dies. How long until both knew.
+fn trial(dice: &mut Dice) -> Duration {
+    let group = Group::new(RANKS)
+        .unwrap()
+        .waiting(Waiting::Park)
+        .timeout(Duration::from_secs(20));
+    let victim = dice.below(RANKS as u64) as usize;
+    let armed = cfg!(feature = "fault-points") && dice.below(8) > 0;
+    let point = armed.then(|| match POINTS[dice.below(POINTS.len() as u64) as usize] {
+        claim @ "rank: after the claim" => (claim, 1),
+        point => (point, 1 + dice.below(45)),
+    });
+    let delay = Duration::from_micros(dice.below(20_000));
+    let mut kid = start(&group, victim, point);
+    let pid = kid.0.id();
+    let survivors: Vec<Rank> = (0..RANKS)
+        .filter(|rank| *rank != victim)
+        .map(|rank| group.rank(rank).unwrap())
+        .collect();
+    let (known, dead) = thread::scope(|scope| {
+        let survivors: Vec<_> = survivors
+            .into_iter()
+            .map(|rank| scope.spawn(|| (go_on(rank), Instant::now())))
+            .collect();
+        if point.is_none() {
+            thread::sleep(delay);
+            kid.0.kill().unwrap();
+        }
+        kid.0.wait().unwrap();
+        let dead = Instant::now();
+        (
+            survivors
+                .into_iter()
+                .map(|it| it.join().unwrap())
+                .collect::<Vec<_>>(),
+            dead,
+        )
+    });
+    let mut slowest = Duration::ZERO;
+    for ((error, operation), when) in known {
+        match error {
+            CommError::PeerLost { rank, pid: found } => assert_eq!((rank, found), (victim, pid), "{point:?}"),
+            // Who heard of the death first has left meanwhile.
+            CommError::PeerLeft { rank } if rank != victim => {}
+            other => panic!("{point:?}, {operation}: {other}"),
+        }
+        slowest = slowest.max(when.saturating_duration_since(dead));
+    }
+    slowest
+}
+
+/// Those that live do it without the dead.
+fn rebuild() {
+    let group = Group::new(RANKS - 1).unwrap();
+    let sum = |mut rank: Rank| {
+        let one = Tensor::from_slice(&[1.0f32; 10], &[10]).unwrap();
+        let sum = rank.allreduce(ReduceOp::Sum, &[one]).unwrap();
+        assert_eq!(sum[0].as_slice::<f32>().unwrap(), [2.0; 10]);
+    };
+    let ranks = (0..RANKS - 1).map(|rank| group.rank(rank).unwrap());
+    // Joined by hand: the end of a scope waits for the closures, not for the threads.
+    let threads: Vec<_> = ranks.map(|rank| thread::spawn(move || sum(rank))).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn comm_08_every_death_is_heard_of_by_name_and_leaves_nothing() {
+    let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let (trials, seed) = (number("KILLS", 50), number("SEED", 1));
+    let mut dice = Dice(seed);
+    trial(&mut dice);
+    let before = census();
+    let mut times: Vec<_> = (0..trials)
+        .map(|_| {
+            let time = trial(&mut dice);
+            rebuild();
+            time
+        })
+        .collect();
+    assert_eq!(census(), before, "descriptors, threads and mappings");
+    times.sort_unstable();
+    println!(
+        "{trials} kills, seed {seed}: known after {:?} (median), {:?} (p99), {:?} (slowest)",
+        times[times.len() / 2],
+        times[times.len() * 99 / 100],
+        times.last().unwrap()
+    );
+}
