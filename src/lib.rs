@@ -55,6 +55,34 @@ pub mod prelude {
     };
 }
 
+/// Makes a type known that is contributed to collectives in graphs: `selvedge::contributes!(Gradients);`, beside the type. It
+/// implements [`Contribute`] and can travel along an edge.
+#[macro_export]
+macro_rules! contributes {
+    ($type:ty) => {
+        const _: () = {
+            #[allow(unsafe_code)] // a place in the binary
+            #[$crate::__private::linkme::distributed_slice($crate::__private::CONTRIBUTORS)]
+            #[linkme(crate = $crate::__private::linkme)]
+            static CONTRIBUTOR: $crate::__private::Adapter = $crate::__private::Adapter::of::<$type>();
+        };
+    };
+}
+
+/// Makes a communicator of one's own known to graphs, which ask for it by [`Options::communicator`]:
+/// `selvedge::communicator_backend!(Backend { name: "mine", capabilities, join });`. See [`collectives::Backend`].
+#[macro_export]
+macro_rules! communicator_backend {
+    ($backend:expr) => {
+        const _: () = {
+            #[allow(unsafe_code)] // a place in the binary
+            #[$crate::__private::linkme::distributed_slice($crate::__private::BACKENDS)]
+            #[linkme(crate = $crate::__private::linkme)]
+            static BACKEND: $crate::collectives::Backend = $backend;
+        };
+    };
+}
+
 /// What generated code names. Not part of the public interface.
 #[doc(hidden)]
 #[path = "private.rs"]

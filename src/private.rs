@@ -5,6 +5,7 @@ pub use std::any::Any;
 pub use linkme;
 pub use selvedge_channels::{PayloadType, decode};
 pub use selvedge_compiler::bind;
+pub use selvedge_compiler::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{
     ACTORS, ActorEntry, Arguments, AsyncDriver, BoxError, Failure, Invocation, ListLevel, MethodEntry,
     ParamEntry, PartsProbe, PlainResult, Returned, TupleResult,

@@ -9,8 +9,20 @@
     clippy::expect_used
 )] // a test may panic
 
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use selvedge::collectives::{
+    AbortHandle, Backend, Capabilities, Collective, CommError, Communicator, Contribution as Brought,
+    Joining, Part, PlanId,
+};
 use selvedge::prelude::*;
-use selvedge::{ExecError, all_to_all, barrier, broadcast, gather_to, reduce, reduce_scatter, scatter};
+use selvedge::{
+    Contribute, ExecError, TensorError, all_to_all, barrier, broadcast, gather_to, reduce, reduce_scatter,
+    scatter,
+};
 
 struct Rank {
     rank: i64,
@@ -200,4 +212,277 @@ fn comm_07_a_failure_of_one_rank_is_everybodys_and_the_graph_goes_on() {
             assert_eq!(sums.0[0], 3 * round + 3);
         }
     }
+}
+
+/// A value of a user's own that is contributed.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+struct Gradients {
+    weights: Tensor,
+    bias: f32,
+}
+
+impl Contribute for Gradients {
+    fn parts(&self, read: &mut dyn FnMut(&[Part<'_>])) {
+        let bias = self.bias.to_ne_bytes();
+        let bias = Part {
+            dtype: selvedge::DType::F32,
+            shape: &[],
+            bytes: &bias,
+        };
+        read(&[Part::from(&self.weights), bias]);
+    }
+
+    fn from_parts(mut parts: Vec<Tensor>) -> Result<Self, TensorError> {
+        let bias = f32::from_parts(parts.split_off(1))?;
+        Ok(Gradients {
+            weights: parts.remove(0),
+            bias,
+        })
+    }
+}
+
+selvedge::contributes!(Gradients);
+
+struct Learner;
+
+#[actor]
+impl Learner {
+    pub fn new() -> Result<Self> {
+        Ok(Learner)
+    }
+
+    pub fn learn(&mut self, x: f32) -> Result<Gradients> {
+        Ok(Gradients {
+            weights: Tensor::from_slice(&[x, 2.0 * x], &[2])?,
+            bias: x,
+        })
+    }
+
+    pub fn norm(&mut self, gradients: &Gradients) -> Result<f32> {
+        Ok(gradients.weights.as_slice::<f32>()?.iter().sum::<f32>() + gradients.bias)
+    }
+}
+
+#[test]
+fn a_type_of_ones_own_is_contributed() {
+    for place in [Where::Threads, Where::Processes] {
+        let runtime = Runtime::new();
+        let learners: [LearnerHandle; 2] = std::array::from_fn(|rank| {
+            let spawn = runtime.spawn::<Learner>(format!("learner{rank}"), ());
+            match place {
+                Where::Threads => spawn.in_thread(),
+                _ => spawn.in_process(),
+            }
+            .unwrap()
+        });
+        let graph = runtime
+            .compile(|x: Edge<f32>| {
+                let [mean, _] = allreduce(
+                    ReduceOp::Average,
+                    learners.each_ref().map(|learner| learner.learn(&x)),
+                );
+                learners[1].norm(&mean)
+            })
+            .unwrap();
+        assert_eq!(graph.execute(3.0).wait().unwrap(), 12.0);
+    }
+}
+
+/// The toy of the collectives' own examples.
+#[allow(dead_code, unreachable_pub)]
+#[path = "../collectives/examples/toy.rs"]
+mod toy;
+
+/// The toy as a backend of graphs: its ranks find each other by the group's number, and ring when they bring something.
+struct Ringing {
+    toy: toy::Toy,
+    bells: Vec<selvedge_channels::Doorbell>,
+}
+
+impl Communicator for Ringing {
+    fn rank(&self) -> usize {
+        self.toy.rank()
+    }
+    fn world_size(&self) -> usize {
+        self.toy.world_size()
+    }
+    fn capabilities(&self) -> Capabilities {
+        self.toy.capabilities()
+    }
+    fn plan(&mut self, operation: Collective) -> Result<PlanId, CommError> {
+        self.toy.plan(operation)
+    }
+    fn launch(&mut self, plan: PlanId, contribution: Brought<'_>) -> Result<(), CommError> {
+        let launched = self.toy.launch(plan, contribution);
+        self.bells.iter().for_each(selvedge_channels::Doorbell::ring);
+        launched
+    }
+    fn poll(&mut self) -> Result<Option<Vec<Tensor>>, CommError> {
+        let result = self.toy.poll();
+        if matches!(result, Ok(Some(_))) {
+            TOYED.fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Tensor>, CommError> {
+        self.toy.wait(timeout)
+    }
+    fn abort_handle(&self) -> AbortHandle {
+        self.toy.abort_handle()
+    }
+    fn close(self: Box<Self>, timeout: Duration) -> Result<(), CommError> {
+        Box::new(self.toy).close(timeout)
+    }
+}
+
+/// Results that came by the toy.
+static TOYED: AtomicUsize = AtomicUsize::new(0);
+
+fn join(joining: &Joining<'_>) -> Result<Box<dyn Communicator>, CommError> {
+    static GROUPS: Mutex<Option<HashMap<u64, Vec<Option<toy::Toy>>>>> = Mutex::new(None);
+    let mut groups = GROUPS.lock().unwrap();
+    let fresh = || toy::group(joining.bells.len()).into_iter().map(Some).collect();
+    let group = groups
+        .get_or_insert_default()
+        .entry(joining.group)
+        .or_insert_with(fresh);
+    let toy = group[joining.rank].take().ok_or(CommError::Idle)?;
+    let bells = joining.bells.to_vec();
+    Ok(Box::new(Ringing { toy, bells }))
+}
+
+fn no_scatter() -> Capabilities {
+    let mut capabilities = Capabilities::everything("toy");
+    capabilities.lacks = vec![Collective::Scatter { root: 0 }];
+    capabilities
+}
+
+selvedge::communicator_backend!(Backend {
+    name: "toy",
+    capabilities: no_scatter,
+    join
+});
+
+#[test]
+fn comm_17_a_graph_uses_the_communicator_it_is_told_to() {
+    let runtime = Runtime::new();
+    let ranks: [RankHandle; 3] = ranks(&runtime, Where::Threads);
+    let sums = |x: Edge<i64>| {
+        let [a, _, c] = allreduce(ReduceOp::Sum, ranks.each_ref().map(|rank| rank.make(&x)));
+        (a, c)
+    };
+    let toys = Options::new().communicator("toy");
+    let before = TOYED.load(Ordering::Relaxed);
+    let graph = runtime.compile_with(toys.clone(), sums).unwrap();
+    for x in 0..20 {
+        let (a, c) = graph.execute(x).wait().unwrap();
+        assert_eq!((a[0], c[0]), (3 * x + 3, 3 * x + 3));
+    }
+    assert!(TOYED.load(Ordering::Relaxed) >= before + 40);
+    drop(graph);
+    let unknown = runtime
+        .compile_with(Options::new().communicator("tyo"), sums)
+        .unwrap_err();
+    assert!(
+        unknown
+            .to_string()
+            .contains("there is no communicator `tyo`; known are `shm`, `toy`"),
+        "{unknown}"
+    );
+    let cut = |x: Edge<i64>| scatter(1, ranks.each_ref().map(|rank| rank.make(&x)));
+    let lacking = runtime.compile_with(toys, cut).unwrap_err();
+    assert!(
+        lacking
+            .to_string()
+            .contains("communicator `toy` does not do scatter of root 1"),
+        "{lacking}"
+    );
+}
+
+#[test]
+fn comm_17_ranks_that_cannot_be_are_refused_where_they_are_bound() {
+    let runtime = Runtime::new();
+    let [a, b]: [RankHandle; 2] = ranks(&runtime, Where::Inline);
+    let other = Runtime::new();
+    let sum = ReduceOp::Sum;
+    let refused = |expected: &str, error: selvedge::CompileError| {
+        let text = error.to_string();
+        assert!(text.contains("D0117") && text.contains(expected), "{text}");
+    };
+    refused(
+        "ranks 0 and 1 of allreduce(sum) are both of actor `rank0`",
+        runtime
+            .compile(|x: Edge<i64>| allreduce(sum, [a.make(&x), a.make(&x)]))
+            .unwrap_err(),
+    );
+    refused(
+        "rank 1 of allgather is an input of the graph",
+        runtime
+            .compile(|(x, y): (Edge<i64>, Edge<Vec<i64>>)| allgather([a.make(&x), y]))
+            .unwrap_err(),
+    );
+    refused(
+        "rank 0 of barrier is no result of an actor",
+        runtime
+            .compile(|x: Edge<i64>| barrier([constant(vec![1]), a.make(&x)]))
+            .unwrap_err(),
+    );
+    refused(
+        "broadcast of root 2 names rank 2 of 2",
+        runtime
+            .compile(|x: Edge<i64>| broadcast(2, [a.make(&x), b.make(&x)]))
+            .unwrap_err(),
+    );
+    refused(
+        "all_to_all has no ranks",
+        runtime
+            .compile(|x: Edge<i64>| {
+                let none: Vec<Edge<Vec<i64>>> = all_to_all(Vec::new());
+                (a.make(&x), none)
+            })
+            .unwrap_err(),
+    );
+    let dangling = runtime.compile(|x: Edge<i64>| {
+        let _: [Edge<Vec<i64>>; 2] = allreduce(sum, [a.make(&x), b.make(&x)]);
+        a.loss(&x)
+    });
+    let text = dangling.unwrap_err().to_string();
+    assert!(
+        text.contains("D0103") && text.contains("the result of `rank0.allreduce(sum)` is never used"),
+        "{text}"
+    );
+    assert!(!text.contains("rank1.allreduce"), "{text}");
+    drop(other);
+}
+
+#[test]
+fn comm_18_one_group_for_each_list_of_actors() {
+    let runtime = Runtime::new();
+    let [a, b, c]: [RankHandle; 3] = ranks(&runtime, Where::Inline);
+    let sum = ReduceOp::Sum;
+    let graph = runtime
+        .compile(|x: Edge<i64>| {
+            let [first, second] = allreduce(sum, [a.make(&x), b.make(&x)]);
+            let again = allgather([first, second]);
+            let others = allreduce(sum, [b.make(&x), c.make(&x)]);
+            let all = allreduce(sum, [a.make(&x), b.make(&x), c.make(&x)]);
+            (again, others, all)
+        })
+        .unwrap();
+    let ranks: Vec<usize> = graph
+        .plan()
+        .communicators
+        .iter()
+        .map(|group| group.ranks.len())
+        .collect();
+    assert_eq!(ranks, [2, 2, 3]);
+    let (again, others, all) = graph.execute(1).wait().unwrap();
+    let made = |ranks: &[i64]| -> Vec<i64> {
+        (0..4)
+            .map(|at| ranks.iter().map(|rank| (1 + rank) * (at + 1)).sum())
+            .collect()
+    };
+    assert_eq!(again[0], [made(&[0, 1]), made(&[0, 1])].concat());
+    assert_eq!(others, [made(&[1, 2]), made(&[1, 2])]);
+    assert_eq!(all[2], made(&[0, 1, 2]));
 }

@@ -7,6 +7,7 @@
 //! - [`Contribute`]: values of a user's program that can be contributed.
 //! - [`shm`]: threads and processes of one host, over shared memory: [`Group`], [`Rank`].
 
+pub mod backend;
 pub mod communicator;
 pub mod contract;
 pub mod error;
@@ -17,6 +18,7 @@ pub mod shm;
 
 mod kernel;
 
+pub use backend::{Backend, Joining};
 pub use communicator::{AbortHandle, Capabilities, Communicator, Contribution, PlanId};
 pub use error::CommError;
 pub use operation::{Collective, ReduceOp};

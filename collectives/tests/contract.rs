@@ -2,6 +2,17 @@
 //! processes map.
 #![allow(missing_docs, clippy::unwrap_used)] // a test may panic
 
+/// The example, which is a communicator of a user's own.
+#[allow(clippy::wildcard_imports, unreachable_pub)]
+#[path = "../examples/toy.rs"]
+mod toy;
+
+mod of_ones_own {
+    use selvedge_collectives::communicator_contract;
+
+    communicator_contract!(super::toy::group);
+}
+
 mod heap {
     use selvedge_collectives::{Group, Rank, communicator_contract};
 

@@ -256,6 +256,11 @@ thread_local! {
     static CURRENT: RefCell<Vec<Rc<RefCell<Builder>>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// The graph being bound on this thread.
+pub(crate) fn current() -> Option<Rc<RefCell<Builder>>> {
+    CURRENT.with_borrow(|current| current.last().cloned())
+}
+
 /// Makes a graph the current one for as long as it lives.
 struct Scope;
 
@@ -359,8 +364,7 @@ impl Bind {
     pub fn finish<T: Wire>(mut self) -> Edge<T> {
         let location = SourceLocation::from(Location::caller());
         let own = self.args.iter().find_map(BoundArg::graph);
-        let current = CURRENT.with_borrow(|current| current.last().cloned());
-        let Some(builder) = current.or_else(|| own.clone()) else {
+        let Some(builder) = current().or_else(|| own.clone()) else {
             return Edge::new(Source::Broken(Rc::new(self.no_input_edge(location))));
         };
         let mut graph = builder.borrow_mut();

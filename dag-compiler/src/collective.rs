@@ -6,6 +6,7 @@
 //! goes on.
 
 mod adapter;
+mod backend;
 
 use std::panic::Location;
 use std::rc::Rc;
@@ -15,8 +16,10 @@ use selvedge_collectives::{Collective, Contribute, ReduceOp};
 
 pub(crate) use adapter::find as find_adapter;
 pub use adapter::{Adapter, CONTRIBUTORS};
+pub use backend::BACKENDS;
+pub(crate) use backend::{join, refused};
 
-use crate::bind::Builder;
+use crate::bind::{Builder, current};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::edge::{Edge, Source};
 use crate::ir::{ArgIr, CollectiveId, CollectiveIr, Origin, SourceLocation, TaskId, TaskIr, ValueId};
@@ -141,24 +144,19 @@ fn bound<T: Contribution>(
     edges: Vec<Edge<T>>,
     location: &SourceLocation,
 ) -> Vec<Edge<T>> {
-    let graph = edges.iter().find_map(|edge| match &edge.source {
+    let own = edges.iter().find_map(|edge| match &edge.source {
         Source::Value { builder, .. } => Some(Rc::clone(builder)),
         _ => None,
     });
     let refuse = |message: String| {
         Rc::new(Diagnostic::new(Code::BadRanks, message, location.clone()).labelled("these are the ranks"))
     };
-    let Some(builder) = graph else {
-        let why = if edges.is_empty() {
-            "has no ranks"
-        } else {
-            "has no edge of a task"
-        };
-        let mistake = refuse(format!("{operation} {why}"));
-        return edges
-            .iter()
-            .map(|_| Edge::new(Source::Broken(Rc::clone(&mistake))))
-            .collect();
+    let broken = |mistake: &Rc<Diagnostic>| -> Vec<Edge<T>> {
+        let broken = |_: &Edge<T>| Edge::new(Source::Broken(Rc::clone(mistake)));
+        edges.iter().map(broken).collect()
+    };
+    let Some(builder) = current().or(own) else {
+        return broken(&refuse(format!("{operation} is bound outside of a graph")));
     };
     let mut values = Vec::with_capacity(edges.len());
     let mut mistake = None;
@@ -183,6 +181,7 @@ fn bound<T: Contribution>(
     let mut graph = builder.borrow_mut();
     let outcome = match mistake {
         Some(mistake) => Err(mistake),
+        None if edges.is_empty() => Err(refuse(format!("{operation} has no ranks"))),
         None => graph.collective(operation, &values, location).map_err(refuse),
     };
     match outcome {
@@ -201,10 +200,7 @@ fn bound<T: Contribution>(
         }
         Err(mistake) => {
             graph.repeat(&mistake);
-            edges
-                .iter()
-                .map(|_| Edge::new(Source::Broken(Rc::clone(&mistake))))
-                .collect()
+            broken(&mistake)
         }
     }
 }

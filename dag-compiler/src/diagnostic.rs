@@ -45,6 +45,8 @@ pub enum Code {
     NoList,
     /// D0117: ranks that cannot do a collective together.
     BadRanks,
+    /// D0118: a communicator that does not do what the graph asks of it.
+    NoCommunicator,
     /// D0199: a broken invariant of selvedge itself.
     Internal,
 }
@@ -70,12 +72,13 @@ impl Code {
             Code::OrderedLater => "D0115",
             Code::NoList => "D0116",
             Code::BadRanks => "D0117",
+            Code::NoCommunicator => "D0118",
             Code::Internal => "D0199",
         }
     }
 
     /// Every code.
-    pub const ALL: [Code; 18] = [
+    pub const ALL: [Code; 19] = [
         Code::MixedGraphs,
         Code::NoInputEdge,
         Code::Dangling,
@@ -93,6 +96,7 @@ impl Code {
         Code::OrderedLater,
         Code::NoList,
         Code::BadRanks,
+        Code::NoCommunicator,
         Code::Internal,
     ];
 
@@ -134,6 +138,9 @@ impl Code {
             Code::OrderedLater => "bind first what is to run first: give it a `let` before this line",
             Code::NoList => "write the parameter's type as `Vec<T>` or `&[T]`, not by another name",
             Code::BadRanks => "give it one edge for each rank, each made by a task of another actor",
+            Code::NoCommunicator => {
+                "name one that is linked into this program, or none: shared memory does everything between processes of a host"
+            }
             Code::Internal => "please report this with the graph that shows it",
         }
     }

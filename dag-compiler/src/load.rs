@@ -11,14 +11,14 @@ use selvedge_channels::{
     AnyOutlet, AnyValue, ChannelError, Doorbell, Inlet, PayloadType, Provider, Routes, Segment, SegmentError,
     SegmentId, SharedReader, SharedWriter, Waiting, format,
 };
-use selvedge_collectives::{CommError, Group};
+use selvedge_collectives::{CommError, Communicator, Group, Joining};
 use selvedge_core::{
     ActorEntry, ActorId, AsyncDriver, LaneId, ListLevel, LoadedPrograms, MethodEntry, ProcessId, Program,
     find_actor, gather,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::collective::find_adapter;
+use crate::collective::{find_adapter, join};
 use crate::ir::{
     self, ArgIr, ChannelId, ChannelKind, ChannelPlan, CommunicatorPlan, GraphIr, LaneProgram, OpKind,
     Operation, Origin, Plan, TaskId, TaskIr, ValueId, Writer,
@@ -120,6 +120,7 @@ pub(crate) fn create_segment(plan: &Plan, layout: &Layout) -> Result<Segment, Lo
             format(&segment.region(span.offset, span.len)?, &shared_spec(channel))?;
         }
     }
+    Control::new(&segment, layout)?.set_key();
     for (communicator, span) in plan.communicators.iter().zip(&layout.communicators) {
         let region = segment.region(span.offset, span.len)?;
         let bells = communicator.ranks.iter().map(|_| Doorbell::heap()).collect();
@@ -428,6 +429,21 @@ impl Site<'_> {
         Ok(groups)
     }
 
+    /// Makes rank `own` of group number `group`.
+    fn join(&self, group: usize, own: usize, groups: &[Group]) -> Result<Box<dyn Communicator>, LoadError> {
+        let unbound = LoadError::Inconsistent("a collective without a communicator");
+        let communicator = self.plan.communicators.get(group);
+        let (Some(known), Some(communicator)) = (groups.get(group), communicator) else {
+            return Err(unbound);
+        };
+        let bells = communicator.ranks.iter().map(|rank| self.bell(rank.lane));
+        let bells = bells.collect::<Result<Vec<_>, _>>()?;
+        let in_process = communicator.ranks.iter().all(|rank| rank.process == self.process);
+        let key = self.control.key().wrapping_add(group as u64);
+        let joining = Joining::new(key, own, &bells, in_process);
+        Ok(join(self.plan.settings.communicator.as_deref(), known, &joining)?)
+    }
+
     /// What a task does as a rank of a collective, by a rank of its lane, which is taken when it is first asked for.
     fn collective(
         &self,
@@ -458,8 +474,7 @@ impl Site<'_> {
         let rank = match ranks.known.get(&(group, own)) {
             Some(rank) => *rank,
             None => {
-                let taken = groups.get(group).ok_or(unbound)?.rank(own)?;
-                ranks.runs.push(RankRun::new(Box::new(taken)));
+                ranks.runs.push(RankRun::new(self.join(group, own, groups)?));
                 ranks.known.insert((group, own), ranks.runs.len() - 1);
                 ranks.runs.len() - 1
             }

@@ -63,6 +63,7 @@ pub struct Options {
     lanes: Lanes,
     overlap: bool,
     transport: Transport,
+    communicator: Option<String>,
     commuting: Vec<ActorId>,
     buffer_bytes: usize,
     max_payload_bytes: usize,
@@ -85,6 +86,7 @@ impl Default for Options {
             lanes: Lanes::Spawned,
             overlap: true,
             transport: Transport::Auto,
+            communicator: None,
             commuting: Vec::new(),
             buffer_bytes: 64 << 10,
             max_payload_bytes: 1 << 30,
@@ -324,11 +326,19 @@ impl Options {
             overlap: self.overlap,
             lanes: self.lanes,
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
+            communicator: self.communicator.clone(),
         }
     }
 
     pub(crate) fn trace_value(&self) -> usize {
         self.trace
+    }
+
+    /// The backend of the graph's collectives, by the name under which it was made known with
+    /// `selvedge::communicator_backend!`; over shared memory otherwise.
+    pub fn communicator(mut self, backend: impl Into<String>) -> Self {
+        self.communicator = Some(backend.into());
+        self
     }
 
     pub(crate) fn transport_value(&self) -> Transport {

@@ -9,6 +9,7 @@ use selvedge_channels::{AnyOutlet, PayloadType};
 use selvedge_core::{LaneId, Lease, LeaseError, ProcessId, Runtime};
 
 use crate::bind::{Bound, Recipe, bind_graph};
+use crate::collective::refused;
 use crate::compile::plan;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::error::CompileError;
@@ -99,6 +100,9 @@ pub(crate) fn plan_and_start(
     let planned = plan(ir, options.settings());
     inspect::inspect(&planned);
     let mut plan = planned?;
+    if let Some(refused) = refused(&plan) {
+        return Err(CompileError::from(refused));
+    }
     plan.settings.waiting = options.waiting(plan.lanes.len());
     start(runtime, options, plan, recipe, &location)
 }

@@ -1,16 +1,14 @@
 //! What every communicator does, as tests that any implementation runs.
 //!
 //! A type of your own is tried by
-//! ```ignore
-//! selvedge_collectives::communicator_contract!(|ranks| my_group(ranks)); // -> Vec<MyComm>, by rank
-//! ```
-//! in a test file: each promise is a test of its own, with every rank on a thread of its own.
+//! `communicator_contract!(group);` in a test file, where `group` is a function from a number of ranks to one communicator for
+//! each: every promise is a test of its own, with every rank on a thread of its own. `examples/toy.rs` is such a type.
 
 mod promises;
 mod reference;
 
 pub use promises::*;
-pub use reference::expected;
+pub use reference::{expected, refused};
 
 /// Tests that the communicators which a function makes do what a [`Communicator`](crate::Communicator) promises. The function
 /// gets a number of ranks and returns one communicator for each, in order.

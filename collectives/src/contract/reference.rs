@@ -3,7 +3,53 @@
 use half::{bf16, f16};
 use selvedge_channels::{DType, Element, Tensor};
 
+use crate::error::CommError;
 use crate::operation::{Collective, ReduceOp};
+
+/// Why ranks that bring these operations and tensors have no result, if so: what every one of them hears.
+pub fn refused(operations: &[Collective], brought: &[Vec<Tensor>]) -> Option<CommError> {
+    let ranks = operations.len();
+    let first = *operations.first()?;
+    let shapes = |rank: usize| -> Vec<_> {
+        let tensors = brought.get(rank).map_or(&[] as &[Tensor], Vec::as_slice);
+        let seen = tensors.iter().filter(|_| first.reads_all());
+        seen.map(|tensor| (tensor.dtype(), tensor.shape().to_vec()))
+            .collect()
+    };
+    let differs = |rank: &usize| operations.get(*rank) != Some(&first) || shapes(*rank) != shapes(0);
+    if let Some(rank) = (0..ranks).find(differs) {
+        let name = |rank: usize| format!("{:?} of {:?}", operations.get(rank), shapes(rank));
+        return Some(CommError::Mismatch {
+            first: name(0),
+            rank,
+            other: name(rank),
+        });
+    }
+    let giver = first.root().filter(|_| !first.reads_all()).unwrap_or(0);
+    brought.get(giver)?.iter().find_map(|tensor| {
+        let shape = tensor.shape();
+        let parts = shape.first().is_some_and(|first| first.is_multiple_of(ranks));
+        match first {
+            _ if first.cuts() && !parts => Some(CommError::Indivisible {
+                operation: first,
+                shape: shape.to_vec(),
+                ranks,
+            }),
+            Collective::AllGather | Collective::Gather { .. } if shape.is_empty() => {
+                Some(CommError::Scalar { operation: first })
+            }
+            _ => {
+                let op = first
+                    .reduce_op()
+                    .filter(|op| !op.is_defined_for(tensor.dtype()))?;
+                Some(CommError::NoSuchReduction {
+                    op,
+                    dtype: tensor.dtype(),
+                })
+            }
+        }
+    })
+}
 
 /// What rank `rank` gets when the ranks contribute `brought`, by rank; empty where it gets nothing. `None` where there is no
 /// such operation on what they bring.

@@ -173,6 +173,11 @@ impl Group {
         })
     }
 
+    #[cfg(test)]
+    pub(super) fn inner(&self) -> &Shared {
+        &self.shared
+    }
+
     fn configured(self, change: impl FnOnce(&mut Shared)) -> Self {
         let mut shared = Shared {
             words: self.shared.words.clone(),

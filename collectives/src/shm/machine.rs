@@ -136,6 +136,17 @@ impl Rank {
         self.bring(operation, loan, None)
     }
 
+    /// How far it is, for the models.
+    #[cfg(test)]
+    pub(super) fn progress(&self) -> u64 {
+        let (phase, count) = match &self.state {
+            State::Idle => (1, 0),
+            State::Arriving { arrived, .. } => (2, *arrived),
+            State::Sharing { done, .. } => (3, *done),
+        };
+        self.number << 16 | phase << 8 | count as u64
+    }
+
     /// Bytes of this rank's blocks of memory.
     pub fn memory_bytes(&self) -> usize {
         self.blocks.len_bytes()

@@ -25,6 +25,12 @@ mod output;
 mod share;
 mod watch;
 
+#[cfg(all(test, not(miri)))]
+#[path = "../../../channels/tests/models/explore.rs"]
+mod explore;
+#[cfg(all(test, not(miri)))]
+mod model;
+
 pub use block::Loan;
 pub use group::{Group, GroupDescriptor, NotAGroup, group_bytes};
 pub use machine::Rank;

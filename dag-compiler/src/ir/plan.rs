@@ -104,6 +104,9 @@ pub struct Settings {
     pub lanes: Lanes,
     /// Cores that lanes may run on.
     pub cores: u32,
+    /// The backend of the graph's collectives, by name; over shared memory where there is none.
+    #[serde(default)]
+    pub communicator: Option<String>,
 }
 
 /// How the lanes of a graph are chosen.

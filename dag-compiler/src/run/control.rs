@@ -86,6 +86,21 @@ impl Control {
         })
     }
 
+    /// Gives the graph a number that no other has.
+    pub(crate) fn set_key(&self) {
+        use std::hash::{BuildHasher, RandomState};
+        if let Ok(key) = self.line.atomic_u64(16) {
+            key.store(RandomState::new().hash_one(std::process::id()), Ordering::Relaxed);
+        }
+    }
+
+    /// A number that no other graph has.
+    pub(crate) fn key(&self) -> u64 {
+        self.line
+            .atomic_u64(16)
+            .map_or(0, |key| key.load(Ordering::Relaxed))
+    }
+
     /// The doorbell of a lane of this graph.
     pub(crate) fn bell(&self, lane: LaneId) -> Option<&Doorbell> {
         self.bells.get(&lane)

@@ -134,6 +134,7 @@ fn planned(graph: GraphIr, slots: u32, max_inflight: u32) -> Plan {
         overlap: true,
         lanes: Lanes::Spawned,
         cores: 4,
+        communicator: None,
     };
     plan(graph, settings).unwrap()
 }

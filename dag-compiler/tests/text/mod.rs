@@ -45,6 +45,7 @@ pub fn settings(slots: u32) -> Settings {
         overlap: true,
         lanes: Lanes::Spawned,
         cores: 4,
+        communicator: None,
     }
 }
 

@@ -1,0 +1,76 @@
+//! Which communicator a graph's collectives use.
+
+use selvedge_collectives::{Backend, Capabilities, CommError, Communicator, Group, Joining};
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::ir::Plan;
+
+/// Backends of users.
+#[allow(unsafe_code)] // a place in the binary, by `linkme`
+#[linkme::distributed_slice]
+pub static BACKENDS: [Backend];
+
+/// The name of the backend over shared memory.
+const SHARED: &str = "shm";
+
+fn find(name: &str) -> Option<&'static Backend> {
+    BACKENDS.iter().find(|backend| backend.name == name)
+}
+
+/// What a plan asks of its backend that it does not do.
+pub(crate) fn refused(plan: &Plan) -> Option<Diagnostic> {
+    let first = plan.ir.collectives.first()?;
+    let name = plan.settings.communicator.as_deref().unwrap_or(SHARED);
+    let at = |collective: &crate::ir::CollectiveIr| {
+        let task = collective.tasks.first().and_then(|task| plan.ir.task(*task));
+        task.map_or_else(|| plan.ir.compiled_at.clone(), |task| task.bound_at.clone())
+    };
+    if name == SHARED {
+        return None;
+    }
+    let Some(backend) = find(name) else {
+        let mut known: Vec<&str> = BACKENDS
+            .iter()
+            .map(|backend| backend.name)
+            .chain([SHARED])
+            .collect();
+        known.sort_unstable();
+        let message = format!(
+            "there is no communicator `{name}`; known are `{}`",
+            known.join("`, `")
+        );
+        return Some(Diagnostic::new(Code::NoCommunicator, message, at(first)).labelled("this needs one"));
+    };
+    let capabilities = (backend.capabilities)();
+    let lacks = plan
+        .ir
+        .collectives
+        .iter()
+        .find(|it| !does(&capabilities, it.operation))?;
+    let message = format!("communicator `{name}` does not do {}", lacks.operation);
+    Some(Diagnostic::new(Code::NoCommunicator, message, at(lacks)).labelled("asked for here"))
+}
+
+fn does(capabilities: &Capabilities, operation: selvedge_collectives::Collective) -> bool {
+    let kind = std::mem::discriminant(&operation);
+    let lacks = capabilities
+        .lacks
+        .iter()
+        .any(|lacks| std::mem::discriminant(lacks) == kind);
+    !lacks
+        && operation
+            .reduce_op()
+            .is_none_or(|op| capabilities.reduce_ops.contains(&op))
+}
+
+/// Makes a rank: of `group`, or of the backend that is named.
+pub(crate) fn join(
+    name: Option<&str>,
+    group: &Group,
+    joining: &Joining<'_>,
+) -> Result<Box<dyn Communicator>, CommError> {
+    match name.filter(|name| *name != SHARED).and_then(find) {
+        Some(backend) => (backend.join)(joining),
+        None => Ok(Box::new(group.rank(joining.rank)?)),
+    }
+}
