@@ -181,3 +181,82 @@ fn d5_all_work_while_transfers_are_on_their_way_and_the_trace_shows_it() -> Resu
     }
     Ok(())
 }
+
+static AHEAD: Barrier = Barrier::new(2);
+
+/// Two layers, last to first.
+struct Learner {
+    rank: i64,
+}
+
+#[actor]
+impl Learner {
+    pub fn new(rank: i64) -> Result<Self> {
+        Ok(Learner { rank })
+    }
+
+    /// Rank 1 is here as long as rank 0 has not come to its next layer.
+    pub fn backward_last(&mut self, x: i64) -> Result<Vec<i64>> {
+        if self.rank == 1 {
+            AHEAD.wait();
+        }
+        Ok(vec![x + self.rank; 2000])
+    }
+
+    pub fn backward_first(&mut self, x: i64) -> Result<Vec<i64>> {
+        if self.rank == 0 {
+            AHEAD.wait();
+        }
+        Ok(vec![10 * x + self.rank])
+    }
+
+    pub fn step(&mut self, last: Vec<i64>, first: Vec<i64>) -> Result<i64> {
+        Ok(last[1999] + first[0])
+    }
+}
+
+#[test]
+fn d6_a_layers_allreduce_runs_beside_the_next_layers_backward() -> Result<()> {
+    let runtime = Runtime::new();
+    let learners: [LearnerHandle; 2] = std::array::from_fn(|rank| {
+        let spawn = runtime.spawn::<Learner>(format!("learner{rank}"), (rank as i64,));
+        spawn.in_thread().unwrap()
+    });
+    let options = Options::new().trace(1024).timeout(Duration::from_secs(60));
+    let graph = runtime.compile_with(options, |x: Edge<i64>| {
+        let last = allreduce(ReduceOp::Sum, learners.each_ref().map(|it| it.backward_last(&x)));
+        let first = allreduce(ReduceOp::Sum, learners.each_ref().map(|it| it.backward_first(&x)));
+        let mut ranks = learners.iter().zip(last.iter().zip(&first));
+        std::array::from_fn::<_, 2, _>(|_| {
+            let (learner, (last, first)) = ranks.next().unwrap();
+            learner.step(last, first)
+        })
+    })?;
+    for x in 0..20 {
+        // Rank 0 is at its first layer while rank 1 is at its last, whose sum rank 0 has posted its part of.
+        assert_eq!(graph.execute(x).wait()?, [22 * x + 2; 2]);
+    }
+    for execution in 0..20 {
+        let own: Vec<_> = graph
+            .trace()
+            .into_iter()
+            .filter(|event| event.execution == execution && event.actor == "learner0")
+            .collect();
+        let at = |operation: &str, method: &str| {
+            let found = own
+                .iter()
+                .find(|event| event.operation == operation && event.method == method);
+            found.map(|event| (event.start_ns, event.end_ns)).unwrap()
+        };
+        let (posted, computed) = (
+            at("COLLECTIVE", "allreduce(sum)"),
+            at("COMPUTE", "backward_first"),
+        );
+        let result = at("WRITE", "allreduce(sum)");
+        assert!(
+            posted.1 <= computed.1 && computed.0 < result.0,
+            "{posted:?} {computed:?} {result:?}"
+        );
+    }
+    Ok(())
+}

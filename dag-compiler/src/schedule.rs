@@ -2,14 +2,15 @@
 //!
 //! With overlap a READ that takes part in a rendezvous only posts the receive, so it may stand earlier than the transfer:
 //! it moves ahead of work that, on the planned time line, still runs when its writer begins. Such work cannot be
-//! something the READ depends on (GRAPH-22): what the writer waits for has ended when it begins. READs, WRITEs and
-//! COLLECTIVEs that take part in transfers keep their order on the lane (GRAPH-20), since devices run them in it.
+//! something the READ depends on (GRAPH-22): what the writer waits for has ended when it begins. A COLLECTIVE only posts the
+//! rank's part, so it stands right behind what makes its input: the other ranks need not wait for this lane's other work. READs,
+//! WRITEs and COLLECTIVEs that take part in transfers keep their order on the lane (GRAPH-20), since devices run them in it.
 
 use std::collections::BTreeMap;
 
 use selvedge_core::{LaneId, ProcessId};
 
-use crate::ir::{EdgeKind, GraphIr, LaneSchedule, OpKind, Operation, OperationGraph, Schedule};
+use crate::ir::{EdgeKind, GraphIr, LaneSchedule, OpKind, Operation, OperationGraph, Schedule, TaskId};
 use crate::order::Order;
 
 /// One schedule per lane, each in the global order; the driver's lane first, also when it has nothing to do.
@@ -32,7 +33,7 @@ pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, ove
             .push(*index);
     }
     if overlap {
-        let hoist = Hoist::of(operations, order);
+        let hoist = Hoist::of(graph, operations, order);
         lanes.values_mut().for_each(|(_, lane)| hoist.lane(lane));
     }
     let named = |index: u32| operations.operations.get(index as usize).copied();
@@ -48,6 +49,7 @@ pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, ove
 
 /// Which READs may move, and ahead of what.
 struct Hoist<'a> {
+    graph: &'a GraphIr,
     operations: &'a [Operation],
     order: &'a Order,
     /// By operation that takes part in a transfer: when the writer's work begins, or for a WRITE and a COLLECTIVE 0.
@@ -55,7 +57,7 @@ struct Hoist<'a> {
 }
 
 impl<'a> Hoist<'a> {
-    fn of(operations: &'a OperationGraph, order: &'a Order) -> Self {
+    fn of(graph: &'a GraphIr, operations: &'a OperationGraph, order: &'a Order) -> Self {
         let mut transfers = BTreeMap::new();
         for edge in operations
             .edges
@@ -76,6 +78,7 @@ impl<'a> Hoist<'a> {
                 .map(|operation| (*operation, 0)),
         );
         Hoist {
+            graph,
             operations: &operations.operations,
             order,
             transfers,
@@ -87,6 +90,10 @@ impl<'a> Hoist<'a> {
             return;
         }
         for at in 1..list.len() {
+            if let Some(post) = list.get(at).and_then(|post| self.posted(*post)) {
+                self.post(list, at, post);
+                continue;
+            }
             let Some(begins) = list.get(at).and_then(|read| self.receive(*read)) else {
                 continue;
             };
@@ -99,6 +106,39 @@ impl<'a> Hoist<'a> {
             if let Some(moved) = list.get_mut(at - passed..=at) {
                 moved.rotate_right(1);
             }
+        }
+    }
+
+    /// The task of a COLLECTIVE.
+    fn posted(&self, operation: u32) -> Option<TaskId> {
+        let operation = self.operations.get(operation as usize)?;
+        (operation.kind == OpKind::Collective).then_some(operation.task)
+    }
+
+    /// Moves the COLLECTIVE at `at`, and the READs of its task, ahead of work that makes nothing it needs.
+    fn post(&self, list: &mut [u32], at: usize, task: TaskId) {
+        let needed: Vec<TaskId> = self
+            .graph
+            .task(task)
+            .into_iter()
+            .flat_map(GraphIr::reads)
+            .filter_map(|(_, value)| self.graph.maker(value))
+            .collect();
+        let stays = |index: &u32| {
+            let operation = self.operations.get(*index as usize);
+            let own = operation.is_some_and(|it| it.task == task);
+            let makes = operation.is_some_and(|it| it.kind == OpKind::Write && needed.contains(&it.task));
+            makes || (!own && self.transfers.contains_key(index))
+        };
+        let first = list.get(..at).and_then(|ahead| ahead.iter().rposition(stays));
+        let first = first.map_or(0, |before| before + 1);
+        if let Some(passed) = list.get_mut(first..=at) {
+            // Stable: both keep their order.
+            passed.sort_by_key(|index| {
+                self.operations
+                    .get(*index as usize)
+                    .is_none_or(|it| it.task != task)
+            });
         }
     }
 

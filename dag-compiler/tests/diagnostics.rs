@@ -384,6 +384,18 @@ fn dag_20_every_code_is_rendered_with_its_source_line() {
             "takes a list of edges here",
             (8, 29),
         ),
+        told(
+            Code::BadRanks,
+            "ranks 0 and 1 of allreduce(sum) are both of actor `shard`",
+            "these are the ranks",
+            (8, 29),
+        ),
+        told(
+            Code::NoCommunicator,
+            "there is no communicator `tyo`; known are `shm`, `toy`",
+            "this needs one",
+            (8, 29),
+        ),
     ]);
     let mut broken = in_the_program(live, &[(6, 23), (8, 29), (7, 21)]);
     broken.tasks[0].args[0] = selvedge_compiler::ir::ArgIr::Value(ValueId(99));

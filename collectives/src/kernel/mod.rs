@@ -23,6 +23,7 @@ struct Work<'a> {
     to: *mut u8,
     from: &'a [*const u8],
     count: usize,
+    #[cfg_attr(any(miri, not(target_arch = "x86_64")), allow(dead_code))]
     stores: Stores,
 }
 

@@ -53,7 +53,8 @@ pub(crate) struct Recorder {
 const fn code(kind: OpKind) -> u64 {
     match kind {
         OpKind::Read { .. } => 1,
-        OpKind::Compute | OpKind::Collective => 2,
+        OpKind::Compute => 2,
+        OpKind::Collective => 4,
         OpKind::Write => 3,
     }
 }
@@ -136,6 +137,7 @@ fn read_event(plan: &Plan, ring: &Region, base: usize) -> Option<Event> {
         1 => "READ",
         2 => "COMPUTE",
         3 => "WRITE",
+        4 => "COLLECTIVE",
         _ => return None,
     };
     let task_id = TaskId((last >> 8) as u32);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::ir::{ArgIr, ChannelKind, ChannelPlan, Operation, Plan, ValueId, Writer};
+use crate::ir::{ArgIr, ChannelKind, ChannelPlan, Operation, Plan, RankPlan, ValueId, Writer};
 use crate::prove::forecast::forecast;
 
 /// Characters of a drawn time line.
@@ -27,6 +27,16 @@ impl Plan {
         text.push_str("\nchannels\n");
         for channel in &self.channels {
             let _ = writeln!(text, "  {}", self.channel(channel));
+        }
+        if !self.communicators.is_empty() {
+            let backend = self.settings.communicator.as_deref().unwrap_or("shm");
+            let _ = writeln!(text, "\ngroups of ranks ({backend})");
+            for (number, group) in self.communicators.iter().enumerate() {
+                let name =
+                    |rank: &RankPlan| self.ir.actor(rank.actor).map_or("?", |actor| actor.name.as_str());
+                let names: Vec<&str> = group.ranks.iter().map(name).collect();
+                let _ = writeln!(text, "  {number:>3} {}", names.join(", "));
+            }
         }
         text.push_str("\nschedules\n");
         for lane in &self.lanes {
