@@ -125,6 +125,26 @@ pub trait Communicator: Send {
     /// As [`poll`](Self::poll); [`CommError::Timeout`], after which it can be waited for again; [`CommError::Idle`].
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Tensor>, CommError>;
 
+    /// Sends tensors to one rank, and returns when they are queued: they have been read. Waits, at most so long or as long as the
+    /// communicator was made to, until the message before has been taken. Messages are independent of operations.
+    ///
+    /// # Errors
+    /// [`CommError::NoSuchRank`], [`CommError::NoMessage`] when it takes too long, [`CommError::NoMessages`] where the
+    /// communicator has none, and what has ended the group.
+    fn send(&mut self, to: usize, tensors: &[Tensor], timeout: Option<Duration>) -> Result<(), CommError> {
+        let _ = (to, tensors, timeout);
+        Err(CommError::NoMessages)
+    }
+
+    /// The next message of one rank, in the order in which it sent them.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    fn recv(&mut self, from: usize, timeout: Option<Duration>) -> Result<Vec<Tensor>, CommError> {
+        let _ = (from, timeout);
+        Err(CommError::NoMessages)
+    }
+
     /// What ends the communicator from any thread.
     fn abort_handle(&self) -> AbortHandle;
 

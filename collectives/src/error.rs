@@ -86,6 +86,19 @@ pub enum CommError {
         /// Who is missing, for people.
         missing: String,
     },
+    /// A message did not come, or the one before it was not taken, in time.
+    #[error("rank {rank} has not {what} for {waited:?}")]
+    NoMessage {
+        /// The other rank.
+        rank: usize,
+        /// How long it was waited for.
+        waited: Duration,
+        /// What it has not done.
+        what: &'static str,
+    },
+    /// This communicator has no messages between two ranks.
+    #[error("this communicator sends nothing from one rank to another")]
+    NoMessages,
     /// A rank that the group does not have.
     #[error("rank {rank} is not in a group of {ranks}")]
     NoSuchRank {

@@ -29,6 +29,7 @@ macro_rules! communicator_contract {
             an_abort_wakes_everybody
             who_leaves_is_not_waited_for
             a_close_brings_to_an_end
+            messages_come_in_order_and_whole
         );
     };
     (@tests $make:expr; $($promise:ident)+) => {$(

@@ -411,6 +411,54 @@ pub fn who_leaves_is_not_waited_for<C: Communicator>(make: &dyn Fn(usize) -> Vec
     assert!(matches!(left, Err(CommError::PeerLeft { rank: 1 })), "{left:?}");
 }
 
+/// From each rank to each other, itself among them, while operations go on. Communicators without messages say so.
+pub fn messages_come_in_order_and_whole<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
+    let rounds = if cfg!(miri) { 2 } else { 40 };
+    together(make(3), |rank| {
+        let own = rank.rank();
+        let message = |from: usize, to: usize, round: usize| {
+            let seed = (from * 100 + to * 10 + round) as u64;
+            vec![
+                sample(DType::F32, &[round * 37, 3], seed),
+                sample(DType::U8, &[to], seed),
+            ]
+        };
+        if matches!(rank.send(own, &[], None), Err(CommError::NoMessages)) {
+            return;
+        }
+        assert_eq!(rank.recv(own, None).unwrap(), []);
+        for round in 0..rounds {
+            for to in 0..3 {
+                rank.send(to, &message(own, to, round), Some(PATIENCE)).unwrap();
+            }
+            if round % 7 == 0 {
+                check(
+                    rank,
+                    Collective::AllReduce(ReduceOp::Sum),
+                    &[DType::F32],
+                    &[600],
+                    5,
+                );
+            }
+            for from in 0..3 {
+                assert_eq!(
+                    rank.recv(from, Some(PATIENCE)).unwrap(),
+                    message(from, own, round)
+                );
+            }
+        }
+        assert!(matches!(
+            rank.recv(0, Some(SHORT)),
+            Err(CommError::NoMessage { rank: 0, .. })
+        ));
+        assert!(matches!(
+            rank.send(3, &[], None),
+            Err(CommError::NoSuchRank { rank: 3, ranks: 3 })
+        ));
+        rank.barrier().unwrap();
+    });
+}
+
 /// Closing waits for what is under way, and no rank is left behind.
 pub fn a_close_brings_to_an_end<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
     thread::scope(|scope| {

@@ -22,6 +22,8 @@ struct Own {
     region: Region,
     /// The operation it was last used in.
     used_in: u64,
+    /// The message that it is, and to whom.
+    sent: Option<(usize, u64)>,
     /// Has a clone for as long as the block is lent to be written, or part of the operation under way.
     lent: Arc<()>,
 }
@@ -58,6 +60,11 @@ impl Blocks {
         let mut free: Option<usize> = None;
         for (index, block) in self.own.iter().enumerate() {
             if Arc::strong_count(&block.lent) > 1 || in_use >> index & 1 == 1 {
+                continue;
+            }
+            let untaken =
+                |(to, number): (usize, u64)| shared.words.taken(rank, to).map(|taken| taken < number);
+            if block.sent.map_or(Ok(false), untaken)? {
                 continue;
             }
             // SYNC loan: pairs with the release of the clone that was dropped; what was written through it comes before.
@@ -101,6 +108,7 @@ impl Blocks {
         let block = Own {
             region: segment.region(SEGMENT_HEADER_BYTES, len)?,
             used_in: 0,
+            sent: None,
             lent: Arc::new(()),
         };
         match self.own.get_mut(index) {
@@ -126,6 +134,18 @@ impl Blocks {
         if let Some(block) = self.own.get_mut(taken.index) {
             block.used_in = operation;
         }
+    }
+
+    /// The block is a message.
+    pub(super) fn sent(&mut self, taken: &Taken, to: usize, number: u64) {
+        if let Some(block) = self.own.get_mut(taken.index) {
+            block.sent = Some((to, number));
+        }
+    }
+
+    /// Messages that may not have been taken, and to whom.
+    pub(super) fn messages(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.own.iter().filter_map(|block| block.sent)
     }
 
     /// Bytes of all blocks.

@@ -6,7 +6,9 @@
 //! - two `arrivals`, by turns: what the rank brings to operation n, published by the number n;
 //! - `done` and `finished`: the last operation whose share is done, and whose memory of others is let go;
 //! - `held`: of each rank, which of its blocks this rank still looks at;
-//! - `blocks`: where this rank's blocks of memory are.
+//! - `blocks`: where this rank's blocks of memory are;
+//! - `taken`: of each rank, the last message of it that this rank has taken;
+//! - `messages`: for each rank, the last message to it, on a line of its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,6 +33,9 @@ const MARKS: u64 = LEFT | EXPECTED;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) ranks: usize,
+    blocks: usize,
+    taken: usize,
+    messages: usize,
     stride: usize,
 }
 
@@ -42,9 +47,18 @@ impl Layout {
                 most: MOST_RANKS,
             });
         }
-        let held = (ranks * 8).next_multiple_of(LINE);
-        let stride = BELL + Doorbell::BYTES + 4 * LINE + held + MOST_BLOCKS * BLOCK_BYTES;
-        Ok(Layout { ranks, stride })
+        let words = (ranks * 8).next_multiple_of(LINE);
+        let blocks = HELD + words;
+        let taken = blocks + MOST_BLOCKS * BLOCK_BYTES;
+        let messages = taken + words;
+        let stride = messages + ranks * LINE;
+        Ok(Layout {
+            ranks,
+            blocks,
+            taken,
+            messages,
+            stride,
+        })
     }
 
     /// Bytes of a group's memory, less its blocks.
@@ -293,9 +307,60 @@ impl Words {
     }
 
     fn place(&self, rank: usize, block: usize) -> Result<&[AtomicU64; 3], SegmentError> {
-        let held = (self.layout.ranks * 8).next_multiple_of(LINE);
+        let place = self.layout.blocks + (block % MOST_BLOCKS) * BLOCK_BYTES;
+        self.region.atomics(self.offset(rank, place))
+    }
+
+    // Messages from one rank to another, one at a time.
+
+    fn message(&self, from: usize, to: usize) -> Result<&[AtomicU64; 3], SegmentError> {
         self.region
-            .atomics(self.offset(rank, HELD + held + (block % MOST_BLOCKS) * BLOCK_BYTES))
+            .atomics(self.offset(from, self.layout.messages + to * LINE))
+    }
+
+    /// Publishes message `number`.
+    pub(crate) fn send(
+        &self,
+        from: usize,
+        to: usize,
+        number: u64,
+        block: usize,
+        head_len: usize,
+    ) -> Result<(), SegmentError> {
+        let [sent, place, head] = self.message(from, to)?;
+        place.store(block as u64, Ordering::Relaxed);
+        head.store(head_len as u64, Ordering::Relaxed);
+        // SYNC group-message: publishes the words above, the block's place and what lies in it.
+        sent.store(number, Ordering::Release);
+        Ok(())
+    }
+
+    /// Block and length of the heads of message `number`, once it has been sent.
+    pub(crate) fn sent(
+        &self,
+        from: usize,
+        to: usize,
+        number: u64,
+    ) -> Result<Option<(u64, u64)>, SegmentError> {
+        let [sent, place, head] = self.message(from, to)?;
+        // SYNC group-message.
+        let there = sent.load(Ordering::Acquire) == number;
+        Ok(there.then(|| (place.load(Ordering::Relaxed), head.load(Ordering::Relaxed))))
+    }
+
+    pub(crate) fn take(&self, from: usize, to: usize, number: u64) -> Result<(), SegmentError> {
+        // SYNC group-free: says that the block is held, or has been read.
+        self.word(to, self.layout.taken + from * 8)?
+            .store(number, Ordering::Release);
+        Ok(())
+    }
+
+    /// The last message that `to` has taken.
+    pub(crate) fn taken(&self, from: usize, to: usize) -> Result<u64, SegmentError> {
+        // SYNC group-free.
+        Ok(self
+            .word(to, self.layout.taken + from * 8)?
+            .load(Ordering::Acquire))
     }
 
     /// Says where a block of `rank` is; published by its next arrival.

@@ -42,6 +42,9 @@ pub struct Rank {
     arrivals: Vec<Arrival>,
     brought: Vec<Option<Brought>>,
     sources: Sources,
+    /// Messages sent to each rank, and received from each.
+    sent: Vec<u64>,
+    received: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -109,6 +112,8 @@ impl Rank {
             arrivals: Vec::with_capacity(shared.ranks()),
             brought: Vec::with_capacity(shared.ranks()),
             sources: Sources::default(),
+            sent: vec![0; shared.ranks()],
+            received: vec![0; shared.ranks()],
             shared,
         })
     }
@@ -453,17 +458,26 @@ impl Rank {
 
     /// What stands at the begin of the block that a rank has brought.
     #[allow(unsafe_code)] // reads the begin of a block
+    fn head_of(&mut self, rank: usize, block: u64, len: u64) -> Result<Vec<u8>, CommError> {
+        let region = self.mapped.block(&self.shared, rank, block)?;
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        // SAFETY: the rank whose block it is has arrived, or sent it, and writes nothing before everybody has finished, or taken
+        // it (`COLL-1`, `COLL-2`).
+        Ok(unsafe { region.bytes(0, len)? }.to_vec())
+    }
+
     fn read_head(&mut self, rank: usize) -> Result<Vec<u8>, CommError> {
         let arrival = self.arrivals.get(rank).copied().unwrap_or_default();
-        let region = self.mapped.block(&self.shared, rank, arrival.block)?;
-        let len = usize::try_from(arrival.head_len).unwrap_or(usize::MAX);
-        // SAFETY: the rank whose block it is has arrived, and writes nothing before everybody has finished (`COLL-1`, `COLL-2`).
-        Ok(unsafe { region.bytes(0, len)? }.to_vec())
+        self.head_of(rank, arrival.block, arrival.head_len)
     }
 
     /// Types and shapes of what another rank has brought.
     fn template_of(&mut self, rank: usize) -> Result<Arc<Template>, CommError> {
         let encoded = self.read_head(rank)?;
+        self.template_with(encoded)
+    }
+
+    fn template_with(&mut self, encoded: Vec<u8>) -> Result<Arc<Template>, CommError> {
         let known = self
             .root
             .iter()
@@ -500,6 +514,13 @@ impl Rank {
     /// Whether somebody may still have to map what this rank brought last.
     fn is_needed(&self) -> bool {
         let words = &self.shared.words;
+        let unread = |(to, number): (usize, u64)| {
+            let gone = matches!(words.holder(to), Ok(Some((_, true))));
+            !gone && !self.shared.is_here(to) && words.taken(self.rank, to).is_ok_and(|taken| taken < number)
+        };
+        if self.blocks.messages().any(unread) {
+            return true;
+        }
         let needs = |rank: usize| {
             let gone = matches!(words.holder(rank), Ok(None | Some((_, true))));
             let done = words.is_done(rank, self.number).unwrap_or(true);
@@ -522,6 +543,76 @@ impl Rank {
                 over(self)
             });
         }
+    }
+
+    /// Waits until `attempt` has an answer, with an eye on the others.
+    fn until<R>(
+        &mut self,
+        timeout: Option<Duration>,
+        mut attempt: impl FnMut(&mut Self) -> Result<Option<R>, CommError>,
+    ) -> Result<Result<R, Duration>, CommError> {
+        if let Some(found) = attempt(self)? {
+            return Ok(Ok(found));
+        }
+        let started = Instant::now();
+        let deadline = timeout
+            .or(self.shared.timeout)
+            .and_then(|timeout| started.checked_add(timeout));
+        let waiting = self.shared.waiting.for_payload(self.blocks.len_bytes());
+        let shared = Arc::clone(&self.shared);
+        let Some(bell) = shared.bells.get(self.rank) else {
+            return Err(CommError::Idle);
+        };
+        let mut outcome = Ok(None);
+        if !waiting.spin(deadline, || {
+            outcome = attempt(self);
+            !matches!(outcome, Ok(None))
+        }) {
+            bell.wait(&Waiting::Park, deadline, || {
+                // Before the attempt, which then sees what a death has done.
+                self.watches.look(&shared);
+                outcome = attempt(self);
+                !matches!(outcome, Ok(None))
+            });
+        }
+        Ok(outcome?.ok_or_else(|| started.elapsed()))
+    }
+
+    /// Whether rank `other`, which this rank waits for, still can do anything.
+    fn awaited(&self, other: usize) -> Result<(), CommError> {
+        self.ended()?;
+        match self.shared.words.holder(other)? {
+            Some((_, true)) => Err(CommError::PeerLeft { rank: other }),
+            _ => Ok(()),
+        }
+    }
+
+    fn other(&self, rank: usize) -> Result<(), CommError> {
+        let ranks = self.shared.ranks();
+        if rank < ranks {
+            Ok(())
+        } else {
+            Err(CommError::NoSuchRank { rank, ranks })
+        }
+    }
+
+    /// The message that a rank has sent, as a view.
+    fn take_message(&mut self, from: usize, (block, head_len): (u64, u64)) -> Result<Vec<Tensor>, CommError> {
+        let encoded = self.head_of(from, block, head_len)?;
+        let template = self.template_with(encoded)?;
+        let parts = template
+            .heads
+            .0
+            .iter()
+            .cloned()
+            .zip(template.spans.iter().map(|span| span.offset))
+            .collect();
+        let product = Product::View {
+            owner: from,
+            index: block as usize,
+            parts,
+        };
+        tensors(product, &self.shared, self.rank, &mut self.mapped)
     }
 
     /// Who is missing, for people.
@@ -681,35 +772,76 @@ impl Communicator for Rank {
         let Some(operation) = self.state.under_way().map(|it| it.operation) else {
             return Err(CommError::Idle);
         };
-        let mut outcome = self.poll();
-        if !matches!(outcome, Ok(None)) {
-            return outcome?.ok_or(CommError::Idle);
-        }
-        let started = Instant::now();
-        let deadline = timeout
-            .or(self.shared.timeout)
-            .and_then(|timeout| started.checked_add(timeout));
-        let waiting = self.shared.waiting.for_payload(self.blocks.len_bytes());
-        let mut attempt = |rank: &mut Self| {
-            outcome = rank.poll();
-            !matches!(outcome, Ok(None))
+        self.until(timeout, Rank::poll)?
+            .map_err(|waited| CommError::Timeout {
+                operation,
+                waited,
+                missing: self.describe_missing(),
+            })
+    }
+
+    fn send(&mut self, to: usize, tensors: &[Tensor], timeout: Option<Duration>) -> Result<(), CommError> {
+        self.other(to)?;
+        let before = self.sent.get(to).copied().unwrap_or_default();
+        let free = self.until(timeout, |rank| {
+            if rank.shared.words.taken(rank.rank, to)? >= before {
+                return rank.ended().map(Some);
+            }
+            rank.awaited(to).map(|()| None)
+        })?;
+        let late = |waited| CommError::NoMessage {
+            rank: to,
+            waited,
+            what: "taken the last message to it",
         };
-        if !waiting.spin(deadline, || attempt(self)) {
-            let shared = Arc::clone(&self.shared);
-            let Some(bell) = shared.bells.get(self.rank) else {
-                return Err(CommError::Idle);
-            };
-            bell.wait(&Waiting::Park, deadline, || {
-                // Before the attempt, which then sees what a death has done.
-                self.watches.look(&shared);
-                attempt(self)
-            });
+        free.map_err(late)?;
+        let template = self.template(tensors.iter().map(|tensor| (tensor.dtype(), tensor.shape())))?;
+        let mut loan = Loan::new(Arc::clone(&self.shared), &mut self.blocks, template)?;
+        for (index, tensor) in tensors.iter().enumerate() {
+            loan.fill(index, 0, tensor.bytes())?;
         }
-        outcome?.ok_or_else(|| CommError::Timeout {
-            operation,
-            waited: started.elapsed(),
-            missing: self.describe_missing(),
-        })
+        let Loan { taken, template, .. } = loan;
+        write_head(&taken.region, &template.encoded)?;
+        self.blocks.sent(&taken, to, before + 1);
+        self.shared
+            .words
+            .send(self.rank, to, before + 1, taken.index, template.encoded.len())?;
+        if let Some(sent) = self.sent.get_mut(to) {
+            *sent += 1;
+        }
+        self.ring_others();
+        Ok(())
+    }
+
+    fn recv(&mut self, from: usize, timeout: Option<Duration>) -> Result<Vec<Tensor>, CommError> {
+        self.other(from)?;
+        let number = self.received.get(from).copied().unwrap_or_default() + 1;
+        let received = self.until(timeout, |rank| {
+            let awaited = rank.awaited(from);
+            // Looked at afterwards: it may have sent, and then left.
+            let Some(message) = rank.shared.words.sent(from, rank.rank, number)? else {
+                return awaited.map(|()| None);
+            };
+            match rank.take_message(from, message) {
+                Err(error) if is_of_the_dying(&error) => match rank.find_gone() {
+                    Some(gone) => Err(gone),
+                    None => Ok(None),
+                },
+                taken => taken.map(Some),
+            }
+        })?;
+        let late = |waited| CommError::NoMessage {
+            rank: from,
+            waited,
+            what: "sent anything",
+        };
+        let tensors = received.map_err(late)?;
+        self.shared.words.take(from, self.rank, number)?;
+        if let Some(received) = self.received.get_mut(from) {
+            *received = number;
+        }
+        self.ring_others();
+        Ok(tensors)
     }
 
     fn abort_handle(&self) -> AbortHandle {
