@@ -400,7 +400,7 @@ fn comm_17_a_graph_uses_the_communicator_it_is_told_to() {
 }
 
 #[test]
-fn comm_17_ranks_that_cannot_be_are_refused_where_they_are_bound() {
+fn dag_47_ranks_that_cannot_be_are_refused_where_they_are_bound() {
     let runtime = Runtime::new();
     let [a, b]: [RankHandle; 2] = ranks(&runtime, Where::Inline);
     let other = Runtime::new();
@@ -485,4 +485,61 @@ fn comm_18_one_group_for_each_list_of_actors() {
     assert_eq!(again[0], [made(&[0, 1]), made(&[0, 1])].concat());
     assert_eq!(others, [made(&[1, 2]), made(&[1, 2])]);
     assert_eq!(all[2], made(&[0, 1, 2]));
+}
+
+#[test]
+fn graph_19_an_allreduce_beside_messages_between_the_same_actors() {
+    for place in PLACES {
+        for overlap in [false, true] {
+            let runtime = Runtime::new();
+            let [a, b]: [RankHandle; 2] = ranks(&runtime, place);
+            let met = |edge: &Edge<Vec<i64>>| edge.clone().with_transport(selvedge::Transport::Rendezvous);
+            let options = Options::new().overlap(overlap).slots(1).max_inflight(4);
+            let graph = runtime
+                .compile_with(options, |x: Edge<i64>| {
+                    let (u, v) = (a.make(&x), b.make(&x));
+                    let [s, t] = allreduce(ReduceOp::Sum, [u.clone(), v.clone()]);
+                    let (there, back) = (b.sum(&met(&u)), a.sum(&met(&v)));
+                    (a.sum(&s), b.sum(&t), there, back)
+                })
+                .unwrap();
+            let executions: Vec<_> = (0..20).map(|x| (x, graph.execute(x))).collect();
+            for (x, execution) in executions {
+                assert_eq!(
+                    execution.wait().unwrap(),
+                    (20 * x + 10, 20 * x + 10, 10 * x, 10 * x + 10),
+                    "{place:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_graph_that_ends_in_the_middle_of_a_collective_leaves_nothing_waiting() {
+    for place in [Where::Threads, Where::Processes, Where::Mixed] {
+        let runtime = Runtime::new();
+        let ranks: [RankHandle; 3] = ranks(&runtime, place);
+        for _ in 0..10 {
+            let graph = runtime
+                .compile_with(Options::new().max_inflight(8), |x: Edge<i64>| {
+                    let [a, ..] = allreduce(ReduceOp::Sum, ranks.each_ref().map(|rank| rank.tensor(&x)));
+                    ranks[1].total(&a)
+                })
+                .unwrap();
+            let executions: Vec<_> = (0..8).map(|x| graph.execute(x)).collect();
+            // Some wanted, some not, some cancelled.
+            let mut executions = executions.into_iter();
+            assert!(executions.next().unwrap().wait().is_ok());
+            drop(executions.nth(2));
+            assert!(graph.teardown().is_clean());
+            for left in executions {
+                match left.wait() {
+                    Ok(total) => assert!(total > 0.0),
+                    Err(ExecError::TornDown { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+    }
 }

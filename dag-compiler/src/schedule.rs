@@ -8,9 +8,11 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_core::{LaneId, ProcessId};
+use selvedge_core::{ActorId, LaneId, ProcessId};
 
-use crate::ir::{EdgeKind, GraphIr, LaneSchedule, OpKind, Operation, OperationGraph, Schedule, TaskId};
+use crate::ir::{
+    EdgeKind, GraphIr, LaneSchedule, OpKind, Operation, OperationGraph, Schedule, TaskId, TaskIr,
+};
 use crate::order::Order;
 
 /// One schedule per lane, each in the global order; the driver's lane first, also when it has nothing to do.
@@ -50,6 +52,7 @@ pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, ove
 /// Which READs may move, and ahead of what.
 struct Hoist<'a> {
     graph: &'a GraphIr,
+    places: BTreeMap<ActorId, (ProcessId, LaneId)>,
     operations: &'a [Operation],
     order: &'a Order,
     /// By operation that takes part in a transfer: when the writer's work begins, or for a WRITE and a COLLECTIVE 0.
@@ -79,6 +82,7 @@ impl<'a> Hoist<'a> {
         );
         Hoist {
             graph,
+            places: graph.places(),
             operations: &operations.operations,
             order,
             transfers,
@@ -115,15 +119,22 @@ impl<'a> Hoist<'a> {
         (operation.kind == OpKind::Collective).then_some(operation.task)
     }
 
+    /// The tasks that make what a task reads, if its own lane runs all of them: a READ of anything else may wait.
+    fn made_here(&self, task: TaskId) -> Option<Vec<TaskId>> {
+        let task = self.graph.task(task)?;
+        let lane = |task: &TaskIr| self.places.get(&task.actor).map(|(_, lane)| *lane);
+        let maker = |(_, value)| {
+            let maker = self.graph.maker(value)?;
+            (lane(self.graph.task(maker)?) == lane(task)).then_some(maker)
+        };
+        GraphIr::reads(task).map(maker).collect()
+    }
+
     /// Moves the COLLECTIVE at `at`, and the READs of its task, ahead of work that makes nothing it needs.
     fn post(&self, list: &mut [u32], at: usize, task: TaskId) {
-        let needed: Vec<TaskId> = self
-            .graph
-            .task(task)
-            .into_iter()
-            .flat_map(GraphIr::reads)
-            .filter_map(|(_, value)| self.graph.maker(value))
-            .collect();
+        let Some(needed) = self.made_here(task) else {
+            return;
+        };
         let stays = |index: &u32| {
             let operation = self.operations.get(*index as usize);
             let own = operation.is_some_and(|it| it.task == task);
