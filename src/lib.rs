@@ -21,6 +21,7 @@
 //! | `bytes` | no | tensors to and from `bytes::Bytes` |
 //! | `ndarray` | no | tensors to and from arrays of `ndarray` |
 //! | `dlpack` | no | tensors to and from other frameworks, by the DLPack C interface |
+//! | `cuda` | no | says what there is of NVIDIA's driver and NCCL (`collectives::gpu`); nothing is linked |
 
 // The attribute macro names the crate from outside; inside its own tests and docs it is the same crate.
 extern crate self as selvedge;

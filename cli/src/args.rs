@@ -26,6 +26,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Explain a plan (a file made by `--selvedge-graph=json`) or a code of a diagnostic, such as D0103.
     Explain(ExplainArgs),
+    /// Say what selvedge needs of this machine, and whether it is there.
+    Doctor,
     /// The other side of a limit that is measured between two processes; started by `bench` alone.
     #[command(hide = true)]
     Peer(PeerArgs),

@@ -11,6 +11,7 @@
 //!
 //! - [`args`]: the command line.
 //! - [`shapes`]: the graphs that are measured.
+//! - [`mod@doctor`]: what a machine has of what is needed.
 //! - [`mod@explain`]: what a plan or a code means.
 //! - [`mod@bench`]: the cases, the limits and the way both are measured.
 
@@ -21,6 +22,8 @@ pub mod shapes;
 pub mod bench;
 
 pub mod checksum;
+
+pub mod doctor;
 
 pub mod explain;
 
@@ -35,6 +38,10 @@ pub fn run(cli: args::Cli) -> anyhow::Result<()> {
             let text = explain::run(&args)?;
             // A pipe that is closed has read enough.
             let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+            Ok(())
+        }
+        args::Command::Doctor => {
+            let _ = std::io::Write::write_all(&mut std::io::stdout(), doctor::run().as_bytes());
             Ok(())
         }
         args::Command::Peer(args) => bench::limits::serve(&args),

@@ -11,12 +11,19 @@ pub mod backend;
 pub mod communicator;
 pub mod contract;
 pub mod error;
+#[cfg(feature = "cuda")]
+pub mod gpu;
 pub mod operation;
 pub mod parts;
 pub mod payload;
 pub mod shm;
 
 mod kernel;
+
+/// The README's code is compiled and run.
+#[cfg(all(doctest, not(miri)))]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pub use backend::{Backend, Joining};
 pub use communicator::{AbortHandle, Capabilities, Communicator, Contribution, PlanId};

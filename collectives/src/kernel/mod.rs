@@ -73,26 +73,47 @@ pub(crate) unsafe fn reduce(
         count,
         stores: Stores::Cached,
     };
+    let Some(kernel) = kernel(op, dtype) else {
+        return false;
+    };
     // SAFETY: the caller's promise, for elements of the type that is named.
-    unsafe {
-        match dtype {
-            DType::U8 => typed::<u8>(op, work),
-            DType::U16 => typed::<u16>(op, work),
-            DType::U32 => typed::<u32>(op, work),
-            DType::U64 => typed::<u64>(op, work),
-            DType::I8 => typed::<i8>(op, work),
-            DType::I16 => typed::<i16>(op, work),
-            DType::I32 => typed::<i32>(op, work),
-            DType::I64 => typed::<i64>(op, work),
-            DType::F32 => typed::<f32>(op, work),
-            DType::F64 => typed::<f64>(op, work),
-            DType::F16 => typed::<f16>(op, work),
-            DType::BF16 => typed::<bf16>(op, work),
-            DType::Bool => typed::<number::Truth>(op, work),
-            _ => return false,
-        }
-    }
+    unsafe { kernel(work) };
     true
+}
+
+/// What joins elements of one type in one way.
+///
+/// # Safety
+/// As [`reduce`], for elements of that type.
+type Kernel = unsafe fn(Work<'_>);
+
+fn kernel(op: ReduceOp, dtype: DType) -> Option<Kernel> {
+    Some(match dtype {
+        DType::U8 => typed::<u8>(op),
+        DType::U16 => typed::<u16>(op),
+        DType::U32 => typed::<u32>(op),
+        DType::U64 => typed::<u64>(op),
+        DType::I8 => typed::<i8>(op),
+        DType::I16 => typed::<i16>(op),
+        DType::I32 => typed::<i32>(op),
+        DType::I64 => typed::<i64>(op),
+        DType::F32 => typed::<f32>(op),
+        DType::F64 => typed::<f64>(op),
+        DType::F16 => typed::<f16>(op),
+        DType::BF16 => typed::<bf16>(op),
+        DType::Bool => typed::<number::Truth>(op),
+        _ => return None,
+    })
+}
+
+fn typed<E: Number>(op: ReduceOp) -> Kernel {
+    match op {
+        ReduceOp::Sum => wide::<Joined<E, 0>>,
+        ReduceOp::Product => wide::<Joined<E, 1>>,
+        ReduceOp::Min => wide::<Joined<E, 2>>,
+        ReduceOp::Max => wide::<Joined<E, 3>>,
+        ReduceOp::Average => wide::<Mean<E>>,
+    }
 }
 
 /// Copies bytes to where others will read them.
@@ -109,27 +130,12 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, stores: Stor
         count: words,
         stores,
     };
-    // SAFETY: the caller's promise.
-    unsafe {
-        // The sum of one.
-        wide::<Joined<u64, 0>>(work);
-        std::ptr::copy_nonoverlapping(from.add(done), to.add(done), len - done);
-    }
-}
-
-/// # Safety
-/// As [`reduce`], for elements of type `E`.
-unsafe fn typed<E: Number>(op: ReduceOp, work: Work<'_>) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match op {
-            ReduceOp::Sum => wide::<Joined<E, 0>>(work),
-            ReduceOp::Product => wide::<Joined<E, 1>>(work),
-            ReduceOp::Min => wide::<Joined<E, 2>>(work),
-            ReduceOp::Max => wide::<Joined<E, 3>>(work),
-            ReduceOp::Average => wide::<Mean<E>>(work),
-        }
-    }
+    // The sum of one.
+    // SAFETY: the caller's promise, for the whole words.
+    unsafe { wide::<Joined<u64, 0>>(work) };
+    let (from, to) = (from.wrapping_add(done), to.wrapping_add(done));
+    // SAFETY: the caller's promise, for what is left.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, len - done) };
 }
 
 /// How blocks of elements are taken up, joined and put down.
@@ -235,16 +241,16 @@ unsafe fn wide<F: Fold>(work: Work<'_>) {
 /// As [`reduce`], for elements of type `F::Element`.
 #[inline(always)]
 unsafe fn fold<F: Fold>(work: Work<'_>) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if work.stores == Stores::Streaming && work.to.addr().is_multiple_of(16) {
-            fold_with::<F, true>(work);
-            // Orders these stores, which go their own way, before those of who is told about them.
-            return std::arch::x86_64::_mm_sfence();
-        }
-        fold_with::<F, false>(work);
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if work.stores == Stores::Streaming && work.to.addr().is_multiple_of(16) {
+        // SAFETY: the caller's promise.
+        unsafe { fold_with::<F, true>(work) };
+        // Orders these stores, which go their own way, before those of who is told about them.
+        // SAFETY: SSE is part of x86-64.
+        return unsafe { std::arch::x86_64::_mm_sfence() };
     }
+    // SAFETY: the caller's promise.
+    unsafe { fold_with::<F, false>(work) }
 }
 
 /// # Safety
@@ -252,11 +258,11 @@ unsafe fn fold<F: Fold>(work: Work<'_>) {
 #[inline(always)]
 unsafe fn fold_with<F: Fold, const STREAMING: bool>(work: Work<'_>) {
     // SAFETY: the caller's promise, for as many elements as there are.
-    unsafe {
-        let at = blocks::<F, STREAMING, BLOCK>(work, 0);
-        let at = blocks::<F, false, FEW>(work, at);
-        blocks::<F, false, 1>(work, at);
-    }
+    let at = unsafe { blocks::<F, STREAMING, BLOCK>(work, 0) };
+    // SAFETY: as above.
+    let at = unsafe { blocks::<F, false, FEW>(work, at) };
+    // SAFETY: as above.
+    unsafe { blocks::<F, false, 1>(work, at) };
 }
 
 /// Joins whole blocks from element `at` on; says how far it came.
@@ -269,10 +275,13 @@ unsafe fn blocks<F: Fold, const STREAMING: bool, const N: usize>(work: Work<'_>,
         return at;
     };
     while work.count - at >= N {
-        // SAFETY: so many elements lie behind every source, of which every bit pattern is a number and which nobody writes.
-        let load = |from: &*const u8| unsafe {
-            let from = from.cast::<F::Element>().add(at);
-            F::open::<N>(from.cast::<[F::Element; N]>().read_unaligned())
+        let load = |from: &*const u8| {
+            let block = from
+                .cast::<F::Element>()
+                .wrapping_add(at)
+                .cast::<[F::Element; N]>();
+            // SAFETY: so many elements lie behind every source, of which every bit pattern is a number and which nobody writes.
+            F::open::<N>(unsafe { block.read_unaligned() })
         };
         let mut joined = load(first);
         for from in rest {
@@ -283,8 +292,9 @@ unsafe fn blocks<F: Fold, const STREAMING: bool, const N: usize>(work: Work<'_>,
                 .for_each(|(all, next)| *all = F::join(*all, next));
         }
         let block = F::close(joined, work.from.len());
+        let to = work.to.cast::<F::Element>().wrapping_add(at);
         // SAFETY: there is room for so many elements behind the target, which is nobody else's; its sources have been read.
-        unsafe { store::<F::Element, STREAMING, N>(work.to.cast::<F::Element>().add(at), &block) };
+        unsafe { store::<F::Element, STREAMING, N>(to, &block) };
         at += N;
     }
     at
@@ -299,8 +309,10 @@ unsafe fn store<E: Number, const STREAMING: bool, const N: usize>(to: *mut E, bl
         use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
         let (from, to) = (block.as_ptr().cast::<__m128i>(), to.cast::<__m128i>());
         for at in 0..size_of::<[E; N]>() / size_of::<__m128i>() {
-            // SAFETY: inside the block, whose size is a multiple of 16, and inside the room for it.
-            unsafe { _mm_stream_si128(to.add(at), _mm_loadu_si128(from.add(at))) };
+            // SAFETY: inside the block, whose size is a multiple of 16.
+            let part = unsafe { _mm_loadu_si128(from.wrapping_add(at)) };
+            // SAFETY: inside the room for the block, which begins at a multiple of 16.
+            unsafe { _mm_stream_si128(to.wrapping_add(at), part) };
         }
         return;
     }

@@ -111,15 +111,12 @@ fn a_copy_is_one_from_and_to_any_address() {
     for stores in [Stores::Cached, Stores::Streaming] {
         for (start, end) in [(0, 100_003), (1, 100_000), (16, 99_999), (7, 7), (64, 70)] {
             let mut to = vec![9u8; 100_003];
+            let (source, target) = (
+                from.as_ptr().wrapping_add(start),
+                to.as_mut_ptr().wrapping_add(start),
+            );
             // SAFETY: inside both.
-            unsafe {
-                copy(
-                    from.as_ptr().add(start),
-                    to.as_mut_ptr().add(start),
-                    end - start,
-                    stores,
-                )
-            };
+            unsafe { copy(source, target, end - start, stores) };
             assert_eq!(to[start..end], from[start..end]);
             assert!(to[..start].iter().chain(&to[end..]).all(|it| *it == 9));
         }

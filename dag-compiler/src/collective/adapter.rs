@@ -8,11 +8,14 @@ use selvedge_channels::{
 };
 use selvedge_collectives::{Contribute, Part};
 
+/// Who is shown the arrays of a value.
+type Read<'a> = &'a mut dyn FnMut(&[Part<'_>]);
+
 /// How values of one type are contributed, and made of results.
 #[derive(Clone, Copy)]
 pub struct Adapter {
     id: fn() -> TypeId,
-    contribute: fn(&dyn AnyValue, &mut dyn FnMut(&[Part<'_>])) -> Result<(), ChannelError>,
+    contribute: fn(&dyn AnyValue, Read<'_>) -> Result<(), ChannelError>,
     deliver: fn(&mut dyn AnyOutlet, Vec<Tensor>) -> Result<(), TensorError>,
     pass: fn(&mut dyn AnyValue, &mut dyn AnyOutlet) -> Result<(), ChannelError>,
 }
