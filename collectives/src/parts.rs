@@ -192,3 +192,48 @@ fn signature(encoded: &[u8]) -> u64 {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may panic
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_at_the_begin_of_a_block_is_heads_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Some(template) = Template::decode(bytes) {
+                let mut end = template.encoded.len();
+                for span in &template.spans {
+                    prop_assert!(span.offset >= end && span.offset.is_multiple_of(ALIGN));
+                    end = span.offset.checked_add(span.len_bytes()).unwrap();
+                }
+                prop_assert!(end <= template.end);
+            }
+        }
+
+        #[test]
+        fn heads_are_written_and_read(shapes in prop::collection::vec(prop::collection::vec(0usize..100, 0..4), 0..5)) {
+            let parts = shapes.iter().map(|shape| (DType::F16, shape.as_slice()));
+            let template = Template::of(Heads::of(parts.clone())).unwrap();
+            prop_assert!(template.is_of(parts.collect::<Vec<_>>().into_iter()));
+            let read = Template::decode(template.encoded.clone()).unwrap();
+            prop_assert_eq!((read.signature, &read.spans, read.end), (template.signature, &template.spans, template.end));
+        }
+    }
+
+    #[test]
+    fn shapes_that_cannot_be_are_refused() {
+        for shape in [[usize::MAX, 2], [1 << 40, 1 << 40], [usize::MAX, 1]] {
+            let heads = Heads::of([(DType::F64, shape.as_slice())].into_iter());
+            assert!(Template::of(heads).is_err(), "{shape:?}");
+        }
+        let bytes = [0_u8; 7];
+        let part = Part {
+            dtype: DType::F32,
+            shape: &[2],
+            bytes: &bytes,
+        };
+        assert!(matches!(part.check(), Err(TensorError::Shape { found: 1, .. })));
+    }
+}
