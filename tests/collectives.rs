@@ -543,3 +543,164 @@ fn a_graph_that_ends_in_the_middle_of_a_collective_leaves_nothing_waiting() {
         }
     }
 }
+
+#[test]
+fn what_a_user_does_to_edges_is_done_to_those_of_collectives() {
+    for place in PLACES {
+        let runtime = Runtime::new();
+        let ranks: [RankHandle; 2] = ranks(&runtime, place);
+        let options = Options::new().lanes(Lanes::Auto).trace(512).max_inflight(3);
+        let graph = runtime
+            .compile_with(options, |x: Edge<i64>| {
+                let [a, b] = allreduce(ReduceOp::Sum, ranks.each_ref().map(|rank| rank.make(&x)));
+                // Named, ordered after, in a list, through another collective, and out of the graph.
+                let a = a.named("total");
+                let later = ranks[1].loss(&x).after(&a);
+                let [both, _] = allgather([a.clone(), b]);
+                (ranks[0].sum(&both), later, a)
+            })
+            .unwrap();
+        for x in 0..20 {
+            let (sum, later, a) = graph.execute(x).wait().unwrap();
+            assert_eq!(
+                (sum, later, a[1]),
+                (40 * x + 20, x as f64 + 1.0, 4 * x + 2),
+                "{place:?}"
+            );
+        }
+        let text = graph.describe();
+        assert!(
+            text.contains("groups of ranks (shm)") && text.contains("total("),
+            "{text}"
+        );
+        let profile = graph.profile(10, |x| x as i64).unwrap();
+        let graph = graph.recompile(&profile).unwrap();
+        assert_eq!(graph.execute(1).wait().unwrap().0, 60);
+    }
+}
+
+/// Contributions that refuse to be shown, and results that are refused.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+struct Moody(u32);
+
+impl Contribute for Moody {
+    fn parts(&self, read: &mut dyn FnMut(&[Part<'_>])) {
+        assert!(self.0 != 13, "not today");
+        if self.0 != 14 {
+            self.0.parts(read);
+        }
+    }
+
+    fn from_parts(parts: Vec<Tensor>) -> Result<Self, TensorError> {
+        let sum = u32::from_parts(parts)?;
+        if sum == 100 {
+            Err(TensorError::Memory { len_bytes: None })
+        } else {
+            Ok(Moody(sum))
+        }
+    }
+}
+
+selvedge::contributes!(Moody);
+
+struct Mood(u32);
+
+#[actor]
+impl Mood {
+    pub fn new(rank: u32) -> Result<Self> {
+        Ok(Mood(rank))
+    }
+
+    pub fn mood(&mut self, x: u32) -> Moody {
+        Moody(if self.0 == 1 { x } else { 0 })
+    }
+
+    pub fn told(&mut self, mood: Moody) -> u32 {
+        mood.0
+    }
+}
+
+#[test]
+fn a_contribution_that_panics_or_shows_nothing_is_a_failure_of_its_rank() {
+    for place in [Where::Threads, Where::Processes, Where::Inline] {
+        let runtime = Runtime::new();
+        let moods: [MoodHandle; 2] = std::array::from_fn(|rank| {
+            let spawn = runtime.spawn::<Mood>(format!("mood{rank}"), (rank as u32,));
+            match place {
+                Where::Threads => spawn.in_thread(),
+                Where::Processes => spawn.in_process(),
+                _ => spawn.inline(),
+            }
+            .unwrap()
+        });
+        let graph = runtime
+            .compile(|x: Edge<u32>| {
+                let [a, b] = allreduce(ReduceOp::Sum, moods.each_ref().map(|mood| mood.mood(&x)));
+                (moods[0].told(&a), moods[1].told(&b))
+            })
+            .unwrap();
+        for (x, text) in [
+            (13, "panicked: not today"),
+            (14, "a contribution that shows nothing"),
+            (100, "there is no memory for a tensor"),
+        ] {
+            let (first, second) = graph.execute(x).split();
+            for error in [first.wait().unwrap_err(), second.wait().unwrap_err()] {
+                assert!(error.to_string().contains(text), "{place:?}: {error}");
+            }
+            assert_eq!(graph.execute(7).wait().unwrap(), (7, 7));
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_dies_is_named_and_the_survivors_form_a_new_group() {
+    let runtime = Runtime::new();
+    for round in 0..20 {
+        let [a, b, victim]: [RankHandle; 3] = std::array::from_fn(|rank| {
+            let spawn = runtime.spawn::<Rank>(format!("rank{rank}-{round}"), (rank as i64,));
+            if rank == 0 {
+                spawn.in_thread()
+            } else {
+                spawn.in_process()
+            }
+            .unwrap()
+        });
+        let all = [&a, &b, &victim];
+        let graph = runtime
+            .compile_with(Options::new().max_inflight(4), |x: Edge<i64>| {
+                let [first, _, _] = allreduce(ReduceOp::Sum, all.map(|rank| rank.tensor(&x)));
+                a.total(&first)
+            })
+            .unwrap();
+        graph.execute(0).wait().unwrap();
+        let executions: Vec<_> = (0..4).map(|x| graph.execute(x)).collect();
+        let pid = victim.actor().pid().unwrap();
+        std::thread::sleep(Duration::from_micros(round * 150));
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(pid as i32).unwrap(),
+            rustix::process::Signal::KILL,
+        )
+        .unwrap();
+        let mut died = false;
+        for execution in executions.into_iter().chain([graph.execute(9)]) {
+            match execution.wait() {
+                Ok(_) => {}
+                Err(ExecError::ActorDied(death)) => {
+                    assert_eq!(death.actor, format!("rank2-{round}"));
+                    died = true;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(died);
+        drop(graph);
+        let graph = runtime
+            .compile(|x: Edge<i64>| {
+                let [first, _] = allreduce(ReduceOp::Sum, [a.make(&x), b.make(&x)]);
+                a.sum(&first)
+            })
+            .unwrap();
+        assert_eq!(graph.execute(0).wait().unwrap(), 10);
+    }
+}

@@ -8,6 +8,8 @@
 //! - [`shm`]: threads and processes of one host, over shared memory: [`Group`], [`Rank`].
 
 pub mod backend;
+#[cfg(feature = "candle")]
+pub mod candle;
 pub mod communicator;
 pub mod contract;
 pub mod error;
