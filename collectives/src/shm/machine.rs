@@ -502,7 +502,8 @@ impl Rank {
         }
         (0..self.shared.ranks()).find_map(|rank| match self.shared.words.holder(rank) {
             Ok(Some((_, true))) => Some(CommError::PeerLeft { rank }),
-            Ok(Some((process, false))) if !process.is_current() => {
+            // Where somebody else watches over the processes, it is for them to say.
+            Ok(Some((process, false))) if self.shared.watches && !process.is_current() => {
                 let pid = process.pid;
                 self.shared.end(End::Died { rank, pid });
                 Some(CommError::PeerLost { rank, pid })
