@@ -60,7 +60,14 @@ impl Bytes64 {
 
     /// So many zeros; `None` when there is no memory.
     pub(super) fn zeroed(len: usize) -> Option<Self> {
-        Self::allocated(len, alloc_zeroed)
+        if len > FEW {
+            return Self::allocated(len, alloc_zeroed);
+        }
+        // Allocators keep few bytes at hand that need not be zero.
+        let few = Self::allocated(len, alloc)?;
+        // SAFETY: there is room for `len` bytes that are nobody else's.
+        unsafe { few.base.as_ptr().write_bytes(0, len) };
+        Some(few)
     }
 
     /// Whether bytes of others can be kept where they are.
