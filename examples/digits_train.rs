@@ -13,10 +13,11 @@ use std::path::PathBuf;
 use candle_core::{Device, Module, Tensor, Var};
 use candle_nn::{AdamW, Linear, Optimizer, ParamsAdamW, loss};
 use clap::Parser;
-use selvedge_examples::data::{Digits, PIXELS, SIDE, TRAINING_ROWS, scaled};
+use selvedge_examples::data::{Digits, PIXELS, TRAINING_ROWS};
 use selvedge_examples::model::{Mlp, accuracy};
 use selvedge_examples::one_thread::keep_candle_to_one_thread;
 use selvedge_examples::random::Random;
+use selvedge_examples::training::augmented;
 use selvedge_examples::weights::{LAYERS, Weight, shipped_weights};
 use sha2::{Digest, Sha256};
 
@@ -25,8 +26,6 @@ const EPOCHS: usize = 300;
 const BATCH: usize = 64;
 const LEARNING_RATE: f64 = 3e-3;
 const WEIGHT_DECAY: f64 = 1e-2;
-/// Half the width of the noise on a pixel, as a share of the darkest.
-const NOISE: f32 = 0.2;
 
 #[derive(Parser)]
 struct Arguments {
@@ -50,21 +49,6 @@ fn parameter(weight: Weight, random: &mut Random) -> candle_core::Result<Var> {
     let count = weight.shape.iter().product();
     let values: Vec<f32> = (0..count).map(|_| width * random.signed()).collect();
     Var::from_vec(values, weight.shape, &Device::Cpu)
-}
-
-/// The image moved by at most a pixel, with a little noise: what another hand might have written.
-fn augmented(image: &[u8], random: &mut Random) -> Vec<f32> {
-    let (dx, dy) = (random.below(3), random.below(3));
-    let moved = |at: usize| {
-        // One more than the source's coordinates, so that nothing is negative.
-        let (x, y) = (at % SIDE + dx, at / SIDE + dy);
-        let inside = (1..=SIDE).contains(&x) && (1..=SIDE).contains(&y);
-        let pixel = inside.then(|| image.get((y - 1) * SIDE + x - 1)).flatten();
-        scaled(pixel.copied().unwrap_or(0))
-    };
-    (0..PIXELS)
-        .map(|at| moved(at) + NOISE * random.signed())
-        .collect()
 }
 
 /// A model whose parameters `vars` the optimizer moves.

@@ -3,6 +3,7 @@
 //! - [`data`]: the handwritten digits that come with the repository.
 //! - [`weights`]: the file of a model's weights, and what is said when it does not fit.
 //! - [`model`]: the perceptron that recognises digits.
+//! - [`training`]: gradients by layer, for the rank of a data-parallel run.
 //! - [`random`]: seeded numbers for training.
 //! - [`one_thread`]: keeps candle from competing with the lanes.
 //! - [`arguments`] and [`tally`]: how the digits example begins and ends.
@@ -12,6 +13,7 @@ pub mod weights;
 
 pub mod model;
 pub mod random;
+pub mod training;
 
 pub mod one_thread;
 

@@ -63,6 +63,38 @@ fn the_predictions_are_equal_at_every_placement_and_the_accuracy_is_reached() {
 }
 
 #[test]
+fn training_by_several_ranks_is_training_by_one() {
+    for (ranks, placement) in [
+        ("1", "inline"),
+        ("2", "thread"),
+        ("2", "process"),
+        ("3", "process"),
+    ] {
+        let arguments = ["--ranks", ranks, "--placement", placement, "--steps", "300"];
+        let output = program("train_allreduce").args(arguments).output().unwrap();
+        assert_eq!(line(&output, "ranks"), format!("{ranks}, {placement}"));
+        assert_eq!(line(&output, "models"), "equal bit for bit");
+        let apart = line(&output, "plain loop   losses of 200 steps differ by");
+        let apart: f64 = apart.strip_suffix(" at most").unwrap().parse().unwrap();
+        assert!(apart <= 1e-5, "{apart}");
+        let accuracy = line(&output, "accuracy");
+        assert!(
+            accuracy
+                .strip_suffix(" on held-out digits")
+                .unwrap()
+                .parse::<f64>()
+                .unwrap()
+                > 0.8
+        );
+    }
+    let output = program("train_allreduce")
+        .args(["--ranks", "0"])
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+}
+
+#[test]
 fn weights_that_cannot_be_used_end_the_program_with_the_reason() {
     let broken = std::env::temp_dir().join(format!("selvedge-{}-program.safetensors", std::process::id()));
     std::fs::write(&broken, "weights, honest").unwrap();
