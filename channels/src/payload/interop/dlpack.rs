@@ -305,7 +305,7 @@ impl Tensor {
             let kept = unsafe { Bytes64::kept(bytes, Box::new(pack)) };
             return Ok(Tensor::over(
                 dtype,
-                &shape,
+                shape.as_slice(),
                 kept.ok_or_else(|| malformed("no data"))?,
             ));
         }
