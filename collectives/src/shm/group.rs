@@ -12,7 +12,7 @@ use selvedge_channels::{Doorbell, Provider, Region, SEGMENT_HEADER_BYTES, Segmen
 use serde::{Deserialize, Serialize};
 
 use super::layout::{End, Layout, Words};
-use super::machine::Rank;
+use super::rank::Rank;
 use crate::error::CommError;
 
 /// Blocks of ranks that live in this process, which need not be mapped again: by rank and block, with the nonce.

@@ -20,8 +20,8 @@
 mod block;
 mod group;
 mod layout;
-mod machine;
 mod output;
+mod rank;
 mod share;
 mod watch;
 
@@ -33,4 +33,4 @@ mod model;
 
 pub use block::Loan;
 pub use group::{Group, GroupDescriptor, NotAGroup, group_bytes};
-pub use machine::Rank;
+pub use rank::Rank;

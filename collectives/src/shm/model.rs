@@ -8,7 +8,7 @@ use selvedge_channels::{DType, Tensor};
 use super::explore::{Machine, holds, is_found};
 use super::group::{Group, Shared};
 use super::layout::End;
-use super::machine::Rank;
+use super::rank::Rank;
 use crate::communicator::{Communicator, Contribution};
 use crate::contract::expected;
 use crate::error::CommError;

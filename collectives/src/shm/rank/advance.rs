@@ -1,0 +1,189 @@
+//! One operation: what is brought, and how far it has come.
+
+use selvedge_channels::{Doorbell, Region, Tensor, fault_point};
+
+use super::patience::is_of_the_dying;
+use super::{NO_BLOCK, Rank, State, UnderWay};
+use crate::error::CommError;
+use crate::operation::Collective;
+use crate::shm::block::{Loan, Taken};
+use crate::shm::layout::Arrival;
+use crate::shm::output::tensors;
+use crate::shm::share::{Private, Product, gathered};
+
+impl Rank {
+    pub(super) fn bring(
+        &mut self,
+        operation: Collective,
+        loan: Loan,
+        private: Option<Private>,
+    ) -> Result<(), CommError> {
+        let Loan { taken, template, .. } = loan;
+        write_head(&taken.region, &template.encoded)?;
+        let gathers = match operation {
+            Collective::AllGather => self.rank == 0,
+            Collective::Gather { root } => self.rank == root,
+            _ => false,
+        };
+        let mut results = None;
+        // What is too large to be gathered is refused by everybody.
+        let gathered = || gathered(&template.heads, self.shared.ranks())?.spans(0);
+        if gathers && let Some((_, len)) = gathered() {
+            results = Some(self.blocks.take(&self.shared, len)?);
+        }
+        let arrival = Arrival {
+            what: operation.code(),
+            signature: template.signature,
+            head_len: template.encoded.len() as u64,
+            ..Arrival::default()
+        };
+        let under_way = UnderWay {
+            operation,
+            template: Some(template),
+            private,
+            brought: Some(taken),
+            results,
+        };
+        self.arrive(under_way, arrival)
+    }
+
+    pub(super) fn arrive(&mut self, under_way: UnderWay, arrival: Arrival) -> Result<(), CommError> {
+        let number = self.number + 1;
+        let place = |taken: &Option<Taken>| taken.as_ref().map_or(NO_BLOCK, |taken| taken.index as u64);
+        let arrival = Arrival {
+            block: place(&under_way.brought),
+            results: place(&under_way.results),
+            ..arrival
+        };
+        for taken in [&under_way.brought, &under_way.results].into_iter().flatten() {
+            self.blocks.used_in(taken, number);
+        }
+        fault_point::at("rank: before arriving");
+        self.shared.words.arrive(self.rank, number, arrival)?;
+        fault_point::at("rank: after arriving");
+        self.number = number;
+        self.state = State::Arriving {
+            under_way,
+            arrived: 0,
+        };
+        self.ring_others();
+        Ok(())
+    }
+
+    pub(super) fn ring_others(&self) {
+        Doorbell::ring_all_but(&self.shared.bells, self.rank);
+    }
+
+    /// Tries to bring the operation further. `None` where it waits for others.
+    pub(super) fn advance(&mut self) -> Result<Option<Vec<Tensor>>, CommError> {
+        let (number, ranks) = (self.number, self.shared.ranks());
+        if let State::Arriving { arrived, .. } = &mut self.state {
+            while *arrived < ranks {
+                let rank = *arrived;
+                if rank != self.rank && !self.shared.words.has_arrived(rank, number)? {
+                    return self.missing(rank);
+                }
+                *arrived += 1;
+            }
+            let State::Arriving { under_way, .. } = std::mem::replace(&mut self.state, State::Idle) else {
+                return Err(CommError::Idle);
+            };
+            let agreed = match self.agree(&under_way) {
+                Ok(Ok(agreed)) => agreed,
+                Err(error) if is_of_the_dying(&error) && self.find_gone().is_none() => {
+                    // Its end will be told, and until then it is waited for.
+                    let arrived = ranks;
+                    self.state = State::Arriving { under_way, arrived };
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+                Ok(Err(refused)) => {
+                    self.done()?;
+                    self.finish()?;
+                    return Err(refused);
+                }
+            };
+            fault_point::at("rank: before its share");
+            let (product, together) = match &agreed.template {
+                None => (Product::Nothing, false),
+                Some(template) => {
+                    let mut sources = std::mem::take(&mut self.sources);
+                    let meeting = self.meeting(under_way.operation, template, &agreed, under_way.private);
+                    let shared = meeting.share(&mut sources);
+                    self.sources = sources;
+                    shared?
+                }
+            };
+            fault_point::at("rank: after its share");
+            self.done()?;
+            self.state = State::Sharing {
+                under_way,
+                product,
+                done: if together { 0 } else { ranks },
+            };
+        }
+        let State::Sharing { done, .. } = &mut self.state else {
+            return Err(CommError::Idle);
+        };
+        while *done < ranks {
+            let rank = *done;
+            if rank != self.rank && !self.shared.words.is_done(rank, number)? {
+                return self.missing(rank);
+            }
+            *done += 1;
+        }
+        let State::Sharing { product, .. } = std::mem::replace(&mut self.state, State::Idle) else {
+            return Err(CommError::Idle);
+        };
+        let made = tensors(product, &self.shared, self.rank, &mut self.mapped);
+        fault_point::at("rank: before finishing");
+        self.finish()?;
+        fault_point::at("rank: after finishing");
+        made.map(Some)
+    }
+
+    pub(super) fn done(&self) -> Result<(), CommError> {
+        self.shared.words.set_done(self.rank, self.number)?;
+        self.ring_others();
+        Ok(())
+    }
+
+    pub(super) fn finish(&self) -> Result<(), CommError> {
+        Ok(self.shared.words.set_finished(self.rank, self.number)?)
+    }
+
+    /// Rank `rank` has not come: whether it still can.
+    #[cold]
+    pub(super) fn missing(&mut self, rank: usize) -> Result<Option<Vec<Tensor>>, CommError> {
+        let words = &self.shared.words;
+        let left = matches!(words.holder(rank)?, Some((_, true)));
+        // Looked at again: it may have come, and then left.
+        let come = match &self.state {
+            State::Arriving { .. } => words.has_arrived(rank, self.number)?,
+            _ => words.is_done(rank, self.number)?,
+        };
+        if come {
+            return Ok(None);
+        }
+        self.ended()?;
+        if left {
+            Err(CommError::PeerLeft { rank })
+        } else {
+            Ok(None)
+        }
+    }
+}
+
+pub(super) fn write_head(region: &Region, bytes: &[u8]) -> Result<(), CommError> {
+    write_bytes(region, 0, bytes)
+}
+
+/// Writes into a block that was taken and of which nobody reads these bytes.
+#[allow(unsafe_code)]
+pub(super) fn write_bytes(region: &Region, offset: usize, bytes: &[u8]) -> Result<(), CommError> {
+    let to = region.address(offset, bytes.len())?;
+    // SAFETY: room for so many bytes, that nobody else looks at: a head before the rank has arrived (`COLL-2`), or the slice
+    // that the rank reduces itself.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! What all ranks do together, or why they do not: it follows from what they bring, which is the same for everybody (`COLL-3`).
+
+use std::sync::Arc;
+
+use super::{NO_BLOCK, Rank, UnderWay};
+use crate::error::CommError;
+use crate::operation::Collective;
+use crate::parts::Template;
+use crate::shm::layout::Arrival;
+use crate::shm::share::{Brought, Meeting, Private};
+
+/// What all ranks will do.
+pub(super) struct Agreed {
+    pub(super) template: Option<Arc<Template>>,
+    pub(super) results: Option<Brought>,
+}
+
+impl Rank {
+    pub(super) fn meeting<'a>(
+        &'a self,
+        operation: Collective,
+        template: &'a Template,
+        agreed: &Agreed,
+        private: Option<Private>,
+    ) -> Meeting<'a> {
+        Meeting {
+            operation,
+            template,
+            brought: &self.brought,
+            results: agreed.results,
+            rank: self.rank,
+            private,
+        }
+    }
+
+    /// Reads what everybody has brought: what is to be done, or why nobody does it (`COLL-3`).
+    pub(super) fn agree(&mut self, under_way: &UnderWay) -> Result<Result<Agreed, CommError>, CommError> {
+        let (operation, ranks) = (under_way.operation, self.shared.ranks());
+        self.arrivals.clear();
+        for rank in 0..ranks {
+            self.arrivals.push(self.shared.words.arrival(rank, self.number)?);
+        }
+        let first = self.arrivals.first().copied().unwrap_or_default();
+        let reads_all = operation.reads_all();
+        let differs = |arrival: &Arrival| {
+            arrival.what != first.what || (reads_all && arrival.signature != first.signature)
+        };
+        let odd = self
+            .arrivals
+            .iter()
+            .position(|arrival| arrival.failed || differs(arrival));
+        if odd.is_some() {
+            return self.disagree(reads_all).map(Err);
+        }
+        let template = match operation.root().filter(|_| !reads_all) {
+            _ if operation == Collective::Barrier => {
+                return Ok(Ok(Agreed {
+                    template: None,
+                    results: None,
+                }));
+            }
+            Some(root) if root != self.rank => Some(self.template_of(root)?),
+            _ => under_way.template.clone(),
+        };
+        self.brought.clear();
+        for rank in 0..ranks {
+            let read = reads_all || operation.root() == Some(rank);
+            let brought = if read {
+                Some(self.block(rank, |it| it.block)?)
+            } else {
+                None
+            };
+            self.brought.push(brought);
+        }
+        let mut agreed = Agreed {
+            template,
+            results: None,
+        };
+        if let Some(template) = &agreed.template
+            && let Some(refused) = self.meeting(operation, template, &agreed, None).refused()
+        {
+            return Ok(Err(refused));
+        }
+        let gatherer = match operation {
+            Collective::AllGather => Some(0),
+            Collective::Gather { root } => Some(root),
+            _ => None,
+        };
+        if let Some(rank) = gatherer {
+            agreed.results = Some(self.block(rank, |it| it.results)?);
+        }
+        Ok(Ok(agreed))
+    }
+
+    /// Why what has been brought does not go together; the same on every rank.
+    #[cold]
+    pub(super) fn disagree(&mut self, reads_all: bool) -> Result<CommError, CommError> {
+        if let Some(rank) = self.arrivals.iter().position(|arrival| arrival.failed) {
+            let report = self.read_head(rank)?;
+            return Ok(CommError::PeerFailed { rank, report });
+        }
+        let first = self.arrivals.first().copied().unwrap_or_default();
+        let differs = |arrival: &Arrival| {
+            arrival.what != first.what || (reads_all && arrival.signature != first.signature)
+        };
+        let rank = self.arrivals.iter().position(differs).unwrap_or_default();
+        let mut describe = |rank: usize| {
+            let arrival = self.arrivals.get(rank).copied().unwrap_or_default();
+            let mut name = Collective::name_of(arrival.what);
+            if arrival.block != NO_BLOCK {
+                name += " of ";
+                name += &self.template_of(rank)?.heads.describe();
+            }
+            Ok::<_, CommError>(name)
+        };
+        let (first, other) = (describe(0)?, describe(rank)?);
+        Ok(CommError::Mismatch { first, rank, other })
+    }
+
+    pub(super) fn block(
+        &mut self,
+        rank: usize,
+        which: impl Fn(&Arrival) -> u64,
+    ) -> Result<Brought, CommError> {
+        let index = self.arrivals.get(rank).map_or(NO_BLOCK, which);
+        let region = self.mapped.block(&self.shared, rank, index)?;
+        Brought::new(index as usize, region)
+    }
+
+    /// What stands at the begin of the block that a rank has brought.
+    #[allow(unsafe_code)] // reads the begin of a block
+    pub(super) fn head_of(&mut self, rank: usize, block: u64, len: u64) -> Result<Vec<u8>, CommError> {
+        let region = self.mapped.block(&self.shared, rank, block)?;
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        // SAFETY: the rank whose block it is has arrived, or sent it, and writes nothing before everybody has finished, or taken
+        // it (`COLL-1`, `COLL-2`).
+        Ok(unsafe { region.bytes(0, len)? }.to_vec())
+    }
+
+    pub(super) fn read_head(&mut self, rank: usize) -> Result<Vec<u8>, CommError> {
+        let arrival = self.arrivals.get(rank).copied().unwrap_or_default();
+        self.head_of(rank, arrival.block, arrival.head_len)
+    }
+
+    /// Types and shapes of what another rank has brought.
+    pub(super) fn template_of(&mut self, rank: usize) -> Result<Arc<Template>, CommError> {
+        let encoded = self.read_head(rank)?;
+        self.template_with(encoded)
+    }
+
+    pub(super) fn template_with(&mut self, encoded: Vec<u8>) -> Result<Arc<Template>, CommError> {
+        let known = self
+            .root
+            .iter()
+            .chain(&self.own)
+            .find(|known| known.encoded == encoded);
+        if let Some(known) = known {
+            return Ok(Arc::clone(known));
+        }
+        let template = Template::decode(encoded).ok_or(CommError::Corrupt {
+            what: "heads that are none",
+        })?;
+        let template = Arc::new(template);
+        self.root = Some(Arc::clone(&template));
+        Ok(template)
+    }
+}

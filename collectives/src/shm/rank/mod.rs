@@ -1,0 +1,341 @@
+//! One rank of a group: launches operations and brings them to their end, one at a time, without ever blocking unless asked.
+//!
+//! - `advance`: one operation, from what is brought to its result.
+//! - `agree`: what is done, or why it is not.
+//! - `private`: sums of memory that the group does not know.
+//! - `message`: from one rank to another.
+//! - `patience`: waiting for others.
+
+mod advance;
+mod agree;
+mod message;
+mod patience;
+mod private;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_channels::fault_point;
+use selvedge_channels::{DType, Element, Tensor};
+
+use self::advance::write_head;
+use super::block::{Blocks, Loan, Mapped, Taken};
+use super::group::Shared;
+use super::layout::{Arrival, End};
+use super::share::{Brought, Private, Product, Sources};
+use super::watch::Watches;
+use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, PlanId};
+use crate::error::CommError;
+use crate::operation::{Collective, ReduceOp};
+use crate::parts::{Heads, Part, Template};
+
+const NO_BLOCK: u64 = u64::MAX;
+
+/// Bytes of a private vector that are joined at once: few enough to stay in the caches.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A rank of a [`Group`](super::Group). Dropped while an operation is under way, it aborts the group. Dropped otherwise, it
+/// leaves when everybody has read what it brought to the last operation, for which it waits as long as the group's time-out
+/// allows.
+pub struct Rank {
+    shared: Arc<Shared>,
+    rank: usize,
+    /// Operations launched.
+    number: u64,
+    plans: Vec<Collective>,
+    blocks: Blocks,
+    mapped: Mapped,
+    watches: Watches,
+    state: State,
+    /// What this rank, and a root, brought last: mostly what they bring next.
+    own: Option<Arc<Template>>,
+    root: Option<Arc<Template>>,
+    /// By rank, of the operation under way.
+    arrivals: Vec<Arrival>,
+    brought: Vec<Option<Brought>>,
+    sources: Sources,
+    /// Messages sent to each rank, and received from each.
+    sent: Vec<u64>,
+    received: Vec<u64>,
+}
+
+#[derive(Debug)]
+enum State {
+    Idle,
+    /// Waiting for the others, of whom so many have come.
+    Arriving {
+        under_way: UnderWay,
+        arrived: usize,
+    },
+    /// Waiting for the shares of others, of which so many are done.
+    Sharing {
+        under_way: UnderWay,
+        product: Product,
+        done: usize,
+    },
+}
+
+/// What this rank has brought; its blocks are in use until it is dropped.
+#[derive(Debug)]
+struct UnderWay {
+    operation: Collective,
+    template: Option<Arc<Template>>,
+    private: Option<Private>,
+    brought: Option<Taken>,
+    results: Option<Taken>,
+}
+
+impl State {
+    fn under_way(&self) -> Option<&UnderWay> {
+        match self {
+            State::Idle => None,
+            State::Arriving { under_way, .. } | State::Sharing { under_way, .. } => Some(under_way),
+        }
+    }
+}
+
+impl std::fmt::Debug for Rank {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = self.state.under_way();
+        let state = state.map_or_else(|| "idle".to_owned(), |it| it.operation.to_string());
+        write!(f, "rank {} of {}, {state}", self.rank, self.shared.ranks())
+    }
+}
+
+impl Rank {
+    pub(super) fn new(shared: Arc<Shared>, rank: usize) -> Result<Self, CommError> {
+        fault_point::at("rank: after the claim");
+        Ok(Rank {
+            rank,
+            number: 0,
+            plans: Vec::new(),
+            blocks: Blocks::new(rank),
+            mapped: Mapped::default(),
+            watches: Watches::default(),
+            state: State::Idle,
+            own: None,
+            root: None,
+            arrivals: Vec::with_capacity(shared.ranks()),
+            brought: Vec::with_capacity(shared.ranks()),
+            sources: Sources::default(),
+            sent: vec![0; shared.ranks()],
+            received: vec![0; shared.ranks()],
+            shared,
+        })
+    }
+
+    /// Memory of the group to build tensors of these types and shapes in, to be contributed without a copy.
+    ///
+    /// # Errors
+    /// [`CommError::Held`], [`CommError::Segment`].
+    pub fn loan(&mut self, parts: &[(DType, &[usize])]) -> Result<Loan, CommError> {
+        let template = self.template(parts.iter().copied())?;
+        Loan::new(Arc::clone(&self.shared), &mut self.blocks, template)
+    }
+
+    /// As [`launch`](Communicator::launch), with what was built in a loan of this rank.
+    ///
+    /// # Errors
+    /// As [`launch`](Communicator::launch).
+    pub fn launch_loan(&mut self, plan: PlanId, loan: Loan) -> Result<(), CommError> {
+        let operation = self.may_launch(plan)?;
+        if !Arc::ptr_eq(&loan.shared, &self.shared) || loan.rank != self.rank {
+            return Err(CommError::Corrupt {
+                what: "a loan of another rank",
+            });
+        }
+        self.bring(operation, loan, None)
+    }
+
+    /// How far it is, for the models.
+    #[cfg(test)]
+    pub(super) fn progress(&self) -> u64 {
+        let (phase, count) = match &self.state {
+            State::Idle => (1, 0),
+            State::Arriving { arrived, .. } => (2, *arrived),
+            State::Sharing { done, .. } => (3, *done),
+        };
+        self.number << 16 | phase << 8 | count as u64
+    }
+
+    /// Bytes of this rank's blocks of memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.blocks.len_bytes()
+    }
+
+    fn template<'a>(
+        &mut self,
+        parts: impl ExactSizeIterator<Item = (DType, &'a [usize])> + Clone,
+    ) -> Result<Arc<Template>, CommError> {
+        if let Some(known) = self.own.as_ref().filter(|known| known.is_of(parts.clone())) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(Template::of(Heads::of(parts))?);
+        self.own = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    fn may_launch(&self, plan: PlanId) -> Result<Collective, CommError> {
+        self.ended()?;
+        match self.state.under_way() {
+            None => self.plans.get(plan.0).copied().ok_or(CommError::NoSuchPlan),
+            Some(under_way) => Err(CommError::Busy {
+                operation: under_way.operation,
+            }),
+        }
+    }
+
+    /// Why the group has ended, if it has.
+    fn ended(&self) -> Result<(), CommError> {
+        match self.shared.words.end()? {
+            None => Ok(()),
+            Some(End::Died { rank, pid }) => Err(CommError::PeerLost { rank, pid }),
+            Some(End::Aborted { rank }) => Err(CommError::Aborted { rank }),
+        }
+    }
+}
+
+impl Communicator for Rank {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn world_size(&self) -> usize {
+        self.shared.ranks()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::everything("shm")
+    }
+
+    fn plan(&mut self, operation: Collective) -> Result<PlanId, CommError> {
+        let ranks = self.shared.ranks();
+        if let Some(rank) = operation.root().filter(|root| *root >= ranks) {
+            return Err(CommError::NoSuchRank { rank, ranks });
+        }
+        let known = self.plans.iter().position(|plan| *plan == operation);
+        Ok(PlanId(known.unwrap_or_else(|| {
+            self.plans.push(operation);
+            self.plans.len() - 1
+        })))
+    }
+
+    fn launch(&mut self, plan: PlanId, contribution: Contribution<'_>) -> Result<(), CommError> {
+        let operation = self.may_launch(plan)?;
+        let arrival = Arrival {
+            what: operation.code(),
+            ..Arrival::default()
+        };
+        let mut under_way = UnderWay {
+            operation,
+            template: None,
+            private: None,
+            brought: None,
+            results: None,
+        };
+        let parts = match contribution {
+            Contribution::Failure(report) => {
+                let taken = self.blocks.take(&self.shared, report.len())?;
+                write_head(&taken.region, report)?;
+                under_way.brought = Some(taken);
+                let arrival = Arrival {
+                    head_len: report.len() as u64,
+                    failed: true,
+                    ..arrival
+                };
+                return self.arrive(under_way, arrival);
+            }
+            Contribution::Parts(parts) => parts,
+        };
+        if !operation.reads_all() && operation.root() != Some(self.rank) {
+            return self.arrive(under_way, arrival);
+        }
+        parts.iter().try_for_each(Part::check)?;
+        let mut loan = {
+            let template = self.template(parts.iter().map(|part| (part.dtype, part.shape)))?;
+            Loan::new(Arc::clone(&self.shared), &mut self.blocks, template)?
+        };
+        for (index, part) in parts.iter().enumerate() {
+            loan.fill(index, 0, part.bytes)?;
+        }
+        self.bring(operation, loan, None)
+    }
+
+    fn poll(&mut self) -> Result<Option<Vec<Tensor>>, CommError> {
+        let mut outcome = self.advance();
+        if matches!(outcome, Err(CommError::Segment(_) | CommError::Corrupt { .. })) {
+            // Memory that went with its owner, whose end nobody has told of yet; or this rank cannot do its share, and nobody
+            // can do without it.
+            outcome = Err(self.find_gone().unwrap_or_else(|| {
+                self.shared.end(End::Aborted { rank: self.rank });
+                outcome.err().unwrap_or(CommError::Idle)
+            }));
+        }
+        if matches!(
+            outcome,
+            Err(CommError::PeerLost { .. } | CommError::PeerLeft { .. } | CommError::Aborted { .. })
+        ) {
+            self.state = State::Idle;
+        }
+        outcome
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Tensor>, CommError> {
+        let Some(operation) = self.state.under_way().map(|it| it.operation) else {
+            return Err(CommError::Idle);
+        };
+        self.until(timeout, Rank::poll)?
+            .map_err(|waited| CommError::Timeout {
+                operation,
+                waited,
+                missing: self.describe_missing(),
+            })
+    }
+
+    fn send(&mut self, to: usize, tensors: &[Tensor], timeout: Option<Duration>) -> Result<(), CommError> {
+        self.send_message(to, tensors, timeout)
+    }
+
+    fn recv(&mut self, from: usize, timeout: Option<Duration>) -> Result<Vec<Tensor>, CommError> {
+        self.recv_message(from, timeout)
+    }
+
+    fn abort_handle(&self) -> AbortHandle {
+        let (shared, rank) = (Arc::clone(&self.shared), self.rank);
+        AbortHandle::new(move || shared.end(End::Aborted { rank }))
+    }
+
+    fn close(mut self: Box<Self>, timeout: Duration) -> Result<(), CommError> {
+        let outcome = match self.state {
+            State::Idle => Ok(()),
+            _ => self.wait(Some(timeout)).map(|_| ()),
+        };
+        self.linger(Some(timeout));
+        outcome
+    }
+
+    /// What is large goes in pieces, so that it takes little memory of the group and stays in the caches. Only what others
+    /// reduce is copied to them, and only what they have reduced is copied back.
+    fn allreduce_slice<E: Element>(&mut self, op: ReduceOp, values: &mut [E]) -> Result<(), CommError> {
+        let plan = self.plan(Collective::AllReduce(op))?;
+        let whole = values.len();
+        let piece = (PIECE_BYTES / size_of::<E>().max(1)).max(1);
+        if whole <= piece {
+            return self.allreduce_piece(plan, values, whole);
+        }
+        let mut pieces = values.chunks_mut(piece);
+        pieces.try_for_each(|values| self.allreduce_piece(plan, values, whole))
+    }
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        if !matches!(self.state, State::Idle) {
+            self.shared.words.set_end(End::Aborted { rank: self.rank });
+        } else if self.shared.watches && !std::thread::panicking() {
+            self.linger(self.shared.timeout);
+        }
+        self.shared.words.leave(self.rank);
+        self.shared.ring_all();
+    }
+}

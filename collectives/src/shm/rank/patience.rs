@@ -1,0 +1,131 @@
+//! Waiting for others, and whether it is in vain.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use selvedge_channels::{SegmentError, Waiting};
+
+use super::{Rank, State};
+use crate::error::CommError;
+use crate::shm::layout::End;
+
+impl Rank {
+    /// A rank that has left, or whose process has ended.
+    #[cold]
+    pub(super) fn find_gone(&self) -> Option<CommError> {
+        if let Err(ended) = self.ended() {
+            return Some(ended);
+        }
+        (0..self.shared.ranks()).find_map(|rank| match self.shared.words.holder(rank) {
+            Ok(Some((_, true))) => Some(CommError::PeerLeft { rank }),
+            // Where somebody else watches over the processes, it is for them to say.
+            Ok(Some((process, false))) if self.shared.watches && !process.is_current() => {
+                let pid = process.pid;
+                self.shared.end(End::Died { rank, pid });
+                Some(CommError::PeerLost { rank, pid })
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether somebody may still have to map what this rank brought last.
+    pub(super) fn is_needed(&self) -> bool {
+        let words = &self.shared.words;
+        let unread = |(to, number): (usize, u64)| {
+            let gone = matches!(words.holder(to), Ok(Some((_, true))));
+            !gone && !self.shared.is_here(to) && words.taken(self.rank, to).is_ok_and(|taken| taken < number)
+        };
+        if self.blocks.messages().any(unread) {
+            return true;
+        }
+        let needs = |rank: usize| {
+            let gone = matches!(words.holder(rank), Ok(None | Some((_, true))));
+            let done = words.is_done(rank, self.number).unwrap_or(true);
+            !gone && !done && !self.shared.is_here(rank)
+        };
+        (0..self.shared.ranks()).any(needs)
+    }
+
+    /// Waits until nobody needs this rank any more.
+    pub(super) fn linger(&mut self, timeout: Option<Duration>) {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let Some(bell) = self.shared.bells.get(self.rank).cloned() else {
+            return;
+        };
+        let shared = Arc::clone(&self.shared);
+        let over = |rank: &Self| rank.ended().is_err() || !rank.is_needed();
+        if !over(self) {
+            bell.wait(&shared.waiting, deadline, || {
+                self.watches.look(&shared);
+                over(self)
+            });
+        }
+    }
+
+    /// Waits until `attempt` has an answer, with an eye on the others.
+    pub(super) fn until<R>(
+        &mut self,
+        timeout: Option<Duration>,
+        mut attempt: impl FnMut(&mut Self) -> Result<Option<R>, CommError>,
+    ) -> Result<Result<R, Duration>, CommError> {
+        if let Some(found) = attempt(self)? {
+            return Ok(Ok(found));
+        }
+        let started = Instant::now();
+        let deadline = timeout
+            .or(self.shared.timeout)
+            .and_then(|timeout| started.checked_add(timeout));
+        let waiting = self.shared.waiting.for_payload(self.blocks.len_bytes());
+        let shared = Arc::clone(&self.shared);
+        let Some(bell) = shared.bells.get(self.rank) else {
+            return Err(CommError::Idle);
+        };
+        let mut outcome = Ok(None);
+        if !waiting.spin(deadline, || {
+            outcome = attempt(self);
+            !matches!(outcome, Ok(None))
+        }) {
+            bell.wait(&Waiting::Park, deadline, || {
+                // Before the attempt, which then sees what a death has done.
+                self.watches.look(&shared);
+                outcome = attempt(self);
+                !matches!(outcome, Ok(None))
+            });
+        }
+        Ok(outcome?.ok_or_else(|| started.elapsed()))
+    }
+
+    /// Whether rank `other`, which this rank waits for, still can do anything.
+    pub(super) fn awaited(&self, other: usize) -> Result<(), CommError> {
+        self.ended()?;
+        match self.shared.words.holder(other)? {
+            Some((_, true)) => Err(CommError::PeerLeft { rank: other }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Who is missing, for people.
+    pub(super) fn describe_missing(&self) -> String {
+        let missing = |rank: &usize| match self.state {
+            State::Arriving { .. } => !self.shared.words.has_arrived(*rank, self.number).unwrap_or(true),
+            _ => !self.shared.words.is_done(*rank, self.number).unwrap_or(true),
+        };
+        let name = |rank: usize| match self.shared.words.holder(rank) {
+            Ok(Some((process, _))) => format!("rank {rank} (process {})", process.pid),
+            _ => format!("rank {rank}, which nobody has taken"),
+        };
+        let missing: Vec<String> = (0..self.shared.ranks()).filter(missing).map(name).collect();
+        missing.join(", ")
+    }
+}
+
+/// Whether somebody's memory is not there any more: a process that ends closes its files before others can see that it ends.
+pub(super) fn is_of_the_dying(error: &CommError) -> bool {
+    match error {
+        CommError::Segment(SegmentError::System { source, .. }) => {
+            source.kind() == std::io::ErrorKind::NotFound
+        }
+        CommError::Segment(SegmentError::Foreign { .. }) => true,
+        _ => false,
+    }
+}

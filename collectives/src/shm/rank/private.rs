@@ -1,0 +1,64 @@
+//! Sums of memory that the group does not know: copied only where others reduce it.
+
+use selvedge_channels::{Element, bytes_of};
+
+use super::advance::write_bytes;
+use super::{Rank, State};
+use crate::communicator::{Communicator, PlanId};
+use crate::error::CommError;
+use crate::shm::share::{Private, is_one_shot, slice};
+
+impl Rank {
+    /// Joins one piece. Others find in this rank's block what they reduce, and this rank's own slice stays where it is.
+    pub(super) fn allreduce_piece<E: Element>(
+        &mut self,
+        plan: PlanId,
+        piece: &mut [E],
+        whole: usize,
+    ) -> Result<(), CommError> {
+        let operation = self.may_launch(plan)?;
+        let (shape, ends) = ([piece.len()], [0, whole]);
+        // An empty part that says how long the whole is, so that ranks which disagree hear of it at the first piece.
+        let parts = [(E::DTYPE, shape.as_slice()), (E::DTYPE, ends.as_slice())];
+        let mut loan = self.loan(&parts)?;
+        let span = loan.template.spans.first().copied().ok_or(CommError::Idle)?;
+        // Others find in the block what they reduce: all of it where everybody reduces everything.
+        let one_shot = is_one_shot(&loan.template);
+        let (from, count) = if one_shot {
+            (0, 0)
+        } else {
+            slice(&span, self.rank, self.shared.ranks())
+        };
+        let size = size_of::<E>();
+        let begin = Private(piece.as_mut_ptr().cast());
+        let bytes = bytes_of(piece);
+        loan.fill(0, 0, bytes.get(..from * size).unwrap_or_default())?;
+        loan.fill(
+            0,
+            (from + count) * size,
+            bytes.get((from + count) * size..).unwrap_or_default(),
+        )?;
+        self.bring(operation, loan, Some(begin))?;
+        let outcome = self.wait(None);
+        if let State::Arriving { under_way, .. } = &mut self.state {
+            // It was waited for long enough, and the piece may go: a copy takes its place.
+            under_way.private = None;
+            if let Some(taken) = &under_way.brought {
+                let own = bytes_of(piece).get(from * size..(from + count) * size);
+                write_bytes(&taken.region, span.offset + from * size, own.unwrap_or_default())?;
+            }
+        }
+        let result = outcome?;
+        if one_shot {
+            return Ok(());
+        }
+        let joined = result.first().ok_or(CommError::Idle)?.as_slice::<E>()?;
+        let after = from + count;
+        for (to, from) in [(0..from, 0..from), (after..span.count, after..span.count)] {
+            if let (Some(to), Some(from)) = (piece.get_mut(to), joined.get(from)) {
+                to.copy_from_slice(from);
+            }
+        }
+        Ok(())
+    }
+}
