@@ -363,6 +363,41 @@ selvedge::communicator_backend!(Backend {
     join
 });
 
+fn blocking() -> Capabilities {
+    let mut capabilities = Capabilities::everything("blocking");
+    capabilities.launch_blocks = true;
+    capabilities
+}
+
+selvedge::communicator_backend!(Backend {
+    name: "blocking",
+    capabilities: blocking,
+    join
+});
+
+#[test]
+fn comm_17_a_communicator_that_blocks_is_refused_where_ranks_share_a_lane() {
+    let sums = |ranks: &[RankHandle; 2], x: &Edge<i64>| {
+        allreduce(ReduceOp::Sum, ranks.each_ref().map(|rank| rank.make(x)))
+    };
+    let options = Options::new().communicator("blocking");
+    let runtime = Runtime::new();
+    let apart: [RankHandle; 2] = ranks(&runtime, Where::Threads);
+    let graph = runtime
+        .compile_with(options.clone(), |x: Edge<i64>| sums(&apart, &x))
+        .unwrap();
+    assert_eq!(graph.execute(1).wait().unwrap()[0][0], 3);
+    let runtime = Runtime::new();
+    let together: [RankHandle; 2] = ranks(&runtime, Where::OneLane);
+    let error = runtime
+        .compile_with(options, |x: Edge<i64>| sums(&together, &x))
+        .unwrap_err()
+        .to_string();
+    let wanted =
+        "communicator `blocking` blocks a lane until all ranks have come, and `rank0` and `rank1` share one";
+    assert!(error.contains("D0118") && error.contains(wanted), "{error}");
+}
+
 #[test]
 fn comm_17_a_graph_uses_the_communicator_it_is_told_to() {
     let runtime = Runtime::new();
@@ -386,7 +421,7 @@ fn comm_17_a_graph_uses_the_communicator_it_is_told_to() {
     assert!(
         unknown
             .to_string()
-            .contains("there is no communicator `tyo`; known are `shm`, `toy`"),
+            .contains("there is no communicator `tyo`; known are `blocking`, `shm`, `toy`"),
         "{unknown}"
     );
     let cut = |x: Edge<i64>| scatter(1, ranks.each_ref().map(|rank| rank.make(&x)));

@@ -1,9 +1,12 @@
 //! Which communicator a graph's collectives use.
 
+use std::collections::BTreeMap;
+
 use selvedge_collectives::{Backend, Capabilities, CommError, Communicator, Group, Joining};
+use selvedge_core::ActorId;
 
 use crate::diagnostic::{Code, Diagnostic};
-use crate::ir::Plan;
+use crate::ir::{CommunicatorPlan, Plan};
 
 /// Backends of users.
 #[allow(unsafe_code)] // a place in the binary, by `linkme`
@@ -42,6 +45,18 @@ pub(crate) fn refused(plan: &Plan) -> Option<Diagnostic> {
         return Some(Diagnostic::new(Code::NoCommunicator, message, at(first)).labelled("this needs one"));
     };
     let capabilities = (backend.capabilities)();
+    if capabilities.launch_blocks
+        && let Some((one, other)) = plan.communicators.iter().find_map(shares_a_lane)
+    {
+        let name_of = |actor| plan.ir.actor(actor).map_or("?", |actor| actor.name.as_str());
+        let (one, other) = (name_of(one), name_of(other));
+        let message = format!(
+            "communicator `{name}` blocks a lane until all ranks have come, and `{one}` and `{other}` share one"
+        );
+        return Some(
+            Diagnostic::new(Code::NoCommunicator, message, at(first)).labelled("would wait for ever"),
+        );
+    }
     let lacks = plan
         .ir
         .collectives
@@ -49,6 +64,15 @@ pub(crate) fn refused(plan: &Plan) -> Option<Diagnostic> {
         .find(|it| !does(&capabilities, it.operation))?;
     let message = format!("communicator `{name}` does not do {}", lacks.operation);
     Some(Diagnostic::new(Code::NoCommunicator, message, at(lacks)).labelled("asked for here"))
+}
+
+/// Two ranks of a group that run on one lane.
+fn shares_a_lane(group: &CommunicatorPlan) -> Option<(ActorId, ActorId)> {
+    let mut lanes = BTreeMap::new();
+    group.ranks.iter().find_map(|rank| {
+        let other = lanes.insert(rank.lane, rank.actor)?;
+        Some((other, rank.actor))
+    })
 }
 
 fn does(capabilities: &Capabilities, operation: selvedge_collectives::Collective) -> bool {
