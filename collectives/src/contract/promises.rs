@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use selvedge_channels::{DType, Tensor};
 
-use super::reference::expected;
+use super::reference::{BF16, F16, expected, narrowed};
 use crate::communicator::{Communicator, Contribution};
 use crate::error::CommError;
 use crate::operation::{Collective, ReduceOp};
@@ -74,8 +74,8 @@ pub fn sample(dtype: DType, shape: &[usize], seed: u64) -> Tensor {
             match dtype {
                 DType::F32 => (float(bits) as f32).to_ne_bytes().to_vec(),
                 DType::F64 => float(bits).to_ne_bytes().to_vec(),
-                DType::F16 => half::f16::from_f64(float(bits)).to_ne_bytes().to_vec(),
-                DType::BF16 => half::bf16::from_f64(float(bits)).to_ne_bytes().to_vec(),
+                DType::F16 => narrowed(float(bits) as f32, F16).to_ne_bytes().to_vec(),
+                DType::BF16 => narrowed(float(bits) as f32, BF16).to_ne_bytes().to_vec(),
                 DType::Bool => vec![u8::from(bits & 1 == 1)],
                 _ => bits.to_ne_bytes()[..dtype.size_bytes()].to_vec(),
             }

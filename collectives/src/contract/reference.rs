@@ -1,6 +1,5 @@
 //! Every operation in one thread, element by element: what any communicator is held against.
 
-use half::{bf16, f16};
 use selvedge_channels::{DType, Element, Tensor};
 
 use crate::error::CommError;
@@ -116,18 +115,8 @@ fn joined(op: ReduceOp, parts: &[&Tensor]) -> Option<Tensor> {
     match dtype {
         DType::F32 => floats(op, parts),
         DType::F64 => doubles(op, parts),
-        DType::F16 => halves(
-            op,
-            parts,
-            |bits| f16::from_bits(bits).to_f32(),
-            |x| f16::from_f32(x).to_bits(),
-        ),
-        DType::BF16 => halves(
-            op,
-            parts,
-            |bits| bf16::from_bits(bits).to_f32(),
-            |x| bf16::from_f32(x).to_bits(),
-        ),
+        DType::F16 => halves(op, parts, F16),
+        DType::BF16 => halves(op, parts, BF16),
         DType::U8 => integers::<u8>(op, parts, |x| x as u8),
         DType::U16 => integers::<u16>(op, parts, |x| x as u16),
         DType::U32 => integers::<u32>(op, parts, |x| x as u32),
@@ -213,22 +202,56 @@ fn doubles(op: ReduceOp, parts: &[&Tensor]) -> Option<Tensor> {
     Tensor::from_slice(&columns, parts.first()?.shape()).ok()
 }
 
-fn halves(
-    op: ReduceOp,
-    parts: &[&Tensor],
-    open: impl Fn(u16) -> f32,
-    close: impl Fn(f32) -> u16,
-) -> Option<Tensor> {
+/// Bits of exponent and of fraction.
+pub(super) const F16: (u32, u32) = (5, 10);
+pub(super) const BF16: (u32, u32) = (8, 7);
+
+/// A 16-bit float of so many bits of exponent and of fraction, by the book.
+fn widened(bits: u16, (exponents, fractions): (u32, u32)) -> f32 {
+    let fraction = f64::from(bits & ((1 << fractions) - 1));
+    let exponent = i32::from(bits >> fractions & ((1 << exponents) - 1));
+    let bias = (1 << (exponents - 1)) - 1;
+    let step = |exponent: i32| f64::from(exponent - bias - fractions.cast_signed()).exp2();
+    let size = match exponent {
+        0 => fraction * step(1),
+        _ if exponent == 2 * bias + 1 && fraction == 0.0 => f64::INFINITY,
+        _ if exponent == 2 * bias + 1 => f64::NAN,
+        _ => (fraction + f64::from(1 << fractions)) * step(exponent),
+    };
+    (if bits >> 15 == 1 { -size } else { size }) as f32
+}
+
+/// The nearest such float, of two the even one.
+pub(super) fn narrowed(value: f32, (exponents, fractions): (u32, u32)) -> u16 {
+    let sign = u16::from(value.is_sign_negative()) << 15;
+    let bias = (1 << (exponents - 1)) - 1;
+    let infinity = (2 * bias + 1) << fractions;
+    if value.is_nan() {
+        return sign | infinity as u16 | 1 << (fractions - 1);
+    }
+    let size = f64::from(value.abs());
+    // The exponent of the step between neighbours; that of the smallest normal numbers for all below.
+    let exponent = if size == 0.0 {
+        1 - bias
+    } else {
+        (size.log2().floor() as i32).max(1 - bias)
+    };
+    let steps = (size / f64::from(exponent - fractions.cast_signed()).exp2()).round_ties_even();
+    // One more step after the last of an exponent is the first of the next.
+    let bits = f64::from((exponent + bias - 1) << fractions) + steps;
+    sign | bits.min(f64::from(infinity)) as u16
+}
+
+fn halves(op: ReduceOp, parts: &[&Tensor], format: (u32, u32)) -> Option<Tensor> {
     let bits = |part: &&Tensor| {
-        let pairs = part
-            .bytes()
-            .chunks_exact(2)
-            .map(|pair| <[u8; 2]>::try_from(pair).map(u16::from_ne_bytes));
+        let pairs = part.bytes().chunks_exact(2);
+        let pairs = pairs.map(|pair| <[u8; 2]>::try_from(pair).map(u16::from_ne_bytes));
         pairs.collect::<Result<Vec<u16>, _>>().ok()
     };
     let columns = parts.iter().map(bits).collect::<Option<Vec<_>>>()?;
     let columns = each(&columns, |values| {
-        float(op, &mut values.map(&open), parts.len()).map(&close)
+        let joined = float(op, &mut values.map(|bits| widened(bits, format)), parts.len());
+        joined.map(|joined| narrowed(joined, format))
     })?;
     let first = parts.first()?;
     let bytes: Vec<u8> = columns.into_iter().flat_map(u16::to_ne_bytes).collect();

@@ -5,8 +5,8 @@
 #![allow(unsafe_code)] // reads and writes memory that ranks share by turns
 
 mod number;
+mod short;
 
-use half::{bf16, f16};
 use selvedge_channels::DType;
 
 use crate::operation::ReduceOp;
@@ -99,8 +99,8 @@ fn kernel(op: ReduceOp, dtype: DType) -> Option<Kernel> {
         DType::I64 => typed::<i64>(op),
         DType::F32 => typed::<f32>(op),
         DType::F64 => typed::<f64>(op),
-        DType::F16 => typed::<f16>(op),
-        DType::BF16 => typed::<bf16>(op),
+        DType::F16 => typed::<short::Half>(op),
+        DType::BF16 => typed::<short::Brain>(op),
         DType::Bool => typed::<number::Truth>(op),
         _ => return None,
     })

@@ -1,7 +1,6 @@
 //! What the elements of tensors do as numbers.
 
-use half::slice::HalfFloatSliceExt;
-use half::{bf16, f16};
+use super::short::{Brain, Half};
 
 /// A number, and what it is while it is joined with others. Every bit pattern is one.
 pub(super) trait Number: Copy + Default + 'static {
@@ -127,15 +126,11 @@ macro_rules! halves {
 
             #[inline(always)]
             fn widen<const N: usize>(block: [Self; N]) -> [f32; N] {
-                let mut wide = [0.0; N];
-                block.as_slice().convert_to_f32_slice(&mut wide);
-                wide
+                block.map(Self::to_f32)
             }
             #[inline(always)]
             fn narrow<const N: usize>(block: [f32; N]) -> [Self; N] {
-                let mut narrow = [Self::default(); N];
-                narrow.as_mut_slice().convert_from_f32_slice(&block);
-                narrow
+                block.map(Self::from_f32)
             }
             #[inline(always)]
             fn add(one: f32, next: f32) -> f32 {
@@ -169,7 +164,7 @@ macro_rules! halves {
     )+};
 }
 
-halves!(f16, bf16);
+halves!(Half, Brain);
 
 /// A truth value as a byte: 0 is false, and what it is written as is 0 or 1.
 #[derive(Clone, Copy, Default)]

@@ -1,4 +1,5 @@
 use super::*;
+use half::{bf16, f16};
 
 fn run<E: Copy + Default>(op: ReduceOp, dtype: DType, ranks: &[Vec<E>]) -> Vec<E> {
     let count = ranks[0].len();
