@@ -229,6 +229,9 @@ pub(super) fn narrowed(value: f32, (exponents, fractions): (u32, u32)) -> u16 {
     if value.is_nan() {
         return sign | infinity as u16 | 1 << (fractions - 1);
     }
+    if value.is_infinite() {
+        return sign | infinity as u16;
+    }
     let size = f64::from(value.abs());
     // The exponent of the step between neighbours; that of the smallest normal numbers for all below.
     let exponent = if size == 0.0 {
