@@ -201,3 +201,38 @@ fn idle_inputs_stand_beside_one() {
     );
     assert_eq!(rows[0]["ratio"], 1.0);
 }
+
+#[test]
+fn an_allreduce_stands_beside_a_barrier_or_a_copy_of_the_same_ranks() {
+    for (placement, ranks, payload, limit) in [
+        ("thread", "2", "64", "barrier"),
+        ("process", "3", "40000", "copy"),
+    ] {
+        let mut args = vec!["bench", "allreduce", "--placement", placement, "--ranks", ranks];
+        args.extend(["--payload", payload, "--seconds", "0.1", "--json"]);
+        if placement == "process" {
+            args.push("--hot");
+        }
+        let rows = rows(&args);
+        let modes: Vec<&str> = rows.iter().filter_map(|row| row["mode"].as_str()).collect();
+        assert_eq!(modes, ["slot", "private"]);
+        for row in &rows {
+            assert_eq!(
+                (&row["limit"], &row["placement"]),
+                (&limit.into(), &placement.into())
+            );
+            assert_eq!(
+                row["ranks"].as_u64().map(|ranks| ranks.to_string()),
+                Some(ranks.to_owned())
+            );
+            assert_eq!(
+                row["payload_bytes"].as_u64().map(|bytes| bytes.to_string()),
+                Some(payload.to_owned())
+            );
+            assert!(
+                row["p50_ns"].as_f64().unwrap() > 0.0 && row["ratio"].as_f64().unwrap() > 0.0,
+                "{row}"
+            );
+        }
+    }
+}
