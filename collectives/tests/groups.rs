@@ -84,18 +84,18 @@ fn blocks_are_used_again_and_grow_and_what_is_held_is_not_written() {
         rank.broadcast(0, &[one(10_000, round)]).unwrap();
     }
     assert!(rank.memory_bytes() <= 32 << 10, "{} bytes", rank.memory_bytes());
-    let held: Vec<Vec<Tensor>> = (0..63)
+    let held: Vec<Vec<Tensor>> = (0..250)
         .map(|round| rank.broadcast(0, &[one(5_000, round)]).unwrap())
         .collect();
     for (round, kept) in held.iter().enumerate() {
         assert!(kept[0].bytes().iter().all(|byte| usize::from(*byte) == round));
     }
-    let last = rank.broadcast(0, &[one(5_000, 63)]).unwrap();
-    assert!(matches!(
-        rank.broadcast(0, &[one(5_000, 64)]),
-        Err(CommError::Held { blocks: 64 })
-    ));
-    drop(last);
+    let most = 34 * (16 << 10);
+    assert!(
+        rank.memory_bytes() <= most,
+        "{} bytes: what is kept for long is copied",
+        rank.memory_bytes()
+    );
     let grown = rank.broadcast(0, &[one(1 << 22, 9)]).unwrap();
     assert!(grown[0].bytes().iter().all(|byte| *byte == 9));
 }

@@ -7,9 +7,13 @@ use selvedge_channels::{Region, Tensor, TensorError};
 
 use super::block::Mapped;
 use super::group::Shared;
+use super::layout::MOST_BLOCKS;
 use super::share::Product;
 use crate::error::CommError;
 use crate::parts::{ALIGN, Head};
+
+/// Views of one rank's blocks that all ranks together may keep: half of the blocks there can be.
+const MOST_VIEWS: usize = MOST_BLOCKS / 2;
 
 /// The result of `holder`. To be called before it has finished the operation.
 pub(super) fn tensors(
@@ -24,13 +28,16 @@ pub(super) fn tensors(
         Product::View { owner, index, parts } => (owner, index, parts),
     };
     let region = mapped.block(shared, owner, index as u64)?.clone();
+    // Whoever keeps many results gets copies, so that the owner does not run out of blocks.
+    let views = shared.words.holds(holder, owner)?.count_ones() as usize;
+    let keeps = views < (MOST_VIEWS / shared.ranks()).max(1);
     let held = Arc::new(Held::new(shared, holder, owner, index, region)?);
     let tensor = |(head, offset): &(Head, usize)| {
         let too_large = TensorError::Memory { len_bytes: None };
         let len = head
             .count()
             .and_then(|count| count.checked_mul(head.dtype.size_bytes()));
-        held.tensor(head, *offset, len.ok_or(too_large)?)
+        held.tensor(head, *offset, len.ok_or(too_large)?, keeps)
     };
     parts.iter().map(tensor).collect()
 }
@@ -65,16 +72,17 @@ impl Held {
         })
     }
 
-    /// A tensor over the bytes at `offset`; a copy of them where they do not lie on a boundary for it.
-    pub(super) fn tensor(
+    /// A tensor over the bytes at `offset`; a copy of them where they are not to be kept, or do not lie on a boundary for it.
+    fn tensor(
         self: &Arc<Self>,
         head: &Head,
         offset: usize,
         len: usize,
+        keeps: bool,
     ) -> Result<Tensor, CommError> {
         let start = self.region.address(offset, len)?;
         let bytes = std::ptr::slice_from_raw_parts(start.cast_const(), len);
-        if start.addr().is_multiple_of(ALIGN) {
+        if keeps && start.addr().is_multiple_of(ALIGN) {
             // SAFETY: the region keeps the bytes where they are, and nobody writes them while the block is held (`COLL-2`); both
             // are the keeper's.
             let tensor = unsafe {
