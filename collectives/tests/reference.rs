@@ -72,7 +72,7 @@ fn group(ranks: usize) -> Vec<Rank> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 300 }, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 150 }, ..ProptestConfig::default() })]
 
     #[test]
     fn comm_06_any_operation_equals_the_reference(
