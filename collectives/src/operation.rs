@@ -146,6 +146,15 @@ impl Collective {
         )
     }
 
+    /// The rank in whose memory everybody puts its part, where one collects them.
+    pub(crate) fn gatherer(self) -> Option<usize> {
+        match self {
+            Collective::AllGather => Some(0),
+            Collective::Gather { root } => Some(root),
+            _ => None,
+        }
+    }
+
     /// As one word, equal for equal operations.
     pub(crate) fn code(self) -> u64 {
         let kind = match self {

@@ -4,24 +4,8 @@
 
 use proptest::prelude::*;
 use selvedge_channels::{DType, Tensor};
-use selvedge_collectives::contract::{expected, operations, sample, together};
+use selvedge_collectives::contract::{DTYPES, expected, operations, sample, together};
 use selvedge_collectives::{Collective, Communicator, Group, Rank, ReduceOp};
-
-const DTYPES: [DType; 13] = [
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::U64,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::F16,
-    DType::BF16,
-    DType::F32,
-    DType::F64,
-    DType::Bool,
-];
 
 /// Any bits: NaNs, infinities and subnormal numbers among the floats.
 fn any_bits(dtype: DType, shape: &[usize], seed: u64) -> Tensor {

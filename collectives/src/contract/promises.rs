@@ -23,7 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Short enough to be waited for.
 const SHORT: Duration = Duration::from_millis(20);
 
-const DTYPES: [DType; 13] = [
+/// Every type of elements.
+pub const DTYPES: [DType; 13] = [
     DType::U8,
     DType::U16,
     DType::U32,

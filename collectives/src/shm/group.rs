@@ -35,8 +35,36 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Where nobody chooses otherwise: waits without end, and leaves the watch over processes to others.
+    fn new(words: Words, bells: Vec<Doorbell>, provider: Provider) -> Self {
+        let waiting = Waiting::auto(words.layout.ranks);
+        Shared {
+            words,
+            bells,
+            provider,
+            local: Local::default(),
+            here: Mutex::default(),
+            waiting,
+            timeout: None,
+            watches: false,
+        }
+    }
+
     pub(crate) fn ranks(&self) -> usize {
         self.words.layout.ranks
+    }
+
+    /// Whether the group has this rank.
+    ///
+    /// # Errors
+    /// [`CommError::NoSuchRank`].
+    pub(crate) fn has(&self, rank: usize) -> Result<(), CommError> {
+        let ranks = self.ranks();
+        if rank < ranks {
+            Ok(())
+        } else {
+            Err(CommError::NoSuchRank { rank, ranks })
+        }
     }
 
     /// Whether a rank was taken from this same group, so that its blocks outlive it.
@@ -128,14 +156,9 @@ impl Group {
             .map(|rank| words.bell(rank))
             .collect::<Result<Vec<_>, _>>()?;
         let shared = Shared {
-            words,
-            bells,
-            provider,
-            local: Local::default(),
-            here: Mutex::default(),
-            waiting: Waiting::auto(layout.ranks),
             timeout: Some(Duration::from_secs(30)),
             watches: true,
+            ..Shared::new(words, bells, provider)
         };
         let segment = segment.id();
         Ok(Group {
@@ -157,18 +180,8 @@ impl Group {
     ) -> Result<Self, CommError> {
         let layout = Layout::new(bells.len())?;
         let words = Words::at(region, layout, fresh)?;
-        let shared = Shared {
-            words,
-            bells,
-            provider,
-            local: Local::default(),
-            here: Mutex::default(),
-            waiting: Waiting::auto(layout.ranks),
-            timeout: None,
-            watches: false,
-        };
         Ok(Group {
-            shared: Arc::new(shared),
+            shared: Arc::new(Shared::new(words, bells, provider)),
             segment: None,
         })
     }
@@ -179,15 +192,12 @@ impl Group {
     }
 
     fn configured(self, change: impl FnOnce(&mut Shared)) -> Self {
+        let Shared { words, bells, .. } = &*self.shared;
         let mut shared = Shared {
-            words: self.shared.words.clone(),
-            bells: self.shared.bells.clone(),
-            provider: self.shared.provider,
-            local: Local::default(),
-            here: Mutex::default(),
             waiting: self.shared.waiting,
             timeout: self.shared.timeout,
             watches: self.shared.watches,
+            ..Shared::new(words.clone(), bells.clone(), self.shared.provider)
         };
         change(&mut shared);
         Group {
@@ -219,10 +229,7 @@ impl Group {
     /// # Errors
     /// [`CommError::NoSuchRank`], [`CommError::Taken`].
     pub fn rank(&self, rank: usize) -> Result<Rank, CommError> {
-        let ranks = self.shared.ranks();
-        if rank >= ranks {
-            return Err(CommError::NoSuchRank { rank, ranks });
-        }
+        self.shared.has(rank)?;
         self.shared.words.claim(rank, Process::own())?;
         if self.shared.watches {
             // Who waits for a rank that nobody had taken looks at whose it is now.
@@ -238,10 +245,7 @@ impl Group {
     /// # Errors
     /// As [`rank`](Self::rank).
     pub fn expect(&self, rank: usize, pid: u32) -> Result<(), CommError> {
-        let ranks = self.shared.ranks();
-        if rank >= ranks {
-            return Err(CommError::NoSuchRank { rank, ranks });
-        }
+        self.shared.has(rank)?;
         self.shared.words.expect(rank, Process::numbered(pid))
     }
 

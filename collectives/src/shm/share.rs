@@ -129,9 +129,8 @@ impl Meeting<'_> {
                 ranks,
             });
         }
-        let gathers = matches!(operation, Collective::AllGather | Collective::Gather { .. });
         let scalar = heads.iter().any(|head| head.shape.is_empty());
-        (gathers && scalar).then_some(CommError::Scalar { operation })
+        (operation.gatherer().is_some() && scalar).then_some(CommError::Scalar { operation })
     }
 
     /// Does this rank's share; says what it will have, and whether everybody's share must be done for it.

@@ -20,11 +20,7 @@ impl Rank {
     ) -> Result<(), CommError> {
         let Loan { taken, template, .. } = loan;
         write_head(&taken.region, &template.encoded)?;
-        let gathers = match operation {
-            Collective::AllGather => self.rank == 0,
-            Collective::Gather { root } => self.rank == root,
-            _ => false,
-        };
+        let gathers = operation.gatherer() == Some(self.rank);
         let mut results = None;
         // What is too large to be gathered is refused by everybody.
         let gathered = || gathered(&template.heads, self.shared.ranks())?.spans(0);
@@ -155,14 +151,9 @@ impl Rank {
     /// Rank `rank` has not come: whether it still can.
     #[cold]
     pub(super) fn missing(&mut self, rank: usize) -> Result<Option<Vec<Tensor>>, CommError> {
-        let words = &self.shared.words;
-        let left = matches!(words.holder(rank)?, Some((_, true)));
+        let left = matches!(self.shared.words.holder(rank)?, Some((_, true)));
         // Looked at again: it may have come, and then left.
-        let come = match &self.state {
-            State::Arriving { .. } => words.has_arrived(rank, self.number)?,
-            _ => words.is_done(rank, self.number)?,
-        };
-        if come {
+        if self.has_come(rank)? {
             return Ok(None);
         }
         self.ended()?;

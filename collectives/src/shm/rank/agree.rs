@@ -15,6 +15,11 @@ pub(super) struct Agreed {
     pub(super) results: Option<Brought>,
 }
 
+/// Whether a rank brings something else than the first: another operation or, where everybody's is read, other tensors.
+fn differs(arrival: &Arrival, first: &Arrival, reads_all: bool) -> bool {
+    arrival.what != first.what || (reads_all && arrival.signature != first.signature)
+}
+
 impl Rank {
     pub(super) fn meeting<'a>(
         &'a self,
@@ -42,14 +47,8 @@ impl Rank {
         }
         let first = self.arrivals.first().copied().unwrap_or_default();
         let reads_all = operation.reads_all();
-        let differs = |arrival: &Arrival| {
-            arrival.what != first.what || (reads_all && arrival.signature != first.signature)
-        };
-        let odd = self
-            .arrivals
-            .iter()
-            .position(|arrival| arrival.failed || differs(arrival));
-        if odd.is_some() {
+        let odd = |arrival: &Arrival| arrival.failed || differs(arrival, &first, reads_all);
+        if self.arrivals.iter().any(odd) {
             return self.disagree(reads_all).map(Err);
         }
         let template = match operation.root().filter(|_| !reads_all) {
@@ -81,12 +80,7 @@ impl Rank {
         {
             return Ok(Err(refused));
         }
-        let gatherer = match operation {
-            Collective::AllGather => Some(0),
-            Collective::Gather { root } => Some(root),
-            _ => None,
-        };
-        if let Some(rank) = gatherer {
+        if let Some(rank) = operation.gatherer() {
             agreed.results = Some(self.block(rank, |it| it.results)?);
         }
         Ok(Ok(agreed))
@@ -100,9 +94,7 @@ impl Rank {
             return Ok(CommError::PeerFailed { rank, report });
         }
         let first = self.arrivals.first().copied().unwrap_or_default();
-        let differs = |arrival: &Arrival| {
-            arrival.what != first.what || (reads_all && arrival.signature != first.signature)
-        };
+        let differs = |arrival: &Arrival| differs(arrival, &first, reads_all);
         let rank = self.arrivals.iter().position(differs).unwrap_or_default();
         let mut describe = |rank: usize| {
             let arrival = self.arrivals.get(rank).copied().unwrap_or_default();

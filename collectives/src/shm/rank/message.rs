@@ -14,15 +14,6 @@ use crate::shm::output::tensors;
 use crate::shm::share::Product;
 
 impl Rank {
-    pub(super) fn other(&self, rank: usize) -> Result<(), CommError> {
-        let ranks = self.shared.ranks();
-        if rank < ranks {
-            Ok(())
-        } else {
-            Err(CommError::NoSuchRank { rank, ranks })
-        }
-    }
-
     /// The message that a rank has sent, as a view.
     pub(super) fn take_message(
         &mut self,
@@ -53,7 +44,7 @@ impl Rank {
         tensors: &[Tensor],
         timeout: Option<Duration>,
     ) -> Result<(), CommError> {
-        self.other(to)?;
+        self.shared.has(to)?;
         let before = self.sent.get(to).copied().unwrap_or_default();
         let free = self.until(timeout, |rank| {
             if rank.shared.words.taken(rank.rank, to)? >= before {
@@ -91,7 +82,7 @@ impl Rank {
         from: usize,
         timeout: Option<Duration>,
     ) -> Result<Vec<Tensor>, CommError> {
-        self.other(from)?;
+        self.shared.has(from)?;
         let number = self.received.get(from).copied().unwrap_or_default() + 1;
         let received = self.until(timeout, |rank| {
             let awaited = rank.awaited(from);

@@ -209,9 +209,8 @@ impl Communicator for Rank {
     }
 
     fn plan(&mut self, operation: Collective) -> Result<PlanId, CommError> {
-        let ranks = self.shared.ranks();
-        if let Some(rank) = operation.root().filter(|root| *root >= ranks) {
-            return Err(CommError::NoSuchRank { rank, ranks });
+        if let Some(root) = operation.root() {
+            self.shared.has(root)?;
         }
         let known = self.plans.iter().position(|plan| *plan == operation);
         Ok(PlanId(known.unwrap_or_else(|| {

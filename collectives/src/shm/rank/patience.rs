@@ -104,12 +104,19 @@ impl Rank {
         }
     }
 
+    /// Whether rank `other` has done what this rank waits for now.
+    pub(super) fn has_come(&self, other: usize) -> Result<bool, CommError> {
+        let words = &self.shared.words;
+        let come = match self.state {
+            State::Arriving { .. } => words.has_arrived(other, self.number),
+            _ => words.is_done(other, self.number),
+        };
+        Ok(come?)
+    }
+
     /// Who is missing, for people.
     pub(super) fn describe_missing(&self) -> String {
-        let missing = |rank: &usize| match self.state {
-            State::Arriving { .. } => !self.shared.words.has_arrived(*rank, self.number).unwrap_or(true),
-            _ => !self.shared.words.is_done(*rank, self.number).unwrap_or(true),
-        };
+        let missing = |rank: &usize| !self.has_come(*rank).unwrap_or(true);
         let name = |rank: usize| match self.shared.words.holder(rank) {
             Ok(Some((process, _))) => format!("rank {rank} (process {})", process.pid),
             _ => format!("rank {rank}, which nobody has taken"),
