@@ -3,6 +3,8 @@
 //! The driver lays the graph's segment out, formats the shared channels, and ships plan and segment id to each
 //! worker; every process, the driver's included, then builds its own lanes with the same function.
 
+mod ranks;
+
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,22 +13,21 @@ use selvedge_channels::{
     AnyOutlet, AnyValue, ChannelError, Doorbell, Inlet, PayloadType, Provider, Routes, Segment, SegmentError,
     SegmentId, SharedReader, SharedWriter, Waiting, format,
 };
-use selvedge_collectives::{CommError, Communicator, Group, Joining};
+use selvedge_collectives::{CommError, Group};
 use selvedge_core::{
     ActorEntry, ActorId, AsyncDriver, LaneId, ListLevel, LoadedPrograms, MethodEntry, ProcessId, Program,
     find_actor, gather,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::collective::{find_adapter, join};
+use self::ranks::LaneRanks;
 use crate::ir::{
-    self, ArgIr, ChannelId, ChannelKind, ChannelPlan, CommunicatorPlan, GraphIr, LaneProgram, OpKind,
-    Operation, Origin, Plan, TaskId, TaskIr, ValueId, Writer,
+    self, ArgIr, ChannelId, ChannelKind, ChannelPlan, GraphIr, LaneProgram, OpKind, Operation, Origin, Plan,
+    TaskId, TaskIr, ValueId, Writer,
 };
 use crate::run::control::{Control, State};
 use crate::run::lane::{Cursor, GatherRun, LaneLoop, Step, TaskRun};
 use crate::run::layout::{Layout, Span, shared_spec};
-use crate::run::ranks::{CollectiveRun, Part, RankRun};
 use crate::run::report::TaskInfo;
 use crate::run::trace::Recorder;
 
@@ -249,13 +250,6 @@ pub(crate) struct Built {
     pub(crate) inputs: BTreeMap<ValueId, Box<dyn AnyOutlet>>,
 }
 
-/// The ranks of one lane, by group and number.
-#[derive(Default)]
-struct LaneRanks {
-    runs: Vec<RankRun>,
-    known: BTreeMap<(usize, usize), usize>,
-}
-
 /// The ends of an in-process ring that nobody has taken yet.
 #[derive(Default)]
 struct RingEnds {
@@ -414,88 +408,6 @@ impl Site<'_> {
             }
         }
         Ok(self.payload(value)?.outlet(routes)?)
-    }
-
-    /// The groups of ranks, as this process sees them.
-    fn groups(&self) -> Result<Vec<Group>, LoadError> {
-        let mut groups = Vec::with_capacity(self.plan.communicators.len());
-        for (communicator, span) in self.plan.communicators.iter().zip(&self.layout.communicators) {
-            let across = communicator.ranks.iter().any(|rank| rank.process != self.process);
-            let provider = if across { Provider::Memfd } else { Provider::Heap };
-            let bells = communicator.ranks.iter().map(|rank| self.bell(rank.lane));
-            let bells = bells.collect::<Result<Vec<_>, _>>()?;
-            groups.push(Group::at(self.region(span)?, bells, provider, false)?);
-        }
-        Ok(groups)
-    }
-
-    /// Makes rank `own` of group number `group`.
-    fn join(&self, group: usize, own: usize, groups: &[Group]) -> Result<Box<dyn Communicator>, LoadError> {
-        let unbound = LoadError::Inconsistent("a collective without a communicator");
-        let communicator = self.plan.communicators.get(group);
-        let (Some(known), Some(communicator)) = (groups.get(group), communicator) else {
-            return Err(unbound);
-        };
-        let bells = communicator.ranks.iter().map(|rank| self.bell(rank.lane));
-        let bells = bells.collect::<Result<Vec<_>, _>>()?;
-        let in_process = communicator.ranks.iter().all(|rank| rank.process == self.process);
-        let key = self.control.key().wrapping_add(group as u64);
-        let joining = Joining::new(key, own, &bells, in_process);
-        Ok(join(self.plan.settings.communicator.as_deref(), known, &joining)?)
-    }
-
-    /// What a task does as a rank of a collective, by a rank of its lane, which is taken when it is first asked for.
-    fn collective(
-        &self,
-        task: &TaskIr,
-        groups: &[Group],
-        ranks: &mut LaneRanks,
-    ) -> Result<Option<CollectiveRun>, LoadError> {
-        let Some(id) = task.collective else {
-            return Ok(None);
-        };
-        let unbound = LoadError::Inconsistent("a collective without a communicator");
-        let Some(collective) = self.plan.ir.collective(id) else {
-            return Err(unbound);
-        };
-        let actors = self.plan.ir.ranks(collective);
-        let same = |group: &CommunicatorPlan| {
-            group
-                .ranks
-                .iter()
-                .map(|rank| rank.actor)
-                .eq(actors.iter().copied())
-        };
-        let group = self.plan.communicators.iter().position(same);
-        let own = actors.iter().position(|actor| *actor == task.actor);
-        let (Some(group), Some(own)) = (group, own) else {
-            return Err(unbound);
-        };
-        let rank = match ranks.known.get(&(group, own)) {
-            Some(rank) => *rank,
-            None => {
-                ranks.runs.push(RankRun::new(self.join(group, own, groups)?));
-                ranks.known.insert((group, own), ranks.runs.len() - 1);
-                ranks.runs.len() - 1
-            }
-        };
-        let run = ranks
-            .runs
-            .get_mut(rank)
-            .ok_or(LoadError::Inconsistent("a rank that was not taken"))?;
-        let plan = run.communicator.plan(collective.operation)?;
-        let brought = GraphIr::reads(task)
-            .next()
-            .ok_or(LoadError::Inconsistent("a rank that brings nothing"))?;
-        let payload = self.payload(brought.1)?;
-        let adapter = find_adapter(payload).ok_or_else(|| LoadError::UnknownType(payload.name()))?;
-        Ok(Some(CollectiveRun {
-            rank,
-            plan,
-            operation: collective.operation,
-            adapter,
-            part: Part::GivenBack,
-        }))
     }
 
     fn lane(

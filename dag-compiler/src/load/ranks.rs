@@ -1,0 +1,109 @@
+//! From the plan of a collective to a lane's rank in its group.
+
+use std::collections::BTreeMap;
+
+use selvedge_channels::{Doorbell, Provider};
+use selvedge_collectives::{Communicator, Group, Joining};
+
+use super::{LoadError, Site};
+use crate::collective::{find_adapter, join};
+use crate::ir::{CommunicatorPlan, GraphIr, TaskIr};
+use crate::run::ranks::{CollectiveRun, Part, RankRun};
+
+/// The ranks of one lane, by group and number.
+#[derive(Default)]
+pub(super) struct LaneRanks {
+    pub(super) runs: Vec<RankRun>,
+    known: BTreeMap<(usize, usize), usize>,
+}
+
+impl Site<'_> {
+    /// The groups of ranks, as this process sees them.
+    pub(super) fn groups(&self) -> Result<Vec<Group>, LoadError> {
+        let mut groups = Vec::with_capacity(self.plan.communicators.len());
+        for (communicator, span) in self.plan.communicators.iter().zip(&self.layout.communicators) {
+            let across = communicator.ranks.iter().any(|rank| rank.process != self.process);
+            let provider = if across { Provider::Memfd } else { Provider::Heap };
+            let bells = self.rank_bells(communicator)?;
+            groups.push(Group::at(self.region(span)?, bells, provider, false)?);
+        }
+        Ok(groups)
+    }
+
+    /// What wakes each rank: the bell of its lane.
+    fn rank_bells(&self, communicator: &CommunicatorPlan) -> Result<Vec<Doorbell>, LoadError> {
+        communicator
+            .ranks
+            .iter()
+            .map(|rank| self.bell(rank.lane))
+            .collect()
+    }
+
+    /// Makes rank `own` of group number `group`.
+    fn join(&self, group: usize, own: usize, groups: &[Group]) -> Result<Box<dyn Communicator>, LoadError> {
+        let unbound = LoadError::Inconsistent("a collective without a communicator");
+        let communicator = self.plan.communicators.get(group);
+        let (Some(known), Some(communicator)) = (groups.get(group), communicator) else {
+            return Err(unbound);
+        };
+        let bells = self.rank_bells(communicator)?;
+        let in_process = communicator.ranks.iter().all(|rank| rank.process == self.process);
+        let key = self.control.key().wrapping_add(group as u64);
+        let joining = Joining::new(key, own, &bells, in_process);
+        Ok(join(self.plan.settings.communicator.as_deref(), known, &joining)?)
+    }
+
+    /// What a task does as a rank of a collective, by a rank of its lane, which is taken when it is first asked for.
+    pub(super) fn collective(
+        &self,
+        task: &TaskIr,
+        groups: &[Group],
+        ranks: &mut LaneRanks,
+    ) -> Result<Option<CollectiveRun>, LoadError> {
+        let Some(id) = task.collective else {
+            return Ok(None);
+        };
+        let unbound = LoadError::Inconsistent("a collective without a communicator");
+        let Some(collective) = self.plan.ir.collective(id) else {
+            return Err(unbound);
+        };
+        let actors = self.plan.ir.ranks(collective);
+        let same = |group: &CommunicatorPlan| {
+            group
+                .ranks
+                .iter()
+                .map(|rank| rank.actor)
+                .eq(actors.iter().copied())
+        };
+        let group = self.plan.communicators.iter().position(same);
+        let own = actors.iter().position(|actor| *actor == task.actor);
+        let (Some(group), Some(own)) = (group, own) else {
+            return Err(unbound);
+        };
+        let rank = match ranks.known.get(&(group, own)) {
+            Some(rank) => *rank,
+            None => {
+                ranks.runs.push(RankRun::new(self.join(group, own, groups)?));
+                ranks.known.insert((group, own), ranks.runs.len() - 1);
+                ranks.runs.len() - 1
+            }
+        };
+        let run = ranks
+            .runs
+            .get_mut(rank)
+            .ok_or(LoadError::Inconsistent("a rank that was not taken"))?;
+        let plan = run.communicator.plan(collective.operation)?;
+        let brought = GraphIr::reads(task)
+            .next()
+            .ok_or(LoadError::Inconsistent("a rank that brings nothing"))?;
+        let payload = self.payload(brought.1)?;
+        let adapter = find_adapter(payload).ok_or_else(|| LoadError::UnknownType(payload.name()))?;
+        Ok(Some(CollectiveRun {
+            rank,
+            plan,
+            operation: collective.operation,
+            adapter,
+            part: Part::GivenBack,
+        }))
+    }
+}
