@@ -94,7 +94,7 @@ const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
 const COMPUTE_CAPABILITY_MINOR: c_int = 76;
 const HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED: c_int = 103;
 
-/// What is asked of the driver: functions that CUDA has had since 4.0, and never changed.
+/// What is asked of the driver: functions that CUDA has had since 6.0, and never changed.
 struct Functions {
     init: unsafe extern "C" fn(c_uint) -> c_int,
     version: unsafe extern "C" fn(*mut c_int) -> c_int,
