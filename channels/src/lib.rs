@@ -11,6 +11,10 @@
 //! - [`doorbell`], [`waiting`]: one wait for all of a lane's channels; spin, then park on a futex.
 //! - [`segment`], [`region`]: where memory comes from.
 //! - [`process`](mod@process), [`deaths`]: who has the other ends, and whether they live.
+#![cfg_attr(
+    feature = "cuda",
+    doc = "- [`device`]: memory, streams and events of NVIDIA's devices, and channels of tensors that stay there."
+)]
 
 #[cfg(not(loom))] // loom has no shared memory; it models the protocol both rings follow on the heap
 pub mod payload;
@@ -33,6 +37,9 @@ pub mod shared;
 
 #[cfg(not(loom))]
 pub mod channel;
+
+#[cfg(all(feature = "cuda", not(loom)))]
+pub mod device;
 
 pub mod doorbell;
 

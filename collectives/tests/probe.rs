@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use selvedge_channels::device::DRIVER_FUNCTIONS;
 use selvedge_collectives::gpu::{Probe, Unavailable, probe};
 
 const PARTS: &str = "SELVEDGE_PROBE_CHILD";
@@ -30,7 +31,14 @@ fn driver(devices: u32) -> String {
             *to = b"CUDA_ERROR_NO_DEVICE\0".as_ptr();
             0
         }"#;
-    functions.replace("DEVICES", &devices.to_string())
+    // What is not asked has only to be there.
+    let others = DRIVER_FUNCTIONS
+        .iter()
+        .filter(|name| !functions.contains(&format!("{name}(")));
+    let others: String = others
+        .map(|name| format!("#[no_mangle] pub extern \"C\" fn {name}() -> i32 {{ 999 }}\n"))
+        .collect();
+    functions.replace("DEVICES", &devices.to_string()) + &others
 }
 
 /// Makes a library of a source.

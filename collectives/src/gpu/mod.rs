@@ -1,11 +1,8 @@
-//! What a machine has of NVIDIA's libraries, found at run time (feature `cuda`).
-//!
-//! Nothing is linked: programs built with the feature start on machines without a driver, and say what is missing and why.
-//! Every function of a library is called through a pointer that was looked up, and every result is a number until it has been
-//! checked, so that a newer library's codes are errors like any other.
+//! What a machine has of NVIDIA's libraries, found at run time (feature `cuda`): the driver, by the floor below, and NCCL.
 
-mod library;
+mod nccl;
 mod probe;
 
-pub use library::Unavailable;
-pub use probe::{Device, Driver, Nccl, Probe, probe};
+pub use nccl::Nccl;
+pub use probe::{Probe, probe};
+pub use selvedge_channels::device::{Device, Driver, Unavailable};

@@ -42,15 +42,18 @@ pub enum Unavailable {
 
 /// A loaded library.
 #[derive(Debug)]
-pub(super) struct Library {
+pub struct Library {
     kind: &'static str,
     library: libloading::Library,
-    pub(super) path: String,
+    path: String,
 }
 
 impl Library {
     /// The first of these files that can be loaded: the one that `variable` names, and no other where it does; else by name.
-    pub(super) fn open(kind: &'static str, variable: &str, names: &[&str]) -> Result<Self, Unavailable> {
+    ///
+    /// # Errors
+    /// [`Unavailable::NotFound`] with what was tried.
+    pub fn open(kind: &'static str, variable: &str, names: &[&str]) -> Result<Self, Unavailable> {
         let chosen = env::var(variable).ok().filter(|path| !path.is_empty());
         let names: Vec<&str> = chosen
             .as_deref()
@@ -79,12 +82,20 @@ impl Library {
         Err(Unavailable::NotFound { library: kind, tried })
     }
 
+    /// Where it was found.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
     /// A function by name.
+    ///
+    /// # Errors
+    /// [`Unavailable::NoSymbol`].
     ///
     /// # Safety
     /// `F` is the type of a pointer to the function that this library has under that name, and is not called after the library
     /// was closed.
-    pub(super) unsafe fn function<F: Copy>(&self, symbol: &'static str) -> Result<F, Unavailable> {
+    pub unsafe fn function<F: Copy>(&self, symbol: &'static str) -> Result<F, Unavailable> {
         // SAFETY: the caller's promise.
         let found = unsafe { self.library.get::<F>(symbol.as_bytes()) };
         found
@@ -97,7 +108,10 @@ impl Library {
     }
 
     /// Whether it has all these functions.
-    pub(super) fn has(&self, symbols: &[&'static str]) -> Result<(), Unavailable> {
+    ///
+    /// # Errors
+    /// [`Unavailable::NoSymbol`] for the first that it has not.
+    pub fn has(&self, symbols: &[&'static str]) -> Result<(), Unavailable> {
         symbols.iter().try_for_each(|symbol| {
             // SAFETY: the address is not called.
             unsafe { self.function::<*const ()>(symbol) }.map(drop)
@@ -105,7 +119,10 @@ impl Library {
     }
 
     /// A failure, where a function returned a number that is not 0.
-    pub(super) fn check(
+    ///
+    /// # Errors
+    /// [`Unavailable::Failed`].
+    pub fn check(
         &self,
         call: &'static str,
         code: i32,
