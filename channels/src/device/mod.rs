@@ -5,12 +5,37 @@
 //! been checked, so that a newer driver's codes are errors like any other.
 //!
 //! - `library`, `calls`, `abi`: the driver's functions, all looked up before the first is called; [`probe`]: what there is.
+//! - `handles`, `allocation`: the same calls, sound; with those two, all that is unsafe here.
+//! - [`Gpu`], [`Stream`], [`Event`], [`DeviceMemory`]: a device and what is enqueued on it. `retired`: what is dropped while
+//!   the device is busy with it; `host_call`: how the device wakes the host.
+//! - [`TensorLayout`], [`DeviceTensor`]: a tensor that lies on a device, and the event that makes it ready.
 
 mod abi;
 mod calls;
 mod library;
 mod probe;
 
+mod allocation;
+mod handles;
+
+mod error;
+mod event;
+mod gpu;
+mod host_call;
+mod memory;
+mod retired;
+mod stream;
+
+mod layout;
+mod tensor;
+
 pub use calls::DRIVER_FUNCTIONS;
+pub use error::{DeviceError, DeviceId};
+pub use event::Event;
+pub use gpu::Gpu;
+pub use layout::{DIMENSIONS_MAX, TensorLayout};
 pub use library::{Library, Unavailable};
+pub use memory::{DeviceMemory, Download, Span, SpanMut};
 pub use probe::{Device, Driver, probe};
+pub use stream::Stream;
+pub use tensor::DeviceTensor;

@@ -1,0 +1,101 @@
+//! Events: points of a stream that others can be ordered behind, in this process or another.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::Arc;
+
+use super::abi::{Exported, INTERPROCESS};
+use super::error::DeviceError;
+use super::gpu::{Context, Gpu};
+use super::handles::EventHandle;
+
+/// A point of a stream, without a time. An event that was never recorded is one that has come.
+///
+/// Dropping it does not wait for it, and what was ordered behind it stays ordered.
+pub struct Event {
+    context: Arc<Context>,
+    /// `None` only while it is dropped.
+    handle: Option<EventHandle>,
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Event")
+    }
+}
+
+impl Event {
+    /// An event for streams of this process.
+    ///
+    /// # Errors
+    /// [`DeviceError::Call`].
+    pub fn new(gpu: &Gpu) -> Result<Self, DeviceError> {
+        Event::with(gpu, |context| context.calls.event(0))
+    }
+
+    /// An event that other processes can open, record and order their streams behind. It must outlive their use of it.
+    pub(super) fn shared(gpu: &Gpu) -> Result<Self, DeviceError> {
+        Event::with(gpu, |context| context.calls.event(INTERPROCESS))
+    }
+
+    /// An event of another process.
+    pub(super) fn import(gpu: &Gpu, exported: Exported) -> Result<Self, DeviceError> {
+        Event::with(gpu, |context| context.calls.import_event(exported.into()))
+    }
+
+    fn with(
+        gpu: &Gpu,
+        make: impl FnOnce(&Context) -> Result<EventHandle, DeviceError>,
+    ) -> Result<Self, DeviceError> {
+        gpu.bind()?;
+        Ok(Event {
+            handle: Some(make(&gpu.context)?),
+            context: Arc::clone(&gpu.context),
+        })
+    }
+
+    /// What another process needs to open it.
+    pub(super) fn export(&self) -> Result<Exported, DeviceError> {
+        self.context.bind()?;
+        Ok(self.context.calls.export_event(self.handle()?)?.into())
+    }
+
+    /// The handle; there is one until it is dropped.
+    pub(super) fn handle(&self) -> Result<&EventHandle, DeviceError> {
+        self.handle.as_ref().ok_or(DeviceError::Call {
+            call: "cuEventQuery",
+            code: 400,
+            name: String::new(),
+        })
+    }
+
+    pub(super) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Whether the last point recorded has come. Never waits.
+    ///
+    /// # Errors
+    /// [`DeviceError::Call`], also for what has gone wrong on the device before.
+    pub fn is_done(&self) -> Result<bool, DeviceError> {
+        self.context.bind()?;
+        self.context.calls.event_is_done(self.handle()?)
+    }
+
+    /// The driver's handle (`CUevent`), for other libraries; null while it is dropped. It is this event's own.
+    pub fn as_raw(&self) -> *mut c_void {
+        self.handle
+            .as_ref()
+            .map_or(std::ptr::null_mut(), EventHandle::raw)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take()
+            && self.context.bind().is_ok()
+        {
+            let _ = self.context.calls.destroy_event(handle);
+        }
+    }
+}

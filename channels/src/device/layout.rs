@@ -1,0 +1,111 @@
+//! What a tensor looks like, whoever says so: one that exists has a size that can be counted.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::payload::{DType, Tensor, TensorError};
+
+/// Dimensions of a tensor, at most.
+pub const DIMENSIONS_MAX: usize = 32;
+
+/// Type of elements and shape of a dense, row-major tensor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Said")]
+pub struct TensorLayout {
+    dtype: DType,
+    shape: Arc<[usize]>,
+}
+
+/// A layout as it travels, before it is believed.
+#[derive(Deserialize)]
+struct Said {
+    dtype: DType,
+    shape: Arc<[usize]>,
+}
+
+impl TryFrom<Said> for TensorLayout {
+    type Error = TensorError;
+
+    fn try_from(said: Said) -> Result<Self, TensorError> {
+        TensorLayout::new(said.dtype, said.shape)
+    }
+}
+
+/// Bytes of a tensor; `None` when they cannot be counted.
+fn bytes(dtype: DType, shape: &[usize]) -> Option<usize> {
+    let elements = shape
+        .iter()
+        .try_fold(1_usize, |product, dimension| product.checked_mul(*dimension))?;
+    let bytes = elements.checked_mul(dtype.size_bytes())?;
+    (bytes <= isize::MAX as usize).then_some(bytes)
+}
+
+impl TensorLayout {
+    /// The layout of a tensor with these dimensions, outermost first; none for a scalar.
+    ///
+    /// # Errors
+    /// [`TensorError::Memory`] when there can be no memory for it, or it has more than [`DIMENSIONS_MAX`] dimensions.
+    pub fn new(dtype: DType, shape: impl Into<Arc<[usize]>>) -> Result<Self, TensorError> {
+        let shape = shape.into();
+        if shape.len() > DIMENSIONS_MAX || bytes(dtype, &shape).is_none() {
+            return Err(TensorError::Memory { len_bytes: None });
+        }
+        Ok(TensorLayout { dtype, shape })
+    }
+
+    /// The layout of a tensor of the host.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of(tensor: &Tensor) -> Result<Self, TensorError> {
+        TensorLayout::new(tensor.dtype(), tensor.shape())
+    }
+
+    /// The type of its elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Its dimensions, outermost first.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Its bytes.
+    pub fn len_bytes(&self) -> usize {
+        // `new` has counted them.
+        bytes(self.dtype, &self.shape).unwrap_or(0)
+    }
+}
+
+impl fmt::Display for TensorLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}{:?}", self.dtype, self.shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_that_cannot_be_counted_is_none() {
+        assert!(TensorLayout::new(DType::F32, [usize::MAX, 2]).is_err());
+        assert!(TensorLayout::new(DType::F32, [1; 33]).is_err());
+        let scalar = TensorLayout::new(DType::F64, []).unwrap();
+        assert_eq!((scalar.len_bytes(), scalar.to_string().as_str()), (8, "F64[]"));
+        let none = TensorLayout::new(DType::U8, [3, 0]).unwrap();
+        assert_eq!(none.len_bytes(), 0);
+    }
+
+    #[test]
+    fn acc_04_a_layout_travels_and_a_hostile_one_is_refused() {
+        let layout = TensorLayout::new(DType::BF16, [3, 4]).unwrap();
+        let bytes = postcard::to_allocvec(&layout).unwrap();
+        assert_eq!(postcard::from_bytes::<TensorLayout>(&bytes).unwrap(), layout);
+        let hostile = postcard::to_allocvec(&(DType::F32, vec![usize::MAX, usize::MAX])).unwrap();
+        assert!(postcard::from_bytes::<TensorLayout>(&hostile).is_err());
+    }
+}

@@ -1,0 +1,211 @@
+//! Streams: what is enqueued runs in order, on the device, while the host goes on.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::error::DeviceError;
+use super::event::Event;
+use super::gpu::{Context, Gpu};
+use super::handles::StreamHandle;
+use super::host_call::{Done, ring_when_done};
+use super::memory::{Download, Span, SpanMut};
+use super::retired::Resource;
+use crate::doorbell::Doorbell;
+use crate::waiting::Waiting;
+
+/// A queue of a device. Only [`wait`](Self::wait) waits; everything else enqueues and returns.
+///
+/// Dropping a stream does not wait: what was enqueued goes on.
+pub struct Stream {
+    gpu: Gpu,
+    /// `None` only while it is dropped.
+    handle: Option<Arc<StreamHandle>>,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream on {:?}", self.gpu)
+    }
+}
+
+impl Stream {
+    /// A stream for kernels.
+    ///
+    /// # Errors
+    /// [`DeviceError::Call`].
+    pub fn compute(gpu: &Gpu) -> Result<Self, DeviceError> {
+        Stream::with_priority(gpu, 0)
+    }
+
+    /// A stream for what goes to and comes from elsewhere: the device prefers it, since others wait for it.
+    ///
+    /// # Errors
+    /// [`DeviceError::Call`].
+    pub fn communication(gpu: &Gpu) -> Result<Self, DeviceError> {
+        // A device without priorities takes it for 0.
+        Stream::with_priority(gpu, -1)
+    }
+
+    fn with_priority(gpu: &Gpu, priority: i32) -> Result<Self, DeviceError> {
+        gpu.bind()?;
+        let context = &gpu.context;
+        let handle = context.retired.enter(context.calls.stream(priority)?);
+        Ok(Stream {
+            gpu: gpu.clone(),
+            handle: Some(handle),
+        })
+    }
+
+    /// Its device.
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// The driver's handle (`CUstream`), for other libraries; null while it is dropped. It is this stream's own.
+    pub fn as_raw(&self) -> *mut c_void {
+        self.handle
+            .as_ref()
+            .map_or(std::ptr::null_mut(), |handle| handle.raw())
+    }
+
+    /// Its context, bound, and its handle.
+    fn ready(&self) -> Result<(&Arc<Context>, &StreamHandle), DeviceError> {
+        let context = &self.gpu.context;
+        context.bind()?;
+        let handle = self.handle.as_deref().ok_or(DeviceError::Call {
+            call: "cuStreamQuery",
+            code: 400,
+            name: String::new(),
+        })?;
+        Ok((context, handle))
+    }
+
+    /// Makes an event this point of the stream, whatever point it was before.
+    ///
+    /// # Errors
+    /// [`DeviceError::WrongDevice`], [`DeviceError::Call`].
+    pub fn record(&self, event: &Event) -> Result<(), DeviceError> {
+        let (context, stream) = self.ready()?;
+        context.check_same("the event", event.context())?;
+        context.calls.record(event.handle()?, stream)
+    }
+
+    /// A new event at this point of the stream.
+    ///
+    /// # Errors
+    /// [`DeviceError::Call`].
+    pub fn mark(&self) -> Result<Event, DeviceError> {
+        let event = Event::new(&self.gpu)?;
+        self.record(&event)?;
+        Ok(event)
+    }
+
+    /// What is enqueued from now on begins after the point that the event is now. The event may be of another device.
+    ///
+    /// # Errors
+    /// [`DeviceError::Call`].
+    pub fn order_after(&self, event: &Event) -> Result<(), DeviceError> {
+        let (context, stream) = self.ready()?;
+        context.calls.wait_event(stream, event.handle()?)
+    }
+
+    /// Whether nothing is under way. Never waits.
+    ///
+    /// # Errors
+    /// [`DeviceError::Call`], also for what has gone wrong on the device before.
+    pub fn is_done(&self) -> Result<bool, DeviceError> {
+        let (context, stream) = self.ready()?;
+        context.calls.stream_is_done(stream)
+    }
+
+    /// Waits until all that was enqueued is done, asleep.
+    ///
+    /// # Errors
+    /// [`DeviceError::Timeout`], [`DeviceError::Call`].
+    pub fn wait(&self, timeout: Duration) -> Result<(), DeviceError> {
+        if self.is_done()? {
+            return Ok(());
+        }
+        let bell = Doorbell::heap();
+        let done = self.ring_when_done(&bell)?;
+        let started = Instant::now();
+        let deadline = started.checked_add(timeout);
+        // After an error of the device nobody rings; the device is asked before it is called late.
+        if bell.wait(&Waiting::Park, deadline, || done.has_come()) || self.is_done()? {
+            return Ok(());
+        }
+        Err(DeviceError::Timeout {
+            waited: started.elapsed(),
+        })
+    }
+
+    /// Rings a bell when all that was enqueued before is done. An error of the device keeps it from ringing.
+    ///
+    /// # Errors
+    /// [`DeviceError::Call`].
+    pub(crate) fn ring_when_done(&self, bell: &Doorbell) -> Result<Done, DeviceError> {
+        let (context, stream) = self.ready()?;
+        ring_when_done(context.calls, stream, bell)
+    }
+
+    /// Enqueues a copy of `bytes`, which are the caller's again at once.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfBounds`] when there are not exactly so many bytes, [`DeviceError::WrongDevice`],
+    /// [`DeviceError::Call`].
+    pub fn upload(&self, to: SpanMut<'_>, bytes: &[u8]) -> Result<(), DeviceError> {
+        let (context, stream) = self.ready()?;
+        context.check_same("the memory", to.span.context())?;
+        to.span.check_len(bytes.len())?;
+        let staged = context.calls.upload(to.span.place()?, bytes, stream)?;
+        context.retired.retire(Resource::Host(staged));
+        Ok(())
+    }
+
+    /// Enqueues a copy to the host; its bytes can be had when it is done.
+    ///
+    /// # Errors
+    /// [`DeviceError::WrongDevice`], [`DeviceError::Call`].
+    pub fn download(&self, from: Span<'_>) -> Result<Download<'_>, DeviceError> {
+        let (context, stream) = self.ready()?;
+        context.check_same("the memory", from.context())?;
+        let staged = context.calls.download(from.place()?, from.len_bytes(), stream)?;
+        Download::of(self, staged)
+    }
+
+    /// Enqueues a copy on the device.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfBounds`] when the lengths differ, [`DeviceError::WrongDevice`], [`DeviceError::Call`].
+    pub fn copy(&self, to: SpanMut<'_>, from: Span<'_>) -> Result<(), DeviceError> {
+        let (context, stream) = self.ready()?;
+        context.check_same("the memory", to.span.context())?;
+        context.check_same("the memory", from.context())?;
+        to.span.check_len(from.len_bytes())?;
+        let bytes = from.len_bytes();
+        context.calls.copy(to.span.place()?, from.place()?, bytes, stream)
+    }
+
+    /// Enqueues that every byte becomes `byte`.
+    ///
+    /// # Errors
+    /// [`DeviceError::WrongDevice`], [`DeviceError::Call`].
+    pub fn fill(&self, to: SpanMut<'_>, byte: u8) -> Result<(), DeviceError> {
+        let (context, stream) = self.ready()?;
+        context.check_same("the memory", to.span.context())?;
+        let bytes = to.span.len_bytes();
+        context.calls.fill(to.span.place()?, bytes, byte, stream)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take()
+            && self.gpu.bind().is_ok()
+        {
+            self.gpu.context.retired.leave(handle);
+        }
+    }
+}
