@@ -11,6 +11,16 @@ pub fn at(_name: &'static str) {}
 #[cfg(feature = "fault-points")]
 pub use armed::at;
 
+/// Whether the step by this name is to be left out: `SELVEDGE_SKIP_STEP=name`. What a test leaves out, a checker must miss.
+#[cfg(all(feature = "cuda", not(feature = "fault-points")))]
+#[inline(always)]
+pub fn skips(_name: &'static str) -> bool {
+    false
+}
+
+#[cfg(all(feature = "cuda", feature = "fault-points"))]
+pub use armed::skips;
+
 #[cfg(feature = "fault-points")]
 mod armed {
     use std::sync::OnceLock;
@@ -23,6 +33,14 @@ mod armed {
         let text = std::env::var("SELVEDGE_FAULT_POINT").ok()?;
         let (name, count) = text.rsplit_once(':')?;
         Some((name.to_owned(), count.parse().ok()?))
+    }
+
+    /// Whether the step by this name is to be left out.
+    #[cfg(feature = "cuda")]
+    pub fn skips(name: &'static str) -> bool {
+        static LEFT_OUT: OnceLock<Option<String>> = OnceLock::new();
+        let left_out = LEFT_OUT.get_or_init(|| std::env::var("SELVEDGE_SKIP_STEP").ok());
+        left_out.as_deref() == Some(name)
     }
 
     /// A point by name.

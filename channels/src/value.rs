@@ -126,6 +126,15 @@ impl<T: Wire> Value<T> {
         })
     }
 
+    /// Whether no peer is known to have died.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn check_live(&self) -> Result<(), ChannelError> {
+        match &self.source {
+            Source::Shared(reader) => reader.check_live(),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn constant(value: T) -> Self {
         Value {
             held: Held::Owned(value),

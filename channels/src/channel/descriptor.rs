@@ -27,6 +27,16 @@ pub struct NotADescriptor {
     reason: &'static str,
 }
 
+impl NotADescriptor {
+    /// With the beginning of the text, which may be anything.
+    pub(crate) fn because(text: &str, reason: &'static str) -> Self {
+        NotADescriptor {
+            text: text.chars().take(80).collect(),
+            reason,
+        }
+    }
+}
+
 const PREFIX: &str = "selvedge-channel-1";
 
 impl fmt::Display for Descriptor {
@@ -51,10 +61,7 @@ impl FromStr for Descriptor {
     type Err = NotADescriptor;
 
     fn from_str(text: &str) -> Result<Self, NotADescriptor> {
-        let refuse = |reason| NotADescriptor {
-            text: text.chars().take(80).collect(),
-            reason,
-        };
+        let refuse = |reason| NotADescriptor::because(text, reason);
         let mut fields = text.trim().split(':');
         if fields.next() != Some(PREFIX) {
             return Err(refuse("it does not begin with `selvedge-channel-1:`"));

@@ -36,6 +36,20 @@ impl Line {
         self
     }
 
+    /// The end's own bell.
+    #[cfg(feature = "cuda")]
+    pub(super) fn bell(&self) -> &Doorbell {
+        &self.bell
+    }
+
+    /// Has every peer watched that has come meanwhile, for who does not park.
+    #[cfg(feature = "cuda")]
+    pub(super) fn look(&mut self) {
+        if let Some(peers) = &mut self.peers {
+            peers.look();
+        }
+    }
+
     /// Tries until there is an answer, or `timeout` has passed; messages of `expected_bytes` are on their way.
     pub(super) fn wait<R>(
         &mut self,

@@ -5,6 +5,7 @@
 //!   stranger finds it.
 //! - `writer`, `reader`: the ends. `loan`, `tensor_loan`, over `slot_loan`: messages built where they will lie; `view`:
 //!   one read there.
+//! - `control`: what a channel of tensors on a device asks of the channel that its metadata travel on (feature `cuda`).
 //! - `line`: how an end waits, `helper` for who awaits; `peers`: how it notices that another one's process has died.
 //!
 //! ```
@@ -18,6 +19,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "cuda")]
+mod control;
 mod descriptor;
 mod helper;
 mod line;

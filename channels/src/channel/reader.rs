@@ -12,9 +12,9 @@ use crate::value::{AnyValue, Readiness, Value};
 /// A reading end of a channel. It sees every message, in order. Dropping it lets go of them all: it never holds the
 /// writer back.
 pub struct Reader<T> {
-    value: Value<T>,
-    next: u64,
-    line: Line,
+    pub(super) value: Value<T>,
+    pub(super) next: u64,
+    pub(super) line: Line,
 }
 
 impl<T> fmt::Debug for Reader<T> {
@@ -35,7 +35,7 @@ impl<T: Wire> Reader<T> {
     }
 
     /// Waits until the next message is there.
-    fn arrive(&mut self, timeout: Option<Duration>) -> Result<(), ChannelError> {
+    pub(super) fn arrive(&mut self, timeout: Option<Duration>) -> Result<(), ChannelError> {
         let expected_bytes = self.value.expected_bytes();
         let (value, next) = (&mut self.value, self.next);
         let attempt = || Ok((value.fill(next)? == Readiness::Ready).then_some(()));

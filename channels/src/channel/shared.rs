@@ -131,6 +131,12 @@ impl<T: Wire> SharedChannel<T> {
         (0..=self.descriptor.spec.readers as usize).map(bell).collect()
     }
 
+    /// Who has the ends.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn claims(&self) -> Result<Claims, ChannelError> {
+        Claims::of(self.region()?, &self.descriptor.spec)
+    }
+
     /// Keeps an end for the process `pid`, a child that has just been started, say. Its death is noticed from now on,
     /// also before it has come to take the end; nobody else can take it.
     ///

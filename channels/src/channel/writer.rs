@@ -24,7 +24,7 @@ pub(super) enum WriteEnd<T> {
 /// [`ChannelError::Closed`].
 pub struct Writer<T> {
     pub(super) end: WriteEnd<T>,
-    line: Line,
+    pub(super) line: Line,
 }
 
 impl<T> fmt::Debug for Writer<T> {
@@ -106,7 +106,7 @@ impl<T: Wire> WriteEnd<T> {
         }
     }
 
-    fn has_space(&mut self) -> Result<Option<()>, ChannelError> {
+    pub(super) fn has_space(&mut self) -> Result<Option<()>, ChannelError> {
         let space = match self {
             WriteEnd::Ring(ring) => ring.has_space(),
             WriteEnd::Shared(shared) => shared.has_space()?,
@@ -114,7 +114,7 @@ impl<T: Wire> WriteEnd<T> {
         Ok(space.then_some(()))
     }
 
-    fn is_drained(&mut self) -> Result<Option<()>, ChannelError> {
+    pub(super) fn is_drained(&mut self) -> Result<Option<()>, ChannelError> {
         let drained = match self {
             WriteEnd::Ring(ring) => ring.is_drained(),
             WriteEnd::Shared(shared) => shared.is_drained()?,
@@ -274,18 +274,19 @@ impl<T: Wire> Writer<T> {
     /// # Errors
     /// [`ChannelError::Timeout`] with who is behind, [`ChannelError::Poisoned`] when a reader's process has died.
     pub fn flush(&mut self) -> Result<(), ChannelError> {
-        self.wait_until(WriteEnd::is_drained)
+        self.wait_until(self.line.timeout, WriteEnd::is_drained)
     }
 
-    /// Waits, as long as the channel's time-out allows, until `check` says so.
-    fn wait_until(
+    /// Waits at most `timeout` until `check` says so.
+    pub(super) fn wait_until(
         &mut self,
+        timeout: Option<Duration>,
         mut check: impl FnMut(&mut WriteEnd<T>) -> Result<Option<()>, ChannelError>,
     ) -> Result<(), ChannelError> {
         let expected_bytes = self.end.expected_bytes();
         let end = &mut self.end;
         let attempt = || check(end);
-        let waited = self.line.wait(self.line.timeout, expected_bytes, attempt);
+        let waited = self.line.wait(timeout, expected_bytes, attempt);
         waited.map_err(|error| self.blame(error))
     }
 
@@ -310,7 +311,7 @@ where
     /// # Errors
     /// As [`send`](Self::send).
     pub fn reserve(&mut self, len: usize) -> Result<Loan<'_, E>, ChannelError> {
-        self.wait_until(WriteEnd::has_space)?;
+        self.wait_until(self.line.timeout, WriteEnd::has_space)?;
         Loan::of(&mut self.end, len)
     }
 }
@@ -333,7 +334,7 @@ impl Writer<Tensor> {
     /// # Errors
     /// As [`send`](Self::send).
     pub fn reserve<E: Element>(&mut self, shape: &[usize]) -> Result<TensorLoan<'_, E>, ChannelError> {
-        self.wait_until(WriteEnd::has_space)?;
+        self.wait_until(self.line.timeout, WriteEnd::has_space)?;
         TensorLoan::of(&mut self.end, shape)
     }
 }

@@ -48,6 +48,10 @@ impl Allocation {
         self.bytes
     }
 
+    pub(super) fn is_mapped(&self) -> bool {
+        matches!(self.kind, Kind::Mapped { .. })
+    }
+
     /// The address of a part of it.
     fn at(&self, offset: usize, bytes: usize) -> Result<u64, DeviceError> {
         if offset.checked_add(bytes).is_some_and(|end| end <= self.bytes) {

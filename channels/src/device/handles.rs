@@ -132,8 +132,7 @@ impl Calls {
         self.made("cuDevicePrimaryCtxRetain", make).map(ContextHandle)
     }
 
-    pub(super) fn release(&self, context: ContextHandle, device: Ordinal) -> Result<(), DeviceError> {
-        drop(context);
+    pub(super) fn release(&self, _consumed: ContextHandle, device: Ordinal) -> Result<(), DeviceError> {
         // SAFETY: undoes one `retain`, whose handle is gone.
         let code = unsafe { (self.functions.context_release)(device.0) };
         self.check("cuDevicePrimaryCtxRelease_v2", code)

@@ -41,10 +41,13 @@ impl DeviceMemory {
         context.bind()?;
         // What was dropped may be what is missing.
         context.retired.sweep();
-        let allocation = if context.exports_descriptors {
-            context.calls.map_new(context.ordinal, bytes)
-        } else {
-            context.calls.alloc_plain(bytes)
+        let mapped = context
+            .exports_descriptors
+            .then(|| context.calls.map_new(context.ordinal, bytes));
+        let allocation = match mapped {
+            // Some containers promise what they then refuse.
+            None | Some(Err(DeviceError::Call { code: 800 | 801, .. })) => context.calls.alloc_plain(bytes),
+            Some(mapped) => mapped,
         };
         Ok(DeviceMemory::of(gpu, allocation?, bytes))
     }
@@ -147,6 +150,11 @@ impl DeviceMemory {
         gpu.bind()?;
         let allocation = gpu.context.calls.open_plain(exported.into(), bytes)?;
         Ok(DeviceMemory::of(gpu, allocation, bytes))
+    }
+
+    /// Whether it is of the kind that travels as a descriptor.
+    pub(super) fn is_mapped(&self) -> bool {
+        self.allocation.as_ref().is_some_and(Allocation::is_mapped)
     }
 
     /// Its size, as it was made.
@@ -258,11 +266,6 @@ impl<'s> Download<'s> {
             self.stream.wait(timeout)?;
         }
         self.read(read)
-    }
-
-    /// The bytes, if they have come.
-    pub(super) fn has_come(&self) -> Result<bool, DeviceError> {
-        self.arrived.is_done()
     }
 
     /// Has the bytes, which have come, read.

@@ -9,6 +9,8 @@
 //! - [`Gpu`], [`Stream`], [`Event`], [`DeviceMemory`]: a device and what is enqueued on it. `retired`: what is dropped while
 //!   the device is busy with it; `host_call`: how the device wakes the host.
 //! - [`TensorLayout`], [`DeviceTensor`]: a tensor that lies on a device, and the event that makes it ready.
+//! - [`DeviceChannelOptions`] and what it makes: tensors from one writer to N readers, who never leave the device; `README.md`
+//!   in this folder has the protocol.
 
 mod abi;
 mod calls;
@@ -29,7 +31,13 @@ mod stream;
 mod layout;
 mod tensor;
 
+mod channel;
+
 pub use calls::DRIVER_FUNCTIONS;
+pub use channel::{
+    DeviceChannelError, DeviceChannelOptions, DeviceDescriptor, DeviceLoan, DeviceReader, DeviceView,
+    DeviceWriter, SharedDeviceChannel,
+};
 pub use error::{DeviceError, DeviceId};
 pub use event::Event;
 pub use gpu::Gpu;

@@ -130,9 +130,4 @@ impl Retired {
             Resource::Host(memory) => self.calls.free_pinned(memory),
         }
     }
-
-    /// How many things wait to be given back.
-    pub(super) fn waiting(&self) -> usize {
-        self.state.lock().waiting.len()
-    }
 }

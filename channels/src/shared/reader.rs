@@ -106,6 +106,12 @@ impl SharedReader {
         }
     }
 
+    /// Whether no peer is known to have died.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn check_live(&self) -> Result<(), ChannelError> {
+        self.place.check_live()
+    }
+
     #[inline]
     fn look(&self) -> Result<bool, ChannelError> {
         let [stamp, ..] = self.place.words(self.cursor.slot())?;

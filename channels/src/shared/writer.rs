@@ -109,6 +109,12 @@ impl SharedWriter {
         Ok(drained)
     }
 
+    /// Whether no peer is known to have died.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn check_live(&self) -> Result<(), ChannelError> {
+        self.place.check_live()
+    }
+
     /// Looks at the tails, and gives back what all have passed.
     fn seek(&mut self) -> Result<bool, ChannelError> {
         let (place, cursor) = (&self.place, &mut self.cursor);

@@ -1,0 +1,201 @@
+//! What another process needs to know of a channel's device side: written once into a segment of its own, before anybody has
+//! the descriptor, and looked at as the work of a stranger.
+
+use std::sync::atomic::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::DeviceChannelError;
+use super::handover::Address;
+use super::ring::{Ring, RingSpec};
+use crate::device::abi::Exported;
+use crate::device::error::DeviceId;
+use crate::device::event::Event;
+use crate::error::{ChannelError, DecodeError, SegmentError};
+use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
+
+/// Said first, and raised with every change of what follows.
+const VERSION: u32 = 1;
+
+/// The longest card that is believed: thousands of slots and readers.
+const BYTES_MAX: u64 = 1 << 26;
+
+/// How the memory travels.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Travels {
+    /// As a descriptor, which its maker hands out.
+    Descriptor(Address),
+    /// As a handle of the driver's.
+    Handle(Exported),
+}
+
+/// The card.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Card {
+    version: u32,
+    pub(super) device: DeviceId,
+    slots: u64,
+    readers: u64,
+    slot_bytes: u64,
+    /// Bytes of the memory, as it was made.
+    whole_bytes: u64,
+    pub(super) is_static: bool,
+    pub(super) travels: Travels,
+    pub(super) ready: Vec<Exported>,
+    pub(super) done: Vec<Vec<Exported>>,
+}
+
+fn corrupt(what: &'static str) -> DeviceChannelError {
+    ChannelError::Corrupt { what }.into()
+}
+
+impl Card {
+    /// Of a ring whose memory travels so.
+    pub(super) fn of(ring: &Ring, is_static: bool, travels: Travels) -> Result<Self, DeviceChannelError> {
+        let row = |events: &[Event]| -> Result<Vec<Exported>, DeviceChannelError> {
+            let exported: Result<_, _> = events.iter().map(Event::export).collect();
+            Ok(exported?)
+        };
+        Ok(Card {
+            version: VERSION,
+            device: ring.memory.gpu().id(),
+            slots: ring.spec.slots as u64,
+            readers: ring.spec.readers as u64,
+            slot_bytes: ring.spec.slot_bytes as u64,
+            whole_bytes: ring.memory.whole_bytes() as u64,
+            is_static,
+            travels,
+            ready: row(&ring.ready)?,
+            done: ring
+                .done
+                .iter()
+                .map(|events| row(events))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Writes it into a segment of its own.
+    pub(super) fn publish(&self) -> Result<Segment, DeviceChannelError> {
+        let bytes = postcard::to_allocvec(self).map_err(|error| ChannelError::Encode(error.into()))?;
+        let len = bytes.len().next_multiple_of(8) + 8;
+        let segment = Segment::create(Provider::Memfd, SEGMENT_HEADER_BYTES + len)?;
+        let region = segment.region(SEGMENT_HEADER_BYTES, len)?;
+        region.atomic_u64(0)?.store(bytes.len() as u64, Ordering::Relaxed);
+        for (at, chunk) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+            // Relaxed: who reads it has the descriptor from us, and has mapped it since.
+            region
+                .atomic_u64(8 + 8 * at)?
+                .store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        }
+        Ok(segment)
+    }
+
+    /// Reads what another process wrote, every word once.
+    pub(super) fn read(id: &SegmentId) -> Result<Self, DeviceChannelError> {
+        let segment = Segment::open(id)?;
+        let len = segment.len_bytes().saturating_sub(SEGMENT_HEADER_BYTES);
+        let region = segment.region(SEGMENT_HEADER_BYTES, len)?;
+        let said = region.atomic_u64(0)?.load(Ordering::Relaxed);
+        if said > BYTES_MAX || said > (len as u64).saturating_sub(8) {
+            return Err(corrupt("a card longer than its segment"));
+        }
+        let mut bytes = Vec::with_capacity(said as usize + 8);
+        while (bytes.len() as u64) < said {
+            let word = region.atomic_u64(8 + bytes.len())?.load(Ordering::Relaxed);
+            bytes.extend_from_slice(&word.to_ne_bytes());
+        }
+        let card: Card = postcard::from_bytes(&bytes).map_err(|source| {
+            let type_name = "card of a channel of tensors";
+            ChannelError::Decode(DecodeError::Deserialize { type_name, source })
+        })?;
+        card.check()?;
+        Ok(card)
+    }
+
+    /// Whether its numbers belong together.
+    fn check(&self) -> Result<(), DeviceChannelError> {
+        if self.version != VERSION {
+            return Err(corrupt("a card of another version"));
+        }
+        let spec = self.spec()?;
+        let rows = self.done.iter().all(|row| row.len() == spec.slots);
+        if self.ready.len() != spec.slots || self.done.len() != spec.readers || !rows {
+            return Err(corrupt(
+                "a card with another number of events than its slots and readers need",
+            ));
+        }
+        if self.whole_bytes()? < spec.bytes()? {
+            return Err(corrupt("a card whose memory is shorter than its slots"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn spec(&self) -> Result<RingSpec, DeviceChannelError> {
+        let number = |number: u64| usize::try_from(number).map_err(|_| SegmentError::unaddressable());
+        Ok(RingSpec {
+            slots: number(self.slots)?,
+            readers: number(self.readers)?,
+            slot_bytes: number(self.slot_bytes)?,
+        })
+    }
+
+    pub(super) fn whole_bytes(&self) -> Result<usize, DeviceChannelError> {
+        Ok(usize::try_from(self.whole_bytes).map_err(|_| SegmentError::unaddressable())?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::abi::IpcHandle;
+
+    fn card() -> Card {
+        let event = Exported::from(IpcHandle([7; 64]));
+        Card {
+            version: VERSION,
+            device: DeviceId([1; 16]),
+            slots: 2,
+            readers: 1,
+            slot_bytes: 1000,
+            whole_bytes: 2 << 20,
+            is_static: false,
+            travels: Travels::Handle(Exported::from(IpcHandle([9; 64]))),
+            ready: vec![event; 2],
+            done: vec![vec![event; 2]],
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd")]
+    fn chan_24_a_card_is_read_by_who_has_its_id() {
+        let card = card();
+        let segment = card.publish().unwrap();
+        assert_eq!(Card::read(&segment.id().unwrap()).unwrap(), card);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd")]
+    fn a_card_whose_numbers_do_not_belong_together_is_refused() {
+        let wrong: [fn(&mut Card); 6] = [
+            |card| card.version = 2,
+            |card| card.slots = 3,
+            |card| card.readers = u64::MAX,
+            |card| card.slot_bytes = u64::MAX,
+            |card| card.whole_bytes = 1024,
+            |card| card.done[0].truncate(1),
+        ];
+        for change in wrong {
+            let mut card = card();
+            change(&mut card);
+            let segment = card.publish().unwrap();
+            let refused = Card::read(&segment.id().unwrap()).unwrap_err();
+            assert!(matches!(refused, DeviceChannelError::Channel(_)), "{refused}");
+        }
+        let other = Segment::create(Provider::Memfd, SEGMENT_HEADER_BYTES + 64).unwrap();
+        let words = other.region(SEGMENT_HEADER_BYTES, 64).unwrap();
+        words.atomic_u64(0).unwrap().store(57, Ordering::Relaxed);
+        assert!(Card::read(&other.id().unwrap()).is_err(), "too long");
+    }
+}

@@ -1,0 +1,148 @@
+//! A slot that is being written.
+
+use super::error::DeviceChannelError;
+use super::frame::Places;
+use super::writer::DeviceWriter;
+use crate::device::layout::TensorLayout;
+use crate::device::memory::SpanMut;
+use crate::device::stream::Stream;
+use crate::device::tensor::DeviceTensor;
+use crate::fault_point;
+use crate::payload::Tensor;
+
+/// The next slot, free and ours: the places for a message's tensors, and the stream that may write them. Its stream is ordered
+/// behind every reader of what was there before.
+///
+/// Dropping it sends nothing; what was enqueued is done before the slot is lent again.
+#[must_use = "`publish` sends what is written here"]
+#[derive(Debug)]
+pub struct DeviceLoan<'w> {
+    writer: &'w mut DeviceWriter,
+    stream: &'w Stream,
+    slot: usize,
+    layouts: Vec<TensorLayout>,
+    places: Places,
+    published: bool,
+}
+
+impl<'w> DeviceLoan<'w> {
+    pub(super) fn new(
+        writer: &'w mut DeviceWriter,
+        stream: &'w Stream,
+        slot: usize,
+        layouts: Vec<TensorLayout>,
+        places: Places,
+    ) -> Self {
+        DeviceLoan {
+            writer,
+            stream,
+            slot,
+            layouts,
+            places,
+            published: false,
+        }
+    }
+
+    /// The stream on which it may be written.
+    pub fn stream(&self) -> &Stream {
+        self.stream
+    }
+
+    /// Number of tensors.
+    pub fn len(&self) -> usize {
+        self.layouts.len()
+    }
+
+    /// Whether the message has no tensors.
+    pub fn is_empty(&self) -> bool {
+        self.layouts.is_empty()
+    }
+
+    /// The layout of a tensor.
+    ///
+    /// # Errors
+    /// [`DeviceChannelError::NoTensor`].
+    pub fn layout(&self, index: usize) -> Result<&TensorLayout, DeviceChannelError> {
+        self.layouts.get(index).ok_or(DeviceChannelError::NoTensor {
+            index,
+            count: self.layouts.len(),
+        })
+    }
+
+    /// The place of a tensor, for kernels on [`stream`](Self::stream).
+    ///
+    /// # Errors
+    /// [`DeviceChannelError::NoTensor`].
+    pub fn span(&mut self, index: usize) -> Result<SpanMut<'_>, DeviceChannelError> {
+        let bytes = self.layout(index)?.len_bytes();
+        let ring = self.writer.ring();
+        let offset = self.places.offset(index).unwrap_or(0);
+        // The slot is ours until it is published (GPU-2).
+        Ok(ring.memory.span_owned(ring.offset(self.slot)? + offset, bytes)?)
+    }
+
+    fn check(&self, index: usize, found: &TensorLayout) -> Result<(), DeviceChannelError> {
+        let expected = self.layout(index)?;
+        if expected == found {
+            return Ok(());
+        }
+        Err(DeviceChannelError::Layout {
+            expected: expected.clone(),
+            found: found.clone(),
+        })
+    }
+
+    /// Enqueues a copy of a tensor of the host, which is the caller's again at once.
+    ///
+    /// # Errors
+    /// [`DeviceChannelError::NoTensor`], [`DeviceChannelError::Layout`], and what the device says.
+    pub fn upload(&mut self, index: usize, tensor: &Tensor) -> Result<(), DeviceChannelError> {
+        self.check(index, &TensorLayout::of(tensor)?)?;
+        let stream = self.stream;
+        Ok(stream.upload(self.span(index)?, tensor.bytes())?)
+    }
+
+    /// Enqueues a copy of a tensor of this device, behind the event that makes it ready.
+    ///
+    /// # Errors
+    /// As [`upload`](Self::upload).
+    pub fn copy(&mut self, index: usize, tensor: &DeviceTensor) -> Result<(), DeviceChannelError> {
+        self.check(index, tensor.layout())?;
+        let stream = self.stream;
+        stream.order_after(tensor.ready())?;
+        Ok(stream.copy(self.span(index)?, tensor.span()?)?)
+    }
+
+    /// Enqueues that every byte of a tensor becomes `byte`.
+    ///
+    /// # Errors
+    /// [`DeviceChannelError::NoTensor`], and what the device says.
+    pub fn fill(&mut self, index: usize, byte: u8) -> Result<(), DeviceChannelError> {
+        let stream = self.stream;
+        Ok(stream.fill(self.span(index)?, byte)?)
+    }
+
+    /// Sends what the stream has been told to write so far. Readers' streams wait for it, nobody else does.
+    ///
+    /// # Errors
+    /// What channel and device say; then nothing is sent.
+    pub fn publish(mut self) -> Result<(), DeviceChannelError> {
+        // GPU-1: the record is there before anybody is told, so a reader's wait finds it.
+        self.writer.ring().record_ready(self.slot, self.stream)?;
+        fault_point::at("device writer: after the record");
+        let layouts = std::mem::take(&mut self.layouts);
+        self.writer.announce(layouts)?;
+        self.published = true;
+        Ok(())
+    }
+}
+
+impl Drop for DeviceLoan<'_> {
+    fn drop(&mut self) {
+        if !self.published {
+            self.writer.abandoned = true;
+            // Where the driver refuses, its device runs nothing any more.
+            let _ = self.writer.ring().record_ready(self.slot, self.stream);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A reading end.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::error::DeviceChannelError;
+use super::frame::{Frame, Places};
+use super::owned::Owned;
+use super::ring::Ring;
+use super::view::{DeviceView, Held, Listed};
+use crate::channel::Reader;
+use crate::device::stream::Stream;
+use crate::error::ChannelError;
+use crate::fault::Message;
+use crate::fault_point;
+
+/// A reading end of a channel of tensors. It sees every message, in order. Dropping it lets go of them all.
+///
+/// It waits on the host for messages only, never for the device. A process that reads lets its stream come to an end before it
+/// does itself ([`Stream::wait`]), for the writer's stream waits for it.
+pub struct DeviceReader {
+    pub(super) control: Reader<Frame>,
+    owned: Arc<Owned>,
+    index: usize,
+    is_static: bool,
+    /// The first message's tensors, where all others are as that.
+    first: Option<Arc<Listed>>,
+}
+
+impl fmt::Debug for DeviceReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceReader").finish_non_exhaustive()
+    }
+}
+
+impl DeviceReader {
+    pub(super) fn new(control: Reader<Frame>, owned: Arc<Owned>, index: usize, is_static: bool) -> Self {
+        DeviceReader {
+            control,
+            owned,
+            index,
+            is_static,
+            first: None,
+        }
+    }
+
+    /// Number of the next message, counted from 0.
+    pub fn position(&self) -> u64 {
+        self.control.position()
+    }
+
+    pub(super) fn ring(&self) -> &Ring {
+        &self.owned.ring
+    }
+
+    /// Waits for the next message as long as the channel's time-out allows, and orders `stream` behind it: what is enqueued
+    /// there from now on may read its tensors. The device may still be writing them.
+    ///
+    /// # Errors
+    /// [`DeviceError::WrongDevice`](crate::device::DeviceError::WrongDevice) when the stream is on another device,
+    /// [`ChannelError::Timeout`] (nothing has changed), [`ChannelError::Closed`] when the writer is done, after the messages
+    /// that are there; [`ChannelError::Poisoned`] when a peer's process has died, at once.
+    pub fn recv<'r>(&'r mut self, stream: &'r Stream) -> Result<Message<DeviceView<'r>>, DeviceChannelError> {
+        let timeout = self.control.timeout();
+        self.check_stream(stream)?;
+        self.control.message(timeout)?;
+        self.open(stream)
+    }
+
+    /// As [`recv`](Self::recv), waiting at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn recv_timeout<'r>(
+        &'r mut self,
+        stream: &'r Stream,
+        timeout: Duration,
+    ) -> Result<Message<DeviceView<'r>>, DeviceChannelError> {
+        self.check_stream(stream)?;
+        self.control.message(Some(timeout))?;
+        self.open(stream)
+    }
+
+    /// As [`recv`](Self::recv), if the next message is there.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv), without the time-out.
+    pub fn try_recv<'r>(
+        &'r mut self,
+        stream: &'r Stream,
+    ) -> Result<Option<Message<DeviceView<'r>>>, DeviceChannelError> {
+        self.check_stream(stream)?;
+        if !self.control.has_message()? {
+            return Ok(None);
+        }
+        self.open(stream).map(Some)
+    }
+
+    fn check_stream(&self, stream: &Stream) -> Result<(), DeviceChannelError> {
+        let gpu = self.ring().memory.gpu();
+        Ok(gpu.context.check_same("the stream", &stream.gpu().context)?)
+    }
+
+    /// The message that has come. One that makes no sense is passed: the next may.
+    fn open<'r>(&'r mut self, stream: &'r Stream) -> Result<Message<DeviceView<'r>>, DeviceChannelError> {
+        let held = match self.hold() {
+            Ok(Ok(held)) => held,
+            Ok(Err(fault)) => {
+                self.control.next();
+                return Ok(Err(fault));
+            }
+            Err(error) => {
+                self.control.next();
+                return Err(error);
+            }
+        };
+        let slot = self.ring().slot(self.position());
+        let ordered = match &held {
+            Held::Slot(_) => self.ring().after_writer(slot, stream),
+            Held::Given(tensors) => tensors
+                .iter()
+                .try_for_each(|tensor| Ok(stream.order_after(tensor.ready())?)),
+        };
+        // What failed may be tried again: the message is still there.
+        ordered?;
+        fault_point::at("device reader: with a message in hand");
+        Ok(Ok(DeviceView::new(self, stream, slot, held)))
+    }
+
+    /// What the message says is there, checked.
+    fn hold(&mut self) -> Result<Message<Held>, DeviceChannelError> {
+        let frame = match self.control.content()? {
+            Ok(frame) => frame,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let layouts = match frame {
+            Frame::Given(tensors) => return Ok(Ok(Held::Given(tensors.clone()))),
+            Frame::AsFirst => {
+                let what = "a message that is as the first, which has not come";
+                let first = self.first.clone().ok_or(ChannelError::Corrupt { what })?;
+                return Ok(Ok(Held::Slot(first)));
+            }
+            Frame::Tensors(layouts) => layouts.clone(),
+        };
+        // Our own writer refuses what is too large; this was written by a stranger.
+        let max_bytes = self.ring().spec.slot_bytes;
+        let places = Places::of(&layouts).filter(|places| places.bytes <= max_bytes);
+        let what = "tensors that do not fit their slot";
+        let places = places.ok_or(ChannelError::Corrupt { what })?;
+        if let Some(first) = &self.first
+            && first.layouts != layouts
+        {
+            return Err(DeviceChannelError::StaticShape {
+                expected: first.layouts.clone(),
+                found: layouts,
+            });
+        }
+        let listed = Arc::new(Listed { layouts, places });
+        if self.is_static {
+            self.first = Some(Arc::clone(&listed));
+        }
+        Ok(Ok(Held::Slot(listed)))
+    }
+
+    /// Gives a slot back: on the device when `stream` comes there, on the host now.
+    pub(super) fn give_back(
+        &mut self,
+        stream: &Stream,
+        slot: usize,
+        held: &Held,
+    ) -> Result<(), DeviceChannelError> {
+        fault_point::at("device reader: before the record");
+        if matches!(held, Held::Slot(_)) {
+            // GPU-2: the record is there before the credit is.
+            self.ring().record_done(self.index, slot, stream)?;
+        }
+        fault_point::at("device reader: after the record");
+        self.control.next();
+        Ok(())
+    }
+
+    /// Waits until `stream` has done all that was enqueued by now, or a peer has died.
+    pub(super) fn wait(&mut self, stream: &Stream, timeout: Duration) -> Result<(), DeviceChannelError> {
+        if stream.is_done()? {
+            return Ok(());
+        }
+        let done = stream.ring_when_done(self.control.bell())?;
+        match self.control.wait_for(Some(timeout), || done.has_come()) {
+            // After an error of the device nobody rings.
+            Err(ChannelError::Timeout { .. }) if stream.is_done()? => Ok(()),
+            waited => Ok(waited?),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A channel of tensors between processes.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use super::card::{Card, Travels};
+use super::descriptor::DeviceDescriptor;
+use super::error::DeviceChannelError;
+use super::frame::Frame;
+use super::handover::{self, Offer};
+use super::options::DeviceChannelOptions;
+use super::owned::{self, Owned};
+use super::reader::DeviceReader;
+use super::ring::Ring;
+use super::writer::DeviceWriter;
+use crate::channel::SharedChannel;
+use crate::device::error::DeviceError;
+use crate::device::event::Event;
+use crate::device::gpu::Gpu;
+use crate::device::memory::DeviceMemory;
+use crate::error::{End, SegmentError};
+use crate::segment::Segment;
+
+/// A channel of tensors between processes, of which this process may take ends. Its maker owns the device's memory, and keeps
+/// it, or an end of it, for as long as others use it: when the maker dies, the channel does.
+pub struct SharedDeviceChannel {
+    control: SharedChannel<Frame>,
+    owned: Arc<Owned>,
+    descriptor: DeviceDescriptor,
+    is_static: bool,
+    /// Kept by the maker, so that others can open it.
+    _card: Option<Segment>,
+}
+
+impl std::fmt::Debug for SharedDeviceChannel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SharedDeviceChannel({})", self.descriptor)
+    }
+}
+
+/// Offers the memory to others, as the system can.
+fn travels(memory: &DeviceMemory) -> Result<(Travels, Option<Offer>), DeviceChannelError> {
+    if !memory.is_mapped() {
+        return Ok((Travels::Handle(memory.export_plain()?), None));
+    }
+    let offer = handover::offer(memory.export_descriptor()?).map_err(|source| {
+        let what = "offering its descriptor";
+        let pid = std::process::id();
+        DeviceChannelError::Handover { pid, what, source }
+    })?;
+    Ok((Travels::Descriptor(offer.address().clone()), Some(offer)))
+}
+
+/// The memory that another process offers.
+fn fetched(gpu: &Gpu, card: &Card) -> Result<DeviceMemory, DeviceChannelError> {
+    let bytes = card.spec()?.bytes()?;
+    let memory = match &card.travels {
+        Travels::Descriptor(address) => {
+            let fetched = handover::fetch(address);
+            let descriptor = fetched.map_err(|(what, source)| {
+                let pid = address.pid();
+                DeviceChannelError::Handover { pid, what, source }
+            })?;
+            DeviceMemory::import_descriptor(gpu, descriptor.as_fd(), bytes, card.whole_bytes()?)?
+        }
+        Travels::Handle(handle) => DeviceMemory::import_plain(gpu, *handle, bytes)?,
+    };
+    Ok(memory)
+}
+
+impl SharedDeviceChannel {
+    pub(super) fn create(options: DeviceChannelOptions, gpu: &Gpu) -> Result<Self, DeviceChannelError> {
+        owned::sweep();
+        let ring = Ring::new(gpu, options.spec, Event::shared)?;
+        let control = options.control().shared::<Frame>()?;
+        let (travels, offer) = travels(&ring.memory)?;
+        let card = Card::of(&ring, options.is_static, travels)?.publish()?;
+        let descriptor = DeviceDescriptor {
+            control: control.descriptor().clone(),
+            card: card.id().ok_or(SegmentError::Private)?,
+        };
+        let owned = Owned::shared(ring, control.claims()?, offer);
+        Ok(SharedDeviceChannel {
+            control,
+            owned: Arc::new(owned),
+            descriptor,
+            is_static: options.is_static,
+            _card: Some(card),
+        })
+    }
+
+    /// Opens the channel that a descriptor names on its device, with `options` for how its ends wait here.
+    ///
+    /// # Errors
+    /// [`DeviceError::WrongDevice`] when the channel is on another device, [`DeviceChannelError::OwnChannel`] when this process
+    /// made it, [`DeviceChannelError::Handover`] and [`ChannelError::Segment`](crate::ChannelError::Segment) when its maker is
+    /// gone or has let go of it.
+    pub fn open(
+        gpu: &Gpu,
+        descriptor: &DeviceDescriptor,
+        options: &DeviceChannelOptions,
+    ) -> Result<Self, DeviceChannelError> {
+        if descriptor.card.pid == std::process::id() {
+            return Err(DeviceChannelError::OwnChannel);
+        }
+        owned::sweep();
+        let card = Card::read(&descriptor.card)?;
+        if card.device != gpu.id() {
+            let what = "the channel";
+            let (expected, found) = (gpu.id(), card.device);
+            return Err(DeviceError::WrongDevice {
+                what,
+                expected,
+                found,
+            }
+            .into());
+        }
+        let control = SharedChannel::open(&descriptor.control, options.control())?;
+        let row = |events: &[_]| -> Result<Vec<Event>, DeviceError> {
+            events.iter().map(|event| Event::import(gpu, *event)).collect()
+        };
+        let done: Result<_, _> = card.done.iter().map(|events| row(events)).collect();
+        let ring = Ring {
+            spec: card.spec()?,
+            memory: fetched(gpu, &card)?,
+            ready: row(&card.ready)?,
+            done: done?,
+        };
+        Ok(SharedDeviceChannel {
+            control,
+            owned: Arc::new(Owned::local(ring)),
+            descriptor: descriptor.clone(),
+            is_static: card.is_static,
+            _card: None,
+        })
+    }
+
+    /// What another process needs to open it.
+    pub fn descriptor(&self) -> &DeviceDescriptor {
+        &self.descriptor
+    }
+
+    /// Keeps an end for the process `pid`, a child that has just been started, say; as
+    /// [`SharedChannel::expect`](crate::SharedChannel::expect).
+    ///
+    /// # Errors
+    /// [`ChannelError::Attached`](crate::ChannelError::Attached) when somebody has the end or has had it.
+    pub fn expect(&self, end: End, pid: u32) -> Result<(), DeviceChannelError> {
+        Ok(self.control.expect(end, pid)?)
+    }
+
+    /// Takes the writing end.
+    ///
+    /// # Errors
+    /// [`ChannelError::Attached`](crate::ChannelError::Attached) when somebody has it or has had it.
+    pub fn writer(&self) -> Result<DeviceWriter, DeviceChannelError> {
+        let writer = self.control.writer()?;
+        Ok(DeviceWriter::new(
+            writer,
+            Arc::clone(&self.owned),
+            self.is_static,
+            false,
+        ))
+    }
+
+    /// Takes reading end number `index`, counted from 0.
+    ///
+    /// # Errors
+    /// [`ChannelError::Attached`](crate::ChannelError::Attached) when somebody has it or has had it,
+    /// [`ChannelError::Corrupt`](crate::ChannelError::Corrupt) when there is none of that number.
+    pub fn reader(&self, index: u32) -> Result<DeviceReader, DeviceChannelError> {
+        let reader = self.control.reader(index)?;
+        let owned = Arc::clone(&self.owned);
+        Ok(DeviceReader::new(reader, owned, index as usize, self.is_static))
+    }
+}
