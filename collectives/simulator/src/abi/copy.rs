@@ -1,0 +1,98 @@
+//! Copies and fills.
+#![allow(unsafe_code)] // exports functions by name
+
+use std::ffi::{c_uchar, c_uint, c_ushort};
+
+use super::exported;
+use crate::code::{Cu, INVALID_VALUE};
+use crate::context;
+use crate::copy::{self, Place, Wait};
+use crate::memory;
+
+const DEFAULT: u64 = 0;
+
+/// Fills `count` times with a pattern.
+fn fill(name: &'static str, stream: u64, address: u64, pattern: &[u8], count: usize, wait: bool) -> Cu {
+    let len = pattern.len().checked_mul(count).ok_or(INVALID_VALUE)?;
+    if !address.is_multiple_of(pattern.len() as u64) {
+        return Err(INVALID_VALUE);
+    }
+    let stream = context::stream(stream)?;
+    copy::fill(
+        name,
+        stream,
+        memory::resolve(address, len as u64)?,
+        pattern.to_vec(),
+        wait,
+    )
+}
+
+exported! {
+    fn cuMemcpyHtoD_v2(to: u64, from: u64, len: usize) {
+        let (stream, len) = (context::stream(DEFAULT)?, len as u64);
+        copy::copy("cuMemcpyHtoD", stream, Place::device(to, len)?, Place::host(from, len)?, Wait::Yes)
+    }
+
+    fn cuMemcpyDtoH_v2(to: u64, from: u64, len: usize) {
+        let (stream, len) = (context::stream(DEFAULT)?, len as u64);
+        copy::copy("cuMemcpyDtoH", stream, Place::host(to, len)?, Place::device(from, len)?, Wait::Yes)
+    }
+
+    fn cuMemcpyDtoD_v2(to: u64, from: u64, len: usize) {
+        let (stream, len) = (context::stream(DEFAULT)?, len as u64);
+        // Between devices not even the synchronous copy makes the host wait.
+        copy::copy("cuMemcpyDtoD", stream, Place::device(to, len)?, Place::device(from, len)?, Wait::IfPageable)
+    }
+
+    fn cuMemcpy(to: u64, from: u64, len: usize) {
+        let (stream, len) = (context::stream(DEFAULT)?, len as u64);
+        copy::copy("cuMemcpy", stream, Place::host(to, len)?, Place::host(from, len)?, Wait::Yes)
+    }
+
+    fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, len: usize, stream: u64) {
+        let (stream, len) = (context::stream(stream)?, len as u64);
+        copy::copy("cuMemcpyHtoDAsync", stream, Place::device(to, len)?, Place::host(from, len)?, Wait::IfPageable)
+    }
+
+    fn cuMemcpyDtoHAsync_v2(to: u64, from: u64, len: usize, stream: u64) {
+        let (stream, len) = (context::stream(stream)?, len as u64);
+        copy::copy("cuMemcpyDtoHAsync", stream, Place::host(to, len)?, Place::device(from, len)?, Wait::IfPageable)
+    }
+
+    fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, len: usize, stream: u64) {
+        let (stream, len) = (context::stream(stream)?, len as u64);
+        copy::copy("cuMemcpyDtoDAsync", stream, Place::device(to, len)?, Place::device(from, len)?, Wait::IfPageable)
+    }
+
+    fn cuMemcpyAsync(to: u64, from: u64, len: usize, stream: u64) {
+        let (stream, len) = (context::stream(stream)?, len as u64);
+        copy::copy("cuMemcpyAsync", stream, Place::host(to, len)?, Place::host(from, len)?, Wait::IfPageable)
+    }
+
+    fn cuMemcpyPeerAsync(to: u64, to_context: u64, from: u64, from_context: u64, len: usize, stream: u64) {
+        context::device_of(to_context)?;
+        context::device_of(from_context)?;
+        let (stream, len) = (context::stream(stream)?, len as u64);
+        copy::copy("cuMemcpyPeerAsync", stream, Place::device(to, len)?, Place::device(from, len)?, Wait::IfPageable)
+    }
+
+    fn cuMemsetD8_v2(to: u64, value: c_uchar, count: usize) {
+        fill("cuMemsetD8", DEFAULT, to, &[value], count, true)
+    }
+
+    fn cuMemsetD32_v2(to: u64, value: c_uint, count: usize) {
+        fill("cuMemsetD32", DEFAULT, to, &value.to_ne_bytes(), count, true)
+    }
+
+    fn cuMemsetD8Async(to: u64, value: c_uchar, count: usize, stream: u64) {
+        fill("cuMemsetD8Async", stream, to, &[value], count, false)
+    }
+
+    fn cuMemsetD16Async(to: u64, value: c_ushort, count: usize, stream: u64) {
+        fill("cuMemsetD16Async", stream, to, &value.to_ne_bytes(), count, false)
+    }
+
+    fn cuMemsetD32Async(to: u64, value: c_uint, count: usize, stream: u64) {
+        fill("cuMemsetD32Async", stream, to, &value.to_ne_bytes(), count, false)
+    }
+}

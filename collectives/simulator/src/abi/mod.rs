@@ -1,0 +1,28 @@
+//! The functions that C calls. They turn arguments into values and errors into codes; what they mean is elsewhere.
+#![allow(non_snake_case)] // the names are the driver's and NCCL's
+
+mod context;
+mod copy;
+mod device;
+mod event;
+mod interprocess;
+mod memory;
+mod module;
+mod pointer;
+mod stream;
+mod test;
+mod virtual_memory;
+
+/// Defines exported functions that return a code of the driver.
+macro_rules! exported {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {
+        $(
+            // SAFETY: no other library of the process is meant to export the name: this one stands for the one that does.
+            #[unsafe(no_mangle)]
+            pub(crate) extern "C" fn $name($($argument: $type),*) -> u32 {
+                $crate::ffi::call(stringify!($name), move || $body)
+            }
+        )*
+    };
+}
+use exported;

@@ -1,0 +1,127 @@
+//! Streams.
+#![allow(unsafe_code)] // exports functions by name, and calls back what a C caller gave
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::exported;
+use crate::code::{INVALID_HANDLE, INVALID_VALUE, NOT_READY};
+use crate::context;
+use crate::engine::{self, Manner, Operation, Turn};
+use crate::event;
+use crate::ffi::Out;
+use crate::host;
+use crate::words::{self, Width};
+
+/// What a host function is called with.
+struct Argument(*mut c_void);
+
+// SAFETY: the C caller promised that its function may be called with it from another thread.
+unsafe impl Send for Argument {}
+
+impl Argument {
+    fn call(&self, function: extern "C" fn(*mut c_void)) {
+        function(self.0);
+    }
+}
+
+fn create(flags: c_uint, priority: c_int) -> Result<u64, u32> {
+    let device = context::current_device()?;
+    let manner = match flags {
+        0 => Manner::Blocking,
+        1 => Manner::NonBlocking,
+        _ => return Err(INVALID_VALUE),
+    };
+    engine::create(device, manner, priority.clamp(-5, 0))
+}
+
+exported! {
+    fn cuStreamCreate(to: Out<u64>, flags: c_uint) {
+        to.set(create(flags, 0)?)
+    }
+
+    fn cuStreamCreateWithPriority(to: Out<u64>, flags: c_uint, priority: c_int) {
+        to.set(create(flags, priority)?)
+    }
+
+    fn cuStreamDestroy_v2(stream: u64) {
+        if stream <= 2 {
+            return Err(INVALID_HANDLE);
+        }
+        engine::destroy(stream)
+    }
+
+    fn cuStreamQuery(stream: u64) {
+        if engine::query(context::stream(stream)?)? { Ok(()) } else { Err(NOT_READY) }
+    }
+
+    fn cuStreamSynchronize(stream: u64) {
+        engine::synchronize(context::stream(stream)?)
+    }
+
+    fn cuStreamWaitEvent(stream: u64, event: u64, flags: c_uint) {
+        if flags > 1 {
+            return Err(INVALID_VALUE);
+        }
+        event::wait(context::stream(stream)?, event)
+    }
+
+    fn cuStreamGetPriority(stream: u64, to: Out<c_int>) {
+        to.set(engine::about(context::stream(stream)?)?.priority)
+    }
+
+    fn cuStreamGetFlags(stream: u64, to: Out<c_uint>) {
+        let about = engine::about(context::stream(stream)?)?;
+        to.set(c_uint::from(about.manner == Manner::NonBlocking))
+    }
+
+    fn cuStreamGetCtx(stream: u64, to: Out<u64>) {
+        to.set(context::handle_of(engine::about(context::stream(stream)?)?.device))
+    }
+
+    fn cuStreamGetDevice(stream: u64, to: Out<c_int>) {
+        to.set(engine::about(context::stream(stream)?)?.device.cast_signed())
+    }
+
+    fn cuStreamIsCapturing(stream: u64, to: Out<c_uint>) {
+        context::stream(stream)?;
+        to.set(0)
+    }
+
+    fn cuLaunchHostFunc(stream: u64, function: Option<extern "C" fn(*mut c_void)>, argument: *mut c_void) {
+        let function = function.ok_or(INVALID_VALUE)?;
+        let argument = Argument(argument);
+        let operation = Operation {
+            name: "cuLaunchHostFunc".into(),
+            uses: Vec::new(),
+            run: Box::new(move |turn: &mut Turn| {
+                // Whoever is told by the function knows what came before it.
+                host::observe(&turn.clock);
+                argument.call(function);
+            }),
+        };
+        engine::enqueue(context::stream(stream)?, operation)
+    }
+
+    fn cuStreamWaitValue32_v2(stream: u64, address: u64, value: u32, flags: c_uint) {
+        let stream = context::stream(stream)?;
+        words::wait("cuStreamWaitValue32", stream, address, u64::from(value), flags, Width::Four)
+    }
+
+    fn cuStreamWaitValue64_v2(stream: u64, address: u64, value: u64, flags: c_uint) {
+        words::wait("cuStreamWaitValue64", context::stream(stream)?, address, value, flags, Width::Eight)
+    }
+
+    fn cuStreamWriteValue32_v2(stream: u64, address: u64, value: u32, flags: c_uint) {
+        if flags > 1 {
+            return Err(INVALID_VALUE);
+        }
+        words::write("cuStreamWriteValue32", context::stream(stream)?, address, u64::from(value), Width::Four)
+    }
+
+    fn cuStreamWriteValue64_v2(stream: u64, address: u64, value: u64, flags: c_uint) {
+        if flags > 1 {
+            return Err(INVALID_VALUE);
+        }
+        words::write("cuStreamWriteValue64", context::stream(stream)?, address, value, Width::Eight)
+    }
+}

@@ -1,0 +1,117 @@
+//! Copies and fills.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::code::{Cu, INVALID_VALUE};
+use crate::engine::{self, Operation};
+use crate::history::Intent;
+use crate::host;
+use crate::host_bytes::HostBytes;
+use crate::memory::{self, Span, Use};
+use crate::point::Point;
+
+/// One end of a copy.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// Memory that the driver knows: of a device, or of the host where it is pinned or registered.
+    Known(Vec<Span>),
+    /// Other memory of the host.
+    Pageable(HostBytes),
+}
+
+impl Place {
+    /// What is at a device address.
+    pub(crate) fn device(address: u64, len: u64) -> Cu<Self> {
+        memory::resolve(address, len).map(Place::Known)
+    }
+
+    /// What is at a host address.
+    pub(crate) fn host(address: u64, len: u64) -> Cu<Self> {
+        let space = memory::space();
+        match space.find(address) {
+            Some(_) => space.resolve(address, len).map(Place::Known),
+            None => HostBytes::new(address, len)
+                .map(Place::Pageable)
+                .ok_or(INVALID_VALUE),
+        }
+    }
+
+    fn uses(&self, intent: Intent) -> Vec<Use> {
+        match self {
+            Place::Known(spans) => Use::all(spans, intent).collect(),
+            Place::Pageable(_) => Vec::new(),
+        }
+    }
+}
+
+/// Whether the host waits for a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Yes,
+    /// Only where the driver cannot do otherwise: into memory that is not pinned.
+    IfPageable,
+}
+
+/// Copies in a stream.
+pub(crate) fn copy(name: &'static str, stream: u64, to: Place, from: Place, wait: Wait) -> Cu {
+    let mut uses = from.uses(Intent::Read);
+    uses.extend(to.uses(Intent::Write));
+    let waits = wait == Wait::Yes || matches!(to, Place::Pageable(_));
+    // What is not pinned is read before the call returns, so that the caller may change it.
+    let staged = match &from {
+        Place::Pageable(bytes) => Some(bytes.read()),
+        Place::Known(_) => None,
+    };
+    let run = Box::new(move |_: &mut engine::Turn| {
+        let bytes = match (&from, staged) {
+            (Place::Known(spans), _) => memory::read(spans),
+            (Place::Pageable(_), staged) => staged.unwrap_or_default(),
+        };
+        match &to {
+            Place::Known(spans) => memory::write(spans, &bytes),
+            Place::Pageable(host) => host.write(&bytes),
+        }
+    });
+    let operation = Operation {
+        name: Cow::Borrowed(name),
+        uses,
+        run,
+    };
+    enqueue(stream, operation, waits)
+}
+
+/// Fills with a pattern in a stream.
+pub(crate) fn fill(name: &'static str, stream: u64, to: Vec<Span>, pattern: Vec<u8>, wait: bool) -> Cu {
+    let uses = Use::all(&to, Intent::Write).collect();
+    let run = Box::new(move |_: &mut engine::Turn| {
+        let len: u64 = to.iter().map(|span| span.len).sum();
+        let bytes: Vec<u8> = pattern.iter().copied().cycle().take(len as usize).collect();
+        memory::write(&to, &bytes);
+    });
+    let operation = Operation {
+        name: Cow::Borrowed(name),
+        uses,
+        run,
+    };
+    enqueue(stream, operation, wait)
+}
+
+fn enqueue(stream: u64, operation: Operation, waits: bool) -> Cu {
+    if !waits {
+        return engine::enqueue(stream, operation);
+    }
+    let point = Point::new();
+    let done = Arc::clone(&point);
+    let Operation { name, uses, run } = operation;
+    let run = Box::new(move |turn: &mut engine::Turn| {
+        run(turn);
+        turn.reach(&done);
+    });
+    engine::enqueue(stream, Operation { name, uses, run })?;
+    engine::wait_on_host(&point);
+    if let Some(reached) = point.reached() {
+        host::observe(&reached.clock);
+    }
+    Ok(())
+}

@@ -1,0 +1,312 @@
+//! Events: what was recorded last, and whether it has been reached.
+//!
+//! A wait is for the last record that was *called*, so a record gets its number on the host and is completed by the stream.
+//! An event between processes keeps its last records in shared memory. A recorder that was killed completes nothing, as with
+//! real devices: whoever waits for it waits on, in its stream.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::Mutex;
+
+use crate::clock::VectorClock;
+use crate::code::{Cu, INVALID_HANDLE, INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
+use crate::engine::{self, Key, Operation, Reach, Turn};
+use crate::host;
+use crate::ledger::{self, CLOCK_BYTES};
+use crate::point::{Point, Reached};
+use crate::report;
+use crate::shared::{self, Address, HEADER_BYTES, Shared};
+
+pub(crate) const DISABLE_TIMING: u32 = 2;
+pub(crate) const INTERPROCESS: u32 = 4;
+
+/// Records of an event between processes that are kept. An older one counts as reached.
+const RECORDS: u64 = 64;
+const WORD_AT: usize = HEADER_BYTES;
+const RECORDED_AT: usize = HEADER_BYTES + 8;
+const FIRST_RECORD_AT: usize = 4096;
+const RECORD_BYTES: usize = 64 + CLOCK_BYTES;
+
+/// An event.
+#[derive(Debug)]
+pub(crate) struct Event {
+    flags: u32,
+    /// Opened from another process's handle.
+    pub(crate) opened: bool,
+    /// Points recorded by this process, with their numbers. Only the last, unless other processes record too.
+    recorded: Mutex<VecDeque<(u64, Arc<Point>)>>,
+    shared: Option<Arc<Records>>,
+}
+
+static EVENTS: LazyLock<Mutex<HashMap<u64, Arc<Event>>>> = LazyLock::new(Mutex::default);
+
+/// The records of an event in shared memory.
+#[derive(Debug)]
+struct Records(Shared);
+
+impl Records {
+    fn create() -> Cu<Self> {
+        let len = FIRST_RECORD_AT + RECORD_BYTES * RECORDS as usize;
+        Shared::create(len).map(Records).map_err(|_| OUT_OF_MEMORY)
+    }
+
+    fn at(number: u64) -> usize {
+        FIRST_RECORD_AT + (number % RECORDS) as usize * RECORD_BYTES
+    }
+
+    /// The number of a new record.
+    fn begin(&self) -> u64 {
+        let _guard = self.0.lock(true);
+        let number = self.0.get::<u64>(RECORDED_AT) + 1;
+        self.0.set(Self::at(number) + 8, 0_u64);
+        self.0.set(Self::at(number), number);
+        self.0.set(RECORDED_AT, number);
+        number
+    }
+
+    fn complete(&self, number: u64, clock: &VectorClock, at_ns: u64) {
+        {
+            let _guard = self.0.lock(true);
+            let at = Self::at(number);
+            if self.0.get::<u64>(at) == number {
+                ledger::set_clock(&self.0, at + 64, clock);
+                self.0.set(at + 16, at_ns);
+                self.0.set(at + 8, 1_u64);
+            }
+        }
+        if let Some(word) = self.0.word(WORD_AT) {
+            shared::ring(word);
+        }
+        engine::notify(self.key());
+    }
+
+    fn last(&self) -> u64 {
+        let _guard = self.0.lock(true);
+        self.0.get(RECORDED_AT)
+    }
+
+    fn reached(&self, number: u64) -> Option<Reached> {
+        let _guard = self.0.lock(true);
+        let at = Self::at(number);
+        let overwritten = self.0.get::<u64>(at) != number;
+        let done = self.0.get::<u64>(at + 8) == 1;
+        (overwritten || done).then(|| Reached {
+            clock: if done {
+                ledger::clock(&self.0, at + 64)
+            } else {
+                VectorClock::default()
+            },
+            at_ns: self.0.get(at + 16),
+        })
+    }
+
+    fn key(&self) -> Key {
+        Key::Shared(self.0.address().nonce)
+    }
+
+    /// Blocks the host until a record is reached.
+    fn wait_on_host(&self, number: u64) -> Option<Reached> {
+        let word = self.0.word(WORD_AT)?;
+        loop {
+            let seen = word.load(Ordering::Acquire);
+            if let Some(reached) = self.reached(number) {
+                return Some(reached);
+            }
+            shared::sleep_on(word, seen, None);
+        }
+    }
+
+    fn wait(&self, number: u64, turn: &mut Turn) {
+        if let Some(word) = self.0.word(WORD_AT) {
+            turn.wait_shared(self.key(), Reach::Outside, word, || {
+                self.reached(number).is_some()
+            });
+        }
+        if let Some(reached) = self.reached(number) {
+            turn.clock.merge(&reached.clock);
+        }
+    }
+}
+
+/// What a wait for an event, called now, waits for.
+#[derive(Clone, Debug)]
+enum Last {
+    /// Nothing was recorded.
+    Nothing,
+    /// A record of this process.
+    Here(Arc<Point>),
+    /// A record of another one.
+    There(Arc<Records>, u64),
+}
+
+impl Event {
+    fn last(&self) -> Last {
+        let recorded = self.recorded.lock();
+        let Some(shared) = &self.shared else {
+            return recorded
+                .back()
+                .map_or(Last::Nothing, |(_, point)| Last::Here(Arc::clone(point)));
+        };
+        let number = shared.last();
+        if number == 0 {
+            return Last::Nothing;
+        }
+        match recorded.iter().find(|(mine, _)| *mine == number) {
+            Some((_, point)) => Last::Here(Arc::clone(point)),
+            None => Last::There(Arc::clone(shared), number),
+        }
+    }
+
+    /// What was known and when at the last record; [`NOT_READY`] before it is reached.
+    fn reached(&self) -> Cu<Option<Reached>> {
+        match self.last() {
+            Last::Nothing => Ok(None),
+            Last::Here(point) => point.reached().map(Some).ok_or(NOT_READY),
+            Last::There(records, number) => records.reached(number).map(Some).ok_or(NOT_READY),
+        }
+    }
+}
+
+fn find(handle: u64) -> Cu<Arc<Event>> {
+    EVENTS.lock().get(&handle).cloned().ok_or(INVALID_HANDLE)
+}
+
+fn keep(event: Event) -> u64 {
+    let handle = host::fresh_handle();
+    EVENTS.lock().insert(handle, Arc::new(event));
+    handle
+}
+
+/// A new event.
+pub(crate) fn create(flags: u32) -> Cu<u64> {
+    let between = flags & INTERPROCESS != 0;
+    if flags & !7 != 0 || between && flags & DISABLE_TIMING == 0 {
+        return Err(INVALID_VALUE);
+    }
+    let shared = between.then(Records::create).transpose()?.map(Arc::new);
+    Ok(keep(Event {
+        flags,
+        opened: false,
+        recorded: Mutex::default(),
+        shared,
+    }))
+}
+
+/// Forgets an event. Who waits for it goes on waiting.
+pub(crate) fn destroy(handle: u64) -> Cu {
+    EVENTS.lock().remove(&handle).map(drop).ok_or(INVALID_HANDLE)
+}
+
+/// Where another process finds an event.
+pub(crate) fn export(handle: u64) -> Cu<Address> {
+    let event = find(handle)?;
+    let shared = event
+        .shared
+        .as_ref()
+        .filter(|_| !event.opened)
+        .ok_or(INVALID_HANDLE)?;
+    Ok(shared.0.address())
+}
+
+/// Another process's event.
+pub(crate) fn open(address: Address) -> Cu<u64> {
+    let shared = Shared::open(address).map_err(|_| INVALID_VALUE)?;
+    if shared.len() != FIRST_RECORD_AT + RECORD_BYTES * RECORDS as usize {
+        return Err(INVALID_VALUE);
+    }
+    Ok(keep(Event {
+        flags: INTERPROCESS | DISABLE_TIMING,
+        opened: true,
+        recorded: Mutex::default(),
+        shared: Some(Arc::new(Records(shared))),
+    }))
+}
+
+/// Records an event in a stream.
+pub(crate) fn record(handle: u64, stream: u64) -> Cu {
+    let event = find(handle)?;
+    engine::about(stream)?;
+    let point = Point::new();
+    let Some(shared) = event.shared.clone() else {
+        engine::enqueue(stream, engine::record(&point, "cuEventRecord"))?;
+        event.recorded.lock().clear();
+        event.recorded.lock().push_back((0, point));
+        return Ok(());
+    };
+    let number = {
+        // Numbers and points come in one order, whichever threads record.
+        let mut recorded = event.recorded.lock();
+        let number = shared.begin();
+        recorded.push_back((number, Arc::clone(&point)));
+        if recorded.len() > RECORDS as usize {
+            recorded.pop_front();
+        }
+        number
+    };
+    engine::enqueue(
+        stream,
+        Operation {
+            name: "cuEventRecord".into(),
+            uses: Vec::new(),
+            run: Box::new(move |turn| {
+                shared.complete(number, &turn.clock, report::now_ns());
+                turn.reach(&point);
+            }),
+        },
+    )
+}
+
+/// Makes a stream wait for the last record that was called.
+pub(crate) fn wait(stream: u64, handle: u64) -> Cu {
+    engine::about(stream)?;
+    match find(handle)?.last() {
+        Last::Nothing => Ok(()),
+        Last::Here(point) => engine::enqueue(stream, engine::wait(point, "cuStreamWaitEvent")),
+        Last::There(records, number) => engine::enqueue(
+            stream,
+            Operation {
+                name: "cuStreamWaitEvent".into(),
+                uses: Vec::new(),
+                run: Box::new(move |turn| records.wait(number, turn)),
+            },
+        ),
+    }
+}
+
+/// Whether the last record was reached; then the host has seen it. [`NOT_READY`] before.
+pub(crate) fn query(handle: u64) -> Cu {
+    if let Some(reached) = find(handle)?.reached()? {
+        host::observe(&reached.clock);
+    }
+    Ok(())
+}
+
+/// Blocks the host until the last record is reached.
+pub(crate) fn synchronize(handle: u64) -> Cu {
+    let reached = match find(handle)?.last() {
+        Last::Nothing => None,
+        Last::Here(point) => {
+            engine::wait_on_host(&point);
+            point.reached()
+        }
+        Last::There(records, number) => records.wait_on_host(number),
+    };
+    if let Some(reached) = reached {
+        host::observe(&reached.clock);
+    }
+    Ok(())
+}
+
+/// Milliseconds between two events.
+pub(crate) fn elapsed_ms(start: u64, end: u64) -> Cu<f32> {
+    let (start, end) = (find(start)?, find(end)?);
+    if (start.flags | end.flags) & DISABLE_TIMING != 0 {
+        return Err(INVALID_HANDLE);
+    }
+    let start = start.reached()?.ok_or(INVALID_HANDLE)?;
+    let end = end.reached()?.ok_or(INVALID_HANDLE)?;
+    let ns = end.at_ns as f64 - start.at_ns as f64;
+    Ok((ns / 1e6) as f32)
+}

@@ -1,0 +1,194 @@
+//! How clocks and the history of an allocation lie in shared memory.
+//!
+//! An allocation is a memfd: a ledger, then its bytes. So whoever maps the bytes, in whatever process, also has who read and
+//! wrote them.
+#![allow(unsafe_code)] // declares a record to be plain
+
+use crate::clock::{Component, Epoch, VectorClock};
+use crate::history::{ACCESSES_MAX, Access, History, Intent};
+use crate::report::Line;
+use crate::shared::{HEADER_BYTES, Plain, Shared};
+
+/// Streams that a clock in shared memory has room for.
+const EPOCHS_MAX: usize = 255;
+/// Bytes of such a clock: how many epochs there are, and the epochs.
+pub(crate) const CLOCK_BYTES: usize = 16 * (EPOCHS_MAX + 1);
+const NAME_BYTES: usize = 32;
+
+/// Where the number of accesses is.
+const COUNT_AT: usize = HEADER_BYTES;
+/// What hosts of any process have observed.
+const OBSERVED_AT: usize = 4096;
+/// What streams have published by writing values that others wait for.
+const RELEASED_AT: usize = OBSERVED_AT + CLOCK_BYTES;
+const ACCESSES_AT: usize = RELEASED_AT + CLOCK_BYTES;
+/// Where the bytes of an allocation begin.
+pub(crate) const LEDGER_BYTES: usize =
+    (ACCESSES_AT + ACCESSES_MAX * size_of::<Record>()).next_multiple_of(4096);
+
+/// An access as it lies in memory.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Record {
+    component: u64,
+    number: u64,
+    start: u64,
+    end: u64,
+    write: u64,
+    name: [u8; NAME_BYTES],
+}
+
+// SAFETY: numbers, without padding.
+unsafe impl Plain for Record {}
+
+impl Record {
+    fn of(access: &Access) -> Self {
+        let mut name = [0; NAME_BYTES];
+        name.iter_mut()
+            .zip(access.name.bytes())
+            .for_each(|(to, from)| *to = from);
+        Record {
+            component: access.epoch.component.0,
+            number: access.epoch.number,
+            start: access.bytes.start,
+            end: access.bytes.end,
+            write: u64::from(access.intent == Intent::Write),
+            name,
+        }
+    }
+
+    fn access(&self) -> Access {
+        let name: Vec<u8> = self
+            .name
+            .iter()
+            .copied()
+            .take_while(|letter| *letter != 0)
+            .collect();
+        Access {
+            epoch: Epoch {
+                component: Component(self.component),
+                number: self.number,
+            },
+            intent: if self.write == 0 {
+                Intent::Read
+            } else {
+                Intent::Write
+            },
+            bytes: self.start..self.end,
+            name: String::from_utf8_lossy(&name).into_owned(),
+        }
+    }
+}
+
+/// Reads a clock.
+pub(crate) fn clock(shared: &Shared, at: usize) -> VectorClock {
+    let count = usize::try_from(shared.get::<u64>(at))
+        .unwrap_or(0)
+        .min(EPOCHS_MAX);
+    (1..=count)
+        .map(|index| Epoch {
+            component: Component(shared.get(at + index * 16)),
+            number: shared.get(at + index * 16 + 8),
+        })
+        .collect()
+}
+
+/// Writes a clock. What there is no room for is lost, and said to be.
+pub(crate) fn set_clock(shared: &Shared, at: usize, clock: &VectorClock) {
+    let known = clock.epochs().len();
+    if known > EPOCHS_MAX {
+        Line::new("limit")
+            .text("what", "streams in a shared clock")
+            .number("found", known as u64)
+            .note();
+    }
+    for (index, epoch) in clock.epochs().take(EPOCHS_MAX).enumerate() {
+        shared.set(at + (index + 1) * 16, epoch.component.0);
+        shared.set(at + (index + 1) * 16 + 8, epoch.number);
+    }
+    shared.set(at, known.min(EPOCHS_MAX) as u64);
+}
+
+fn merge_at(shared: &Shared, at: usize, clock: &VectorClock) {
+    let mut merged = self::clock(shared, at);
+    merged.merge(clock);
+    set_clock(shared, at, &merged);
+}
+
+/// What hosts of any process have observed of those who use this allocation.
+pub(crate) fn observed(shared: &Shared) -> VectorClock {
+    let _guard = shared.lock(true);
+    clock(shared, OBSERVED_AT)
+}
+
+/// A host has observed this.
+pub(crate) fn observe(shared: &Shared, seen: &VectorClock) {
+    let _guard = shared.lock(true);
+    merge_at(shared, OBSERVED_AT, seen);
+}
+
+/// What hosts have observed and streams have released.
+pub(crate) fn released(shared: &Shared) -> VectorClock {
+    let _guard = shared.lock(true);
+    let mut all = clock(shared, OBSERVED_AT);
+    all.merge(&clock(shared, RELEASED_AT));
+    all
+}
+
+/// A stream has written a value that others may wait for.
+pub(crate) fn release(shared: &Shared, done: &VectorClock) {
+    let _guard = shared.lock(true);
+    merge_at(shared, RELEASED_AT, done);
+}
+
+/// The history, to be changed; other processes are kept out if they may have the allocation.
+pub(crate) fn change<R>(shared: &Shared, processes: bool, change: impl FnOnce(&mut History) -> R) -> R {
+    let _guard = shared.lock(processes);
+    let count = usize::try_from(shared.get::<u64>(COUNT_AT))
+        .unwrap_or(0)
+        .min(ACCESSES_MAX);
+    let at = |index: usize| ACCESSES_AT + index * size_of::<Record>();
+    let mut history = History {
+        accesses: (0..count)
+            .map(|index| shared.get::<Record>(at(index)).access())
+            .collect(),
+    };
+    let result = change(&mut history);
+    for (index, access) in history.accesses.iter().take(ACCESSES_MAX).enumerate() {
+        shared.set(at(index), Record::of(access));
+    }
+    shared.set(COUNT_AT, history.accesses.len().min(ACCESSES_MAX) as u64);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_written_by_one_is_read_by_another() {
+        let mine = Shared::create(LEDGER_BYTES).unwrap();
+        let theirs = Shared::open(mine.address()).unwrap();
+        let epoch = Epoch {
+            component: Component::new(3, 4),
+            number: 5,
+        };
+        let access = Access {
+            epoch,
+            intent: Intent::Write,
+            bytes: 3..9,
+            name: "cuMemcpyHtoDAsync_v2".into(),
+        };
+        let clock: VectorClock = [epoch].into_iter().collect();
+        change(&mine, true, |history| history.add(access.clone(), &clock));
+        assert_eq!(
+            change(&theirs, true, |history| history.accesses.clone()),
+            [access]
+        );
+        observe(&theirs, &clock);
+        assert_eq!(observed(&mine), clock);
+        release(&mine, &[Epoch { number: 6, ..epoch }].into_iter().collect());
+        assert_eq!(observed(&mine), clock);
+        assert!(released(&theirs).covers(Epoch { number: 6, ..epoch }));
+    }
+}

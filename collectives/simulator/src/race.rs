@@ -1,0 +1,82 @@
+//! Says which operations nothing orders.
+
+use std::ops::Range;
+
+use crate::clock::{Epoch, VectorClock};
+use crate::history::{Access, Intent};
+use crate::memory::{Allocation, Use};
+use crate::report::Line;
+use crate::{host, ledger};
+
+/// An operation is about to use this memory.
+pub(crate) fn check(name: &str, uses: &[Use], epoch: Epoch, clock: &VectorClock) {
+    for used in uses {
+        let allocation = &used.span.allocation;
+        let access = Access {
+            epoch,
+            intent: used.intent,
+            bytes: used.span.offset..used.span.offset + used.span.len,
+            name: name.to_owned(),
+        };
+        let races = ledger::change(
+            allocation.shared(),
+            allocation.is_between_processes(),
+            |history| history.add(access.clone(), clock),
+        );
+        for other in races {
+            tell("race", &access, &other);
+        }
+    }
+}
+
+/// The host frees memory: everybody must be done with it, and the host must know.
+pub(crate) fn check_free(allocation: &Allocation, what: &str) {
+    let mut known = host::seen();
+    let between = allocation.is_between_processes();
+    if between {
+        known.merge(&ledger::observed(allocation.shared()));
+    }
+    let unknown = ledger::change(allocation.shared(), between, |history| {
+        history.unknown_to(&known).next().cloned()
+    });
+    if unknown.is_none() && allocation.pending() == 0 {
+        return;
+    }
+    let line = Line::new("free-in-use")
+        .text("operation", what)
+        .number("pending", allocation.pending());
+    match unknown {
+        Some(access) => who(line, "other", &access).violation(),
+        None => line.violation(),
+    }
+}
+
+/// The host takes memory from its addresses. The memory stays, so only what is still to be done with it counts.
+pub(crate) fn check_unmap(allocation: &Allocation, what: &str) {
+    if allocation.pending() > 0 {
+        Line::new("free-in-use")
+            .text("operation", what)
+            .number("pending", allocation.pending())
+            .violation();
+    }
+}
+
+fn tell(kind: &str, new: &Access, old: &Access) {
+    let Range { start, end } = new.bytes;
+    let line = who(who(Line::new(kind), "operation", new), "other", old);
+    line.number("start", start.max(old.bytes.start))
+        .number("end", end.min(old.bytes.end))
+        .violation();
+}
+
+fn who(line: Line, role: &str, access: &Access) -> Line {
+    let intent = match access.intent {
+        Intent::Read => "reads",
+        Intent::Write => "writes",
+    };
+    line.text(role, &access.name)
+        .text(&format!("{role}_intent"), intent)
+        .number(&format!("{role}_pid"), u64::from(access.epoch.component.pid()))
+        .number(&format!("{role}_stream"), access.epoch.component.0 & 0xffff_ffff)
+        .number(&format!("{role}_number"), access.epoch.number)
+}

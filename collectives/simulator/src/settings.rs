@@ -1,0 +1,112 @@
+//! What the environment asks for. It is read once, at the first call.
+
+use std::collections::HashMap;
+use std::env;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use parking_lot::Mutex;
+
+/// Bytes of a device's memory, where nothing else is said.
+const MEMORY_BYTES: u64 = 8 << 30;
+
+/// The settings of this process.
+pub(crate) struct Settings {
+    /// Number of devices.
+    pub(crate) devices: u32,
+    /// Bytes of memory of each.
+    pub(crate) memory_bytes: u64,
+    /// Where given: stream threads dawdle before operations, by random numbers that begin here.
+    pub(crate) seed: Option<u64>,
+    /// Where violations are written.
+    pub(crate) report: Option<PathBuf>,
+    /// Where every executed operation is written.
+    pub(crate) timeline: Option<PathBuf>,
+    failures: Vec<Failure>,
+    calls: Mutex<HashMap<&'static str, u64>>,
+}
+
+/// A call that is to fail.
+#[derive(Debug, PartialEq, Eq)]
+struct Failure {
+    symbol: String,
+    nth: u64,
+    code: u32,
+}
+
+static SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::read);
+
+/// The settings of this process.
+pub(crate) fn get() -> &'static Settings {
+    &SETTINGS
+}
+
+impl Settings {
+    fn read() -> Self {
+        let number = |name| {
+            env::var(name)
+                .ok()
+                .and_then(|value| value.trim().parse::<u64>().ok())
+        };
+        let path = |name| {
+            env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        Settings {
+            devices: number("SELVEDGE_SIM_DEVICES")
+                .map_or(1, |count| u32::try_from(count).unwrap_or(u32::MAX).min(64)),
+            memory_bytes: number("SELVEDGE_SIM_MEMORY").unwrap_or(MEMORY_BYTES),
+            seed: number("SELVEDGE_SIM_SEED"),
+            report: path("SELVEDGE_SIM_REPORT"),
+            timeline: path("SELVEDGE_SIM_TIMELINE"),
+            failures: failures(&env::var("SELVEDGE_SIM_FAIL").unwrap_or_default()),
+            calls: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// Counts a call of this function; what it must return instead of doing anything.
+    pub(crate) fn failure(&self, symbol: &'static str) -> Option<u32> {
+        if self.failures.is_empty() {
+            return None;
+        }
+        let mut calls = self.calls.lock();
+        let count = calls.entry(symbol).or_default();
+        *count += 1;
+        self.failures
+            .iter()
+            .find(|failure| failure.symbol == symbol && failure.nth == *count)
+            .map(|failure| failure.code)
+    }
+}
+
+/// `symbol:nth:code`, with commas between them. What is not of this form asks for nothing.
+fn failures(text: &str) -> Vec<Failure> {
+    let one = |part: &str| {
+        let mut fields = part.trim().split(':');
+        let symbol = fields.next()?.to_owned();
+        let nth = fields.next()?.parse().ok()?;
+        let code = fields.next()?.parse().ok()?;
+        Some(Failure { symbol, nth, code })
+    };
+    text.split(',').filter_map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nth_call_fails_and_no_other() {
+        let found = failures("cuMemAlloc_v2:2:2, cuInit:1:100,nonsense,x:y:z");
+        assert_eq!(found.len(), 2);
+        let settings = Settings {
+            failures: found,
+            ..Settings::read()
+        };
+        let told: Vec<_> = (0..3).map(|_| settings.failure("cuMemAlloc_v2")).collect();
+        assert_eq!(told, [None, Some(2), None]);
+        assert_eq!(settings.failure("cuInit"), Some(100));
+        assert_eq!(settings.failure("cuDeviceGet"), None);
+    }
+}

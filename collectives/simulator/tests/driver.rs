@@ -1,0 +1,336 @@
+//! The driver, as cudarc uses it, unmodified.
+#![allow(unsafe_code, clippy::unwrap_used, clippy::indexing_slicing)] // calls the driver
+#![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)] // as a C program would
+
+mod simulated;
+
+use std::ffi::{CStr, c_void};
+use std::ptr::{from_mut, from_ref, null_mut};
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUresult};
+use cudarc::driver::{CudaContext, CudaStream, DevicePtr};
+
+use simulated::{Run, SIMULATOR, descriptors, returns_to, threads};
+
+/// A kernel's function.
+fn function(name: &CStr) -> Result<sys::CUfunction, CUresult> {
+    let (mut module, mut function) = (null_mut(), null_mut());
+    unsafe {
+        sys::cuModuleLoadData(&raw mut module, c".version 8.0".as_ptr().cast())
+            .result()
+            .unwrap();
+        match sys::cuModuleGetFunction(&raw mut function, module, name.as_ptr()) {
+            CUresult::CUDA_SUCCESS => Ok(function),
+            code => Err(code),
+        }
+    }
+}
+
+fn launch(name: &CStr, stream: &Arc<CudaStream>, arguments: &mut [*mut c_void]) -> CUresult {
+    let kernel = function(name).unwrap();
+    unsafe {
+        sys::cuLaunchKernel(
+            kernel,
+            1,
+            1,
+            1,
+            32,
+            1,
+            1,
+            0,
+            stream.cu_stream(),
+            arguments.as_mut_ptr(),
+            null_mut(),
+        )
+    }
+}
+
+fn fill(stream: &Arc<CudaStream>, at: u64, count: u64, value: f32) {
+    let mut arguments = [
+        from_ref(&at).cast_mut().cast(),
+        from_ref(&count).cast_mut().cast(),
+        from_ref(&value).cast_mut().cast(),
+    ];
+    assert_eq!(
+        launch(c"selvedge_fill_f32", stream, &mut arguments),
+        CUresult::CUDA_SUCCESS
+    );
+}
+
+fn spin(stream: &Arc<CudaStream>, until: u64) {
+    let mut arguments = [from_ref(&until).cast_mut().cast()];
+    assert_eq!(
+        launch(c"selvedge_spin", stream, &mut arguments),
+        CUresult::CUDA_SUCCESS
+    );
+}
+
+fn alloc(bytes: usize) -> u64 {
+    let mut at = 0;
+    unsafe { sys::cuMemAlloc_v2(&raw mut at, bytes).result().unwrap() };
+    at
+}
+
+fn context() -> Arc<CudaContext> {
+    let context = CudaContext::new(0).unwrap();
+    unsafe { context.disable_event_tracking() };
+    context
+}
+
+#[test]
+fn contexts_streams_copies_and_events_work() {
+    let Some(ran) = Run::new("contexts_streams_copies_and_events_work").outside() else {
+        let context = CudaContext::new(0).unwrap();
+        assert_eq!(CudaContext::device_count().unwrap(), 1);
+        assert!(context.name().unwrap().contains("simulated"));
+        let stream = context.new_stream().unwrap();
+        let there = stream.clone_htod(&[1.0_f32, 2.0, 3.0]).unwrap();
+        let mut copy = stream.alloc_zeros::<f32>(3).unwrap();
+        stream.memcpy_dtod(&there, &mut copy).unwrap();
+        let event = stream.record_event(None).unwrap();
+        let other = context.new_stream().unwrap();
+        other.wait(&event).unwrap();
+        assert_eq!(other.clone_dtoh(&copy).unwrap(), [1.0, 2.0, 3.0]);
+        event.synchronize().unwrap();
+        assert!(event.is_complete());
+        let default = context.default_stream();
+        assert_eq!(default.clone_dtoh(&there).unwrap(), [1.0, 2.0, 3.0]);
+        drop((there, copy));
+        context.synchronize().unwrap();
+        assert_eq!(SIMULATOR.violations(), 0);
+        return;
+    };
+    assert_eq!(ran.report, "");
+    assert!(ran.timeline.contains("cuMemcpyDtoDAsync"));
+}
+
+#[test]
+fn kernels_are_known_by_name() {
+    let Some(_) = Run::new("kernels_are_known_by_name").outside() else {
+        let context = context();
+        let stream = context.default_stream();
+        let out = stream.alloc_zeros::<f32>(8).unwrap();
+        let (at, _) = out.device_ptr(&stream);
+        fill(&stream, at, 8, 2.5);
+        assert_eq!(stream.clone_dtoh(&out).unwrap(), [2.5; 8]);
+        assert_eq!(function(c"nothing"), Err(CUresult::CUDA_ERROR_NOT_FOUND));
+        return;
+    };
+}
+
+#[test]
+fn addresses_that_are_not_there_are_refused() {
+    let Some(ran) = Run::new("addresses_that_are_not_there_are_refused").outside() else {
+        let _context = context();
+        let at = alloc(64);
+        let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
+        unsafe {
+            assert_eq!(sys::cuMemsetD8_v2(at, 1, 65), invalid);
+            assert_eq!(sys::cuMemsetD8_v2(at + 64, 1, 1), invalid);
+            assert_eq!(sys::cuMemsetD8_v2(at, 1, 64), CUresult::CUDA_SUCCESS);
+            assert_eq!(sys::cuMemFree_v2(at + 8), invalid);
+            assert_eq!(sys::cuMemFree_v2(at), CUresult::CUDA_SUCCESS);
+            assert_eq!(sys::cuMemsetD8_v2(at, 1, 1), invalid);
+            assert_eq!(sys::cuMemFree_v2(at), invalid);
+            assert_eq!(
+                sys::cuStreamSynchronize(0x77_7770 as _),
+                CUresult::CUDA_ERROR_INVALID_HANDLE
+            );
+            assert_eq!(
+                sys::cuEventQuery(0x77_7770 as _),
+                CUresult::CUDA_ERROR_INVALID_HANDLE
+            );
+        }
+        return;
+    };
+    assert_eq!(ran.report, "");
+}
+
+#[test]
+fn memory_has_an_end_and_calls_fail_when_told_to() {
+    let run = Run::new("memory_has_an_end_and_calls_fail_when_told_to")
+        .with("SELVEDGE_SIM_MEMORY", 1 << 20)
+        .with("SELVEDGE_SIM_DEVICES", 2)
+        .with("SELVEDGE_SIM_FAIL", "cuMemsetD8_v2:2:700");
+    let Some(_) = run.outside() else {
+        let context = context();
+        assert_eq!(CudaContext::device_count().unwrap(), 2);
+        let at = alloc(1 << 19);
+        assert_eq!(context.mem_get_info().unwrap(), (1 << 19, 1 << 20));
+        let mut more = 0;
+        let code = unsafe { sys::cuMemAlloc_v2(&raw mut more, (1 << 19) + 1) };
+        assert_eq!(code, CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+        let codes: Vec<_> = (0..3).map(|_| unsafe { sys::cuMemsetD8_v2(at, 0, 1) }).collect();
+        assert_eq!(codes[1], CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+        assert_eq!(
+            (codes[0], codes[2]),
+            (CUresult::CUDA_SUCCESS, CUresult::CUDA_SUCCESS)
+        );
+        return;
+    };
+}
+
+#[test]
+fn without_devices_the_driver_says_so() {
+    let Some(_) = Run::new("without_devices_the_driver_says_so")
+        .with("SELVEDGE_SIM_DEVICES", 0)
+        .outside()
+    else {
+        let refused = CudaContext::new(0).unwrap_err();
+        assert_eq!(refused.0, CUresult::CUDA_ERROR_NO_DEVICE);
+        assert!(format!("{refused:?}").contains("CUDA_ERROR_NO_DEVICE"));
+        return;
+    };
+}
+
+/// The same program with and without the edge: only the second is wrong, however the threads happened to run.
+fn write_and_read(ordered: bool) {
+    let context = context();
+    let (writer, reader) = (context.new_stream().unwrap(), context.new_stream().unwrap());
+    let (from, to) = (alloc(4096), alloc(4096));
+    fill(&writer, from, 1024, 1.0);
+    if ordered {
+        reader.join(&writer).unwrap();
+    }
+    unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, 4096, reader.cu_stream()) };
+    context.synchronize().unwrap();
+    assert_eq!(SIMULATOR.violations(), u64::from(!ordered));
+    // What the host has seen is ordered before what it enqueues.
+    fill(&writer, to, 1024, 2.0);
+    context.synchronize().unwrap();
+    assert_eq!(SIMULATOR.violations(), u64::from(!ordered));
+}
+
+#[test]
+fn what_an_event_orders_is_no_race() {
+    let run = Run::new("what_an_event_orders_is_no_race").with("SELVEDGE_SIM_SEED", 1);
+    let Some(ran) = run.outside() else {
+        return write_and_read(true);
+    };
+    assert_eq!(ran.report, "");
+}
+
+#[test]
+fn what_nothing_orders_is_a_race() {
+    let run = Run::new("what_nothing_orders_is_a_race").with("SELVEDGE_SIM_SEED", 2);
+    let Some(ran) = run.outside() else {
+        return write_and_read(false);
+    };
+    assert_eq!(ran.report.lines().count(), 1, "{}", ran.report);
+    assert!(
+        ran.report.contains("\"race\"") && ran.report.contains("selvedge_fill_f32"),
+        "{}",
+        ran.report
+    );
+}
+
+#[test]
+fn freeing_what_is_in_use_is_told() {
+    let Some(ran) = Run::new("freeing_what_is_in_use_is_told").outside() else {
+        let context = context();
+        let stream = context.new_stream().unwrap();
+        let at = alloc(64);
+        spin(&stream, 1);
+        fill(&stream, at, 16, 1.0);
+        unsafe { sys::cuMemFree_v2(at).result().unwrap() };
+        assert_eq!(SIMULATOR.violations(), 1);
+        SIMULATOR.release(1);
+        context.synchronize().unwrap();
+        let at = alloc(64);
+        fill(&stream, at, 16, 1.0);
+        stream.synchronize().unwrap();
+        unsafe { sys::cuMemFree_v2(at).result().unwrap() };
+        assert_eq!(SIMULATOR.violations(), 1);
+        return;
+    };
+    assert!(ran.report.contains("free-in-use"));
+}
+
+#[test]
+fn a_wait_is_for_the_last_record_called() {
+    let Some(ran) = Run::new("a_wait_is_for_the_last_record_called").outside() else {
+        let context = context();
+        let (busy, idle) = (context.new_stream().unwrap(), context.new_stream().unwrap());
+        let event = context.new_event(None).unwrap();
+        idle.wait(&event).unwrap();
+        spin(&busy, 1);
+        event.record(&busy).unwrap();
+        assert!(!event.is_complete());
+        idle.synchronize().unwrap(); // the wait was called before the record
+        idle.wait(&event).unwrap();
+        assert_eq!(SIMULATOR.settle(), 0);
+        assert!(SIMULATOR.stuck());
+        SIMULATOR.release(1);
+        assert_eq!(SIMULATOR.settle(), 1);
+        assert!(!SIMULATOR.stuck());
+        return;
+    };
+    assert_eq!(ran.report, "");
+}
+
+#[test]
+fn streams_wait_for_values() {
+    let Some(ran) = Run::new("streams_wait_for_values").outside() else {
+        let context = context();
+        let (writer, reader) = (context.new_stream().unwrap(), context.new_stream().unwrap());
+        let (word, data, copy) = (alloc(8), alloc(64), alloc(64));
+        unsafe {
+            sys::cuStreamWaitValue32_v2(reader.cu_stream(), word, 1, 0)
+                .result()
+                .unwrap();
+            sys::cuMemcpyDtoDAsync_v2(copy, data, 64, reader.cu_stream())
+                .result()
+                .unwrap();
+            assert_eq!(SIMULATOR.settle(), 0);
+            fill(&writer, data, 16, 3.0);
+            sys::cuStreamWriteValue32_v2(writer.cu_stream(), word, 1, 0)
+                .result()
+                .unwrap();
+            assert_eq!(SIMULATOR.settle(), 1);
+            // Registered memory of the host: the host itself may end the wait.
+            let mut page = vec![0_u64; 512];
+            sys::cuMemHostRegister_v2(page.as_mut_ptr().cast(), 4096, 2)
+                .result()
+                .unwrap();
+            let at = from_mut(&mut page[0]);
+            sys::cuStreamWaitValue64_v2(reader.cu_stream(), at as u64, 7, 0)
+                .result()
+                .unwrap();
+            assert_eq!(SIMULATOR.settle(), 2);
+            at.write_volatile(9);
+            reader.synchronize().unwrap();
+            sys::cuMemHostUnregister(at.cast()).result().unwrap();
+        }
+        assert_eq!(SIMULATOR.violations(), 0);
+        return;
+    };
+    assert_eq!(ran.report, "");
+}
+
+#[test]
+fn nothing_is_left_when_all_is_destroyed() {
+    let Some(ran) = Run::new("nothing_is_left_when_all_is_destroyed").outside() else {
+        let once = || {
+            let context = context();
+            let stream = context.new_stream().unwrap();
+            let slice = stream.alloc_zeros::<f32>(100).unwrap();
+            let event = stream.record_event(None).unwrap();
+            let at = alloc(4096);
+            context.default_stream().synchronize().unwrap();
+            event.synchronize().unwrap();
+            drop(slice);
+            unsafe { sys::cuMemFree_v2(at).result().unwrap() };
+            context.synchronize().unwrap();
+        };
+        once(); // opens the report, the timeline and the library
+        let before = (threads(), descriptors());
+        for _ in 0..20 {
+            once();
+        }
+        returns_to(threads, before.0);
+        assert_eq!(descriptors(), before.1);
+        return;
+    };
+    assert_eq!(ran.report, "");
+}
