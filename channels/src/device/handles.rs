@@ -24,12 +24,6 @@ macro_rules! handle {
         // SAFETY: as for `Send`.
         unsafe impl Sync for $name {}
 
-        impl $name {
-            /// The driver's own handle, for other libraries.
-            pub(super) fn raw(&self) -> *mut c_void {
-                self.0
-            }
-        }
     };
 }
 
@@ -45,6 +39,20 @@ handle!(
     /// An event.
     EventHandle
 );
+
+impl StreamHandle {
+    /// The driver's own handle, for other libraries.
+    pub(super) fn raw(&self) -> *mut c_void {
+        self.0
+    }
+}
+
+impl EventHandle {
+    /// As [`StreamHandle::raw`].
+    pub(super) fn raw(&self) -> *mut c_void {
+        self.0
+    }
+}
 
 /// A device, as the driver numbers it.
 #[derive(Clone, Copy, Debug)]
