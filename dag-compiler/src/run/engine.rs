@@ -178,7 +178,7 @@ impl Engine {
             .driver
             .with(|| patience.deadline(), |driver| (act(driver), driver.due()));
         let (result, due) = used?;
-        due.into_iter().for_each(wake);
+        due.into_iter().flatten().for_each(wake);
         Ok(result)
     }
 
@@ -322,21 +322,38 @@ impl Engine {
         stage: &mut dyn FnMut(&mut Driver) -> Result<(), ExecError>,
     ) -> Result<u64, ExecError> {
         let mut patience = Patience::new(self.options.submit_timeout_value(), "Options::submit_timeout");
-        let mut displaced = false;
-        let outcome = self.wait_for(&mut patience, |driver| {
-            if let Some(ended) = self.ended() {
-                return Some(Err(ended));
+        // There mostly is room, and then nothing has to move for it.
+        let outcome = match self.drive(&mut patience, |driver| self.enter(driver, stage)) {
+            Ok(Ok(submitted)) => return submitted,
+            Ok(Err(_)) => {
+                let mut displaced = false;
+                self.wait_for(&mut patience, |driver| match self.enter(driver, stage) {
+                    Ok(submitted) => Some(submitted),
+                    Err(no_room) => self.full(driver, no_room, on_full, &mut displaced).map(Err),
+                })
             }
-            match driver.room() {
-                Err(error) => Some(Err(self.broke(&error))),
-                Ok(Ok(())) => {
-                    let staged = stage(driver);
-                    Some(staged.and_then(|()| driver.submit(1).map_err(|error| self.broke(&error))))
-                }
-                Ok(Err(no_room)) => self.full(driver, no_room, on_full, &mut displaced).map(Err),
-            }
-        });
+            Err(refused) => Err(refused),
+        };
         outcome.unwrap_or_else(|refused| Err(self.refusal(refused, None, &patience)))
+    }
+
+    /// Stages and submits, if there is room.
+    fn enter(
+        &self,
+        driver: &mut Driver,
+        stage: &mut dyn FnMut(&mut Driver) -> Result<(), ExecError>,
+    ) -> Result<Result<u64, ExecError>, NoRoom> {
+        if let Some(ended) = self.ended() {
+            return Ok(Err(ended));
+        }
+        match driver.room() {
+            Err(error) => Ok(Err(self.broke(&error))),
+            Ok(Err(no_room)) => Err(no_room),
+            Ok(Ok(())) => {
+                let staged = stage(driver);
+                Ok(staged.and_then(|()| driver.submit(1).map_err(|error| self.broke(&error))))
+            }
+        }
     }
 
     /// What to do when there is no room: an error, or `None` to wait.
