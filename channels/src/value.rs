@@ -109,6 +109,9 @@ pub trait AnyValue: Send {
     /// # Errors
     /// What the channel says.
     fn abandon(&mut self) -> Result<(), ChannelError>;
+    /// Says that the writer never waits for this end, because there are never more messages than slots: within a process it is
+    /// not looked whether it does, which costs a fence.
+    fn never_waited_for(&mut self);
     /// The value's type.
     fn payload_type(&self) -> PayloadType;
     /// The typed value.
@@ -473,6 +476,12 @@ impl<T: Wire> AnyValue for Value<T> {
             self.release()?;
         }
         Ok(())
+    }
+
+    fn never_waited_for(&mut self) {
+        if let Source::Ring(reader) = &mut self.source {
+            reader.set_quiet(true);
+        }
     }
 
     fn payload_type(&self) -> PayloadType {

@@ -205,10 +205,11 @@ impl Engine {
         let _ = self.driver.try_with(|driver| self.close_discarded(driver));
     }
 
+    /// Closes what was dropped; `true` when there was something.
     #[inline]
-    fn close_discarded(&self, driver: &mut Driver) {
+    fn close_discarded(&self, driver: &mut Driver) -> bool {
         if !self.any_discarded.load(Ordering::Relaxed) {
-            return;
+            return false;
         }
         // Before the look: who pushes later sets it again.
         self.any_discarded.swap(false, Ordering::AcqRel);
@@ -217,15 +218,18 @@ impl Engine {
                 self.control.cancel(execution);
             }
         }
+        true
     }
 
     fn pop_discarded(&self) -> Option<(u64, Range<usize>)> {
         self.discarded.lock().pop()
     }
 
+    /// Moves what can move; `true` when something has changed.
     fn pump(&self, driver: &mut Driver) -> Result<bool, ExecError> {
-        self.close_discarded(driver);
-        driver.pump().map_err(|error| self.broke(&error))
+        let closed = self.close_discarded(driver);
+        let moved = driver.pump().map_err(|error| self.broke(&error))?;
+        Ok(closed || moved)
     }
 
     /// Pumps and asks `check`; the true cause comes before `check` has to give up.
@@ -234,12 +238,24 @@ impl Engine {
         driver: &mut Driver,
         check: &mut impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
     ) -> Option<Result<R, ExecError>> {
+        self.look_again(driver, check, &mut true)
+    }
+
+    /// The same for who has kept the driver since the last look: `check` is asked where something has changed since.
+    fn look_again<R>(
+        &self,
+        driver: &mut Driver,
+        check: &mut impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
+        changed: &mut bool,
+    ) -> Option<Result<R, ExecError>> {
         match self.pump(driver) {
             Ok(moved) => {
                 if moved {
                     self.turn.moved();
                 }
-                check(driver).or_else(|| self.ended().map(Err))
+                let ask = std::mem::take(changed) || moved;
+                let found = if ask { check(driver) } else { None };
+                found.or_else(|| self.ended().map(Err))
             }
             Err(error) => {
                 self.turn.moved();
@@ -306,9 +322,9 @@ impl Engine {
         }
         let deadline = patience.deadline();
         self.drive(patience, |driver| {
-            let mut found = None;
+            let (mut found, mut changed) = (None, true);
             let spun = self.waiting.spin(deadline, || {
-                found = self.look(driver, check);
+                found = self.look_again(driver, check, &mut changed);
                 found.is_some() || self.driver.is_wanted() || driver.is_due()
             });
             spun.then_some(found)

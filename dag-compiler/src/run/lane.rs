@@ -236,6 +236,10 @@ impl LaneLoop {
         for value in &task.args {
             match self.values.get_mut(*value)?.fill(execution) {
                 Ok(Arrival::Value) => {}
+                // Its only input: there is no fault to look for beside it.
+                Ok(Arrival::Nothing) if self.state.waiting && task.args.len() == 1 => {
+                    return Some(Ok(Moved::Blocked));
+                }
                 _ => return None,
             }
         }
@@ -250,6 +254,8 @@ impl LaneLoop {
         if let Err(failure) = invoked {
             outlet.stage_fault(fault_of(&task.info, execution, failure));
         }
+        // Before the inputs are given back, which nobody waits for as they do for this. It does not wait.
+        let published = outlet.publish(execution, &mut self.values);
         for value in &task.args {
             if let Some(value) = self.values.get_mut(*value)
                 && let Err(error) = value.read_done()
@@ -257,7 +263,7 @@ impl LaneLoop {
                 return Some(Err(broken(task.id, error)));
             }
         }
-        match outlet.publish(execution, &mut self.values) {
+        match published {
             Ok(Readiness::Ready) => self.state.step += 2,
             // The WRITE waits for room, or says that there is no value.
             Ok(Readiness::Blocked) | Err(ChannelError::NoValue) => self.state.step += 1,
