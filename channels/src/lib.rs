@@ -93,7 +93,7 @@ pub use segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 #[cfg(not(loom))]
 pub use shared::{SharedReader, SharedSpec, SharedWriter, format};
 #[cfg(not(loom))]
-pub use value::{AnyValue, Inlet, Readiness, Value};
+pub use value::{AnyValue, Arrival, Inlet, Readiness, Value};
 pub use waiting::Waiting;
 
 /// The README's code is compiled and run.

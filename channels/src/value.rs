@@ -28,6 +28,17 @@ pub enum Readiness {
     Blocked,
 }
 
+/// What has come of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It is there.
+    Value,
+    /// A fault came instead.
+    Fault,
+    /// Nothing yet; nothing has changed.
+    Nothing,
+}
+
 /// Where a lane's value comes from, its type erased.
 #[expect(
     clippy::large_enum_variant,
@@ -85,9 +96,7 @@ pub trait AnyValue: Send {
     /// # Errors
     /// [`ChannelError::Closed`] when the writer has gone, [`ChannelError::OutOfStep`] when the value of that execution
     /// has been read already, and what else the channel may say.
-    fn fill(&mut self, execution: u64) -> Result<Readiness, ChannelError>;
-    /// Whether a fault came instead of a value.
-    fn is_fault(&self) -> bool;
+    fn fill(&mut self, execution: u64) -> Result<Arrival, ChannelError>;
     /// The fault that came instead of a value.
     fn fault(&self) -> Option<Fault>;
     /// One of this execution's reads is done; after the last one the memory is given back.
@@ -100,6 +109,9 @@ pub trait AnyValue: Send {
     /// # Errors
     /// What the channel says.
     fn abandon(&mut self) -> Result<(), ChannelError>;
+    /// Says that the writer never waits for this end, because there are never more messages than slots: within a process it is
+    /// not looked whether it does, which costs a fence.
+    fn never_waited_for(&mut self);
     /// The value's type.
     fn payload_type(&self) -> PayloadType;
     /// The typed value.
@@ -331,6 +343,37 @@ impl<T: Wire> Value<T> {
         Ok(true)
     }
 
+    /// Brings the message of `execution` from its channel.
+    #[inline]
+    fn fetch(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
+        if self.left > 0 {
+            // A leftover that not all of its readers wanted.
+            self.check_step(self.execution, execution)?;
+            self.release()?;
+        }
+        loop {
+            let position = self.position();
+            self.check_step(position, execution)?;
+            if !self.arrive()? {
+                return Ok(Arrival::Nothing);
+            }
+            self.left = self.reads;
+            self.execution = position;
+            if position == execution {
+                return Ok(self.held());
+            }
+            self.release()?;
+        }
+    }
+
+    #[inline]
+    fn held(&self) -> Arrival {
+        match self.held {
+            Held::Fault(_) => Arrival::Fault,
+            _ => Arrival::Value,
+        }
+    }
+
     /// Messages of earlier executions can be skipped; what has been passed cannot come again.
     #[inline]
     fn check_step(&self, found: u64, expected: u64) -> Result<(), ChannelError> {
@@ -399,41 +442,20 @@ impl Value<String> {
 
 impl<T: Wire> AnyValue for Value<T> {
     #[inline]
-    fn fill(&mut self, execution: u64) -> Result<Readiness, ChannelError> {
-        if matches!(self.source, Source::Constant) {
-            return Ok(Readiness::Ready);
+    fn fill(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
+        if self.left > 0 && self.execution == execution {
+            return Ok(self.held());
         }
-        if self.left > 0 {
-            if self.execution == execution {
-                return Ok(Readiness::Ready);
+        match self.source {
+            Source::Constant => Ok(Arrival::Value),
+            Source::Local => {
+                if self.left > 0 {
+                    self.check_step(self.execution, execution)?;
+                }
+                Ok(Arrival::Nothing)
             }
-            self.check_step(self.execution, execution)?;
+            Source::Ring(_) | Source::Shared(_) => self.fetch(execution),
         }
-        if matches!(self.source, Source::Local) {
-            return Ok(Readiness::Blocked);
-        }
-        if self.left > 0 {
-            // A leftover that not all of its readers wanted.
-            self.release()?;
-        }
-        loop {
-            let position = self.position();
-            self.check_step(position, execution)?;
-            if !self.arrive()? {
-                return Ok(Readiness::Blocked);
-            }
-            self.left = self.reads;
-            self.execution = position;
-            if position == execution {
-                return Ok(Readiness::Ready);
-            }
-            self.release()?;
-        }
-    }
-
-    #[inline]
-    fn is_fault(&self) -> bool {
-        matches!(self.held, Held::Fault(_))
     }
 
     fn fault(&self) -> Option<Fault> {
@@ -463,6 +485,12 @@ impl<T: Wire> AnyValue for Value<T> {
             self.release()?;
         }
         Ok(())
+    }
+
+    fn never_waited_for(&mut self) {
+        if let Source::Ring(reader) = &mut self.source {
+            reader.set_quiet(true);
+        }
     }
 
     fn payload_type(&self) -> PayloadType {

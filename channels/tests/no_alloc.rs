@@ -13,7 +13,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use selvedge_channels::{
-    AnyOutlet, AnyValue, Doorbell, Inlet, Outlet, PayloadType, Provider, Readiness, Routes,
+    AnyOutlet, AnyValue, Arrival, Doorbell, Inlet, Outlet, PayloadType, Provider, Readiness, Routes,
     SEGMENT_HEADER_BYTES, Segment, SharedReader, SharedSpec, SharedWriter, Value, Wire, format,
 };
 
@@ -60,7 +60,7 @@ fn hop<T: Wire + Copy + PartialEq>(
             .unwrap()
             .stage(what);
         assert_eq!(outlet.publish(execution, &mut []).unwrap(), Readiness::Ready);
-        assert_eq!(value.fill(execution).unwrap(), Readiness::Ready);
+        assert_eq!(value.fill(execution).unwrap(), Arrival::Value);
         let typed = value.as_any_mut().downcast_mut::<Value<T>>().unwrap();
         assert!(*typed.get().unwrap() == what);
         value.read_done().unwrap();

@@ -14,8 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use selvedge_channels::{
-    AnyOutlet, AnyValue, ChannelError, Culprit, Doorbell, End, Fault, FaultKind, Inlet, Outlet, PayloadType,
-    Provider, Readiness, Routes, SharedReader, SharedSpec, SharedWriter, Tensor, Value, Wire, encode, shared,
+    AnyOutlet, AnyValue, Arrival, ChannelError, Culprit, Doorbell, End, Fault, FaultKind, Inlet, Outlet,
+    PayloadType, Provider, Readiness, Routes, SharedReader, SharedSpec, SharedWriter, Tensor, Value, Wire,
+    encode, shared,
 };
 use support::{Bells, region, spec};
 
@@ -99,13 +100,13 @@ fn cache_01_one_write_is_read_by_every_task_of_the_lane() {
             stage(&mut outlet, format!("value {execution}"));
             assert_eq!(outlet.publish(execution, &mut values).unwrap(), Readiness::Ready);
             for _ in 0..3 {
-                assert_eq!(values[0].fill(execution).unwrap(), Readiness::Ready);
+                assert_eq!(values[0].fill(execution).unwrap(), Arrival::Value);
                 let value = typed::<String>(&mut values[0]);
                 assert_eq!(value.get().unwrap(), &format!("value {execution}"));
                 assert_eq!(value.text().unwrap(), format!("value {execution}"));
                 value.read_done().unwrap();
             }
-            assert_eq!(values[0].fill(execution + 1).unwrap(), Readiness::Blocked);
+            assert_eq!(values[0].fill(execution + 1).unwrap(), Arrival::Nothing);
         }
     }
 }
@@ -230,11 +231,11 @@ fn intra_04_several_readers_of_one_ring_share_one_object() {
 #[test]
 fn cache_03_a_local_value_is_there_when_it_was_put_for_this_execution() {
     let mut it = value::<u32>(Inlet::Local, 1);
-    assert_eq!(it.fill(0).unwrap(), Readiness::Blocked);
+    assert_eq!(it.fill(0).unwrap(), Arrival::Nothing);
     typed::<u32>(&mut it).put(0, Ok(5)).unwrap();
-    assert_eq!(it.fill(0).unwrap(), Readiness::Ready);
-    assert_eq!(it.fill(0).unwrap(), Readiness::Ready, "idempotent");
-    assert_eq!(it.fill(1).unwrap(), Readiness::Blocked);
+    assert_eq!(it.fill(0).unwrap(), Arrival::Value);
+    assert_eq!(it.fill(0).unwrap(), Arrival::Value, "idempotent");
+    assert_eq!(it.fill(1).unwrap(), Arrival::Nothing);
     assert_eq!(typed::<u32>(&mut it).message().unwrap().unwrap(), 5);
 }
 
@@ -282,7 +283,7 @@ fn cache_06_a_closed_channel_ends_a_wait() {
         outlet.publish(0, &mut []).unwrap();
         outlet.close();
         outlet.close();
-        assert_eq!(values[0].fill(0).unwrap(), Readiness::Ready);
+        assert_eq!(values[0].fill(0).unwrap(), Arrival::Value);
         values[0].read_done().unwrap();
         assert!(matches!(values[0].fill(1), Err(ChannelError::Closed)));
     }
@@ -298,16 +299,16 @@ fn rw_05_leftovers_of_earlier_executions_are_skipped() {
         // One read of two was done when the task gave up.
         values[0].fill(0).unwrap();
         values[0].read_done().unwrap();
-        assert_eq!(values[0].fill(1).unwrap(), Readiness::Ready);
+        assert_eq!(values[0].fill(1).unwrap(), Arrival::Value);
         assert_eq!(typed::<u32>(&mut values[0]).get().unwrap(), &1);
         assert_eq!(
             values[0].fill(5).unwrap(),
-            Readiness::Blocked,
+            Arrival::Nothing,
             "skips what is there and waits"
         );
         stage(&mut outlet, 2u32);
         assert_eq!(outlet.publish(2, &mut []).unwrap(), Readiness::Ready);
-        assert_eq!(values[0].fill(5).unwrap(), Readiness::Blocked);
+        assert_eq!(values[0].fill(5).unwrap(), Arrival::Nothing);
     }
 }
 
@@ -348,7 +349,7 @@ fn rw_10_a_fault_is_published_on_every_route() {
         stage(&mut outlet, 1u32);
         outlet.stage_fault(Fault::failed(vec![1, 2, 3], None));
         outlet.publish(0, &mut values).unwrap();
-        assert_eq!(values[0].fill(0).unwrap(), Readiness::Ready);
+        assert_eq!(values[0].fill(0).unwrap(), Arrival::Fault);
         let fault = values[0].fault().unwrap();
         assert_eq!(
             (fault.kind(), fault.report()),
@@ -358,7 +359,7 @@ fn rw_10_a_fault_is_published_on_every_route() {
         assert!(matches!(value.get(), Err(ChannelError::NoValue)));
         assert!(value.message().unwrap().is_err());
         value.read_done().unwrap();
-        assert_eq!(values[0].fill(1).unwrap(), Readiness::Blocked);
+        assert_eq!(values[0].fill(1).unwrap(), Arrival::Nothing);
     }
 }
 
@@ -393,13 +394,13 @@ fn rw_13_a_message_goes_to_all_routes_or_to_none() {
     assert_eq!(wiring.outlet.publish(1, &mut values).unwrap(), Readiness::Blocked);
     assert!(wiring.outlet.is_staged());
     for value in &mut values[1..] {
-        assert_eq!(value.fill(0).unwrap(), Readiness::Ready);
+        assert_eq!(value.fill(0).unwrap(), Arrival::Value);
         assert_eq!(typed::<u32>(value).message().unwrap().unwrap(), 5);
-        assert_eq!(value.fill(1).unwrap(), Readiness::Blocked, "none is one ahead");
+        assert_eq!(value.fill(1).unwrap(), Arrival::Nothing, "none is one ahead");
     }
     assert_eq!(wiring.outlet.publish(1, &mut values).unwrap(), Readiness::Ready);
     for value in &mut values {
-        assert_eq!(value.fill(1).unwrap(), Readiness::Ready);
+        assert_eq!(value.fill(1).unwrap(), Arrival::Value);
         assert_eq!(typed::<u32>(value).message().unwrap().unwrap(), 6);
     }
 }
@@ -450,7 +451,7 @@ fn a_constant_is_the_same_in_every_execution() {
     let bytes = encode(&vec![1u32, 2]).unwrap().to_vec();
     let mut it = PayloadType::of::<Vec<u32>>().constant(&bytes).unwrap();
     for execution in [0, 7, 3] {
-        assert_eq!(it.fill(execution).unwrap(), Readiness::Ready);
+        assert_eq!(it.fill(execution).unwrap(), Arrival::Value);
         let value = typed::<Vec<u32>>(&mut it);
         assert_eq!(value.slice().unwrap(), [1, 2]);
         assert_eq!(value.take().unwrap(), [1, 2]);
@@ -563,7 +564,7 @@ fn comp_07_a_route_that_fails_closes_the_others() {
     };
     shared::poison(&shared_region, culprit).unwrap();
     for execution in 0..2 {
-        assert_eq!(beside.fill(execution).unwrap(), Readiness::Ready);
+        assert_eq!(beside.fill(execution).unwrap(), Arrival::Value);
         beside.read_done().unwrap();
     }
     stage(&mut outlet, 2u32);

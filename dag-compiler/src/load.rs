@@ -445,9 +445,9 @@ impl Site<'_> {
         Ok(LaneLoop {
             lane: program.lane,
             values,
-            tasks,
             ranks: ranks.runs,
-            steps: steps(&program.steps, &known),
+            steps: merged(steps(&program.steps, &known), &tasks),
+            tasks,
             ports: Vec::new(),
             leaves: Vec::new(),
             control: self.control.clone(),
@@ -529,7 +529,14 @@ impl Site<'_> {
             placement: actor.placement.clone(),
             bound_at: task.bound_at.clone(),
         };
-        let arrived = vec![false; args.len()];
+        let mut wanted = outlets
+            .iter()
+            .enumerate()
+            .filter_map(|(index, outlet)| Some((index, outlet.as_ref()?.only_moves())));
+        let sole = match (wanted.next(), wanted.next()) {
+            (Some((index, true)), None) => Some(index),
+            _ => None,
+        };
         Ok(TaskRun {
             id,
             actor: task.actor,
@@ -541,8 +548,9 @@ impl Site<'_> {
             gathers,
             outlets,
             results,
+            sole,
             fault: None,
-            arrived,
+            gave_up: false,
             collective: None,
         })
     }
@@ -619,6 +627,31 @@ fn steps(operations: &[Operation], known: &BTreeMap<TaskId, usize>) -> Vec<Step>
             OpKind::Compute => steps.extend([Step::Await(task), Step::Compute(task)]),
             OpKind::Collective => steps.extend([Step::Await(task), Step::Post(task)]),
             OpKind::Write => steps.push(Step::Write(task)),
+        }
+    }
+    steps
+}
+
+/// The same steps, with those of a plain task said as one: one whose steps follow each other, with a method, no lists among
+/// its arguments and one place to write to. The others stay behind it, for when something is out of the ordinary.
+fn merged(mut steps: Vec<Step>, tasks: &[TaskRun]) -> Vec<Step> {
+    let plain = |index: usize| {
+        tasks
+            .get(index)
+            .is_some_and(|task| task.sole.is_some() && task.gathers.is_empty() && task.collective.is_none())
+    };
+    for first in 0..steps.len() {
+        let Some(&[Step::Await(task), Step::Compute(second), Step::Write(third)]) =
+            steps.get(first..first + 3)
+        else {
+            continue;
+        };
+        if task == second
+            && task == third
+            && plain(task)
+            && let Some(step) = steps.get_mut(first)
+        {
+            *step = Step::Run(task);
         }
     }
     steps

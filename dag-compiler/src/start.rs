@@ -335,8 +335,14 @@ fn attach_ports(plan: &Plan, recipe: &Recipe, lane: &mut LaneLoop) -> Result<Vec
         });
         if shared || local {
             lane.steps.push(Step::Collect(port));
-        } else {
-            free.push(port);
+            continue;
+        }
+        free.push(port);
+        // A result is written for an execution that has begun, and at most `max_inflight` have not collected theirs.
+        if channel.is_some_and(|channel| channel.slots >= plan.settings.max_inflight)
+            && let Some(value) = lane.values.get_mut(index)
+        {
+            value.never_waited_for();
         }
     }
     let room = plan.settings.max_inflight as usize + 1;

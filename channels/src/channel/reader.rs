@@ -7,7 +7,7 @@ use super::line::Line;
 use super::view::View;
 use crate::error::ChannelError;
 use crate::payload::Wire;
-use crate::value::{AnyValue, Readiness, Value};
+use crate::value::{AnyValue, Arrival, Value};
 
 /// A reading end of a channel. It sees every message, in order. Dropping it lets go of them all: it never holds the
 /// writer back.
@@ -38,7 +38,7 @@ impl<T: Wire> Reader<T> {
     pub(super) fn arrive(&mut self, timeout: Option<Duration>) -> Result<(), ChannelError> {
         let expected_bytes = self.value.expected_bytes();
         let (value, next) = (&mut self.value, self.next);
-        let attempt = || Ok((value.fill(next)? == Readiness::Ready).then_some(()));
+        let attempt = || Ok((value.fill(next)? != Arrival::Nothing).then_some(()));
         self.line.wait(timeout, expected_bytes, attempt)
     }
 
@@ -98,7 +98,7 @@ impl<T: Wire> Reader<T> {
     pub async fn recv_async(&mut self) -> Result<T, ChannelError> {
         std::future::poll_fn(|context| {
             let (value, next) = (&mut self.value, self.next);
-            let attempt = || Ok((value.fill(next)? == Readiness::Ready).then_some(()));
+            let attempt = || Ok((value.fill(next)? != Arrival::Nothing).then_some(()));
             self.line.poll(context, attempt)
         })
         .await?;
@@ -122,7 +122,7 @@ impl<T: Wire> Reader<T> {
         if let Some(value) = self.next_value() {
             return Ok(Some(value));
         }
-        if self.value.fill(self.next)? == Readiness::Blocked {
+        if self.value.fill(self.next)? == Arrival::Nothing {
             return Ok(None);
         }
         self.take().map(Some)

@@ -1,7 +1,7 @@
 //! M5d: one message of a channel, read several times by the lane that caches it.
 
 use selvedge_channels::{
-    AnyValue, Doorbell, Inlet, PayloadType, Readiness, RingReader, RingWriter, Value, ring,
+    AnyValue, Arrival, Doorbell, Inlet, PayloadType, RingReader, RingWriter, Value, ring,
 };
 
 use crate::explore::{Machine, holds, is_found};
@@ -73,7 +73,7 @@ impl Machine for Cache {
             }
             Action::Fill => {
                 let filled = world.value.fill(world.execution).map_err(|_| "a fill failed")?;
-                (world.filled, world.tried) = (filled == Readiness::Ready, true);
+                (world.filled, world.tried) = (filled == Arrival::Value, true);
             }
             Action::Read => {
                 let value = world.value.as_any().downcast_ref::<Value<u64>>().unwrap();

@@ -2,7 +2,7 @@
 //! the next execution; what comes late is skipped there.
 
 use selvedge_channels::{
-    AnyValue, Doorbell, Fault, Inlet, Message, PayloadType, Readiness, RingReader, RingWriter, Value, ring,
+    AnyValue, Arrival, Doorbell, Fault, Inlet, Message, PayloadType, RingReader, RingWriter, Value, ring,
 };
 
 use crate::explore::{Machine, holds, is_found};
@@ -49,7 +49,7 @@ impl FailFast {
         let execution = world.execution;
         match &mut world.inputs[index] {
             Input::Value(value) => {
-                if value.fill(execution).map_err(|_| "a fill failed")? == Readiness::Blocked {
+                if value.fill(execution).map_err(|_| "a fill failed")? == Arrival::Nothing {
                     return Ok(None);
                 }
                 if value.fault().is_some() {

@@ -243,7 +243,7 @@ impl ProgressLine {
             Phase::Meeting => 4,
             Phase::Idle => 0,
         };
-        if let (Ok(first), Ok(second)) = (self.0.atomic_u64(0), self.0.atomic_u64(8)) {
+        if let Ok([first, second]) = self.0.atomics::<2>(0) {
             first.store(execution, Ordering::Relaxed);
             second.store(u64::from(task) << 32 | code, Ordering::Relaxed);
         }

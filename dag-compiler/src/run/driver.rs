@@ -44,6 +44,8 @@ pub(crate) struct Driver {
     rows: VecDeque<Row>,
     base: u64,
     submitted: u64,
+    /// Executions of which every output has been collected.
+    finished: u64,
     pub(crate) tally: Arc<Tally>,
     /// Wakers registered and not yet woken.
     pub(crate) wakers: usize,
@@ -79,6 +81,7 @@ impl Driver {
             rows,
             base: 0,
             submitted: 0,
+            finished: 0,
             tally: Arc::default(),
             wakers: 0,
             due: Vec::new(),
@@ -86,13 +89,16 @@ impl Driver {
     }
 
     /// Executions of which every output has been collected.
+    #[inline]
     pub(crate) fn finished(&self) -> u64 {
-        self.lane
-            .ports
-            .iter()
-            .map(|port| port.collected)
-            .min()
-            .unwrap_or(self.submitted)
+        self.finished
+    }
+
+    /// Counts them, after some port has collected.
+    fn count(&mut self) {
+        let collected = self.lane.ports.iter().map(|port| port.collected);
+        self.finished = collected.min().unwrap_or(self.submitted);
+        self.tally.finished.store(self.finished, Ordering::Relaxed);
     }
 
     /// All that decides about what it does next, for the models.
@@ -155,16 +161,31 @@ impl Driver {
         });
         self.submitted += 1;
         self.tally.submitted.store(self.submitted, Ordering::Relaxed);
+        if self.lane.ports.is_empty() {
+            self.count();
+        }
         Ok(execution)
     }
 
     /// Moves whatever can move without waiting. `true` when something did.
     pub(crate) fn pump(&mut self) -> Result<bool, LaneError> {
         let mut moved = false;
+        let pumped = self.pump_all(&mut moved);
+        if moved {
+            self.count();
+            if self.wakers > 0 {
+                self.wake();
+            }
+        }
+        pumped.map(|()| moved)
+    }
+
+    #[inline]
+    fn pump_all(&mut self, moved: &mut bool) -> Result<(), LaneError> {
         if !self.lane.steps.is_empty() {
             while self.lane.execution() < self.submitted {
-                match self.lane.step(&mut self.crew).map_err(|(_, error)| error)? {
-                    Moved::Advanced => moved = true,
+                match self.lane.step(&mut self.crew).map_err(|broken| broken.error)? {
+                    Moved::Advanced => *moved = true,
                     Moved::Blocked | Moved::Ended => break,
                 }
             }
@@ -180,18 +201,12 @@ impl Driver {
                 .is_some_and(|it| it.collected < self.submitted)
             {
                 match self.lane.collect(port)? {
-                    Moved::Advanced => moved = true,
+                    Moved::Advanced => *moved = true,
                     Moved::Blocked | Moved::Ended => break,
                 }
             }
         }
-        if moved {
-            self.tally.finished.store(self.finished(), Ordering::Relaxed);
-            if self.wakers > 0 {
-                self.wake();
-            }
-        }
-        Ok(moved)
+        Ok(())
     }
 
     /// Has every task woken that awaits a result; each looks for itself whether its own has come.
@@ -208,10 +223,10 @@ impl Driver {
         !self.due.is_empty()
     }
 
-    /// Takes the wakers that are to be woken now.
+    /// Takes the wakers that are to be woken now, if there are any.
     #[inline]
-    pub(crate) fn due(&mut self) -> Vec<Waker> {
-        std::mem::take(&mut self.due)
+    pub(crate) fn due(&mut self) -> Option<Vec<Waker>> {
+        self.is_due().then(|| std::mem::take(&mut self.due))
     }
 
     fn row(&mut self, execution: u64) -> Option<&mut Row> {

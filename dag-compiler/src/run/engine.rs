@@ -178,7 +178,7 @@ impl Engine {
             .driver
             .with(|| patience.deadline(), |driver| (act(driver), driver.due()));
         let (result, due) = used?;
-        due.into_iter().for_each(wake);
+        due.into_iter().flatten().for_each(wake);
         Ok(result)
     }
 
@@ -205,10 +205,11 @@ impl Engine {
         let _ = self.driver.try_with(|driver| self.close_discarded(driver));
     }
 
+    /// Closes what was dropped; `true` when there was something.
     #[inline]
-    fn close_discarded(&self, driver: &mut Driver) {
+    fn close_discarded(&self, driver: &mut Driver) -> bool {
         if !self.any_discarded.load(Ordering::Relaxed) {
-            return;
+            return false;
         }
         // Before the look: who pushes later sets it again.
         self.any_discarded.swap(false, Ordering::AcqRel);
@@ -217,15 +218,18 @@ impl Engine {
                 self.control.cancel(execution);
             }
         }
+        true
     }
 
     fn pop_discarded(&self) -> Option<(u64, Range<usize>)> {
         self.discarded.lock().pop()
     }
 
+    /// Moves what can move; `true` when something has changed.
     fn pump(&self, driver: &mut Driver) -> Result<bool, ExecError> {
-        self.close_discarded(driver);
-        driver.pump().map_err(|error| self.broke(&error))
+        let closed = self.close_discarded(driver);
+        let moved = driver.pump().map_err(|error| self.broke(&error))?;
+        Ok(closed || moved)
     }
 
     /// Pumps and asks `check`; the true cause comes before `check` has to give up.
@@ -234,12 +238,24 @@ impl Engine {
         driver: &mut Driver,
         check: &mut impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
     ) -> Option<Result<R, ExecError>> {
+        self.look_again(driver, check, &mut true)
+    }
+
+    /// The same for who has kept the driver since the last look: `check` is asked where something has changed since.
+    fn look_again<R>(
+        &self,
+        driver: &mut Driver,
+        check: &mut impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
+        changed: &mut bool,
+    ) -> Option<Result<R, ExecError>> {
         match self.pump(driver) {
             Ok(moved) => {
                 if moved {
                     self.turn.moved();
                 }
-                check(driver).or_else(|| self.ended().map(Err))
+                let ask = std::mem::take(changed) || moved;
+                let found = if ask { check(driver) } else { None };
+                found.or_else(|| self.ended().map(Err))
             }
             Err(error) => {
                 self.turn.moved();
@@ -306,9 +322,9 @@ impl Engine {
         }
         let deadline = patience.deadline();
         self.drive(patience, |driver| {
-            let mut found = None;
+            let (mut found, mut changed) = (None, true);
             let spun = self.waiting.spin(deadline, || {
-                found = self.look(driver, check);
+                found = self.look_again(driver, check, &mut changed);
                 found.is_some() || self.driver.is_wanted() || driver.is_due()
             });
             spun.then_some(found)
@@ -322,21 +338,38 @@ impl Engine {
         stage: &mut dyn FnMut(&mut Driver) -> Result<(), ExecError>,
     ) -> Result<u64, ExecError> {
         let mut patience = Patience::new(self.options.submit_timeout_value(), "Options::submit_timeout");
-        let mut displaced = false;
-        let outcome = self.wait_for(&mut patience, |driver| {
-            if let Some(ended) = self.ended() {
-                return Some(Err(ended));
+        // There mostly is room, and then nothing has to move for it.
+        let outcome = match self.drive(&mut patience, |driver| self.enter(driver, stage)) {
+            Ok(Ok(submitted)) => return submitted,
+            Ok(Err(_)) => {
+                let mut displaced = false;
+                self.wait_for(&mut patience, |driver| match self.enter(driver, stage) {
+                    Ok(submitted) => Some(submitted),
+                    Err(no_room) => self.full(driver, no_room, on_full, &mut displaced).map(Err),
+                })
             }
-            match driver.room() {
-                Err(error) => Some(Err(self.broke(&error))),
-                Ok(Ok(())) => {
-                    let staged = stage(driver);
-                    Some(staged.and_then(|()| driver.submit(1).map_err(|error| self.broke(&error))))
-                }
-                Ok(Err(no_room)) => self.full(driver, no_room, on_full, &mut displaced).map(Err),
-            }
-        });
+            Err(refused) => Err(refused),
+        };
         outcome.unwrap_or_else(|refused| Err(self.refusal(refused, None, &patience)))
+    }
+
+    /// Stages and submits, if there is room.
+    fn enter(
+        &self,
+        driver: &mut Driver,
+        stage: &mut dyn FnMut(&mut Driver) -> Result<(), ExecError>,
+    ) -> Result<Result<u64, ExecError>, NoRoom> {
+        if let Some(ended) = self.ended() {
+            return Ok(Err(ended));
+        }
+        match driver.room() {
+            Err(error) => Ok(Err(self.broke(&error))),
+            Ok(Err(no_room)) => Err(no_room),
+            Ok(Ok(())) => {
+                let staged = stage(driver);
+                Ok(staged.and_then(|()| driver.submit(1).map_err(|error| self.broke(&error))))
+            }
+        }
     }
 
     /// What to do when there is no room: an error, or `None` to wait.

@@ -13,7 +13,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Doorbell, Fault, Outlet, Readiness, Waiting};
+use selvedge_channels::{
+    AnyOutlet, AnyValue, Arrival, ChannelError, Doorbell, Fault, Outlet, Readiness, Waiting,
+};
 use selvedge_collectives::CommError;
 use selvedge_core::{
     ActorId, AsyncDriver, Failure, Gather, Invocation, LaneHost, LaneId, Program, panic_message,
@@ -45,10 +47,12 @@ pub(crate) struct TaskRun {
     pub(crate) outlets: Vec<Option<Box<dyn AnyOutlet>>>,
     /// Outlets before the signal's.
     pub(crate) results: usize,
+    /// The only outlet, where there is only one and publishing to it runs none of the user's code.
+    pub(crate) sole: Option<usize>,
     /// What `Await` found: the task will not run in this execution.
     pub(crate) fault: Option<Fault>,
-    /// Which arguments have arrived in this execution.
-    pub(crate) arrived: Vec<bool>,
+    /// It gave up before all of its inputs had come.
+    pub(crate) gave_up: bool,
     /// What it does in place of a method, as a rank of a collective.
     pub(crate) collective: Option<CollectiveRun>,
 }
@@ -67,6 +71,8 @@ pub(crate) struct GatherRun {
 pub(crate) enum Step {
     /// All READs of a task: one wait for inputs that come in any order (RW-03).
     Await(usize),
+    /// A task's READs, and with them its COMPUTE and WRITE, the next two steps, where nothing is out of the ordinary.
+    Run(usize),
     /// The task's method.
     Compute(usize),
     /// The task's part in a collective, which is over when its WRITE is done.
@@ -103,9 +109,23 @@ pub(crate) enum LaneError {
     Group(#[from] CommError),
 }
 
+/// The same, with the task it was found at; boxed, for it is returned by every step.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) task: TaskId,
+    pub(crate) error: LaneError,
+}
+
+#[cold]
+fn broken(task: TaskId, error: impl Into<LaneError>) -> Box<Broken> {
+    let error = error.into();
+    Box::new(Broken { task, error })
+}
+
 /// An error that is no task's own.
-fn nowhere(error: ChannelError) -> (TaskId, LaneError) {
-    (TaskId(u32::MAX), error.into())
+#[cold]
+fn nowhere(error: ChannelError) -> Box<Broken> {
+    broken(TaskId(u32::MAX), error)
 }
 
 /// What became of a step.
@@ -154,8 +174,8 @@ impl LaneLoop {
     #[cfg(test)]
     pub(crate) fn seen(&self) -> impl Iterator<Item = u64> {
         let state = &self.state;
-        let arrived = self.tasks.iter().flat_map(|task| &task.arrived);
-        let arrived = arrived.fold(1u64, |all, one| all << 1 | u64::from(*one));
+        let gave_up = self.tasks.iter().map(|task| task.gave_up);
+        let gave_up = gave_up.fold(1u64, |all, one| all << 1 | u64::from(one));
         let forgone = state.forgone.iter().map(|it| it.execution << 8 | it.value as u64);
         let faults = self
             .tasks
@@ -165,7 +185,7 @@ impl LaneLoop {
             state.execution,
             state.step as u64,
             u64::from(state.waiting),
-            arrived,
+            gave_up,
             faults,
         ]
         .into_iter()
@@ -174,27 +194,87 @@ impl LaneLoop {
 
     /// Tries the next step (`LOOP-4`).
     #[inline]
-    pub(crate) fn step(&mut self, crew: &mut dyn Crew) -> Result<Moved, (TaskId, LaneError)> {
+    pub(crate) fn step(&mut self, crew: &mut dyn Crew) -> Result<Moved, Box<Broken>> {
         let Some(step) = self.steps.get(self.state.step).copied() else {
             return Ok(Moved::Blocked);
         };
-        if !self.ranks.is_empty() {
-            match self.advance_ranks() {
-                Ok(()) => {}
-                // A rank that has left is how a neighbour says so.
-                Err(_) if self.control.state() != State::Running => return Ok(Moved::Ended),
-                Err(error) => return Err(error),
-            }
+        if !self.ranks.is_empty()
+            && let Err(error) = self.advance_ranks()
+        {
+            // A rank that has left is how a neighbour says so.
+            let running = self.control.state() == State::Running;
+            return if running { Err(error) } else { Ok(Moved::Ended) };
         }
         let moved = match step {
             Step::Await(task) => self.await_inputs(task),
+            Step::Run(task) => match self.run(task, crew) {
+                Some(ran) => ran,
+                None => self.await_inputs(task),
+            },
             Step::Compute(task) => self.compute(task, crew),
             Step::Post(task) => self.post(task),
             Step::Write(task) => self.write(task),
             Step::Collect(port) => self.collect(port).map_err(nowhere),
         };
+        if let Ok(Moved::Advanced) = moved {
+            self.advance();
+            return moved;
+        }
+        self.halted(moved)
+    }
+
+    /// Does a task whose inputs have all come, in one go; `None` where anything is out of the ordinary, which the steps one by
+    /// one are for: nothing has changed then.
+    #[inline]
+    fn run(&mut self, index: usize, crew: &mut dyn Crew) -> Option<Result<Moved, Box<Broken>>> {
+        let execution = self.state.execution;
+        let task = self.tasks.get_mut(index)?;
+        let sole = task.sole?;
+        if self.recorder.is_on() || !self.state.forgone.is_empty() || self.control.is_cancelled(execution) {
+            return None;
+        }
+        for value in &task.args {
+            match self.values.get_mut(*value)?.fill(execution) {
+                Ok(Arrival::Value) => {}
+                // Its only input: there is no fault to look for beside it.
+                Ok(Arrival::Nothing) if self.state.waiting && task.args.len() == 1 => {
+                    return Some(Ok(Moved::Blocked));
+                }
+                _ => return None,
+            }
+        }
+        task.outlets.get(sole)?.as_ref()?;
+        // From here on it goes to its end.
+        task.gave_up = false;
+        self.progress.set(execution, task.id.0, Phase::Computing);
+        let invoked = invoke(task, &mut self.values, &self.driver, crew);
+        let Some(Some(outlet)) = task.outlets.get_mut(sole) else {
+            return Some(Ok(Moved::Ended));
+        };
+        if let Err(failure) = invoked {
+            outlet.stage_fault(fault_of(&task.info, execution, failure));
+        }
+        // Before the inputs are given back, which nobody waits for as they do for this. It does not wait.
+        let published = outlet.publish(execution, &mut self.values);
+        for value in &task.args {
+            if let Some(value) = self.values.get_mut(*value)
+                && let Err(error) = value.read_done()
+            {
+                return Some(Err(broken(task.id, error)));
+            }
+        }
+        match published {
+            Ok(Readiness::Ready) => self.state.step += 2,
+            // The WRITE waits for room, or says that there is no value.
+            Ok(Readiness::Blocked) | Err(ChannelError::NoValue) => self.state.step += 1,
+            Err(error) => return Some(Err(broken(task.id, error))),
+        }
+        Some(Ok(Moved::Advanced))
+    }
+
+    /// A step that has not moved: whether that is the end.
+    fn halted(&mut self, moved: Result<Moved, Box<Broken>>) -> Result<Moved, Box<Broken>> {
         match moved {
-            Ok(Moved::Advanced) => self.advance(),
             Ok(Moved::Blocked) => {
                 if self.control.state() != State::Running {
                     return Ok(Moved::Ended);
@@ -202,23 +282,25 @@ impl LaneLoop {
                 self.drain_forgone().map_err(nowhere)?;
             }
             // A closed channel is how a neighbour says that the graph ends (TASK-10).
-            Err((_, LaneError::Channel(ChannelError::Closed))) => return Ok(Moved::Ended),
+            Err(broken) if matches!(broken.error, LaneError::Channel(ChannelError::Closed)) => {
+                return Ok(Moved::Ended);
+            }
             _ => {}
         }
         moved
     }
 
     /// Brings the posted parts in collectives further.
-    fn advance_ranks(&mut self) -> Result<(), (TaskId, LaneError)> {
+    fn advance_ranks(&mut self) -> Result<(), Box<Broken>> {
         for rank in self.ranks.iter_mut().filter(|rank| !rank.is_idle()) {
             let advanced = rank.advance(&mut self.tasks, &mut self.values);
-            advanced.map_err(|(task, error)| (task, error.into()))?;
+            advanced.map_err(|(task, error)| broken(task, error))?;
         }
         Ok(())
     }
 
     /// Leaves the task's part in a collective to the lane's rank, which begins with it as soon as it has nothing before it.
-    fn post(&mut self, index: usize) -> Result<Moved, (TaskId, LaneError)> {
+    fn post(&mut self, index: usize) -> Result<Moved, Box<Broken>> {
         let execution = self.state.execution;
         let Some(task) = self.tasks.get_mut(index) else {
             return Ok(Moved::Ended);
@@ -236,7 +318,7 @@ impl LaneLoop {
         };
         rank.post(index, execution);
         let advanced = rank.advance(&mut self.tasks, &mut self.values);
-        advanced.map_err(|(task, error)| (task, error.into()))?;
+        advanced.map_err(|(task, error)| broken(task, error))?;
         self.recorder
             .record(id, std::iter::once(OpKind::Collective), execution);
         Ok(Moved::Advanced)
@@ -270,17 +352,14 @@ impl LaneLoop {
         }
     }
 
-    fn await_inputs(&mut self, index: usize) -> Result<Moved, (TaskId, LaneError)> {
+    fn await_inputs(&mut self, index: usize) -> Result<Moved, Box<Broken>> {
         let execution = self.state.execution;
         let Some(task) = self.tasks.get_mut(index) else {
             return Ok(Moved::Ended);
         };
         if !self.state.waiting {
-            self.state.waiting = true;
-            if task.fault.is_some() {
-                task.fault = None;
-            }
-            task.arrived.iter_mut().for_each(|arrived| *arrived = false);
+            task.fault = None;
+            task.gave_up = false;
         }
         if !self.state.forgone.is_empty() {
             // The next execution's read skips what an earlier one left.
@@ -290,33 +369,38 @@ impl LaneLoop {
                 .retain(|it| it.execution == execution || !args.contains(&it.value));
         }
         let mut missing = false;
-        for (value, arrived) in task.args.iter().zip(task.arrived.iter_mut()) {
+        for value in &task.args {
             let Some(value) = self.values.get_mut(*value) else {
                 continue;
             };
-            if !*arrived {
-                *arrived =
-                    value.fill(execution).map_err(|error| (task.id, error.into()))? == Readiness::Ready;
-                missing |= !*arrived;
-            }
-            if *arrived && value.is_fault() && task.fault.is_none() {
-                task.fault = value.fault();
+            match value.fill(execution) {
+                Ok(Arrival::Value) => {}
+                Ok(Arrival::Nothing) => missing = true,
+                Ok(Arrival::Fault) if task.fault.is_some() => {}
+                Ok(Arrival::Fault) => task.fault = value.fault(),
+                Err(error) => return Err(broken(task.id, error)),
             }
         }
-        if missing && task.fault.is_none() {
-            // What has been cancelled does not wait for its inputs.
-            if !self.control.is_cancelled(execution) {
-                self.progress.set(execution, task.id.0, Phase::Reading);
-                return Ok(Moved::Blocked);
+        if missing {
+            if task.fault.is_none() {
+                // What has been cancelled does not wait for its inputs.
+                if !self.control.is_cancelled(execution) {
+                    self.state.waiting = true;
+                    self.progress.set(execution, task.id.0, Phase::Reading);
+                    return Ok(Moved::Blocked);
+                }
+                task.fault = Some(Fault::cancelled());
             }
-            task.fault = Some(Fault::cancelled());
+            task.gave_up = true;
         }
-        let reads = (0..task.args.len() as u16).map(|arg| OpKind::Read { arg });
-        self.recorder.record(task.id, reads, execution);
+        if self.recorder.is_on() {
+            let reads = (0..task.args.len() as u16).map(|arg| OpKind::Read { arg });
+            self.recorder.record(task.id, reads, execution);
+        }
         Ok(Moved::Advanced)
     }
 
-    fn compute(&mut self, index: usize, crew: &mut dyn Crew) -> Result<Moved, (TaskId, LaneError)> {
+    fn compute(&mut self, index: usize, crew: &mut dyn Crew) -> Result<Moved, Box<Broken>> {
         let execution = self.state.execution;
         let Some(task) = self.tasks.get_mut(index) else {
             return Ok(Moved::Ended);
@@ -326,23 +410,13 @@ impl LaneLoop {
         }
         if task.fault.is_none() {
             self.progress.set(execution, task.id.0, Phase::Computing);
-            let gathered = put_together(&task.gathers, &mut self.values, execution);
-            let results = task.results.min(task.outlets.len());
-            let (results, signal) = task.outlets.split_at_mut(results);
-            let mut invocation = Invocation::new(&mut self.values, &task.params, results, &self.driver);
-            let seat = &mut task.seat;
-            let invoked = gathered.and_then(|()| crew.invoke(seat, task.actor, task.method, &mut invocation));
-            for list in &task.gathers {
-                if let Some(list) = self.values.get_mut(list.into) {
-                    let _ = list.abandon();
-                }
-            }
-            match invoked {
-                Ok(()) => signal
-                    .iter_mut()
-                    .flatten()
-                    .for_each(|signal| say_done(signal.as_mut())),
-                Err(failure) => task.fault = Some(fault_of(&task.info, execution, failure)),
+            let invoked = if task.gathers.is_empty() {
+                invoke(task, &mut self.values, &self.driver, crew)
+            } else {
+                invoke_with_lists(task, &mut self.values, &self.driver, crew, execution)
+            };
+            if let Err(failure) = invoked {
+                task.fault = Some(fault_of(&task.info, execution, failure));
             }
         }
         if let Some(fault) = task.fault.take() {
@@ -352,43 +426,47 @@ impl LaneLoop {
                 .for_each(|outlet| outlet.stage_fault(fault.clone()));
         }
         let id = task.id;
-        self.release_inputs(index).map_err(|error| (id, error.into()))?;
+        self.release_inputs(index).map_err(|error| broken(id, error))?;
         self.recorder
             .record(id, std::iter::once(OpKind::Compute), execution);
         Ok(Moved::Advanced)
     }
 
     /// Marks this task's reads as done; those whose value has not come are forgone (`LOOP-3`).
+    #[inline]
     fn release_inputs(&mut self, index: usize) -> Result<(), ChannelError> {
-        let execution = self.state.execution;
         let Some(task) = self.tasks.get(index) else {
             return Ok(());
         };
-        for (value, arrived) in task.args.iter().zip(&task.arrived) {
-            if *arrived {
-                if let Some(value) = self.values.get_mut(*value) {
-                    value.read_done()?;
-                }
-                continue;
+        if task.gave_up {
+            return self.forgo_inputs(index);
+        }
+        for value in &task.args {
+            if let Some(value) = self.values.get_mut(*value) {
+                value.read_done()?;
             }
-            let known = self
-                .state
-                .forgone
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn forgo_inputs(&mut self, index: usize) -> Result<(), ChannelError> {
+        let execution = self.state.execution;
+        let forgone = &mut self.state.forgone;
+        for value in self.tasks.get(index).map_or(&[][..], |task| &task.args) {
+            let known = forgone
                 .iter_mut()
                 .find(|it| it.value == *value && it.execution == execution);
             match known {
                 Some(forgone) => forgone.reads += 1,
-                None => self.state.forgone.push(Forgone {
+                None => forgone.push(Forgone {
                     value: *value,
                     execution,
                     reads: 1,
                 }),
             }
         }
-        if !self.state.forgone.is_empty() {
-            self.drain_forgone()?;
-        }
-        Ok(())
+        self.drain_forgone()
     }
 
     /// Gives back what fail-fast left unread, as far as it has come.
@@ -398,7 +476,7 @@ impl LaneLoop {
             let Some(value) = self.values.get_mut(forgone.value) else {
                 break;
             };
-            if value.fill(forgone.execution)? == Readiness::Blocked {
+            if value.fill(forgone.execution)? == Arrival::Nothing {
                 position += 1;
                 continue;
             }
@@ -410,13 +488,36 @@ impl LaneLoop {
         Ok(())
     }
 
-    fn write(&mut self, index: usize) -> Result<Moved, (TaskId, LaneError)> {
+    fn write(&mut self, index: usize) -> Result<Moved, Box<Broken>> {
+        let execution = self.state.execution;
+        let Some(task) = self.tasks.get_mut(index) else {
+            return Ok(Moved::Ended);
+        };
+        if let (Some(sole), None, false) = (task.sole, &task.collective, self.recorder.is_on())
+            && let Some(Some(outlet)) = task.outlets.get_mut(sole)
+        {
+            // All or nothing by itself, and nobody looks for its event.
+            match outlet.publish(execution, &mut self.values) {
+                Ok(Readiness::Ready) => return Ok(Moved::Advanced),
+                Ok(Readiness::Blocked) => {
+                    self.progress.set(execution, task.id.0, Phase::Writing);
+                    self.state.waiting = true;
+                    return Ok(Moved::Blocked);
+                }
+                Err(ChannelError::NoValue) => {}
+                Err(error) => return Err(broken(task.id, error)),
+            }
+        }
+        self.write_all(index)
+    }
+
+    fn write_all(&mut self, index: usize) -> Result<Moved, Box<Broken>> {
         let execution = self.state.execution;
         let Some(task) = self.tasks.get_mut(index) else {
             return Ok(Moved::Ended);
         };
         let id = task.id;
-        if task.collective.is_some() && !self.is_over(index).map_err(|error| (id, error.into()))? {
+        if task.collective.is_some() && !self.is_over(index).map_err(|error| broken(id, error))? {
             self.progress.set(execution, id.0, Phase::Meeting);
             return Ok(Moved::Blocked);
         }
@@ -428,7 +529,7 @@ impl LaneLoop {
                 let failure = Failure::Internal("the method left an output without a value".into());
                 outlet.stage_fault(fault_of(&task.info, execution, failure));
             }
-            if !outlet.has_space().map_err(|error| (id, error.into()))? {
+            if !outlet.has_space().map_err(|error| broken(id, error))? {
                 self.state.waiting = true;
                 self.progress.set(execution, id.0, Phase::Writing);
                 return Ok(Moved::Blocked);
@@ -443,7 +544,7 @@ impl LaneLoop {
         }
         for outlet in task.outlets.iter_mut().flatten() {
             publish(outlet.as_mut(), &task.info, execution, &mut self.values)
-                .map_err(|error| (id, error.into()))?;
+                .map_err(|error| broken(id, error))?;
         }
         Ok(Moved::Advanced)
     }
@@ -456,7 +557,7 @@ impl LaneLoop {
         let Some(value) = self.values.get_mut(port.value) else {
             return Ok(Moved::Ended);
         };
-        if value.fill(port.collected)? == Readiness::Blocked {
+        if value.fill(port.collected)? == Arrival::Nothing {
             return Ok(Moved::Blocked);
         }
         for leaf in &port.leaves {
@@ -477,8 +578,8 @@ impl LaneLoop {
                 Ok(Moved::Advanced) => moved = true,
                 Ok(Moved::Blocked) => return moved,
                 Ok(Moved::Ended) => *ended = true,
-                Err((task, error)) => {
-                    self.fail(task, &error);
+                Err(broken) => {
+                    self.fail(broken.task, &broken.error);
                     *ended = true;
                 }
             }
@@ -514,15 +615,49 @@ impl LaneLoop {
     }
 }
 
+/// Runs a task's method.
+#[inline]
+fn invoke(
+    task: &mut TaskRun,
+    values: &mut [Box<dyn AnyValue>],
+    driver: &AsyncDriver,
+    crew: &mut dyn Crew,
+) -> Result<(), Failure> {
+    let results = task.results.min(task.outlets.len());
+    let (results, signal) = task.outlets.split_at_mut(results);
+    let mut invocation = Invocation::new(values, &task.params, results, driver);
+    crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation)?;
+    signal
+        .iter_mut()
+        .flatten()
+        .for_each(|signal| say_done(signal.as_mut()));
+    Ok(())
+}
+
+/// The same, with lists among its arguments.
+fn invoke_with_lists(
+    task: &mut TaskRun,
+    values: &mut [Box<dyn AnyValue>],
+    driver: &AsyncDriver,
+    crew: &mut dyn Crew,
+    execution: u64,
+) -> Result<(), Failure> {
+    let invoked =
+        put_together(&task.gathers, values, execution).and_then(|()| invoke(task, values, driver, crew));
+    for list in &task.gathers {
+        if let Some(list) = values.get_mut(list.into) {
+            let _ = list.abandon();
+        }
+    }
+    invoked
+}
+
 /// Puts a task's lists together. Elements that others read too are cloned, which is the user's code.
 fn put_together(
     lists: &[GatherRun],
     values: &mut [Box<dyn AnyValue>],
     execution: u64,
 ) -> Result<(), Failure> {
-    if lists.is_empty() {
-        return Ok(());
-    }
     Failure::catch(|| {
         let mut lists = lists.iter();
         lists.try_for_each(|list| (list.gather)(values, &list.members, list.into, execution))

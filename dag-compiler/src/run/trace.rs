@@ -70,6 +70,12 @@ impl Recorder {
         }
     }
 
+    /// Whether events are kept.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.ring.is_some()
+    }
+
     /// Records operations that end now, together: those of one task that are one wait.
     #[inline]
     pub(crate) fn record(&mut self, task: TaskId, kinds: impl Iterator<Item = OpKind>, execution: u64) {
