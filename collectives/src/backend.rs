@@ -4,6 +4,7 @@ use selvedge_channels::Doorbell;
 
 use crate::communicator::{Capabilities, Communicator};
 use crate::error::CommError;
+use crate::shm::Group;
 
 /// A rank that is to be made.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,9 @@ pub struct Joining<'a> {
     pub bells: &'a [Doorbell],
     /// Whether all ranks live in this process.
     pub in_process: bool,
+    /// The same ranks as a group in the memory of the host, for who wants to agree there on what is done elsewhere. A rank of it
+    /// can be taken once.
+    pub host: Option<&'a Group>,
 }
 
 impl<'a> Joining<'a> {
@@ -27,6 +31,16 @@ impl<'a> Joining<'a> {
             rank,
             bells,
             in_process,
+            host: None,
+        }
+    }
+
+    /// The same, with the ranks as a group in the memory of the host.
+    #[must_use]
+    pub fn over(self, host: &'a Group) -> Self {
+        Joining {
+            host: Some(host),
+            ..self
         }
     }
 }

@@ -43,6 +43,11 @@ pub struct Capabilities {
     pub rendezvous: bool,
     /// A launch may block the thread until others launch theirs.
     pub launch_blocks: bool,
+    /// Reductions of types that are not done, though both are listed.
+    pub lacks_reductions: Vec<(ReduceOp, DType)>,
+    /// Elements are joined in the order of ranks, so that results are those of a loop over the ranks, bit for bit. Where not,
+    /// sums of floats differ from it by rounding, and the smaller and larger of a NaN and a number is either.
+    pub fixed_order: bool,
 }
 
 impl Capabilities {
@@ -56,6 +61,8 @@ impl Capabilities {
             lacks: Vec::new(),
             rendezvous: true,
             launch_blocks: false,
+            lacks_reductions: Vec::new(),
+            fixed_order: true,
         }
     }
 }

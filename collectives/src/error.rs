@@ -143,6 +143,18 @@ pub enum CommError {
         /// Why not.
         why: &'static str,
     },
+    /// The library behind a backend has failed, or is not there.
+    #[error("{backend}: {reason}")]
+    Backend {
+        /// The backend.
+        backend: &'static str,
+        /// What it says.
+        reason: String,
+    },
+    /// A device has failed, or is not there.
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    Device(#[from] selvedge_channels::device::DeviceError),
     /// So many results are held that no more block can be had.
     #[error("{blocks} results of this group are held, and there is no room for more: drop some")]
     Held {

@@ -5,6 +5,7 @@
 //! - [`Collective`], [`ReduceOp`]: the operations.
 //! - [`Communicator`]: one rank of a group, whoever made it; plans once, launches many times.
 //! - [`Contribute`]: values of a user's program that can be contributed.
+//! - `nccl`: ranks on devices of NVIDIA (feature `cuda`).
 //! - [`shm`]: threads and processes of one host, over shared memory: [`Group`], [`Rank`].
 
 pub mod backend;
@@ -15,6 +16,8 @@ pub mod contract;
 pub mod error;
 #[cfg(feature = "cuda")]
 pub mod gpu;
+#[cfg(feature = "cuda")]
+pub mod nccl;
 pub mod operation;
 pub mod parts;
 pub mod payload;

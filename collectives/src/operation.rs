@@ -173,8 +173,14 @@ impl Collective {
         kind | op << 8 | root << 16
     }
 
+    /// In a word of [`code`](Self::code): the tensors are not in the host's memory.
+    pub(crate) const ELSEWHERE: u64 = 1 << 63;
+
     /// What a word of [`code`](Self::code) means, for people.
     pub(crate) fn name_of(code: u64) -> String {
+        if code & Collective::ELSEWHERE != 0 {
+            return Collective::name_of(code & !Collective::ELSEWHERE) + " on a device";
+        }
         let kinds = [
             "?",
             "allreduce",

@@ -182,7 +182,22 @@ pub struct Span<'m> {
     bytes: usize,
 }
 
-impl Span<'_> {
+impl<'m> Span<'m> {
+    /// A part of it.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfBounds`].
+    pub fn part(self, offset: usize, bytes: usize) -> Result<Span<'m>, DeviceError> {
+        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
+            return Err(DeviceError::OutOfBounds {
+                offset,
+                need_bytes: bytes,
+                have_bytes: self.bytes,
+            });
+        }
+        self.memory.span(self.offset + offset, bytes)
+    }
+
     /// The address on the device.
     pub fn address(&self) -> u64 {
         self.memory.address() + self.offset as u64

@@ -150,6 +150,14 @@ impl Stream {
         ring_when_done(context.calls, stream, bell)
     }
 
+    /// Rings `bell` when all that was enqueued before is done. An error of the device keeps it from ringing.
+    ///
+    /// # Errors
+    /// [`DeviceError::Call`].
+    pub fn ring(&self, bell: &Doorbell) -> Result<(), DeviceError> {
+        self.ring_when_done(bell).map(drop)
+    }
+
     /// Enqueues a copy of `bytes`, which are the caller's again at once.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::fmt;
 
 use selvedge_channels::device::{self, Driver, Unavailable};
 
-use super::nccl::{Nccl, nccl};
+use crate::nccl::{Nccl, nccl};
 
 /// What a machine has.
 #[derive(Clone, Debug, PartialEq, Eq)]

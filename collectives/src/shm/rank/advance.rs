@@ -39,6 +39,7 @@ impl Rank {
             private,
             brought: Some(taken),
             results,
+            elsewhere: false,
         };
         self.arrive(under_way, arrival)
     }
@@ -100,8 +101,13 @@ impl Rank {
                 }
             };
             fault_point::at("rank: before its share");
+            #[cfg(feature = "cuda")]
+            if under_way.elsewhere {
+                self.agreed.clone_from(&agreed.template);
+            }
             let (product, together) = match &agreed.template {
                 None => (Product::Nothing, false),
+                Some(_) if under_way.elsewhere => (Product::Nothing, false),
                 Some(template) => {
                     let mut sources = std::mem::take(&mut self.sources);
                     let meeting = self.meeting(under_way.operation, template, &agreed, under_way.private);

@@ -63,7 +63,7 @@ impl Rank {
         };
         self.brought.clear();
         for rank in 0..ranks {
-            let read = reads_all || operation.root() == Some(rank);
+            let read = !under_way.elsewhere && (reads_all || operation.root() == Some(rank));
             let brought = if read {
                 Some(self.block(rank, |it| it.block)?)
             } else {
@@ -80,7 +80,7 @@ impl Rank {
         {
             return Ok(Err(refused));
         }
-        if let Some(rank) = operation.gatherer() {
+        if let Some(rank) = operation.gatherer().filter(|_| !under_way.elsewhere) {
             agreed.results = Some(self.block(rank, |it| it.results)?);
         }
         Ok(Ok(agreed))

@@ -3,11 +3,14 @@
 //! - `advance`: one operation, from what is brought to its result.
 //! - `agree`: what is done, or why it is not.
 //! - `private`: sums of memory that the group does not know.
+//! - `elsewhere`: operations on memory that is not the host's, which are only agreed on here.
 //! - `message`: from one rank to another.
 //! - `patience`: waiting for others.
 
 mod advance;
 mod agree;
+#[cfg(feature = "cuda")]
+mod elsewhere;
 mod message;
 mod patience;
 mod private;
@@ -54,6 +57,9 @@ pub struct Rank {
     arrivals: Vec<Arrival>,
     brought: Vec<Option<Brought>>,
     sources: Sources,
+    /// What was agreed on last of tensors that lie elsewhere.
+    #[cfg(feature = "cuda")]
+    agreed: Option<Arc<Template>>,
     /// Messages sent to each rank, and received from each.
     sent: Vec<u64>,
     received: Vec<u64>,
@@ -83,6 +89,8 @@ struct UnderWay {
     private: Option<Private>,
     brought: Option<Taken>,
     results: Option<Taken>,
+    /// The tensors lie elsewhere: only what they are is agreed on here.
+    elsewhere: bool,
 }
 
 impl State {
@@ -118,6 +126,8 @@ impl Rank {
             arrivals: Vec::with_capacity(shared.ranks()),
             brought: Vec::with_capacity(shared.ranks()),
             sources: Sources::default(),
+            #[cfg(feature = "cuda")]
+            agreed: None,
             sent: vec![0; shared.ranks()],
             received: vec![0; shared.ranks()],
             shared,
@@ -231,6 +241,7 @@ impl Communicator for Rank {
             private: None,
             brought: None,
             results: None,
+            elsewhere: false,
         };
         let parts = match contribution {
             Contribution::Failure(report) => {

@@ -12,7 +12,7 @@ use crate::shm::layout::End;
 impl Rank {
     /// A rank that has left, or whose process has ended.
     #[cold]
-    pub(super) fn find_gone(&self) -> Option<CommError> {
+    pub(crate) fn find_gone(&self) -> Option<CommError> {
         if let Err(ended) = self.ended() {
             return Some(ended);
         }
@@ -63,7 +63,7 @@ impl Rank {
     }
 
     /// Waits until `attempt` has an answer, with an eye on the others.
-    pub(super) fn until<R>(
+    pub(crate) fn until<R>(
         &mut self,
         timeout: Option<Duration>,
         mut attempt: impl FnMut(&mut Self) -> Result<Option<R>, CommError>,
@@ -115,7 +115,7 @@ impl Rank {
     }
 
     /// Who is missing, for people.
-    pub(super) fn describe_missing(&self) -> String {
+    pub(crate) fn describe_missing(&self) -> String {
         let missing = |rank: &usize| !self.has_come(*rank).unwrap_or(true);
         let name = |rank: usize| match self.shared.words.holder(rank) {
             Ok(Some((process, _))) => format!("rank {rank} (process {})", process.pid),

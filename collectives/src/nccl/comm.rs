@@ -1,0 +1,331 @@
+//! A communicator of NCCL's, as one rank has it: non-blocking, so that no call of ours waits for another rank.
+//!
+//! - `NCCL-1` every operation is launched on one stream, by one thread at a time: whoever has the `Comm`.
+//! - `NCCL-2` memory that an operation was given is kept until NCCL has enqueued it ([`State::Ready`]); dropped after that, it is
+//!   given back when the device is done with it.
+#![allow(unsafe_code)] // calls NCCL
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ptr;
+
+use cudarc::nccl::sys::{ncclConfig_t, ncclDataType_t, ncclRedOp_t, ncclUniqueId};
+use selvedge_channels::device::{Gpu, Span, SpanMut, Stream};
+
+use super::library::{Calls, Handle, IN_PROGRESS};
+use crate::error::CommError;
+
+/// Bytes of what names a communicator to its ranks.
+pub(super) const ID_BYTES: usize = 128;
+
+/// Whether calls of a communicator have come to their end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Ready,
+    InProgress,
+}
+
+/// A rank's communicator. Dropping it aborts it, which waits for nobody.
+pub(super) struct Comm {
+    calls: &'static Calls,
+    gpu: Gpu,
+    /// Null once it was given back.
+    raw: Handle,
+}
+
+// SAFETY: NCCL's communicators belong to no thread; one at a time uses this one (NCCL-1).
+unsafe impl Send for Comm {}
+
+/// A new name for a communicator, which its first rank makes.
+pub(super) fn unique_id() -> Result<[u8; ID_BYTES], CommError> {
+    let calls = Calls::loaded().map_err(unavailable)?;
+    let mut id = ncclUniqueId {
+        internal: [0; ID_BYTES],
+    };
+    // SAFETY: writes one id where there is room for one.
+    let code = unsafe { (calls.functions.unique_id)(&raw mut id) };
+    calls.check("ncclGetUniqueId", code)?;
+    Ok(id.internal.map(c_char::cast_unsigned))
+}
+
+pub(super) fn unavailable(error: selvedge_channels::device::Unavailable) -> CommError {
+    CommError::Backend {
+        backend: super::NAME,
+        reason: error.to_string(),
+    }
+}
+
+/// Everything as NCCL chooses, but that calls do not block. Its bytes are `NCCL_CONFIG_INITIALIZER` of `nccl.h`; an older
+/// library reads as much of it as it knows.
+fn config() -> ncclConfig_t {
+    const WORDS: usize = size_of::<ncclConfig_t>() / size_of::<c_int>();
+    // SAFETY: numbers and pointers, for which all bits are allowed.
+    let mut config: ncclConfig_t = unsafe { std::mem::zeroed() };
+    let fields: *mut c_int = (&raw mut config).cast();
+    for word in 0..WORDS {
+        // SAFETY: inside the structure, which is of whole words and aligned for more.
+        unsafe { fields.add(word).write(c_int::MIN) };
+    }
+    config.size = size_of::<ncclConfig_t>();
+    config.magic = 0xcafe_beef;
+    config.version = 2 * 10_000 + 28 * 100 + 9;
+    config.blocking = 0;
+    config.netName = ptr::null();
+    config.commName = ptr::null();
+    config
+}
+
+impl Comm {
+    /// Begins to connect rank `rank` of `ranks`; over when [`state`](Self::state) says so.
+    pub(super) fn begin(gpu: &Gpu, id: [u8; ID_BYTES], ranks: usize, rank: usize) -> Result<Self, CommError> {
+        let calls = Calls::loaded().map_err(unavailable)?;
+        gpu.bind()?;
+        let id = ncclUniqueId {
+            internal: id.map(u8::cast_signed),
+        };
+        let mut comm = Comm {
+            calls,
+            gpu: gpu.clone(),
+            raw: ptr::null_mut(),
+        };
+        let mut config = config();
+        // SAFETY: writes one handle where there is room for one; the configuration is read meanwhile.
+        let code = unsafe {
+            (calls.functions.init)(
+                &raw mut comm.raw,
+                ranks as c_int,
+                id,
+                rank as c_int,
+                &raw mut config,
+            )
+        };
+        calls.check("ncclCommInitRankConfig", code)?;
+        Ok(comm)
+    }
+
+    /// Whether what was called is over, and whether anything has gone wrong since.
+    pub(super) fn state(&self) -> Result<State, CommError> {
+        self.gpu.bind()?;
+        let mut state = 0;
+        // SAFETY: the communicator lives as long as `self`; writes one number where there is room for one.
+        let code = unsafe { (self.calls.functions.async_error)(self.raw, &raw mut state) };
+        self.calls.check("ncclCommGetAsyncError", code)?;
+        self.calls.check("ncclCommGetAsyncError", state)?;
+        Ok(if state == IN_PROGRESS {
+            State::InProgress
+        } else {
+            State::Ready
+        })
+    }
+
+    /// Launches what `issue` asks for as one operation on `stream`.
+    pub(super) fn group<'c>(
+        &'c self,
+        stream: &'c Stream,
+        issue: impl FnOnce(&Launch<'c>) -> Result<(), CommError>,
+    ) -> Result<(), CommError> {
+        self.gpu.bind()?;
+        // SAFETY: takes nothing.
+        let code = unsafe { (self.calls.functions.group_start)() };
+        self.calls.check("ncclGroupStart", code)?;
+        let issued = issue(&Launch { comm: self, stream });
+        // SAFETY: takes nothing, and ends what was begun on this thread.
+        let code = unsafe { (self.calls.functions.group_end)() };
+        issued?;
+        self.calls.check("ncclGroupEnd", code)
+    }
+
+    /// Begins to let go, after which the ranks need nothing of each other any more; over when [`state`](Self::state) says so.
+    pub(super) fn finalize(&self) -> Result<(), CommError> {
+        self.gpu.bind()?;
+        // SAFETY: the communicator lives as long as `self`.
+        let code = unsafe { (self.calls.functions.finalize)(self.raw) };
+        self.calls.check("ncclCommFinalize", code)
+    }
+
+    /// Gives it back, after [`finalize`](Self::finalize).
+    pub(super) fn destroy(mut self) -> Result<(), CommError> {
+        self.gpu.bind()?;
+        let raw = std::mem::replace(&mut self.raw, ptr::null_mut());
+        // SAFETY: ours to give back, and not used again.
+        let code = unsafe { (self.calls.functions.destroy)(raw) };
+        self.calls.check("ncclCommDestroy", code)
+    }
+}
+
+impl Drop for Comm {
+    fn drop(&mut self) {
+        if !self.raw.is_null() && self.gpu.bind().is_ok() {
+            // SAFETY: ours to give back, and not used again; whatever is under way on it ends.
+            unsafe { (self.calls.functions.abort)(self.raw) };
+        }
+    }
+}
+
+/// The calls that belong to one group.
+pub(super) struct Launch<'c> {
+    comm: &'c Comm,
+    stream: &'c Stream,
+}
+
+fn from(span: Span<'_>) -> *const c_void {
+    ptr::without_provenance(span.address() as usize)
+}
+
+fn to(span: &SpanMut<'_>) -> *mut c_void {
+    ptr::without_provenance_mut(span.address() as usize)
+}
+
+// SAFETY of the calls below: communicator and stream live (`Launch` borrows them); addresses are the device's, inside
+// allocations as long as said (each `count` is checked against the spans by `counted`), and stay until the device is done with
+// them (NCCL-2). NCCL refuses what it does not know by a code.
+impl Launch<'_> {
+    fn check(&self, call: &'static str, code: c_int) -> Result<(), CommError> {
+        self.comm.calls.check(call, code)
+    }
+
+    pub(super) fn send(&self, what: Span<'_>, peer: usize) -> Result<(), CommError> {
+        let (bytes, kind) = (what.len_bytes(), ncclDataType_t::ncclUint8 as c_int);
+        let (comm, stream) = (self.comm.raw, self.stream.as_raw());
+        // SAFETY: above.
+        let code =
+            unsafe { (self.comm.calls.functions.send)(from(what), bytes, kind, peer as c_int, comm, stream) };
+        self.check("ncclSend", code)
+    }
+
+    pub(super) fn recv(&self, what: &SpanMut<'_>, peer: usize) -> Result<(), CommError> {
+        let (bytes, kind) = (what.len_bytes(), ncclDataType_t::ncclUint8 as c_int);
+        let (comm, stream) = (self.comm.raw, self.stream.as_raw());
+        // SAFETY: above.
+        let code =
+            unsafe { (self.comm.calls.functions.recv)(to(what), bytes, kind, peer as c_int, comm, stream) };
+        self.check("ncclRecv", code)
+    }
+
+    pub(super) fn all_reduce(&self, a: Span<'_>, b: &SpanMut<'_>, how: Joined) -> Result<(), CommError> {
+        let count = how.counted(a.len_bytes(), b.len_bytes())?;
+        let (comm, stream) = (self.comm.raw, self.stream.as_raw());
+        // SAFETY: above.
+        let code = unsafe {
+            (self.comm.calls.functions.all_reduce)(
+                from(a),
+                to(b),
+                count,
+                how.kind as c_int,
+                how.op as c_int,
+                comm,
+                stream,
+            )
+        };
+        self.check("ncclAllReduce", code)
+    }
+
+    /// `b` is a part of what everybody brings in `a`.
+    pub(super) fn reduce_scatter(
+        &self,
+        a: Span<'_>,
+        b: &SpanMut<'_>,
+        ranks: usize,
+        how: Joined,
+    ) -> Result<(), CommError> {
+        let count = how.counted(a.len_bytes(), b.len_bytes() * ranks)? / ranks;
+        let (comm, stream) = (self.comm.raw, self.stream.as_raw());
+        // SAFETY: above.
+        let code = unsafe {
+            (self.comm.calls.functions.reduce_scatter)(
+                from(a),
+                to(b),
+                count,
+                how.kind as c_int,
+                how.op as c_int,
+                comm,
+                stream,
+            )
+        };
+        self.check("ncclReduceScatter", code)
+    }
+
+    /// `b` only on the root.
+    pub(super) fn reduce(
+        &self,
+        a: Span<'_>,
+        b: Option<&SpanMut<'_>>,
+        root: usize,
+        how: Joined,
+    ) -> Result<(), CommError> {
+        let count = how.counted(a.len_bytes(), b.map_or(a.len_bytes(), SpanMut::len_bytes))?;
+        let (comm, stream) = (self.comm.raw, self.stream.as_raw());
+        let b = b.map_or(ptr::null_mut(), to);
+        // SAFETY: above.
+        let code = unsafe {
+            (self.comm.calls.functions.reduce)(
+                from(a),
+                b,
+                count,
+                how.kind as c_int,
+                how.op as c_int,
+                root as c_int,
+                comm,
+                stream,
+            )
+        };
+        self.check("ncclReduce", code)
+    }
+
+    /// `b` has room for what everybody brings in `a`.
+    pub(super) fn all_gather(&self, a: Span<'_>, b: &SpanMut<'_>, ranks: usize) -> Result<(), CommError> {
+        same(a.len_bytes() * ranks, b.len_bytes())?;
+        let (bytes, kind) = (a.len_bytes(), ncclDataType_t::ncclUint8 as c_int);
+        let (comm, stream) = (self.comm.raw, self.stream.as_raw());
+        // SAFETY: above.
+        let code =
+            unsafe { (self.comm.calls.functions.all_gather)(from(a), to(b), bytes, kind, comm, stream) };
+        self.check("ncclAllGather", code)
+    }
+
+    /// `a` only on the root.
+    pub(super) fn broadcast(
+        &self,
+        a: Option<Span<'_>>,
+        b: &SpanMut<'_>,
+        root: usize,
+    ) -> Result<(), CommError> {
+        same(a.map_or(b.len_bytes(), |a| a.len_bytes()), b.len_bytes())?;
+        let (bytes, kind) = (b.len_bytes(), ncclDataType_t::ncclUint8 as c_int);
+        let (comm, stream) = (self.comm.raw, self.stream.as_raw());
+        let a = a.map_or(to(b).cast_const(), from);
+        // SAFETY: above.
+        let code = unsafe {
+            (self.comm.calls.functions.broadcast)(a, to(b), bytes, kind, root as c_int, comm, stream)
+        };
+        self.check("ncclBroadcast", code)
+    }
+}
+
+/// How elements become one, in NCCL's words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Joined {
+    pub(super) kind: ncclDataType_t,
+    pub(super) op: ncclRedOp_t,
+    /// Bytes of an element.
+    pub(super) size: usize,
+}
+
+impl Joined {
+    /// Elements in two places of equal length.
+    fn counted(self, one: usize, other: usize) -> Result<usize, CommError> {
+        same(one, other)?;
+        Ok(one / self.size.max(1))
+    }
+}
+
+fn same(one: usize, other: usize) -> Result<(), CommError> {
+    if one == other {
+        return Ok(());
+    }
+    Err(CommError::Corrupt {
+        what: "a result of another length than what is brought",
+    })
+}
+
+const _: () = assert!(size_of::<ncclUniqueId>() == ID_BYTES);
+const _: () = assert!(size_of::<c_uint>() == size_of::<c_int>());

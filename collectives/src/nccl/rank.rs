@@ -1,0 +1,610 @@
+//! One rank: agrees on an operation on the host, then has NCCL do it on the device.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use selvedge_channels::device::{DeviceMemory, DeviceTensor, Gpu, Stream, TensorLayout};
+use selvedge_channels::{DType, Doorbell, Tensor, Waiting};
+
+use super::NAME;
+use super::comm::{Comm, State};
+use super::connect::{Connecting, Link, Linked, settle};
+use super::transfer::{Place, Transfer, joined};
+use crate::backend::{Backend, Joining};
+use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, PlanId};
+use crate::error::CommError;
+use crate::operation::{Collective, ReduceOp};
+use crate::parts::Part;
+use crate::shm::{Group, Rank};
+
+/// Longest time that a result, which the device has, takes to the host.
+const DOWNLOAD: Duration = Duration::from_secs(60);
+
+/// Looks at NCCL before the host goes on with something else, where it is slow to enqueue.
+const LOOKS: usize = 1000;
+
+/// A rank of a [`Group`] whose tensors are moved by NCCL.
+///
+/// As a [`Communicator`] it takes tensors of the host, which it copies to its device and back. Tensors that are on the device
+/// stay there with [`launch_on_device`](Self::launch_on_device): their result is there when the operation is *enqueued*, and
+/// its event says when it is done.
+///
+/// Messages ([`send`](Communicator::send)) go over the memory of the host.
+pub struct NcclRank {
+    rank: usize,
+    ranks: usize,
+    gpu: Gpu,
+    bell: Doorbell,
+    abort: AbortHandle,
+    plans: Vec<Collective>,
+    /// `None` while it connects, and while it is used.
+    linked: Option<Linked>,
+    connecting: Option<Connecting>,
+    /// What was launched before it was connected.
+    pending: Option<(PlanId, Brought)>,
+    phase: Phase,
+    /// Why it connected to nobody.
+    failed: Option<String>,
+    timeout: Option<Duration>,
+}
+
+/// What this rank brings.
+enum Brought {
+    Tensors { tensors: Vec<DeviceTensor>, home: Home },
+    Failure(Vec<u8>),
+}
+
+/// Where a result is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    Host,
+    Device,
+}
+
+enum Phase {
+    Idle,
+    /// The ranks agree on what they do.
+    Agreeing {
+        operation: Collective,
+        tensors: Vec<DeviceTensor>,
+        home: Home,
+    },
+    /// NCCL enqueues it (NCCL-2).
+    Issuing {
+        operation: Collective,
+        places: Vec<Place>,
+        home: Home,
+        _tensors: Vec<DeviceTensor>,
+    },
+    /// The device does it, and the host waits.
+    Working {
+        operation: Collective,
+        results: Vec<DeviceTensor>,
+    },
+}
+
+impl Phase {
+    fn operation(&self) -> Option<Collective> {
+        match self {
+            Phase::Idle => None,
+            Phase::Agreeing { operation, .. }
+            | Phase::Issuing { operation, .. }
+            | Phase::Working { operation, .. } => Some(*operation),
+        }
+    }
+}
+
+/// What an operation has come to: tensors on the device, and on the host where they are wanted there.
+enum Outcome {
+    Device(Vec<DeviceTensor>),
+    Host(Vec<Tensor>),
+}
+
+impl std::fmt::Debug for NcclRank {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = self.phase.operation();
+        let state = state.map_or_else(|| "idle".to_owned(), |operation| operation.to_string());
+        write!(
+            f,
+            "rank {} of {} on {:?}, {state}",
+            self.rank, self.ranks, self.gpu
+        )
+    }
+}
+
+impl NcclRank {
+    /// Takes a rank of a group for a device. Begins to connect, and returns before the others have come.
+    ///
+    /// # Errors
+    /// As [`Group::rank`]; [`CommError::Backend`] without a thread.
+    pub fn new(group: &Group, rank: usize, gpu: &Gpu) -> Result<Self, CommError> {
+        let host = group.rank(rank)?;
+        let (bell, abort, timeout) = (host.bell()?, host.abort_handle(), host.timeout());
+        Ok(NcclRank {
+            rank,
+            ranks: host.world_size(),
+            gpu: gpu.clone(),
+            bell: bell.clone(),
+            abort,
+            plans: Vec::new(),
+            linked: None,
+            connecting: Some(Connecting::begin(host, gpu.clone(), bell)?),
+            pending: None,
+            phase: Phase::Idle,
+            failed: None,
+            timeout,
+        })
+    }
+
+    /// Its device.
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// As [`launch`](Communicator::launch), of tensors that are on the device of this rank; the result is to be asked for with
+    /// [`poll_on_device`](Self::poll_on_device) or [`wait_on_device`](Self::wait_on_device). The tensors need not be ready: the
+    /// device waits for their events.
+    ///
+    /// # Errors
+    /// As [`launch`](Communicator::launch).
+    pub fn launch_on_device(&mut self, plan: PlanId, tensors: &[DeviceTensor]) -> Result<(), CommError> {
+        let tensors = tensors.to_vec();
+        let home = Home::Device;
+        self.begin(plan, Brought::Tensors { tensors, home })
+    }
+
+    /// The result of what was launched with [`launch_on_device`](Self::launch_on_device), once, as soon as the operation is
+    /// enqueued; `None` while it waits for other ranks. Never waits for the device.
+    ///
+    /// # Errors
+    /// As [`poll`](Communicator::poll).
+    pub fn poll_on_device(&mut self) -> Result<Option<Vec<DeviceTensor>>, CommError> {
+        Ok(match self.drive()? {
+            None => None,
+            Some(Outcome::Device(tensors)) => Some(tensors),
+            Some(Outcome::Host(_)) => return Err(CommError::Idle),
+        })
+    }
+
+    /// As [`poll_on_device`](Self::poll_on_device), waiting for other ranks, at most so long or as long as the group allows.
+    ///
+    /// # Errors
+    /// As [`wait`](Communicator::wait).
+    pub fn wait_on_device(&mut self, timeout: Option<Duration>) -> Result<Vec<DeviceTensor>, CommError> {
+        match self.until(timeout)? {
+            Outcome::Device(tensors) => Ok(tensors),
+            Outcome::Host(_) => Err(CommError::Idle),
+        }
+    }
+
+    fn operation(&self, plan: PlanId) -> Result<Collective, CommError> {
+        self.plans.get(plan.0).copied().ok_or(CommError::NoSuchPlan)
+    }
+
+    /// What is under way, also where it has not begun.
+    fn under_way(&self) -> Option<Collective> {
+        let pending = self.pending.as_ref();
+        let pending = pending.and_then(|(plan, _)| self.operation(*plan).ok());
+        self.phase.operation().or(pending)
+    }
+
+    fn begin(&mut self, plan: PlanId, brought: Brought) -> Result<(), CommError> {
+        let operation = self.operation(plan)?;
+        if let Some(operation) = self.under_way() {
+            return Err(CommError::Busy { operation });
+        }
+        self.link();
+        match self.linked.take() {
+            Some((mut host, link)) => {
+                let launched = self.launch_linked(&mut host, operation, brought);
+                self.linked = Some((host, link));
+                launched
+            }
+            None if self.connecting.is_some() => {
+                self.pending = Some((plan, brought));
+                Ok(())
+            }
+            None => Err(self.lost()),
+        }
+    }
+
+    fn lost(&self) -> CommError {
+        let reason = self.failed.clone();
+        CommError::Backend {
+            backend: NAME,
+            reason: reason.unwrap_or_else(|| "the rank has come to its end".to_owned()),
+        }
+    }
+
+    /// Takes note of a connection that was made.
+    fn link(&mut self) -> Option<CommError> {
+        match self.connecting.as_ref()?.outcome()? {
+            Ok(linked) => {
+                self.linked = Some(linked);
+                self.connecting = None;
+                None
+            }
+            Err(error) => {
+                self.failed = Some(error.to_string());
+                self.connecting = None;
+                Some(error)
+            }
+        }
+    }
+
+    fn launch_linked(
+        &mut self,
+        host: &mut Rank,
+        operation: Collective,
+        brought: Brought,
+    ) -> Result<(), CommError> {
+        let plan = host.plan(operation)?;
+        let (tensors, home) = match brought {
+            Brought::Failure(report) => {
+                host.launch(plan, Contribution::Failure(&report))?;
+                (Vec::new(), Home::Host)
+            }
+            Brought::Tensors { tensors, home } => {
+                let parts = tensors
+                    .iter()
+                    .map(|tensor| (tensor.layout().dtype(), tensor.layout().shape()));
+                host.launch_elsewhere(plan, parts)?;
+                (tensors, home)
+            }
+        };
+        self.phase = Phase::Agreeing {
+            operation,
+            tensors,
+            home,
+        };
+        Ok(())
+    }
+
+    /// Brings what is under way as far as it goes without waiting.
+    fn drive(&mut self) -> Result<Option<Outcome>, CommError> {
+        if let Some(error) = self.link() {
+            self.pending = None;
+            return Err(error);
+        }
+        let Some((mut host, link)) = self.linked.take() else {
+            return match self.pending {
+                Some(_) if self.connecting.is_some() => Ok(None),
+                Some(_) => Err(self.lost()),
+                None => Err(CommError::Idle),
+            };
+        };
+        let outcome = self.drive_linked(&mut host, &link);
+        self.linked = Some((host, link));
+        outcome
+    }
+
+    fn drive_linked(&mut self, host: &mut Rank, link: &Link) -> Result<Option<Outcome>, CommError> {
+        if let Some((plan, brought)) = self.pending.take() {
+            let operation = self.operation(plan)?;
+            self.launch_linked(host, operation, brought)?;
+        }
+        let outcome = self.advance(host, link);
+        if outcome.is_err() {
+            self.phase = Phase::Idle;
+        }
+        outcome
+    }
+
+    fn advance(&mut self, host: &mut Rank, link: &Link) -> Result<Option<Outcome>, CommError> {
+        if let Phase::Agreeing { .. } = self.phase {
+            if host.poll()?.is_none() {
+                return Ok(None);
+            }
+            self.issue(host, link)?;
+        }
+        if let Phase::Issuing { .. } = self.phase {
+            if !is_issued(host, link)? {
+                // It does not say when it is, so it is asked again at once, after what else there is to do.
+                self.bell.ring();
+                return Ok(None);
+            }
+            if let Some(outcome) = self.issued(link)? {
+                return Ok(Some(outcome));
+            }
+        }
+        self.finish(host, link)
+    }
+
+    /// Has NCCL do what was agreed on.
+    fn issue(&mut self, host: &mut Rank, link: &Link) -> Result<(), CommError> {
+        let Phase::Agreeing {
+            operation,
+            tensors,
+            home,
+        } = std::mem::replace(&mut self.phase, Phase::Idle)
+        else {
+            return Err(CommError::Idle);
+        };
+        let agreed = host.agreed().filter(|_| operation != Collective::Barrier);
+        let Some(agreed) = agreed.cloned() else {
+            self.phase = Phase::Working {
+                operation,
+                results: Vec::new(),
+            };
+            return Ok(());
+        };
+        let transfer = Transfer {
+            operation,
+            heads: &agreed.heads,
+            rank: self.rank,
+            ranks: self.ranks,
+        };
+        transfer.check()?;
+        let Link { comm, stream } = link;
+        let mut places = Vec::new();
+        let issued = (|| {
+            places = transfer.places(&self.gpu)?;
+            tensors
+                .iter()
+                .try_for_each(|tensor| stream.order_after(tensor.ready()))?;
+            comm.group(stream, |launch| transfer.issue(launch, &tensors, &mut places))
+        })();
+        // The others have begun, and wait for this rank.
+        issued.inspect_err(|_| host.give_up())?;
+        self.phase = Phase::Issuing {
+            operation,
+            places,
+            home,
+            _tensors: tensors,
+        };
+        Ok(())
+    }
+
+    /// The results, once they are enqueued; they are waited for where they are wanted on the host.
+    fn issued(&mut self, link: &Link) -> Result<Option<Outcome>, CommError> {
+        let Phase::Issuing {
+            operation,
+            places,
+            home,
+            ..
+        } = std::mem::replace(&mut self.phase, Phase::Idle)
+        else {
+            return Err(CommError::Idle);
+        };
+        let written = |place: Place| DeviceTensor::written(place.memory, place.layout, &link.stream);
+        let results = places.into_iter().map(written).collect::<Result<Vec<_>, _>>()?;
+        if home == Home::Device {
+            return Ok(Some(Outcome::Device(results)));
+        }
+        link.stream.ring(&self.bell)?;
+        self.phase = Phase::Working { operation, results };
+        Ok(None)
+    }
+
+    /// The results on the host, when the device has them.
+    fn finish(&mut self, host: &Rank, link: &Link) -> Result<Option<Outcome>, CommError> {
+        let Phase::Working { results, .. } = &self.phase else {
+            return Err(CommError::Idle);
+        };
+        if !link.stream.is_done()? {
+            watched(host, link)?;
+            return Ok(None);
+        }
+        let download = |tensor: &DeviceTensor| tensor.download(&link.stream, DOWNLOAD);
+        let tensors = results.iter().map(download).collect::<Result<Vec<_>, _>>()?;
+        self.phase = Phase::Idle;
+        Ok(Some(Outcome::Host(tensors)))
+    }
+
+    /// Drives until there is an outcome.
+    fn until(&mut self, timeout: Option<Duration>) -> Result<Outcome, CommError> {
+        let Some(operation) = self.under_way() else {
+            return Err(CommError::Idle);
+        };
+        let timeout = timeout.or(self.timeout);
+        let started = std::time::Instant::now();
+        let deadline = timeout.and_then(|timeout| started.checked_add(timeout));
+        let mut outcome = Ok(None);
+        while self.connecting.is_some() && matches!(outcome, Ok(None)) {
+            // The thread that connects watches over the others.
+            let bell = self.bell.clone();
+            let woken = bell.wait(&Waiting::Park, deadline, || {
+                outcome = self.drive();
+                !matches!(outcome, Ok(None)) || self.connecting.is_none()
+            });
+            if !woken {
+                let (waited, missing) = (started.elapsed(), "ranks to connect with".to_owned());
+                return Err(CommError::Timeout {
+                    operation,
+                    waited,
+                    missing,
+                });
+            }
+        }
+        if let Some(outcome) = outcome? {
+            return Ok(outcome);
+        }
+        let Some((mut host, link)) = self.linked.take() else {
+            return Err(self.lost());
+        };
+        let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
+        let found = host.until(left, |host| self.drive_linked(host, &link));
+        let missing = host.describe_missing();
+        self.linked = Some((host, link));
+        found?.map_err(|_| CommError::Timeout {
+            operation,
+            waited: started.elapsed(),
+            missing,
+        })
+    }
+}
+
+/// Whether NCCL has enqueued what it was asked for.
+fn is_issued(host: &Rank, link: &Link) -> Result<bool, CommError> {
+    for _ in 0..LOOKS {
+        if watched(host, link)? == State::Ready {
+            return Ok(true);
+        }
+        std::thread::yield_now();
+    }
+    Ok(false)
+}
+
+/// How NCCL is, unless a rank has gone: that is the cause of whatever it says then.
+fn watched(host: &Rank, link: &Link) -> Result<State, CommError> {
+    let state = link.comm.state();
+    if let Some(gone) = host.end() {
+        return Err(gone);
+    }
+    state.map_err(|error| {
+        let gone = host.find_gone();
+        gone.unwrap_or_else(|| {
+            host.give_up();
+            error
+        })
+    })
+}
+
+/// What NCCL does of the reference: see the text of [`nccl`](super).
+fn capabilities() -> Capabilities {
+    let mut capabilities = Capabilities::everything(NAME);
+    let all = capabilities.dtypes.iter().copied();
+    let lacks = |dtype: DType| {
+        let ops = ReduceOp::ALL.into_iter();
+        let lacks = ops.filter(move |op| op.is_defined_for(dtype) && joined(*op, dtype).is_none());
+        lacks.map(move |op| (op, dtype))
+    };
+    capabilities.lacks_reductions = all.flat_map(lacks).collect();
+    capabilities.fixed_order = false;
+    capabilities
+}
+
+/// Ranks of graphs, for `Options::communicator("nccl")`: rank r is on device r of those that its process sees, counted round.
+pub const BACKEND: Backend = Backend {
+    name: NAME,
+    capabilities,
+    join,
+};
+
+fn join(joining: &Joining<'_>) -> Result<Box<dyn Communicator>, CommError> {
+    let group = joining.host.ok_or(CommError::Corrupt {
+        what: "a group without memory of the host",
+    })?;
+    let devices = selvedge_channels::device::probe().map_err(super::comm::unavailable)?;
+    let devices = u32::try_from(devices.devices.len()).unwrap_or(u32::MAX).max(1);
+    let gpu = Gpu::open(joining.rank as u32 % devices)?;
+    Ok(Box::new(NcclRank::new(group, joining.rank, &gpu)?))
+}
+
+impl Communicator for NcclRank {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn world_size(&self) -> usize {
+        self.ranks
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        capabilities()
+    }
+
+    fn plan(&mut self, operation: Collective) -> Result<PlanId, CommError> {
+        if let Some(rank) = operation.root().filter(|root| *root >= self.ranks) {
+            let ranks = self.ranks;
+            return Err(CommError::NoSuchRank { rank, ranks });
+        }
+        let known = self.plans.iter().position(|plan| *plan == operation);
+        Ok(PlanId(known.unwrap_or_else(|| {
+            self.plans.push(operation);
+            self.plans.len() - 1
+        })))
+    }
+
+    fn launch(&mut self, plan: PlanId, contribution: Contribution<'_>) -> Result<(), CommError> {
+        let operation = self.operation(plan)?;
+        let brought = match contribution {
+            Contribution::Failure(report) => Brought::Failure(report.to_vec()),
+            Contribution::Parts(parts) => {
+                let read = operation.reads_all() || operation.root() == Some(self.rank);
+                let parts = if read { parts } else { &[] };
+                Brought::Tensors {
+                    tensors: self.upload(parts)?,
+                    home: Home::Host,
+                }
+            }
+        };
+        self.begin(plan, brought)
+    }
+
+    fn poll(&mut self) -> Result<Option<Vec<Tensor>>, CommError> {
+        Ok(match self.drive()? {
+            None => None,
+            Some(Outcome::Host(tensors)) => Some(tensors),
+            Some(Outcome::Device(_)) => return Err(CommError::Idle),
+        })
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Tensor>, CommError> {
+        match self.until(timeout)? {
+            Outcome::Host(tensors) => Ok(tensors),
+            Outcome::Device(_) => Err(CommError::Idle),
+        }
+    }
+
+    fn send(&mut self, to: usize, tensors: &[Tensor], timeout: Option<Duration>) -> Result<(), CommError> {
+        self.connected(timeout)?.send(to, tensors, timeout)
+    }
+
+    fn recv(&mut self, from: usize, timeout: Option<Duration>) -> Result<Vec<Tensor>, CommError> {
+        self.connected(timeout)?.recv(from, timeout)
+    }
+
+    fn abort_handle(&self) -> AbortHandle {
+        self.abort.clone()
+    }
+
+    fn close(mut self: Box<Self>, timeout: Duration) -> Result<(), CommError> {
+        let outcome = match self.under_way() {
+            Some(_) => self.until(Some(timeout)).map(drop),
+            None => self.connected(Some(timeout)).map(drop),
+        };
+        let Some((host, link)) = self.linked.take() else {
+            return outcome;
+        };
+        // NCCL lets go together; who cannot is let go of.
+        if outcome.is_ok() && link.comm.finalize().is_ok() && settle(&host, &link.comm).is_ok() {
+            link.comm.destroy()?;
+        }
+        outcome.and(Box::new(host).close(timeout))
+    }
+}
+
+impl NcclRank {
+    /// The rank on the host, once it is connected.
+    fn connected(&mut self, timeout: Option<Duration>) -> Result<&mut Rank, CommError> {
+        let started = std::time::Instant::now();
+        let timeout = timeout.or(self.timeout);
+        let deadline = timeout.and_then(|timeout| started.checked_add(timeout));
+        let (bell, mut failed) = (self.bell.clone(), None);
+        bell.wait(&Waiting::Park, deadline, || {
+            failed = self.link();
+            self.connecting.is_none()
+        });
+        match failed {
+            Some(error) => Err(error),
+            None => {
+                let lost = self.lost();
+                self.linked.as_mut().map(|(host, _)| host).ok_or(lost)
+            }
+        }
+    }
+
+    /// Tensors of the host, on their way to the device.
+    fn upload(&self, parts: &[Part<'_>]) -> Result<Vec<DeviceTensor>, CommError> {
+        let stream = Stream::communication(&self.gpu)?;
+        let upload = |part: &Part<'_>| {
+            part.check()?;
+            let layout = TensorLayout::new(part.dtype, part.shape)?;
+            let mut memory = DeviceMemory::new(&self.gpu, layout.len_bytes())?;
+            stream.upload(memory.span_mut(0, layout.len_bytes())?, part.bytes)?;
+            Ok(DeviceTensor::written(memory, layout, &stream)?)
+        };
+        parts.iter().map(upload).collect()
+    }
+}

@@ -1,0 +1,203 @@
+//! An operation in NCCL's words: which of its calls, on which bytes.
+//!
+//! What NCCL has no call for is made of messages in one group, in which no rank waits for another's order.
+
+use cudarc::nccl::sys::{ncclDataType_t, ncclRedOp_t};
+use selvedge_channels::DType;
+use selvedge_channels::device::{DeviceMemory, DeviceTensor, Gpu, Span, SpanMut, TensorLayout};
+
+use super::comm::{Joined, Launch};
+use crate::error::CommError;
+use crate::operation::{Collective, ReduceOp};
+use crate::parts::{Head, Heads};
+
+/// What every rank knows of an operation once it is agreed on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transfer<'h> {
+    pub(super) operation: Collective,
+    /// What every rank brings, or the root.
+    pub(super) heads: &'h Heads,
+    pub(super) rank: usize,
+    pub(super) ranks: usize,
+}
+
+/// A result that is to come.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) layout: TensorLayout,
+    pub(super) memory: DeviceMemory,
+}
+
+/// How NCCL calls a type; `None` for those it does not know.
+fn kind(dtype: DType) -> Option<ncclDataType_t> {
+    Some(match dtype {
+        DType::I8 => ncclDataType_t::ncclInt8,
+        // The smaller and larger of truth values are those of 0 and 1.
+        DType::U8 | DType::Bool => ncclDataType_t::ncclUint8,
+        DType::I32 => ncclDataType_t::ncclInt32,
+        DType::U32 => ncclDataType_t::ncclUint32,
+        DType::I64 => ncclDataType_t::ncclInt64,
+        DType::U64 => ncclDataType_t::ncclUint64,
+        DType::F16 => ncclDataType_t::ncclFloat16,
+        DType::BF16 => ncclDataType_t::ncclBfloat16,
+        DType::F32 => ncclDataType_t::ncclFloat32,
+        DType::F64 => ncclDataType_t::ncclFloat64,
+        _ => return None,
+    })
+}
+
+fn is_float(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
+}
+
+/// NCCL's words for a reduction; `None` for what it does not do, or not as the reference does it.
+pub(super) fn joined(op: ReduceOp, dtype: DType) -> Option<Joined> {
+    let word = match op {
+        ReduceOp::Sum => ncclRedOp_t::ncclSum,
+        ReduceOp::Product => ncclRedOp_t::ncclProd,
+        ReduceOp::Min => ncclRedOp_t::ncclMin,
+        ReduceOp::Max => ncclRedOp_t::ncclMax,
+        ReduceOp::Average if is_float(dtype) => ncclRedOp_t::ncclAvg,
+        ReduceOp::Average => return None,
+    };
+    Some(Joined {
+        kind: kind(dtype)?,
+        op: word,
+        size: dtype.size_bytes(),
+    })
+}
+
+impl Place {
+    fn whole(&mut self) -> Result<SpanMut<'_>, CommError> {
+        Ok(self.memory.span_mut(0, self.layout.len_bytes())?)
+    }
+
+    /// Part `index` of `parts` equal ones.
+    fn part(&mut self, index: usize, parts: usize) -> Result<SpanMut<'_>, CommError> {
+        let each = self.layout.len_bytes() / parts.max(1);
+        Ok(self.memory.span_mut(index * each, each)?)
+    }
+}
+
+/// Part `index` of `parts` equal ones of what is brought.
+fn part_of(brought: Span<'_>, index: usize, parts: usize) -> Result<Span<'_>, CommError> {
+    let each = brought.len_bytes() / parts.max(1);
+    Ok(brought.part(index * each, each)?)
+}
+
+fn absent() -> CommError {
+    CommError::Corrupt {
+        what: "a tensor that was agreed on is missing",
+    }
+}
+
+impl Transfer<'_> {
+    /// Refuses what NCCL does not do; alike on every rank.
+    pub(super) fn check(&self) -> Result<(), CommError> {
+        let (operation, heads) = (self.operation, &self.heads.0);
+        let unknown = |op: ReduceOp| {
+            move |head: &Head| op.is_defined_for(head.dtype) && joined(op, head.dtype).is_none()
+        };
+        if let Some(op) = operation.reduce_op()
+            && heads.iter().any(unknown(op))
+        {
+            return Err(CommError::Unsupported {
+                operation,
+                why: "NCCL joins no 16-bit integers, and averages none",
+            });
+        }
+        Ok(())
+    }
+
+    /// What this rank gets of a part.
+    fn result(&self, head: &Head) -> Option<Head> {
+        match self.operation {
+            _ if !self.operation.returns_to(self.rank) => None,
+            Collective::AllGather | Collective::Gather { .. } => {
+                head.with_first(|first| first.checked_mul(self.ranks))
+            }
+            Collective::ReduceScatter(_) | Collective::Scatter { .. } => {
+                head.with_first(|first| first.checked_div(self.ranks))
+            }
+            _ => Some(head.clone()),
+        }
+    }
+
+    /// Memory for what this rank gets.
+    pub(super) fn places(&self, gpu: &Gpu) -> Result<Vec<Place>, CommError> {
+        let results = self.heads.0.iter().filter_map(|head| self.result(head));
+        let place = |head: Head| {
+            let layout = TensorLayout::new(head.dtype, head.shape)?;
+            let memory = DeviceMemory::new(gpu, layout.len_bytes())?;
+            Ok(Place { layout, memory })
+        };
+        results.map(place).collect()
+    }
+
+    /// Asks for all of it.
+    pub(super) fn issue(
+        &self,
+        launch: &Launch<'_>,
+        brought: &[DeviceTensor],
+        places: &mut [Place],
+    ) -> Result<(), CommError> {
+        let (mut brought, mut places) = (brought.iter(), places.iter_mut());
+        for head in &self.heads.0 {
+            let (brought, place) = (brought.next(), places.next());
+            // Nothing is moved of nothing, and every rank knows it.
+            if head.count() != Some(0) {
+                let brought = brought.map(DeviceTensor::span).transpose()?;
+                self.part(launch, head.dtype, brought, place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for one of its tensors.
+    fn part(
+        &self,
+        launch: &Launch<'_>,
+        dtype: DType,
+        brought: Option<Span<'_>>,
+        place: Option<&mut Place>,
+    ) -> Result<(), CommError> {
+        let ranks = self.ranks;
+        let how = |op| joined(op, dtype).ok_or_else(absent);
+        match (self.operation, brought, place) {
+            (Collective::AllReduce(op), Some(brought), Some(place)) => {
+                launch.all_reduce(brought, &place.whole()?, how(op)?)
+            }
+            (Collective::ReduceScatter(op), Some(brought), Some(place)) => {
+                launch.reduce_scatter(brought, &place.whole()?, ranks, how(op)?)
+            }
+            (Collective::Reduce { op, root }, Some(brought), place) => {
+                let place = place.map(Place::whole).transpose()?;
+                launch.reduce(brought, place.as_ref(), root, how(op)?)
+            }
+            (Collective::AllGather, Some(brought), Some(place)) => {
+                launch.all_gather(brought, &place.whole()?, ranks)
+            }
+            (Collective::Gather { root }, Some(brought), place) => {
+                launch.send(brought, root)?;
+                place.map_or(Ok(()), |place| {
+                    (0..ranks).try_for_each(|peer| launch.recv(&place.part(peer, ranks)?, peer))
+                })
+            }
+            (Collective::Broadcast { root }, brought, Some(place)) => {
+                launch.broadcast(brought.filter(|_| root == self.rank), &place.whole()?, root)
+            }
+            (Collective::Scatter { root }, brought, Some(place)) => {
+                if root == self.rank {
+                    let brought = brought.ok_or_else(absent)?;
+                    (0..ranks).try_for_each(|peer| launch.send(part_of(brought, peer, ranks)?, peer))?;
+                }
+                launch.recv(&place.whole()?, root)
+            }
+            (Collective::AllToAll, Some(brought), Some(place)) => (0..ranks).try_for_each(|peer| {
+                launch.send(part_of(brought, peer, ranks)?, peer)?;
+                launch.recv(&place.part(peer, ranks)?, peer)
+            }),
+            _ => Err(absent()),
+        }
+    }
+}
