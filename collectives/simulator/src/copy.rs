@@ -77,6 +77,7 @@ pub(crate) fn copy(name: &'static str, stream: u64, to: Place, from: Place, wait
         name: Cow::Borrowed(name),
         uses,
         run,
+        done: None,
     };
     enqueue(stream, operation, waits)
 }
@@ -93,22 +94,18 @@ pub(crate) fn fill(name: &'static str, stream: u64, to: Vec<Span>, pattern: Vec<
         name: Cow::Borrowed(name),
         uses,
         run,
+        done: None,
     };
     enqueue(stream, operation, wait)
 }
 
-fn enqueue(stream: u64, operation: Operation, waits: bool) -> Cu {
+fn enqueue(stream: u64, mut operation: Operation, waits: bool) -> Cu {
     if !waits {
         return engine::enqueue(stream, operation);
     }
     let point = Point::new();
-    let done = Arc::clone(&point);
-    let Operation { name, uses, run } = operation;
-    let run = Box::new(move |turn: &mut engine::Turn| {
-        run(turn);
-        turn.reach(&done);
-    });
-    engine::enqueue(stream, Operation { name, uses, run })?;
+    operation.done = Some(Arc::clone(&point));
+    engine::enqueue(stream, operation)?;
     engine::wait_on_host(&point);
     if let Some(reached) = point.reached() {
         host::observe(&reached.clock);

@@ -49,6 +49,20 @@ pub(crate) struct Operation {
     pub(crate) name: Cow<'static, str>,
     pub(crate) uses: Vec<Use>,
     pub(crate) run: Run,
+    /// Reached when it has ended, and uses nothing any more.
+    pub(crate) done: Option<Arc<Point>>,
+}
+
+impl Operation {
+    /// One that uses no memory.
+    pub(crate) fn new(name: &'static str, run: impl FnOnce(&mut Turn) + Send + 'static) -> Self {
+        Operation {
+            name: name.into(),
+            uses: Vec::new(),
+            run: Box::new(run),
+            done: None,
+        }
+    }
 }
 
 /// An operation in a queue, with what was known when it got there.
@@ -247,20 +261,12 @@ impl Enqueued {
 /// An operation that reaches a point.
 pub(crate) fn record(point: &Arc<Point>, name: &'static str) -> Operation {
     let point = Arc::clone(point);
-    Operation {
-        name: name.into(),
-        uses: Vec::new(),
-        run: Box::new(move |turn| turn.reach(&point)),
-    }
+    Operation::new(name, move |turn| turn.reach(&point))
 }
 
 /// An operation that waits for a point.
 pub(crate) fn wait(point: Arc<Point>, name: &'static str) -> Operation {
-    Operation {
-        name: name.into(),
-        uses: Vec::new(),
-        run: Box::new(move |turn| turn.wait_for(&point)),
-    }
+    Operation::new(name, move |turn| turn.wait_for(&point))
 }
 
 /// A new stream and its thread.
@@ -534,7 +540,13 @@ pub(crate) struct Turn {
 impl Turn {
     fn execute(&mut self, enqueued: Enqueued) {
         let Enqueued {
-            operation: Operation { name, uses, run },
+            operation:
+                Operation {
+                    name,
+                    uses,
+                    run,
+                    done,
+                },
             known,
             at_ns,
         } = enqueued;
@@ -558,6 +570,9 @@ impl Turn {
         drop(uses);
         if wrote {
             notify(Key::Words);
+        }
+        if let Some(done) = done {
+            self.reach(&done);
         }
     }
 

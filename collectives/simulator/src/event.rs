@@ -247,14 +247,10 @@ pub(crate) fn record(handle: u64, stream: u64) -> Cu {
     };
     engine::enqueue(
         stream,
-        Operation {
-            name: "cuEventRecord".into(),
-            uses: Vec::new(),
-            run: Box::new(move |turn| {
-                shared.complete(number, &turn.clock, report::now_ns());
-                turn.reach(&point);
-            }),
-        },
+        Operation::new("cuEventRecord", move |turn| {
+            shared.complete(number, &turn.clock, report::now_ns());
+            turn.reach(&point);
+        }),
     )
 }
 
@@ -266,11 +262,7 @@ pub(crate) fn wait(stream: u64, handle: u64) -> Cu {
         Last::Here(point) => engine::enqueue(stream, engine::wait(point, "cuStreamWaitEvent")),
         Last::There(records, number) => engine::enqueue(
             stream,
-            Operation {
-                name: "cuStreamWaitEvent".into(),
-                uses: Vec::new(),
-                run: Box::new(move |turn| records.wait(number, turn)),
-            },
+            Operation::new("cuStreamWaitEvent", move |turn| records.wait(number, turn)),
         ),
     }
 }

@@ -8,6 +8,7 @@
 //! | `selvedge_spin(n: u64)` | is busy until `selvedge_sim_release` was called with `n` or more |
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::code::{Cu, INVALID_VALUE, NOT_FOUND};
 use crate::engine;
@@ -31,6 +32,15 @@ static RELEASED: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn release(upto: u64) {
     RELEASED.fetch_max(upto, Ordering::Relaxed);
     engine::notify(Key::Release);
+}
+
+/// Is busy until released up to this number.
+pub(crate) fn hold(until: u64) -> Operation {
+    Operation::new("selvedge_spin", move |turn| {
+        turn.wait_polling(Key::Release, Reach::Process, Duration::MAX, || {
+            RELEASED.load(Ordering::Relaxed) >= until
+        });
+    })
 }
 
 /// The arguments of a launch: the address of each.
@@ -117,13 +127,7 @@ impl Kernel {
                 (vec![a, b], output, Box::new(run))
             }
             Kernel::Spin => {
-                let until: u64 = arguments.nth(0)?;
-                let run = move |turn: &mut Turn| {
-                    turn.wait_polling(Key::Release, Reach::Process, std::time::Duration::MAX, || {
-                        RELEASED.load(Ordering::Relaxed) >= until
-                    });
-                };
-                (vec![], vec![], Box::new(run))
+                return Ok(hold(arguments.nth(0)?));
             }
         };
         let mut uses: Vec<Use> = inputs
@@ -135,6 +139,7 @@ impl Kernel {
             name: self.name().into(),
             uses,
             run,
+            done: None,
         })
     }
 }

@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use crate::code::{Cu, INVALID_VALUE, OUT_OF_MEMORY};
 use crate::history::Intent;
 use crate::ledger::LEDGER_BYTES;
-use crate::settings;
 use crate::shared::{Address, Shared};
+use crate::{host, ledger, settings};
 
 /// Device addresses begin here: beyond what a host process can map.
 const FIRST_ADDRESS: u64 = 0x5e00_0000_0000_0000;
@@ -144,14 +144,20 @@ impl Allocation {
 
     /// Where another process finds it.
     pub(crate) fn export(&self) -> Address {
-        self.between_processes.store(true, Ordering::Relaxed);
+        self.go_between_processes();
         self.shared.address()
     }
 
     /// A descriptor of it for another process.
     pub(crate) fn export_fd(&self) -> io::Result<std::fs::File> {
-        self.between_processes.store(true, Ordering::Relaxed);
+        self.go_between_processes();
         self.shared.reopen()
+    }
+
+    /// From now on others may have it; they learn what the host has seen so far.
+    fn go_between_processes(&self) {
+        self.between_processes.store(true, Ordering::Relaxed);
+        ledger::observe(&self.shared, &host::seen());
     }
 
     pub(crate) fn is_between_processes(&self) -> bool {

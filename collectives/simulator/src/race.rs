@@ -31,13 +31,17 @@ pub(crate) fn check(name: &str, uses: &[Use], epoch: Epoch, clock: &VectorClock)
 
 /// The host frees memory: everybody must be done with it, and the host must know.
 pub(crate) fn check_free(allocation: &Allocation, what: &str) {
+    judge(allocation, what, |_| true);
+}
+
+fn judge(allocation: &Allocation, what: &str, counts: impl Fn(&Access) -> bool) {
     let mut known = host::seen();
     let between = allocation.is_between_processes();
     if between {
         known.merge(&ledger::observed(allocation.shared()));
     }
     let unknown = ledger::change(allocation.shared(), between, |history| {
-        history.unknown_to(&known).next().cloned()
+        history.unknown_to(&known).find(|access| counts(access)).cloned()
     });
     if unknown.is_none() && allocation.pending() == 0 {
         return;
@@ -51,14 +55,12 @@ pub(crate) fn check_free(allocation: &Allocation, what: &str) {
     }
 }
 
-/// The host takes memory from its addresses. The memory stays, so only what is still to be done with it counts.
+/// The host takes memory from its addresses. The memory may stay, so only what this
+/// process does with it counts.
 pub(crate) fn check_unmap(allocation: &Allocation, what: &str) {
-    if allocation.pending() > 0 {
-        Line::new("free-in-use")
-            .text("operation", what)
-            .number("pending", allocation.pending())
-            .violation();
-    }
+    judge(allocation, what, |access| {
+        access.epoch.component.pid() == std::process::id()
+    });
 }
 
 fn tell(kind: &str, new: &Access, old: &Access) {

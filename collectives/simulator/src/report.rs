@@ -10,9 +10,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::settings;
 
 static VIOLATIONS: AtomicU64 = AtomicU64::new(0);
+static LAST: Mutex<String> = Mutex::new(String::new());
 static REPORT: OnceLock<Option<File>> = OnceLock::new();
 static TIMELINE: OnceLock<Option<File>> = OnceLock::new();
 
@@ -21,8 +24,14 @@ pub(crate) fn violations() -> u64 {
     VIOLATIONS.load(Ordering::Relaxed)
 }
 
+/// The last of them; empty for none.
+pub(crate) fn last_violation() -> String {
+    LAST.lock().clone()
+}
+
 /// Forgets them.
 pub(crate) fn forget() {
+    LAST.lock().clear();
     VIOLATIONS.store(0, Ordering::Relaxed);
 }
 
@@ -80,7 +89,9 @@ impl Line {
     /// Counts it as a violation, and writes it.
     pub(crate) fn violation(self) {
         VIOLATIONS.fetch_add(1, Ordering::Relaxed);
-        self.note();
+        let line = self.end();
+        line.trim_end().clone_into(&mut LAST.lock());
+        append(&REPORT, settings::get().report.as_deref(), &line);
     }
 
     /// Writes it to the report without counting it.

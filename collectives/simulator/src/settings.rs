@@ -16,6 +16,8 @@ pub(crate) struct Settings {
     pub(crate) devices: u32,
     /// Bytes of memory of each.
     pub(crate) memory_bytes: u64,
+    /// Whether memory can be exported as descriptors.
+    pub(crate) descriptors: bool,
     /// Where given: stream threads dawdle before operations, by random numbers that begin here.
     pub(crate) seed: Option<u64>,
     /// Where violations are written.
@@ -57,6 +59,7 @@ impl Settings {
             devices: number("SELVEDGE_SIM_DEVICES")
                 .map_or(1, |count| u32::try_from(count).unwrap_or(u32::MAX).min(64)),
             memory_bytes: number("SELVEDGE_SIM_MEMORY").unwrap_or(MEMORY_BYTES),
+            descriptors: number("SELVEDGE_SIM_DESCRIPTORS") != Some(0),
             seed: number("SELVEDGE_SIM_SEED"),
             report: path("SELVEDGE_SIM_REPORT"),
             timeline: path("SELVEDGE_SIM_TIMELINE"),

@@ -124,7 +124,7 @@ fn carriers() -> Vec<Arc<Allocation>> {
 /// Makes a stream write a value.
 pub(crate) fn write(name: &'static str, stream: u64, address: u64, value: u64, width: Width) -> Cu {
     let span = width.at(address)?;
-    let run = Box::new(move |turn: &mut Turn| {
+    let run = move |turn: &mut Turn| {
         WRITTEN
             .lock()
             .entry(name_of(&span))
@@ -137,15 +137,8 @@ pub(crate) fn write(name: &'static str, stream: u64, address: u64, value: u64, w
         }
         width.store(&span, value);
         engine::notify(Key::Words);
-    });
-    engine::enqueue(
-        stream,
-        Operation {
-            name: name.into(),
-            uses: Vec::new(),
-            run,
-        },
-    )
+    };
+    engine::enqueue(stream, Operation::new(name, run))
 }
 
 /// Makes a stream wait for a value.
@@ -159,7 +152,7 @@ pub(crate) fn wait(
 ) -> Cu {
     let condition = Condition::of(flags)?;
     let span = width.at(address)?;
-    let run = Box::new(move |turn: &mut Turn| {
+    let run = move |turn: &mut Turn| {
         let outside = span.allocation.is_written_by_others();
         let reach = if outside { Reach::Outside } else { Reach::Process };
         turn.wait_polling(Key::Words, reach, PACE, || {
@@ -174,15 +167,8 @@ pub(crate) fn wait(
                 turn.clock.merge(&ledger::released(one.shared()));
             }
         }
-    });
-    engine::enqueue(
-        stream,
-        Operation {
-            name: name.into(),
-            uses: Vec::new(),
-            run,
-        },
-    )
+    };
+    engine::enqueue(stream, Operation::new(name, run))
 }
 
 #[cfg(test)]

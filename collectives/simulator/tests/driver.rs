@@ -4,79 +4,13 @@
 
 mod simulated;
 
-use std::ffi::{CStr, c_void};
-use std::ptr::{from_mut, from_ref, null_mut};
-use std::sync::Arc;
+use std::ptr::from_mut;
 
 use cudarc::driver::sys::{self, CUresult};
-use cudarc::driver::{CudaContext, CudaStream, DevicePtr};
+use cudarc::driver::{CudaContext, DevicePtr};
 
+use simulated::calls::{alloc, context, fill, function, spin};
 use simulated::{Run, SIMULATOR, descriptors, returns_to, threads};
-
-/// A kernel's function.
-fn function(name: &CStr) -> Result<sys::CUfunction, CUresult> {
-    let (mut module, mut function) = (null_mut(), null_mut());
-    unsafe {
-        sys::cuModuleLoadData(&raw mut module, c".version 8.0".as_ptr().cast())
-            .result()
-            .unwrap();
-        match sys::cuModuleGetFunction(&raw mut function, module, name.as_ptr()) {
-            CUresult::CUDA_SUCCESS => Ok(function),
-            code => Err(code),
-        }
-    }
-}
-
-fn launch(name: &CStr, stream: &Arc<CudaStream>, arguments: &mut [*mut c_void]) -> CUresult {
-    let kernel = function(name).unwrap();
-    unsafe {
-        sys::cuLaunchKernel(
-            kernel,
-            1,
-            1,
-            1,
-            32,
-            1,
-            1,
-            0,
-            stream.cu_stream(),
-            arguments.as_mut_ptr(),
-            null_mut(),
-        )
-    }
-}
-
-fn fill(stream: &Arc<CudaStream>, at: u64, count: u64, value: f32) {
-    let mut arguments = [
-        from_ref(&at).cast_mut().cast(),
-        from_ref(&count).cast_mut().cast(),
-        from_ref(&value).cast_mut().cast(),
-    ];
-    assert_eq!(
-        launch(c"selvedge_fill_f32", stream, &mut arguments),
-        CUresult::CUDA_SUCCESS
-    );
-}
-
-fn spin(stream: &Arc<CudaStream>, until: u64) {
-    let mut arguments = [from_ref(&until).cast_mut().cast()];
-    assert_eq!(
-        launch(c"selvedge_spin", stream, &mut arguments),
-        CUresult::CUDA_SUCCESS
-    );
-}
-
-fn alloc(bytes: usize) -> u64 {
-    let mut at = 0;
-    unsafe { sys::cuMemAlloc_v2(&raw mut at, bytes).result().unwrap() };
-    at
-}
-
-fn context() -> Arc<CudaContext> {
-    let context = CudaContext::new(0).unwrap();
-    unsafe { context.disable_event_tracking() };
-    context
-}
 
 #[test]
 fn contexts_streams_copies_and_events_work() {

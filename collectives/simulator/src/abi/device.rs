@@ -34,9 +34,10 @@ fn attribute(device: u32, attribute: c_int) -> c_int {
         106 => 32,
         // One POSIX descriptor per handle, and nothing else.
         119 => 1,
+        103 => c_int::from(settings::get().descriptors),
         // Overlap, mapped host memory, unified addresses, priorities, values in streams, registering, virtual memory,
         // descriptors, pools, events between processes.
-        15 | 19 | 31 | 41 | 78 | 86 | 90 | 92 | 93 | 94 | 98 | 99 | 102 | 103 | 115 | 122 | 123 | 125 => 1,
+        15 | 19 | 31 | 41 | 78 | 86 | 90 | 92 | 93 | 94 | 98 | 99 | 102 | 115 | 122 | 123 | 125 => 1,
         _ => 0,
     }
 }

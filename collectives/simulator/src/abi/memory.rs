@@ -26,6 +26,7 @@ fn lifetime(name: &'static str, allocation: &Arc<Allocation>) -> Operation {
         name: name.into(),
         uses: vec![Use::new(&span, Intent::Write)],
         run: Box::new(|_| ()),
+        done: None,
     }
 }
 

@@ -15,8 +15,9 @@ mod virtual_memory;
 
 /// Defines exported functions that return a code of the driver.
 macro_rules! exported {
-    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {
+    ($($(#[$about:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {
         $(
+            $(#[$about])*
             // SAFETY: no other library of the process is meant to export the name: this one stands for the one that does.
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $name($($argument: $type),*) -> u32 {

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::exported;
 use crate::code::{INVALID_HANDLE, INVALID_VALUE, NOT_READY};
 use crate::context;
-use crate::engine::{self, Manner, Operation, Turn};
+use crate::engine::{self, Manner, Operation};
 use crate::event;
 use crate::ffi::Out;
 use crate::host;
@@ -90,15 +90,11 @@ exported! {
     fn cuLaunchHostFunc(stream: u64, function: Option<extern "C" fn(*mut c_void)>, argument: *mut c_void) {
         let function = function.ok_or(INVALID_VALUE)?;
         let argument = Argument(argument);
-        let operation = Operation {
-            name: "cuLaunchHostFunc".into(),
-            uses: Vec::new(),
-            run: Box::new(move |turn: &mut Turn| {
-                // Whoever is told by the function knows what came before it.
-                host::observe(&turn.clock);
-                argument.call(function);
-            }),
-        };
+        let operation = Operation::new("cuLaunchHostFunc", move |turn| {
+            // Whoever is told by the function knows what came before it.
+            host::observe(&turn.clock);
+            argument.call(function);
+        });
         engine::enqueue(context::stream(stream)?, operation)
     }
 

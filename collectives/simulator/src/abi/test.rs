@@ -1,10 +1,11 @@
 //! What tests ask the simulator beyond the driver's own interface.
 #![allow(unsafe_code)] // exports functions by name
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
 use crate::engine::{self, Settled};
-use crate::{kernels, report};
+use crate::ffi::Out;
+use crate::{context, kernels, report};
 
 /// Drained, stuck, or blocked on another process.
 fn told(settled: Settled) -> c_int {
@@ -19,6 +20,18 @@ fn told(settled: Settled) -> c_int {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn selvedge_sim_violations() -> u64 {
     report::violations()
+}
+
+super::exported! {
+    /// As much of the last violation as there is room for.
+    fn selvedge_sim_last_violation(to: Out<c_char>, room: c_int) {
+        to.set_text(&report::last_violation(), room)
+    }
+
+    /// Holds a stream up until `selvedge_sim_release` was called with this number or more.
+    fn selvedge_sim_hold(stream: u64, until: u64) {
+        engine::enqueue(context::stream(stream)?, kernels::hold(until))
+    }
 }
 
 // SAFETY: as above.

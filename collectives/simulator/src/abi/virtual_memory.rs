@@ -10,7 +10,7 @@ use crate::context;
 use crate::ffi::{In, Out};
 use crate::memory::{Allocation, GRANULARITY_BYTES, Kind, space};
 use crate::shared::Shared;
-use crate::virtual_memory;
+use crate::{settings, virtual_memory};
 
 const PINNED: c_uint = 1;
 const ON_DEVICE: c_uint = 1;
@@ -56,7 +56,7 @@ impl Properties {
     fn exportable(&self) -> Cu<bool> {
         match self.handle_types {
             0 => Ok(false),
-            POSIX_DESCRIPTOR => Ok(true),
+            POSIX_DESCRIPTOR if settings::get().descriptors => Ok(true),
             _ => Err(NOT_SUPPORTED),
         }
     }

@@ -1,5 +1,9 @@
 //! Runs a test again, in a process that finds the simulator where it looks for the driver and NCCL.
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(dead_code, unsafe_code, clippy::unwrap_used)]
+#![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)] // as a C program would
+
+pub(crate) mod calls;
+pub(crate) mod peer;
 
 use std::env;
 use std::ffi::c_int;
