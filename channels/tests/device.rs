@@ -19,7 +19,7 @@ use selvedge_channels::device::{
 };
 use selvedge_channels::{ChannelError, DType, Fault, FaultKind, Tensor};
 
-use driver::{LONG, alone, census, gpu, is_alone, len, no_violations, passes_alone, simulator, tensor};
+use driver::{LONG, census, gpu, is_alone, len, no_violations, passes_alone, simulator, tensor};
 
 fn layout(shape: &[usize]) -> TensorLayout {
     TensorLayout::new(DType::U32, shape).unwrap()
@@ -156,7 +156,7 @@ fn either_edge_is_missed_when_it_is_left_out() {
         return;
     }
     let violations = |step: &str| -> u64 {
-        let output = alone("with_a_step_left_out", &[("SELVEDGE_SKIP_STEP", step)]);
+        let output = driver::alone("with_a_step_left_out", &[("SELVEDGE_SKIP_STEP", step)]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let (_, count) = text.split_once("violations: ").expect(&text);
         count.lines().next().unwrap().parse().unwrap()

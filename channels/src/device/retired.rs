@@ -13,12 +13,14 @@ use super::allocation::{Allocation, Pinned};
 use super::calls::Calls;
 use super::error::DeviceError;
 use super::handles::{EventHandle, StreamHandle};
+use super::words::Registered;
 
 /// What is to be given back.
 #[derive(Debug)]
 pub(super) enum Resource {
     Device(Allocation),
     Host(Pinned),
+    Words(Registered),
 }
 
 /// Work that was under way at some moment.
@@ -143,6 +145,7 @@ impl Retired {
         match resource {
             Resource::Device(memory) => self.calls.free(memory),
             Resource::Host(memory) => self.calls.free_pinned(memory),
+            Resource::Words(memory) => self.calls.unregister(memory),
         }
     }
 }
