@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::peers::OnDeath;
 use super::reader::Reader;
 use super::writer::{WriteEnd, Writer};
 use crate::doorbell::Doorbell;
@@ -25,6 +26,12 @@ impl<T: Wire> Writer<T> {
             WriteEnd::Ring(_) => Ok(()),
             WriteEnd::Shared(shared) => shared.check_live(),
         }
+    }
+
+    /// Has somebody else told of a reader's death, at once and on any thread.
+    pub(crate) fn on_death(&mut self, told: OnDeath) {
+        self.line.on_death(told);
+        self.line.look();
     }
 
     /// Whether a slot is free.
@@ -70,6 +77,12 @@ impl<T: Wire> Reader<T> {
     pub(crate) fn check_live(&mut self) -> Result<(), ChannelError> {
         self.line.look();
         self.value.check_live()
+    }
+
+    /// Has somebody else told of the writer's death, at once and on any thread.
+    pub(crate) fn on_death(&mut self, told: OnDeath) {
+        self.line.on_death(told);
+        self.line.look();
     }
 
     /// Whether the next message is there.

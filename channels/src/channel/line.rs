@@ -4,6 +4,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use super::helper::Helper;
+#[cfg(feature = "cuda")]
+use super::peers::OnDeath;
 use super::peers::Peers;
 use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, SegmentError};
@@ -40,6 +42,14 @@ impl Line {
     #[cfg(feature = "cuda")]
     pub(super) fn bell(&self) -> &Doorbell {
         &self.bell
+    }
+
+    /// Has somebody else told of a peer's death.
+    #[cfg(feature = "cuda")]
+    pub(super) fn on_death(&self, told: OnDeath) {
+        if let Some(peers) = &self.peers {
+            peers.on_death(told);
+        }
     }
 
     /// Has every peer watched that has come meanwhile, for who does not park.

@@ -4,7 +4,7 @@
 //! bells, so a claim is seen by whoever is parked. When a watched process ends with its end still claimed, the channel is
 //! poisoned in its name and all bells ring.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::deaths::{NotWatched, Watch, watch};
 use crate::doorbell::Doorbell;
@@ -13,12 +13,23 @@ use crate::process::Process;
 use crate::region::Region;
 use crate::shared::{Claims, SharedSpec, poison};
 
+/// Who else is to know that an end has died.
+pub(super) type OnDeath = Arc<dyn Fn(End) + Send + Sync>;
+
 /// What is needed to end a channel.
-#[derive(Debug)]
 struct Reach {
     region: Region,
     claims: Claims,
     bells: Vec<Doorbell>,
+    on_death: OnceLock<OnDeath>,
+}
+
+impl std::fmt::Debug for Reach {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reach")
+            .field("claims", &self.claims)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Reach {
@@ -31,6 +42,9 @@ impl Reach {
             };
             // It was a channel when it was attached to.
             let _ = poison(&self.region, culprit);
+            if let Some(on_death) = self.on_death.get() {
+                on_death(end);
+            }
         }
         self.ring_all();
     }
@@ -64,9 +78,16 @@ impl Peers {
             region,
             claims,
             bells,
+            on_death: OnceLock::new(),
         });
         reach.ring_all();
         Ok(Peers { reach, others })
+    }
+
+    /// Has somebody else told of a death, before the ends are: once, before anybody is looked for.
+    #[cfg(feature = "cuda")]
+    pub(super) fn on_death(&self, told: OnDeath) {
+        let _ = self.reach.on_death.set(told);
     }
 
     /// Has every process watched that has come meanwhile. A process that cannot be watched is not: then its death is

@@ -131,6 +131,13 @@ impl<T: Wire> SharedChannel<T> {
         (0..=self.descriptor.spec.readers as usize).map(bell).collect()
     }
 
+    /// Its slots and readers.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn shape(&self) -> (usize, usize) {
+        let spec = &self.descriptor.spec;
+        (spec.slots as usize, spec.readers as usize)
+    }
+
     /// Who has the ends.
     #[cfg(feature = "cuda")]
     pub(crate) fn claims(&self) -> Result<Claims, ChannelError> {

@@ -83,6 +83,11 @@ functions! {
     allocation_import = "cuMemImportFromShareableHandle": (*mut u64, *mut c_void, c_uint);
     host_alloc = "cuMemHostAlloc": (*mut *mut c_void, usize, c_uint);
     host_free = "cuMemFreeHost": (*mut c_void);
+    host_register = "cuMemHostRegister_v2": (*mut c_void, usize, c_uint);
+    host_unregister = "cuMemHostUnregister": (*mut c_void);
+    host_address = "cuMemHostGetDevicePointer_v2": (*mut u64, *mut c_void, c_uint);
+    wait_value = "cuStreamWaitValue32_v2": (*mut c_void, u64, u32, c_uint);
+    write_value = "cuStreamWriteValue32_v2": (*mut c_void, u64, u32, c_uint);
     copy_up = "cuMemcpyHtoDAsync_v2": (u64, *const c_void, usize, *mut c_void);
     copy_down = "cuMemcpyDtoHAsync_v2": (*mut c_void, u64, usize, *mut c_void);
     copy_over = "cuMemcpyDtoDAsync_v2": (u64, u64, usize, *mut c_void);

@@ -285,10 +285,8 @@ impl<'s> Download<'s> {
 
     /// Has the bytes, which have come, read.
     pub(super) fn read<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Result<R, DeviceError> {
-        let staged = self
-            .staged
-            .as_ref()
-            .filter(|_| self.arrived.is_done() == Ok(true));
+        let arrived = self.arrived.is_done()?;
+        let staged = self.staged.as_ref().filter(|_| arrived);
         let staged = staged.ok_or(DeviceError::Timeout {
             waited: Duration::ZERO,
         })?;

@@ -8,6 +8,7 @@
 //! - `handles`, `allocation`: the same calls, sound; with those two, all that is unsafe here.
 //! - [`Gpu`], [`Stream`], [`Event`], [`DeviceMemory`]: a device and what is enqueued on it. `retired`: what is dropped while
 //!   the device is busy with it; `host_call`: how the device wakes the host.
+//! - `words`: points of streams that outlive their process.
 //! - [`TensorLayout`], [`DeviceTensor`]: a tensor that lies on a device, and the event that makes it ready.
 //! - [`DeviceChannelOptions`] and what it makes: tensors from one writer to N readers, who never leave the device; `README.md`
 //!   in this folder has the protocol.
@@ -27,6 +28,7 @@ mod host_call;
 mod memory;
 mod retired;
 mod stream;
+mod words;
 
 mod layout;
 mod tensor;
@@ -36,7 +38,7 @@ mod channel;
 pub use calls::DRIVER_FUNCTIONS;
 pub use channel::{
     DeviceChannelError, DeviceChannelOptions, DeviceDescriptor, DeviceLoan, DeviceReader, DeviceView,
-    DeviceWriter, SharedDeviceChannel,
+    DeviceWriter, SharedDeviceChannel, Signals,
 };
 pub use error::{DeviceError, DeviceId};
 pub use event::Event;

@@ -3,6 +3,7 @@
 //! Dropping never waits. Memory that is dropped is kept beside an event for every stream that has work at that moment, and is
 //! given back by whoever next takes or drops memory and finds them all done. So memory outlives everything that was enqueued
 //! before it was dropped (`DEV-2`), on the streams of this process that are ours; who uses others orders one of ours behind them.
+//! A stream that is dropped with work is one of ours until that is done.
 
 use std::sync::Arc;
 
@@ -10,22 +11,31 @@ use parking_lot::Mutex;
 
 use super::allocation::{Allocation, Pinned};
 use super::calls::Calls;
+use super::error::DeviceError;
 use super::handles::{EventHandle, StreamHandle};
+use super::words::Registered;
 
 /// What is to be given back.
 #[derive(Debug)]
 pub(super) enum Resource {
     Device(Allocation),
     Host(Pinned),
+    Words(Registered),
 }
 
 /// Work that was under way at some moment.
-type Busy = Vec<Arc<EventHandle>>;
+#[derive(Default)]
+struct Busy {
+    ends: Vec<EventHandle>,
+    /// The driver had no event to give: until no stream has any work.
+    until_idle: bool,
+}
 
+#[derive(Default)]
 struct State {
     streams: Vec<Arc<StreamHandle>>,
-    /// The ends of streams that are gone and had work.
-    lingering: Busy,
+    /// Streams that were dropped with work under way.
+    leaving: Vec<Arc<StreamHandle>>,
     waiting: Vec<(Busy, Resource)>,
 }
 
@@ -39,11 +49,7 @@ impl Retired {
     pub(super) fn new(calls: &'static Calls) -> Self {
         Retired {
             calls,
-            state: Mutex::new(State {
-                streams: Vec::new(),
-                lingering: Vec::new(),
-                waiting: Vec::new(),
-            }),
+            state: Mutex::default(),
         }
     }
 
@@ -54,73 +60,84 @@ impl Retired {
         stream
     }
 
-    /// Lets a stream go; its work goes on.
+    /// Lets a stream go as soon as its work is done. The context is bound.
     pub(super) fn leave(&self, stream: Arc<StreamHandle>) {
         let mut state = self.state.lock();
-        if let Some(end) = self.end_of(&stream) {
-            state.lingering.push(end);
-        }
         state.streams.retain(|known| !Arc::ptr_eq(known, &stream));
-        if let Some(handle) = Arc::into_inner(stream) {
-            let _ = self.calls.destroy_stream(handle);
-        }
-    }
-
-    /// An event at the end of a stream's work; `None` where there is none under way, or the driver has lost it all.
-    fn end_of(&self, stream: &StreamHandle) -> Option<Arc<EventHandle>> {
-        if self.calls.stream_is_done(stream) != Ok(false) {
-            return None;
-        }
-        let event = self.calls.event(0).ok()?;
-        if self.calls.record(&event, stream).is_err() {
-            let _ = self.calls.destroy_event(event);
-            return None;
-        }
-        Some(Arc::new(event))
+        state.leaving.push(stream);
+        self.sweep_locked(&mut state);
     }
 
     /// Gives something back as soon as all that is under way now is done. The context is bound.
     pub(super) fn retire(&self, resource: Resource) {
         let mut state = self.state.lock();
-        let mut busy: Busy = state
-            .streams
-            .iter()
-            .filter_map(|stream| self.end_of(stream))
-            .collect();
-        busy.extend(state.lingering.iter().cloned());
+        let mut busy = Busy::default();
+        for stream in state.streams.iter().chain(&state.leaving) {
+            match self.end_of(stream) {
+                Ok(end) => busy.ends.extend(end),
+                Err(_) => busy.until_idle = true,
+            }
+        }
         state.waiting.push((busy, resource));
         self.sweep_locked(&mut state);
+    }
+
+    /// An event at the end of a stream's work; `None` where there is none under way.
+    fn end_of(&self, stream: &StreamHandle) -> Result<Option<EventHandle>, DeviceError> {
+        if self.is_done(stream) {
+            return Ok(None);
+        }
+        let event = self.calls.event(0)?;
+        match self.calls.record(&event, stream) {
+            Ok(()) => Ok(Some(event)),
+            Err(error) => {
+                let _ = self.calls.destroy_event(event);
+                Err(error)
+            }
+        }
+    }
+
+    /// A device in trouble is not believed to be done.
+    fn is_done(&self, stream: &StreamHandle) -> bool {
+        matches!(self.calls.stream_is_done(stream), Ok(true))
     }
 
     /// Gives back what the device is done with; whether that was all. The context is bound.
     pub(super) fn sweep(&self) -> bool {
         let mut state = self.state.lock();
         self.sweep_locked(&mut state);
-        state.waiting.is_empty() && state.lingering.is_empty()
+        state.waiting.is_empty() && state.leaving.is_empty()
     }
 
     fn sweep_locked(&self, state: &mut State) {
-        let waiting = std::mem::take(&mut state.waiting);
-        for (mut busy, resource) in waiting {
-            self.forget_done(&mut busy);
-            if busy.is_empty() {
+        for (mut busy, resource) in std::mem::take(&mut state.waiting) {
+            self.forget_done(&mut busy, state);
+            if busy.ends.is_empty() && !busy.until_idle {
                 self.give_back(resource);
             } else {
                 state.waiting.push((busy, resource));
             }
         }
-        self.forget_done(&mut state.lingering);
+        for stream in std::mem::take(&mut state.leaving) {
+            if !self.is_done(&stream) {
+                state.leaving.push(stream);
+            } else if let Some(handle) = Arc::into_inner(stream) {
+                let _ = self.calls.destroy_stream(handle);
+            }
+        }
     }
 
-    fn forget_done(&self, busy: &mut Busy) {
-        let events = std::mem::take(busy);
-        for event in events {
-            // After an error of the device nothing runs any more.
-            if matches!(self.calls.event_is_done(&event), Ok(false)) {
-                busy.push(event);
-            } else if let Some(event) = Arc::into_inner(event) {
+    fn forget_done(&self, busy: &mut Busy, state: &State) {
+        for event in std::mem::take(&mut busy.ends) {
+            if matches!(self.calls.event_is_done(&event), Ok(true)) {
                 let _ = self.calls.destroy_event(event);
+            } else {
+                busy.ends.push(event);
             }
+        }
+        if busy.until_idle {
+            let mut streams = state.streams.iter().chain(&state.leaving);
+            busy.until_idle = !streams.all(|stream| self.is_done(stream));
         }
     }
 
@@ -128,6 +145,7 @@ impl Retired {
         match resource {
             Resource::Device(memory) => self.calls.free(memory),
             Resource::Host(memory) => self.calls.free_pinned(memory),
+            Resource::Words(memory) => self.calls.unregister(memory),
         }
     }
 }

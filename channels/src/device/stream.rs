@@ -70,6 +70,11 @@ impl Stream {
             .map_or(std::ptr::null_mut(), |handle| handle.raw())
     }
 
+    /// Its handle, for enqueueing what is no copy and no event.
+    pub(super) fn handle(&self) -> Result<&StreamHandle, DeviceError> {
+        Ok(self.ready()?.1)
+    }
+
     /// Its context, bound, and its handle.
     fn ready(&self) -> Result<(&Arc<Context>, &StreamHandle), DeviceError> {
         let context = &self.gpu.context;

@@ -29,6 +29,15 @@ pub(super) enum Travels {
     Handle(Exported),
 }
 
+/// How an end tells another that its stream is done with a slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Points {
+    /// The maker's events, as [`RingSpec::points`] counts them.
+    Events(Vec<Exported>),
+    /// Numbers in a segment.
+    Words(SegmentId),
+}
+
 /// The card.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Card {
@@ -41,8 +50,7 @@ pub(super) struct Card {
     whole_bytes: u64,
     pub(super) is_static: bool,
     pub(super) travels: Travels,
-    pub(super) ready: Vec<Exported>,
-    pub(super) done: Vec<Vec<Exported>>,
+    pub(super) points: Points,
 }
 
 fn corrupt(what: &'static str) -> DeviceChannelError {
@@ -52,9 +60,15 @@ fn corrupt(what: &'static str) -> DeviceChannelError {
 impl Card {
     /// Of a ring whose memory travels so.
     pub(super) fn of(ring: &Ring, is_static: bool, travels: Travels) -> Result<Self, DeviceChannelError> {
-        let row = |events: &[Event]| -> Result<Vec<Exported>, DeviceChannelError> {
-            let exported: Result<_, _> = events.iter().map(Event::export).collect();
-            Ok(exported?)
+        let points = match ring.words() {
+            None => {
+                let exported: Result<_, _> = ring.events().map(Event::export).collect();
+                Points::Events(exported?)
+            }
+            Some(words) => {
+                let id = words.segment().and_then(Segment::id);
+                Points::Words(id.ok_or(SegmentError::Private)?)
+            }
         };
         Ok(Card {
             version: VERSION,
@@ -65,12 +79,7 @@ impl Card {
             whole_bytes: ring.memory.whole_bytes() as u64,
             is_static,
             travels,
-            ready: row(&ring.ready)?,
-            done: ring
-                .done
-                .iter()
-                .map(|events| row(events))
-                .collect::<Result<_, _>>()?,
+            points,
         })
     }
 
@@ -120,8 +129,10 @@ impl Card {
             return Err(corrupt("a card of another version"));
         }
         let spec = self.spec()?;
-        let rows = self.done.iter().all(|row| row.len() == spec.slots);
-        if self.ready.len() != spec.slots || self.done.len() != spec.readers || !rows {
+        let points = spec.points()?;
+        if let Points::Events(events) = &self.points
+            && events.len() != points
+        {
             return Err(corrupt(
                 "a card with another number of events than its slots and readers need",
             ));
@@ -162,8 +173,7 @@ mod tests {
             whole_bytes: 2 << 20,
             is_static: false,
             travels: Travels::Handle(Exported::from(IpcHandle([9; 64]))),
-            ready: vec![event; 2],
-            done: vec![vec![event; 2]],
+            points: Points::Events(vec![event; 4]),
         }
     }
 
@@ -184,7 +194,7 @@ mod tests {
             |card| card.readers = u64::MAX,
             |card| card.slot_bytes = u64::MAX,
             |card| card.whole_bytes = 1024,
-            |card| card.done[0].truncate(1),
+            |card| card.points = Points::Events(Vec::new()),
         ];
         for change in wrong {
             let mut card = card();

@@ -7,6 +7,7 @@ use crate::device::layout::TensorLayout;
 use crate::device::memory::SpanMut;
 use crate::device::stream::Stream;
 use crate::device::tensor::DeviceTensor;
+use crate::error::End;
 use crate::fault_point;
 use crate::payload::Tensor;
 
@@ -128,7 +129,7 @@ impl<'w> DeviceLoan<'w> {
     /// What channel and device say; then nothing is sent.
     pub fn publish(mut self) -> Result<(), DeviceChannelError> {
         // GPU-1: the record is there before anybody is told, so a reader's wait finds it.
-        self.writer.ring().record_ready(self.slot, self.stream)?;
+        self.writer.ring().record(End::Writer, self.slot, self.stream)?;
         fault_point::at("device writer: after the record");
         let layouts = std::mem::take(&mut self.layouts);
         self.writer.announce(layouts)?;
@@ -142,7 +143,7 @@ impl Drop for DeviceLoan<'_> {
         if !self.published {
             self.writer.abandoned = true;
             // Where the driver refuses, its device runs nothing any more.
-            let _ = self.writer.ring().record_ready(self.slot, self.stream);
+            let _ = self.writer.ring().record(End::Writer, self.slot, self.stream);
         }
     }
 }

@@ -5,12 +5,14 @@
 //!   ([`SharedDeviceChannel`]), whose [`DeviceDescriptor`] travels as text.
 //! - [`DeviceWriter`], [`DeviceReader`]: the ends. A slot is free, then a [`DeviceLoan`] (being written), then ready, then a
 //!   [`DeviceView`] for each reader (borrowed), then free again.
-//! - `frame`: metadata of a message, on a channel of the host. `ring`: the device's side, slots and events.
+//! - `frame`: metadata of a message, on a channel of the host. `ring`: the device's side, slots and how they are handed over;
+//!   [`Signals`]: by events, or by values.
 //! - `card`, `handover`: how memory and events come to other processes. `owned`: how long their owner keeps them.
 
 mod error;
 mod frame;
 mod ring;
+mod signal;
 
 mod options;
 
@@ -31,5 +33,6 @@ pub use loan::DeviceLoan;
 pub use options::DeviceChannelOptions;
 pub use reader::DeviceReader;
 pub use shared::SharedDeviceChannel;
+pub use signal::Signals;
 pub use view::DeviceView;
 pub use writer::DeviceWriter;

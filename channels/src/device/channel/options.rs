@@ -9,10 +9,12 @@ use super::owned::Owned;
 use super::reader::DeviceReader;
 use super::ring::{Ring, RingSpec};
 use super::shared::SharedDeviceChannel;
+use super::signal::Signals;
 use super::writer::DeviceWriter;
 use crate::channel::ChannelOptions;
 use crate::device::event::Event;
 use crate::device::gpu::Gpu;
+use crate::device::memory::DeviceMemory;
 use crate::waiting::Waiting;
 
 /// What a channel of tensors on a device is like; [`threads`](Self::threads) and [`shared`](Self::shared) make one.
@@ -20,6 +22,7 @@ use crate::waiting::Waiting;
 pub struct DeviceChannelOptions {
     pub(super) spec: RingSpec,
     pub(super) is_static: bool,
+    pub(super) signals: Signals,
     /// Of the control path.
     pub(super) control: ChannelOptions,
 }
@@ -36,6 +39,7 @@ impl DeviceChannelOptions {
         DeviceChannelOptions {
             spec,
             is_static: false,
+            signals: Signals::default(),
             // Metadata of a message; those of thousands of tensors make it grow.
             control: ChannelOptions::new()
                 .buffer_bytes(1000)
@@ -61,6 +65,13 @@ impl DeviceChannelOptions {
     #[must_use]
     pub fn static_shape(mut self, is_static: bool) -> Self {
         self.is_static = is_static;
+        self
+    }
+
+    /// How streams of different processes tell each other that a slot is written, or read; within a process it is by events.
+    #[must_use]
+    pub fn signals(mut self, signals: Signals) -> Self {
+        self.signals = signals;
         self
     }
 
@@ -91,11 +102,13 @@ impl DeviceChannelOptions {
     /// [`ChannelError::InvalidSpec`](crate::ChannelError::InvalidSpec) when there are no slots or no readers,
     /// [`DeviceError::Call`](crate::device::DeviceError::Call) when the device has no memory left.
     pub fn threads(&self, gpu: &Gpu) -> Result<(DeviceWriter, Vec<DeviceReader>), DeviceChannelError> {
-        let ring = Ring::new(gpu, self.spec, Event::new)?;
+        let memory = DeviceMemory::new(gpu, self.spec.bytes()?)?;
+        let events = (0..self.spec.points()?).map(|_| Event::new(gpu));
+        let ring = Ring::with_events(self.spec, memory, events)?;
         let owned = Arc::new(Owned::local(ring));
         let (writer, readers) = self.control().threads::<Frame>()?;
         let reader = |(index, control)| DeviceReader::new(control, Arc::clone(&owned), index, self.is_static);
-        let readers = readers.into_iter().enumerate().map(reader).collect();
+        let readers = (0..).zip(readers).map(reader).collect();
         Ok((DeviceWriter::new(writer, owned, self.is_static, true), readers))
     }
 

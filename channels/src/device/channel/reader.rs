@@ -11,7 +11,7 @@ use super::ring::Ring;
 use super::view::{DeviceView, Held, Listed};
 use crate::channel::Reader;
 use crate::device::stream::Stream;
-use crate::error::ChannelError;
+use crate::error::{ChannelError, End};
 use crate::fault::Message;
 use crate::fault_point;
 
@@ -22,7 +22,7 @@ use crate::fault_point;
 pub struct DeviceReader {
     pub(super) control: Reader<Frame>,
     owned: Arc<Owned>,
-    index: usize,
+    index: u32,
     is_static: bool,
     /// The first message's tensors, where all others are as that.
     first: Option<Arc<Listed>>,
@@ -35,7 +35,7 @@ impl fmt::Debug for DeviceReader {
 }
 
 impl DeviceReader {
-    pub(super) fn new(control: Reader<Frame>, owned: Arc<Owned>, index: usize, is_static: bool) -> Self {
+    pub(super) fn new(control: Reader<Frame>, owned: Arc<Owned>, index: u32, is_static: bool) -> Self {
         DeviceReader {
             control,
             owned,
@@ -173,7 +173,7 @@ impl DeviceReader {
         fault_point::at("device reader: before the record");
         if matches!(held, Held::Slot(_)) {
             // GPU-2: the record is there before the credit is.
-            self.ring().record_done(self.index, slot, stream)?;
+            self.ring().record(End::Reader(self.index), slot, stream)?;
         }
         fault_point::at("device reader: after the record");
         self.control.next();
@@ -182,14 +182,15 @@ impl DeviceReader {
 
     /// Waits until `stream` has done all that was enqueued by now, or a peer has died.
     pub(super) fn wait(&mut self, stream: &Stream, timeout: Duration) -> Result<(), DeviceChannelError> {
-        if stream.is_done()? {
-            return Ok(());
+        if !stream.is_done()? {
+            let done = stream.ring_when_done(self.control.bell())?;
+            match self.control.wait_for(Some(timeout), || done.has_come()) {
+                // After an error of the device nobody rings.
+                Err(ChannelError::Timeout { .. }) if stream.is_done()? => {}
+                waited => waited?,
+            }
         }
-        let done = stream.ring_when_done(self.control.bell())?;
-        match self.control.wait_for(Some(timeout), || done.has_come()) {
-            // After an error of the device nobody rings.
-            Err(ChannelError::Timeout { .. }) if stream.is_done()? => Ok(()),
-            waited => Ok(waited?),
-        }
+        // A stream goes on when who it waits for has died, over what was never written (GPU-5).
+        Ok(self.control.check_live()?)
     }
 }

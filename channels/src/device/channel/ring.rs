@@ -1,13 +1,16 @@
-//! The device's side of a channel: K slots, and the events that hand them to and fro.
+//! The device's side of a channel: K slots, and the points of streams that hand them to and fro.
+
+use std::sync::Arc;
 
 use super::error::DeviceChannelError;
 use super::frame::ALIGN;
+use super::signal::Signal;
 use crate::device::error::DeviceError;
 use crate::device::event::Event;
-use crate::device::gpu::Gpu;
 use crate::device::memory::DeviceMemory;
 use crate::device::stream::Stream;
-use crate::error::{ChannelError, SegmentError};
+use crate::device::words::Words;
+use crate::error::{ChannelError, End, SegmentError};
 use crate::fault_point;
 
 /// The shape of a ring.
@@ -36,38 +39,86 @@ impl RingSpec {
         let bytes = self.stride()?.checked_mul(self.slots);
         Ok(bytes.ok_or_else(SegmentError::unaddressable)?)
     }
+
+    /// Points that are handed to and fro: the writer's, one a slot, and then those of each reader.
+    pub(super) fn points(&self) -> Result<usize, DeviceChannelError> {
+        let ends = self.readers.checked_add(1);
+        let points = ends.and_then(|ends| ends.checked_mul(self.slots));
+        Ok(points.ok_or_else(SegmentError::unaddressable)?)
+    }
+
+    /// The points that an end records.
+    fn points_of(&self, end: End) -> std::ops::Range<usize> {
+        let row = match end {
+            End::Writer => 0,
+            End::Reader(index) => (index as usize).saturating_add(1),
+        };
+        let first = row.saturating_mul(self.slots);
+        first..first.saturating_add(self.slots)
+    }
 }
 
-/// Slots and events.
+/// Slots and points.
 pub(super) struct Ring {
     pub(super) spec: RingSpec,
     pub(super) memory: DeviceMemory,
-    /// By slot: the writer's stream is done writing.
-    pub(super) ready: Vec<Event>,
-    /// By reader and slot: its stream is done reading.
-    pub(super) done: Vec<Vec<Event>>,
-}
-
-/// What an index outside the ring would be: a mistake of ours, since slots are counted modulo their number.
-fn no_such() -> DeviceChannelError {
-    let what = "a slot or reader that does not exist";
-    ChannelError::Corrupt { what }.into()
+    /// As [`RingSpec::points`] counts them.
+    signals: Vec<Signal>,
+    words: Option<Arc<Words>>,
 }
 
 impl Ring {
-    /// A new one, with events made by `event`.
-    pub(super) fn new(
-        gpu: &Gpu,
+    /// One whose points are events.
+    pub(super) fn with_events(
         spec: RingSpec,
-        event: impl Fn(&Gpu) -> Result<Event, DeviceError>,
+        memory: DeviceMemory,
+        events: impl Iterator<Item = Result<Event, DeviceError>>,
     ) -> Result<Self, DeviceChannelError> {
-        let row = || -> Result<Vec<Event>, DeviceError> { (0..spec.slots).map(|_| event(gpu)).collect() };
+        let signals: Result<_, _> = events.map(|event| event.map(Signal::Event)).collect();
         Ok(Ring {
             spec,
-            memory: DeviceMemory::new(gpu, spec.bytes()?)?,
-            ready: row()?,
-            done: (0..spec.readers).map(|_| row()).collect::<Result<_, _>>()?,
+            memory,
+            signals: signals?,
+            words: None,
         })
+    }
+
+    /// One whose points are values.
+    pub(super) fn with_words(
+        spec: RingSpec,
+        memory: DeviceMemory,
+        words: Words,
+    ) -> Result<Self, DeviceChannelError> {
+        let words = Arc::new(words);
+        let signal = |line| Signal::Word {
+            words: Arc::clone(&words),
+            line,
+        };
+        Ok(Ring {
+            spec,
+            memory,
+            signals: (0..spec.points()?).map(signal).collect(),
+            words: Some(words),
+        })
+    }
+
+    /// Its events, where it has them.
+    pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
+        self.signals.iter().filter_map(|signal| match signal {
+            Signal::Event(event) => Some(event),
+            Signal::Word { .. } => None,
+        })
+    }
+
+    /// Its words, where it has them.
+    pub(super) fn words(&self) -> Option<&Arc<Words>> {
+        self.words.as_ref()
+    }
+
+    /// What lets streams go on that wait for an end which has died, where anything can.
+    pub(super) fn releases(&self) -> Option<Arc<dyn Fn(End) + Send + Sync>> {
+        let (words, spec) = (Arc::clone(self.words.as_ref()?), self.spec);
+        Some(Arc::new(move |end| words.release(spec.points_of(end))))
     }
 
     /// The slot of a message.
@@ -82,13 +133,13 @@ impl Ring {
         Ok(slot * self.spec.stride()?)
     }
 
-    pub(super) fn ready(&self, slot: usize) -> Result<&Event, DeviceChannelError> {
-        self.ready.get(slot).ok_or_else(no_such)
-    }
-
-    fn done(&self, reader: usize, slot: usize) -> Result<&Event, DeviceChannelError> {
-        let row = self.done.get(reader).ok_or_else(no_such)?;
-        row.get(slot).ok_or_else(no_such)
+    /// The point at which an end's stream is done with a slot.
+    fn signal(&self, end: End, slot: usize) -> Result<&Signal, DeviceChannelError> {
+        let point = self.spec.points_of(end).nth(slot);
+        let signal = point.and_then(|point| self.signals.get(point));
+        // A mistake of ours: slots are counted modulo their number.
+        let what = "a slot or reader that does not exist";
+        signal.ok_or_else(|| ChannelError::Corrupt { what }.into())
     }
 
     /// Orders a writer's stream behind every reader of the slot's last message (`GPU-2`), who have given it back on the host,
@@ -97,10 +148,10 @@ impl Ring {
         if fault_point::skips("device writer: order after done") {
             return Ok(());
         }
-        for reader in 0..self.spec.readers {
-            stream.order_after(self.done(reader, slot)?)?;
-        }
-        Ok(())
+        let readers = (0..self.spec.readers).filter_map(|index| u32::try_from(index).ok());
+        readers
+            .map(End::Reader)
+            .try_for_each(|reader| self.signal(reader, slot)?.order(stream))
     }
 
     /// Orders a stream behind what the writer's stream did to the slot (`GPU-1`).
@@ -108,21 +159,11 @@ impl Ring {
         if fault_point::skips("device reader: order after ready") {
             return Ok(());
         }
-        Ok(stream.order_after(self.ready(slot)?)?)
+        self.signal(End::Writer, slot)?.order(stream)
     }
 
-    /// Says on the writer's stream that the slot is written.
-    pub(super) fn record_ready(&self, slot: usize, stream: &Stream) -> Result<(), DeviceChannelError> {
-        Ok(stream.record(self.ready(slot)?)?)
-    }
-
-    /// Says on a reader's stream that it is done with the slot.
-    pub(super) fn record_done(
-        &self,
-        reader: usize,
-        slot: usize,
-        stream: &Stream,
-    ) -> Result<(), DeviceChannelError> {
-        Ok(stream.record(self.done(reader, slot)?)?)
+    /// Says on an end's stream that it is done with the slot.
+    pub(super) fn record(&self, end: End, slot: usize, stream: &Stream) -> Result<(), DeviceChannelError> {
+        self.signal(end, slot)?.record(stream)
     }
 }

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use super::card::{Card, Travels};
+use super::card::{Card, Points, Travels};
 use super::descriptor::DeviceDescriptor;
 use super::error::DeviceChannelError;
 use super::frame::Frame;
@@ -12,13 +12,15 @@ use super::options::DeviceChannelOptions;
 use super::owned::{self, Owned};
 use super::reader::DeviceReader;
 use super::ring::Ring;
+use super::signal::Signals;
 use super::writer::DeviceWriter;
 use crate::channel::SharedChannel;
 use crate::device::error::DeviceError;
 use crate::device::event::Event;
 use crate::device::gpu::Gpu;
 use crate::device::memory::DeviceMemory;
-use crate::error::{End, SegmentError};
+use crate::device::words::Words;
+use crate::error::{ChannelError, End, SegmentError};
 use crate::segment::Segment;
 
 /// A channel of tensors between processes, of which this process may take ends. Its maker owns the device's memory, and keeps
@@ -71,7 +73,16 @@ fn fetched(gpu: &Gpu, card: &Card) -> Result<DeviceMemory, DeviceChannelError> {
 impl SharedDeviceChannel {
     pub(super) fn create(options: DeviceChannelOptions, gpu: &Gpu) -> Result<Self, DeviceChannelError> {
         owned::sweep();
-        let ring = Ring::new(gpu, options.spec, Event::shared)?;
+        let (spec, points) = (options.spec, options.spec.points()?);
+        let memory = DeviceMemory::new(gpu, spec.bytes()?)?;
+        let ring = match options.signals {
+            Signals::Events => Ring::with_events(spec, memory, (0..points).map(|_| Event::shared(gpu)))?,
+            Signals::Values => {
+                let words = Words::create(points)?;
+                let words = Words::register::<DeviceChannelError>(gpu, words, points)?;
+                Ring::with_words(spec, memory, words)?
+            }
+        };
         let control = options.control().shared::<Frame>()?;
         let (travels, offer) = travels(&ring.memory)?;
         let card = Card::of(&ring, options.is_static, travels)?.publish()?;
@@ -116,15 +127,22 @@ impl SharedDeviceChannel {
             .into());
         }
         let control = SharedChannel::open(&descriptor.control, options.control())?;
-        let row = |events: &[_]| -> Result<Vec<Event>, DeviceError> {
-            events.iter().map(|event| Event::import(gpu, *event)).collect()
-        };
-        let done: Result<_, _> = card.done.iter().map(|events| row(events)).collect();
-        let ring = Ring {
-            spec: card.spec()?,
-            memory: fetched(gpu, &card)?,
-            ready: row(&card.ready)?,
-            done: done?,
+        let spec = card.spec()?;
+        if control.shape() != (spec.slots, spec.readers) {
+            let what = "a card of a channel of another shape";
+            return Err(ChannelError::Corrupt { what }.into());
+        }
+        let memory = fetched(gpu, &card)?;
+        let ring = match &card.points {
+            Points::Events(events) => {
+                let imported = events.iter().map(|event| Event::import(gpu, *event));
+                Ring::with_events(spec, memory, imported)?
+            }
+            Points::Words(id) => {
+                let words = Segment::open(id)?;
+                let words = Words::register::<DeviceChannelError>(gpu, words, spec.points()?)?;
+                Ring::with_words(spec, memory, words)?
+            }
         };
         Ok(SharedDeviceChannel {
             control,
@@ -154,7 +172,10 @@ impl SharedDeviceChannel {
     /// # Errors
     /// [`ChannelError::Attached`](crate::ChannelError::Attached) when somebody has it or has had it.
     pub fn writer(&self) -> Result<DeviceWriter, DeviceChannelError> {
-        let writer = self.control.writer()?;
+        let mut writer = self.control.writer()?;
+        if let Some(releases) = self.owned.ring.releases() {
+            writer.on_death(releases);
+        }
         Ok(DeviceWriter::new(
             writer,
             Arc::clone(&self.owned),
@@ -169,8 +190,11 @@ impl SharedDeviceChannel {
     /// [`ChannelError::Attached`](crate::ChannelError::Attached) when somebody has it or has had it,
     /// [`ChannelError::Corrupt`](crate::ChannelError::Corrupt) when there is none of that number.
     pub fn reader(&self, index: u32) -> Result<DeviceReader, DeviceChannelError> {
-        let reader = self.control.reader(index)?;
+        let mut reader = self.control.reader(index)?;
+        if let Some(releases) = self.owned.ring.releases() {
+            reader.on_death(releases);
+        }
         let owned = Arc::clone(&self.owned);
-        Ok(DeviceReader::new(reader, owned, index as usize, self.is_static))
+        Ok(DeviceReader::new(reader, owned, index, self.is_static))
     }
 }

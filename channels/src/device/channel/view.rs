@@ -144,9 +144,12 @@ impl<'r> DeviceView<'r> {
     ///
     /// # Errors
     /// What the device says; then the slot is not given back, and the next read finds the same message.
+    /// [`ChannelError::Poisoned`](crate::ChannelError::Poisoned) when a peer's process has died: what was read may never have
+    /// been written.
     pub fn release(mut self) -> Result<(), DeviceChannelError> {
         self.given_back = true;
-        self.reader.give_back(self.stream, self.slot, &self.held)
+        self.reader.give_back(self.stream, self.slot, &self.held)?;
+        Ok(self.reader.control.check_live()?)
     }
 }
 

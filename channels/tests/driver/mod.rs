@@ -1,0 +1,181 @@
+//! The driver that a test finds: a real one, or the simulated one where the library path leads to it:
+//!
+//! `LD_LIBRARY_PATH=$(scripts/simulated-driver) cargo test -p selvedge-channels --features cuda`
+//!
+//! A test that finds none says so and passes; with `REQUIRE_GPU=1` it fails.
+#![allow(dead_code, unsafe_code)] // each test binary uses what it needs; the simulator is asked by name
+
+use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::fs;
+use std::process::{Command, Output};
+use std::ptr::null_mut;
+use std::time::Duration;
+
+use selvedge_channels::device::{Gpu, Library, Stream};
+use selvedge_channels::{DType, Tensor};
+
+/// Longer than anything takes that works.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// Set for a test that runs by itself.
+pub(crate) const ALONE: &str = "SELVEDGE_DEVICE_ALONE";
+
+/// The first device.
+pub(crate) fn gpu() -> Option<Gpu> {
+    match Gpu::open(0) {
+        Ok(gpu) => Some(gpu),
+        Err(error) if std::env::var("REQUIRE_GPU").is_ok_and(|required| required == "1") => {
+            panic!("REQUIRE_GPU=1, and {error}");
+        }
+        Err(error) => {
+            eprintln!("not tested, for want of a device: {error}");
+            None
+        }
+    }
+}
+
+/// The simulated driver's own functions, if it is that.
+pub(crate) struct Simulator(Library);
+
+/// `None` for a real driver, and without one.
+pub(crate) fn simulator() -> Option<Simulator> {
+    let library = Library::open("the driver", "SELVEDGE_CUDA_LIB", &["libcuda.so.1", "libcuda.so"]).ok()?;
+    library.has(&["selvedge_sim_violations"]).ok()?;
+    Some(Simulator(library))
+}
+
+impl Simulator {
+    fn function<F: Copy>(&self, name: &'static str) -> F {
+        // SAFETY: the callers below name the types that the simulator declares.
+        unsafe { self.0.function::<F>(name) }.unwrap()
+    }
+
+    /// What was touched without an order.
+    pub(crate) fn violations(&self) -> u64 {
+        self.function::<extern "C" fn() -> u64>("selvedge_sim_violations")()
+    }
+
+    /// Lets [`spin`](Self::spin) end up to this number.
+    pub(crate) fn release(&self, upto: u64) {
+        self.function::<extern "C" fn(u64)>("selvedge_sim_release")(upto);
+    }
+
+    /// Waits until nothing can happen any more; whether all is done.
+    pub(crate) fn settle(&self) -> bool {
+        self.function::<extern "C" fn() -> c_int>("selvedge_sim_settle")() == 1
+    }
+
+    /// Keeps a stream busy until it is released.
+    pub(crate) fn spin(&self, stream: &Stream, number: u64) {
+        type Launch = unsafe extern "C" fn(
+            *mut c_void,
+            c_uint,
+            c_uint,
+            c_uint,
+            c_uint,
+            c_uint,
+            c_uint,
+            c_uint,
+            *mut c_void,
+            *mut *mut c_void,
+            *mut *mut c_void,
+        ) -> c_int;
+        type Load = unsafe extern "C" fn(*mut *mut c_void, *const c_void) -> c_int;
+        type Get = unsafe extern "C" fn(*mut *mut c_void, *mut c_void, *const i8) -> c_int;
+        let load: Load = self.function("cuModuleLoadData");
+        let get: Get = self.function("cuModuleGetFunction");
+        let launch: Launch = self.function("cuLaunchKernel");
+        stream.gpu().bind().unwrap();
+        let (mut module, mut kernel) = (null_mut(), null_mut());
+        let name: &CStr = c"selvedge_spin";
+        // SAFETY: as `cuda.h` says; the image is not looked at.
+        let code = unsafe { load(&raw mut module, c".version 8.0".as_ptr().cast()) };
+        assert_eq!(code, 0);
+        // SAFETY: as above.
+        let code = unsafe { get(&raw mut kernel, module, name.as_ptr()) };
+        assert_eq!(code, 0);
+        let mut until = number;
+        let mut arguments = [(&raw mut until).cast::<c_void>()];
+        let to = arguments.as_mut_ptr();
+        // SAFETY: as above, with one argument.
+        let code = unsafe { launch(kernel, 1, 1, 1, 1, 1, 1, 0, stream.as_raw(), to, null_mut()) };
+        assert_eq!(code, 0);
+    }
+}
+
+/// The simulator has nothing to tell.
+pub(crate) fn no_violations() {
+    if let Some(simulator) = simulator() {
+        assert_eq!(simulator.violations(), 0, "see SELVEDGE_SIM_REPORT");
+    }
+}
+
+/// Whether this process runs one test by itself.
+pub(crate) fn is_alone() -> bool {
+    std::env::var_os(ALONE).is_some()
+}
+
+/// Runs a test in a process of its own, with these settings.
+pub(crate) fn alone(test: &str, settings: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args([
+            "--exact",
+            test,
+            "--nocapture",
+            "--test-threads=1",
+            "--include-ignored",
+        ])
+        .env(ALONE, "1")
+        .envs(settings.iter().copied());
+    command.output().unwrap()
+}
+
+/// As [`alone`], and it must pass.
+pub(crate) fn passes_alone(test: &str, settings: &[(&str, &str)]) {
+    let output = alone(test, settings);
+    let (out, said) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    let passed = output.status.success() && out.contains("1 passed");
+    assert!(
+        passed,
+        "{test} with {settings:?}: {}\n{out}\n{said}",
+        output.status
+    );
+}
+
+/// A tensor that is told apart from every other message's.
+pub(crate) fn tensor(message: u64, index: u64, len: usize) -> Tensor {
+    let values: Vec<u32> = (0..len as u64)
+        .map(|at| (message.wrapping_mul(0x9E37_79B9) ^ (index << 24) ^ at) as u32)
+        .collect();
+    Tensor::from_slice(&values, &[len]).unwrap()
+}
+
+/// The length of a message's tensor: varying, and within 4 KiB.
+pub(crate) fn len(message: u64, index: u64) -> usize {
+    (message * 37 + index * 11) as usize % 1000
+}
+
+pub(crate) const DTYPE: DType = DType::U32;
+
+/// Descriptors, threads and mappings of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Census {
+    pub(crate) descriptors: usize,
+    pub(crate) threads: usize,
+    pub(crate) mappings: usize,
+}
+
+pub(crate) fn census() -> Census {
+    let count = |path: &str| fs::read_dir(path).unwrap().count();
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let ours = |line: &&str| line.contains("memfd:") || line.contains("/dev/shm/");
+    Census {
+        descriptors: count("/proc/self/fd"),
+        threads: count("/proc/self/task"),
+        mappings: maps.lines().filter(ours).count(),
+    }
+}
