@@ -11,7 +11,7 @@ use crate::doorbell::Doorbell;
 use crate::error::ChannelError;
 use crate::fault::Fault;
 use crate::payload::Wire;
-use crate::value::{AnyValue, Readiness};
+use crate::value::{AnyValue, Arrival};
 
 impl<T: Wire> Writer<T> {
     /// How long an end waits where nobody says otherwise.
@@ -88,7 +88,7 @@ impl<T: Wire> Reader<T> {
     /// Whether the next message is there.
     pub(crate) fn has_message(&mut self) -> Result<bool, ChannelError> {
         self.check_live()?;
-        Ok(self.value.fill(self.next)? == Readiness::Ready)
+        Ok(self.value.fill(self.next)? != Arrival::Nothing)
     }
 
     /// Waits for the next message.

@@ -207,7 +207,7 @@ pub(super) const F16: (u32, u32) = (5, 10);
 pub(super) const BF16: (u32, u32) = (8, 7);
 
 /// A 16-bit float of so many bits of exponent and of fraction, by the book.
-fn widened(bits: u16, (exponents, fractions): (u32, u32)) -> f32 {
+pub(super) fn widened(bits: u16, (exponents, fractions): (u32, u32)) -> f32 {
     let fraction = f64::from(bits & ((1 << fractions) - 1));
     let exponent = i32::from(bits >> fractions & ((1 << exponents) - 1));
     let bias = (1 << (exponents - 1)) - 1;

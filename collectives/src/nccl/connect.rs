@@ -2,7 +2,8 @@
 //! those who say it.
 //!
 //! It takes a thread of its own for as long as it lasts, since it is begun by whoever loads a graph, one rank after the other.
-//! NCCL can only be *asked* whether it has connected: this is the one place that asks in a loop, once in the life of a group.
+//! NCCL can only be *asked* whether it has connected, and the rank's doorbell wakes its driver, not this thread: this is the one
+//! place that asks in a loop, once in the life of a group.
 
 use std::sync::Arc;
 use std::thread;
@@ -91,7 +92,9 @@ fn begin(host: &mut Rank, gpu: &Gpu) -> Result<Link, CommError> {
     settle(host, &comm)?;
     warm_up(host, &comm, gpu, &stream)?;
     // Everybody is connected to everybody, or nobody goes on.
-    host.barrier()?;
+    let barrier = host.plan(Collective::Barrier)?;
+    host.launch(barrier, Contribution::Parts(&[]))?;
+    ask(host, |host| host.poll())?;
     Ok(Link { comm, stream })
 }
 
@@ -114,7 +117,7 @@ fn agree_on_id(host: &mut Rank) -> Result<[u8; ID_BYTES], CommError> {
             host.launch(plan, Contribution::Parts(&[part]))?;
         }
     }
-    let received = host.wait(None);
+    let received = ask(host, |host| host.poll());
     made?;
     let received = received?;
     let id = received.first().map(Tensor::bytes);
@@ -125,9 +128,20 @@ fn agree_on_id(host: &mut Rank) -> Result<[u8; ID_BYTES], CommError> {
 }
 
 /// Waits until what was called of NCCL is over, with an eye on the other ranks.
-pub(super) fn settle(host: &Rank, comm: &Comm) -> Result<(), CommError> {
+pub(super) fn settle(host: &mut Rank, comm: &Comm) -> Result<(), CommError> {
+    ask(host, |_| Ok((comm.state()? == State::Ready).then_some(())))
+}
+
+/// Asks until there is an answer, with an eye on the other ranks.
+fn ask<R>(
+    host: &mut Rank,
+    mut question: impl FnMut(&mut Rank) -> Result<Option<R>, CommError>,
+) -> Result<R, CommError> {
     let started = Instant::now();
-    while comm.state()? == State::InProgress {
+    loop {
+        if let Some(answer) = question(host)? {
+            return Ok(answer);
+        }
         if let Some(gone) = host.find_gone() {
             return Err(gone);
         }
@@ -139,12 +153,11 @@ pub(super) fn settle(host: &Rank, comm: &Comm) -> Result<(), CommError> {
         }
         thread::sleep(PAUSE);
     }
-    Ok(())
 }
 
 /// Sends a byte from everybody to everybody: NCCL connects two ranks when they first have to do with each other, and would
 /// keep the host waiting in the middle of the work.
-fn warm_up(host: &Rank, comm: &Comm, gpu: &Gpu, stream: &Stream) -> Result<(), CommError> {
+fn warm_up(host: &mut Rank, comm: &Comm, gpu: &Gpu, stream: &Stream) -> Result<(), CommError> {
     let ranks = host.world_size();
     let own = DeviceMemory::new(gpu, 1)?;
     let mut received = DeviceMemory::new(gpu, ranks)?;

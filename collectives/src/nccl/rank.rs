@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use selvedge_channels::device::{DeviceMemory, DeviceTensor, Gpu, Stream, TensorLayout};
+use selvedge_channels::device::{DeviceMemory, DeviceTensor, Event, Gpu, Stream, TensorLayout};
 use selvedge_channels::{DType, Doorbell, Tensor, Waiting};
 
 use super::NAME;
-use super::comm::{Comm, State};
+use super::comm::State;
 use super::connect::{Connecting, Link, Linked, settle};
 use super::transfer::{Place, Transfer, joined};
 use crate::backend::{Backend, Joining};
@@ -44,7 +43,7 @@ pub struct NcclRank {
     pending: Option<(PlanId, Brought)>,
     phase: Phase,
     /// Why it connected to nobody.
-    failed: Option<String>,
+    failed: Option<CommError>,
     timeout: Option<Duration>,
 }
 
@@ -76,10 +75,11 @@ enum Phase {
         home: Home,
         _tensors: Vec<DeviceTensor>,
     },
-    /// The device does it, and the host waits.
+    /// The device does it, and the host waits until it is done.
     Working {
         operation: Collective,
         results: Vec<DeviceTensor>,
+        done: Option<Event>,
     },
 }
 
@@ -208,11 +208,18 @@ impl NcclRank {
         }
     }
 
+    /// Why it is linked to nobody, said again.
     fn lost(&self) -> CommError {
-        let reason = self.failed.clone();
-        CommError::Backend {
-            backend: NAME,
-            reason: reason.unwrap_or_else(|| "the rank has come to its end".to_owned()),
+        match self.failed {
+            Some(CommError::PeerLost { rank, pid }) => CommError::PeerLost { rank, pid },
+            Some(CommError::PeerLeft { rank }) => CommError::PeerLeft { rank },
+            Some(CommError::Aborted { rank }) => CommError::Aborted { rank },
+            ref other => CommError::Backend {
+                backend: NAME,
+                reason: other
+                    .as_ref()
+                    .map_or_else(|| "the rank has come to its end".to_owned(), ToString::to_string),
+            },
         }
     }
 
@@ -225,9 +232,9 @@ impl NcclRank {
                 None
             }
             Err(error) => {
-                self.failed = Some(error.to_string());
+                self.failed = Some(error);
                 self.connecting = None;
-                Some(error)
+                Some(self.lost())
             }
         }
     }
@@ -325,6 +332,7 @@ impl NcclRank {
             self.phase = Phase::Working {
                 operation,
                 results: Vec::new(),
+                done: None,
             };
             return Ok(());
         };
@@ -371,17 +379,25 @@ impl NcclRank {
         if home == Home::Device {
             return Ok(Some(Outcome::Device(results)));
         }
+        // Before the bell, which is rung by the stream itself.
+        let done = Some(link.stream.mark()?);
         link.stream.ring(&self.bell)?;
-        self.phase = Phase::Working { operation, results };
+        self.phase = Phase::Working {
+            operation,
+            results,
+            done,
+        };
         Ok(None)
     }
 
     /// The results on the host, when the device has them.
     fn finish(&mut self, host: &Rank, link: &Link) -> Result<Option<Outcome>, CommError> {
-        let Phase::Working { results, .. } = &self.phase else {
+        let Phase::Working { results, done, .. } = &self.phase else {
             return Err(CommError::Idle);
         };
-        if !link.stream.is_done()? {
+        if let Some(done) = done
+            && !done.is_done()?
+        {
             watched(host, link)?;
             return Ok(None);
         }
@@ -424,7 +440,11 @@ impl NcclRank {
         };
         let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
         let found = host.until(left, |host| self.drive_linked(host, &link));
-        let missing = host.describe_missing();
+        let missing = match self.phase {
+            Phase::Issuing { .. } => "NCCL, which has not enqueued it".to_owned(),
+            Phase::Working { .. } => "the device, which is not done".to_owned(),
+            _ => host.describe_missing(),
+        };
         self.linked = Some((host, link));
         found?.map_err(|_| CommError::Timeout {
             operation,
@@ -564,11 +584,11 @@ impl Communicator for NcclRank {
             Some(_) => self.until(Some(timeout)).map(drop),
             None => self.connected(Some(timeout)).map(drop),
         };
-        let Some((host, link)) = self.linked.take() else {
+        let Some((mut host, link)) = self.linked.take() else {
             return outcome;
         };
         // NCCL lets go together; who cannot is let go of.
-        if outcome.is_ok() && link.comm.finalize().is_ok() && settle(&host, &link.comm).is_ok() {
+        if outcome.is_ok() && link.comm.finalize().is_ok() && settle(&mut host, &link.comm).is_ok() {
             link.comm.destroy()?;
         }
         outcome.and(Box::new(host).close(timeout))
@@ -606,5 +626,14 @@ impl NcclRank {
             Ok(DeviceTensor::written(memory, layout, &stream)?)
         };
         parts.iter().map(upload).collect()
+    }
+}
+
+impl Drop for NcclRank {
+    fn drop(&mut self) {
+        // Others wait for what this rank will not do any more. What was asked of NCCL ends with its communicator.
+        if self.under_way().is_some() {
+            self.abort.abort();
+        }
     }
 }

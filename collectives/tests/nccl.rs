@@ -1,0 +1,141 @@
+//! Ranks over NCCL, on whatever driver the library path leads to: a device's, or the simulated one. Where there is none, these
+//! tests say so and pass, unless `REQUIRE_GPU=1`.
+#![cfg(feature = "cuda")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test may panic
+#![allow(unsafe_code)] // asks the simulated driver what it has seen
+
+use std::time::Duration;
+
+use selvedge_channels::Tensor;
+use selvedge_channels::device::{DeviceTensor, Gpu, Library, Stream};
+use selvedge_collectives::contract::together;
+use selvedge_collectives::gpu::probe;
+use selvedge_collectives::nccl::NcclRank;
+use selvedge_collectives::{
+    Collective, CommError, Communicator, Contribution, Group, ReduceOp, communicator_contract,
+};
+
+/// Whether there is a device, and NCCL.
+fn there() -> bool {
+    let found = probe();
+    let missing = match (&found.driver, &found.nccl) {
+        (Err(error), _) | (_, Err(error)) => Some(error.to_string()),
+        (Ok(driver), _) => driver.devices.is_empty().then(|| "no device".to_owned()),
+    };
+    if let Some(missing) = &missing {
+        let required = std::env::var("REQUIRE_GPU").is_ok_and(|value| value == "1");
+        assert!(!required, "REQUIRE_GPU=1, and {missing}");
+        eprintln!("skipped: {missing}");
+    }
+    missing.is_none()
+}
+
+fn ranks(count: usize) -> Vec<NcclRank> {
+    let group = Group::in_process(count).unwrap();
+    let gpu = Gpu::open(0).unwrap();
+    (0..count)
+        .map(|rank| NcclRank::new(&group, rank, &gpu).unwrap())
+        .collect()
+}
+
+communicator_contract!(ranks, when there);
+
+/// How often the simulated driver has seen memory used without an order between its users; none, on a device.
+fn violations() -> u64 {
+    type Count = unsafe extern "C" fn() -> u64;
+    let library = Library::open("NCCL", "SELVEDGE_NCCL_LIB", &["libnccl.so.2"]).unwrap();
+    // SAFETY: the simulator declares it so; no other library has this name.
+    let count = unsafe { library.function::<Count>("selvedge_sim_violations") };
+    // SAFETY: takes nothing, and the library is open.
+    count.map_or(0, |count| unsafe { count() })
+}
+
+/// Tensors that are made, reduced and used on the device, while the host only enqueues.
+#[test]
+fn on_the_device_results_are_there_before_they_are_done() {
+    if !there() {
+        return;
+    }
+    together(ranks(3), |rank| {
+        let (gpu, own) = (rank.gpu().clone(), rank.rank());
+        let compute = Stream::compute(&gpu).unwrap();
+        let sum = rank.plan(Collective::AllReduce(ReduceOp::Sum)).unwrap();
+        let gather = rank.plan(Collective::AllGather).unwrap();
+        let mut kept = Vec::new();
+        for round in 0..20u32 {
+            let values = vec![round + own as u32; 3000];
+            let made = DeviceTensor::upload(&compute, &Tensor::from_slice(&values, &[30, 100]).unwrap());
+            rank.launch_on_device(sum, &[made.unwrap()]).unwrap();
+            let summed = rank.wait_on_device(None).unwrap().remove(0);
+            rank.launch_on_device(gather, &[summed]).unwrap();
+            kept.push(rank.wait_on_device(None).unwrap().remove(0));
+        }
+        for (round, tensor) in kept.iter().enumerate() {
+            assert_eq!(tensor.layout().shape(), [90, 100]);
+            let host = tensor.download(&compute, Duration::from_secs(60)).unwrap();
+            assert_eq!(host.to_vec::<u32>().unwrap(), vec![3 * round as u32 + 3; 9000]);
+        }
+        rank.barrier().unwrap();
+    });
+    assert_eq!(violations(), 0);
+}
+
+/// Failures and disagreements are known before anything is enqueued.
+#[test]
+fn on_the_device_a_failure_is_everybodys_and_the_group_goes_on() {
+    if !there() {
+        return;
+    }
+    together(ranks(2), |rank| {
+        let gpu = rank.gpu().clone();
+        let compute = Stream::compute(&gpu).unwrap();
+        let sum = rank.plan(Collective::AllReduce(ReduceOp::Sum)).unwrap();
+        let tensor = |len: usize| {
+            let host = Tensor::from_slice(&vec![1.0f32; len], &[len]).unwrap();
+            DeviceTensor::upload(&compute, &host).unwrap()
+        };
+        match rank.rank() {
+            0 => rank.launch(sum, Contribution::Failure(b"tired")).unwrap(),
+            _ => rank.launch_on_device(sum, &[tensor(4)]).unwrap(),
+        }
+        let failed = rank.wait_on_device(None);
+        assert!(
+            matches!(failed, Err(CommError::PeerFailed { rank: 0, .. })),
+            "{failed:?}"
+        );
+        rank.launch_on_device(sum, &[tensor(4 + rank.rank())]).unwrap();
+        let differ = rank.wait_on_device(None);
+        assert!(
+            matches!(differ, Err(CommError::Mismatch { rank: 1, .. })),
+            "{differ:?}"
+        );
+        // Where one's tensors are on the host, theirs are not what the other brings.
+        let host = Tensor::from_slice(&[1.0f32; 4], &[4]).unwrap();
+        assert_eq!(
+            rank.allreduce(ReduceOp::Sum, &[host]).unwrap()[0]
+                .to_vec::<f32>()
+                .unwrap(),
+            [2.0; 4]
+        );
+    });
+}
+
+#[test]
+fn what_nccl_does_not_do_is_refused_alike() {
+    if !there() {
+        return;
+    }
+    together(ranks(2), |rank| {
+        for (op, tensor) in [
+            (ReduceOp::Sum, Tensor::from_slice(&[1i16; 4], &[4]).unwrap()),
+            (ReduceOp::Average, Tensor::from_slice(&[1i32; 4], &[4]).unwrap()),
+        ] {
+            let refused = rank.allreduce(op, &[tensor]);
+            assert!(
+                matches!(refused, Err(CommError::Unsupported { .. })),
+                "{refused:?}"
+            );
+        }
+        rank.barrier().unwrap();
+    });
+}
