@@ -326,16 +326,24 @@ impl Options {
             overlap: self.overlap,
             lanes: self.lanes,
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
-            communicator: self.communicator.clone(),
+            communicator: self.communicator_value(),
         }
+    }
+
+    /// What was asked for, else what the process's environment asks for.
+    fn communicator_value(&self) -> Option<String> {
+        let asked = std::env::var("SELVEDGE_COMMUNICATOR").ok();
+        self.communicator
+            .clone()
+            .or(asked.filter(|name| !name.is_empty()))
     }
 
     pub(crate) fn trace_value(&self) -> usize {
         self.trace
     }
 
-    /// The backend of the graph's collectives, by the name under which it was made known with
-    /// `selvedge::communicator_backend!`; over shared memory otherwise.
+    /// The backend of the graph's collectives: `shm`, `nccl` (feature `cuda`), or the name under which one was made known with
+    /// `selvedge::communicator_backend!`. Otherwise the one that the environment's `SELVEDGE_COMMUNICATOR` names, else `shm`.
     pub fn communicator(mut self, backend: impl Into<String>) -> Self {
         self.communicator = Some(backend.into());
         self

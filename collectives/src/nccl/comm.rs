@@ -11,7 +11,7 @@ use std::ptr;
 use cudarc::nccl::sys::{ncclConfig_t, ncclDataType_t, ncclRedOp_t, ncclUniqueId};
 use selvedge_channels::device::{Gpu, Span, SpanMut, Stream};
 
-use super::library::{Calls, Handle, IN_PROGRESS};
+use super::library::{Calls, Handle, IN_PROGRESS, REMOTE};
 use crate::error::CommError;
 
 /// Bytes of what names a communicator to its ranks.
@@ -22,6 +22,8 @@ pub(super) const ID_BYTES: usize = 128;
 pub(super) enum State {
     Ready,
     InProgress,
+    /// Another rank cannot be reached: mostly because its process has ended, which is for others to say.
+    Unreachable,
 }
 
 /// A rank's communicator. Dropping it aborts it, which waits for nobody.
@@ -109,12 +111,14 @@ impl Comm {
         // SAFETY: the communicator lives as long as `self`; writes one number where there is room for one.
         let code = unsafe { (self.calls.functions.async_error)(self.raw, &raw mut state) };
         self.calls.check("ncclCommGetAsyncError", code)?;
-        self.calls.check("ncclCommGetAsyncError", state)?;
-        Ok(if state == IN_PROGRESS {
-            State::InProgress
-        } else {
-            State::Ready
-        })
+        match state {
+            IN_PROGRESS => Ok(State::InProgress),
+            REMOTE => Ok(State::Unreachable),
+            _ => self
+                .calls
+                .check("ncclCommGetAsyncError", state)
+                .map(|()| State::Ready),
+        }
     }
 
     /// Launches what `issue` asks for as one operation on `stream`.

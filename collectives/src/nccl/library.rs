@@ -18,6 +18,8 @@ const NCCL: (&str, &str, [&str; 2]) = ("NCCL", "SELVEDGE_NCCL_LIB", ["libnccl.so
 
 /// It worked.
 pub(super) const SUCCESS: c_int = 0;
+/// Another rank's process has gone, or cannot be reached (`ncclRemoteError`).
+pub(super) const REMOTE: c_int = 6;
 /// It is under way (`ncclInProgress`).
 pub(super) const IN_PROGRESS: c_int = 7;
 

@@ -305,10 +305,15 @@ impl NcclRank {
             self.issue(host, link)?;
         }
         if let Phase::Issuing { .. } = self.phase {
-            if !is_issued(host, link)? {
-                // It does not say when it is, so it is asked again at once, after what else there is to do.
-                self.bell.ring();
-                return Ok(None);
+            match issued(host, link)? {
+                State::Ready => {}
+                // Its end will be told, and until then it is waited for.
+                State::Unreachable => return Ok(None),
+                State::InProgress => {
+                    // It does not say when it is, so it is asked again at once, after what else there is to do.
+                    self.bell.ring();
+                    return Ok(None);
+                }
             }
             if let Some(outcome) = self.issued(link)? {
                 return Ok(Some(outcome));
@@ -441,6 +446,9 @@ impl NcclRank {
         let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
         let found = host.until(left, |host| self.drive_linked(host, &link));
         let missing = match self.phase {
+            _ if matches!(link.comm.state(), Ok(State::Unreachable)) => {
+                "a rank that NCCL cannot reach (NCCL_DEBUG=WARN tells more)".to_owned()
+            }
             Phase::Issuing { .. } => "NCCL, which has not enqueued it".to_owned(),
             Phase::Working { .. } => "the device, which is not done".to_owned(),
             _ => host.describe_missing(),
@@ -454,15 +462,15 @@ impl NcclRank {
     }
 }
 
-/// Whether NCCL has enqueued what it was asked for.
-fn is_issued(host: &Rank, link: &Link) -> Result<bool, CommError> {
+/// Whether NCCL has enqueued what it was asked for, which takes it a moment.
+fn issued(host: &Rank, link: &Link) -> Result<State, CommError> {
     for _ in 0..LOOKS {
-        if watched(host, link)? == State::Ready {
-            return Ok(true);
+        match watched(host, link)? {
+            State::InProgress => std::thread::yield_now(),
+            state => return Ok(state),
         }
-        std::thread::yield_now();
     }
-    Ok(false)
+    Ok(State::InProgress)
 }
 
 /// How NCCL is, unless a rank has gone: that is the cause of whatever it says then.
@@ -471,13 +479,14 @@ fn watched(host: &Rank, link: &Link) -> Result<State, CommError> {
     if let Some(gone) = host.end() {
         return Err(gone);
     }
-    state.map_err(|error| {
-        let gone = host.find_gone();
-        gone.unwrap_or_else(|| {
+    match state {
+        Ok(State::Unreachable) => host.find_gone().map_or(Ok(State::Unreachable), Err),
+        Ok(state) => Ok(state),
+        Err(error) => Err(host.find_gone().unwrap_or_else(|| {
             host.give_up();
             error
-        })
-    })
+        })),
+    }
 }
 
 /// What NCCL does of the reference: see the text of [`nccl`](super).

@@ -16,8 +16,18 @@ pub static BACKENDS: [Backend];
 /// The name of the backend over shared memory.
 const SHARED: &str = "shm";
 
+/// Our own, beside it.
+#[cfg(feature = "cuda")]
+const OWN: &[Backend] = &[selvedge_collectives::nccl::BACKEND];
+#[cfg(not(feature = "cuda"))]
+const OWN: &[Backend] = &[];
+
+fn all() -> impl Iterator<Item = &'static Backend> {
+    BACKENDS.iter().chain(OWN)
+}
+
 fn find(name: &str) -> Option<&'static Backend> {
-    BACKENDS.iter().find(|backend| backend.name == name)
+    all().find(|backend| backend.name == name)
 }
 
 /// What a plan asks of its backend that it does not do.
@@ -32,11 +42,7 @@ pub(crate) fn refused(plan: &Plan) -> Option<Diagnostic> {
         return None;
     }
     let Some(backend) = find(name) else {
-        let mut known: Vec<&str> = BACKENDS
-            .iter()
-            .map(|backend| backend.name)
-            .chain([SHARED])
-            .collect();
+        let mut known: Vec<&str> = all().map(|backend| backend.name).chain([SHARED]).collect();
         known.sort_unstable();
         let message = format!(
             "there is no communicator `{name}`; known are `{}`",

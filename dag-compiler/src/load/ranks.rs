@@ -49,7 +49,7 @@ impl Site<'_> {
         let bells = self.rank_bells(communicator)?;
         let in_process = communicator.ranks.iter().all(|rank| rank.process == self.process);
         let key = self.control.key().wrapping_add(group as u64);
-        let joining = Joining::new(key, own, &bells, in_process);
+        let joining = Joining::new(key, own, &bells, in_process).over(known);
         Ok(join(self.plan.settings.communicator.as_deref(), known, &joining)?)
     }
 

@@ -196,7 +196,9 @@ fn settle(
             None
         }
         // After a launch no rank can go on without its share.
-        Err(error @ CommError::Segment(_)) => return Err(error),
+        Err(error @ (CommError::Segment(_) | CommError::Backend { .. })) => return Err(error),
+        #[cfg(feature = "cuda")]
+        Err(error @ CommError::Device(_)) => return Err(error),
         Err(error) if is_final(&error) => return Err(error),
         Err(error) => Some(because(error)),
     };
