@@ -1,0 +1,194 @@
+//! Ranks over NCCL in processes of their own, and what the others hear when one is killed: over the simulated driver, and on one
+//! device, where each process passes for a host (`NCCL_HOSTID`).
+//!
+//! `LD_LIBRARY_PATH=$(scripts/simulated-driver) KILLS=100 cargo test -p selvedge-collectives --features cuda --test
+//! nccl_processes -- --nocapture` prints trials, seed and times.
+#![cfg(feature = "cuda")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test may panic
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use selvedge_channels::Tensor;
+use selvedge_channels::device::{DeviceTensor, Gpu, Stream};
+use selvedge_collectives::gpu::probe;
+use selvedge_collectives::nccl::NcclRank;
+use selvedge_collectives::{Collective, CommError, Communicator, Group, ReduceOp};
+
+const CHILD: &str = "SELVEDGE_NCCL_CHILD";
+const RANKS: usize = 3;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn there() -> bool {
+    let found = probe();
+    let missing = match (&found.driver, &found.nccl) {
+        (Err(error), _) | (_, Err(error)) => Some(error.to_string()),
+        (Ok(driver), _) => driver.devices.is_empty().then(|| "no device".to_owned()),
+    };
+    if let Some(missing) = &missing {
+        let required = std::env::var("REQUIRE_GPU").is_ok_and(|value| value == "1");
+        assert!(!required, "REQUIRE_GPU=1, and {missing}");
+        eprintln!("not tested: {missing}");
+    }
+    missing.is_none()
+}
+
+/// What a child does: `rounds` operations, for ever where there are 0, and a line for each thing of note.
+#[test]
+#[ignore = "the children's part of the other tests"]
+fn child() {
+    let Ok(words) = std::env::var(CHILD) else { return };
+    let words: Vec<&str> = words.split(' ').collect();
+    let (own, rounds): (usize, usize) = (words[1].parse().unwrap(), words[2].parse().unwrap());
+    let group = Group::open(&words[0].parse().unwrap()).unwrap().timeout(PATIENCE);
+    let gpu = Gpu::open(0).unwrap();
+    let mut rank = NcclRank::new(&group, own, &gpu).unwrap();
+    let connected = rank.barrier().map(|()| println!("connected"));
+    let ended = connected.map_err(Some).and_then(|()| {
+        (0..).try_for_each(|round| match round {
+            _ if rounds > 0 && round == rounds => Err(None),
+            _ => operation(&mut rank, &gpu, round).map_err(Some),
+        })
+    });
+    match ended {
+        Err(None) => {
+            Box::new(rank).close(PATIENCE).unwrap();
+            println!("done");
+        }
+        Err(Some(CommError::PeerLost { rank, pid })) => println!("lost {rank} {pid}"),
+        other => println!("ended {other:?}"),
+    }
+}
+
+/// Sums on the device, and gathers and sends to all, of the host.
+fn operation(rank: &mut NcclRank, gpu: &Gpu, round: usize) -> Result<(), CommError> {
+    let own = rank.rank();
+    let count = RANKS * [1, 700, 40_000][round % 3];
+    let values: Vec<u32> = (0..count).map(|at| (at + own + round) as u32).collect();
+    let tensor = Tensor::from_slice(&values, &[count])?;
+    let stream = Stream::compute(gpu)?;
+    let sum = rank.plan(Collective::AllReduce(ReduceOp::Sum))?;
+    rank.launch_on_device(sum, &[DeviceTensor::upload(&stream, &tensor)?])?;
+    let summed = rank.wait_on_device(None)?.remove(0);
+    let gathered = rank.allgather(&[tensor.clone()])?.remove(0);
+    let exchanged = rank.all_to_all(&[tensor])?.remove(0);
+    // The host has had results of later operations: this one is done.
+    let summed = summed.download(&stream, PATIENCE)?.to_vec::<u32>()?;
+    let right = |at: usize| (RANKS * (at + round) + RANKS * (RANKS - 1) / 2) as u32;
+    assert!(summed.iter().enumerate().all(|(at, value)| *value == right(at)));
+    assert_eq!(gathered.to_vec::<u32>()?[count], (1 + round) as u32);
+    assert_eq!(
+        exchanged.to_vec::<u32>()?[0],
+        (own * count / RANKS + round) as u32
+    );
+    Ok(())
+}
+
+/// A rank's process, that a failing test does not leave behind, and what it says.
+struct Kid {
+    process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Drop for Kid {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Kid {
+    fn start(group: &Group, rank: usize, rounds: usize) -> Kid {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child", "--ignored", "--quiet", "--nocapture"])
+            .env(CHILD, format!("{} {rank} {rounds}", group.descriptor().unwrap()))
+            // On one device NCCL takes ranks of one host for a mistake.
+            .env("NCCL_HOSTID", format!("rank{rank}"))
+            .env("NCCL_SOCKET_IFNAME", "lo")
+            .env("NCCL_IB_DISABLE", "1")
+            .env("NCCL_MAX_CTAS", "1")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        group.expect(rank, process.id()).unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        Kid { process, lines }
+    }
+
+    /// The next line that is ours.
+    fn says(&mut self) -> String {
+        let ours = |line: &String| {
+            ["connected", "done", "lost", "ended"]
+                .iter()
+                .any(|word| line.starts_with(word))
+        };
+        let mut lines = self.lines.by_ref().map_while(Result::ok);
+        lines.find(ours).unwrap_or_else(|| "nothing".to_owned())
+    }
+}
+
+fn start(rounds: usize) -> (Group, Vec<Kid>) {
+    let group = Group::new(RANKS).unwrap();
+    let kids = (0..RANKS).map(|rank| Kid::start(&group, rank, rounds)).collect();
+    (group, kids)
+}
+
+#[test]
+fn ranks_of_processes_get_what_they_should_and_part_in_peace() {
+    if !there() {
+        return;
+    }
+    let (_group, mut kids) = start(30);
+    for kid in &mut kids {
+        assert_eq!((kid.says().as_str(), kid.says().as_str()), ("connected", "done"));
+        assert!(kid.process.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn a_rank_that_is_killed_is_named_and_the_others_come_free() {
+    if !there() {
+        return;
+    }
+    let trials: u64 = std::env::var("KILLS").map_or(4, |text| text.parse().unwrap());
+    let seed: u64 = std::env::var("SEED").map_or(1, |text| text.parse().unwrap());
+    let mut state = seed;
+    let mut below = |bound: u64| {
+        // SplitMix64.
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ mixed >> 31) % bound
+    };
+    let mut took = Vec::new();
+    for _ in 0..trials {
+        let (_group, mut kids) = start(0);
+        let victim = below(RANKS as u64) as usize;
+        let mut killed = kids.remove(victim);
+        // Before they have connected, while they do, or at work.
+        let early = below(4) == 0;
+        if !early {
+            assert_eq!(killed.says(), "connected");
+        }
+        std::thread::sleep(Duration::from_micros(below(30_000)));
+        let pid = killed.process.id();
+        let begin = Instant::now();
+        drop(killed);
+        for kid in &mut kids {
+            let mut said = kid.says();
+            if said == "connected" {
+                said = kid.says();
+            }
+            assert_eq!(said, format!("lost {victim} {pid}"));
+            assert!(kid.process.wait().unwrap().success());
+        }
+        took.push(begin.elapsed());
+    }
+    took.sort_unstable();
+    println!(
+        "{trials} ranks killed, seed {seed}: the others knew and had ended after {:?} (median), {:?} (most)",
+        took[took.len() / 2],
+        took[took.len() - 1]
+    );
+}
