@@ -15,16 +15,21 @@
 //! | `engine`, `point`, `host` | streams, what they wait for, and what hosts have seen |
 //! | `memory`, `virtual_memory`, `copy`, `words` | allocations and addresses, and what is done to bytes |
 //! | `event`, `context`, `kernels` | the driver's other objects |
+//! | `rendezvous`, `board`, `group`, `communicator`, `elements`, `process` | NCCL: who meets whom, and what they then do |
 //! | `ffi`, `host_bytes`, `code` | what crosses the C interface |
 
 mod abi;
+mod board;
 mod clock;
 mod code;
+mod communicator;
 mod context;
 mod copy;
+mod elements;
 mod engine;
 mod event;
 mod ffi;
+mod group;
 mod history;
 mod host;
 mod host_bytes;
@@ -32,8 +37,10 @@ mod kernels;
 mod ledger;
 mod memory;
 mod point;
+mod process;
 mod race;
 mod random;
+mod rendezvous;
 mod report;
 mod settings;
 mod shared;

@@ -8,6 +8,7 @@ mod event;
 mod interprocess;
 mod memory;
 mod module;
+mod nccl;
 mod pointer;
 mod stream;
 mod test;

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 
 use crate::engine::{self, Settled};
 use crate::ffi::Out;
-use crate::{context, kernels, report};
+use crate::{communicator, context, kernels, report};
 
 /// Drained, stuck, or blocked on another process.
 fn told(settled: Settled) -> c_int {
@@ -56,4 +56,5 @@ pub(crate) extern "C" fn selvedge_sim_release(upto: u64) {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn selvedge_sim_reset() {
     report::forget();
+    communicator::forget_boards();
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)] // as a C program would
 
 pub(crate) mod calls;
+pub(crate) mod nccl;
 pub(crate) mod peer;
 
 use std::env;
