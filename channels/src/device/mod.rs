@@ -8,6 +8,7 @@
 //! - `handles`, `allocation`: the same calls, sound; with those two, all that is unsafe here.
 //! - [`Gpu`], [`Stream`], [`Event`], [`DeviceMemory`]: a device and what is enqueued on it. `retired`: what is dropped while
 //!   the device is busy with it; `host_call`: how the device wakes the host.
+//! - [`sweep`](fn@sweep): gives back what was dropped early.
 //! - `words`: points of streams that outlive their process.
 //! - [`TensorLayout`], [`DeviceTensor`]: a tensor that lies on a device, and the event that makes it ready.
 //! - [`DeviceChannelOptions`] and what it makes: tensors from one writer to N readers, who never leave the device; `README.md`
@@ -28,6 +29,7 @@ mod host_call;
 mod memory;
 mod retired;
 mod stream;
+mod sweep;
 mod words;
 
 mod layout;
@@ -48,4 +50,5 @@ pub use library::{Library, Unavailable};
 pub use memory::{DeviceMemory, Download, Span, SpanMut};
 pub use probe::{Device, Driver, probe};
 pub use stream::Stream;
+pub use sweep::sweep;
 pub use tensor::DeviceTensor;

@@ -73,7 +73,7 @@ impl Drop for Owned {
 }
 
 /// Lets go of what nobody uses any more.
-pub(super) fn sweep() {
+pub(in crate::device) fn sweep() {
     let mut kept = KEPT.lock();
     let all = std::mem::take(&mut *kept);
     let (used, unused): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, watching)| watching.others());
