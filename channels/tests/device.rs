@@ -17,7 +17,8 @@ use selvedge_channels::device::{
     DeviceChannelError, DeviceChannelOptions, DeviceError, DeviceMemory, DeviceReader, DeviceTensor,
     DeviceWriter, Event, Gpu, Stream, TensorLayout, sweep,
 };
-use selvedge_channels::{ChannelError, DType, Fault, FaultKind, Tensor};
+use selvedge_channels::{ChannelError, ChannelOptions, DType, Fault, FaultKind, Tensor};
+use serde::{Deserialize, Serialize, Serializer};
 
 use driver::{
     LONG, census, census_returns_to, gpu, is_alone, len, no_violations, passes_alone, simulator, tensor,
@@ -349,6 +350,88 @@ fn acc_21_a_message_may_have_no_tensors_and_a_tensor_no_elements() {
         matches!(error, DeviceChannelError::NoTensor { index: 2, count: 2 }),
         "{error}"
     );
+}
+
+/// Tensors of the device and of the host in a value of another kind.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Batch {
+    name: String,
+    inputs: Vec<DeviceTensor>,
+    mask: Option<DeviceTensor>,
+    labels: Tensor,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Inputs {
+    name: String,
+    inputs: Vec<DeviceTensor>,
+}
+
+#[test]
+fn acc_09_tensors_inside_a_value_stay_on_the_device_and_acc_12_those_of_the_host_do_not_go_there() {
+    let Some(gpu) = gpu() else { return };
+    let (mut writer, mut readers) = options().threads(&gpu).unwrap();
+    let (stream, reader) = (Stream::compute(&gpu).unwrap(), &mut readers[0]);
+    let upload = |index| DeviceTensor::upload(&stream, &tensor(5, index, 30)).unwrap();
+    let batch = Batch {
+        name: "seven".into(),
+        inputs: vec![upload(0), upload(1)],
+        mask: Some(upload(2)),
+        labels: tensor(5, 3, 9),
+    };
+    writer.send_value(&stream, &batch).unwrap();
+    let found: Batch = reader.recv_value(&stream).unwrap().unwrap();
+    assert_eq!(
+        (found.name.as_str(), found.labels.bytes()),
+        ("seven", batch.labels.bytes())
+    );
+    let tensors = found.inputs.iter().chain(&found.mask);
+    for (index, found) in (0..).zip(tensors) {
+        let found = found.download(&stream, LONG).unwrap();
+        assert_eq!(found.bytes(), tensor(5, index, 30).bytes(), "{index}");
+    }
+    // ACC-10: a value with fewer places than tensors, or with other parts, is refused, and the next message follows.
+    writer.send_value(&stream, &batch).unwrap();
+    let refused = reader.recv_value::<Inputs>(&stream).unwrap_err();
+    let is_decode = matches!(refused, DeviceChannelError::Channel(ChannelError::Decode(_)));
+    assert!(is_decode, "{refused}");
+    writer.send_value(&stream, &"plain".to_owned()).unwrap();
+    assert_eq!(reader.recv_value::<String>(&stream).unwrap().unwrap(), "plain");
+    no_violations();
+}
+
+/// A value that cannot be serialised to its end.
+#[derive(Clone, Debug, Deserialize)]
+struct Broken(DeviceTensor);
+
+impl Serialize for Broken {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let _ = self.0.serialize(serializer)?;
+        Err(serde::ser::Error::custom("broken"))
+    }
+}
+
+#[test]
+fn acc_11_a_value_that_cannot_be_serialised_leaves_nothing_behind() {
+    let Some(gpu) = gpu() else { return };
+    let (mut writer, mut readers) = options().threads(&gpu).unwrap();
+    let stream = Stream::compute(&gpu).unwrap();
+    let one = DeviceTensor::upload(&stream, &tensor(1, 0, 5)).unwrap();
+    let refused = writer.send_value(&stream, &Broken(one.clone())).unwrap_err();
+    let is_encode = matches!(refused, DeviceChannelError::Channel(ChannelError::Encode(_)));
+    assert!(is_encode, "{refused}");
+    assert!(readers[0].try_recv(&stream).unwrap().is_none());
+    writer.send_value(&stream, &vec![one.clone()]).unwrap();
+    let found: Vec<DeviceTensor> = readers[0].recv_value(&stream).unwrap().unwrap();
+    assert_eq!(found.len(), 1);
+    // Elsewhere it is no value of another process; between threads it moves by pointer.
+    let channel = ChannelOptions::new().shared::<DeviceTensor>().unwrap();
+    let refused = channel.writer().unwrap().send(one.clone()).unwrap_err();
+    assert!(matches!(refused.error, ChannelError::Encode(_)), "{refused}");
+    let (mut writer, mut readers) = ChannelOptions::new().threads::<DeviceTensor>().unwrap();
+    let address = one.span().unwrap().address();
+    writer.send(one).unwrap();
+    assert_eq!(readers[0].recv().unwrap().span().unwrap().address(), address);
 }
 
 #[test]

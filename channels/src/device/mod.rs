@@ -10,7 +10,8 @@
 //!   the device is busy with it; `host_call`: how the device wakes the host.
 //! - [`sweep`](fn@sweep): gives back what was dropped early.
 //! - `words`: points of streams that outlive their process.
-//! - [`TensorLayout`], [`DeviceTensor`]: a tensor that lies on a device, and the event that makes it ready.
+//! - [`TensorLayout`], [`DeviceTensor`]: a tensor that lies on a device, and the event that makes it ready. `extraction`: one
+//!   inside another value.
 //! - [`DeviceChannelOptions`] and what it makes: tensors from one writer to N readers, who never leave the device; `README.md`
 //!   in this folder has the protocol.
 
@@ -32,6 +33,7 @@ mod stream;
 mod sweep;
 mod words;
 
+mod extraction;
 mod layout;
 mod tensor;
 
