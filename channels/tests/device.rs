@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use selvedge_channels::device::{
     DeviceChannelError, DeviceChannelOptions, DeviceError, DeviceMemory, DeviceReader, DeviceTensor,
-    DeviceWriter, Event, Gpu, Stream, TensorLayout, sweep,
+    DeviceWriter, Event, Gpu, Signals, Stream, TensorLayout, sweep,
 };
 use selvedge_channels::{ChannelError, ChannelOptions, DType, Fault, FaultKind, Tensor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -370,8 +370,18 @@ struct Inputs {
 #[test]
 fn acc_09_tensors_inside_a_value_stay_on_the_device_and_acc_12_those_of_the_host_do_not_go_there() {
     let Some(gpu) = gpu() else { return };
-    let (mut writer, mut readers) = options().threads(&gpu).unwrap();
-    let (stream, reader) = (Stream::compute(&gpu).unwrap(), &mut readers[0]);
+    let (writer, mut readers) = options().threads(&gpu).unwrap();
+    a_value_travels(&gpu, writer, readers.remove(0));
+    for signals in [Signals::Events, Signals::Values] {
+        // As between processes: through the slots.
+        let channel = options().signals(signals).shared(&gpu).unwrap();
+        a_value_travels(&gpu, channel.writer().unwrap(), channel.reader(0).unwrap());
+    }
+    no_violations();
+}
+
+fn a_value_travels(gpu: &Gpu, mut writer: DeviceWriter, mut reader: DeviceReader) {
+    let stream = Stream::compute(gpu).unwrap();
     let upload = |index| DeviceTensor::upload(&stream, &tensor(5, index, 30)).unwrap();
     let batch = Batch {
         name: "seven".into(),
@@ -397,7 +407,6 @@ fn acc_09_tensors_inside_a_value_stay_on_the_device_and_acc_12_those_of_the_host
     assert!(is_decode, "{refused}");
     writer.send_value(&stream, &"plain".to_owned()).unwrap();
     assert_eq!(reader.recv_value::<String>(&stream).unwrap().unwrap(), "plain");
-    no_violations();
 }
 
 /// A value that cannot be serialised to its end.

@@ -208,3 +208,52 @@ impl DeviceReader {
         Ok(self.control.check_live()?)
     }
 }
+
+#[cfg(test)]
+#[cfg_attr(miri, allow(dead_code))]
+mod tests {
+    use super::*;
+    use crate::device::channel::options::DeviceChannelOptions;
+    use crate::device::gpu::Gpu;
+    use crate::device::layout::TensorLayout;
+    use crate::payload::DType;
+
+    /// What a reader says of metadata that no writer of ours sends.
+    fn said(gpu: &Gpu, is_static: bool, contents: Vec<Content>) -> Vec<Option<DeviceChannelError>> {
+        let options = DeviceChannelOptions::new(1024).static_shape(is_static);
+        let (mut writer, mut readers) = options.threads(gpu).unwrap();
+        let stream = Stream::compute(gpu).unwrap();
+        let say = |content| {
+            let value = Vec::new();
+            writer.control.try_send(Frame { content, value }).unwrap();
+            readers[0].recv(&stream).err()
+        };
+        contents.into_iter().map(say).collect()
+    }
+
+    fn layout(len: usize) -> TensorLayout {
+        TensorLayout::new(DType::U8, [len]).unwrap()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri loads no driver")]
+    fn acc_20_metadata_of_a_stranger_is_not_believed_and_the_next_message_follows() {
+        let Ok(gpu) = Gpu::open(0) else { return };
+        let good = || Content::Tensors(vec![layout(8)]);
+        let large = Content::Tensors(vec![layout(8), layout(1024)]);
+        let uncountable = Content::Tensors(vec![layout(isize::MAX as usize); 3]);
+        let said_of = said(&gpu, false, vec![large, uncountable, Content::AsFirst, good()]);
+        for said in &said_of[..3] {
+            let is_corrupt = matches!(
+                said,
+                Some(DeviceChannelError::Channel(ChannelError::Corrupt { .. }))
+            );
+            assert!(is_corrupt, "{said:?}");
+        }
+        assert!(said_of[3].is_none());
+        let other = Content::Tensors(vec![layout(9)]);
+        let said_of = said(&gpu, true, vec![good(), other, Content::AsFirst]);
+        assert!(matches!(said_of[1], Some(DeviceChannelError::StaticShape { .. })));
+        assert!(said_of[0].is_none() && said_of[2].is_none());
+    }
+}
