@@ -65,7 +65,12 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        if let Some(watching) = self.watching.take().filter(Watching::others) {
+        let depends = !self.ring.outlives_its_maker();
+        let watching = self
+            .watching
+            .take()
+            .filter(|watching| depends && watching.others());
+        if let Some(watching) = watching {
             KEPT.lock().push((Arc::clone(&self.ring), watching));
         }
         sweep();
