@@ -14,6 +14,25 @@
 //!   inside another value.
 //! - [`DeviceChannelOptions`] and what it makes: tensors from one writer to N readers, who never leave the device; `README.md`
 //!   in this folder has the protocol.
+//!
+//! ```
+//! use std::time::Duration;
+//! use selvedge_channels::device::{DeviceChannelOptions, Gpu, Stream, TensorLayout};
+//! use selvedge_channels::{DType, Tensor};
+//!
+//! let Ok(gpu) = Gpu::open(0) else { return Ok(()) };
+//! let (mut writer, mut readers) = DeviceChannelOptions::new(1 << 20).threads(&gpu)?;
+//! let (writes, reads) = (Stream::compute(&gpu)?, Stream::compute(&gpu)?);
+//!
+//! let mut loan = writer.reserve(&writes, &[TensorLayout::new(DType::F32, [2])?])?;
+//! loan.upload(0, &Tensor::from_slice(&[1.0_f32, 2.0], &[2])?)?; // or kernels on `writes`, at `loan.span(0)?.address()`
+//! loan.publish()?;
+//!
+//! let mut view = readers[0].recv(&reads)?.map_err(|fault| fault.to_string())?;
+//! // Kernels on `reads` may read at `view.span(0)?.address()` from here on; the host waits only where it wants to look.
+//! assert_eq!(view.download(0, Duration::from_secs(10))?.as_slice::<f32>()?, [1.0, 2.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod abi;
 mod calls;
