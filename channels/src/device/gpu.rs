@@ -64,15 +64,49 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        let bound = self.bind();
-        // Memory that is still in use is left to the process's end, and the context with it: its release might wait.
-        if bound.is_ok()
-            && self.retired.sweep()
-            && let Some(handle) = self.handle.take()
-        {
-            let _ = self.calls.release(handle, self.ordinal);
+        if let Some(handle) = self.handle.take() {
+            LEFT.lock().push(Left {
+                calls: self.calls,
+                ordinal: self.ordinal,
+                retired: std::mem::replace(&mut self.retired, Retired::new(self.calls)),
+                handle,
+            });
+        }
+        sweep_left();
+    }
+}
+
+/// A context that nobody has any more, while the device may still be busy with what it was left: to release it might wait.
+struct Left {
+    calls: &'static Calls,
+    ordinal: Ordinal,
+    retired: Retired,
+    handle: ContextHandle,
+}
+
+static LEFT: Mutex<Vec<Left>> = Mutex::new(Vec::new());
+
+fn sweep_left() {
+    let mut left = LEFT.lock();
+    for context in std::mem::take(&mut *left) {
+        let bound = context.calls.set_current(&context.handle);
+        if bound.is_ok() && context.retired.sweep() {
+            let _ = context.calls.release(context.handle, context.ordinal);
+        } else {
+            left.push(context);
         }
     }
+}
+
+/// Gives back, of every context, what the device is done with.
+pub(super) fn sweep_contexts() {
+    let open: Vec<_> = OPEN.lock().values().filter_map(Weak::upgrade).collect();
+    for context in open {
+        if context.bind().is_ok() {
+            context.retired.sweep();
+        }
+    }
+    sweep_left();
 }
 
 /// A device of this machine; clones are the same device. The primary context is let go with the last of them, and of what
@@ -96,6 +130,7 @@ impl Gpu {
     /// [`DeviceError::Unavailable`] without a driver that has all functions, [`DeviceError::NoDevice`],
     /// [`DeviceError::Call`].
     pub fn open(index: u32) -> Result<Self, DeviceError> {
+        sweep_left();
         let mut open = OPEN.lock();
         let context = match open.get(&index).and_then(Weak::upgrade) {
             Some(context) => context,
@@ -140,13 +175,5 @@ impl Gpu {
     pub fn memory_bytes(&self) -> Result<(usize, usize), DeviceError> {
         self.context.bind()?;
         self.context.calls.memory_info()
-    }
-
-    /// Gives back what was dropped while the device was still busy with it, as far as it is done by now. Never waits;
-    /// whoever takes memory or drops it does the same.
-    pub fn sweep(&self) {
-        if self.context.bind().is_ok() {
-            self.context.retired.sweep();
-        }
     }
 }

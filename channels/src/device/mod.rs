@@ -8,10 +8,31 @@
 //! - `handles`, `allocation`: the same calls, sound; with those two, all that is unsafe here.
 //! - [`Gpu`], [`Stream`], [`Event`], [`DeviceMemory`]: a device and what is enqueued on it. `retired`: what is dropped while
 //!   the device is busy with it; `host_call`: how the device wakes the host.
+//! - [`sweep`](fn@sweep): gives back what was dropped early.
 //! - `words`: points of streams that outlive their process.
-//! - [`TensorLayout`], [`DeviceTensor`]: a tensor that lies on a device, and the event that makes it ready.
+//! - [`TensorLayout`], [`DeviceTensor`]: a tensor that lies on a device, and the event that makes it ready. `extraction`: one
+//!   inside another value.
 //! - [`DeviceChannelOptions`] and what it makes: tensors from one writer to N readers, who never leave the device; `README.md`
 //!   in this folder has the protocol.
+//!
+//! ```
+//! use std::time::Duration;
+//! use selvedge_channels::device::{DeviceChannelOptions, Gpu, Stream, TensorLayout};
+//! use selvedge_channels::{DType, Tensor};
+//!
+//! let Ok(gpu) = Gpu::open(0) else { return Ok(()) };
+//! let (mut writer, mut readers) = DeviceChannelOptions::new(1 << 20).threads(&gpu)?;
+//! let (writes, reads) = (Stream::compute(&gpu)?, Stream::compute(&gpu)?);
+//!
+//! let mut loan = writer.reserve(&writes, &[TensorLayout::new(DType::F32, [2])?])?;
+//! loan.upload(0, &Tensor::from_slice(&[1.0_f32, 2.0], &[2])?)?; // or kernels on `writes`, at `loan.span(0)?.address()`
+//! loan.publish()?;
+//!
+//! let mut view = readers[0].recv(&reads)?.map_err(|fault| fault.to_string())?;
+//! // Kernels on `reads` may read at `view.span(0)?.address()` from here on; the host waits only where it wants to look.
+//! assert_eq!(view.download(0, Duration::from_secs(10))?.as_slice::<f32>()?, [1.0, 2.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod abi;
 mod calls;
@@ -28,8 +49,10 @@ mod host_call;
 mod memory;
 mod retired;
 mod stream;
+mod sweep;
 mod words;
 
+mod extraction;
 mod layout;
 mod tensor;
 
@@ -48,4 +71,5 @@ pub use library::{Library, Unavailable};
 pub use memory::{DeviceMemory, Download, Span, SpanMut};
 pub use probe::{Device, Driver, probe};
 pub use stream::Stream;
+pub use sweep::sweep;
 pub use tensor::DeviceTensor;

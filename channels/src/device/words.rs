@@ -146,7 +146,9 @@ impl Words {
         for line in lines.filter(|line| *line < self.lines) {
             let word = |offset| self.region.atomic_u32(line * LINE + offset);
             if let (Ok(called), Ok(reached)) = (word(CALLED), word(REACHED)) {
-                reached.store(called.load(Ordering::Acquire), Ordering::Release);
+                // SYNC point-released: a device waits for it, and with it the host that looks for the death afterwards: that
+                // has been written before. The count is the dead process's last, so nothing is published by it.
+                reached.store(called.load(Ordering::Relaxed), Ordering::Release);
             }
         }
     }

@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use std::ptr::null_mut;
 use std::time::Duration;
 
-use selvedge_channels::device::{Gpu, Library, Stream};
+use selvedge_channels::device::{Gpu, Library, Stream, sweep};
 use selvedge_channels::{DType, Tensor};
 
 /// Longer than anything takes that works.
@@ -162,11 +162,19 @@ pub(crate) fn len(message: u64, index: u64) -> usize {
 pub(crate) const DTYPE: DType = DType::U32;
 
 /// Descriptors, threads and mappings of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Census {
     pub(crate) descriptors: usize,
     pub(crate) threads: usize,
     pub(crate) mappings: usize,
+}
+
+impl Census {
+    fn is_within(self, other: Census) -> bool {
+        self.descriptors <= other.descriptors
+            && self.threads <= other.threads
+            && self.mappings <= other.mappings
+    }
 }
 
 pub(crate) fn census() -> Census {
@@ -178,4 +186,17 @@ pub(crate) fn census() -> Census {
         threads: count("/proc/self/task"),
         mappings: maps.lines().filter(ours).count(),
     }
+}
+
+/// Checks that nothing is there that was not, when devices are done. The system takes a moment to forget a thread, too.
+pub(crate) fn census_returns_to(before: Census) {
+    for _ in 0..5000 {
+        sweep();
+        if census().is_within(before) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let now = census();
+    assert!(now.is_within(before), "{now:?} is more than {before:?}");
 }

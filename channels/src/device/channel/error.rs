@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::device::error::DeviceError;
+use crate::device::extraction::NotTaken;
 use crate::device::layout::TensorLayout;
 use crate::error::{ChannelError, SegmentError};
 use crate::payload::TensorError;
@@ -59,6 +60,15 @@ pub enum DeviceChannelError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl From<NotTaken> for DeviceChannelError {
+    fn from(error: NotTaken) -> Self {
+        match error {
+            NotTaken::Device(error) => error.into(),
+            NotTaken::Channel(error) => error.into(),
+        }
+    }
 }
 
 fn list(layouts: &[TensorLayout]) -> String {

@@ -5,9 +5,17 @@ use serde::{Deserialize, Serialize};
 use crate::device::layout::TensorLayout;
 use crate::device::tensor::DeviceTensor;
 
-/// A message's metadata. A fault travels in its stead, as in any channel.
+/// A message, but for what is on the device. A fault travels in its stead, as in any channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Frame {
+pub(super) struct Frame {
+    pub(super) content: Content,
+    /// What the tensors were taken out of; empty for tensors alone.
+    pub(super) value: Vec<u8>,
+}
+
+/// What lies in the slot.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Content {
     /// These tensors are in the slot.
     Tensors(Vec<TensorLayout>),
     /// The same as in the first message.

@@ -16,10 +16,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::net::sockopt::socket_peercred;
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, Shutdown, recvmsg, sendmsg, shutdown,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg,
+    shutdown, socket_with,
 };
 use serde::{Deserialize, Serialize};
 
@@ -47,10 +48,18 @@ impl Address {
 
 type Offers = Arc<Mutex<HashMap<u64, OwnedFd>>>;
 
+/// Whom the thread is busy with, so that it can be told to stop.
+#[derive(Default)]
+struct Asking {
+    closing: bool,
+    stream: Option<Arc<UnixStream>>,
+}
+
 struct Office {
     number: u64,
     pid: u32,
     offers: Offers,
+    asking: Arc<Mutex<Asking>>,
     listener: Arc<UnixListener>,
     thread: Option<JoinHandle<()>>,
 }
@@ -71,8 +80,9 @@ fn fresh() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-fn socket_address(pid: u32, office: u64) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("selvedge-device-{pid}-{office:016x}"))
+/// In the abstract namespace.
+fn socket_name(pid: u32, office: u64) -> String {
+    format!("selvedge-device-{pid}-{office:016x}")
 }
 
 /// Offers a descriptor to other processes of this user.
@@ -113,16 +123,18 @@ impl Drop for Offer {
 impl Office {
     fn open() -> io::Result<Self> {
         let (number, pid) = (fresh(), std::process::id());
-        let listener = Arc::new(UnixListener::bind_addr(&socket_address(pid, number)?)?);
-        let offers = Offers::default();
-        let (listens, answers) = (Arc::clone(&listener), Arc::clone(&offers));
+        let name = SocketAddr::from_abstract_name(socket_name(pid, number))?;
+        let listener = Arc::new(UnixListener::bind_addr(&name)?);
+        let (offers, asking) = (Offers::default(), Arc::<Mutex<Asking>>::default());
+        let (listens, answers, asked) = (Arc::clone(&listener), Arc::clone(&offers), Arc::clone(&asking));
         let thread = thread::Builder::new()
             .name("selvedge-handover".into())
-            .spawn(move || serve(&listens, &answers))?;
+            .spawn(move || serve(&listens, &answers, &asked))?;
         Ok(Office {
             number,
             pid,
             offers,
+            asking,
             listener,
             thread: Some(thread),
         })
@@ -133,6 +145,13 @@ impl Office {
         if self.pid != std::process::id() {
             return;
         }
+        let mut asking = self.asking.lock();
+        asking.closing = true;
+        if let Some(stream) = &asking.stream {
+            // Who asks slowly keeps nobody waiting.
+            let _ = shutdown(&**stream, Shutdown::Both);
+        }
+        drop(asking);
         let _ = shutdown(&self.listener, Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -141,11 +160,23 @@ impl Office {
 }
 
 /// The thread: answers until the socket is shut down.
-fn serve(listener: &UnixListener, offers: &Offers) {
+fn serve(listener: &UnixListener, offers: &Offers, asking: &Mutex<Asking>) {
+    let busy_with = |stream: Option<Arc<UnixStream>>| {
+        let mut asking = asking.lock();
+        asking.stream = stream;
+        !asking.closing
+    };
     loop {
         match listener.accept() {
-            // Who asks wrongly, or goes away, hears nothing; others do.
-            Ok((stream, _)) => drop(answer(&stream, offers)),
+            Ok((stream, _)) => {
+                let stream = Arc::new(stream);
+                if !busy_with(Some(Arc::clone(&stream))) {
+                    return;
+                }
+                // Who asks wrongly, or goes away, hears nothing; others do.
+                drop(answer(&stream, offers));
+                busy_with(None);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(_) => return,
@@ -173,16 +204,28 @@ fn answer(mut stream: &UnixStream, offers: &Offers) -> io::Result<()> {
     Ok(())
 }
 
+/// A connection on which nothing waits for long, nor for being made: as many may ask at once as the system lets queue.
+fn connect(name: &SocketAddrUnix) -> io::Result<UnixStream> {
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    for direction in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&socket, direction, Some(PATIENCE))?;
+    }
+    rustix::net::connect(&socket, name)?;
+    Ok(socket.into())
+}
+
 /// Asks for a descriptor that another process offers.
 pub(super) fn fetch(address: &Address) -> Result<OwnedFd, (&'static str, io::Error)> {
     let step = |what: &'static str| move |error: io::Error| (what, error);
-    let name = socket_address(address.pid, address.office).map_err(step("naming its socket"))?;
-    // Waits only where as many others ask at once as the system lets queue.
-    let mut stream = UnixStream::connect_addr(&name).map_err(step("connecting to it"))?;
-    stream
-        .set_read_timeout(Some(PATIENCE))
-        .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
-        .map_err(step("setting a time-out"))?;
+    let name = socket_name(address.pid, address.office);
+    let name = SocketAddrUnix::new_abstract_name(name.as_bytes());
+    let name = name.map_err(|error| step("naming its socket")(error.into()))?;
+    let mut stream = connect(&name).map_err(step("connecting to it"))?;
     stream
         .write_all(&address.number.to_ne_bytes())
         .map_err(step("asking"))?;
@@ -216,7 +259,11 @@ mod tests {
             ..address.clone()
         };
         assert!(fetch(&wrong).is_err(), "nothing of that number");
+        // Who connects and says nothing holds nobody up.
+        let name = socket_name(address.pid, address.office);
+        let silent = connect(&SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap()).unwrap();
         drop(offered);
+        drop(silent);
         assert!(fetch(&address).is_err(), "not offered any more");
         let mut pipe = io::PipeWriter::from(fetched);
         pipe.write_all(b"x").unwrap();

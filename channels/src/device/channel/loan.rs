@@ -127,12 +127,17 @@ impl<'w> DeviceLoan<'w> {
     ///
     /// # Errors
     /// What channel and device say; then nothing is sent.
-    pub fn publish(mut self) -> Result<(), DeviceChannelError> {
+    pub fn publish(self) -> Result<(), DeviceChannelError> {
+        self.publish_with(Vec::new())
+    }
+
+    /// The same, with what the tensors were taken out of.
+    pub(super) fn publish_with(mut self, value: Vec<u8>) -> Result<(), DeviceChannelError> {
         // GPU-1: the record is there before anybody is told, so a reader's wait finds it.
         self.writer.ring().record(End::Writer, self.slot, self.stream)?;
         fault_point::at("device writer: after the record");
         let layouts = std::mem::take(&mut self.layouts);
-        self.writer.announce(layouts)?;
+        self.writer.announce(layouts, value)?;
         self.published = true;
         Ok(())
     }

@@ -36,3 +36,5 @@ pub use shared::SharedDeviceChannel;
 pub use signal::Signals;
 pub use view::DeviceView;
 pub use writer::DeviceWriter;
+
+pub(super) use owned::sweep as sweep_kept;

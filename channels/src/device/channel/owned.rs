@@ -65,7 +65,12 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        if let Some(watching) = self.watching.take().filter(Watching::others) {
+        let depends = !self.ring.outlives_its_maker();
+        let watching = self
+            .watching
+            .take()
+            .filter(|watching| depends && watching.others());
+        if let Some(watching) = watching {
             KEPT.lock().push((Arc::clone(&self.ring), watching));
         }
         sweep();
@@ -73,7 +78,7 @@ impl Drop for Owned {
 }
 
 /// Lets go of what nobody uses any more.
-pub(super) fn sweep() {
+pub(in crate::device) fn sweep() {
     let mut kept = KEPT.lock();
     let all = std::mem::take(&mut *kept);
     let (used, unused): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, watching)| watching.others());

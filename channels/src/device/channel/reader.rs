@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::DeviceChannelError;
-use super::frame::{Frame, Places};
+use super::frame::{Content, Frame, Places};
 use super::owned::Owned;
 use super::ring::Ring;
 use super::view::{DeviceView, Held, Listed};
@@ -14,6 +14,7 @@ use crate::device::stream::Stream;
 use crate::error::{ChannelError, End};
 use crate::fault::Message;
 use crate::fault_point;
+use crate::payload::Wire;
 
 /// A reading end of a channel of tensors. It sees every message, in order. Dropping it lets go of them all.
 ///
@@ -97,6 +98,18 @@ impl DeviceReader {
         self.open(stream).map(Some)
     }
 
+    /// Waits for the next value of [`DeviceWriter::send_value`](super::DeviceWriter::send_value) as [`recv`](Self::recv) does. Its
+    /// tensors are those that were given, or copies on the device, enqueued on `stream`.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv), and [`ChannelError::Decode`] when it is no `T`; the next message follows.
+    pub fn recv_value<T: Wire>(&mut self, stream: &Stream) -> Result<Message<T>, DeviceChannelError> {
+        match self.recv(stream)? {
+            Ok(view) => view.value().map(Ok),
+            Err(fault) => Ok(Err(fault)),
+        }
+    }
+
     fn check_stream(&self, stream: &Stream) -> Result<(), DeviceChannelError> {
         let gpu = self.ring().memory.gpu();
         Ok(gpu.context.check_same("the stream", &stream.gpu().context)?)
@@ -104,8 +117,8 @@ impl DeviceReader {
 
     /// The message that has come. One that makes no sense is passed: the next may.
     fn open<'r>(&'r mut self, stream: &'r Stream) -> Result<Message<DeviceView<'r>>, DeviceChannelError> {
-        let held = match self.hold() {
-            Ok(Ok(held)) => held,
+        let (held, value) = match self.hold() {
+            Ok(Ok(found)) => found,
             Ok(Err(fault)) => {
                 self.control.next();
                 return Ok(Err(fault));
@@ -125,23 +138,24 @@ impl DeviceReader {
         // What failed may be tried again: the message is still there.
         ordered?;
         fault_point::at("device reader: with a message in hand");
-        Ok(Ok(DeviceView::new(self, stream, slot, held)))
+        Ok(Ok(DeviceView::new(self, stream, slot, held, value)))
     }
 
     /// What the message says is there, checked.
-    fn hold(&mut self) -> Result<Message<Held>, DeviceChannelError> {
-        let frame = match self.control.content()? {
+    fn hold(&mut self) -> Result<Message<(Held, Vec<u8>)>, DeviceChannelError> {
+        let Frame { content, value } = match self.control.content()? {
             Ok(frame) => frame,
             Err(fault) => return Ok(Err(fault)),
         };
-        let layouts = match frame {
-            Frame::Given(tensors) => return Ok(Ok(Held::Given(tensors.clone()))),
-            Frame::AsFirst => {
+        let value = value.clone();
+        let layouts = match content {
+            Content::Given(tensors) => return Ok(Ok((Held::Given(tensors.clone()), value))),
+            Content::AsFirst => {
                 let what = "a message that is as the first, which has not come";
                 let first = self.first.clone().ok_or(ChannelError::Corrupt { what })?;
-                return Ok(Ok(Held::Slot(first)));
+                return Ok(Ok((Held::Slot(first), value)));
             }
-            Frame::Tensors(layouts) => layouts.clone(),
+            Content::Tensors(layouts) => layouts.clone(),
         };
         // Our own writer refuses what is too large; this was written by a stranger.
         let max_bytes = self.ring().spec.slot_bytes;
@@ -160,7 +174,7 @@ impl DeviceReader {
         if self.is_static {
             self.first = Some(Arc::clone(&listed));
         }
-        Ok(Ok(Held::Slot(listed)))
+        Ok(Ok((Held::Slot(listed), value)))
     }
 
     /// Gives a slot back: on the device when `stream` comes there, on the host now.
@@ -192,5 +206,54 @@ impl DeviceReader {
         }
         // A stream goes on when who it waits for has died, over what was never written (GPU-5).
         Ok(self.control.check_live()?)
+    }
+}
+
+#[cfg(test)]
+#[cfg_attr(miri, allow(dead_code))]
+mod tests {
+    use super::*;
+    use crate::device::channel::options::DeviceChannelOptions;
+    use crate::device::gpu::Gpu;
+    use crate::device::layout::TensorLayout;
+    use crate::payload::DType;
+
+    /// What a reader says of metadata that no writer of ours sends.
+    fn said(gpu: &Gpu, is_static: bool, contents: Vec<Content>) -> Vec<Option<DeviceChannelError>> {
+        let options = DeviceChannelOptions::new(1024).static_shape(is_static);
+        let (mut writer, mut readers) = options.threads(gpu).unwrap();
+        let stream = Stream::compute(gpu).unwrap();
+        let say = |content| {
+            let value = Vec::new();
+            writer.control.try_send(Frame { content, value }).unwrap();
+            readers[0].recv(&stream).err()
+        };
+        contents.into_iter().map(say).collect()
+    }
+
+    fn layout(len: usize) -> TensorLayout {
+        TensorLayout::new(DType::U8, [len]).unwrap()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri loads no driver")]
+    fn acc_20_metadata_of_a_stranger_is_not_believed_and_the_next_message_follows() {
+        let Ok(gpu) = Gpu::open(0) else { return };
+        let good = || Content::Tensors(vec![layout(8)]);
+        let large = Content::Tensors(vec![layout(8), layout(1024)]);
+        let uncountable = Content::Tensors(vec![layout(isize::MAX as usize); 3]);
+        let said_of = said(&gpu, false, vec![large, uncountable, Content::AsFirst, good()]);
+        for said in &said_of[..3] {
+            let is_corrupt = matches!(
+                said,
+                Some(DeviceChannelError::Channel(ChannelError::Corrupt { .. }))
+            );
+            assert!(is_corrupt, "{said:?}");
+        }
+        assert!(said_of[3].is_none());
+        let other = Content::Tensors(vec![layout(9)]);
+        let said_of = said(&gpu, true, vec![good(), other, Content::AsFirst]);
+        assert!(matches!(said_of[1], Some(DeviceChannelError::StaticShape { .. })));
+        assert!(said_of[0].is_none() && said_of[2].is_none());
     }
 }

@@ -115,6 +115,11 @@ impl Ring {
         self.words.as_ref()
     }
 
+    /// Whether others may go on with it when its maker has let go: with neither events of the maker nor memory of the older kind.
+    pub(super) fn outlives_its_maker(&self) -> bool {
+        self.words.is_some() && self.memory.is_mapped()
+    }
+
     /// What lets streams go on that wait for an end which has died, where anything can.
     pub(super) fn releases(&self) -> Option<Arc<dyn Fn(End) + Send + Sync>> {
         let (words, spec) = (Arc::clone(self.words.as_ref()?), self.spec);

@@ -6,11 +6,12 @@ use std::time::Duration;
 use super::error::DeviceChannelError;
 use super::frame::Places;
 use super::reader::DeviceReader;
+use crate::device::extraction::put_together;
 use crate::device::layout::TensorLayout;
 use crate::device::memory::Span;
 use crate::device::stream::Stream;
 use crate::device::tensor::DeviceTensor;
-use crate::payload::Tensor;
+use crate::payload::{Tensor, Wire};
 
 /// What a slot holds.
 #[derive(Debug)]
@@ -34,16 +35,25 @@ pub struct DeviceView<'r> {
     stream: &'r Stream,
     slot: usize,
     held: Held,
+    /// What the tensors were taken out of.
+    value: Vec<u8>,
     given_back: bool,
 }
 
 impl<'r> DeviceView<'r> {
-    pub(super) fn new(reader: &'r mut DeviceReader, stream: &'r Stream, slot: usize, held: Held) -> Self {
+    pub(super) fn new(
+        reader: &'r mut DeviceReader,
+        stream: &'r Stream,
+        slot: usize,
+        held: Held,
+        value: Vec<u8>,
+    ) -> Self {
         DeviceView {
             reader,
             stream,
             slot,
             held,
+            value,
             given_back: false,
         }
     }
@@ -116,6 +126,16 @@ impl<'r> DeviceView<'r> {
         }
         let layout = self.layout(index)?.clone();
         Ok(DeviceTensor::copy_of(self.stream, layout, self.span(index)?)?)
+    }
+
+    /// The value that was sent, its tensors as [`keep`](Self::keep) has them.
+    ///
+    /// # Errors
+    /// [`ChannelError::Decode`](crate::ChannelError::Decode) when it is no `T`, also when it was sent without a value around its
+    /// tensors; and what the device says.
+    pub fn value<T: Wire>(&self) -> Result<T, DeviceChannelError> {
+        let tensors: Result<Vec<_>, _> = (0..self.len()).map(|index| self.keep(index)).collect();
+        Ok(put_together(&self.value, tensors?)?)
     }
 
     /// Waits until a tensor is ready and has come to the host.

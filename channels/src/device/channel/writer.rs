@@ -5,17 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::DeviceChannelError;
-use super::frame::{Frame, Places};
+use super::frame::{Content, Frame, Places};
 use super::loan::DeviceLoan;
 use super::owned::Owned;
 use super::ring::Ring;
 use crate::channel::Writer;
+use crate::device::extraction::take_apart;
 use crate::device::layout::TensorLayout;
 use crate::device::stream::Stream;
 use crate::device::tensor::DeviceTensor;
 use crate::error::ChannelError;
 use crate::fault::Fault;
 use crate::fault_point;
+use crate::payload::Wire;
 
 /// The writing end of a channel of tensors. Dropping it closes the channel; readers read what is there.
 ///
@@ -161,13 +163,18 @@ impl DeviceWriter {
     }
 
     /// Sends what says what is in a slot that is free.
-    pub(super) fn announce(&mut self, layouts: Vec<TensorLayout>) -> Result<(), DeviceChannelError> {
+    pub(super) fn announce(
+        &mut self,
+        layouts: Vec<TensorLayout>,
+        value: Vec<u8>,
+    ) -> Result<(), DeviceChannelError> {
         let is_first = self.first.is_none();
-        let frame = if self.is_static && !is_first {
-            Frame::AsFirst
+        let content = if self.is_static && !is_first {
+            Content::AsFirst
         } else {
-            Frame::Tensors(layouts.clone())
+            Content::Tensors(layouts.clone())
         };
+        let frame = Frame { content, value };
         self.control.try_send(frame).map_err(|refused| refused.error)?;
         if self.is_static && is_first {
             self.first = Some(layouts);
@@ -182,19 +189,38 @@ impl DeviceWriter {
     /// # Errors
     /// As [`reserve`](Self::reserve), also when a tensor is on another device.
     pub fn send(&mut self, stream: &Stream, tensors: &[DeviceTensor]) -> Result<(), DeviceChannelError> {
+        self.send_parts(stream, tensors, Vec::new())
+    }
+
+    /// Sends any value, whose tensors on this device travel as [`send`](Self::send) has them and whose other parts, tensors of
+    /// the host among them, travel beside the metadata.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), and [`ChannelError::Encode`].
+    pub fn send_value<T: Wire>(&mut self, stream: &Stream, value: &T) -> Result<(), DeviceChannelError> {
+        let (bytes, tensors) = take_apart(value, self.ring().memory.gpu())?;
+        self.send_parts(stream, &tensors, bytes)
+    }
+
+    fn send_parts(
+        &mut self,
+        stream: &Stream,
+        tensors: &[DeviceTensor],
+        value: Vec<u8>,
+    ) -> Result<(), DeviceChannelError> {
         let gpu = self.ring().memory.gpu();
         for tensor in tensors {
             gpu.context.check_same("the tensor", &tensor.gpu().context)?;
         }
         let layouts: Vec<_> = tensors.iter().map(|tensor| tensor.layout().clone()).collect();
         if self.is_local {
-            return self.give(tensors, layouts);
+            return self.give(tensors, layouts, value);
         }
         let mut loan = self.reserve(stream, &layouts)?;
         for (index, tensor) in tensors.iter().enumerate() {
             loan.copy(index, tensor)?;
         }
-        loan.publish()
+        loan.publish_with(value)
     }
 
     /// Sends tensors by pointer and event.
@@ -202,11 +228,13 @@ impl DeviceWriter {
         &mut self,
         tensors: &[DeviceTensor],
         layouts: Vec<TensorLayout>,
+        value: Vec<u8>,
     ) -> Result<(), DeviceChannelError> {
         self.check_layouts(&layouts)?;
         let timeout = self.control.timeout();
         self.credit(Wait::For(timeout))?;
-        let given = Frame::Given(tensors.to_vec());
+        let content = Content::Given(tensors.to_vec());
+        let given = Frame { content, value };
         self.control.try_send(given).map_err(|refused| refused.error)?;
         if self.is_static && self.first.is_none() {
             self.first = Some(layouts);

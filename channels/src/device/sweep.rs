@@ -1,0 +1,11 @@
+//! Giving back what was dropped early.
+
+use super::channel::sweep_kept;
+use super::gpu::sweep_contexts;
+
+/// Gives back what was dropped while a device was still busy with it, or another process had it open, as far as that is over
+/// by now. Never waits; whoever takes or drops something of a device does the same.
+pub fn sweep() {
+    sweep_kept();
+    sweep_contexts();
+}
