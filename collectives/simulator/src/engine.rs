@@ -447,6 +447,14 @@ pub(crate) fn notify(key: Key) {
     notify_in(&mut STATE.lock(), key);
 }
 
+/// Something in shared memory has changed: rings its word. That and unblocking are one step, or a stream that looked at the new
+/// word, and blocked again, would be taken for one that is about to look.
+pub(crate) fn ring(word: &AtomicU32, key: Key) {
+    let mut state = STATE.lock();
+    shared::ring(word);
+    notify_in(&mut state, key);
+}
+
 fn notify_in(state: &mut MutexGuard<'_, State>, key: Key) {
     for stream in state.streams.values_mut() {
         if stream.blocked.is_some_and(|(waits_for, _)| waits_for == key) {
@@ -612,7 +620,7 @@ impl Turn {
             }
             let mut state = STATE.lock();
             self.block(&mut state, key, reach);
-            // Who rings takes the lock afterwards to unblock us: a ring before this line is seen here, a later one unblocks.
+            // Who rings here holds the lock and unblocks us: a ring before this line is seen now, a later one unblocks.
             let rung = word.load(Ordering::Acquire) != seen;
             if rung {
                 self.unblock(&mut state);

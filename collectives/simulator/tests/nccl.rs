@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream};
 
-use simulated::calls::{alloc, context, fill, read};
+use simulated::calls::{alloc, context, copy, fill, read};
 use simulated::nccl::{Communicator, IN_PROGRESS, INVALID_ARGUMENT, NCCL, REMOTE, SUCCESS, UniqueId, ranks};
 use simulated::peer::{Peer, is_second};
 use simulated::{Run, SIMULATOR, descriptors, returns_to, threads};
@@ -161,6 +161,70 @@ fn crossed_sends_hang_and_an_abort_frees_them() {
         assert_eq!(read::<1>(world[0].to), [0.0]);
         return;
     };
+}
+
+#[test]
+fn a_hang_is_told_every_time() {
+    let Some(_) = Run::new("a_hang_is_told_every_time").outside() else {
+        let context = context();
+        let (at, streams) = (
+            alloc(64),
+            [context.new_stream().unwrap(), context.new_stream().unwrap()],
+        );
+        for _ in 0..300 {
+            let world = ranks(2);
+            for (index, one) in world.iter().enumerate() {
+                assert_eq!(one.send(at, 4, 1 - index, &streams[index]), IN_PROGRESS);
+            }
+            assert_eq!(SIMULATOR.settle(), 0);
+            world.iter().for_each(|one| assert_eq!(one.abort(), SUCCESS));
+            assert_eq!(SIMULATOR.settle(), 1);
+        }
+        return;
+    };
+}
+
+/// A stream computes what another one sends, with or without an event between them; likewise what is received is used.
+fn send_what_is_computed(ordered: bool) {
+    let context = context();
+    let world = world(&context, 2);
+    let compute = context.new_stream().unwrap();
+    context.synchronize().unwrap();
+    fill(&compute, world[0].from, FLOATS as u64, 5.0);
+    if ordered {
+        world[0].stream.join(&compute).unwrap();
+    }
+    world[0].send(1);
+    world[1].receive(0);
+    let (used, results) = (context.new_stream().unwrap(), alloc(FLOATS * 4));
+    if ordered {
+        used.join(&world[1].stream).unwrap();
+    }
+    copy(&used, results, world[1].to, FLOATS * 4);
+    context.synchronize().unwrap();
+    assert_eq!(SIMULATOR.violations(), if ordered { 0 } else { 2 });
+}
+
+#[test]
+fn what_is_sent_and_received_in_order_is_no_race() {
+    let test = "what_is_sent_and_received_in_order_is_no_race";
+    let Some(ran) = Run::new(test).with("SELVEDGE_SIM_SEED", 11).outside() else {
+        return send_what_is_computed(true);
+    };
+    assert_eq!(ran.report, "");
+}
+
+#[test]
+fn what_is_sent_before_it_is_computed_is_a_race() {
+    let test = "what_is_sent_before_it_is_computed_is_a_race";
+    let Some(ran) = Run::new(test).with("SELVEDGE_SIM_SEED", 12).outside() else {
+        return send_what_is_computed(false);
+    };
+    assert!(
+        ran.report.contains("ncclSend") && ran.report.contains("ncclRecv"),
+        "{}",
+        ran.report
+    );
 }
 
 #[test]

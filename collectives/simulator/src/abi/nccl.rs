@@ -211,6 +211,9 @@ fn progress(blocking: Blocking) -> Cu {
     }
 }
 
+/// The calls of one communicator in a group, with their streams.
+type Calls = (Arc<Communicator>, Vec<(u64, Member)>);
+
 /// Launches what a group has kept: the calls of each communicator together.
 fn launch(grouped: Grouped) -> Cu {
     let mut any = Blocking::Yes;
@@ -220,7 +223,7 @@ fn launch(grouped: Grouped) -> Cu {
             Blocking::No => any = Blocking::No,
         }
     }
-    let mut all: Vec<(Arc<Communicator>, Vec<(u64, Member)>)> = Vec::new();
+    let mut all: Vec<Calls> = Vec::new();
     for (communicator, stream, member) in grouped.calls {
         match all.iter_mut().find(|(one, _)| Arc::ptr_eq(one, &communicator)) {
             Some((_, calls)) => calls.push((stream, member)),
@@ -288,7 +291,7 @@ exported! {
         let ranks = usize::try_from(count).map_err(|_| INVALID_ARGUMENT)?;
         let mut last = None;
         for rank in 0..ranks {
-            let ordinal = devices.nth(rank).unwrap_or_else(|_| rank as c_int);
+            let ordinal = devices.nth(rank).unwrap_or(rank as c_int);
             let device = cuda(context::device(ordinal))?;
             let communicator = communicator::join(address, ranks, rank, device, Blocking::Yes)?;
             argument(to.set_nth(rank, communicator.handle))?;
