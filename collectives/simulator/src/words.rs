@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use crate::clock::VectorClock;
 use crate::code::{Cu, INVALID_VALUE};
 use crate::engine::{self, Key, Operation, Reach, Turn};
-use crate::memory::{self, Allocation, Span};
-use crate::{host, ledger};
+use crate::memory::{Allocation, Span};
+use crate::{host, ledger, space};
 
 /// How often a word is looked at that somebody outside may write.
 const PACE: Duration = Duration::from_micros(200);
@@ -80,7 +80,7 @@ impl Width {
         if !address.is_multiple_of(self.bytes()) {
             return Err(INVALID_VALUE);
         }
-        let mut spans = memory::resolve(address, self.bytes())?;
+        let mut spans = space::resolve(address, self.bytes())?;
         spans
             .pop()
             .filter(|span| span.len == self.bytes())
@@ -118,7 +118,7 @@ fn name_of(span: &Span) -> (u64, u64) {
 
 /// Memory whose ledgers carry what streams have published to other processes.
 fn carriers() -> Vec<Arc<Allocation>> {
-    memory::between_processes()
+    space::between_processes()
 }
 
 /// Makes a stream write a value.
