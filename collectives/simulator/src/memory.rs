@@ -103,7 +103,7 @@ impl Allocation {
     pub(crate) fn import(shared: Shared, kind: Kind, device: u32) -> Cu<Arc<Self>> {
         let len = shared.len().checked_sub(LEDGER_BYTES).ok_or(INVALID_VALUE)?;
         let allocation = Self::new(shared, None, len as u64, kind, device, false);
-        allocation.between_processes.store(true, Ordering::Relaxed);
+        allocation.go_between_processes();
         Ok(Arc::new(allocation))
     }
 

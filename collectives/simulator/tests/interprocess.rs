@@ -355,3 +355,74 @@ fn values_order_two_processes() {
     };
     assert_eq!(ran.report, "");
 }
+
+/// What a process did with memory before it was killed is over: whoever uses the memory again need not be ordered after it.
+#[test]
+fn the_dead_race_with_nobody() {
+    let test = "the_dead_race_with_nobody";
+    let Some(ran) = Run::new(test).outside() else {
+        let context = context();
+        let stream = context.new_stream().unwrap();
+        let mut peer = Peer::new(test);
+        if is_second() {
+            let at = open_memory(peer.receive()).unwrap();
+            fill(&stream, at, 16, 7.0);
+            assert_eq!(SIMULATOR.settle(), 1);
+            peer.send(b".");
+            let _ = peer.receive::<1>(); // until we are killed
+            return;
+        }
+        let at = alloc(64);
+        peer.send(&memory_handle(at).unwrap());
+        let _ = peer.receive::<1>();
+        peer.kill();
+        assert_eq!(read::<1>(at), [7.0]);
+        unsafe { sys::cuMemFree_v2(at).result().unwrap() };
+        assert_eq!(SIMULATOR.violations(), 0);
+        return;
+    };
+    assert_eq!(ran.report, "");
+}
+
+/// Both ends record an event, and each waits for the other's record.
+#[test]
+fn an_event_is_recorded_from_both_ends() {
+    let test = "an_event_is_recorded_from_both_ends";
+    let Some(ran) = Run::new(test).with("SELVEDGE_SIM_SEED", 4).outside() else {
+        let context = context();
+        let stream = context.new_stream().unwrap();
+        let mut peer = Peer::new(test);
+        let (at, turn) = if is_second() {
+            (
+                open_memory(peer.receive()).unwrap(),
+                open_event(peer.receive()).unwrap(),
+            )
+        } else {
+            let (at, turn) = (alloc(64), event(INTERPROCESS));
+            peer.send(&memory_handle(at).unwrap());
+            peer.send(&event_handle(turn));
+            (at, turn)
+        };
+        for round in 0..20_u8 {
+            if is_second() == round.is_multiple_of(2) {
+                assert_eq!(peer.receive(), [round]);
+                continue;
+            }
+            wait(&stream, turn);
+            fill(&stream, at, 16, f32::from(round));
+            record(turn, &stream);
+            peer.send(&[round]);
+        }
+        wait(&stream, turn);
+        peer.meet();
+        context.synchronize().unwrap();
+        if !is_second() {
+            // The last round was the second process's.
+            assert_eq!(read::<1>(at), [19.0]);
+        }
+        assert_eq!(SIMULATOR.violations(), 0);
+        peer.join();
+        return;
+    };
+    assert_eq!(ran.report, "");
+}

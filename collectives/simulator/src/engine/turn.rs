@@ -100,7 +100,9 @@ impl Turn {
         if report::has_timeline() {
             let bytes = uses.iter().map(|used| used.span.len).sum();
             Line::new("operation")
-                .number("stream", self.stream)
+                .number("handle", self.stream)
+                .number("stream", self.epoch.component.0 & 0xffff_ffff)
+                .number("number", self.epoch.number)
                 .text("name", &name)
                 .number("enqueued_ns", at_ns)
                 .number("begin_ns", begin_ns)
