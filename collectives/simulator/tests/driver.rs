@@ -233,6 +233,7 @@ fn streams_wait_for_values() {
                 .unwrap();
             assert_eq!(SIMULATOR.settle(), 2);
             at.write_volatile(9);
+            assert_eq!(SIMULATOR.settle(), 1);
             reader.synchronize().unwrap();
             sys::cuMemHostUnregister(at.cast()).result().unwrap();
         }
@@ -369,4 +370,24 @@ fn pinned_memory_is_read_when_the_stream_is_there() {
         return;
     };
     assert_eq!(ran.report, "");
+}
+
+#[test]
+fn devices_are_told_apart_and_may_lack_descriptors() {
+    let run = Run::new("devices_are_told_apart_and_may_lack_descriptors")
+        .with("SELVEDGE_SIM_DEVICES", 2)
+        .with("SELVEDGE_SIM_DESCRIPTORS", 0);
+    let Some(_) = run.outside() else {
+        let contexts = [CudaContext::new(0).unwrap(), CudaContext::new(1).unwrap()];
+        let [first, second] = contexts.map(|context| context.uuid().unwrap().bytes);
+        assert_ne!(first, second);
+        let attribute =
+            sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
+        assert_eq!(context().attribute(attribute).unwrap(), 0);
+        assert_eq!(
+            CudaContext::new(2).unwrap_err().0,
+            CUresult::CUDA_ERROR_INVALID_DEVICE
+        );
+        return;
+    };
 }

@@ -351,6 +351,69 @@ fn a_communicator_leaves_nothing() {
     };
 }
 
+#[test]
+fn ranks_may_be_threads_that_block() {
+    let test = "ranks_may_be_threads_that_block";
+    let Some(ran) = Run::new(test).with("SELVEDGE_SIM_SEED", 14).outside() else {
+        const COUNT: usize = 3;
+        let context = context();
+        let before = threads();
+        let id = NCCL.unique_id();
+        std::thread::scope(|scope| {
+            for index in 0..COUNT {
+                let context = &context;
+                scope.spawn(move || {
+                    context.bind_to_thread().unwrap();
+                    let one = rank(context, NCCL.join_blocking(COUNT, id, index), 1.0);
+                    for _ in 0..50 {
+                        let call = |from, to| {
+                            one.communicator
+                                .reduces("ncclAllReduce", from, to, FLOATS, &one.stream)
+                        };
+                        assert_eq!((call(one.from, one.to), call(one.to, one.to)), (SUCCESS, SUCCESS));
+                    }
+                    assert_eq!(one.communicator.finalize(), SUCCESS);
+                    one.stream.synchronize().unwrap();
+                    assert_eq!(read::<2>(one.to), [9.0; 2]);
+                    assert_eq!(one.communicator.destroy(), SUCCESS);
+                });
+            }
+        });
+        assert_eq!(SIMULATOR.violations(), 0);
+        context.new_stream().unwrap();
+        returns_to(threads, before + 1); // and the default stream's
+        return;
+    };
+    assert_eq!(ran.report, "");
+}
+
+#[test]
+fn a_group_over_two_streams_joins_them() {
+    let test = "a_group_over_two_streams_joins_them";
+    let Some(ran) = Run::new(test).with("SELVEDGE_SIM_SEED", 15).outside() else {
+        let context = context();
+        let world = world(&context, 2);
+        let others = [context.new_stream().unwrap(), context.new_stream().unwrap()];
+        for (index, one) in world.iter().enumerate() {
+            others[index].join(&one.stream).unwrap();
+            let code = NCCL.group(|| {
+                one.communicator.send(one.from, FLOATS, 1 - index, &one.stream);
+                one.communicator
+                    .receive(one.to, FLOATS, 1 - index, &others[index]);
+            });
+            assert_eq!((code, one.communicator.condition()), (IN_PROGRESS, SUCCESS));
+            // Either stream is behind the whole group.
+            copy(&one.stream, one.from, one.to, FLOATS * 4);
+            others[index].join(&one.stream).unwrap();
+            copy(&others[index], one.to, one.from, FLOATS * 4);
+        }
+        assert_eq!(SIMULATOR.settle(), 1);
+        assert_eq!(SIMULATOR.violations(), 0);
+        return;
+    };
+    assert_eq!(ran.report, "");
+}
+
 /// Two processes, a rank each.
 fn two_processes(test: &str) -> (Arc<CudaContext>, Peer, Rank, usize) {
     let context = context();

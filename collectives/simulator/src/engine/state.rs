@@ -199,6 +199,8 @@ fn notify_in(state: &mut State, key: Key) {
 /// Blocks until everything is done, or nothing more can be. Hosts must have enqueued what they want to before.
 pub(crate) fn settle() -> Settled {
     let mut state = STATE.lock();
+    // What the host has written into words before counts: whoever waits for one looks again.
+    notify_in(&mut state, Key::Words);
     loop {
         if let Some(settled) = state.settled() {
             return settled;
