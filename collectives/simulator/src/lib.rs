@@ -13,7 +13,7 @@
 //! | `clock`, `history`, `race` | what happened before what, and what did not |
 //! | `shared`, `ledger` | memory between processes, and how clocks and histories lie in it |
 //! | `engine`, `point`, `host` | streams, what they wait for, and what hosts have seen |
-//! | `memory`, `space`, `virtual_memory`, `copy`, `words` | allocations and addresses, and what is done to bytes |
+//! | `memory`, `space`, `virtual_memory`, `copy`, `words`, `mapping` | allocations and addresses, and what is done to bytes |
 //! | `event`, `context`, `kernels` | the driver's other objects |
 //! | `calls`, `rendezvous`, `board`, `group`, `communicator`, `elements`, `process` | NCCL: who meets whom, and what they then do |
 //! | `ffi`, `host_bytes`, `code` | what crosses the C interface |
@@ -36,6 +36,7 @@ mod host;
 mod host_bytes;
 mod kernels;
 mod ledger;
+mod mapping;
 mod memory;
 mod point;
 mod process;

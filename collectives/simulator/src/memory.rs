@@ -13,7 +13,7 @@ use crate::code::{Cu, INVALID_VALUE, OUT_OF_MEMORY};
 use crate::history::Intent;
 use crate::ledger::LEDGER_BYTES;
 use crate::shared::{Address, Shared};
-use crate::{host, ledger, settings};
+use crate::{host, ledger, mapping, settings};
 
 /// Which call made an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub(crate) struct Allocation {
     shared: Shared,
     /// The host's own bytes, where they are not behind the ledger.
     registered: Option<NonNull<u8>>,
+    /// What all processes that have these bytes know them by: the memory, and where in it they begin.
+    pub(crate) identity: (u64, u64),
     pub(crate) len: u64,
     pub(crate) kind: Kind,
     pub(crate) device: u32,
@@ -115,9 +117,14 @@ impl Allocation {
         device: u32,
         charged: bool,
     ) -> Self {
+        // Of memory that no file is behind, only this process can have it.
+        let identity = registered
+            .and_then(|at| mapping::identity(at.as_ptr() as u64))
+            .unwrap_or((shared.address().nonce, 0));
         Allocation {
             shared,
             registered,
+            identity,
             len,
             kind,
             device,
