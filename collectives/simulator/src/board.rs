@@ -11,7 +11,7 @@ use crate::clock::VectorClock;
 use crate::engine::{self, Key};
 use crate::ledger::{self, CLOCK_BYTES};
 use crate::rendezvous::{Board, Call, Party, Posted, Verb};
-use crate::shared::{self, Address, Guard, HEADER_BYTES, Plain, Shared};
+use crate::shared::{Address, Guard, HEADER_BYTES, Plain, Shared};
 
 /// Ranks of a communicator at most.
 pub(crate) const RANKS_MAX: usize = 64;
@@ -140,9 +140,8 @@ impl SharedBoard {
     /// Tells everybody to look again.
     pub(crate) fn ring(&self) {
         if let Some(word) = self.word() {
-            shared::ring(word);
+            engine::ring(word, self.key());
         }
-        engine::notify(self.key());
     }
 
     fn area(rank: usize) -> usize {

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use crate::code::{Cu, INVALID_CONTEXT, INVALID_DEVICE, INVALID_VALUE, NO_DEVICE, NOT_INITIALIZED};
-use crate::memory::{self, Kind};
-use crate::{engine, settings};
+use crate::memory::Kind;
+use crate::{engine, settings, space};
 
 /// Handles of contexts: of device 0, and so on.
 const FIRST_CONTEXT: u64 = 0xc0de_0000;
@@ -96,7 +96,7 @@ pub(crate) fn release(device: u32) -> Cu {
 pub(crate) fn reset(device: u32) {
     engine::destroy_all(device);
     let of_context = |kind| matches!(kind, Kind::Plain | Kind::Pool | Kind::Imported);
-    memory::space().forget(|region| region.allocation.device == device && of_context(region.allocation.kind));
+    space::space().forget(|region| region.allocation.device == device && of_context(region.allocation.kind));
 }
 
 /// Flags of a device's primary context, and whether it is retained.

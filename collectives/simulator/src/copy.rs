@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::code::{Cu, INVALID_VALUE};
 use crate::engine::{self, Operation};
 use crate::history::Intent;
-use crate::host;
 use crate::host_bytes::HostBytes;
 use crate::memory::{self, Span, Use};
 use crate::point::Point;
+use crate::{host, space};
 
 /// One end of a copy.
 #[derive(Clone, Debug)]
@@ -23,12 +23,12 @@ pub(crate) enum Place {
 impl Place {
     /// What is at a device address.
     pub(crate) fn device(address: u64, len: u64) -> Cu<Self> {
-        memory::resolve(address, len).map(Place::Known)
+        space::resolve(address, len).map(Place::Known)
     }
 
     /// What is at a host address.
     pub(crate) fn host(address: u64, len: u64) -> Cu<Self> {
-        let space = memory::space();
+        let space = space::space();
         match space.find(address) {
             Some(_) => space.resolve(address, len).map(Place::Known),
             None => HostBytes::new(address, len)

@@ -21,7 +21,6 @@ pub(crate) fn is_reduction(reduction: u32) -> bool {
     reduction <= AVERAGE
 }
 
-const SUM: u32 = 0;
 const PRODUCT: u32 = 1;
 const MAX: u32 = 2;
 const MIN: u32 = 3;
@@ -53,7 +52,8 @@ fn fold<E: Element>(reduction: u32, inputs: &[Vec<u8>]) -> Vec<u8> {
                 PRODUCT => E::multiply(*left, right),
                 MAX => E::greater(*left, right),
                 MIN => E::smaller(*left, right),
-                SUM | AVERAGE | _ => E::add(*left, right),
+                // A sum, which an average is before it is divided.
+                _ => E::add(*left, right),
             };
         }
     }
@@ -136,6 +136,8 @@ element!(bf16 as f32, bf16::to_f32, bf16::from_f32, |a, b| a + b, |a, b| a
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SUM: u32 = 0;
 
     fn bytes(values: &[f32]) -> Vec<u8> {
         values.iter().flat_map(|value| value.to_ne_bytes()).collect()

@@ -77,9 +77,8 @@ impl Records {
             }
         }
         if let Some(word) = self.0.word(WORD_AT) {
-            shared::ring(word);
+            engine::ring(word, self.key());
         }
-        engine::notify(self.key());
     }
 
     fn last(&self) -> u64 {

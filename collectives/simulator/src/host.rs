@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::clock::{Epoch, VectorClock};
 use crate::ledger;
-use crate::memory;
+use crate::space;
 
 static SEEN: Mutex<Option<VectorClock>> = Mutex::new(None);
 static HANDLES: AtomicU64 = AtomicU64::new(0x1000);
@@ -23,7 +23,7 @@ pub(crate) fn fresh_handle() -> u64 {
 /// A host has seen all that is in this clock; other processes learn it with the memory that they share.
 pub(crate) fn observe(clock: &VectorClock) {
     SEEN.lock().get_or_insert_default().merge(clock);
-    for allocation in memory::between_processes() {
+    for allocation in space::between_processes() {
         ledger::observe(allocation.shared(), clock);
     }
 }

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::code::{Cu, INVALID_VALUE, NOT_FOUND};
-use crate::engine;
 use crate::engine::{Key, Operation, Reach, Run, Turn};
 use crate::ffi::In;
 use crate::history::Intent;
 use crate::memory::{self, Span, Use};
+use crate::{engine, space};
 
 /// A kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Arguments {
     /// As many numbers as the `count`-th argument says, where the `index`-th points to.
     fn floats(&self, index: usize, count: usize) -> Cu<Vec<Span>> {
         let count: u64 = self.nth(count)?;
-        memory::resolve(self.nth(index)?, count.checked_mul(4).ok_or(INVALID_VALUE)?)
+        space::resolve(self.nth(index)?, count.checked_mul(4).ok_or(INVALID_VALUE)?)
     }
 }
 

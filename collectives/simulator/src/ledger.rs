@@ -19,12 +19,18 @@ const NAME_BYTES: usize = 32;
 const COUNT_AT: usize = HEADER_BYTES;
 /// What hosts of any process have observed.
 const OBSERVED_AT: usize = 4096;
-/// What streams have published by writing values that others wait for.
+/// What streams have released by writing words that are no longer known one by one.
 const RELEASED_AT: usize = OBSERVED_AT + CLOCK_BYTES;
 const ACCESSES_AT: usize = RELEASED_AT + CLOCK_BYTES;
+/// Words that streams write, each with what its writers knew.
+const WORDS_AT: usize = ACCESSES_AT + ACCESSES_MAX * size_of::<Record>();
+/// Such words at most. Of the one that makes room for another, it is no longer known which it was.
+const WORDS_MAX: usize = 64;
+const WORD_BYTES: usize = 16 + CLOCK_BYTES;
+/// Where the number of words that there ever were is.
+const WORD_COUNT_AT: usize = HEADER_BYTES + 8;
 /// Where the bytes of an allocation begin.
-pub(crate) const LEDGER_BYTES: usize =
-    (ACCESSES_AT + ACCESSES_MAX * size_of::<Record>()).next_multiple_of(4096);
+pub(crate) const LEDGER_BYTES: usize = (WORDS_AT + WORDS_MAX * WORD_BYTES).next_multiple_of(4096);
 
 /// An access as it lies in memory.
 #[repr(C)]
@@ -127,18 +133,44 @@ pub(crate) fn observe(shared: &Shared, seen: &VectorClock) {
     merge_at(shared, OBSERVED_AT, seen);
 }
 
-/// What hosts have observed and streams have released.
-pub(crate) fn released(shared: &Shared) -> VectorClock {
+/// A word, wherever it is: the memory that it lies in, and where.
+pub(crate) type Word = (u64, u64);
+
+fn words(shared: &Shared) -> impl Iterator<Item = (usize, Word)> {
+    let count = usize::try_from(shared.get::<u64>(WORD_COUNT_AT))
+        .unwrap_or(0)
+        .min(WORDS_MAX);
+    (0..count).map(move |index| {
+        let at = WORDS_AT + index * WORD_BYTES;
+        (at, (shared.get(at), shared.get(at + 8)))
+    })
+}
+
+/// What hosts have observed and streams have released by writing this word.
+pub(crate) fn released(shared: &Shared, word: Word) -> VectorClock {
     let _guard = shared.lock(true);
     let mut all = clock(shared, OBSERVED_AT);
     all.merge(&clock(shared, RELEASED_AT));
+    if let Some((at, _)) = words(shared).find(|(_, known)| *known == word) {
+        all.merge(&clock(shared, at + 16));
+    }
     all
 }
 
-/// A stream has written a value that others may wait for.
-pub(crate) fn release(shared: &Shared, done: &VectorClock) {
+/// A stream has written a word that others may wait for.
+pub(crate) fn release(shared: &Shared, word: Word, done: &VectorClock) {
     let _guard = shared.lock(true);
-    merge_at(shared, RELEASED_AT, done);
+    if let Some((at, _)) = words(shared).find(|(_, known)| *known == word) {
+        return merge_at(shared, at + 16, done);
+    }
+    let count = shared.get::<u64>(WORD_COUNT_AT);
+    let at = WORDS_AT + (count % WORDS_MAX as u64) as usize * WORD_BYTES;
+    let forgotten = clock(shared, at + 16);
+    merge_at(shared, RELEASED_AT, &forgotten);
+    set_clock(shared, at + 16, done);
+    shared.set(at, word.0);
+    shared.set(at + 8, word.1);
+    shared.set(WORD_COUNT_AT, count + 1);
 }
 
 /// The history, to be changed; other processes are kept out if they may have the allocation.
@@ -187,8 +219,15 @@ mod tests {
         );
         observe(&theirs, &clock);
         assert_eq!(observed(&mine), clock);
-        release(&mine, &[Epoch { number: 6, ..epoch }].into_iter().collect());
+        let later = Epoch { number: 6, ..epoch };
+        release(&mine, (1, 8), &[later].into_iter().collect());
         assert_eq!(observed(&mine), clock);
-        assert!(released(&theirs).covers(Epoch { number: 6, ..epoch }));
+        assert!(released(&theirs, (1, 8)).covers(later));
+        assert!(!released(&theirs, (1, 16)).covers(later));
+        (0..64).for_each(|other| release(&mine, (2, other), &clock));
+        assert!(
+            released(&theirs, (1, 16)).covers(later),
+            "it is no longer known which word it was"
+        );
     }
 }

@@ -13,13 +13,14 @@
 //! | `clock`, `history`, `race` | what happened before what, and what did not |
 //! | `shared`, `ledger` | memory between processes, and how clocks and histories lie in it |
 //! | `engine`, `point`, `host` | streams, what they wait for, and what hosts have seen |
-//! | `memory`, `virtual_memory`, `copy`, `words` | allocations and addresses, and what is done to bytes |
+//! | `memory`, `space`, `virtual_memory`, `copy`, `words`, `mapping` | allocations and addresses, and what is done to bytes |
 //! | `event`, `context`, `kernels` | the driver's other objects |
-//! | `rendezvous`, `board`, `group`, `communicator`, `elements`, `process` | NCCL: who meets whom, and what they then do |
+//! | `calls`, `rendezvous`, `board`, `group`, `communicator`, `elements`, `process` | NCCL: who meets whom, and what they then do |
 //! | `ffi`, `host_bytes`, `code` | what crosses the C interface |
 
 mod abi;
 mod board;
+mod calls;
 mod clock;
 mod code;
 mod communicator;
@@ -35,6 +36,7 @@ mod host;
 mod host_bytes;
 mod kernels;
 mod ledger;
+mod mapping;
 mod memory;
 mod point;
 mod process;
@@ -44,5 +46,6 @@ mod rendezvous;
 mod report;
 mod settings;
 mod shared;
+mod space;
 mod virtual_memory;
 mod words;

@@ -1,10 +1,7 @@
-//! Allocations, and the addresses under which a program knows them.
-//!
-//! A device address is a number that no host address can be, and is never used twice: a host that follows one faults as it
-//! would with a real device's, and use after free is always found.
+//! Allocations, their bytes, and who uses them.
 #![allow(unsafe_code)] // copies bytes
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -16,14 +13,7 @@ use crate::code::{Cu, INVALID_VALUE, OUT_OF_MEMORY};
 use crate::history::Intent;
 use crate::ledger::LEDGER_BYTES;
 use crate::shared::{Address, Shared};
-use crate::{host, ledger, settings};
-
-/// Device addresses begin here: beyond what a host process can map.
-const FIRST_ADDRESS: u64 = 0x5e00_0000_0000_0000;
-/// Alignment of an allocation, and of physical memory.
-const PAGE_BYTES: u64 = 4096;
-/// What virtual memory is mapped in units of.
-pub(crate) const GRANULARITY_BYTES: u64 = 2 << 20;
+use crate::{host, ledger, mapping, settings};
 
 /// Which call made an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +38,8 @@ pub(crate) struct Allocation {
     shared: Shared,
     /// The host's own bytes, where they are not behind the ledger.
     registered: Option<NonNull<u8>>,
+    /// What all processes that have these bytes know them by: the memory, and where in it they begin.
+    pub(crate) identity: (u64, u64),
     pub(crate) len: u64,
     pub(crate) kind: Kind,
     pub(crate) device: u32,
@@ -113,7 +105,7 @@ impl Allocation {
     pub(crate) fn import(shared: Shared, kind: Kind, device: u32) -> Cu<Arc<Self>> {
         let len = shared.len().checked_sub(LEDGER_BYTES).ok_or(INVALID_VALUE)?;
         let allocation = Self::new(shared, None, len as u64, kind, device, false);
-        allocation.between_processes.store(true, Ordering::Relaxed);
+        allocation.go_between_processes();
         Ok(Arc::new(allocation))
     }
 
@@ -125,9 +117,14 @@ impl Allocation {
         device: u32,
         charged: bool,
     ) -> Self {
+        // Of memory that no file is behind, only this process can have it.
+        let identity = registered
+            .and_then(|at| mapping::identity(at.as_ptr() as u64))
+            .unwrap_or((shared.address().nonce, 0));
         Allocation {
             shared,
             registered,
+            identity,
             len,
             kind,
             device,
@@ -288,142 +285,4 @@ impl Drop for Use {
     fn drop(&mut self) {
         self.span.allocation.pending.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// A range of addresses that is backed by memory.
-#[derive(Clone, Debug)]
-pub(crate) struct Region {
-    pub(crate) start: u64,
-    pub(crate) len: u64,
-    pub(crate) allocation: Arc<Allocation>,
-    /// Where in the allocation it begins.
-    pub(crate) offset: u64,
-    /// Whether a device may use it; mapped memory must be allowed first.
-    pub(crate) accessible: bool,
-}
-
-/// What addresses mean in this process.
-#[derive(Debug, Default)]
-pub(crate) struct Space {
-    regions: BTreeMap<u64, Region>,
-    next: u64,
-}
-
-static SPACE: LazyLock<Mutex<Space>> = LazyLock::new(Mutex::default);
-
-/// What addresses mean, to be changed.
-pub(crate) fn space() -> parking_lot::MutexGuard<'static, Space> {
-    SPACE.lock()
-}
-
-impl Space {
-    /// Addresses that nobody has had, with a gap behind them.
-    pub(crate) fn fresh(&mut self, len: u64, alignment: u64) -> Cu<u64> {
-        let start = self
-            .next
-            .max(FIRST_ADDRESS)
-            .checked_next_multiple_of(alignment)
-            .ok_or(OUT_OF_MEMORY)?;
-        let end = start
-            .checked_add(len)
-            .and_then(|end| end.checked_add(PAGE_BYTES))
-            .ok_or(OUT_OF_MEMORY)?;
-        self.next = end;
-        Ok(start)
-    }
-
-    /// Gives an allocation an address of its own: the host's, where hosts reach it.
-    pub(crate) fn place(&mut self, allocation: Arc<Allocation>) -> Cu<u64> {
-        let start = match allocation.kind {
-            Kind::Pinned | Kind::Registered => {
-                let at = allocation.pointer(0, 0).ok_or(INVALID_VALUE)?;
-                at.as_ptr() as u64
-            }
-            _ => self.fresh(allocation.len, PAGE_BYTES)?,
-        };
-        let len = allocation.len;
-        self.map(Region {
-            start,
-            len,
-            allocation,
-            offset: 0,
-            accessible: true,
-        });
-        Ok(start)
-    }
-
-    /// Backs addresses with memory.
-    pub(crate) fn map(&mut self, region: Region) {
-        self.regions.insert(region.start, region);
-    }
-
-    /// The region that this address is in.
-    pub(crate) fn find(&self, address: u64) -> Option<&Region> {
-        let (_, region) = self.regions.range(..=address).next_back()?;
-        (address - region.start < region.len).then_some(region)
-    }
-
-    /// The regions that overlap these addresses.
-    pub(crate) fn overlapping(&mut self, start: u64, len: u64) -> impl Iterator<Item = &mut Region> {
-        let end = start.saturating_add(len);
-        self.regions
-            .range_mut(..end)
-            .map(|(_, region)| region)
-            .filter(move |region| region.start + region.len > start)
-    }
-
-    /// The region that begins at this address, forgotten.
-    pub(crate) fn remove(&mut self, start: u64) -> Option<Region> {
-        self.regions.remove(&start)
-    }
-
-    /// The region that begins at this address, if its memory is of such a kind.
-    pub(crate) fn starting(&self, start: u64, is: impl Fn(Kind) -> bool) -> Option<&Region> {
-        self.regions
-            .get(&start)
-            .filter(|region| is(region.allocation.kind))
-    }
-
-    /// Forgets all regions of which this is so.
-    pub(crate) fn forget(&mut self, is: impl Fn(&Region) -> bool) {
-        self.regions.retain(|_, region| !is(region));
-    }
-
-    /// The memory behind these addresses.
-    pub(crate) fn resolve(&self, address: u64, len: u64) -> Cu<Vec<Span>> {
-        let mut spans = Vec::new();
-        let (mut at, mut left) = (address, len);
-        while left > 0 {
-            let region = self
-                .find(at)
-                .filter(|region| region.accessible)
-                .ok_or(INVALID_VALUE)?;
-            let inside = at - region.start;
-            let len = left.min(region.len - inside);
-            spans.push(Span {
-                allocation: Arc::clone(&region.allocation),
-                offset: region.offset + inside,
-                len,
-            });
-            (at, left) = (at + len, left - len);
-        }
-        Ok(spans)
-    }
-}
-
-/// The memory behind these addresses.
-pub(crate) fn resolve(address: u64, len: u64) -> Cu<Vec<Span>> {
-    space().resolve(address, len)
-}
-
-/// Allocations that other processes may have.
-pub(crate) fn between_processes() -> Vec<Arc<Allocation>> {
-    let mut all: Vec<Arc<Allocation>> = Vec::new();
-    for region in space().regions.values() {
-        let known = all.iter().any(|one| Arc::ptr_eq(one, &region.allocation));
-        if region.allocation.is_between_processes() && !known {
-            all.push(Arc::clone(&region.allocation));
-        }
-    }
-    all
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::clock::{Epoch, VectorClock};
 use crate::history::{Access, Intent};
 use crate::memory::{Allocation, Use};
+use crate::process::Watch;
 use crate::report::Line;
 use crate::{host, ledger};
 
@@ -23,7 +24,7 @@ pub(crate) fn check(name: &str, uses: &[Use], epoch: Epoch, clock: &VectorClock)
             allocation.is_between_processes(),
             |history| history.add(access.clone(), clock),
         );
-        for other in races {
+        for other in races.into_iter().filter(|other| !is_of_the_dead(other)) {
             tell("race", &access, &other);
         }
     }
@@ -41,7 +42,10 @@ fn judge(allocation: &Allocation, what: &str, counts: impl Fn(&Access) -> bool) 
         known.merge(&ledger::observed(allocation.shared()));
     }
     let unknown = ledger::change(allocation.shared(), between, |history| {
-        history.unknown_to(&known).find(|access| counts(access)).cloned()
+        let mut unknown = history.unknown_to(&known);
+        unknown
+            .find(|access| counts(access) && !is_of_the_dead(access))
+            .cloned()
     });
     if unknown.is_none() && allocation.pending() == 0 {
         return;
@@ -61,6 +65,12 @@ pub(crate) fn check_unmap(allocation: &Allocation, what: &str) {
     judge(allocation, what, |access| {
         access.epoch.component.pid() == std::process::id()
     });
+}
+
+/// Whether the process of an access has ended: then its work has too. Who uses the memory again is taken to know that.
+fn is_of_the_dead(access: &Access) -> bool {
+    let pid = access.epoch.component.pid();
+    pid != std::process::id() && Watch::new(pid).is_dead()
 }
 
 fn tell(kind: &str, new: &Access, old: &Access) {

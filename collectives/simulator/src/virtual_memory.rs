@@ -7,8 +7,9 @@ use parking_lot::Mutex;
 
 use crate::code::{ALREADY_MAPPED, Cu, INVALID_HANDLE, INVALID_VALUE};
 use crate::host;
-use crate::memory::{self, Allocation, GRANULARITY_BYTES, Kind, Region};
+use crate::memory::{Allocation, Kind};
 use crate::race;
+use crate::space::{self, GRANULARITY_BYTES, Region};
 
 /// Handles of physical memory, and reserved addresses with their lengths.
 #[derive(Debug, Default)]
@@ -71,7 +72,7 @@ pub(crate) fn reserve(len: u64, alignment: u64) -> Cu<u64> {
     if !is_whole(len) || !alignment.is_power_of_two() {
         return Err(INVALID_VALUE);
     }
-    let start = memory::space().fresh(len, alignment)?;
+    let start = space::space().fresh(len, alignment)?;
     OBJECTS.lock().reservations.insert(start, len);
     Ok(start)
 }
@@ -82,7 +83,7 @@ pub(crate) fn unreserve(start: u64, len: u64) -> Cu {
     if objects.reservations.get(&start) != Some(&len) {
         return Err(INVALID_VALUE);
     }
-    if memory::space().overlapping(start, len).next().is_some() {
+    if space::space().overlapping(start, len).next().is_some() {
         return Err(INVALID_VALUE);
     }
     objects.reservations.remove(&start);
@@ -107,7 +108,7 @@ pub(crate) fn map(start: u64, len: u64, offset: u64, handle: u64) -> Cu {
     {
         return Err(INVALID_VALUE);
     }
-    let mut space = memory::space();
+    let mut space = space::space();
     if space.overlapping(start, len).next().is_some() {
         return Err(ALREADY_MAPPED);
     }
@@ -122,7 +123,7 @@ pub(crate) fn map(start: u64, len: u64, offset: u64, handle: u64) -> Cu {
 }
 
 /// The regions that fill these addresses exactly.
-fn exactly(space: &mut memory::Space, start: u64, len: u64) -> Cu<Vec<u64>> {
+fn exactly(space: &mut space::Space, start: u64, len: u64) -> Cu<Vec<u64>> {
     let mut at = start;
     let mut starts = Vec::new();
     for region in space.overlapping(start, len) {
@@ -140,7 +141,7 @@ fn exactly(space: &mut memory::Space, start: u64, len: u64) -> Cu<Vec<u64>> {
 
 /// Says whether devices may use mapped addresses.
 pub(crate) fn allow(start: u64, len: u64, accessible: bool) -> Cu {
-    let mut space = memory::space();
+    let mut space = space::space();
     exactly(&mut space, start, len)?;
     space
         .overlapping(start, len)
@@ -150,7 +151,7 @@ pub(crate) fn allow(start: u64, len: u64, accessible: bool) -> Cu {
 
 /// Takes memory from its addresses.
 pub(crate) fn unmap(start: u64, len: u64) -> Cu {
-    let mut space = memory::space();
+    let mut space = space::space();
     let starts = exactly(&mut space, start, len)?;
     let gone: Vec<Region> = starts
         .into_iter()

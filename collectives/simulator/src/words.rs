@@ -1,9 +1,9 @@
 //! Values that streams write, and wait for.
 //!
 //! Hardware watches the word; here a stream looks at it again whenever an operation of this process has written memory and,
-//! where the host or another process may write it too, a few thousand times a second. Waiting for what a stream wrote orders
-//! after it. Within a process the word itself says after which writes; between processes it does not, and whoever waits is
-//! taken to be after every write of a value that a process with common memory has published.
+//! where the host or another process may write it too, a few thousand times a second. Waiting for a word orders
+//! after all who wrote it. Between processes that is carried by the ledgers of the memory that they share, for words in device memory and
+//! in files alike, whatever address they are mapped to.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -15,8 +15,9 @@ use parking_lot::Mutex;
 use crate::clock::VectorClock;
 use crate::code::{Cu, INVALID_VALUE};
 use crate::engine::{self, Key, Operation, Reach, Turn};
-use crate::memory::{self, Allocation, Span};
-use crate::{host, ledger};
+use crate::ledger::Word;
+use crate::memory::{Allocation, Span};
+use crate::{host, ledger, space};
 
 /// How often a word is looked at that somebody outside may write.
 const PACE: Duration = Duration::from_micros(200);
@@ -40,8 +41,8 @@ enum Condition {
     Nor,
 }
 
-/// What was known to who last wrote a word, by allocation and offset.
-static WRITTEN: LazyLock<Mutex<HashMap<(u64, u64), VectorClock>>> = LazyLock::new(Mutex::default);
+/// What was known to those who wrote a word.
+static WRITTEN: LazyLock<Mutex<HashMap<Word, VectorClock>>> = LazyLock::new(Mutex::default);
 
 impl Width {
     fn bytes(self) -> u64 {
@@ -80,7 +81,7 @@ impl Width {
         if !address.is_multiple_of(self.bytes()) {
             return Err(INVALID_VALUE);
         }
-        let mut spans = memory::resolve(address, self.bytes())?;
+        let mut spans = space::resolve(address, self.bytes())?;
         spans
             .pop()
             .filter(|span| span.len == self.bytes())
@@ -112,13 +113,14 @@ impl Condition {
     }
 }
 
-fn name_of(span: &Span) -> (u64, u64) {
-    (span.allocation.shared().address().nonce, span.offset)
+fn name_of(span: &Span) -> Word {
+    let (memory, start) = span.allocation.identity;
+    (memory, start + span.offset)
 }
 
 /// Memory whose ledgers carry what streams have published to other processes.
 fn carriers() -> Vec<Arc<Allocation>> {
-    memory::between_processes()
+    space::between_processes()
 }
 
 /// Makes a stream write a value.
@@ -133,7 +135,7 @@ pub(crate) fn write(name: &'static str, stream: u64, address: u64, value: u64, w
         if span.allocation.is_written_by_others() {
             carriers()
                 .iter()
-                .for_each(|one| ledger::release(one.shared(), &turn.clock));
+                .for_each(|one| ledger::release(one.shared(), name_of(&span), &turn.clock));
         }
         width.store(&span, value);
         engine::notify(Key::Words);
@@ -164,7 +166,7 @@ pub(crate) fn wait(
         if outside {
             turn.clock.merge(&host::seen());
             for one in carriers() {
-                turn.clock.merge(&ledger::released(one.shared()));
+                turn.clock.merge(&ledger::released(one.shared(), name_of(&span)));
             }
         }
     };

@@ -233,6 +233,7 @@ fn streams_wait_for_values() {
                 .unwrap();
             assert_eq!(SIMULATOR.settle(), 2);
             at.write_volatile(9);
+            assert_eq!(SIMULATOR.settle(), 1);
             reader.synchronize().unwrap();
             sys::cuMemHostUnregister(at.cast()).result().unwrap();
         }
@@ -267,4 +268,126 @@ fn nothing_is_left_when_all_is_destroyed() {
         return;
     };
     assert_eq!(ran.report, "");
+}
+
+extern "C" fn tell(to: *mut std::ffi::c_void) {
+    let sender = unsafe { Box::from_raw(to.cast::<std::sync::mpsc::Sender<()>>()) };
+    sender.send(()).unwrap();
+}
+
+#[test]
+fn who_is_told_by_a_host_function_is_ordered_after_it() {
+    let Some(ran) = Run::new("who_is_told_by_a_host_function_is_ordered_after_it").outside() else {
+        let context = context();
+        let (first, second) = (context.new_stream().unwrap(), context.new_stream().unwrap());
+        let at = alloc(64);
+        fill(&first, at, 16, 1.0);
+        let (sender, told) = std::sync::mpsc::channel::<()>();
+        let argument = Box::into_raw(Box::new(sender)).cast();
+        unsafe {
+            sys::cuLaunchHostFunc(first.cu_stream(), Some(tell), argument)
+                .result()
+                .unwrap()
+        };
+        told.recv().unwrap();
+        fill(&second, at, 16, 2.0);
+        context.synchronize().unwrap();
+        assert_eq!(SIMULATOR.violations(), 0);
+        return;
+    };
+    assert_eq!(ran.report, "");
+}
+
+#[test]
+fn blocking_streams_keep_order_with_the_default_stream() {
+    let test = "blocking_streams_keep_order_with_the_default_stream";
+    let Some(ran) = Run::new(test).with("SELVEDGE_SIM_SEED", 6).outside() else {
+        let context = context();
+        let mut blocking = std::ptr::null_mut();
+        unsafe { sys::cuStreamCreate(&raw mut blocking, 0).result().unwrap() };
+        let at = alloc(64);
+        let default = context.default_stream();
+        for round in 0..10_u8 {
+            fill(&default, at, 16, f32::from(round));
+            unsafe { sys::cuMemsetD8Async(at, round, 64, blocking).result().unwrap() };
+        }
+        let mut byte = 0_u8;
+        unsafe {
+            sys::cuMemcpyDtoH_v2((&raw mut byte).cast(), at, 1)
+                .result()
+                .unwrap()
+        };
+        assert_eq!((byte, SIMULATOR.violations()), (9, 0));
+        // A stream that does not block keeps no order.
+        let free = context.new_stream().unwrap();
+        fill(&default, at, 16, 1.0);
+        fill(&free, at, 16, 2.0);
+        assert_eq!(SIMULATOR.settle(), 1);
+        assert_eq!(SIMULATOR.violations(), 1);
+        unsafe { sys::cuStreamDestroy_v2(blocking).result().unwrap() };
+        return;
+    };
+    assert_eq!(ran.report.lines().count(), 1);
+}
+
+#[test]
+fn pinned_memory_is_read_when_the_stream_is_there() {
+    let Some(ran) = Run::new("pinned_memory_is_read_when_the_stream_is_there").outside() else {
+        let context = context();
+        let stream = context.new_stream().unwrap();
+        let (at, mut page) = (alloc(8), std::ptr::null_mut());
+        unsafe {
+            sys::cuMemHostAlloc(&raw mut page, 8, 0).result().unwrap();
+            let pinned = page.cast::<u32>();
+            pinned.write(1);
+            spin(&stream, 1);
+            sys::cuMemcpyHtoDAsync_v2(at, page, 4, stream.cu_stream())
+                .result()
+                .unwrap();
+            pinned.write(2); // too early: the copy has not begun
+            SIMULATOR.release(1);
+            stream.synchronize().unwrap();
+            sys::cuMemcpyDtoHAsync_v2(page.cast::<u8>().add(4).cast(), at, 4, stream.cu_stream())
+                .result()
+                .unwrap();
+            stream.synchronize().unwrap();
+            assert_eq!(pinned.add(1).read(), 2);
+            spin(&stream, 2);
+            let pageable = Box::new(7_u32);
+            sys::cuMemcpyHtoDAsync_v2(at, (&raw const *pageable).cast(), 4, stream.cu_stream())
+                .result()
+                .unwrap();
+            drop(pageable); // was read before the call returned
+            SIMULATOR.release(2);
+            let mut back = 0_u32;
+            stream.synchronize().unwrap();
+            sys::cuMemcpyDtoH_v2((&raw mut back).cast(), at, 4)
+                .result()
+                .unwrap();
+            assert_eq!(back, 7);
+            sys::cuMemFreeHost(page).result().unwrap();
+        }
+        return;
+    };
+    assert_eq!(ran.report, "");
+}
+
+#[test]
+fn devices_are_told_apart_and_may_lack_descriptors() {
+    let run = Run::new("devices_are_told_apart_and_may_lack_descriptors")
+        .with("SELVEDGE_SIM_DEVICES", 2)
+        .with("SELVEDGE_SIM_DESCRIPTORS", 0);
+    let Some(_) = run.outside() else {
+        let contexts = [CudaContext::new(0).unwrap(), CudaContext::new(1).unwrap()];
+        let [first, second] = contexts.map(|context| context.uuid().unwrap().bytes);
+        assert_ne!(first, second);
+        let attribute =
+            sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
+        assert_eq!(context().attribute(attribute).unwrap(), 0);
+        assert_eq!(
+            CudaContext::new(2).unwrap_err().0,
+            CUresult::CUDA_ERROR_INVALID_DEVICE
+        );
+        return;
+    };
 }

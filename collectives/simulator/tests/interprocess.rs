@@ -355,3 +355,145 @@ fn values_order_two_processes() {
     };
     assert_eq!(ran.report, "");
 }
+
+/// Two words in a file that both processes have registered. The data is written between the two; the second process waits for one
+/// of them.
+fn wait_for_a_word(test: &str, word: u64) {
+    use rustix::mm::{MapFlags, ProtFlags};
+    let context = context();
+    let stream = context.new_stream().unwrap();
+    let mut peer = Peer::new(test);
+    let file = if is_second() {
+        peer.receive_descriptor()
+    } else {
+        let file = rustix::fs::memfd_create("words", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 4096).unwrap();
+        peer.send_descriptor(&file);
+        file
+    };
+    let rights = ProtFlags::READ | ProtFlags::WRITE;
+    let page = unsafe { rustix::mm::mmap(null_mut(), 4096, rights, MapFlags::SHARED, &file, 0) }.unwrap();
+    unsafe { sys::cuMemHostRegister_v2(page, 4096, 2).result().unwrap() };
+    let words = page as u64;
+    if is_second() {
+        let (data, to) = (open_memory(peer.receive()).unwrap(), alloc(64));
+        unsafe {
+            sys::cuStreamWaitValue32_v2(stream.cu_stream(), words + word * 4, 1, 0)
+                .result()
+                .unwrap()
+        };
+        copy(&stream, to, data, 64);
+        peer.meet();
+        stream.synchronize().unwrap();
+        peer.meet();
+        peer.send(&SIMULATOR.violations().to_ne_bytes());
+        return;
+    }
+    let data = alloc(64);
+    peer.send(&memory_handle(data).unwrap());
+    peer.meet();
+    let write = |word: u64| {
+        unsafe {
+            sys::cuStreamWriteValue32_v2(stream.cu_stream(), words + word * 4, 1, 0)
+                .result()
+                .unwrap()
+        };
+    };
+    write(0);
+    fill(&stream, data, 16, 6.0);
+    write(1);
+    peer.meet();
+    context.synchronize().unwrap();
+    let theirs = u64::from_ne_bytes(peer.receive());
+    assert_eq!(theirs + SIMULATOR.violations(), 1 - word);
+    peer.join();
+}
+
+#[test]
+fn a_word_orders_after_what_was_before_its_write() {
+    let test = "a_word_orders_after_what_was_before_its_write";
+    let Some(ran) = Run::new(test).with("SELVEDGE_SIM_SEED", 16).outside() else {
+        return wait_for_a_word(test, 1);
+    };
+    assert_eq!(ran.report, "");
+}
+
+#[test]
+fn a_word_orders_after_nothing_that_came_later() {
+    let test = "a_word_orders_after_nothing_that_came_later";
+    let Some(ran) = Run::new(test).with("SELVEDGE_SIM_SEED", 17).outside() else {
+        return wait_for_a_word(test, 0);
+    };
+    assert!(ran.report.contains("\"race\""), "{}", ran.report);
+}
+
+/// What a process did with memory before it was killed is over: whoever uses the memory again need not be ordered after it.
+#[test]
+fn the_dead_race_with_nobody() {
+    let test = "the_dead_race_with_nobody";
+    let Some(ran) = Run::new(test).outside() else {
+        let context = context();
+        let stream = context.new_stream().unwrap();
+        let mut peer = Peer::new(test);
+        if is_second() {
+            let at = open_memory(peer.receive()).unwrap();
+            fill(&stream, at, 16, 7.0);
+            assert_eq!(SIMULATOR.settle(), 1);
+            peer.send(b".");
+            let _ = peer.receive::<1>(); // until we are killed
+            return;
+        }
+        let at = alloc(64);
+        peer.send(&memory_handle(at).unwrap());
+        let _ = peer.receive::<1>();
+        peer.kill();
+        assert_eq!(read::<1>(at), [7.0]);
+        unsafe { sys::cuMemFree_v2(at).result().unwrap() };
+        assert_eq!(SIMULATOR.violations(), 0);
+        return;
+    };
+    assert_eq!(ran.report, "");
+}
+
+/// Both ends record an event, and each waits for the other's record.
+#[test]
+fn an_event_is_recorded_from_both_ends() {
+    let test = "an_event_is_recorded_from_both_ends";
+    let Some(ran) = Run::new(test).with("SELVEDGE_SIM_SEED", 4).outside() else {
+        let context = context();
+        let stream = context.new_stream().unwrap();
+        let mut peer = Peer::new(test);
+        let (at, turn) = if is_second() {
+            (
+                open_memory(peer.receive()).unwrap(),
+                open_event(peer.receive()).unwrap(),
+            )
+        } else {
+            let (at, turn) = (alloc(64), event(INTERPROCESS));
+            peer.send(&memory_handle(at).unwrap());
+            peer.send(&event_handle(turn));
+            (at, turn)
+        };
+        for round in 0..20_u8 {
+            if is_second() == round.is_multiple_of(2) {
+                assert_eq!(peer.receive(), [round]);
+                continue;
+            }
+            wait(&stream, turn);
+            fill(&stream, at, 16, f32::from(round));
+            record(turn, &stream);
+            peer.send(&[round]);
+        }
+        wait(&stream, turn);
+        peer.meet();
+        context.synchronize().unwrap();
+        if !is_second() {
+            // The last round was the second process's.
+            assert_eq!(read::<1>(at), [19.0]);
+        }
+        assert_eq!(SIMULATOR.violations(), 0);
+        peer.join();
+        return;
+    };
+    assert_eq!(ran.report, "");
+}

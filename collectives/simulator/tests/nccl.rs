@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream};
 
-use simulated::calls::{alloc, context, fill, read};
+use simulated::calls::{alloc, context, copy, fill, read};
 use simulated::nccl::{Communicator, IN_PROGRESS, INVALID_ARGUMENT, NCCL, REMOTE, SUCCESS, UniqueId, ranks};
 use simulated::peer::{Peer, is_second};
 use simulated::{Run, SIMULATOR, descriptors, returns_to, threads};
@@ -164,6 +164,70 @@ fn crossed_sends_hang_and_an_abort_frees_them() {
 }
 
 #[test]
+fn a_hang_is_told_every_time() {
+    let Some(_) = Run::new("a_hang_is_told_every_time").outside() else {
+        let context = context();
+        let (at, streams) = (
+            alloc(64),
+            [context.new_stream().unwrap(), context.new_stream().unwrap()],
+        );
+        for _ in 0..300 {
+            let world = ranks(2);
+            for (index, one) in world.iter().enumerate() {
+                assert_eq!(one.send(at, 4, 1 - index, &streams[index]), IN_PROGRESS);
+            }
+            assert_eq!(SIMULATOR.settle(), 0);
+            world.iter().for_each(|one| assert_eq!(one.abort(), SUCCESS));
+            assert_eq!(SIMULATOR.settle(), 1);
+        }
+        return;
+    };
+}
+
+/// A stream computes what another one sends, with or without an event between them; likewise what is received is used.
+fn send_what_is_computed(ordered: bool) {
+    let context = context();
+    let world = world(&context, 2);
+    let compute = context.new_stream().unwrap();
+    context.synchronize().unwrap();
+    fill(&compute, world[0].from, FLOATS as u64, 5.0);
+    if ordered {
+        world[0].stream.join(&compute).unwrap();
+    }
+    world[0].send(1);
+    world[1].receive(0);
+    let (used, results) = (context.new_stream().unwrap(), alloc(FLOATS * 4));
+    if ordered {
+        used.join(&world[1].stream).unwrap();
+    }
+    copy(&used, results, world[1].to, FLOATS * 4);
+    context.synchronize().unwrap();
+    assert_eq!(SIMULATOR.violations(), if ordered { 0 } else { 2 });
+}
+
+#[test]
+fn what_is_sent_and_received_in_order_is_no_race() {
+    let test = "what_is_sent_and_received_in_order_is_no_race";
+    let Some(ran) = Run::new(test).with("SELVEDGE_SIM_SEED", 11).outside() else {
+        return send_what_is_computed(true);
+    };
+    assert_eq!(ran.report, "");
+}
+
+#[test]
+fn what_is_sent_before_it_is_computed_is_a_race() {
+    let test = "what_is_sent_before_it_is_computed_is_a_race";
+    let Some(ran) = Run::new(test).with("SELVEDGE_SIM_SEED", 12).outside() else {
+        return send_what_is_computed(false);
+    };
+    assert!(
+        ran.report.contains("ncclSend") && ran.report.contains("ncclRecv"),
+        "{}",
+        ran.report
+    );
+}
+
+#[test]
 fn grouped_calls_progress_independently() {
     let test = "grouped_calls_progress_independently";
     let Some(_) = Run::new(test).with("SELVEDGE_SIM_SEED", 9).outside() else {
@@ -285,6 +349,69 @@ fn a_communicator_leaves_nothing() {
         assert_eq!(descriptors() - before.1, 10, "the buffers, which nobody freed");
         return;
     };
+}
+
+#[test]
+fn ranks_may_be_threads_that_block() {
+    let test = "ranks_may_be_threads_that_block";
+    let Some(ran) = Run::new(test).with("SELVEDGE_SIM_SEED", 14).outside() else {
+        const COUNT: usize = 3;
+        let context = context();
+        let before = threads();
+        let id = NCCL.unique_id();
+        std::thread::scope(|scope| {
+            for index in 0..COUNT {
+                let context = &context;
+                scope.spawn(move || {
+                    context.bind_to_thread().unwrap();
+                    let one = rank(context, NCCL.join_blocking(COUNT, id, index), 1.0);
+                    for _ in 0..50 {
+                        let call = |from, to| {
+                            one.communicator
+                                .reduces("ncclAllReduce", from, to, FLOATS, &one.stream)
+                        };
+                        assert_eq!((call(one.from, one.to), call(one.to, one.to)), (SUCCESS, SUCCESS));
+                    }
+                    assert_eq!(one.communicator.finalize(), SUCCESS);
+                    one.stream.synchronize().unwrap();
+                    assert_eq!(read::<2>(one.to), [9.0; 2]);
+                    assert_eq!(one.communicator.destroy(), SUCCESS);
+                });
+            }
+        });
+        assert_eq!(SIMULATOR.violations(), 0);
+        context.new_stream().unwrap();
+        returns_to(threads, before + 1); // and the default stream's
+        return;
+    };
+    assert_eq!(ran.report, "");
+}
+
+#[test]
+fn a_group_over_two_streams_joins_them() {
+    let test = "a_group_over_two_streams_joins_them";
+    let Some(ran) = Run::new(test).with("SELVEDGE_SIM_SEED", 15).outside() else {
+        let context = context();
+        let world = world(&context, 2);
+        let others = [context.new_stream().unwrap(), context.new_stream().unwrap()];
+        for (index, one) in world.iter().enumerate() {
+            others[index].join(&one.stream).unwrap();
+            let code = NCCL.group(|| {
+                one.communicator.send(one.from, FLOATS, 1 - index, &one.stream);
+                one.communicator
+                    .receive(one.to, FLOATS, 1 - index, &others[index]);
+            });
+            assert_eq!((code, one.communicator.condition()), (IN_PROGRESS, SUCCESS));
+            // Either stream is behind the whole group.
+            copy(&one.stream, one.from, one.to, FLOATS * 4);
+            others[index].join(&one.stream).unwrap();
+            copy(&others[index], one.to, one.from, FLOATS * 4);
+        }
+        assert_eq!(SIMULATOR.settle(), 1);
+        assert_eq!(SIMULATOR.violations(), 0);
+        return;
+    };
+    assert_eq!(ran.report, "");
 }
 
 /// Two processes, a rank each.

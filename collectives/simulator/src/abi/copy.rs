@@ -7,7 +7,7 @@ use super::exported;
 use crate::code::{Cu, INVALID_VALUE};
 use crate::context;
 use crate::copy::{self, Place, Wait};
-use crate::memory;
+use crate::space;
 
 const DEFAULT: u64 = 0;
 
@@ -21,7 +21,7 @@ fn fill(name: &'static str, stream: u64, address: u64, pattern: &[u8], count: us
     copy::fill(
         name,
         stream,
-        memory::resolve(address, len as u64)?,
+        space::resolve(address, len as u64)?,
         pattern.to_vec(),
         wait,
     )

@@ -15,7 +15,7 @@ const VERSION: c_int = 13000;
 /// What a device says of itself: enough for who asks what it can do. Anything else is 0.
 fn attribute(device: u32, attribute: c_int) -> c_int {
     match attribute {
-        1 | 2 | 3 => 1024,
+        1..=3 => 1024,
         4 => 64,
         5 => c_int::MAX,
         6 | 7 => 65535,

@@ -11,9 +11,9 @@ use super::exported;
 use crate::code::{Cu, INVALID_CONTEXT, INVALID_VALUE, MAP_FAILED};
 use crate::event;
 use crate::ffi::Out;
-use crate::memory::{self, Allocation, Kind};
+use crate::memory::{Allocation, Kind};
 use crate::shared::{Address, Shared};
-use crate::{context, race};
+use crate::{context, race, space};
 
 const OF_MEMORY: u64 = 0x6d65_6d6f_7279;
 const OF_EVENT: u64 = 0x65_7665_6e74;
@@ -56,7 +56,7 @@ static OPENED: LazyLock<Mutex<HashMap<u64, (u64, u32)>>> = LazyLock::new(Mutex::
 exported! {
     fn cuIpcGetMemHandle(to: Out<Handle>, address: u64) {
         context::initialized()?;
-        let space = memory::space();
+        let space = space::space();
         let region = space.find(address).ok_or(INVALID_VALUE)?;
         if region.allocation.kind != Kind::Plain {
             return Err(INVALID_VALUE);
@@ -77,7 +77,7 @@ exported! {
             return to.set(*address);
         }
         let shared = Shared::open(found).map_err(|_| MAP_FAILED)?;
-        let address = memory::space().place(Allocation::import(shared, Kind::Imported, device)?)?;
+        let address = space::space().place(Allocation::import(shared, Kind::Imported, device)?)?;
         opened.insert(found.nonce, (address, 1));
         to.set(address)
     }
@@ -94,7 +94,7 @@ exported! {
             return Ok(());
         }
         opened.remove(&nonce);
-        let region = memory::space().remove(address);
+        let region = space::space().remove(address);
         if let Some(region) = region {
             race::check_unmap(&region.allocation, "cuIpcCloseMemHandle");
         }

@@ -13,7 +13,7 @@ use crate::ffi::Out;
 use crate::history::Intent;
 use crate::host_bytes::HostBytes;
 use crate::memory::{self, Allocation, Kind, Span, Use};
-use crate::{context, race, settings};
+use crate::{context, race, settings, space};
 
 /// An operation that makes or ends an allocation in the order of a stream: it writes all of it, for whoever is not ordered.
 fn lifetime(name: &'static str, allocation: &Arc<Allocation>) -> Operation {
@@ -33,7 +33,7 @@ fn lifetime(name: &'static str, allocation: &Arc<Allocation>) -> Operation {
 /// Frees at once, unless somebody may still use it: then that is told, and it is freed all the same.
 fn free(address: u64, what: &str, is: impl Fn(Kind) -> bool) -> Cu {
     let region = {
-        let mut space = memory::space();
+        let mut space = space::space();
         space.starting(address, is).ok_or(INVALID_VALUE)?;
         space.remove(address).ok_or(INVALID_VALUE)?
     };
@@ -44,7 +44,7 @@ fn free(address: u64, what: &str, is: impl Fn(Kind) -> bool) -> Cu {
 fn pin(to: &Out<u64>, len: usize) -> Cu {
     context::current_device()?;
     let allocation = Allocation::create(Kind::Pinned, 0, len as u64)?;
-    to.set(memory::space().place(allocation)?)
+    to.set(space::space().place(allocation)?)
 }
 
 /// A whole stream is one device's.
@@ -57,7 +57,7 @@ exported! {
     fn cuMemAlloc_v2(to: Out<u64>, len: usize) {
         let device = context::current_device()?;
         let allocation = Allocation::create(Kind::Plain, device, len as u64)?;
-        to.set(memory::space().place(allocation)?)
+        to.set(space::space().place(allocation)?)
     }
 
     fn cuMemFree_v2(address: u64) {
@@ -72,13 +72,13 @@ exported! {
         let (stream, device) = of_stream(stream)?;
         let allocation = Allocation::create(Kind::Pool, device, len as u64)?;
         engine::enqueue(stream, lifetime("cuMemAllocAsync", &allocation))?;
-        to.set(memory::space().place(allocation)?)
+        to.set(space::space().place(allocation)?)
     }
 
     fn cuMemFreeAsync(address: u64, stream: u64) {
         let (stream, _) = of_stream(stream)?;
         let region = {
-            let mut space = memory::space();
+            let mut space = space::space();
             space.starting(address, |kind| matches!(kind, Kind::Plain | Kind::Pool)).ok_or(INVALID_VALUE)?;
             space.remove(address).ok_or(INVALID_VALUE)?
         };
@@ -116,7 +116,7 @@ exported! {
         }
         let bytes = HostBytes::new(address, len as u64).ok_or(INVALID_VALUE)?;
         let allocation = Allocation::register(bytes.at(), len as u64)?;
-        let mut space = memory::space();
+        let mut space = space::space();
         if space.overlapping(address, len as u64).next().is_some() {
             return Err(HOST_MEMORY_ALREADY_REGISTERED);
         }
@@ -129,7 +129,7 @@ exported! {
     }
 
     fn cuMemHostGetDevicePointer_v2(to: Out<u64>, address: u64, flags: c_uint) {
-        let space = memory::space();
+        let space = space::space();
         let region = space.find(address).ok_or(INVALID_VALUE)?;
         if flags != 0 || !matches!(region.allocation.kind, Kind::Pinned | Kind::Registered) {
             return Err(INVALID_VALUE);
@@ -139,7 +139,7 @@ exported! {
     }
 
     fn cuMemHostGetFlags(to: Out<c_uint>, address: u64) {
-        let space = memory::space();
+        let space = space::space();
         space.starting(address, |kind| kind == Kind::Pinned).ok_or(INVALID_VALUE)?;
         to.set(2)
     }

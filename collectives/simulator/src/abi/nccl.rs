@@ -1,21 +1,16 @@
 //! NCCL.
 #![allow(unsafe_code)] // exports functions by name
 
-use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int};
-use std::sync::Arc;
 
 use super::exported;
+use crate::calls::{self, Asked, argument, cuda};
 use crate::code::Cu;
-use crate::communicator::{
-    self, Blocking, Communicator, IN_PROGRESS, INVALID_ARGUMENT, INVALID_USAGE, UNHANDLED_CUDA,
-};
+use crate::communicator::{self, Blocking, INVALID_ARGUMENT};
+use crate::context;
 use crate::ffi::{In, Out};
-use crate::group::Member;
-use crate::memory::{self, Kind, Span};
-use crate::rendezvous::{Call, Verb};
+use crate::rendezvous::Verb;
 use crate::shared::Address;
-use crate::{context, elements};
 
 /// NCCL 2.28.9.
 const VERSION: c_int = 22809;
@@ -43,34 +38,6 @@ pub(crate) struct Config {
 
 const _: () = assert!(size_of::<UniqueId>() == 128);
 
-/// Calls between `ncclGroupStart` and `ncclGroupEnd`.
-#[derive(Default)]
-struct Grouped {
-    depth: u32,
-    calls: Vec<(Arc<Communicator>, u64, Member)>,
-    joined: Vec<Arc<Communicator>>,
-    failed: Option<u32>,
-}
-
-thread_local! {
-    static GROUPED: RefCell<Grouped> = RefCell::default();
-}
-
-fn grouped<R>(what: impl FnOnce(&mut Grouped) -> R) -> Cu<R> {
-    GROUPED
-        .try_with(|grouped| what(&mut grouped.borrow_mut()))
-        .map_err(|_| INVALID_USAGE)
-}
-
-/// A wrong argument, whatever was wrong with it.
-fn argument<T>(result: Cu<T>) -> Cu<T> {
-    result.map_err(|_| INVALID_ARGUMENT)
-}
-
-fn cuda<T>(result: Cu<T>) -> Cu<T> {
-    result.map_err(|_| UNHANDLED_CUDA)
-}
-
 fn blocking(config: &In<Config>) -> Cu<Blocking> {
     let Ok(config) = config.get() else {
         return Ok(Blocking::Yes);
@@ -95,145 +62,7 @@ fn join(to: &Out<u64>, ranks: c_int, id: UniqueId, rank: c_int, blocking: Blocki
     let rank = argument(usize::try_from(rank).map_err(|_| INVALID_ARGUMENT))?;
     let communicator = communicator::join(id.address, ranks, rank, device, blocking)?;
     argument(to.set(communicator.handle))?;
-    let waits = Arc::clone(&communicator);
-    let in_group = grouped(|grouped| {
-        if grouped.depth > 0 {
-            grouped.joined.push(communicator);
-        }
-        grouped.depth > 0
-    })?;
-    match blocking {
-        Blocking::No => Err(IN_PROGRESS),
-        Blocking::Yes if in_group => Ok(()),
-        Blocking::Yes => waits.wait_complete(),
-    }
-}
-
-/// Memory that a call names: of one allocation, on a device.
-fn buffer(address: u64, elements: u32, count: u64) -> Cu<Option<Span>> {
-    let size = elements::size_bytes(elements).ok_or(INVALID_ARGUMENT)?;
-    let len = count.checked_mul(size).ok_or(INVALID_ARGUMENT)?;
-    let mut spans = argument(memory::resolve(address, len))?;
-    if spans.len() > 1 {
-        return Err(INVALID_ARGUMENT);
-    }
-    let span = spans.pop();
-    let on_device = |span: &Span| !matches!(span.allocation.kind, Kind::Pinned | Kind::Registered);
-    if span.as_ref().is_some_and(|span| !on_device(span)) {
-        return Err(INVALID_ARGUMENT);
-    }
-    Ok(span)
-}
-
-/// What a C caller says of a call.
-struct Asked {
-    verb: Verb,
-    send: u64,
-    receive: u64,
-    count: usize,
-    elements: u32,
-    reduction: u32,
-    peer: c_int,
-}
-
-impl Asked {
-    fn member(&self, communicator: &Communicator) -> Cu<Member> {
-        let (count, ranks) = (self.count as u64, communicator.ranks as u64);
-        let peer = u32::try_from(self.peer).map_err(|_| INVALID_ARGUMENT)?;
-        if u64::from(peer) >= ranks || !elements::is_reduction(self.reduction) {
-            return Err(INVALID_ARGUMENT);
-        }
-        let is_root = peer as usize == communicator.rank;
-        let all = count.checked_mul(ranks).ok_or(INVALID_ARGUMENT)?;
-        let (sends, receives) = match self.verb {
-            Verb::AllReduce => (Some(count), Some(count)),
-            Verb::ReduceScatter => (Some(all), Some(count)),
-            Verb::AllGather => (Some(count), Some(all)),
-            Verb::Broadcast => (is_root.then_some(count), Some(count)),
-            Verb::Reduce => (Some(count), is_root.then_some(count)),
-            Verb::Send => (Some(count), None),
-            Verb::Receive => (None, Some(count)),
-        };
-        let find = |address, count: Option<u64>| match count {
-            Some(count) => buffer(address, self.elements, count),
-            None => Ok(None),
-        };
-        Ok(Member {
-            call: Call {
-                verb: self.verb,
-                count,
-                elements: self.elements,
-                reduction: self.reduction,
-                peer,
-            },
-            input: find(self.send, sends)?,
-            output: find(self.receive, receives)?,
-        })
-    }
-
-    /// Enqueues it, or keeps it until the group ends.
-    fn issue(&self, communicator: u64, stream: u64) -> Cu {
-        let communicator = communicator::find(communicator)?;
-        let result = self.prepare(&communicator, stream).and_then(|(stream, member)| {
-            communicator.check()?;
-            grouped(|grouped| {
-                if grouped.depth == 0 {
-                    return Some((stream, member));
-                }
-                grouped.calls.push((Arc::clone(&communicator), stream, member));
-                None
-            })
-        });
-        match result {
-            Ok(None) => Ok(()),
-            Ok(Some(call)) => {
-                communicator.launch(vec![call])?;
-                progress(communicator.blocking)
-            }
-            Err(code) => {
-                // A group with a wrong call launches nothing.
-                grouped(|grouped| grouped.failed = (grouped.depth > 0).then_some(code).or(grouped.failed))?;
-                Err(code)
-            }
-        }
-    }
-
-    fn prepare(&self, communicator: &Communicator, stream: u64) -> Cu<(u64, Member)> {
-        let stream = cuda(context::stream(stream))?;
-        Ok((stream, self.member(communicator)?))
-    }
-}
-
-fn progress(blocking: Blocking) -> Cu {
-    match blocking {
-        Blocking::Yes => Ok(()),
-        Blocking::No => Err(IN_PROGRESS),
-    }
-}
-
-/// Launches what a group has kept: the calls of each communicator together.
-fn launch(grouped: Grouped) -> Cu {
-    let mut any = Blocking::Yes;
-    for communicator in &grouped.joined {
-        match communicator.blocking {
-            Blocking::Yes => communicator.wait_complete()?,
-            Blocking::No => any = Blocking::No,
-        }
-    }
-    let mut all: Vec<(Arc<Communicator>, Vec<(u64, Member)>)> = Vec::new();
-    for (communicator, stream, member) in grouped.calls {
-        match all.iter_mut().find(|(one, _)| Arc::ptr_eq(one, &communicator)) {
-            Some((_, calls)) => calls.push((stream, member)),
-            None => all.push((communicator, vec![(stream, member)])),
-        }
-    }
-    for (communicator, calls) in all {
-        if communicator.blocking == Blocking::No {
-            any = Blocking::No;
-        }
-        communicator.launch(calls)?;
-    }
-    progress(any)
+    calls::joined(communicator)
 }
 
 fn told(code: u32) -> &'static CStr {
@@ -288,7 +117,7 @@ exported! {
         let ranks = usize::try_from(count).map_err(|_| INVALID_ARGUMENT)?;
         let mut last = None;
         for rank in 0..ranks {
-            let ordinal = devices.nth(rank).unwrap_or_else(|_| rank as c_int);
+            let ordinal = devices.nth(rank).unwrap_or(rank as c_int);
             let device = cuda(context::device(ordinal))?;
             let communicator = communicator::join(address, ranks, rank, device, Blocking::Yes)?;
             argument(to.set_nth(rank, communicator.handle))?;
@@ -304,7 +133,7 @@ exported! {
     fn ncclCommFinalize(communicator: u64) {
         let communicator = communicator::find(communicator)?;
         communicator.finalize()?;
-        progress(communicator.blocking)
+        calls::progress(communicator.blocking)
     }
 
     fn ncclCommDestroy(communicator: u64) {
@@ -330,29 +159,19 @@ exported! {
     }
 
     fn ncclGroupStart() {
-        grouped(|grouped| grouped.depth += 1)
+        calls::start()
     }
 
     fn ncclGroupEnd() {
-        let ended = grouped(|grouped| {
-            grouped.depth = grouped.depth.checked_sub(1)?;
-            Some((grouped.depth == 0).then(|| std::mem::take(grouped)))
-        })?;
-        match ended.ok_or(INVALID_USAGE)? {
-            None => Ok(()),
-            Some(Grouped { failed: Some(code), .. }) => Err(code),
-            Some(whole) => launch(whole),
-        }
+        calls::end()
     }
 
     fn ncclSend(send: u64, count: usize, elements: u32, peer: c_int, communicator: u64, stream: u64) {
-        let verb = Verb::Send;
-        Asked { verb, send, receive: 0, count, elements, reduction: 0, peer }.issue(communicator, stream)
+        Asked { verb: Verb::Send, send, receive: 0, count, elements, reduction: 0, peer }.issue(communicator, stream)
     }
 
     fn ncclRecv(receive: u64, count: usize, elements: u32, peer: c_int, communicator: u64, stream: u64) {
-        let verb = Verb::Receive;
-        Asked { verb, send: 0, receive, count, elements, reduction: 0, peer }.issue(communicator, stream)
+        Asked { verb: Verb::Receive, send: 0, receive, count, elements, reduction: 0, peer }.issue(communicator, stream)
     }
 
     fn ncclAllReduce(
@@ -364,8 +183,7 @@ exported! {
         communicator: u64,
         stream: u64,
     ) {
-        let verb = Verb::AllReduce;
-        Asked { verb, send, receive, count, elements, reduction, peer: 0 }.issue(communicator, stream)
+        Asked { verb: Verb::AllReduce, send, receive, count, elements, reduction, peer: 0 }.issue(communicator, stream)
     }
 
     fn ncclReduceScatter(
@@ -377,13 +195,11 @@ exported! {
         communicator: u64,
         stream: u64,
     ) {
-        let verb = Verb::ReduceScatter;
-        Asked { verb, send, receive, count, elements, reduction, peer: 0 }.issue(communicator, stream)
+        Asked { verb: Verb::ReduceScatter, send, receive, count, elements, reduction, peer: 0 }.issue(communicator, stream)
     }
 
     fn ncclAllGather(send: u64, receive: u64, count: usize, elements: u32, communicator: u64, stream: u64) {
-        let verb = Verb::AllGather;
-        Asked { verb, send, receive, count, elements, reduction: 0, peer: 0 }.issue(communicator, stream)
+        Asked { verb: Verb::AllGather, send, receive, count, elements, reduction: 0, peer: 0 }.issue(communicator, stream)
     }
 
     fn ncclBroadcast(
@@ -395,8 +211,7 @@ exported! {
         communicator: u64,
         stream: u64,
     ) {
-        let verb = Verb::Broadcast;
-        Asked { verb, send, receive, count, elements, reduction: 0, peer: root }.issue(communicator, stream)
+        Asked { verb: Verb::Broadcast, send, receive, count, elements, reduction: 0, peer: root }.issue(communicator, stream)
     }
 
     fn ncclReduce(
@@ -409,7 +224,6 @@ exported! {
         communicator: u64,
         stream: u64,
     ) {
-        let verb = Verb::Reduce;
-        Asked { verb, send, receive, count, elements, reduction, peer: root }.issue(communicator, stream)
+        Asked { verb: Verb::Reduce, send, receive, count, elements, reduction, peer: root }.issue(communicator, stream)
     }
 }

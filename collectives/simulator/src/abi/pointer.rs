@@ -7,7 +7,8 @@ use super::exported;
 use crate::code::{Cu, INVALID_VALUE, NOT_SUPPORTED};
 use crate::context;
 use crate::ffi::{In, Out};
-use crate::memory::{self, Kind, Region};
+use crate::memory::Kind;
+use crate::space::{self, Region};
 
 /// An address in host memory and one in device memory, as `CU_POINTER_ATTRIBUTE_MEMORY_TYPE` tells them.
 const HOST: c_uint = 1;
@@ -48,13 +49,13 @@ fn attribute(slot: &Slot, which: c_uint, address: u64, region: &Region) -> Cu {
 exported! {
     fn cuPointerGetAttribute(data: usize, which: c_uint, address: u64) {
         context::initialized()?;
-        let space = memory::space();
+        let space = space::space();
         attribute(&Slot(data), which, address, space.find(address).ok_or(INVALID_VALUE)?)
     }
 
     fn cuPointerGetAttributes(count: c_uint, which: In<c_uint>, data: In<usize>, address: u64) {
         context::initialized()?;
-        let space = memory::space();
+        let space = space::space();
         for index in 0..count as usize {
             let (slot, which) = (Slot(data.nth(index)?), which.nth(index)?);
             // Of an unknown address this call says zero instead of failing.
@@ -70,7 +71,7 @@ exported! {
 
     fn cuMemGetAddressRange_v2(base: Out<u64>, len: Out<usize>, address: u64) {
         context::initialized()?;
-        let space = memory::space();
+        let space = space::space();
         let region = space.find(address).ok_or(INVALID_VALUE)?;
         base.set_if_wanted(region.start);
         len.set_if_wanted(usize::try_from(region.len).map_err(|_| INVALID_VALUE)?);

@@ -8,8 +8,9 @@ use super::exported;
 use crate::code::{Cu, INVALID_DEVICE, INVALID_VALUE, NOT_SUPPORTED, OPERATING_SYSTEM};
 use crate::context;
 use crate::ffi::{In, Out};
-use crate::memory::{Allocation, GRANULARITY_BYTES, Kind, space};
+use crate::memory::{Allocation, Kind};
 use crate::shared::Shared;
+use crate::space::{GRANULARITY_BYTES, space};
 use crate::{settings, virtual_memory};
 
 const PINNED: c_uint = 1;

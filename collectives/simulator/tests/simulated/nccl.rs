@@ -73,6 +73,14 @@ impl Library {
         Communicator(handle)
     }
 
+    /// Joins, and waits for the others.
+    pub(crate) fn join_blocking(&self, ranks: usize, id: UniqueId, rank: usize) -> Communicator {
+        let mut handle = 0;
+        let join: extern "C" fn(*mut u64, c_int, UniqueId, c_int) -> u32 = self.function("ncclCommInitRank");
+        assert_eq!(join(&raw mut handle, ranks as c_int, id, rank as c_int), SUCCESS);
+        Communicator(handle)
+    }
+
     pub(crate) fn group(&self, calls: impl FnOnce()) -> u32 {
         assert_eq!(
             self.function::<extern "C" fn() -> u32>("ncclGroupStart")(),
