@@ -71,7 +71,7 @@ fn operation(rank: &mut NcclRank, gpu: &Gpu, round: usize) -> Result<(), CommErr
     let sum = rank.plan(Collective::AllReduce(ReduceOp::Sum))?;
     rank.launch_on_device(sum, &[DeviceTensor::upload(&stream, &tensor)?])?;
     let summed = rank.wait_on_device(None)?.remove(0);
-    let gathered = rank.allgather(&[tensor.clone()])?.remove(0);
+    let gathered = rank.allgather(std::slice::from_ref(&tensor))?.remove(0);
     let exchanged = rank.all_to_all(&[tensor])?.remove(0);
     // The host has had results of later operations: this one is done.
     let summed = summed.download(&stream, PATIENCE)?.to_vec::<u32>()?;

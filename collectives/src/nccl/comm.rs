@@ -62,11 +62,10 @@ fn config() -> ncclConfig_t {
     const WORDS: usize = size_of::<ncclConfig_t>() / size_of::<c_int>();
     // SAFETY: numbers and pointers, for which all bits are allowed.
     let mut config: ncclConfig_t = unsafe { std::mem::zeroed() };
-    let fields: *mut c_int = (&raw mut config).cast();
-    for word in 0..WORDS {
-        // SAFETY: inside the structure, which is of whole words and aligned for more.
-        unsafe { fields.add(word).write(c_int::MIN) };
-    }
+    // SAFETY: as many words as the structure has, which is aligned for more; numbers and pointers, for which all bits are
+    // allowed.
+    let fields = unsafe { &mut *(&raw mut config).cast::<[c_int; WORDS]>() };
+    fields.fill(c_int::MIN);
     config.size = size_of::<ncclConfig_t>();
     config.magic = 0xcafe_beef;
     config.version = 2 * 10_000 + 28 * 100 + 9;
