@@ -21,11 +21,13 @@
 //! | `bytes` | no | tensors to and from `bytes::Bytes` |
 //! | `ndarray` | no | tensors to and from arrays of `ndarray` |
 //! | `dlpack` | no | tensors to and from other frameworks, by the DLPack C interface |
-//! | `cuda` | no | says what there is of NVIDIA's driver and NCCL (`collectives::gpu`); nothing is linked |
+//! | `cuda` | no | tensors on devices of NVIDIA: on edges (`device`), in collectives by NCCL (`collectives::nccl`); found at run time, nothing is linked |
 
 // The attribute macro names the crate from outside; inside its own tests and docs it is the same crate.
 extern crate self as selvedge;
 
+#[cfg(feature = "cuda")]
+pub use selvedge_channels::device;
 pub use selvedge_channels::{DType, Element, Tensor, TensorError, Waiting, Wire};
 #[cfg(feature = "dlpack")]
 pub use selvedge_channels::{DlPack, DlPackError, dlpack};

@@ -211,6 +211,9 @@ pub enum ChannelError {
     /// The bytes are not a value.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// A tensor on a device could not be sent or received.
+    #[error("a tensor on a device: {0}")]
+    Device(String),
     /// Memory could not be had or opened.
     #[error(transparent)]
     Segment(#[from] SegmentError),

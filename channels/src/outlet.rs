@@ -2,6 +2,8 @@
 
 use std::any::{Any, type_name};
 
+#[cfg(feature = "cuda")]
+use crate::device::aside::{WritesAside, is_of_tensors};
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
@@ -25,7 +27,34 @@ pub struct Outlet<T> {
     staged: Option<Message<T>>,
     local: Option<usize>,
     ring: Option<RingWriter<T>>,
-    shared: Option<SharedWriter>,
+    shared: Option<Far>,
+}
+
+/// The route to other processes.
+struct Far {
+    writer: SharedWriter,
+    /// Tensors on a device, which go beside it.
+    #[cfg(feature = "cuda")]
+    aside: Option<Box<WritesAside>>,
+}
+
+impl Far {
+    fn new<T: Wire>(writer: SharedWriter) -> Self {
+        Far {
+            writer,
+            #[cfg(feature = "cuda")]
+            aside: is_of_tensors::<T>().then(Box::default),
+        }
+    }
+
+    #[inline]
+    fn try_write<T: Wire>(&mut self, value: &T) -> Result<bool, ChannelError> {
+        #[cfg(feature = "cuda")]
+        if let Some(aside) = &mut self.aside {
+            return aside.write(&mut self.writer, value);
+        }
+        self.writer.try_write(value)
+    }
 }
 
 /// An [`Outlet`] with its type erased.
@@ -69,7 +98,7 @@ impl<T: Wire> Outlet<T> {
             staged: None,
             local,
             ring,
-            shared,
+            shared: shared.map(Far::new::<T>),
         }
     }
 
@@ -94,7 +123,7 @@ impl<T: Wire> Outlet<T> {
         if let Some(shared) = &mut self.shared {
             let written = match staged {
                 Ok(value) => shared.try_write(value),
-                Err(fault) => shared.try_write_fault(fault),
+                Err(fault) => shared.writer.try_write_fault(fault),
             };
             if !written? {
                 return Err(ChannelError::Full);
@@ -159,7 +188,9 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
         {
             return Ok(false);
         }
-        self.shared.as_mut().map_or(Ok(true), SharedWriter::has_space)
+        self.shared
+            .as_mut()
+            .map_or(Ok(true), |shared| shared.writer.has_space())
     }
 
     #[inline]
@@ -193,7 +224,10 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
             Err(error) => {
                 let refused = matches!(
                     error,
-                    ChannelError::TooLarge { .. } | ChannelError::Encode(_) | ChannelError::Segment(_)
+                    ChannelError::TooLarge { .. }
+                        | ChannelError::Encode(_)
+                        | ChannelError::Segment(_)
+                        | ChannelError::Device(_)
                 );
                 if !refused || !self.is_staged() {
                     // COMP-07: no half-delivered message is continued.
@@ -209,7 +243,7 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
             ring.close();
         }
         if let Some(shared) = &mut self.shared {
-            shared.close();
+            shared.writer.close();
         }
     }
 

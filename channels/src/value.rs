@@ -11,6 +11,8 @@
 use std::any::Any;
 use std::cell::OnceCell;
 
+#[cfg(feature = "cuda")]
+use crate::device::aside::{ReadsAside, is_of_tensors};
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
@@ -83,6 +85,9 @@ pub struct Value<T> {
     // Declared, and so dropped, before its source (VAL-1).
     held: Held<T>,
     source: Source<T>,
+    /// Tensors on a device, which come beside a shared channel.
+    #[cfg(feature = "cuda")]
+    aside: Option<Box<ReadsAside>>,
     execution: u64,
     reads: u32,
     left: u32,
@@ -131,6 +136,13 @@ impl<T: Wire> Value<T> {
         }
         Ok(Value {
             held: Held::Nothing,
+            #[cfg(feature = "cuda")]
+            aside: match &source {
+                Source::Shared(reader) if is_of_tensors::<T>() => {
+                    Some(Box::new(ReadsAside::new(reader.index())))
+                }
+                _ => None,
+            },
             source,
             execution: 0,
             reads,
@@ -151,6 +163,8 @@ impl<T: Wire> Value<T> {
         Value {
             held: Held::Owned(value),
             source: Source::Constant,
+            #[cfg(feature = "cuda")]
+            aside: None,
             execution: 0,
             reads: u32::MAX,
             left: u32::MAX,
@@ -307,7 +321,8 @@ impl<T: Wire> Value<T> {
                 dispose(held);
                 reader.release();
             }
-            (Source::Shared(reader), held @ (Held::InSlot(_) | Held::Fault(_))) => {
+            (Source::Shared(_), held @ Held::Nothing) => dispose(held),
+            (Source::Shared(reader), held) => {
                 dispose(held);
                 reader.release()?;
             }
@@ -334,6 +349,11 @@ impl<T: Wire> Value<T> {
                 }
             }
             Source::Shared(reader) => match reader.current()? {
+                #[cfg(feature = "cuda")]
+                Some(Ok(bytes)) if self.aside.is_some() => match &mut self.aside {
+                    Some(aside) => Held::Owned(aside.read::<T>(bytes)?),
+                    None => Held::InSlot(OnceCell::new()),
+                },
                 Some(Ok(_)) => Held::InSlot(OnceCell::new()),
                 Some(Err(fault)) => Held::Fault(fault),
                 None => return Ok(false),

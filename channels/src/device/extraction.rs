@@ -19,8 +19,8 @@ use crate::payload::{Wire, decode, encode};
 enum Table {
     #[default]
     None,
-    /// Tensors that were taken out of the value that is being encoded, for this device.
-    Taken(Gpu, Vec<DeviceTensor>, Option<DeviceError>),
+    /// Tensors that were taken out of the value that is being encoded, all of them on one device: this one, if it is given.
+    Taken(Option<Gpu>, Vec<DeviceTensor>, Option<DeviceError>),
     /// Tensors to be put into the value that is being decoded; `None` once that has happened.
     Offered(Vec<Option<DeviceTensor>>),
 }
@@ -56,9 +56,13 @@ pub(super) enum NotTaken {
     Channel(ChannelError),
 }
 
-/// A value's bytes without the tensors that are on `gpu`, and these. Tensors of the host stay in the bytes.
-pub(super) fn take_apart<T: Wire>(value: &T, gpu: &Gpu) -> Result<(Vec<u8>, Vec<DeviceTensor>), NotTaken> {
-    let laid = Laid::new(Table::Taken(gpu.clone(), Vec::new(), None));
+/// A value's bytes without its tensors that are on a device, and these. All are on one device, `gpu` if it is given. Tensors of
+/// the host stay in the bytes.
+pub(super) fn take_apart<T: Wire>(
+    value: &T,
+    gpu: Option<&Gpu>,
+) -> Result<(Vec<u8>, Vec<DeviceTensor>), NotTaken> {
+    let laid = Laid::new(Table::Taken(gpu.cloned(), Vec::new(), None));
     let encoded = encode(value);
     let Table::Taken(_, tensors, refused) = laid.take() else {
         let what = "a value that encodes another one in the middle of itself";
@@ -94,6 +98,7 @@ fn put(tensor: &DeviceTensor) -> Result<u32, &'static str> {
         let Table::Taken(gpu, tensors, refused) = table else {
             return Err("a tensor of a device travels to other processes over a channel of tensors alone");
         };
+        let gpu = gpu.get_or_insert_with(|| tensor.gpu().clone());
         if let Err(error) = gpu.context.check_same("the tensor", &tensor.gpu().context) {
             *refused = Some(error);
             return Err("a tensor on another device");

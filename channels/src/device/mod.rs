@@ -56,6 +56,7 @@ mod extraction;
 mod layout;
 mod tensor;
 
+pub(crate) mod aside;
 mod channel;
 
 pub use calls::DRIVER_FUNCTIONS;

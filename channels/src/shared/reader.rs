@@ -45,6 +45,12 @@ enum Area {
 }
 
 impl SharedReader {
+    /// Which of the reading ends it is.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
     /// Reading end number `index` of the channel that `format` made in `region`.
     ///
     /// # Errors

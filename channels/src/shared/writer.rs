@@ -76,6 +76,24 @@ impl SharedWriter {
         self.cursor.number()
     }
 
+    /// Messages below this number have been let go by every reader, as far as is known.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn passed(&self) -> u64 {
+        self.cursor.passed()
+    }
+
+    /// Number of slots.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn slots(&self) -> usize {
+        self.place.spec.slots as usize
+    }
+
+    /// Number of readers.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn readers(&self) -> usize {
+        self.place.spec.readers as usize
+    }
+
     /// Bytes of the last message.
     #[inline]
     pub(crate) fn last_bytes(&self) -> usize {

@@ -684,7 +684,10 @@ pub(crate) fn publish(
     }
     let cause = match catch_unwind(AssertUnwindSafe(|| outlet.publish(execution, values))) {
         Ok(Err(
-            error @ (ChannelError::TooLarge { .. } | ChannelError::Encode(_) | ChannelError::Segment(_)),
+            error @ (ChannelError::TooLarge { .. }
+            | ChannelError::Encode(_)
+            | ChannelError::Segment(_)
+            | ChannelError::Device(_)),
         )) => Cause::Payload {
             message: error.to_string(),
         },

@@ -62,6 +62,16 @@ pub enum DeviceChannelError {
     },
 }
 
+/// For channels of values, of which only some have tensors.
+impl From<DeviceChannelError> for ChannelError {
+    fn from(error: DeviceChannelError) -> Self {
+        match error {
+            DeviceChannelError::Channel(error) => error,
+            error => ChannelError::Device(error.to_string()),
+        }
+    }
+}
+
 impl From<NotTaken> for DeviceChannelError {
     fn from(error: NotTaken) -> Self {
         match error {

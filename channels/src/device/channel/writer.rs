@@ -198,7 +198,7 @@ impl DeviceWriter {
     /// # Errors
     /// As [`send`](Self::send), and [`ChannelError::Encode`].
     pub fn send_value<T: Wire>(&mut self, stream: &Stream, value: &T) -> Result<(), DeviceChannelError> {
-        let (bytes, tensors) = take_apart(value, self.ring().memory.gpu())?;
+        let (bytes, tensors) = take_apart(value, Some(self.ring().memory.gpu()))?;
         self.send_parts(stream, &tensors, bytes)
     }
 

@@ -1,0 +1,221 @@
+//! Tensors of a device in values that cross processes: the value goes through its shared channel, its tensors beside it through
+//! a channel of tensors.
+//!
+//! The channel of tensors is made by the writer when it first has any, of as many slots and readers as the shared channel has,
+//! and announced in the very message that needs it; tensors that do not fit make another, twice as large at least. A message's
+//! tensors are sent before the message is, and are received when it is, by copies on the device that nobody waits for. So
+//! whoever has the message finds them, and whoever may write the next message finds a slot for its tensors: readers give the
+//! slot of the tensors back first.
+
+use std::any::TypeId;
+
+use serde::{Deserialize, Serialize};
+
+use super::channel::{
+    DeviceChannelError, DeviceChannelOptions, DeviceDescriptor, DeviceReader, DeviceWriter,
+    SharedDeviceChannel,
+};
+use super::error::DeviceError;
+use super::extraction::{put_together, take_apart};
+use super::gpu::Gpu;
+use super::layout::TensorLayout;
+use super::probe::probe;
+use super::stream::Stream;
+use super::tensor::DeviceTensor;
+use crate::error::ChannelError;
+use crate::payload::{Wire, decode};
+use crate::shared::SharedWriter;
+
+/// Room for a tensor beyond its bytes: each begins at a boundary.
+const ALIGN_BYTES: usize = 256;
+
+/// Whether values of a type are, or are lists of, tensors on a device.
+pub(crate) fn is_of_tensors<T: 'static>() -> bool {
+    let id = TypeId::of::<T>();
+    [
+        TypeId::of::<DeviceTensor>(),
+        TypeId::of::<Vec<DeviceTensor>>(),
+        TypeId::of::<Option<DeviceTensor>>(),
+        TypeId::of::<(DeviceTensor, DeviceTensor)>(),
+    ]
+    .contains(&id)
+}
+
+/// What the shared channel carries of a value.
+#[derive(Clone, Serialize, Deserialize)]
+struct Envelope {
+    /// The channel of its tensors and of those to come, where it is a new one.
+    opens: Option<DeviceDescriptor>,
+    /// Number of the message there that has its tensors, if it has any.
+    tensors: Option<u64>,
+    /// The value, numbers in place of its tensors.
+    value: Vec<u8>,
+}
+
+/// The writer's side.
+#[derive(Default)]
+pub(crate) struct WritesAside {
+    end: Option<WritingEnd>,
+    /// Outgrown ends, with the number of the first message that does not need them: readers may have to open them still.
+    outgrown: Vec<(WritingEnd, u64)>,
+}
+
+struct WritingEnd {
+    writer: DeviceWriter,
+    stream: Stream,
+    slot_bytes: usize,
+    /// Kept, so that others can open it; and whether they have been told.
+    channel: SharedDeviceChannel,
+    told: bool,
+}
+
+impl WritesAside {
+    /// Writes a value to `shared`, its tensors aside; `false` when every slot is taken.
+    pub(crate) fn write<T: Wire>(
+        &mut self,
+        shared: &mut SharedWriter,
+        value: &T,
+    ) -> Result<bool, ChannelError> {
+        if !shared.has_space()? {
+            return Ok(false);
+        }
+        let (bytes, tensors) = take_apart(value, None).map_err(DeviceChannelError::from)?;
+        let mut envelope = Envelope {
+            opens: None,
+            tensors: None,
+            value: bytes,
+        };
+        if let Some(first) = tensors.first() {
+            let layouts: Vec<_> = tensors.iter().map(|tensor| tensor.layout().clone()).collect();
+            let end = self.end(first.gpu(), &layouts, shared)?;
+            envelope.tensors = Some(end.writer.position());
+            end.send(&tensors, &layouts).map_err(|error| match error {
+                ChannelError::Full => {
+                    ChannelError::Device("a reader keeps the slot of its tensors".to_owned())
+                }
+                error => error,
+            })?;
+            envelope.opens = (!end.told).then(|| end.channel.descriptor().clone());
+        }
+        let written = shared.try_write(&envelope)?;
+        if let (true, Some(end)) = (written, &mut self.end) {
+            end.told |= envelope.opens.is_some();
+        }
+        Ok(written)
+    }
+
+    /// An end for tensors of these layouts.
+    fn end(
+        &mut self,
+        gpu: &Gpu,
+        layouts: &[TensorLayout],
+        shared: &SharedWriter,
+    ) -> Result<&mut WritingEnd, ChannelError> {
+        let need = layouts.iter().try_fold(0usize, |sum, layout| {
+            sum.checked_add(layout.len_bytes().checked_next_multiple_of(ALIGN_BYTES)?)
+        });
+        let need = need.and_then(usize::checked_next_power_of_two);
+        let need = need.ok_or_else(|| ChannelError::Device("tensors too large to be counted".to_owned()))?;
+        let fits = |end: &WritingEnd| end.slot_bytes >= need && end.stream.gpu().id() == gpu.id();
+        let passed = shared.passed();
+        self.outgrown.retain(|(_, number)| *number > passed);
+        if let Some(outgrown) = self.end.take_if(|end| !fits(end)) {
+            self.outgrown.push((outgrown, shared.position()));
+        }
+        let end = match self.end.take() {
+            Some(end) => end,
+            None => WritingEnd::new(gpu, need, shared)?,
+        };
+        Ok(self.end.insert(end))
+    }
+}
+
+impl WritingEnd {
+    fn new(gpu: &Gpu, slot_bytes: usize, shared: &SharedWriter) -> Result<Self, ChannelError> {
+        let options = DeviceChannelOptions::new(slot_bytes)
+            .slots(shared.slots())
+            .readers(shared.readers());
+        let channel = options.shared(gpu)?;
+        Ok(WritingEnd {
+            writer: channel.writer()?,
+            stream: Stream::communication(gpu).map_err(DeviceChannelError::from)?,
+            slot_bytes,
+            channel,
+            told: false,
+        })
+    }
+
+    fn send(&mut self, tensors: &[DeviceTensor], layouts: &[TensorLayout]) -> Result<(), ChannelError> {
+        let mut loan = self.writer.try_reserve(&self.stream, layouts)?;
+        for (index, tensor) in tensors.iter().enumerate() {
+            loan.copy(index, tensor)?;
+        }
+        Ok(loan.publish()?)
+    }
+}
+
+/// A reader's side.
+pub(crate) struct ReadsAside {
+    /// Number of the reading end, among those of the shared channel.
+    index: u32,
+    end: Option<(DeviceReader, Stream)>,
+}
+
+impl ReadsAside {
+    pub(crate) fn new(index: u32) -> Self {
+        ReadsAside { index, end: None }
+    }
+
+    /// The value that a message of the shared channel is, with the tensors that belong to it.
+    pub(crate) fn read<T: Wire>(&mut self, bytes: &[u8]) -> Result<T, ChannelError> {
+        let envelope: Envelope = decode(bytes)?;
+        if let Some(descriptor) = &envelope.opens {
+            self.end = None;
+            self.end = Some(open(descriptor, self.index)?);
+        }
+        let tensors = match envelope.tensors {
+            Some(number) => self.receive(number)?,
+            None => Vec::new(),
+        };
+        put_together(&envelope.value, tensors)
+    }
+
+    /// The tensors of message `number`. Messages before it belong to values that could not be sent.
+    fn receive(&mut self, number: u64) -> Result<Vec<DeviceTensor>, ChannelError> {
+        let missing = ChannelError::Corrupt {
+            what: "a value came without its tensors",
+        };
+        let Some((reader, stream)) = &mut self.end else {
+            return Err(missing);
+        };
+        loop {
+            let found = reader.position();
+            if found > number {
+                return Err(missing);
+            }
+            let Some(Ok(view)) = reader.try_recv(stream)? else {
+                return Err(missing);
+            };
+            if found == number {
+                let kept: Result<_, _> = (0..view.len()).map(|index| view.keep(index)).collect();
+                return Ok(kept?);
+            }
+        }
+    }
+}
+
+/// Opens a channel of tensors, on whichever of this process's devices it is.
+fn open(descriptor: &DeviceDescriptor, index: u32) -> Result<(DeviceReader, Stream), DeviceChannelError> {
+    let options = DeviceChannelOptions::new(0);
+    let devices = probe().map_err(DeviceError::from)?.devices.len();
+    let mut refused = DeviceError::NoDevice { index: 0, count: 0 }.into();
+    for device in 0..u32::try_from(devices).unwrap_or(u32::MAX) {
+        let gpu = Gpu::open(device)?;
+        match SharedDeviceChannel::open(&gpu, descriptor, &options) {
+            Ok(channel) => return Ok((channel.reader(index)?, Stream::communication(&gpu)?)),
+            Err(error @ DeviceChannelError::Device(DeviceError::WrongDevice { .. })) => refused = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(refused)
+}
