@@ -1,5 +1,6 @@
 //! One rank: agrees on an operation on the host, then has NCCL do it on the device.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use selvedge_channels::device::{DeviceMemory, DeviceTensor, Event, Gpu, Stream, TensorLayout};
@@ -594,7 +595,10 @@ impl Communicator for NcclRank {
             return outcome;
         };
         // NCCL lets go together; who cannot is let go of.
-        if outcome.is_ok() && link.comm.finalize().is_ok() && settle(&mut host, &link.comm).is_ok() {
+        if outcome.is_ok()
+            && link.comm.finalize().is_ok()
+            && settle(&mut host, &link.comm, &AtomicBool::new(false)).is_ok()
+        {
             link.comm.destroy()?;
         }
         outcome.and(Box::new(host).close(timeout))
