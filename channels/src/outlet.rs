@@ -39,14 +39,6 @@ struct Far {
 }
 
 impl Far {
-    fn new<T: Wire>(writer: SharedWriter) -> Self {
-        Far {
-            writer,
-            #[cfg(feature = "cuda")]
-            aside: is_of_tensors::<T>().then(Box::default),
-        }
-    }
-
     #[inline]
     fn try_write<T: Wire>(&mut self, value: &T) -> Result<bool, ChannelError> {
         #[cfg(feature = "cuda")]
@@ -98,7 +90,11 @@ impl<T: Wire> Outlet<T> {
             staged: None,
             local,
             ring,
-            shared: shared.map(Far::new::<T>),
+            shared: shared.map(|writer| Far {
+                writer,
+                #[cfg(feature = "cuda")]
+                aside: is_of_tensors::<T>().then(Box::default),
+            }),
         }
     }
 
