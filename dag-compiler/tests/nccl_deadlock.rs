@@ -21,18 +21,17 @@ mod machine;
 mod nccl;
 mod text;
 
-use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
 use machine::Random;
 use nccl::calls::{List, Spread, calls, has_several_readers};
+use nccl::graphs::{Readers, random_graph, tamper};
 use nccl::world::{Missing, World};
 use selvedge_compiler::compile::plan;
-use selvedge_compiler::ir::{CollectiveId, GraphIr, Plan, Settings, ValueId};
+use selvedge_compiler::ir::{Plan, Settings};
 use selvedge_compiler::prove::{Refutation, prove};
-use selvedge_core::ActorId;
-use text::{Sketch, settings};
+use text::settings;
 
 /// The ranks of this process: whether anything can still happen is known of all streams at once, so tests take turns.
 static WORLD: LazyLock<Result<Mutex<World>, Missing>> = LazyLock::new(|| World::open().map(Mutex::new));
@@ -78,166 +77,44 @@ fn with(overlap: bool) -> Settings {
     }
 }
 
-/// Whether the prover takes a plan for live; `None` for one that no graph lowers to.
-fn is_live(plan: &Plan) -> Option<bool> {
+/// What the prover says of a plan that is well-formed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Live,
+    /// A circle of so many lanes that wait for each other.
+    Dead(usize),
+}
+
+fn verdict(plan: &Plan) -> Verdict {
     match prove(plan) {
         Ok(certificate) => {
             certificate.check(plan).unwrap();
-            Some(true)
+            Verdict::Live
         }
-        Err(Refutation::Deadlock(_)) => Some(false),
-        Err(Refutation::Malformed(_)) => None,
+        Err(Refutation::Deadlock(deadlock)) => Verdict::Dead(deadlock.cycle.len()),
+        Err(Refutation::Malformed(what)) => panic!("malformed: {what}"),
     }
 }
 
-/// How many lanes beside the writer's may read a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Readers {
-    One,
-    Several,
-}
-
-/// A graph under construction, and which lanes read what.
-struct Drawing {
-    sketch: Sketch,
-    readers: Readers,
-    actors: Vec<ActorId>,
-    /// By value: its lane; `None` for the input.
-    written: Vec<Option<u32>>,
-    read: BTreeMap<ValueId, u32>,
-}
-
-impl Drawing {
-    fn lane(&self, actor: ActorId) -> u32 {
-        self.sketch.graph.actors[actor.0 as usize].lane.0
-    }
-
-    /// A value that an actor may read, of those that there are.
-    fn argument(&mut self, actor: ActorId, known: usize, random: &mut Random) -> ValueId {
-        let (value, lane) = (random.below(known), self.lane(actor));
-        let id = ValueId(value as u32);
-        let across = self.written[value].is_some_and(|writer| writer != lane);
-        if across && *self.read.entry(id).or_insert(lane) != lane && self.readers == Readers::One {
-            return ValueId(0);
-        }
-        id
-    }
-
-    /// A task for each of these actors, whose arguments are among the values that were there before.
-    fn tasks(&mut self, ranks: &[ActorId], collective: Option<CollectiveId>, random: &mut Random) {
-        let known = self.written.len();
-        for actor in ranks {
-            let count = 1 + random.below(2);
-            let args: Vec<_> = (0..count)
-                .map(|_| Some(self.argument(*actor, known, random)))
-                .collect();
-            self.sketch.task(*actor, "f", &args, known);
-            let task = self.sketch.graph.tasks.last_mut().unwrap();
-            task.collective = collective;
-            task.meets = (0..count as u16).collect();
-            self.written.push(Some(self.lane(*actor)));
-        }
-    }
-
-    /// An actor of each of two or more lanes.
-    fn group(&self, random: &mut Random) -> Vec<ActorId> {
-        let mut lanes = Vec::new();
-        let mut ranks = Vec::new();
-        for actor in &self.actors {
-            let lane = self.lane(*actor);
-            if !lanes.contains(&lane) && random.below(2) == 0 {
-                lanes.push(lane);
-                ranks.push(*actor);
-            }
-        }
-        ranks
-    }
-}
-
-/// A random graph over 2 to 4 lanes, of up to some 10 tasks, some of them ranks of collectives; everything that goes from
-/// lane to lane is a rendezvous.
-fn random_graph(readers: Readers, random: &mut Random) -> GraphIr {
-    let mut sketch = Sketch::new();
-    let mut actors = Vec::new();
-    for lane in 1..=2 + random.below(3) as u32 {
-        for _ in 0..1 + random.below(2) {
-            let index = actors.len();
-            actors.push(sketch.actor(&format!("a{index}"), lane, 0));
-            sketch.graph.actors[index].commutes = random.below(2) == 0;
-        }
-    }
-    sketch.input();
-    let mut drawing = Drawing {
-        sketch,
-        readers,
-        actors,
-        written: vec![None],
-        read: BTreeMap::new(),
-    };
-    let tasks = 4 + random.below(7);
-    let mut collectives = 0;
-    while drawing.sketch.graph.tasks.len() < tasks {
-        let group = if random.below(5) == 0 {
-            drawing.group(random)
-        } else {
-            Vec::new()
-        };
-        if group.len() > 1 {
-            drawing.tasks(&group, Some(CollectiveId(collectives)), random);
-            collectives += 1;
-        } else {
-            let actor = drawing.actors[random.below(drawing.actors.len())];
-            drawing.tasks(&[actor], None, random);
-        }
-    }
-    drawing.sketch.finish()
-}
-
-/// One change to a lane's program that leaves it well-formed, if one is found: two steps exchanged, one moved, or all steps
-/// of a task.
-fn tamper(plan: &mut Plan, random: &mut Random) {
-    for _ in 0..20 {
-        let mut changed = plan.clone();
-        let lane = random.below(changed.lanes.len());
-        let steps = &mut changed.lanes[lane].steps;
-        if steps.len() < 2 {
-            continue;
-        }
-        let (from, to) = (random.below(steps.len()), random.below(steps.len()));
-        match random.below(3) {
-            0 => steps.swap(from, to),
-            1 => {
-                let step = steps.remove(from);
-                steps.insert(to, step);
-            }
-            _ => {
-                let task = steps[from].task;
-                let (moved, mut left): (Vec<_>, Vec<_>) =
-                    steps.iter().copied().partition(|step| step.task == task);
-                let to = to.min(left.len());
-                left.splice(to..to, moved);
-                *steps = left;
-            }
-        }
-        if changed != *plan && is_live(&changed).is_some() {
-            *plan = changed;
-            return;
-        }
-    }
-}
-
-/// What was judged.
+/// Plans of one kind that were judged.
 #[derive(Default)]
 struct Judged {
     live: usize,
-    dead: usize,
+    /// Lanes wait for each other.
+    crossed: usize,
+    /// A lane waits for itself.
+    alone: usize,
+    /// With collectives.
+    collective: usize,
     /// Dead for the prover, and yet groups of sends come to their end.
     stricter: usize,
 }
 
 impl Judged {
-    fn judge(&mut self, world: &mut World, plan: &Plan, live: bool, seed: u64) {
-        let about = || format!("seed {seed}, the prover says live: {live}\n{}", plan.describe());
+    fn judge(&mut self, world: &mut World, plan: &Plan, seed: u64) {
+        let verdict = verdict(plan);
+        let live = verdict == Verdict::Live;
+        let about = || format!("seed {seed}, the prover says {verdict:?}\n{}", plan.describe());
         let drained = world.drains(&calls(plan, Spread::Sends));
         if has_several_readers(plan) {
             assert_eq!(world.drains(&calls(plan, Spread::Broadcast)), live, "{}", about());
@@ -246,9 +123,60 @@ impl Judged {
         } else {
             assert_eq!(drained, live, "{}", about());
         }
-        self.live += usize::from(live);
-        self.dead += usize::from(!live);
+        self.collective += usize::from(has_collectives(plan));
+        match verdict {
+            Verdict::Live => self.live += 1,
+            Verdict::Dead(1) => self.alone += 1,
+            Verdict::Dead(_) => self.crossed += 1,
+        }
     }
+
+    fn dead(&self) -> usize {
+        self.crossed + self.alone
+    }
+
+    fn all(&self) -> usize {
+        self.live + self.dead()
+    }
+
+    fn told(&self) -> String {
+        let Judged {
+            live,
+            crossed,
+            alone,
+            collective,
+            ..
+        } = self;
+        format!(
+            "{live} live, {crossed} dead between lanes, {alone} within one; {collective} with collectives"
+        )
+    }
+}
+
+/// Whether lanes meet at all in a plan.
+fn has_rendezvous(plan: &Plan) -> bool {
+    let mut values = plan.lanes.iter().flat_map(|lane| &lane.values);
+    values.any(|value| value.meets) || has_collectives(plan)
+}
+
+fn has_collectives(plan: &Plan) -> bool {
+    plan.ir.tasks.iter().any(|task| task.collective.is_some())
+}
+
+/// A plan of a random graph, with up to four changes.
+fn random_plan(seed: u64) -> Plan {
+    let mut random = Random(seed << 20);
+    let readers = if seed.is_multiple_of(3) {
+        Readers::Several
+    } else {
+        Readers::One
+    };
+    let graph = random_graph(readers, &mut random);
+    let mut plan = plan(graph, with(random.below(2) == 0)).unwrap();
+    for _ in 0..random.below(5) {
+        tamper(&mut plan, &mut random);
+    }
+    plan
 }
 
 /// A plan hangs in NCCL exactly if the prover says so.
@@ -257,50 +185,44 @@ fn graph_24_nccl_hangs_exactly_where_the_prover_says_so() {
     let Some(mut world) = world() else { return };
     let alive = watchdog();
     let wanted = std::env::var("PLANS").map_or(1_000, |text| text.parse().unwrap());
+    world.close();
+    let before = descriptors();
     let (mut one, mut several) = (Judged::default(), Judged::default());
-    let mut seed = 0u64;
-    while one.live + one.dead + several.live + several.dead < wanted {
+    let mut seed = 0;
+    while one.all() + several.all() < wanted {
         alive();
         seed += 1;
-        let mut random = Random(seed << 20);
-        let readers = if seed.is_multiple_of(3) {
-            Readers::Several
-        } else {
-            Readers::One
-        };
-        let graph = random_graph(readers, &mut random);
-        let mut mutant = plan(graph, with(random.below(2) == 0)).unwrap();
-        for _ in 0..random.below(6) {
-            tamper(&mut mutant, &mut random);
+        let plan = random_plan(seed);
+        if has_rendezvous(&plan) {
+            let kind = if has_several_readers(&plan) {
+                &mut several
+            } else {
+                &mut one
+            };
+            kind.judge(&mut world, &plan, seed);
         }
-        let meets = mutant
-            .lanes
-            .iter()
-            .flat_map(|lane| &lane.values)
-            .any(|value| value.meets);
-        if !meets && mutant.ir.tasks.iter().all(|task| task.collective.is_none()) {
-            continue;
-        }
-        let judged = if has_several_readers(&mutant) {
-            &mut several
-        } else {
-            &mut one
-        };
-        judged.judge(&mut world, &mutant, is_live(&mutant).unwrap(), seed);
     }
-    let total = one.live + one.dead + several.live + several.dead;
     println!(
-        "plans: {total}, seeds 1 to {seed}; NCCL and the prover agree\n\
-         one reader a value: {} live, {} dead\n\
-         several readers, by broadcasts: {} live, {} dead, of which {} pass by groups of sends",
-        one.live, one.dead, several.live, several.dead, several.stricter
+        "{wanted} plans, seeds 1 to {seed}: the prover and NCCL agree on {} live and {} dead",
+        one.live + several.live,
+        one.dead() + several.dead()
     );
-    assert_eq!(one.stricter, 0);
-    let dead = one.dead + several.dead;
-    assert!(
-        dead * 4 > total && dead * 4 < total * 3,
-        "too few of one kind to tell"
+    println!("one lane reads a value: {}", one.told());
+    println!(
+        "several do, by broadcast: {}; of the dead, {} pass as groups of sends",
+        several.told(),
+        several.stricter
     );
+    for few in [one.live + several.live, one.crossed + several.crossed] {
+        assert!(few * 4 > wanted, "too few of a kind to tell");
+    }
+    world.close();
+    assert_eq!(descriptors(), before);
+}
+
+/// Open descriptors of this process.
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
 /// Every lane's steps in the order in which the graph was bound.
@@ -309,8 +231,14 @@ fn as_bound(mut plan: Plan) -> Plan {
     plan
 }
 
-fn judged(world: &mut World, plan: &Plan) -> (Option<bool>, bool) {
-    (is_live(plan), world.drains(&calls(plan, Spread::Sends)))
+fn judged(world: &mut World, plan: &Plan) -> (Verdict, bool) {
+    (verdict(plan), world.drains(&calls(plan, Spread::Sends)))
+}
+
+/// All of a lane's calls of NCCL at once.
+fn as_one_group(list: &List) -> List {
+    let calls = list.iter().flatten().filter(|call| call.members().is_some());
+    vec![calls.cloned().collect()]
 }
 
 /// ray #45594: two actors each send to the other, then receive.
@@ -322,19 +250,11 @@ fn graph_24_crossed_sends_pass_projected_and_grouped_and_hang_as_bound() {
                    p = a.f(x)\nq = b.g(x)\nr = a.h(!q)\ns = b.k(!p)\nreturn r, s";
     for overlap in [false, true] {
         let projected = plan(text::graph(crossed), with(overlap)).unwrap();
-        assert_eq!(judged(&mut world, &projected), (Some(true), true));
+        assert_eq!(judged(&mut world, &projected), (Verdict::Live, true));
         let cyclic = as_bound(projected);
-        assert_eq!(judged(&mut world, &cyclic), (Some(false), false));
+        assert_eq!(judged(&mut world, &cyclic), (Verdict::Dead(2), false));
         // A plan has no word for groups; NCCL has.
-        let group = |list: List| {
-            vec![
-                list.concat()
-                    .into_iter()
-                    .filter(|call| call.members().is_some())
-                    .collect(),
-            ]
-        };
-        let grouped: Vec<List> = calls(&cyclic, Spread::Sends).into_iter().map(group).collect();
+        let grouped: Vec<List> = calls(&cyclic, Spread::Sends).iter().map(as_one_group).collect();
         assert!(world.drains(&grouped));
     }
 }
@@ -347,10 +267,10 @@ fn graph_24_collectives_of_two_groups_in_opposite_orders_hang() {
                   p = a.sum[0](x)\nq = b.sum[0](x)\nr = c.sum[1](x)\ns = d.sum[1](x)\nreturn p, q, r, s";
     for overlap in [false, true] {
         let same = plan(text::graph(groups), with(overlap)).unwrap();
-        assert_eq!(judged(&mut world, &same), (Some(true), true));
+        assert_eq!(judged(&mut world, &same), (Verdict::Live, true));
         let mut opposite = as_bound(same);
         opposite.lanes[2].steps.rotate_left(3);
-        assert_eq!(judged(&mut world, &opposite), (Some(false), false));
+        assert_eq!(judged(&mut world, &opposite), (Verdict::Dead(2), false));
     }
 }
 
@@ -363,7 +283,7 @@ fn graph_24_a_value_for_two_lanes_is_one_event_as_a_broadcast_is() {
                 v = a.f(x)\nz = b.g(!v)\ny = c.h(!z, !v)\nreturn y";
     for overlap in [false, true] {
         let late = as_bound(plan(text::graph(fork), with(overlap)).unwrap());
-        assert_eq!(judged(&mut world, &late), (Some(false), true));
+        assert!(matches!(judged(&mut world, &late), (Verdict::Dead(_), true)));
         assert!(!world.drains(&calls(&late, Spread::Broadcast)));
     }
 }

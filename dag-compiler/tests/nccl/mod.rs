@@ -2,4 +2,5 @@
 #![allow(unreachable_pub)] // shared by the parts of one test
 
 pub mod calls;
+pub mod graphs;
 pub mod world;

@@ -217,6 +217,12 @@ impl World {
         }
     }
 
+    /// Gives all communicators back.
+    pub fn close(&mut self) {
+        let all: Vec<Members> = self.communicators.keys().cloned().collect();
+        all.iter().for_each(|members| self.abort(members));
+    }
+
     /// Frees lanes that wait for their own words, now or later: none is stored that is too low for who waits for it.
     fn release(&self) {
         for word in 0..WORDS as u64 {
