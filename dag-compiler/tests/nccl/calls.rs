@@ -6,6 +6,10 @@
 //! - a COLLECTIVE is an allreduce on the communicator of its actors;
 //! - a value that stays on its lane is a word in memory: the WRITE stores it, a READ waits for it.
 //!
+//! All of it goes to one stream, so whatever communicators a lane is in, its calls have one order, as NCCL asks for on one
+//! device, and that order is the lane's chain in the proof. With receives that are only posted (`Settings::overlap`) it is the
+//! same: the transfers of a lane run in their order (`LIVE-4`), and work that waits for them moves nothing between lanes.
+//!
 //! No two values and no two collectives have equally many elements, so what meets the wrong other side does not fit it, and
 //! never completes.
 
@@ -26,7 +30,7 @@ pub enum Spread {
 /// What a communicator is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
-    /// All that one lane sends to one other.
+    /// What goes from one lane to one other.
     Messages,
     /// The values that one lane writes and several read.
     Readers,
