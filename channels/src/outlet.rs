@@ -3,7 +3,7 @@
 use std::any::{Any, type_name};
 
 #[cfg(feature = "cuda")]
-use crate::device::aside::{WritesAside, is_of_tensors};
+use crate::device::aside::WritesAside;
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
@@ -93,9 +93,18 @@ impl<T: Wire> Outlet<T> {
             shared: shared.map(|writer| Far {
                 writer,
                 #[cfg(feature = "cuda")]
-                aside: is_of_tensors::<T>().then(Box::default),
+                aside: None,
             }),
         }
+    }
+
+    /// The same, with tensors of a device sent to other processes beside the value.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn with_tensors(mut self) -> Self {
+        if let Some(shared) = &mut self.shared {
+            shared.aside = Some(Box::default());
+        }
+        self
     }
 
     /// Stages a value.
