@@ -16,7 +16,7 @@ use super::channel::{
     SharedDeviceChannel,
 };
 use super::error::DeviceError;
-use super::extraction::{put_together, take_apart};
+use super::extraction::{put_together, take_apart, was_stowed};
 use super::gpu::Gpu;
 use super::layout::TensorLayout;
 use super::probe::probe;
@@ -39,6 +39,18 @@ pub(crate) fn is_of_tensors<T: 'static>() -> bool {
         TypeId::of::<(DeviceTensor, DeviceTensor)>(),
     ]
     .contains(&id)
+}
+
+/// Why a value of any other type could not be sent, where that is a tensor in it.
+pub(crate) fn explained(error: ChannelError) -> ChannelError {
+    match error {
+        ChannelError::Encode(_) if was_stowed() => ChannelError::Device(
+            "it is inside a value of a type that is not known to carry any: make it known with \
+             `selvedge::carries_tensors!`"
+                .to_owned(),
+        ),
+        error => error,
+    }
 }
 
 /// What the shared channel carries of a value.
