@@ -69,7 +69,9 @@ impl Allocation {
 #[derive(Debug)]
 pub(super) struct Pinned {
     base: NonNull<u8>,
+    /// Bytes in use, and bytes there are, all of them initialised.
     bytes: usize,
+    capacity: usize,
 }
 
 // SAFETY: it owns its bytes, which move with it.
@@ -78,6 +80,28 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
+    /// Bytes there are.
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The same memory, to be used for so many bytes, or as many as there are.
+    pub(super) fn of(mut self, bytes: usize) -> Self {
+        self.bytes = bytes.min(self.capacity);
+        self
+    }
+
+    fn check(&self, bytes: usize) -> Result<(), DeviceError> {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        Err(DeviceError::OutOfBounds {
+            offset: 0,
+            need_bytes: bytes,
+            have_bytes: self.bytes,
+        })
+    }
+
     /// Its bytes.
     ///
     /// # Safety
@@ -281,7 +305,12 @@ impl Calls {
         })?;
         // SAFETY: so many bytes that nobody else knows.
         unsafe { base.write_bytes(0, bytes) };
-        Ok(Pinned { base, bytes })
+        let capacity = bytes;
+        Ok(Pinned {
+            base,
+            bytes,
+            capacity,
+        })
     }
 
     /// Gives memory of the host back.
@@ -290,48 +319,44 @@ impl Calls {
         unsafe { (self.functions.host_free)(memory.base.as_ptr().cast()) };
     }
 
-    /// Enqueues a copy of `bytes` to the device; gives back the place that it is copied from, to be retired.
+    /// Enqueues a copy of `bytes` to the device, by way of `staged`, in which no copy is under way and which is to be retired
+    /// whatever becomes of it.
     pub(super) fn upload(
         &self,
         to: (&Allocation, usize),
         bytes: &[u8],
+        staged: &Pinned,
         stream: &StreamHandle,
-    ) -> Result<Pinned, DeviceError> {
+    ) -> Result<(), DeviceError> {
         let address = to.0.at(to.1, bytes.len())?;
-        let staged = self.pin(bytes.len())?;
-        // SAFETY: as many bytes at both, which do not overlap: one was just made.
+        staged.check(bytes.len())?;
+        // SAFETY: as many bytes at both, which do not overlap: one is the driver's, and nobody else uses it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), staged.base.as_ptr(), bytes.len()) };
-        if !bytes.is_empty() {
-            let from = staged.base.as_ptr().cast();
-            // SAFETY: both places have so many bytes and stay until the copy is done (DEV-2).
-            let code = unsafe { (self.functions.copy_up)(address, from, bytes.len(), stream.raw()) };
-            if let Err(error) = self.check("cuMemcpyHtoDAsync_v2", code) {
-                self.free_pinned(staged);
-                return Err(error);
-            }
+        if bytes.is_empty() {
+            return Ok(());
         }
-        Ok(staged)
+        let from = staged.base.as_ptr().cast();
+        // SAFETY: both places have so many bytes and stay until the copy is done (DEV-2).
+        let code = unsafe { (self.functions.copy_up)(address, from, bytes.len(), stream.raw()) };
+        self.check("cuMemcpyHtoDAsync_v2", code)
     }
 
-    /// Enqueues a copy from the device to a new place, which is not to be looked at before the stream has come there.
+    /// Enqueues a copy from the device to `staged`, in which no copy is under way, which is not to be looked at before the
+    /// stream has come there, and which is to be retired whatever becomes of it.
     pub(super) fn download(
         &self,
         from: (&Allocation, usize),
-        bytes: usize,
+        staged: &Pinned,
         stream: &StreamHandle,
-    ) -> Result<Pinned, DeviceError> {
-        let address = from.0.at(from.1, bytes)?;
-        let staged = self.pin(bytes)?;
-        if bytes > 0 {
-            let to = staged.base.as_ptr().cast();
-            // SAFETY: both places have so many bytes and stay until the copy is done (DEV-2).
-            let code = unsafe { (self.functions.copy_down)(to, address, bytes, stream.raw()) };
-            if let Err(error) = self.check("cuMemcpyDtoHAsync_v2", code) {
-                self.free_pinned(staged);
-                return Err(error);
-            }
+    ) -> Result<(), DeviceError> {
+        let address = from.0.at(from.1, staged.bytes)?;
+        if staged.bytes == 0 {
+            return Ok(());
         }
-        Ok(staged)
+        let to = staged.base.as_ptr().cast();
+        // SAFETY: both places have so many bytes and stay until the copy is done (DEV-2).
+        let code = unsafe { (self.functions.copy_down)(to, address, staged.bytes, stream.raw()) };
+        self.check("cuMemcpyDtoHAsync_v2", code)
     }
 
     /// Enqueues a copy from place to place on the device.

@@ -91,6 +91,7 @@ fn sweep_left() {
     for context in std::mem::take(&mut *left) {
         let bound = context.calls.set_current(&context.handle);
         if bound.is_ok() && context.retired.sweep() {
+            context.retired.empty();
             let _ = context.calls.release(context.handle, context.ordinal);
         } else {
             left.push(context);
@@ -98,12 +99,13 @@ fn sweep_left() {
     }
 }
 
-/// Gives back, of every context, what the device is done with.
+/// Gives back, of every context, what the device is done with, and what is kept for the next copies.
 pub(super) fn sweep_contexts() {
     let open: Vec<_> = OPEN.lock().values().filter_map(Weak::upgrade).collect();
     for context in open {
         if context.bind().is_ok() {
             context.retired.sweep();
+            context.retired.empty();
         }
     }
     sweep_left();

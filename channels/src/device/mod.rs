@@ -48,6 +48,7 @@ mod gpu;
 mod host_call;
 mod memory;
 mod retired;
+mod staging;
 mod stream;
 mod sweep;
 mod words;

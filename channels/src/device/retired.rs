@@ -13,6 +13,7 @@ use super::allocation::{Allocation, Pinned};
 use super::calls::Calls;
 use super::error::DeviceError;
 use super::handles::{EventHandle, StreamHandle};
+use super::staging::{Staging, pinned};
 use super::words::Registered;
 
 /// What is to be given back.
@@ -37,6 +38,7 @@ struct State {
     /// Streams that were dropped with work under way.
     leaving: Vec<Arc<StreamHandle>>,
     waiting: Vec<(Busy, Resource)>,
+    staging: Staging,
 }
 
 /// The streams of a context, and what waits for them.
@@ -65,7 +67,15 @@ impl Retired {
         let mut state = self.state.lock();
         state.streams.retain(|known| !Arc::ptr_eq(known, &stream));
         state.leaving.push(stream);
-        self.sweep_locked(&mut state);
+        let done = self.sweep_locked(&mut state);
+        drop(state);
+        self.give_back(done);
+    }
+
+    /// Pinned memory of the host for so many bytes, to be retired.
+    pub(super) fn staging(&self, bytes: usize) -> Result<Pinned, DeviceError> {
+        let kept = self.state.lock().staging.take(bytes);
+        kept.map_or_else(|| pinned(self.calls, bytes), Ok)
     }
 
     /// Gives something back as soon as all that is under way now is done. The context is bound.
@@ -79,7 +89,9 @@ impl Retired {
             }
         }
         state.waiting.push((busy, resource));
-        self.sweep_locked(&mut state);
+        let done = self.sweep_locked(&mut state);
+        drop(state);
+        self.give_back(done);
     }
 
     /// An event at the end of a stream's work; `None` where there is none under way.
@@ -105,17 +117,31 @@ impl Retired {
     /// Gives back what the device is done with; whether that was all. The context is bound.
     pub(super) fn sweep(&self) -> bool {
         let mut state = self.state.lock();
-        self.sweep_locked(&mut state);
-        state.waiting.is_empty() && state.leaving.is_empty()
+        let done = self.sweep_locked(&mut state);
+        let all = state.waiting.is_empty() && state.leaving.is_empty();
+        drop(state);
+        self.give_back(done);
+        all
     }
 
-    fn sweep_locked(&self, state: &mut State) {
+    /// Gives back what was kept to be used again. The context is bound.
+    pub(super) fn empty(&self) {
+        let kept: Vec<_> = self.state.lock().staging.take_all().collect();
+        kept.into_iter().for_each(|memory| self.calls.free_pinned(memory));
+    }
+
+    /// Takes out what the device is done with, to be given back when the lock is not held: that may wait for the device.
+    fn sweep_locked(&self, state: &mut State) -> Vec<Resource> {
+        let mut done = Vec::new();
         for (mut busy, resource) in std::mem::take(&mut state.waiting) {
             self.forget_done(&mut busy, state);
-            if busy.ends.is_empty() && !busy.until_idle {
-                self.give_back(resource);
-            } else {
+            if !busy.ends.is_empty() || busy.until_idle {
                 state.waiting.push((busy, resource));
+                continue;
+            }
+            match resource {
+                Resource::Host(memory) => done.extend(state.staging.keep(memory).map(Resource::Host)),
+                other => done.push(other),
             }
         }
         for stream in std::mem::take(&mut state.leaving) {
@@ -125,6 +151,7 @@ impl Retired {
                 let _ = self.calls.destroy_stream(handle);
             }
         }
+        done
     }
 
     fn forget_done(&self, busy: &mut Busy, state: &State) {
@@ -141,11 +168,13 @@ impl Retired {
         }
     }
 
-    fn give_back(&self, resource: Resource) {
-        match resource {
-            Resource::Device(memory) => self.calls.free(memory),
-            Resource::Host(memory) => self.calls.free_pinned(memory),
-            Resource::Words(memory) => self.calls.unregister(memory),
+    fn give_back(&self, resources: Vec<Resource>) {
+        for resource in resources {
+            match resource {
+                Resource::Device(memory) => self.calls.free(memory),
+                Resource::Host(memory) => self.calls.free_pinned(memory),
+                Resource::Words(memory) => self.calls.unregister(memory),
+            }
         }
     }
 }

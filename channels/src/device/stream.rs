@@ -172,9 +172,10 @@ impl Stream {
         let (context, stream) = self.ready()?;
         context.check_same("the memory", to.span.context())?;
         to.span.check_len(bytes.len())?;
-        let staged = context.calls.upload(to.span.place()?, bytes, stream)?;
+        let (place, staged) = (to.span.place()?, context.retired.staging(bytes.len())?);
+        let enqueued = context.calls.upload(place, bytes, &staged, stream);
         context.retired.retire(Resource::Host(staged));
-        Ok(())
+        enqueued
     }
 
     /// Enqueues a copy to the host; its bytes can be had when it is done.
@@ -184,8 +185,14 @@ impl Stream {
     pub fn download(&self, from: Span<'_>) -> Result<Download<'_>, DeviceError> {
         let (context, stream) = self.ready()?;
         context.check_same("the memory", from.context())?;
-        let staged = context.calls.download(from.place()?, from.len_bytes(), stream)?;
-        Download::of(self, staged)
+        let (place, staged) = (from.place()?, context.retired.staging(from.len_bytes())?);
+        match context.calls.download(place, &staged, stream) {
+            Ok(()) => Download::of(self, staged),
+            Err(error) => {
+                context.retired.retire(Resource::Host(staged));
+                Err(error)
+            }
+        }
     }
 
     /// Enqueues a copy on the device.
