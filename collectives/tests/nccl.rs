@@ -18,8 +18,15 @@ use selvedge_collectives::{
 /// Most ranks of a group here.
 const RANKS: usize = 4;
 
-/// Whether there is NCCL, and a device for each rank; the simulated driver lets them share one.
+/// Whether there is NCCL, and a device for each rank; the simulated driver lets them share one, and so does NCCL 2.30.3 where
+/// it is told to.
 fn there() -> bool {
+    let may_share = simulated().is_some() || std::env::var_os("NCCL_MULTI_RANK_GPU_ENABLE").is_some();
+    there_for(if may_share { 1 } else { RANKS })
+}
+
+/// Whether there is NCCL, and so many devices.
+fn there_for(wanted: usize) -> bool {
     let found = probe();
     let devices = match (&found.driver, &found.nccl) {
         (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
@@ -32,9 +39,9 @@ fn there() -> bool {
             eprintln!("not tested: {missing}");
             false
         }
-        Ok(devices) if devices < RANKS && simulated().is_none() => {
+        Ok(devices) if devices < wanted => {
             eprintln!(
-                "not tested: NCCL wants {RANKS} devices for {RANKS} ranks of a process, and there are {devices}"
+                "not tested: NCCL wants {wanted} devices for as many ranks of a process, and there are {devices}"
             );
             false
         }
@@ -69,6 +76,48 @@ fn violations() -> u64 {
     let count = unsafe { library.function::<Count>("selvedge_sim_violations") }.unwrap();
     // SAFETY: takes nothing, and the library is open.
     unsafe { count() }
+}
+
+/// What one device can be asked: every function of NCCL is called, and everything comes back.
+#[test]
+fn a_group_of_one_does_everything_alone() {
+    if !there_for(1) {
+        return;
+    }
+    let mut rank = ranks(1).remove(0);
+    let compute = Stream::compute(rank.gpu()).unwrap();
+    let tensor = Tensor::from_slice(&[1.5f32, -2.0, 3.0], &[3]).unwrap();
+    let own = std::slice::from_ref(&tensor);
+    let plans = [
+        Collective::AllReduce(ReduceOp::Sum),
+        Collective::ReduceScatter(ReduceOp::Max),
+        Collective::AllGather,
+        Collective::AllToAll,
+        Collective::Broadcast { root: 0 },
+        Collective::Reduce {
+            op: ReduceOp::Sum,
+            root: 0,
+        },
+        Collective::Gather { root: 0 },
+        Collective::Scatter { root: 0 },
+    ];
+    for collective in plans {
+        let plan = rank.plan(collective).unwrap();
+        for _ in 0..3 {
+            let here = DeviceTensor::upload(&compute, &tensor).unwrap();
+            rank.launch_on_device(plan, &[here]).unwrap();
+            let result = rank.wait_on_device(None).unwrap().remove(0);
+            let host = result.download(&compute, Duration::from_secs(60)).unwrap();
+            assert_eq!(host.bytes(), tensor.bytes(), "{collective:?}");
+        }
+    }
+    assert_eq!(
+        rank.allreduce(ReduceOp::Sum, own).unwrap()[0].bytes(),
+        tensor.bytes()
+    );
+    rank.barrier().unwrap();
+    Box::new(rank).close(Duration::from_secs(60)).unwrap();
+    assert_eq!(violations(), 0);
 }
 
 /// Tensors that are made, reduced and used on the device, while the host only enqueues.
