@@ -12,9 +12,10 @@
     clippy::panic
 )] // a test may panic
 
+use std::sync::Barrier;
 use std::time::Duration;
 
-use selvedge::device::{DeviceTensor, Gpu, Stream};
+use selvedge::device::{DeviceTensor, Gpu, Library, Stream};
 use selvedge::prelude::*;
 use selvedge::{Transport, gather};
 
@@ -328,5 +329,256 @@ fn acc_18_a_process_that_dies_is_named_and_the_others_make_a_new_graph() {
     let graph = runtime.compile(|x: Edge<i64>| b.total(&a.make(&x))).unwrap();
     for x in LENGTHS {
         assert_eq!(graph.execute(x).wait().unwrap(), sum(x));
+    }
+}
+
+/// The simulated driver's own functions, by name.
+fn simulator() -> Option<Library> {
+    let library = Library::open("the driver", "SELVEDGE_CUDA_LIB", &["libcuda.so.1"]).ok()?;
+    library.has(&["selvedge_sim_hold", "selvedge_sim_release"]).ok()?;
+    Some(library)
+}
+
+static BOTH: Barrier = Barrier::new(2);
+
+/// A rank of a training whose gradients stay on the device.
+struct Learner {
+    rank: i64,
+    stream: Stream,
+    sim: Library,
+}
+
+#[allow(unsafe_code)] // calls the simulator
+impl Learner {
+    /// Keeps what is enqueued from now on waiting for `release`.
+    fn hold(&self, number: u64) {
+        type Hold = unsafe extern "C" fn(u64, u64) -> u32;
+        // SAFETY: the simulator declares it so.
+        let hold = unsafe { self.sim.function::<Hold>("selvedge_sim_hold") }.unwrap();
+        // SAFETY: a stream that lives.
+        assert_eq!(unsafe { hold(self.stream.as_raw() as u64, number) }, 0);
+    }
+
+    fn release(&self, number: u64) {
+        // SAFETY: the simulator declares it so.
+        let release = unsafe {
+            self.sim
+                .function::<unsafe extern "C" fn(u64)>("selvedge_sim_release")
+        };
+        // SAFETY: takes a number.
+        unsafe { release.unwrap()(number) };
+    }
+
+    fn gradient(&self, x: i64) -> Result<DeviceTensor> {
+        let host = Tensor::from_slice(&[x + self.rank; 1000], &[1000])?;
+        Ok(DeviceTensor::upload(&self.stream, &host)?)
+    }
+}
+
+#[actor]
+impl Learner {
+    pub fn new(rank: i64) -> Result<Self> {
+        let stream = Stream::compute(&Gpu::open(0)?)?;
+        let sim = simulator().ok_or("there is no simulator")?;
+        Ok(Learner { rank, stream, sim })
+    }
+
+    /// The gradient of the last layer. That of rank 1 is not ready before rank 1 has been at its first layer.
+    pub fn backward_last(&mut self, x: i64) -> Result<DeviceTensor> {
+        if self.rank == 1 {
+            self.hold(x as u64 + 1);
+        }
+        self.gradient(x)
+    }
+
+    /// The gradient of the layer between, when both ranks are there: so both have posted the last layer's.
+    pub fn backward_middle(&mut self, x: i64) -> i64 {
+        BOTH.wait();
+        x
+    }
+
+    /// The gradient of the first layer, of which the device has made something when this returns.
+    pub fn backward_first(&mut self, x: i64) -> Result<DeviceTensor> {
+        let own = Stream::compute(self.stream.gpu())?;
+        let host = Tensor::from_slice(&[10 * x + self.rank; 77], &[77])?;
+        let gradient = DeviceTensor::upload(&own, &host)?;
+        own.wait(LONG)?;
+        if self.rank == 1 {
+            self.release(x as u64 + 1);
+        }
+        Ok(gradient)
+    }
+
+    pub fn step(&mut self, last: &DeviceTensor, middle: i64, first: &DeviceTensor) -> Result<i64> {
+        let first_of = |tensor: &DeviceTensor| -> Result<i64> {
+            let host = tensor.download(&self.stream, LONG)?.to_vec::<i64>()?;
+            Ok(host[0])
+        };
+        Ok(first_of(last)? + middle + first_of(first)?)
+    }
+
+    /// A tensor that is not ready before the driver says so.
+    pub fn held(&mut self, x: i64) -> Result<DeviceTensor> {
+        self.hold(x as u64);
+        self.gradient(x)
+    }
+
+    /// What needs the tensor, but not its bytes.
+    pub fn length(&mut self, x: &DeviceTensor) -> u64 {
+        x.layout().shape()[0] as u64
+    }
+
+    pub fn let_go(&mut self, x: i64) {
+        self.release(x as u64);
+    }
+
+    pub fn sum(&mut self, x: &DeviceTensor) -> Result<i64> {
+        Ok(x.download(&self.stream, LONG)?.to_vec::<i64>()?.iter().sum())
+    }
+}
+
+fn learners<const N: usize>(runtime: &Runtime, process: bool) -> [LearnerHandle; N] {
+    std::array::from_fn(|rank| {
+        let spawn = runtime.spawn::<Learner>(format!("learner{rank}"), (rank as i64,));
+        if process {
+            spawn.in_process()
+        } else {
+            spawn.in_thread()
+        }
+        .unwrap()
+    })
+}
+
+/// D6 on the device: the sum of the last layer's gradients cannot be done before rank 1 has computed its first layer's. Once in
+/// a process.
+fn train(executions: i64) {
+    let runtime = Runtime::new();
+    let learners: [LearnerHandle; 2] = learners(&runtime, false);
+    let options = Options::new().communicator("nccl").timeout(LONG);
+    let graph = runtime
+        .compile_with(options, |x: Edge<i64>| {
+            let last = allreduce(ReduceOp::Sum, learners.each_ref().map(|it| it.backward_last(&x)));
+            let middle = learners.each_ref().map(|it| it.backward_middle(&x));
+            let first = allreduce(ReduceOp::Sum, learners.each_ref().map(|it| it.backward_first(&x)));
+            std::array::from_fn::<_, 2, _>(|rank| {
+                learners[rank].step(&last[rank], &middle[rank], &first[rank])
+            })
+        })
+        .unwrap();
+    for x in 0..executions {
+        assert_eq!(graph.execute(x).wait().unwrap(), [2 * x + 1 + x + 20 * x + 1; 2]);
+    }
+}
+
+#[test]
+fn d6_an_allreduce_is_in_flight_during_the_next_layers_backward() {
+    if there() && simulator().is_some() {
+        train(20);
+    }
+}
+
+/// The child's part of the next test.
+#[test]
+#[ignore = "run by the test below, with a time line"]
+fn train_for_a_time_line() {
+    if std::env::var_os("SELVEDGE_SIM_TIMELINE").is_some() {
+        train(3);
+    }
+}
+
+#[test]
+fn d6_the_time_line_of_the_device_shows_it() {
+    if !there() || simulator().is_none() {
+        return;
+    }
+    let file = std::env::temp_dir().join(format!("selvedge-timeline-{}", std::process::id()));
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "train_for_a_time_line", "--ignored", "--quiet"])
+        .env("SELVEDGE_SIM_TIMELINE", &file)
+        .status();
+    let lines = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(child.unwrap().success());
+    let lines: Vec<serde_json::Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let named = |name: &'static str| lines.iter().filter(move |line| line["name"] == name);
+    let ns = |line: &serde_json::Value, key: &str| line[key].as_u64().unwrap();
+    // Sums of the last layer's 1000 numbers, read and written, and uploads of the first layer's 77 while they are in flight.
+    let overlaps = named("ncclAllReduce")
+        .filter(|sum| ns(sum, "bytes") == 2 * 8000)
+        .filter(|sum| {
+            let mut uploads = named("cuMemcpyHtoDAsync").filter(|copy| ns(copy, "bytes") == 2 * 77 * 8);
+            uploads.any(|copy| {
+                ns(copy, "begin_ns") > ns(sum, "enqueued_ns") && ns(copy, "end_ns") < ns(sum, "end_ns")
+            })
+        });
+    // Of two ranks in three executions, in the first of which they may still connect.
+    assert!(overlaps.count() >= 4);
+}
+
+/// What only needs to know of a tensor does not wait for it, here and in another process; who needs its bytes does.
+#[test]
+fn acc_19_a_receive_is_in_flight_while_the_reader_computes() {
+    if !there() || simulator().is_none() {
+        return;
+    }
+    for process in [false, true] {
+        let runtime = Runtime::new();
+        let [a, b]: [LearnerHandle; 2] = learners(&runtime, process);
+        let graph = runtime
+            .compile(|x: Edge<i64>| {
+                let held = a.held(&x);
+                (b.length(&held), b.sum(&held))
+            })
+            .unwrap();
+        for x in 1..10 {
+            let (length, sum) = graph.execute(x).split();
+            assert_eq!(
+                length.wait().unwrap(),
+                1000,
+                "before the device has written a byte"
+            );
+            // The writer's lane is free, though its stream is not.
+            a.call().let_go(x).wait().unwrap();
+            assert_eq!(sum.wait().unwrap(), 1000 * x);
+        }
+    }
+}
+
+/// Collectives on edges of tensors, by NCCL on the device and by way of the host over shared memory.
+#[test]
+fn collectives_of_tensors_on_a_device() {
+    if !there() {
+        return;
+    }
+    for (place, communicator) in PLACES
+        .into_iter()
+        .flat_map(|place| [(place, "shm"), (place, "nccl")])
+    {
+        if communicator == "nccl" && simulator().is_none() {
+            // One device for all ranks, which NCCL takes for a mistake.
+            continue;
+        }
+        let runtime = Runtime::new();
+        let [a, b]: [LayerHandle; 2] = layers(&runtime, place);
+        let options = Options::new().communicator(communicator);
+        let graph = runtime
+            .compile_with(options, |x: Edge<i64>| {
+                let [first, second] = allreduce(ReduceOp::Sum, [a.make(&x), b.make(&x)]);
+                let [gathered, _] = allgather([a.copy(&first), b.copy(&second)]);
+                let [_, sent] = selvedge::broadcast(0, [a.both(&first), b.both(&second)]);
+                let met = selvedge::barrier([a.make(&x), b.make(&x)]);
+                (a.total(&gathered), b.totals(&sent), b.total(&met[1]))
+            })
+            .unwrap();
+        for x in LENGTHS {
+            let all = graph.execute(x).wait().unwrap();
+            assert_eq!(all, (4 * sum(x), 6 * sum(x), sum(x)), "{place:?} {communicator}");
+        }
+        let failed = graph.execute(-1).wait();
+        assert!(matches!(failed, Err(ExecError::Task(_))), "{failed:?}");
+        assert_eq!(graph.execute(3).wait().unwrap().2, sum(3));
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "cuda")]
+use selvedge_channels::device::DeviceTensor;
 use selvedge_channels::{DType, Element, Tensor, TensorError, bytes_of};
 
 use crate::error::CommError;
@@ -90,6 +92,24 @@ impl fmt::Debug for AbortHandle {
     }
 }
 
+/// A communicator whose tensors stay on a device. Everything that is said of [`Communicator::launch`] and
+/// [`poll`](Communicator::poll) holds, but that a result is there when its operation is *enqueued*; its event says when it is
+/// done.
+#[cfg(feature = "cuda")]
+pub trait OnDevice {
+    /// Begins an operation on tensors that need not be ready: the device waits for their events.
+    ///
+    /// # Errors
+    /// As [`Communicator::launch`].
+    fn launch_on_device(&mut self, plan: PlanId, tensors: &[DeviceTensor]) -> Result<(), CommError>;
+
+    /// The result, once, as soon as the operation is enqueued; `None` while it waits for other ranks. Never waits.
+    ///
+    /// # Errors
+    /// As [`Communicator::poll`].
+    fn poll_on_device(&mut self) -> Result<Option<Vec<DeviceTensor>>, CommError>;
+}
+
 /// One rank of a group: plans an operation once, launches it many times.
 ///
 /// A rank takes part in one operation at a time, in the same order as all others; it is `Send`, and one thread has it. How
@@ -150,6 +170,12 @@ pub trait Communicator: Send {
     fn recv(&mut self, from: usize, timeout: Option<Duration>) -> Result<Vec<Tensor>, CommError> {
         let _ = (from, timeout);
         Err(CommError::NoMessages)
+    }
+
+    /// The same communicator for tensors on a device, where it has such.
+    #[cfg(feature = "cuda")]
+    fn on_device(&mut self) -> Option<&mut dyn OnDevice> {
+        None
     }
 
     /// What ends the communicator from any thread.

@@ -31,6 +31,8 @@ mod kernel;
 struct Readme;
 
 pub use backend::{Backend, Joining};
+#[cfg(feature = "cuda")]
+pub use communicator::OnDevice;
 pub use communicator::{AbortHandle, Capabilities, Communicator, Contribution, PlanId};
 pub use error::CommError;
 pub use operation::{Collective, ReduceOp};

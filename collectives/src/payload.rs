@@ -13,6 +13,7 @@ use crate::parts::Part;
 /// | a number | one, without dimensions: it can be reduced and broadcast, not gathered |
 /// | `Vec<Tensor>` | one each; all go in one operation |
 /// | `()` | none: for barriers |
+/// | `DeviceTensor`, `Vec<DeviceTensor>` | as those of the host, where they are with `nccl`, and by way of the host elsewhere (feature `cuda`) |
 ///
 /// Implement it for a type of your own that is made of such arrays, and make it known to graphs with
 /// `selvedge::contributes!(MyType)`.
@@ -66,6 +67,73 @@ impl Contribute for () {
 
     fn from_parts(_: Vec<Tensor>) -> Result<Self, TensorError> {
         Ok(())
+    }
+}
+
+/// Tensors on a device by way of the host, for communicators that know no devices. What comes back goes to the device that the
+/// thread's last contribution was on.
+#[cfg(feature = "cuda")]
+mod on_device {
+    use std::cell::RefCell;
+    use std::time::Duration;
+
+    use selvedge_channels::device::{DeviceError, DeviceTensor, Gpu, Stream};
+    use selvedge_channels::{Tensor, TensorError};
+
+    use super::{Contribute, only};
+    use crate::parts::Part;
+
+    /// Longest time that a tensor takes to the host, with all that the device has to do before.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    thread_local! {
+        static LAST: RefCell<Option<Gpu>> = const { RefCell::new(None) };
+    }
+
+    /// Nothing, where the device fails: whoever asks knows that it was shown nothing.
+    fn show(tensors: &[DeviceTensor], read: &mut dyn FnMut(&[Part<'_>])) {
+        let download = |tensor: &DeviceTensor| {
+            LAST.set(Some(tensor.gpu().clone()));
+            tensor.download(&Stream::communication(tensor.gpu())?, PATIENCE)
+        };
+        let host: Result<Vec<Tensor>, DeviceError> = tensors.iter().map(download).collect();
+        if let Ok(host) = host {
+            read(&host.iter().map(Part::from).collect::<Vec<_>>());
+        }
+    }
+
+    fn upload(tensor: &Tensor) -> Result<DeviceTensor, TensorError> {
+        let upload = || {
+            let gpu = match LAST.with_borrow(Clone::clone) {
+                Some(gpu) => gpu,
+                None => Gpu::open(0)?,
+            };
+            DeviceTensor::upload(&Stream::communication(&gpu)?, tensor)
+        };
+        // That there is no device, or no memory on it.
+        upload().map_err(|_| TensorError::Memory {
+            len_bytes: Some(tensor.bytes().len()),
+        })
+    }
+
+    impl Contribute for DeviceTensor {
+        fn parts(&self, read: &mut dyn FnMut(&[Part<'_>])) {
+            show(std::slice::from_ref(self), read);
+        }
+
+        fn from_parts(parts: Vec<Tensor>) -> Result<Self, TensorError> {
+            upload(&only(parts)?)
+        }
+    }
+
+    impl Contribute for Vec<DeviceTensor> {
+        fn parts(&self, read: &mut dyn FnMut(&[Part<'_>])) {
+            show(self, read);
+        }
+
+        fn from_parts(parts: Vec<Tensor>) -> Result<Self, TensorError> {
+            parts.iter().map(upload).collect()
+        }
     }
 }
 

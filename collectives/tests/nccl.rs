@@ -12,7 +12,7 @@ use selvedge_collectives::contract::together;
 use selvedge_collectives::gpu::probe;
 use selvedge_collectives::nccl::NcclRank;
 use selvedge_collectives::{
-    Collective, CommError, Communicator, Contribution, Group, ReduceOp, communicator_contract,
+    Collective, CommError, Communicator, Contribution, Group, OnDevice, ReduceOp, communicator_contract,
 };
 
 /// Most ranks of a group here.

@@ -14,7 +14,7 @@ use selvedge_channels::Tensor;
 use selvedge_channels::device::{DeviceTensor, Gpu, Stream};
 use selvedge_collectives::gpu::probe;
 use selvedge_collectives::nccl::NcclRank;
-use selvedge_collectives::{Collective, CommError, Communicator, Group, ReduceOp};
+use selvedge_collectives::{Collective, CommError, Communicator, Group, OnDevice, ReduceOp};
 
 const CHILD: &str = "SELVEDGE_NCCL_CHILD";
 const RANKS: usize = 3;

@@ -6,6 +6,7 @@
 //! place that asks in a loop, once in the life of a group.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -35,23 +36,39 @@ pub(super) struct Link {
 /// A rank on the host, and its link to the others' devices.
 pub(super) type Linked = (Rank, Link);
 
-/// A rank that connects.
-#[derive(Clone)]
+/// Longest time to connect for whom nobody waits any more.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// A rank that connects. Dropping it has it leave, soon.
 pub(super) struct Connecting {
-    outcome: Arc<Mutex<Option<Result<Linked, CommError>>>>,
+    shared: Arc<Progress>,
+}
+
+#[derive(Default)]
+struct Progress {
+    outcome: Mutex<Option<Result<Linked, CommError>>>,
+    /// Nobody waits for the outcome any more.
+    unwanted: AtomicBool,
+}
+
+impl Drop for Connecting {
+    fn drop(&mut self) {
+        // Relaxed: it publishes nothing.
+        self.shared.unwanted.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Connecting {
     /// Begins; `bell` is rung when there is an outcome.
     pub(super) fn begin(host: Rank, gpu: Gpu, bell: Doorbell) -> Result<Self, CommError> {
-        let outcome = Arc::default();
+        let progress = Arc::<Progress>::default();
         let connecting = Connecting {
-            outcome: Arc::clone(&outcome),
+            shared: Arc::clone(&progress),
         };
         let name = format!("nccl {}", host.rank());
         let connect = move || {
-            let linked = connect(host, &gpu);
-            *outcome.lock() = Some(linked);
+            let linked = connect(host, &gpu, &progress.unwanted);
+            *progress.outcome.lock() = Some(linked);
             bell.ring();
         };
         thread::Builder::new()
@@ -66,18 +83,19 @@ impl Connecting {
 
     /// The outcome, once, when there is one.
     pub(super) fn outcome(&self) -> Option<Result<Linked, CommError>> {
-        self.outcome.lock().take()
+        self.shared.outcome.lock().take()
     }
 }
 
-fn connect(mut host: Rank, gpu: &Gpu) -> Result<Linked, CommError> {
-    let linked = begin(&mut host, gpu);
+fn connect(mut host: Rank, gpu: &Gpu, unwanted: &AtomicBool) -> Result<Linked, CommError> {
+    let linked = begin(&mut host, gpu, unwanted);
     match linked {
         Ok(link) => Ok((host, link)),
         Err(error) => {
             // Whoever is alive learns from the group that nothing comes of it.
             let gone = host.find_gone();
-            if gone.is_none() {
+            // Who has only left says so by leaving.
+            if gone.is_none() && !unwanted.load(Ordering::Relaxed) {
                 host.give_up();
             }
             Err(gone.unwrap_or(error))
@@ -85,21 +103,24 @@ fn connect(mut host: Rank, gpu: &Gpu) -> Result<Linked, CommError> {
     }
 }
 
-fn begin(host: &mut Rank, gpu: &Gpu) -> Result<Link, CommError> {
-    let id = agree_on_id(host)?;
+fn begin(host: &mut Rank, gpu: &Gpu, unwanted: &AtomicBool) -> Result<Link, CommError> {
+    let id = agree_on_id(host, unwanted)?;
     let stream = Stream::communication(gpu)?;
     let comm = Comm::begin(gpu, id, host.world_size(), host.rank())?;
-    settle(host, &comm)?;
-    warm_up(host, &comm, gpu, &stream)?;
+    settle(host, &comm, unwanted)?;
+    let memory = warm_up(host, &comm, gpu, &stream)?;
+    settle(host, &comm, unwanted)?;
+    // NCCL has enqueued what it needs it for (NCCL-2).
+    drop(memory);
     // Everybody is connected to everybody, or nobody goes on.
     let barrier = host.plan(Collective::Barrier)?;
     host.launch(barrier, Contribution::Parts(&[]))?;
-    ask(host, |host| host.poll())?;
+    ask(host, unwanted, |host| host.poll())?;
     Ok(Link { comm, stream })
 }
 
 /// The name that rank 0 has made.
-fn agree_on_id(host: &mut Rank) -> Result<[u8; ID_BYTES], CommError> {
+fn agree_on_id(host: &mut Rank, unwanted: &AtomicBool) -> Result<[u8; ID_BYTES], CommError> {
     let plan = host.plan(Collective::Broadcast { root: 0 })?;
     let made = if host.rank() == 0 {
         unique_id()
@@ -117,7 +138,7 @@ fn agree_on_id(host: &mut Rank) -> Result<[u8; ID_BYTES], CommError> {
             host.launch(plan, Contribution::Parts(&[part]))?;
         }
     }
-    let received = ask(host, |host| host.poll());
+    let received = ask(host, unwanted, |host| host.poll());
     made?;
     let received = received?;
     let id = received.first().map(Tensor::bytes);
@@ -128,13 +149,16 @@ fn agree_on_id(host: &mut Rank) -> Result<[u8; ID_BYTES], CommError> {
 }
 
 /// Waits until what was called of NCCL is over, with an eye on the other ranks.
-pub(super) fn settle(host: &mut Rank, comm: &Comm) -> Result<(), CommError> {
-    ask(host, |_| Ok((comm.state()? == State::Ready).then_some(())))
+pub(super) fn settle(host: &mut Rank, comm: &Comm, unwanted: &AtomicBool) -> Result<(), CommError> {
+    ask(host, unwanted, |_| {
+        Ok((comm.state()? == State::Ready).then_some(()))
+    })
 }
 
 /// Asks until there is an answer, with an eye on the other ranks.
 fn ask<R>(
     host: &mut Rank,
+    unwanted: &AtomicBool,
     mut question: impl FnMut(&mut Rank) -> Result<Option<R>, CommError>,
 ) -> Result<R, CommError> {
     let started = Instant::now();
@@ -145,7 +169,12 @@ fn ask<R>(
         if let Some(gone) = host.find_gone() {
             return Err(gone);
         }
-        if started.elapsed() > PATIENCE {
+        let patience = if unwanted.load(Ordering::Relaxed) {
+            PARTING
+        } else {
+            PATIENCE
+        };
+        if started.elapsed() > patience {
             return Err(CommError::Backend {
                 backend: super::NAME,
                 reason: format!("the ranks have not connected in {PATIENCE:?}"),
@@ -156,8 +185,8 @@ fn ask<R>(
 }
 
 /// Sends a byte from everybody to everybody: NCCL connects two ranks when they first have to do with each other, and would
-/// keep the host waiting in the middle of the work.
-fn warm_up(host: &mut Rank, comm: &Comm, gpu: &Gpu, stream: &Stream) -> Result<(), CommError> {
+/// keep the host waiting in the middle of the work. The memory is to be kept until that has settled.
+fn warm_up(host: &Rank, comm: &Comm, gpu: &Gpu, stream: &Stream) -> Result<[DeviceMemory; 2], CommError> {
     let ranks = host.world_size();
     let own = DeviceMemory::new(gpu, 1)?;
     let mut received = DeviceMemory::new(gpu, ranks)?;
@@ -168,5 +197,5 @@ fn warm_up(host: &mut Rank, comm: &Comm, gpu: &Gpu, stream: &Stream) -> Result<(
         }
         Ok(())
     })?;
-    settle(host, comm)
+    Ok([own, received])
 }

@@ -1,5 +1,6 @@
 //! One rank: agrees on an operation on the host, then has NCCL do it on the device.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use selvedge_channels::device::{DeviceMemory, DeviceTensor, Event, Gpu, Stream, TensorLayout};
@@ -10,7 +11,7 @@ use super::comm::State;
 use super::connect::{Connecting, Link, Linked, settle};
 use super::transfer::{Place, Transfer, joined};
 use crate::backend::{Backend, Joining};
-use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, PlanId};
+use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, OnDevice, PlanId};
 use crate::error::CommError;
 use crate::operation::{Collective, ReduceOp};
 use crate::parts::Part;
@@ -25,7 +26,7 @@ const LOOKS: usize = 1000;
 /// A rank of a [`Group`] whose tensors are moved by NCCL.
 ///
 /// As a [`Communicator`] it takes tensors of the host, which it copies to its device and back. Tensors that are on the device
-/// stay there with [`launch_on_device`](Self::launch_on_device): their result is there when the operation is *enqueued*, and
+/// stay there with [`launch_on_device`](OnDevice::launch_on_device): their result is there when the operation is *enqueued*, and
 /// its event says when it is done.
 ///
 /// Messages ([`send`](Communicator::send)) go over the memory of the host.
@@ -141,40 +142,12 @@ impl NcclRank {
         &self.gpu
     }
 
-    /// As [`launch`](Communicator::launch), of tensors that are on the device of this rank; the result is to be asked for with
-    /// [`poll_on_device`](Self::poll_on_device) or [`wait_on_device`](Self::wait_on_device). The tensors need not be ready: the
-    /// device waits for their events.
-    ///
-    /// # Errors
-    /// As [`launch`](Communicator::launch).
-    pub fn launch_on_device(&mut self, plan: PlanId, tensors: &[DeviceTensor]) -> Result<(), CommError> {
-        let tensors = tensors.to_vec();
-        let home = Home::Device;
-        self.begin(plan, Brought::Tensors { tensors, home })
-    }
-
-    /// The result of what was launched with [`launch_on_device`](Self::launch_on_device), once, as soon as the operation is
-    /// enqueued; `None` while it waits for other ranks. Never waits for the device.
-    ///
-    /// # Errors
-    /// As [`poll`](Communicator::poll).
-    pub fn poll_on_device(&mut self) -> Result<Option<Vec<DeviceTensor>>, CommError> {
-        Ok(match self.drive()? {
-            None => None,
-            Some(Outcome::Device(tensors)) => Some(tensors),
-            Some(Outcome::Host(_)) => return Err(CommError::Idle),
-        })
-    }
-
-    /// As [`poll_on_device`](Self::poll_on_device), waiting for other ranks, at most so long or as long as the group allows.
+    /// As [`poll_on_device`](OnDevice::poll_on_device), waiting for other ranks, at most so long or as long as the group allows.
     ///
     /// # Errors
     /// As [`wait`](Communicator::wait).
     pub fn wait_on_device(&mut self, timeout: Option<Duration>) -> Result<Vec<DeviceTensor>, CommError> {
-        match self.until(timeout)? {
-            Outcome::Device(tensors) => Ok(tensors),
-            Outcome::Host(_) => Err(CommError::Idle),
-        }
+        self.until(timeout).and_then(on_device)
     }
 
     fn operation(&self, plan: PlanId) -> Result<Collective, CommError> {
@@ -462,6 +435,27 @@ impl NcclRank {
     }
 }
 
+/// Tensors on the device, which are none where nothing was to be moved.
+fn on_device(outcome: Outcome) -> Result<Vec<DeviceTensor>, CommError> {
+    match outcome {
+        Outcome::Device(tensors) => Ok(tensors),
+        Outcome::Host(tensors) if tensors.is_empty() => Ok(Vec::new()),
+        Outcome::Host(_) => Err(CommError::Idle),
+    }
+}
+
+impl OnDevice for NcclRank {
+    fn launch_on_device(&mut self, plan: PlanId, tensors: &[DeviceTensor]) -> Result<(), CommError> {
+        let tensors = tensors.to_vec();
+        let home = Home::Device;
+        self.begin(plan, Brought::Tensors { tensors, home })
+    }
+
+    fn poll_on_device(&mut self) -> Result<Option<Vec<DeviceTensor>>, CommError> {
+        self.drive()?.map(on_device).transpose()
+    }
+}
+
 /// Whether NCCL has enqueued what it was asked for, which takes it a moment.
 fn issued(host: &Rank, link: &Link) -> Result<State, CommError> {
     for _ in 0..LOOKS {
@@ -584,6 +578,10 @@ impl Communicator for NcclRank {
         self.connected(timeout)?.recv(from, timeout)
     }
 
+    fn on_device(&mut self) -> Option<&mut dyn OnDevice> {
+        Some(self)
+    }
+
     fn abort_handle(&self) -> AbortHandle {
         self.abort.clone()
     }
@@ -597,7 +595,10 @@ impl Communicator for NcclRank {
             return outcome;
         };
         // NCCL lets go together; who cannot is let go of.
-        if outcome.is_ok() && link.comm.finalize().is_ok() && settle(&mut host, &link.comm).is_ok() {
+        if outcome.is_ok()
+            && link.comm.finalize().is_ok()
+            && settle(&mut host, &link.comm, &AtomicBool::new(false)).is_ok()
+        {
             link.comm.destroy()?;
         }
         outcome.and(Box::new(host).close(timeout))

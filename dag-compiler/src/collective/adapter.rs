@@ -3,6 +3,8 @@
 
 use std::any::{TypeId, type_name};
 
+#[cfg(feature = "cuda")]
+use selvedge_channels::device::DeviceTensor;
 use selvedge_channels::{
     AnyOutlet, AnyValue, ChannelError, Outlet, PayloadType, Tensor, TensorError, Value, Wire,
 };
@@ -18,6 +20,17 @@ pub struct Adapter {
     contribute: fn(&dyn AnyValue, Read<'_>) -> Result<(), ChannelError>,
     deliver: fn(&mut dyn AnyOutlet, Vec<Tensor>) -> Result<(), TensorError>,
     pass: fn(&mut dyn AnyValue, &mut dyn AnyOutlet) -> Result<(), ChannelError>,
+    /// Of values that are tensors on a device.
+    #[cfg(feature = "cuda")]
+    on_device: Option<OnDevice>,
+}
+
+/// How values that are tensors on a device are contributed, and made of results, without leaving it.
+#[cfg(feature = "cuda")]
+#[derive(Clone, Copy)]
+pub(crate) struct OnDevice {
+    pub(crate) tensors: fn(&dyn AnyValue) -> Result<Vec<DeviceTensor>, ChannelError>,
+    pub(crate) deliver: fn(&mut dyn AnyOutlet, Vec<DeviceTensor>) -> Result<(), ChannelError>,
 }
 
 /// Types of users that graphs can contribute to collectives.
@@ -33,7 +46,33 @@ impl Adapter {
             contribute: contribute::<T>,
             deliver: deliver::<T>,
             pass: pass::<T>,
+            #[cfg(feature = "cuda")]
+            on_device: None,
         }
+    }
+
+    /// For values that are tensors on a device.
+    #[cfg(feature = "cuda")]
+    const fn of_tensors<T: Wire + Contribute + OfTensors>() -> Self {
+        Adapter {
+            on_device: Some(OnDevice {
+                tensors: |value| Ok(typed::<T>(value)?.tensors()),
+                deliver: |to, tensors| {
+                    let value = T::of(tensors).ok_or(ChannelError::NoValue)?;
+                    if let Some(outlet) = outlet::<T>(to) {
+                        outlet.stage(value);
+                    }
+                    Ok(())
+                },
+            }),
+            ..Adapter::of::<T>()
+        }
+    }
+
+    /// How they are contributed where they are, if they are tensors on a device.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn on_device(&self) -> Option<OnDevice> {
+        self.on_device
     }
 
     /// Shows the arrays of a value.
@@ -75,13 +114,18 @@ fn wrong<T>(found: &'static str) -> ChannelError {
     }
 }
 
+fn typed<T: Wire>(value: &dyn AnyValue) -> Result<&T, ChannelError> {
+    let typed = value.as_any().downcast_ref::<Value<T>>();
+    typed
+        .ok_or_else(|| wrong::<T>(value.payload_type().name()))?
+        .get()
+}
+
 fn contribute<T: Wire + Contribute>(
     value: &dyn AnyValue,
     read: &mut dyn FnMut(&[Part<'_>]),
 ) -> Result<(), ChannelError> {
-    let typed = value.as_any().downcast_ref::<Value<T>>();
-    let typed = typed.ok_or_else(|| wrong::<T>(value.payload_type().name()))?;
-    typed.get()?.parts(read);
+    typed::<T>(value)?.parts(read);
     Ok(())
 }
 
@@ -107,10 +151,45 @@ fn pass<T: Wire>(value: &mut dyn AnyValue, to: &mut dyn AnyOutlet) -> Result<(),
     Ok(())
 }
 
+/// Values that are tensors on a device.
+#[cfg(feature = "cuda")]
+trait OfTensors: Sized {
+    fn tensors(&self) -> Vec<DeviceTensor>;
+    fn of(tensors: Vec<DeviceTensor>) -> Option<Self>;
+}
+
+#[cfg(feature = "cuda")]
+impl OfTensors for DeviceTensor {
+    fn tensors(&self) -> Vec<DeviceTensor> {
+        vec![self.clone()]
+    }
+
+    fn of(mut tensors: Vec<DeviceTensor>) -> Option<Self> {
+        tensors.pop().filter(|_| tensors.is_empty())
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl OfTensors for Vec<DeviceTensor> {
+    fn tensors(&self) -> Vec<DeviceTensor> {
+        self.clone()
+    }
+
+    fn of(tensors: Vec<DeviceTensor>) -> Option<Self> {
+        Some(tensors)
+    }
+}
+
 macro_rules! known {
     ($($type:ty),+) => {
         /// The types that need not be made known.
-        static KNOWN: &[Adapter] = &[$(Adapter::of::<$type>()),+];
+        static KNOWN: &[Adapter] = &[
+            #[cfg(feature = "cuda")]
+            Adapter::of_tensors::<DeviceTensor>(),
+            #[cfg(feature = "cuda")]
+            Adapter::of_tensors::<Vec<DeviceTensor>>(),
+            $(Adapter::of::<$type>()),+
+        ];
     };
 }
 

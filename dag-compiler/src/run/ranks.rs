@@ -11,7 +11,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use selvedge_channels::{AnyValue, Fault, FaultKind, Tensor};
+#[cfg(feature = "cuda")]
+use selvedge_channels::device::DeviceTensor;
+use selvedge_channels::{AnyOutlet, AnyValue, Fault, FaultKind, Tensor};
 use selvedge_collectives::{Collective, CommError, Communicator, Contribution, Part as Array, PlanId};
 use selvedge_core::Failure;
 
@@ -79,9 +81,9 @@ impl RankRun {
                     .map_err(|error| (id, error))?;
                 self.launched = true;
             }
-            let outcome = match self.communicator.poll() {
+            let outcome = match poll(self.communicator.as_mut(), task) {
                 Ok(None) => break,
-                Ok(Some(tensors)) => Ok(tensors),
+                Ok(Some(product)) => Ok(product),
                 Err(error) => Err(error),
             };
             self.posted.pop_front();
@@ -104,16 +106,24 @@ impl RankRun {
         let mut launched: Option<Result<(), CommError>> = None;
         if task.fault.is_none() {
             let value = task.args.first().and_then(|value| values.get(*value));
-            let mut launch = |parts: &[Array<'_>]| {
-                launched.get_or_insert_with(|| {
-                    self.communicator
-                        .launch(collective.plan, Contribution::Parts(parts))
-                });
-            };
+            let communicator = self.communicator.as_mut();
             // The user's code, where the type is the user's.
-            let shown = Failure::catch(|| match value {
-                Some(value) => Ok(collective.adapter.contribute(value.as_ref(), &mut launch)?),
-                None => Err(Failure::Internal("a collective without a value".into())),
+            let shown = Failure::catch(|| {
+                let value = value.ok_or_else(|| Failure::Internal("a collective without a value".into()))?;
+                #[cfg(feature = "cuda")]
+                if let (Some(adapter), Some(rank)) =
+                    (collective.adapter.on_device(), communicator.on_device())
+                {
+                    let tensors = (adapter.tensors)(value.as_ref())?;
+                    launched = Some(rank.launch_on_device(collective.plan, &tensors));
+                    return Ok(());
+                }
+                let mut launch = |parts: &[Array<'_>]| {
+                    launched.get_or_insert_with(|| {
+                        communicator.launch(collective.plan, Contribution::Parts(parts))
+                    });
+                };
+                Ok(collective.adapter.contribute(value.as_ref(), &mut launch)?)
             });
             let failure = match (shown, &launched) {
                 (Err(failure), None) => Some(failure),
@@ -131,6 +141,38 @@ impl RankRun {
         let report = fault.map(fault_bytes).unwrap_or_default();
         self.communicator
             .launch(collective.plan, Contribution::Failure(&report))
+    }
+}
+
+/// What an operation has come to.
+enum Product {
+    Host(Vec<Tensor>),
+    #[cfg(feature = "cuda")]
+    Device(Vec<DeviceTensor>),
+}
+
+/// Asks for the result of what a task has launched, where the task wants it.
+fn poll(communicator: &mut dyn Communicator, task: &TaskRun) -> Result<Option<Product>, CommError> {
+    #[cfg(feature = "cuda")]
+    if let Some(collective) = &task.collective
+        && collective.adapter.on_device().is_some()
+        && let Some(rank) = communicator.on_device()
+    {
+        return Ok(rank.poll_on_device()?.map(Product::Device));
+    }
+    let _ = task;
+    Ok(communicator.poll()?.map(Product::Host))
+}
+
+/// Stages the value that is made of a result.
+fn deliver(collective: &CollectiveRun, outlet: &mut dyn AnyOutlet, product: Product) -> Result<(), Failure> {
+    match product {
+        Product::Host(tensors) => collective.adapter.deliver(outlet, tensors).map_err(because),
+        #[cfg(feature = "cuda")]
+        Product::Device(tensors) => match collective.adapter.on_device() {
+            Some(adapter) => Ok((adapter.deliver)(outlet, tensors)?),
+            None => Err(Failure::Internal("a result on a device for who has none".into())),
+        },
     }
 }
 
@@ -164,7 +206,7 @@ fn settle(
     task: &mut TaskRun,
     values: &mut [Box<dyn AnyValue>],
     execution: u64,
-    outcome: Result<Vec<Tensor>, CommError>,
+    outcome: Result<Product, CommError>,
 ) -> Result<(), CommError> {
     let Some(collective) = &mut task.collective else {
         return Ok(());
@@ -173,7 +215,7 @@ fn settle(
     let results = task.results.min(task.outlets.len());
     let (results, signal) = task.outlets.split_at_mut(results);
     let failure = match outcome {
-        Ok(tensors) => {
+        Ok(product) => {
             let outlet = results.iter_mut().flatten().next();
             let staged = Failure::catch(|| match outlet {
                 Some(outlet) if collective.operation == Collective::Barrier => {
@@ -181,10 +223,7 @@ fn settle(
                     let value = value.ok_or_else(|| Failure::Internal("a barrier without a value".into()))?;
                     Ok(collective.adapter.pass(value.as_mut(), outlet.as_mut())?)
                 }
-                Some(outlet) => {
-                    let delivered = collective.adapter.deliver(outlet.as_mut(), tensors);
-                    delivered.map_err(because)
-                }
+                Some(outlet) => deliver(collective, outlet.as_mut(), product),
                 None => Ok(()),
             });
             staged.err()
