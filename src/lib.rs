@@ -72,6 +72,23 @@ macro_rules! contributes {
     };
 }
 
+/// Makes a type known whose values carry tensors of a device ([`device::DeviceTensor`]), so that these can go to other processes
+/// without leaving the device: `selvedge::carries_tensors!(Batch);`, beside the type. Tensors themselves, and lists of them, need
+/// not be made known.
+#[cfg(feature = "cuda")]
+#[macro_export]
+macro_rules! carries_tensors {
+    ($type:ty) => {
+        const _: () = {
+            #[allow(unsafe_code)] // a place in the binary
+            #[$crate::__private::linkme::distributed_slice($crate::__private::CARRIERS)]
+            #[linkme(crate = $crate::__private::linkme)]
+            static CARRIER: fn() -> $crate::__private::PayloadType =
+                $crate::__private::PayloadType::with_tensors::<$type>;
+        };
+    };
+}
+
 /// Makes a communicator of one's own known to graphs, which ask for it by [`Options::communicator`]:
 /// `selvedge::communicator_backend!(Backend { name: "mine", capabilities, join });`. See [`collectives::Backend`].
 #[macro_export]

@@ -4,6 +4,8 @@ pub use std::any::Any;
 
 pub use linkme;
 pub use selvedge_channels::{PayloadType, decode};
+#[cfg(feature = "cuda")]
+pub use selvedge_compiler::CARRIERS;
 pub use selvedge_compiler::bind;
 pub use selvedge_compiler::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{

@@ -33,6 +33,21 @@ fn there() -> bool {
     }
 }
 
+/// What is on the device, and what is not.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+struct Batch {
+    ids: Vec<u32>,
+    hidden: DeviceTensor,
+    mask: Option<DeviceTensor>,
+    scale: Tensor,
+}
+
+selvedge::carries_tensors!(Batch);
+
+/// The same, of which nobody knows it.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+struct Stowaway(DeviceTensor);
+
 /// A layer with a stream of its own.
 struct Layer {
     stream: Stream,
@@ -99,6 +114,30 @@ impl Layer {
 
     pub fn totals(&mut self, all: &[DeviceTensor]) -> Result<i64> {
         all.iter().map(|x| self.total(x)).sum()
+    }
+
+    pub fn batch(&mut self, x: i64) -> Result<Batch> {
+        Ok(Batch {
+            ids: vec![x as u32; 3],
+            hidden: self.make(x)?,
+            mask: if x % 2 == 0 { Some(self.make(x + 1)?) } else { None },
+            scale: Tensor::from_slice(&[x; 2], &[2])?,
+        })
+    }
+
+    pub fn total_of(&mut self, batch: &Batch) -> Result<i64> {
+        let mask = batch.mask.as_ref().map_or(Ok(0), |mask| self.total(mask))?;
+        let ids: u32 = batch.ids.iter().sum();
+        let scale: i64 = batch.scale.to_vec::<i64>()?.iter().sum();
+        Ok(self.total(&batch.hidden)? + mask + i64::from(ids) + scale)
+    }
+
+    pub fn hide(&mut self, x: i64) -> Result<Stowaway> {
+        Ok(Stowaway(self.make(x)?))
+    }
+
+    pub fn find(&mut self, x: &Stowaway) -> Result<i64> {
+        self.total(&x.0)
     }
 
     pub fn die(&mut self, x: &DeviceTensor, #[constant] at: i64) -> Result<DeviceTensor> {
@@ -213,6 +252,37 @@ fn acc_21_lists_of_tensors_and_none_of_them() {
                 (3 * sum(x), 2 * sum(x)),
                 "{place:?}"
             );
+        }
+    }
+}
+
+#[test]
+fn acc_09_acc_10_acc_12_values_carry_tensors_and_other_things() {
+    if !there() {
+        return;
+    }
+    for place in PLACES {
+        let runtime = Runtime::new();
+        let [a, b]: [LayerHandle; 2] = layers(&runtime, place);
+        let graph = runtime.compile(|x: Edge<i64>| b.total_of(&a.batch(&x))).unwrap();
+        for x in LENGTHS {
+            let mask = if x % 2 == 0 { sum(x + 1) } else { 0 };
+            assert_eq!(
+                graph.execute(x).wait().unwrap(),
+                sum(x) + mask + 5 * x,
+                "{place:?}"
+            );
+        }
+        drop(graph);
+        let graph = runtime.compile(|x: Edge<i64>| b.find(&a.hide(&x))).unwrap();
+        match (place, graph.execute(9).wait()) {
+            (Where::Processes | Where::Mixed, Err(error)) => {
+                assert!(
+                    error.to_string().contains("selvedge::carries_tensors!"),
+                    "{error}"
+                );
+            }
+            (_, found) => assert_eq!(found.unwrap(), sum(9)),
         }
     }
 }

@@ -32,7 +32,8 @@ trait Operations: Send + Sync {
 #[derive(Clone, Copy)]
 pub struct PayloadType(&'static dyn Operations);
 
-struct Typed<T>(PhantomData<fn() -> T>);
+/// A type; `TENSORS` where its values may carry tensors of a device to other processes.
+struct Typed<T, const TENSORS: bool>(PhantomData<fn() -> T>);
 
 fn downcast<E: 'static>(end: Box<dyn Any + Send>) -> Result<E, ChannelError> {
     let wrong = ChannelError::WrongType {
@@ -42,7 +43,7 @@ fn downcast<E: 'static>(end: Box<dyn Any + Send>) -> Result<E, ChannelError> {
     end.downcast::<E>().map(|end| *end).map_err(|_| wrong)
 }
 
-impl<T: Wire> Operations for Typed<T> {
+impl<T: Wire, const TENSORS: bool> Operations for Typed<T, TENSORS> {
     fn name(&self) -> &'static str {
         type_name::<T>()
     }
@@ -70,7 +71,10 @@ impl<T: Wire> Operations for Typed<T> {
             Inlet::Ring(reader) => Source::Ring(downcast::<RingReader<T>>(reader)?),
             Inlet::Shared(reader) => Source::Shared(reader),
         };
-        Ok(Box::new(Value::<T>::new(source, reads)?))
+        let value = Value::<T>::new(source, reads)?;
+        #[cfg(feature = "cuda")]
+        let value = if TENSORS { value.with_tensors() } else { value };
+        Ok(Box::new(value))
     }
 
     fn constant(&self, bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError> {
@@ -79,14 +83,28 @@ impl<T: Wire> Operations for Typed<T> {
 
     fn outlet(&self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError> {
         let ring = routes.ring.map(downcast::<RingWriter<T>>).transpose()?;
-        Ok(Box::new(Outlet::<T>::new(routes.local, ring, routes.shared)))
+        let outlet = Outlet::<T>::new(routes.local, ring, routes.shared);
+        #[cfg(feature = "cuda")]
+        let outlet = if TENSORS { outlet.with_tensors() } else { outlet };
+        Ok(Box::new(outlet))
     }
 }
 
 impl PayloadType {
     /// The type `T`.
     pub fn of<T: Wire>() -> Self {
-        PayloadType(const { &Typed::<T>(PhantomData) })
+        #[cfg(feature = "cuda")]
+        if crate::device::aside::is_of_tensors::<T>() {
+            return PayloadType::with_tensors::<T>();
+        }
+        PayloadType(const { &Typed::<T, false>(PhantomData) })
+    }
+
+    /// The type `T`, whose values may carry tensors of a device: to other processes these go beside the value. Tensors of a
+    /// device themselves, and lists of them, are known to be such.
+    #[cfg(feature = "cuda")]
+    pub fn with_tensors<T: Wire>() -> Self {
+        PayloadType(const { &Typed::<T, true>(PhantomData) })
     }
 
     /// Its name.

@@ -3,7 +3,7 @@
 use std::any::{Any, type_name};
 
 #[cfg(feature = "cuda")]
-use crate::device::aside::{WritesAside, is_of_tensors};
+use crate::device::aside::WritesAside;
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
@@ -39,14 +39,6 @@ struct Far {
 }
 
 impl Far {
-    fn new<T: Wire>(writer: SharedWriter) -> Self {
-        Far {
-            writer,
-            #[cfg(feature = "cuda")]
-            aside: is_of_tensors::<T>().then(Box::default),
-        }
-    }
-
     #[inline]
     fn try_write<T: Wire>(&mut self, value: &T) -> Result<bool, ChannelError> {
         #[cfg(feature = "cuda")]
@@ -98,8 +90,21 @@ impl<T: Wire> Outlet<T> {
             staged: None,
             local,
             ring,
-            shared: shared.map(Far::new::<T>),
+            shared: shared.map(|writer| Far {
+                writer,
+                #[cfg(feature = "cuda")]
+                aside: None,
+            }),
         }
+    }
+
+    /// The same, with tensors of a device sent to other processes beside the value.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn with_tensors(mut self) -> Self {
+        if let Some(shared) = &mut self.shared {
+            shared.aside = Some(Box::default());
+        }
+        self
     }
 
     /// Stages a value.

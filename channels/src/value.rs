@@ -12,7 +12,7 @@ use std::any::Any;
 use std::cell::OnceCell;
 
 #[cfg(feature = "cuda")]
-use crate::device::aside::{ReadsAside, is_of_tensors};
+use crate::device::aside::ReadsAside;
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
@@ -137,17 +137,21 @@ impl<T: Wire> Value<T> {
         Ok(Value {
             held: Held::Nothing,
             #[cfg(feature = "cuda")]
-            aside: match &source {
-                Source::Shared(reader) if is_of_tensors::<T>() => {
-                    Some(Box::new(ReadsAside::new(reader.index())))
-                }
-                _ => None,
-            },
+            aside: None,
             source,
             execution: 0,
             reads,
             left: 0,
         })
+    }
+
+    /// The same, with tensors of a device received from other processes beside the value.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn with_tensors(mut self) -> Self {
+        if let Source::Shared(reader) = &self.source {
+            self.aside = Some(Box::new(ReadsAside::new(reader.index())));
+        }
+        self
     }
 
     /// Whether no peer is known to have died.

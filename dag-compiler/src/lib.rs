@@ -93,6 +93,9 @@ pub use error::CompileError;
 pub use execution::Execution;
 pub use graph::{Counters, Graph};
 pub use ir::{Lanes, Plan, SourceLocation};
+#[cfg(feature = "cuda")]
+#[doc(hidden)] // for `carries_tensors!`
+pub use load::CARRIERS;
 pub use map::Map;
 pub use memory::{ChannelMemory, MemoryPlan};
 pub use options::{OnFull, Options, Slots, Wait};

@@ -64,6 +64,12 @@ pub(crate) enum LoadError {
     Inconsistent(&'static str),
 }
 
+/// Types of users whose values carry tensors of a device.
+#[cfg(feature = "cuda")]
+#[allow(unsafe_code)] // a place in the binary, by `linkme`
+#[linkme::distributed_slice]
+pub static CARRIERS: [fn() -> PayloadType];
+
 #[linkme::distributed_slice(selvedge_core::LOADERS)]
 static LOADER: selvedge_core::ProgramLoader = selvedge_core::ProgramLoader {
     kind: KIND,
@@ -317,7 +323,12 @@ impl Site<'_> {
     }
 
     fn payload(&self, value: ValueId) -> Result<PayloadType, LoadError> {
-        (self.payload)(value).ok_or(LoadError::Inconsistent("a value of unknown type"))
+        let payload = (self.payload)(value).ok_or(LoadError::Inconsistent("a value of unknown type"))?;
+        #[cfg(feature = "cuda")]
+        if let Some(carrier) = CARRIERS.iter().map(|of| of()).find(|of| *of == payload) {
+            return Ok(carrier);
+        }
+        Ok(payload)
     }
 
     fn rings(&self) -> Result<Rings, LoadError> {

@@ -96,7 +96,8 @@ pub(super) fn put_together<T: Wire>(bytes: &[u8], tensors: Vec<DeviceTensor>) ->
 fn put(tensor: &DeviceTensor) -> Result<u32, &'static str> {
     TABLE.with_borrow_mut(|table| {
         let Table::Taken(gpu, tensors, refused) = table else {
-            return Err("a tensor of a device travels to other processes over a channel of tensors alone");
+            return Err("a tensor of a device leaves its process over a channel of tensors alone; a value around it, in a graph, if \
+                 its type is made known with `selvedge::carries_tensors!`");
         };
         let gpu = gpu.get_or_insert_with(|| tensor.gpu().clone());
         if let Err(error) = gpu.context.check_same("the tensor", &tensor.gpu().context) {

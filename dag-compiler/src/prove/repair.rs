@@ -17,8 +17,8 @@ pub enum Repair {
         /// Before what.
         later: Operation,
     },
-    /// Post the receives of rendezvous instead of waiting in them (`Options::overlap`): all transfers of a lane are one
-    /// group then, each going on as soon as its parties are there.
+    /// Post the receives of rendezvous instead of waiting in them (`Options::overlap`): the transfers of a lane still go in
+    /// their order, beside its other work.
     Overlap,
 }
 
