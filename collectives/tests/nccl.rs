@@ -4,10 +4,11 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test may panic
 #![allow(unsafe_code)] // asks the simulated driver what it has seen
 
+use std::process::Command;
 use std::time::Duration;
 
 use selvedge_channels::Tensor;
-use selvedge_channels::device::{DeviceTensor, Gpu, Library, Stream};
+use selvedge_channels::device::{DeviceError, DeviceTensor, Gpu, Library, Stream};
 use selvedge_collectives::contract::together;
 use selvedge_collectives::gpu::probe;
 use selvedge_collectives::nccl::NcclRank;
@@ -148,6 +149,47 @@ fn on_the_device_results_are_there_before_they_are_done() {
         rank.barrier().unwrap();
     });
     assert_eq!(violations(), 0);
+}
+
+#[test]
+fn acc_07_a_tensor_of_another_device_is_refused() {
+    if simulated().is_none() {
+        return;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "two_devices", "--ignored", "--nocapture"])
+        .env("SELVEDGE_SIM_DEVICES", "2")
+        .output()
+        .unwrap();
+    let passed = String::from_utf8_lossy(&output.stdout).contains("1 passed");
+    assert!(output.status.success() && passed, "{output:?}");
+}
+
+#[test]
+#[ignore = "a part of the test above"]
+fn two_devices() {
+    if !there_for(2) {
+        return;
+    }
+    together(ranks(2), |rank| {
+        let own = rank.gpu().clone();
+        let other = Gpu::open(1 - own.index()).unwrap();
+        let sum = rank.plan(Collective::AllReduce(ReduceOp::Sum)).unwrap();
+        let host = Tensor::from_slice(&[1.0f32; 4], &[4]).unwrap();
+        let upload = |gpu: &Gpu| DeviceTensor::upload(&Stream::compute(gpu).unwrap(), &host).unwrap();
+        let refused = rank.launch_on_device(sum, &[upload(&other)]);
+        assert!(
+            matches!(refused, Err(CommError::Device(DeviceError::WrongDevice { .. }))),
+            "{refused:?}"
+        );
+        // Nothing was begun, and the group goes on.
+        rank.launch_on_device(sum, &[upload(&own)]).unwrap();
+        let summed = rank.wait_on_device(None).unwrap().remove(0);
+        let stream = Stream::compute(&own).unwrap();
+        let summed = summed.download(&stream, Duration::from_secs(60)).unwrap();
+        assert_eq!(summed.to_vec::<f32>().unwrap(), [2.0; 4]);
+        rank.barrier().unwrap();
+    });
 }
 
 /// Failures and disagreements are known before anything is enqueued.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use selvedge_channels::device::{DeviceMemory, DeviceTensor, Event, Gpu, Stream, TensorLayout};
+use selvedge_channels::device::{DeviceError, DeviceMemory, DeviceTensor, Event, Gpu, Stream, TensorLayout};
 use selvedge_channels::{DType, Doorbell, Tensor, Waiting};
 
 use super::NAME;
@@ -451,6 +451,13 @@ fn on_device(outcome: Outcome) -> Result<Vec<DeviceTensor>, CommError> {
 
 impl OnDevice for NcclRank {
     fn launch_on_device(&mut self, plan: PlanId, tensors: &[DeviceTensor]) -> Result<(), CommError> {
+        if let Some(tensor) = tensors.iter().find(|tensor| tensor.gpu().id() != self.gpu.id()) {
+            return Err(CommError::Device(DeviceError::WrongDevice {
+                what: "a tensor of this rank",
+                expected: self.gpu.id(),
+                found: tensor.gpu().id(),
+            }));
+        }
         let tensors = tensors.to_vec();
         let home = Home::Device;
         self.begin(plan, Brought::Tensors { tensors, home })
