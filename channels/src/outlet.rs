@@ -3,7 +3,7 @@
 use std::any::{Any, type_name};
 
 #[cfg(feature = "cuda")]
-use crate::device::aside::WritesAside;
+use crate::device::aside::{WritesAside, explained};
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
@@ -45,6 +45,9 @@ impl Far {
         if let Some(aside) = &mut self.aside {
             return aside.write(&mut self.writer, value);
         }
+        #[cfg(feature = "cuda")]
+        return self.writer.try_write(value).map_err(explained);
+        #[cfg(not(feature = "cuda"))]
         self.writer.try_write(value)
     }
 }

@@ -15,11 +15,9 @@ use super::channel::{
     DeviceChannelError, DeviceChannelOptions, DeviceDescriptor, DeviceReader, DeviceWriter,
     SharedDeviceChannel,
 };
-use super::error::DeviceError;
-use super::extraction::{put_together, take_apart};
+use super::extraction::{put_together, take_apart, was_stowed};
 use super::gpu::Gpu;
 use super::layout::TensorLayout;
-use super::probe::probe;
 use super::stream::Stream;
 use super::tensor::DeviceTensor;
 use crate::error::ChannelError;
@@ -39,6 +37,18 @@ pub(crate) fn is_of_tensors<T: 'static>() -> bool {
         TypeId::of::<(DeviceTensor, DeviceTensor)>(),
     ]
     .contains(&id)
+}
+
+/// Why a value of any other type could not be sent, where that is a tensor in it.
+pub(crate) fn explained(error: ChannelError) -> ChannelError {
+    match error {
+        ChannelError::Encode(_) if was_stowed() => ChannelError::Device(
+            "it is inside a value of a type that is not known to carry any: make it known with \
+             `selvedge::carries_tensors!`"
+                .to_owned(),
+        ),
+        error => error,
+    }
 }
 
 /// What the shared channel carries of a value.
@@ -97,11 +107,21 @@ impl WritesAside {
             })?;
             envelope.opens = (!end.told).then(|| end.channel.descriptor().clone());
         }
-        let written = shared.try_write(&envelope)?;
-        if let (true, Some(end)) = (written, &mut self.end) {
-            end.told |= envelope.opens.is_some();
+        let written = shared.try_write(&envelope);
+        match (&written, &mut self.end) {
+            (Ok(true), Some(end)) => end.told |= envelope.opens.is_some(),
+            (Ok(_), _) => {}
+            // Its tensors are on their way and belong to nothing: the next ones have a channel of their own.
+            (Err(_), _) => self.outgrow(shared),
         }
-        Ok(written)
+        written
+    }
+
+    /// Keeps an end for those who may have to open it still, and no longer.
+    fn outgrow(&mut self, shared: &SharedWriter) {
+        if let Some(end) = self.end.take() {
+            self.outgrown.push((end, shared.position()));
+        }
     }
 
     /// An end for tensors of these layouts.
@@ -119,8 +139,8 @@ impl WritesAside {
         let fits = |end: &WritingEnd| end.slot_bytes >= need && end.stream.gpu().id() == gpu.id();
         let passed = shared.passed();
         self.outgrown.retain(|(_, number)| *number > passed);
-        if let Some(outgrown) = self.end.take_if(|end| !fits(end)) {
-            self.outgrown.push((outgrown, shared.position()));
+        if !self.end.as_ref().is_some_and(fits) {
+            self.outgrow(shared);
         }
         let end = match self.end.take() {
             Some(end) => end,
@@ -206,16 +226,7 @@ impl ReadsAside {
 
 /// Opens a channel of tensors, on whichever of this process's devices it is.
 fn open(descriptor: &DeviceDescriptor, index: u32) -> Result<(DeviceReader, Stream), DeviceChannelError> {
-    let options = DeviceChannelOptions::new(0);
-    let devices = probe().map_err(DeviceError::from)?.devices.len();
-    let mut refused = DeviceError::NoDevice { index: 0, count: 0 }.into();
-    for device in 0..u32::try_from(devices).unwrap_or(u32::MAX) {
-        let gpu = Gpu::open(device)?;
-        match SharedDeviceChannel::open(&gpu, descriptor, &options) {
-            Ok(channel) => return Ok((channel.reader(index)?, Stream::communication(&gpu)?)),
-            Err(error @ DeviceChannelError::Device(DeviceError::WrongDevice { .. })) => refused = error,
-            Err(error) => return Err(error),
-        }
-    }
-    Err(refused)
+    let gpu = Gpu::with_id(descriptor.device()?)?;
+    let channel = SharedDeviceChannel::open(&gpu, descriptor, &DeviceChannelOptions::new(0))?;
+    Ok((channel.reader(index)?, Stream::communication(&gpu)?))
 }

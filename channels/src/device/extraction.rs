@@ -3,7 +3,7 @@
 //! A tensor that is serialised leaves its place's number behind and goes to a table of this thread, if somebody has laid one;
 //! elsewhere it cannot be serialised, for a number alone says nothing. The table is cleared however the encoding ends.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use serde::de::Error as _;
 use serde::ser::Error as _;
@@ -27,6 +27,16 @@ enum Table {
 
 thread_local! {
     static TABLE: RefCell<Table> = const { RefCell::new(Table::None) };
+}
+
+thread_local! {
+    /// A tensor was serialised where no table lies. Encodings do not keep the reasons of errors.
+    static STOWED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a tensor was refused since the last question because no table lay there for it.
+pub(super) fn was_stowed() -> bool {
+    STOWED.take()
 }
 
 /// The table, while it lies there.
@@ -96,8 +106,8 @@ pub(super) fn put_together<T: Wire>(bytes: &[u8], tensors: Vec<DeviceTensor>) ->
 fn put(tensor: &DeviceTensor) -> Result<u32, &'static str> {
     TABLE.with_borrow_mut(|table| {
         let Table::Taken(gpu, tensors, refused) = table else {
-            return Err("a tensor of a device leaves its process over a channel of tensors alone; a value around it, in a graph, if \
-                 its type is made known with `selvedge::carries_tensors!`");
+            STOWED.set(true);
+            return Err("a tensor of a device travels to other processes over a channel of tensors alone");
         };
         let gpu = gpu.get_or_insert_with(|| tensor.gpu().clone());
         if let Err(error) = gpu.context.check_same("the tensor", &tensor.gpu().context) {

@@ -145,6 +145,19 @@ impl Gpu {
         Ok(Gpu { context })
     }
 
+    /// Opens the device that has this id, wherever this process counts it.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`DeviceError::NoDevice`] also when this process does not see it.
+    pub fn with_id(id: DeviceId) -> Result<Self, DeviceError> {
+        let calls = Calls::loaded()?;
+        let mut index = 0;
+        while calls.device_id(calls.device(index)?)? != id {
+            index += 1;
+        }
+        Gpu::open(index)
+    }
+
     /// The number it was opened by.
     pub fn index(&self) -> u32 {
         self.context.index

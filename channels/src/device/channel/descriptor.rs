@@ -5,7 +5,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::card::Card;
+use super::error::DeviceChannelError;
 use crate::channel::{Descriptor, NotADescriptor};
+use crate::device::error::DeviceId;
 use crate::segment::SegmentId;
 
 /// All that another process of this host and user needs to open a channel of tensors: plain data, for any serde format, and
@@ -18,6 +21,17 @@ pub struct DeviceDescriptor {
     pub(super) control: Descriptor,
     /// Where the device side is described.
     pub(super) card: SegmentId,
+}
+
+impl DeviceDescriptor {
+    /// The device that the channel is on.
+    ///
+    /// # Errors
+    /// [`ChannelError::Segment`](crate::ChannelError::Segment) when its maker is gone or has let go of it,
+    /// [`ChannelError::Corrupt`](crate::ChannelError::Corrupt) when it is something else.
+    pub fn device(&self) -> Result<DeviceId, DeviceChannelError> {
+        Ok(Card::read(&self.card)?.device)
+    }
 }
 
 const PREFIX: &str = "selvedge-device-1";
