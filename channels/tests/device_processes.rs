@@ -1,6 +1,6 @@
 //! Channels of tensors between processes, which may die at any moment. `tests/driver` says how a driver is found.
 //!
-//! `KILLS` sets the number of trials, `SEED` the seed.
+//! `KILLS` sets the number of trials, `SEED` the seed; `MESSAGES` how many a stream of messages has.
 #![cfg(all(feature = "cuda", not(any(miri, loom))))]
 #![allow(
     missing_docs,
@@ -225,6 +225,11 @@ impl Drop for Kids {
     }
 }
 
+/// A number that the environment may set.
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
+
 /// The writer here, the readers elsewhere.
 fn to_other_processes(signals: Signals, slots: usize, readers: u32, messages: u64, seed: u64) {
     let Some(gpu) = gpu() else { return };
@@ -266,9 +271,10 @@ fn from_another_process(signals: Signals, slots: usize, messages: u64, seed: u64
 
 #[test]
 fn acc_05_tensors_come_from_another_process_whatever_the_slots() {
+    let messages = number("MESSAGES", 200);
     for slots in 1..=8 {
         for signals in SIGNALS {
-            from_another_process(signals, slots, 200, slots as u64);
+            from_another_process(signals, slots, messages, slots as u64);
         }
     }
     no_violations();
@@ -501,7 +507,6 @@ fn kills() {
     let (Some(gpu), true) = (gpu(), is_alone()) else {
         return;
     };
-    let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let (trials, seed) = (number("KILLS", 40), number("SEED", 1));
     let mut dice = Dice(seed);
     trial(&gpu, Signals::Values, &mut dice);

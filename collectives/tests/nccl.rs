@@ -4,10 +4,11 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test may panic
 #![allow(unsafe_code)] // asks the simulated driver what it has seen
 
+use std::process::Command;
 use std::time::Duration;
 
 use selvedge_channels::Tensor;
-use selvedge_channels::device::{DeviceTensor, Gpu, Library, Stream};
+use selvedge_channels::device::{DeviceError, DeviceTensor, Gpu, Library, Stream};
 use selvedge_collectives::contract::together;
 use selvedge_collectives::gpu::probe;
 use selvedge_collectives::nccl::NcclRank;
@@ -18,8 +19,15 @@ use selvedge_collectives::{
 /// Most ranks of a group here.
 const RANKS: usize = 4;
 
-/// Whether there is NCCL, and a device for each rank; the simulated driver lets them share one.
+/// Whether there is NCCL, and a device for each rank; the simulated driver lets them share one, and so does NCCL 2.30.3 where
+/// it is told to.
 fn there() -> bool {
+    let may_share = simulated().is_some() || std::env::var_os("NCCL_MULTI_RANK_GPU_ENABLE").is_some();
+    there_for(if may_share { 1 } else { RANKS })
+}
+
+/// Whether there is NCCL, and so many devices.
+fn there_for(wanted: usize) -> bool {
     let found = probe();
     let devices = match (&found.driver, &found.nccl) {
         (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
@@ -32,9 +40,9 @@ fn there() -> bool {
             eprintln!("not tested: {missing}");
             false
         }
-        Ok(devices) if devices < RANKS && simulated().is_none() => {
+        Ok(devices) if devices < wanted => {
             eprintln!(
-                "not tested: NCCL wants {RANKS} devices for {RANKS} ranks of a process, and there are {devices}"
+                "not tested: NCCL wants {wanted} devices for as many ranks of a process, and there are {devices}"
             );
             false
         }
@@ -71,6 +79,48 @@ fn violations() -> u64 {
     unsafe { count() }
 }
 
+/// What one device can be asked: every function of NCCL is called, and everything comes back.
+#[test]
+fn a_group_of_one_does_everything_alone() {
+    if !there_for(1) {
+        return;
+    }
+    let mut rank = ranks(1).remove(0);
+    let compute = Stream::compute(rank.gpu()).unwrap();
+    let tensor = Tensor::from_slice(&[1.5f32, -2.0, 3.0], &[3]).unwrap();
+    let own = std::slice::from_ref(&tensor);
+    let plans = [
+        Collective::AllReduce(ReduceOp::Sum),
+        Collective::ReduceScatter(ReduceOp::Max),
+        Collective::AllGather,
+        Collective::AllToAll,
+        Collective::Broadcast { root: 0 },
+        Collective::Reduce {
+            op: ReduceOp::Sum,
+            root: 0,
+        },
+        Collective::Gather { root: 0 },
+        Collective::Scatter { root: 0 },
+    ];
+    for collective in plans {
+        let plan = rank.plan(collective).unwrap();
+        for _ in 0..3 {
+            let here = DeviceTensor::upload(&compute, &tensor).unwrap();
+            rank.launch_on_device(plan, &[here]).unwrap();
+            let result = rank.wait_on_device(None).unwrap().remove(0);
+            let host = result.download(&compute, Duration::from_secs(60)).unwrap();
+            assert_eq!(host.bytes(), tensor.bytes(), "{collective:?}");
+        }
+    }
+    assert_eq!(
+        rank.allreduce(ReduceOp::Sum, own).unwrap()[0].bytes(),
+        tensor.bytes()
+    );
+    rank.barrier().unwrap();
+    Box::new(rank).close(Duration::from_secs(60)).unwrap();
+    assert_eq!(violations(), 0);
+}
+
 /// Tensors that are made, reduced and used on the device, while the host only enqueues.
 #[test]
 fn on_the_device_results_are_there_before_they_are_done() {
@@ -99,6 +149,47 @@ fn on_the_device_results_are_there_before_they_are_done() {
         rank.barrier().unwrap();
     });
     assert_eq!(violations(), 0);
+}
+
+#[test]
+fn acc_07_a_tensor_of_another_device_is_refused() {
+    if simulated().is_none() {
+        return;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "two_devices", "--ignored", "--nocapture"])
+        .env("SELVEDGE_SIM_DEVICES", "2")
+        .output()
+        .unwrap();
+    let passed = String::from_utf8_lossy(&output.stdout).contains("1 passed");
+    assert!(output.status.success() && passed, "{output:?}");
+}
+
+#[test]
+#[ignore = "a part of the test above"]
+fn two_devices() {
+    if !there_for(2) {
+        return;
+    }
+    together(ranks(2), |rank| {
+        let own = rank.gpu().clone();
+        let other = Gpu::open(1 - own.index()).unwrap();
+        let sum = rank.plan(Collective::AllReduce(ReduceOp::Sum)).unwrap();
+        let host = Tensor::from_slice(&[1.0f32; 4], &[4]).unwrap();
+        let upload = |gpu: &Gpu| DeviceTensor::upload(&Stream::compute(gpu).unwrap(), &host).unwrap();
+        let refused = rank.launch_on_device(sum, &[upload(&other)]);
+        assert!(
+            matches!(refused, Err(CommError::Device(DeviceError::WrongDevice { .. }))),
+            "{refused:?}"
+        );
+        // Nothing was begun, and the group goes on.
+        rank.launch_on_device(sum, &[upload(&own)]).unwrap();
+        let summed = rank.wait_on_device(None).unwrap().remove(0);
+        let stream = Stream::compute(&own).unwrap();
+        let summed = summed.download(&stream, Duration::from_secs(60)).unwrap();
+        assert_eq!(summed.to_vec::<f32>().unwrap(), [2.0; 4]);
+        rank.barrier().unwrap();
+    });
 }
 
 /// Failures and disagreements are known before anything is enqueued.

@@ -71,6 +71,18 @@ pub(super) mod attribute {
     pub(in super::super) const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
     pub(in super::super) const COMPUTE_CAPABILITY_MINOR: c_int = 76;
     pub(in super::super) const HANDLE_TYPE_POSIX_FILE_DESCRIPTOR: c_int = 103;
+
+    /// What else ways between processes depend on, in words.
+    pub(in super::super) const ABILITIES: [(&str, c_int); 8] = [
+        ("compute mode", 20),    // COMPUTE_MODE: 0 is for anybody, 2 for nobody, 3 for one process
+        ("virtual memory", 102), // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+        ("memory pools", 115),   // MEMORY_POOLS_SUPPORTED
+        ("waits for 64-bit values", 122), // CAN_USE_64_BIT_STREAM_MEM_OPS
+        ("waits for NOR", 123),  // CAN_USE_STREAM_WAIT_VALUE_NOR
+        ("DMA buffers", 124),    // DMA_BUF_SUPPORTED
+        ("events between processes", 125), // IPC_EVENT_SUPPORTED
+        ("fabric handles", 128), // HANDLE_TYPE_FABRIC_SUPPORTED
+    ];
 }
 
 /// `CUDA_ERROR_…`.

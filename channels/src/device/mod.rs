@@ -71,7 +71,7 @@ pub use gpu::Gpu;
 pub use layout::{DIMENSIONS_MAX, TensorLayout};
 pub use library::{Library, Unavailable};
 pub use memory::{DeviceMemory, Download, Span, SpanMut};
-pub use probe::{Device, Driver, probe};
+pub use probe::{Ability, Device, Driver, probe};
 pub use stream::Stream;
 pub use sweep::sweep;
 pub use tensor::DeviceTensor;

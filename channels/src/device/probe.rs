@@ -19,6 +19,18 @@ pub struct Device {
     pub compute_capability: (i32, i32),
     /// Whether memory can be made that other processes can map, by a file descriptor: what channels between processes use.
     pub shares_memory: bool,
+    /// What else ways between processes depend on.
+    pub abilities: Vec<Ability>,
+}
+
+/// What a device can do, in words, and what the driver says of it: mostly 1 for yes and 0 for no.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ability {
+    /// What.
+    pub name: &'static str,
+    /// What the driver says; `None` when it does not know the question.
+    pub value: Option<i32>,
 }
 
 /// The driver.
@@ -96,5 +108,11 @@ fn device(calls: &Calls, index: c_int) -> Result<Device, Unavailable> {
         // An older driver does not know the question.
         shares_memory: attribute(attribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
             .is_ok_and(|shares| shares != 0),
+        abilities: attribute::ABILITIES
+            .map(|(name, which)| Ability {
+                name,
+                value: attribute(which).ok(),
+            })
+            .into(),
     })
 }

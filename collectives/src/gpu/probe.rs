@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use selvedge_channels::device::{self, Driver, Unavailable};
+use selvedge_channels::device::{self, Ability, Driver, Unavailable};
 
 use crate::nccl::{Nccl, nccl};
 
@@ -22,6 +22,13 @@ pub fn probe() -> Probe {
         driver: device::probe(),
         nccl: nccl(),
     }
+}
+
+fn said(ability: &Ability) -> String {
+    let value = ability
+        .value
+        .map_or_else(|| "unknown".to_owned(), |value| value.to_string());
+    format!("{} {value}", ability.name)
 }
 
 impl fmt::Display for Probe {
@@ -47,6 +54,8 @@ impl fmt::Display for Probe {
                         f,
                         "device {index}   {name}, {gib:.1} GiB, compute capability {major}.{minor}, {shares}"
                     )?;
+                    let abilities: Vec<String> = device.abilities.iter().map(said).collect();
+                    writeln!(f, "           {}", abilities.join(", "))?;
                 }
             }
         }

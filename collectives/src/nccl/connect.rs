@@ -104,23 +104,32 @@ fn connect(mut host: Rank, gpu: &Gpu, unwanted: &AtomicBool) -> Result<Linked, C
 }
 
 fn begin(host: &mut Rank, gpu: &Gpu, unwanted: &AtomicBool) -> Result<Link, CommError> {
-    let id = agree_on_id(host, unwanted)?;
+    let patience = || {
+        if unwanted.load(Ordering::Relaxed) {
+            PARTING
+        } else {
+            PATIENCE
+        }
+    };
+    let id = agree_on_id(host, &patience)?;
     let stream = Stream::communication(gpu)?;
+    // Before the communicator, and so dropped after it: where this fails, NCCL may be about to enqueue what it needs them for
+    // (NCCL-2).
+    let own = DeviceMemory::new(gpu, 1)?;
+    let mut received = DeviceMemory::new(gpu, host.world_size())?;
     let comm = Comm::begin(gpu, id, host.world_size(), host.rank())?;
-    settle(host, &comm, unwanted)?;
-    let memory = warm_up(host, &comm, gpu, &stream)?;
-    settle(host, &comm, unwanted)?;
-    // NCCL has enqueued what it needs it for (NCCL-2).
-    drop(memory);
+    settle(host, &comm, &patience)?;
+    warm_up(&comm, &stream, &own, &mut received)?;
+    settle(host, &comm, &patience)?;
     // Everybody is connected to everybody, or nobody goes on.
     let barrier = host.plan(Collective::Barrier)?;
     host.launch(barrier, Contribution::Parts(&[]))?;
-    ask(host, unwanted, |host| host.poll())?;
+    ask(host, &patience, |host| host.poll())?;
     Ok(Link { comm, stream })
 }
 
 /// The name that rank 0 has made.
-fn agree_on_id(host: &mut Rank, unwanted: &AtomicBool) -> Result<[u8; ID_BYTES], CommError> {
+fn agree_on_id(host: &mut Rank, patience: &dyn Fn() -> Duration) -> Result<[u8; ID_BYTES], CommError> {
     let plan = host.plan(Collective::Broadcast { root: 0 })?;
     let made = if host.rank() == 0 {
         unique_id()
@@ -138,7 +147,7 @@ fn agree_on_id(host: &mut Rank, unwanted: &AtomicBool) -> Result<[u8; ID_BYTES],
             host.launch(plan, Contribution::Parts(&[part]))?;
         }
     }
-    let received = ask(host, unwanted, |host| host.poll());
+    let received = ask(host, patience, |host| host.poll());
     made?;
     let received = received?;
     let id = received.first().map(Tensor::bytes);
@@ -148,9 +157,9 @@ fn agree_on_id(host: &mut Rank, unwanted: &AtomicBool) -> Result<[u8; ID_BYTES],
     })
 }
 
-/// Waits until what was called of NCCL is over, with an eye on the other ranks.
-pub(super) fn settle(host: &mut Rank, comm: &Comm, unwanted: &AtomicBool) -> Result<(), CommError> {
-    ask(host, unwanted, |_| {
+/// Waits until what was called of NCCL is over, as long as `patience` says, with an eye on the other ranks.
+pub(super) fn settle(host: &mut Rank, comm: &Comm, patience: &dyn Fn() -> Duration) -> Result<(), CommError> {
+    ask(host, patience, |_| {
         Ok((comm.state()? == State::Ready).then_some(()))
     })
 }
@@ -158,7 +167,7 @@ pub(super) fn settle(host: &mut Rank, comm: &Comm, unwanted: &AtomicBool) -> Res
 /// Asks until there is an answer, with an eye on the other ranks.
 fn ask<R>(
     host: &mut Rank,
-    unwanted: &AtomicBool,
+    patience: &dyn Fn() -> Duration,
     mut question: impl FnMut(&mut Rank) -> Result<Option<R>, CommError>,
 ) -> Result<R, CommError> {
     let started = Instant::now();
@@ -169,15 +178,11 @@ fn ask<R>(
         if let Some(gone) = host.find_gone() {
             return Err(gone);
         }
-        let patience = if unwanted.load(Ordering::Relaxed) {
-            PARTING
-        } else {
-            PATIENCE
-        };
-        if started.elapsed() > patience {
+        let waited = started.elapsed();
+        if waited > patience() {
             return Err(CommError::Backend {
                 backend: super::NAME,
-                reason: format!("the ranks have not connected in {PATIENCE:?}"),
+                reason: format!("the ranks have not answered in {waited:?}"),
             });
         }
         thread::sleep(PAUSE);
@@ -185,17 +190,18 @@ fn ask<R>(
 }
 
 /// Sends a byte from everybody to everybody: NCCL connects two ranks when they first have to do with each other, and would
-/// keep the host waiting in the middle of the work. The memory is to be kept until that has settled.
-fn warm_up(host: &Rank, comm: &Comm, gpu: &Gpu, stream: &Stream) -> Result<[DeviceMemory; 2], CommError> {
-    let ranks = host.world_size();
-    let own = DeviceMemory::new(gpu, 1)?;
-    let mut received = DeviceMemory::new(gpu, ranks)?;
+/// keep the host waiting in the middle of the work.
+fn warm_up(
+    comm: &Comm,
+    stream: &Stream,
+    own: &DeviceMemory,
+    received: &mut DeviceMemory,
+) -> Result<(), CommError> {
     comm.group(stream, |launch| {
-        for peer in 0..ranks {
+        for peer in 0..received.len_bytes() {
             launch.send(own.span(0, 1)?, peer)?;
             launch.recv(&received.span_mut(peer, 1)?, peer)?;
         }
         Ok(())
-    })?;
-    Ok([own, received])
+    })
 }

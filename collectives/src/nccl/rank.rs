@@ -1,9 +1,8 @@
 //! One rank: agrees on an operation on the host, then has NCCL do it on the device.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use selvedge_channels::device::{DeviceMemory, DeviceTensor, Event, Gpu, Stream, TensorLayout};
+use selvedge_channels::device::{DeviceError, DeviceMemory, DeviceTensor, Event, Gpu, Stream, TensorLayout};
 use selvedge_channels::{DType, Doorbell, Tensor, Waiting};
 
 use super::NAME;
@@ -43,6 +42,8 @@ pub struct NcclRank {
     /// What was launched before it was connected.
     pending: Option<(PlanId, Brought)>,
     phase: Phase,
+    /// What NCCL may still be about to enqueue as its operation failed (NCCL-2). Dropped after the communicator.
+    abandoned: Vec<Phase>,
     /// Why it connected to nobody.
     failed: Option<CommError>,
     timeout: Option<Duration>,
@@ -132,6 +133,7 @@ impl NcclRank {
             connecting: Some(Connecting::begin(host, gpu.clone(), bell)?),
             pending: None,
             phase: Phase::Idle,
+            abandoned: Vec::new(),
             failed: None,
             timeout,
         })
@@ -265,7 +267,10 @@ impl NcclRank {
         }
         let outcome = self.advance(host, link);
         if outcome.is_err() {
-            self.phase = Phase::Idle;
+            let failed = std::mem::replace(&mut self.phase, Phase::Idle);
+            if let Phase::Issuing { .. } = failed {
+                self.abandoned.push(failed);
+            }
         }
         outcome
     }
@@ -330,15 +335,15 @@ impl NcclRank {
                 .try_for_each(|tensor| stream.order_after(tensor.ready()))?;
             comm.group(stream, |launch| transfer.issue(launch, &tensors, &mut places))
         })();
-        // The others have begun, and wait for this rank.
-        issued.inspect_err(|_| host.give_up())?;
+        // Also where NCCL has refused a part of it: it may enqueue the rest.
         self.phase = Phase::Issuing {
             operation,
             places,
             home,
             _tensors: tensors,
         };
-        Ok(())
+        // The others have begun, and wait for this rank.
+        issued.inspect_err(|_| host.give_up())
     }
 
     /// The results, once they are enqueued; they are waited for where they are wanted on the host.
@@ -446,6 +451,13 @@ fn on_device(outcome: Outcome) -> Result<Vec<DeviceTensor>, CommError> {
 
 impl OnDevice for NcclRank {
     fn launch_on_device(&mut self, plan: PlanId, tensors: &[DeviceTensor]) -> Result<(), CommError> {
+        if let Some(tensor) = tensors.iter().find(|tensor| tensor.gpu().id() != self.gpu.id()) {
+            return Err(CommError::Device(DeviceError::WrongDevice {
+                what: "a tensor of this rank",
+                expected: self.gpu.id(),
+                found: tensor.gpu().id(),
+            }));
+        }
         let tensors = tensors.to_vec();
         let home = Home::Device;
         self.begin(plan, Brought::Tensors { tensors, home })
@@ -587,6 +599,8 @@ impl Communicator for NcclRank {
     }
 
     fn close(mut self: Box<Self>, timeout: Duration) -> Result<(), CommError> {
+        let started = std::time::Instant::now();
+        let left = || timeout.saturating_sub(started.elapsed());
         let outcome = match self.under_way() {
             Some(_) => self.until(Some(timeout)).map(drop),
             None => self.connected(Some(timeout)).map(drop),
@@ -597,11 +611,11 @@ impl Communicator for NcclRank {
         // NCCL lets go together; who cannot is let go of.
         if outcome.is_ok()
             && link.comm.finalize().is_ok()
-            && settle(&mut host, &link.comm, &AtomicBool::new(false)).is_ok()
+            && settle(&mut host, &link.comm, &|| timeout).is_ok()
         {
             link.comm.destroy()?;
         }
-        outcome.and(Box::new(host).close(timeout))
+        outcome.and(Box::new(host).close(left()))
     }
 }
 
