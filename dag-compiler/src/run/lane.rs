@@ -230,7 +230,7 @@ impl LaneLoop {
         let execution = self.state.execution;
         let task = self.tasks.get_mut(index)?;
         let sole = task.sole?;
-        if self.recorder.is_on() || !self.state.forgone.is_empty() || self.control.is_cancelled(execution) {
+        if !self.state.forgone.is_empty() || self.control.is_cancelled(execution) {
             return None;
         }
         for value in &task.args {
@@ -245,6 +245,10 @@ impl LaneLoop {
         }
         task.outlets.get(sole)?.as_ref()?;
         // From here on it goes to its end.
+        if self.recorder.is_on() {
+            let reads = (0..task.args.len() as u16).map(|arg| OpKind::Read { arg });
+            self.recorder.record(task.id, reads, execution);
+        }
         task.gave_up = false;
         self.progress.set(execution, task.id.0, Phase::Computing);
         let invoked = invoke(task, &mut self.values, &self.driver, crew);
@@ -255,7 +259,21 @@ impl LaneLoop {
             outlet.stage_fault(fault_of(&task.info, execution, failure));
         }
         // Before the inputs are given back, which nobody waits for as they do for this. It does not wait.
-        let published = outlet.publish(execution, &mut self.values);
+        let published = if !self.recorder.is_on() {
+            outlet.publish(execution, &mut self.values)
+        } else {
+            self.recorder
+                .record(task.id, std::iter::once(OpKind::Compute), execution);
+            match outlet.has_space() {
+                Ok(true) => {
+                    // Before the result can be seen, as in `write_all`.
+                    self.recorder.record_at_once(task.id, OpKind::Write, execution);
+                    outlet.publish(execution, &mut self.values)
+                }
+                Ok(false) => Ok(Readiness::Blocked),
+                Err(error) => Err(error),
+            }
+        };
         for value in &task.args {
             if let Some(value) = self.values.get_mut(*value)
                 && let Err(error) = value.read_done()
