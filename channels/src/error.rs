@@ -266,3 +266,16 @@ pub enum ChannelError {
         least: u64,
     },
 }
+
+impl ChannelError {
+    /// Whether it is the value that could not be sent: nothing was, and the channel goes on.
+    pub fn refuses_value(&self) -> bool {
+        matches!(
+            self,
+            ChannelError::TooLarge { .. }
+                | ChannelError::Encode(_)
+                | ChannelError::Segment(_)
+                | ChannelError::Device(_)
+        )
+    }
+}

@@ -230,14 +230,7 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
         match self.write(execution, local) {
             Ok(()) => Ok(Readiness::Ready),
             Err(error) => {
-                let refused = matches!(
-                    error,
-                    ChannelError::TooLarge { .. }
-                        | ChannelError::Encode(_)
-                        | ChannelError::Segment(_)
-                        | ChannelError::Device(_)
-                );
-                if !refused || !self.is_staged() {
+                if !error.refuses_value() || !self.is_staged() {
                     // COMP-07: no half-delivered message is continued.
                     self.close();
                 }

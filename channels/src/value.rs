@@ -354,10 +354,11 @@ impl<T: Wire> Value<T> {
             }
             Source::Shared(reader) => match reader.current()? {
                 #[cfg(feature = "cuda")]
-                Some(Ok(bytes)) if self.aside.is_some() => match &mut self.aside {
+                Some(Ok(bytes)) => match &mut self.aside {
                     Some(aside) => Held::Owned(aside.read::<T>(bytes)?),
                     None => Held::InSlot(OnceCell::new()),
                 },
+                #[cfg(not(feature = "cuda"))]
                 Some(Ok(_)) => Held::InSlot(OnceCell::new()),
                 Some(Err(fault)) => Held::Fault(fault),
                 None => return Ok(false),

@@ -11,7 +11,7 @@ use std::ptr;
 use cudarc::nccl::sys::{ncclConfig_t, ncclDataType_t, ncclRedOp_t, ncclUniqueId};
 use selvedge_channels::device::{Gpu, Span, SpanMut, Stream};
 
-use super::library::{Calls, Handle, IN_PROGRESS, REMOTE};
+use super::library::{Calls, Handle, IN_PROGRESS, Join, REMOTE};
 use crate::error::CommError;
 
 /// Bytes of what names a communicator to its ranks.
@@ -206,20 +206,13 @@ impl Launch<'_> {
 
     pub(super) fn all_reduce(&self, a: Span<'_>, b: &SpanMut<'_>, how: Joined) -> Result<(), CommError> {
         let count = how.counted(a.len_bytes(), b.len_bytes())?;
-        let (comm, stream) = (self.comm.raw, self.stream.as_raw());
-        // SAFETY: above.
-        let code = unsafe {
-            (self.comm.calls.functions.all_reduce)(
-                from(a),
-                to(b),
-                count,
-                how.kind as c_int,
-                how.op as c_int,
-                comm,
-                stream,
-            )
-        };
-        self.check("ncclAllReduce", code)
+        self.join(
+            "ncclAllReduce",
+            self.comm.calls.functions.all_reduce,
+            (a, b),
+            count,
+            how,
+        )
     }
 
     /// `b` is a part of what everybody brings in `a`.
@@ -231,20 +224,24 @@ impl Launch<'_> {
         how: Joined,
     ) -> Result<(), CommError> {
         let count = how.counted(a.len_bytes(), b.len_bytes() * ranks)? / ranks;
+        let function = self.comm.calls.functions.reduce_scatter;
+        self.join("ncclReduceScatter", function, (a, b), count, how)
+    }
+
+    /// A reduction in which all ranks are alike.
+    fn join(
+        &self,
+        call: &'static str,
+        function: Join,
+        (a, b): (Span<'_>, &SpanMut<'_>),
+        count: usize,
+        how: Joined,
+    ) -> Result<(), CommError> {
+        let (kind, op) = (how.kind as c_int, how.op as c_int);
         let (comm, stream) = (self.comm.raw, self.stream.as_raw());
         // SAFETY: above.
-        let code = unsafe {
-            (self.comm.calls.functions.reduce_scatter)(
-                from(a),
-                to(b),
-                count,
-                how.kind as c_int,
-                how.op as c_int,
-                comm,
-                stream,
-            )
-        };
-        self.check("ncclReduceScatter", code)
+        let code = unsafe { function(from(a), to(b), count, kind, op, comm, stream) };
+        self.check(call, code)
     }
 
     /// `b` only on the root.

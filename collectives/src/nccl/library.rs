@@ -29,6 +29,9 @@ pub(super) type Handle = *mut c_void;
 type From = *const c_void;
 type To = *mut c_void;
 
+/// A reduction in which all ranks are alike.
+pub(super) type Join = unsafe extern "C" fn(From, To, usize, c_int, c_int, Handle, Handle) -> c_int;
+
 macro_rules! functions {
     ($($field:ident = $symbol:literal: ($($argument:ty),*);)+) => {
         /// Every function of NCCL that is called, by name.

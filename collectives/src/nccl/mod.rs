@@ -7,7 +7,8 @@
 //! will do the same, and so no rank is ever alone in a transfer. That costs a meeting on the host, some 0.2 µs on neighbouring
 //! cores; the device has not begun by then, and its own start costs ten times as much.
 //!
-//! - [`NcclRank`]: a rank, for tensors on a device and on the host.
+//! - [`NcclRank`]: a rank, for tensors on a device and on the host; `phase`: how far its operation is; [`BACKEND`]: its kind, by
+//!   name.
 //! - `connect`: how ranks find each other; `transfer`: an operation in NCCL's words.
 //! - `comm`, `library`: NCCL's calls, and the library; all that is unsafe.
 //!
@@ -16,15 +17,18 @@
 //!
 //! Ranks of one group want a device each; NCCL before 2.30 refuses two on one device.
 
+mod backend;
 mod comm;
 mod connect;
 mod library;
+mod phase;
 mod rank;
 mod transfer;
 
+pub use backend::BACKEND;
 pub use library::Nccl;
 pub(crate) use library::nccl;
-pub use rank::{BACKEND, NcclRank};
+pub use rank::NcclRank;
 
 /// The backend's name.
 const NAME: &str = "nccl";

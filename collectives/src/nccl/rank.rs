@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use selvedge_channels::device::{DeviceError, DeviceMemory, DeviceTensor, Event, Gpu, Stream, TensorLayout};
-use selvedge_channels::{DType, Doorbell, Tensor, Waiting};
+use selvedge_channels::device::{DeviceError, DeviceMemory, DeviceTensor, Gpu, Stream, TensorLayout};
+use selvedge_channels::{Doorbell, Tensor, Waiting};
 
 use super::NAME;
+use super::backend::capabilities;
 use super::comm::State;
 use super::connect::{Connecting, Link, Linked, settle};
-use super::transfer::{Place, Transfer, joined};
-use crate::backend::{Backend, Joining};
+use super::phase::{Brought, Home, Outcome, Phase};
+use super::transfer::{Place, Transfer};
 use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, OnDevice, PlanId};
 use crate::error::CommError;
-use crate::operation::{Collective, ReduceOp};
+use crate::operation::Collective;
 use crate::parts::Part;
 use crate::shm::{Group, Rank};
 
@@ -47,59 +48,6 @@ pub struct NcclRank {
     /// Why it connected to nobody.
     failed: Option<CommError>,
     timeout: Option<Duration>,
-}
-
-/// What this rank brings.
-enum Brought {
-    Tensors { tensors: Vec<DeviceTensor>, home: Home },
-    Failure(Vec<u8>),
-}
-
-/// Where a result is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Home {
-    Host,
-    Device,
-}
-
-enum Phase {
-    Idle,
-    /// The ranks agree on what they do.
-    Agreeing {
-        operation: Collective,
-        tensors: Vec<DeviceTensor>,
-        home: Home,
-    },
-    /// NCCL enqueues it (NCCL-2).
-    Issuing {
-        operation: Collective,
-        places: Vec<Place>,
-        home: Home,
-        _tensors: Vec<DeviceTensor>,
-    },
-    /// The device does it, and the host waits until it is done.
-    Working {
-        operation: Collective,
-        results: Vec<DeviceTensor>,
-        done: Option<Event>,
-    },
-}
-
-impl Phase {
-    fn operation(&self) -> Option<Collective> {
-        match self {
-            Phase::Idle => None,
-            Phase::Agreeing { operation, .. }
-            | Phase::Issuing { operation, .. }
-            | Phase::Working { operation, .. } => Some(*operation),
-        }
-    }
-}
-
-/// What an operation has come to: tensors on the device, and on the host where they are wanted there.
-enum Outcome {
-    Device(Vec<DeviceTensor>),
-    Host(Vec<Tensor>),
 }
 
 impl std::fmt::Debug for NcclRank {
@@ -283,7 +231,7 @@ impl NcclRank {
             self.issue(host, link)?;
         }
         if let Phase::Issuing { .. } = self.phase {
-            match issued(host, link)? {
+            match enqueued(host, link)? {
                 State::Ready => {}
                 // Its end will be told, and until then it is waited for.
                 State::Unreachable => return Ok(None),
@@ -469,7 +417,7 @@ impl OnDevice for NcclRank {
 }
 
 /// Whether NCCL has enqueued what it was asked for, which takes it a moment.
-fn issued(host: &Rank, link: &Link) -> Result<State, CommError> {
+fn enqueued(host: &Rank, link: &Link) -> Result<State, CommError> {
     for _ in 0..LOOKS {
         match watched(host, link)? {
             State::InProgress => std::thread::yield_now(),
@@ -493,37 +441,6 @@ fn watched(host: &Rank, link: &Link) -> Result<State, CommError> {
             error
         })),
     }
-}
-
-/// What NCCL does of the reference: see the text of [`nccl`](super).
-fn capabilities() -> Capabilities {
-    let mut capabilities = Capabilities::everything(NAME);
-    let all = capabilities.dtypes.iter().copied();
-    let lacks = |dtype: DType| {
-        let ops = ReduceOp::ALL.into_iter();
-        let lacks = ops.filter(move |op| op.is_defined_for(dtype) && joined(*op, dtype).is_none());
-        lacks.map(move |op| (op, dtype))
-    };
-    capabilities.lacks_reductions = all.flat_map(lacks).collect();
-    capabilities.fixed_order = false;
-    capabilities
-}
-
-/// Ranks of graphs, for `Options::communicator("nccl")`: rank r is on device r of those that its process sees, counted round.
-pub const BACKEND: Backend = Backend {
-    name: NAME,
-    capabilities,
-    join,
-};
-
-fn join(joining: &Joining<'_>) -> Result<Box<dyn Communicator>, CommError> {
-    let group = joining.host.ok_or(CommError::Corrupt {
-        what: "a group without memory of the host",
-    })?;
-    let devices = selvedge_channels::device::probe().map_err(super::comm::unavailable)?;
-    let devices = u32::try_from(devices.devices.len()).unwrap_or(u32::MAX).max(1);
-    let gpu = Gpu::open(joining.rank as u32 % devices)?;
-    Ok(Box::new(NcclRank::new(group, joining.rank, &gpu)?))
 }
 
 impl Communicator for NcclRank {

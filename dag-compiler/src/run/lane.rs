@@ -701,12 +701,7 @@ pub(crate) fn publish(
         return outlet.publish(execution, values).map(|_| ());
     }
     let cause = match catch_unwind(AssertUnwindSafe(|| outlet.publish(execution, values))) {
-        Ok(Err(
-            error @ (ChannelError::TooLarge { .. }
-            | ChannelError::Encode(_)
-            | ChannelError::Segment(_)
-            | ChannelError::Device(_)),
-        )) => Cause::Payload {
+        Ok(Err(error)) if error.refuses_value() => Cause::Payload {
             message: error.to_string(),
         },
         Ok(published) => return published.map(|_| ()),
