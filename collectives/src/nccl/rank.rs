@@ -525,14 +525,14 @@ impl Communicator for NcclRank {
         let Some((mut host, link)) = self.linked.take() else {
             return outcome;
         };
+        let patience = left();
         // NCCL lets go together; who cannot is let go of.
-        if outcome.is_ok()
-            && link.comm.finalize().is_ok()
-            && settle(&mut host, &link.comm, &|| timeout).is_ok()
-        {
-            link.comm.destroy()?;
-        }
-        outcome.and(Box::new(host).close(left()))
+        let parted = outcome.and_then(|()| {
+            let together =
+                link.comm.finalize().is_ok() && settle(&mut host, &link.comm, &|| patience).is_ok();
+            if together { link.comm.destroy() } else { Ok(()) }
+        });
+        parted.and(Box::new(host).close(left()))
     }
 }
 
