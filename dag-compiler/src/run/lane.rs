@@ -11,23 +11,23 @@
 //!   something else, so a writer is never blocked by an input nobody will read.
 //! - `LOOP-4` a step that says `Blocked` has changed nothing.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+mod plain;
+mod work;
 
-use selvedge_channels::{
-    AnyOutlet, AnyValue, Arrival, ChannelError, Doorbell, Fault, Outlet, Readiness, Waiting,
-};
+use selvedge_channels::{AnyOutlet, AnyValue, Arrival, ChannelError, Doorbell, Fault, Readiness, Waiting};
 use selvedge_collectives::CommError;
-use selvedge_core::{
-    ActorId, AsyncDriver, Failure, Gather, Invocation, LaneHost, LaneId, Program, panic_message,
-};
+use selvedge_core::{ActorId, AsyncDriver, Failure, Gather, LaneHost, LaneId, Program};
 
 use crate::ir::{OpKind, TaskId};
 use crate::run::control::{Control, Phase, ProgressLine, State};
 use crate::run::crew::Crew;
 use crate::run::leaf::AnyLeaf;
 use crate::run::ranks::{CollectiveRun, Part, RankRun};
-use crate::run::report::{Cause, TaskInfo, fault_of, fault_with};
+use crate::run::report::{TaskInfo, fault_of};
 use crate::run::trace::Recorder;
+
+use self::work::{invoke, invoke_with_lists};
+pub(crate) use self::work::{publish, say_done};
 
 /// A task as its lane runs it.
 pub(crate) struct TaskRun {
@@ -221,73 +221,6 @@ impl LaneLoop {
             return moved;
         }
         self.halted(moved)
-    }
-
-    /// Does a task whose inputs have all come, in one go; `None` where anything is out of the ordinary, which the steps one by
-    /// one are for: nothing has changed then.
-    #[inline]
-    fn run(&mut self, index: usize, crew: &mut dyn Crew) -> Option<Result<Moved, Box<Broken>>> {
-        let execution = self.state.execution;
-        let task = self.tasks.get_mut(index)?;
-        let sole = task.sole?;
-        if !self.state.forgone.is_empty() || self.control.is_cancelled(execution) {
-            return None;
-        }
-        for value in &task.args {
-            match self.values.get_mut(*value)?.fill(execution) {
-                Ok(Arrival::Value) => {}
-                // Its only input: there is no fault to look for beside it.
-                Ok(Arrival::Nothing) if self.state.waiting && task.args.len() == 1 => {
-                    return Some(Ok(Moved::Blocked));
-                }
-                _ => return None,
-            }
-        }
-        task.outlets.get(sole)?.as_ref()?;
-        // From here on it goes to its end.
-        if self.recorder.is_on() {
-            let reads = (0..task.args.len() as u16).map(|arg| OpKind::Read { arg });
-            self.recorder.record(task.id, reads, execution);
-        }
-        task.gave_up = false;
-        self.progress.set(execution, task.id.0, Phase::Computing);
-        let invoked = invoke(task, &mut self.values, &self.driver, crew);
-        let Some(Some(outlet)) = task.outlets.get_mut(sole) else {
-            return Some(Ok(Moved::Ended));
-        };
-        if let Err(failure) = invoked {
-            outlet.stage_fault(fault_of(&task.info, execution, failure));
-        }
-        // Before the inputs are given back, which nobody waits for as they do for this. It does not wait.
-        let published = if !self.recorder.is_on() {
-            outlet.publish(execution, &mut self.values)
-        } else {
-            self.recorder
-                .record(task.id, std::iter::once(OpKind::Compute), execution);
-            match outlet.has_space() {
-                Ok(true) => {
-                    // Before the result can be seen, as in `write_all`.
-                    self.recorder.record_at_once(task.id, OpKind::Write, execution);
-                    outlet.publish(execution, &mut self.values)
-                }
-                Ok(false) => Ok(Readiness::Blocked),
-                Err(error) => Err(error),
-            }
-        };
-        for value in &task.args {
-            if let Some(value) = self.values.get_mut(*value)
-                && let Err(error) = value.read_done()
-            {
-                return Some(Err(broken(task.id, error)));
-            }
-        }
-        match published {
-            Ok(Readiness::Ready) => self.state.step += 2,
-            // The WRITE waits for room, or says that there is no value.
-            Ok(Readiness::Blocked) | Err(ChannelError::NoValue) => self.state.step += 1,
-            Err(error) => return Some(Err(broken(task.id, error))),
-        }
-        Some(Ok(Moved::Advanced))
     }
 
     /// A step that has not moved: whether that is the end.
@@ -631,86 +564,6 @@ impl LaneLoop {
         }
         self.progress.set(self.state.execution, u32::MAX, Phase::Idle);
     }
-}
-
-/// Runs a task's method.
-#[inline]
-fn invoke(
-    task: &mut TaskRun,
-    values: &mut [Box<dyn AnyValue>],
-    driver: &AsyncDriver,
-    crew: &mut dyn Crew,
-) -> Result<(), Failure> {
-    let results = task.results.min(task.outlets.len());
-    let (results, signal) = task.outlets.split_at_mut(results);
-    let mut invocation = Invocation::new(values, &task.params, results, driver);
-    crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation)?;
-    signal
-        .iter_mut()
-        .flatten()
-        .for_each(|signal| say_done(signal.as_mut()));
-    Ok(())
-}
-
-/// The same, with lists among its arguments.
-fn invoke_with_lists(
-    task: &mut TaskRun,
-    values: &mut [Box<dyn AnyValue>],
-    driver: &AsyncDriver,
-    crew: &mut dyn Crew,
-    execution: u64,
-) -> Result<(), Failure> {
-    let invoked =
-        put_together(&task.gathers, values, execution).and_then(|()| invoke(task, values, driver, crew));
-    for list in &task.gathers {
-        if let Some(list) = values.get_mut(list.into) {
-            let _ = list.abandon();
-        }
-    }
-    invoked
-}
-
-/// Puts a task's lists together. Elements that others read too are cloned, which is the user's code.
-fn put_together(
-    lists: &[GatherRun],
-    values: &mut [Box<dyn AnyValue>],
-    execution: u64,
-) -> Result<(), Failure> {
-    Failure::catch(|| {
-        let mut lists = lists.iter();
-        lists.try_for_each(|list| (list.gather)(values, &list.members, list.into, execution))
-    })
-}
-
-/// Stages what tells others only that a task is done.
-pub(crate) fn say_done(signal: &mut dyn AnyOutlet) {
-    if let Some(signal) = signal.as_any_mut().downcast_mut::<Outlet<()>>() {
-        signal.stage(());
-    }
-}
-
-/// Publishes a staged message. A value that cannot travel is the task's failure, not the graph's, also when its own
-/// `Serialize` or `Clone` panics: nothing has been published then.
-pub(crate) fn publish(
-    outlet: &mut dyn AnyOutlet,
-    info: &TaskInfo,
-    execution: u64,
-    values: &mut [Box<dyn AnyValue>],
-) -> Result<(), ChannelError> {
-    if outlet.only_moves() {
-        return outlet.publish(execution, values).map(|_| ());
-    }
-    let cause = match catch_unwind(AssertUnwindSafe(|| outlet.publish(execution, values))) {
-        Ok(Err(error)) if error.refuses_value() => Cause::Payload {
-            message: error.to_string(),
-        },
-        Ok(published) => return published.map(|_| ()),
-        Err(payload) => Cause::Panic {
-            message: panic_message(payload.as_ref()),
-        },
-    };
-    outlet.stage_fault(fault_with(info, execution, cause, None));
-    outlet.publish(execution, values).map(|_| ())
 }
 
 impl Program for LaneLoop {

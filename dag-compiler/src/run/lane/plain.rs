@@ -1,0 +1,79 @@
+//! A plain task in one go: its READs, its COMPUTE and its WRITE, where nothing is out of the ordinary.
+
+use selvedge_channels::{Arrival, ChannelError, Readiness};
+
+use super::work::invoke;
+use super::{Broken, LaneLoop, Moved, broken};
+use crate::ir::OpKind;
+use crate::run::control::Phase;
+use crate::run::crew::Crew;
+use crate::run::report::fault_of;
+
+impl LaneLoop {
+    /// Does a task whose inputs have all come, in one go; `None` where anything is out of the ordinary, which the steps one by
+    /// one are for: nothing has changed then.
+    #[inline]
+    pub(super) fn run(&mut self, index: usize, crew: &mut dyn Crew) -> Option<Result<Moved, Box<Broken>>> {
+        let execution = self.state.execution;
+        let task = self.tasks.get_mut(index)?;
+        let sole = task.sole?;
+        if !self.state.forgone.is_empty() || self.control.is_cancelled(execution) {
+            return None;
+        }
+        for value in &task.args {
+            match self.values.get_mut(*value)?.fill(execution) {
+                Ok(Arrival::Value) => {}
+                // Its only input: there is no fault to look for beside it.
+                Ok(Arrival::Nothing) if self.state.waiting && task.args.len() == 1 => {
+                    return Some(Ok(Moved::Blocked));
+                }
+                _ => return None,
+            }
+        }
+        task.outlets.get(sole)?.as_ref()?;
+        // From here on it goes to its end.
+        if self.recorder.is_on() {
+            let reads = (0..task.args.len() as u16).map(|arg| OpKind::Read { arg });
+            self.recorder.record(task.id, reads, execution);
+        }
+        task.gave_up = false;
+        self.progress.set(execution, task.id.0, Phase::Computing);
+        let invoked = invoke(task, &mut self.values, &self.driver, crew);
+        let Some(Some(outlet)) = task.outlets.get_mut(sole) else {
+            return Some(Ok(Moved::Ended));
+        };
+        if let Err(failure) = invoked {
+            outlet.stage_fault(fault_of(&task.info, execution, failure));
+        }
+        // Before the inputs are given back, which nobody waits for as they do for this. It does not wait.
+        let published = if !self.recorder.is_on() {
+            outlet.publish(execution, &mut self.values)
+        } else {
+            self.recorder
+                .record(task.id, std::iter::once(OpKind::Compute), execution);
+            match outlet.has_space() {
+                Ok(true) => {
+                    // Before the result can be seen, as in `write_all`.
+                    self.recorder.record_at_once(task.id, OpKind::Write, execution);
+                    outlet.publish(execution, &mut self.values)
+                }
+                Ok(false) => Ok(Readiness::Blocked),
+                Err(error) => Err(error),
+            }
+        };
+        for value in &task.args {
+            if let Some(value) = self.values.get_mut(*value)
+                && let Err(error) = value.read_done()
+            {
+                return Some(Err(broken(task.id, error)));
+            }
+        }
+        match published {
+            Ok(Readiness::Ready) => self.state.step += 2,
+            // The WRITE waits for room, or says that there is no value.
+            Ok(Readiness::Blocked) | Err(ChannelError::NoValue) => self.state.step += 1,
+            Err(error) => return Some(Err(broken(task.id, error))),
+        }
+        Some(Ok(Moved::Advanced))
+    }
+}

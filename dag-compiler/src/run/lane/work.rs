@@ -1,0 +1,90 @@
+//! What a task does by itself: its method, and what becomes of its result. Where the user's code runs, its panics end.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Outlet};
+use selvedge_core::{AsyncDriver, Failure, Invocation, panic_message};
+
+use super::{GatherRun, TaskRun};
+use crate::run::crew::Crew;
+use crate::run::report::{Cause, TaskInfo, fault_with};
+
+/// Runs a task's method.
+#[inline]
+pub(super) fn invoke(
+    task: &mut TaskRun,
+    values: &mut [Box<dyn AnyValue>],
+    driver: &AsyncDriver,
+    crew: &mut dyn Crew,
+) -> Result<(), Failure> {
+    let results = task.results.min(task.outlets.len());
+    let (results, signal) = task.outlets.split_at_mut(results);
+    let mut invocation = Invocation::new(values, &task.params, results, driver);
+    crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation)?;
+    signal
+        .iter_mut()
+        .flatten()
+        .for_each(|signal| say_done(signal.as_mut()));
+    Ok(())
+}
+
+/// The same, with lists among its arguments.
+pub(super) fn invoke_with_lists(
+    task: &mut TaskRun,
+    values: &mut [Box<dyn AnyValue>],
+    driver: &AsyncDriver,
+    crew: &mut dyn Crew,
+    execution: u64,
+) -> Result<(), Failure> {
+    let invoked =
+        put_together(&task.gathers, values, execution).and_then(|()| invoke(task, values, driver, crew));
+    for list in &task.gathers {
+        if let Some(list) = values.get_mut(list.into) {
+            let _ = list.abandon();
+        }
+    }
+    invoked
+}
+
+/// Puts a task's lists together. Elements that others read too are cloned, which is the user's code.
+fn put_together(
+    lists: &[GatherRun],
+    values: &mut [Box<dyn AnyValue>],
+    execution: u64,
+) -> Result<(), Failure> {
+    Failure::catch(|| {
+        let mut lists = lists.iter();
+        lists.try_for_each(|list| (list.gather)(values, &list.members, list.into, execution))
+    })
+}
+
+/// Stages what tells others only that a task is done.
+pub(crate) fn say_done(signal: &mut dyn AnyOutlet) {
+    if let Some(signal) = signal.as_any_mut().downcast_mut::<Outlet<()>>() {
+        signal.stage(());
+    }
+}
+
+/// Publishes a staged message. A value that cannot travel is the task's failure, not the graph's, also when its own
+/// `Serialize` or `Clone` panics: nothing has been published then.
+pub(crate) fn publish(
+    outlet: &mut dyn AnyOutlet,
+    info: &TaskInfo,
+    execution: u64,
+    values: &mut [Box<dyn AnyValue>],
+) -> Result<(), ChannelError> {
+    if outlet.only_moves() {
+        return outlet.publish(execution, values).map(|_| ());
+    }
+    let cause = match catch_unwind(AssertUnwindSafe(|| outlet.publish(execution, values))) {
+        Ok(Err(error)) if error.refuses_value() => Cause::Payload {
+            message: error.to_string(),
+        },
+        Ok(published) => return published.map(|_| ()),
+        Err(payload) => Cause::Panic {
+            message: panic_message(payload.as_ref()),
+        },
+    };
+    outlet.stage_fault(fault_with(info, execution, cause, None));
+    outlet.publish(execution, values).map(|_| ())
+}
