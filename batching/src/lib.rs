@@ -1,0 +1,1 @@
+//! Requests of many clients, put together into executions of a graph.

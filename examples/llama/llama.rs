@@ -1,0 +1,5 @@
+//! Generates text with a Llama-architecture model.
+
+fn main() {
+    selvedge::init();
+}

@@ -1,0 +1,3 @@
+//! A Llama-architecture decoder as actors: pipeline and tensor parallel, on candle.
+
+pub mod step;

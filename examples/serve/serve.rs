@@ -1,0 +1,5 @@
+//! Serves a language model over HTTP.
+
+fn main() {
+    selvedge::init();
+}
