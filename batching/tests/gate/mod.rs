@@ -1,0 +1,96 @@
+//! Holds actors up until a test lets them go, and writes down what they were given: so no test depends on time.
+#![allow(dead_code)] // each test file uses its own part
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Longer than any test takes.
+pub const LONG: Duration = Duration::from_secs(600);
+
+#[derive(Default)]
+struct State {
+    /// Executions that may pass; `None` lets all pass.
+    passes: Option<usize>,
+    sizes: Vec<usize>,
+}
+
+static GATES: LazyLock<(Mutex<HashMap<u64, State>>, Condvar)> = LazyLock::new(Default::default);
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A number, so that it can be an actor's argument; the actor has to live in this process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Gate(u64);
+
+impl Gate {
+    fn new(passes: Option<usize>) -> Gate {
+        let gate = Gate(NEXT.fetch_add(1, Ordering::Relaxed));
+        gate.change(|state| state.passes = passes);
+        gate
+    }
+
+    pub fn closed() -> Gate {
+        Gate::new(Some(0))
+    }
+
+    pub fn opened() -> Gate {
+        Gate::new(None)
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let mut gates = GATES.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = change(gates.entry(self.0).or_default());
+        GATES.1.notify_all();
+        result
+    }
+
+    fn wait<R>(&self, mut until: impl FnMut(&mut State) -> Option<R>) -> R {
+        let mut gates = GATES.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(found) = until(gates.entry(self.0).or_default()) {
+                GATES.1.notify_all();
+                return found;
+            }
+            let waited = GATES.1.wait_timeout(gates, Duration::from_secs(60));
+            let (back, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            assert!(!timeout.timed_out(), "nobody came to the gate");
+            gates = back;
+        }
+    }
+
+    /// For actors: says how large the execution is, then waits to be let through.
+    pub fn enter(&self, size: usize) {
+        self.change(|state| state.sizes.push(size));
+        self.wait(|state| match &mut state.passes {
+            None => Some(()),
+            Some(0) => None,
+            Some(passes) => {
+                *passes -= 1;
+                Some(())
+            }
+        });
+    }
+
+    /// Lets everything through from now on.
+    pub fn open(&self) {
+        self.change(|state| state.passes = None);
+    }
+
+    /// Lets one more through.
+    pub fn pass(&self) {
+        self.change(|state| state.passes = state.passes.map(|passes| passes + 1));
+    }
+
+    /// Waits until so many have come.
+    pub fn wait_entered(&self, executions: usize) {
+        self.wait(|state| (state.sizes.len() >= executions).then_some(()));
+    }
+
+    /// Sizes of the executions that have come.
+    pub fn sizes(&self) -> Vec<usize> {
+        self.change(|state| state.sizes.clone())
+    }
+}
