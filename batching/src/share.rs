@@ -48,3 +48,6 @@ pub(crate) fn share(asks: &[Ask], limits: StepLimits) -> Vec<(usize, usize)> {
     });
     granted.filter(|(_, grant)| *grant > 0).collect()
 }
+
+#[cfg(test)]
+mod tests;
