@@ -198,3 +198,15 @@ fn a_broken_graph_answers_everybody_unless_told_otherwise() {
     batcher.replace(graph(&runtime, &Gate::opened(), Placement::Thread).1);
     assert_eq!(batcher.submit(4).wait().unwrap(), 8);
 }
+
+#[test]
+fn a_death_is_heard_of_while_nothing_is_executed() {
+    let (runtime, gate) = (Runtime::new(), Gate::opened());
+    let (model, held) = graph(&runtime, &gate, Placement::Process);
+    let batcher = Batcher::new(held, one_by_one()).unwrap();
+    assert_eq!(batcher.submit(1).wait().unwrap(), 2);
+    let breakage = batcher.breakage();
+    model.actor().kill();
+    assert!(matches!(breakage.wait(), Ok(ExecError::ActorDied(_))));
+    assert!(matches!(batcher.breakage().wait(), Ok(ExecError::ActorDied(_))));
+}

@@ -45,6 +45,8 @@ struct State<I, O, In, Out> {
     graph: Option<Arc<Graph<In, Out>>>,
     /// How many graphs it has had before.
     generation: u64,
+    /// The last one whose end wakes the thread.
+    watched: Option<u64>,
     /// How the graph ended, and how the one before it did.
     broken: Option<ExecError>,
     ended_before: Option<ExecError>,
@@ -100,6 +102,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
                 phase: Phase::Open,
                 graph: Some(Arc::new(graph)),
                 generation: 0,
+                watched: None,
                 broken: None,
                 ended_before: None,
                 watchers: Vec::new(),

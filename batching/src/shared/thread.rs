@@ -109,7 +109,12 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
     /// Looks whether the graph has ended; then everybody hears of it whom it concerns.
     pub(crate) fn check_graph(&self) {
         let mut state = self.state.lock();
-        let ended = state.graph.as_ref().and_then(|graph| graph.ended());
+        let generation = state.generation;
+        let first = state.watched.replace(generation) != Some(generation);
+        let ended = state.graph.as_ref().and_then(|graph| match first {
+            true => graph.watch(&Arc::clone(&self.thread).into()),
+            false => graph.ended(),
+        });
         let Some(cause) = ended.filter(|_| state.broken.is_none()) else {
             return;
         };
