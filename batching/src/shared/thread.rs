@@ -101,9 +101,10 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
                 }
             }
         });
-        answers
-            .into_iter()
-            .for_each(|(promise, answer)| promise.answer(answer));
+        for (promise, answer) in answers {
+            // Where nobody wants it, it is dropped here.
+            let _ = contained("an answer", || promise.answer(answer));
+        }
     }
 
     /// Looks whether the graph has ended; then everybody hears of it whom it concerns.
