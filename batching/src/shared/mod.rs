@@ -177,3 +177,21 @@ impl<I, O, In, Out> State<I, O, In, Out> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What runs on the thread may park there too, as a channel of the standard library does, and use up the token.
+    #[test]
+    fn a_ring_is_not_lost_with_the_token_of_park() {
+        let sleeper = Arc::new(Sleeper::default());
+        sleeper.settle();
+        Arc::clone(&sleeper).wake();
+        std::thread::park();
+        sleeper.sleep(None);
+        sleeper.sleep(Some(Duration::from_millis(1)));
+        sleeper.wake_by_ref();
+        sleeper.sleep(None);
+    }
+}
