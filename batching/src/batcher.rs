@@ -217,7 +217,7 @@ fn serve<I, O, In, Out>(
 ) {
     loop {
         let now = shared.now();
-        shared.expire(now);
+        shared.expire();
         let (wakes_at, room) = work.turn(shared, now);
         held.store(work.held(), Ordering::Relaxed);
         match shared.phase() {
