@@ -10,6 +10,7 @@
 //! | bind and compile a graph | [`Compile`], [`Edge`], [`constant`], [`Options`] |
 //! | run it | [`Graph`], [`Execution`] |
 //! | understand an error | [`ExecError`], [`CompileError`], [`CallError`] |
+//! | put the requests of many clients together | [`batching`] |
 //! | call an actor without a graph | [`Call`] |
 //!
 //! # Features
@@ -26,6 +27,7 @@
 // The attribute macro names the crate from outside; inside its own tests and docs it is the same crate.
 extern crate self as selvedge;
 
+pub use selvedge_batching as batching;
 #[cfg(feature = "cuda")]
 pub use selvedge_channels::device;
 pub use selvedge_channels::{DType, Element, Tensor, TensorError, Waiting, Wire};
@@ -51,6 +53,7 @@ pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 
 /// Everything a program with a graph needs.
 pub mod prelude {
+    pub use crate::batching::{Batcher, Batching};
     pub use crate::{
         Actor, Compile, Edge, ExecError, Execution, Graph, Lanes, OnFull, OnPanic, Options, Placement,
         ReduceOp, Restart, Result, Runtime, Tensor, Wait, Wire, actor, allgather, allreduce, constant,

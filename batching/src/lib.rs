@@ -1,1 +1,130 @@
 //! Requests of many clients, put together into executions of a graph.
+//!
+//! A model that computes for thirty items takes little longer than for one, but its clients come one by one. A [`Batcher`] stands
+//! between them: any number of threads and tasks submit items, each gets a [`Ticket`] for its answer, and one thread, which sleeps
+//! when there is nothing to do, has the graph execute them together.
+//!
+//! # Dynamic batching
+//!
+//! Each item is in one execution: of at most `max_size` items and `max_cost`, begun when the oldest has waited for `max_delay`.
+//!
+//! ```
+//! use std::time::Duration;
+//! use selvedge::prelude::*;
+//!
+//! struct Model;
+//!
+//! #[actor]
+//! impl Model {
+//!     pub fn new() -> Self { Model }
+//!     pub fn embed(&mut self, texts: &[String]) -> Vec<usize> { texts.iter().map(String::len).collect() }
+//! }
+//!
+//! # fn main() -> Result<()> {
+//! let runtime = Runtime::new();
+//! let model = runtime.spawn::<Model>("model", ()).in_thread()?;
+//! let graph = runtime.compile(|texts: Edge<Vec<String>>| model.embed(&texts))?;
+//! let options = Batching::new().max_size(8).max_delay(Duration::from_millis(2));
+//! let batcher = Batcher::new(graph, options)?;
+//! let (one, two) = (batcher.submit("one".into()), batcher.submit("three".into()));
+//! assert_eq!((one.wait()?, two.wait()?), (3, 5)); // or `.await`
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Continuous batching
+//!
+//! Each item is a [`Sequence`] that stays for many steps, in a slot of its own; others come and go meanwhile.
+//!
+//! ```
+//! use selvedge::batching::{Batching, ContinuousBatcher, Progress, Seat, Sequence};
+//! use selvedge::prelude::*;
+//!
+//! struct Model;
+//!
+//! #[actor]
+//! impl Model {
+//!     pub fn new() -> Self { Model }
+//!     /// The number that follows, for the member in each slot.
+//!     pub fn step(&mut self, parts: &[(u32, u64)]) -> Vec<(u32, u64)> {
+//!         parts.iter().map(|(slot, last)| (*slot, last + 1)).collect()
+//!     }
+//! }
+//!
+//! /// Counts up to a number, and gives the way there.
+//! struct Count { path: Vec<u64>, end: u64 }
+//!
+//! impl Sequence for Count {
+//!     type Step = Vec<(u32, u64)>;
+//!     type Answers = Vec<(u32, u64)>;
+//!     type Output = Vec<u64>;
+//!
+//!     fn join(&mut self, step: &mut Self::Step, seat: Seat) {
+//!         step.push((seat.slot, self.path.last().copied().unwrap_or_default()));
+//!     }
+//!
+//!     fn advance(&mut self, answers: &mut Self::Answers, seat: Seat) -> Progress<Vec<u64>> {
+//!         let own = answers.iter().find(|(slot, _)| *slot == seat.slot);
+//!         self.path.extend(own.map(|(_, next)| *next));
+//!         if self.path.last() < Some(&self.end) {
+//!             return Progress::Stay;
+//!         }
+//!         Progress::Done(std::mem::take(&mut self.path))
+//!     }
+//! }
+//!
+//! # fn main() -> Result<()> {
+//! let runtime = Runtime::new();
+//! let model = runtime.spawn::<Model>("model", ()).in_thread()?;
+//! let graph = runtime.compile(|parts: Edge<Vec<(u32, u64)>>| model.step(&parts))?;
+//! let batcher: ContinuousBatcher<Count> = Batcher::continuous(graph, Batching::new().max_size(4))?;
+//! let tickets = [2, 5].map(|end| batcher.submit(Count { path: vec![], end }));
+//! let [short, long] = tickets.map(|ticket| ticket.wait());
+//! assert_eq!((short?, long?), (vec![1, 2], vec![1, 2, 3, 4, 5]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What holds
+//!
+//! - Every item is answered once: with its value, or with the reason why there is none ([`BatchError`]). What is not accepted is
+//!   refused at once, and comes back.
+//! - Nothing waits for ever: [`Batching::max_wait`] bounds the queue, [`Batching::timeout`] an execution.
+//! - A bad item fails alone, and code of the user's that panics fails its item.
+//! - When the graph ends, those that it was executing hear the cause; [`Batcher::breakage`] and [`Batcher::replace`] are for who
+//!   goes on with another.
+//!
+//! The floor above the compiler: this package uses graphs and executions, and knows no actors.
+
+mod options;
+
+mod error;
+
+mod ticket;
+
+mod queue;
+
+mod share;
+
+mod sequence;
+
+mod shared;
+
+mod flights;
+
+mod dynamic;
+
+mod continuous;
+
+mod batcher;
+
+mod stats;
+
+mod contained;
+
+pub use batcher::{Batcher, ContinuousBatcher};
+pub use error::{BatchError, Refused};
+pub use options::{Batching, OnBroken, Terms};
+pub use sequence::{Progress, Seat, Sequence};
+pub use stats::{Histogram, Stats};
+pub use ticket::Ticket;

@@ -1,0 +1,273 @@
+//! Continuous batching (Yu et al., "Orca", 2022): the members of a loop come and go between its steps.
+//!
+//! A member rests, or it is in a step. Where several steps may be under way, those that rest form the next one while others are
+//! in another: so the groups of a pipeline form and keep their size by themselves.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::task::Waker;
+
+use crate::batcher::Work;
+use crate::contained::contained;
+use crate::error::BatchError;
+use crate::flights::{Flights, Landed};
+use crate::options::Batching;
+use crate::queue::Moment;
+use crate::sequence::{Progress, Seat, Sequence};
+use crate::share::{Ask, StepLimits, share};
+use crate::shared::Shared;
+use crate::ticket::Promise;
+
+pub(crate) type Front<S> =
+    Shared<S, <S as Sequence>::Output, <S as Sequence>::Step, <S as Sequence>::Answers>;
+
+struct Member<S: Sequence> {
+    sequence: S,
+    promise: Promise<S::Output>,
+    slot: u32,
+    /// How many came before it.
+    number: u64,
+    /// Of the graph whose actors know it.
+    generation: u64,
+    arrival: Moment,
+    joined: Moment,
+    /// When it has to leave.
+    leaves: Moment,
+}
+
+impl<S: Sequence> Member<S> {
+    /// Why it is to leave before the next step, if it is.
+    fn unwanted(&self, now: Moment) -> Option<BatchError> {
+        match contained("the sequence", || self.sequence.is_cancelled()) {
+            Err(panicked) => Some(panicked),
+            Ok(cancelled) if cancelled || self.promise.is_abandoned() => Some(BatchError::Cancelled),
+            Ok(_) if self.leaves <= now => Some(BatchError::Expired {
+                waited: now.saturating_sub(self.arrival),
+            }),
+            Ok(_) => None,
+        }
+    }
+}
+
+/// Those of one step, each with its place in it.
+type Group<S> = Vec<(Member<S>, Seat)>;
+
+pub(crate) struct Continuous<S: Sequence> {
+    flights: Flights<S::Answers, Group<S>>,
+    /// Those first that rest longest.
+    resting: VecDeque<Member<S>>,
+    free: BTreeSet<u32>,
+    slots: usize,
+    budget: usize,
+    joined: u64,
+    last_leave: Moment,
+}
+
+impl<S: Sequence> Continuous<S> {
+    pub(crate) fn new(inflight: usize, options: &Batching, waker: Waker) -> Self {
+        let slots = u32::try_from(options.max_size).unwrap_or(u32::MAX);
+        Continuous {
+            flights: Flights::new(inflight, waker),
+            resting: VecDeque::new(),
+            free: (0..slots).collect(),
+            slots: slots as usize,
+            budget: options.max_cost.max(slots as usize),
+            joined: 0,
+            last_leave: Moment::ZERO,
+        }
+    }
+
+    fn landed(&mut self, shared: &Front<S>, landed: Landed<S::Answers, Group<S>>, now: Moment) {
+        match landed.result {
+            Err(error) => landed
+                .load
+                .into_iter()
+                .for_each(|(member, _)| self.leave(shared, member, Err(error.clone()))),
+            Ok(mut answers) => {
+                for (mut member, seat) in landed.load {
+                    let said = contained("the sequence", || member.sequence.advance(&mut answers, seat));
+                    match said {
+                        Ok(Progress::Stay) => self.resting.push_back(member),
+                        Ok(Progress::Done(output)) => {
+                            // Of several that leave at once, the first took all the time.
+                            shared.went_through(1, now.saturating_sub(self.last_leave.max(member.joined)));
+                            self.last_leave = now;
+                            self.leave(shared, member, Ok(output));
+                        }
+                        Err(panicked) => self.leave(shared, member, Err(panicked)),
+                    }
+                }
+            }
+        }
+    }
+
+    fn leave(&mut self, shared: &Front<S>, member: Member<S>, answer: Result<S::Output, BatchError>) {
+        self.free.insert(member.slot);
+        shared.answer(vec![(member.promise, answer)]);
+        let _ = contained("the sequence", || drop(member.sequence));
+    }
+
+    /// Sends those away whom nobody waits for any more, who have stayed too long, or whose graph is gone and with it what its
+    /// actors kept for them.
+    fn dismiss(&mut self, shared: &Front<S>, generation: Option<u64>, now: Moment) {
+        for _ in 0..self.resting.len() {
+            let Some(member) = self.resting.pop_front() else {
+                return;
+            };
+            let unwanted = match generation {
+                Some(current) if current == member.generation => member.unwanted(now),
+                _ => Some(shared.cause()),
+            };
+            match unwanted {
+                Some(error) => self.leave(shared, member, Err(error)),
+                None => self.resting.push_back(member),
+            }
+        }
+    }
+
+    /// Lets in who waits, as far as there are slots and as the next step has places.
+    fn admit(&mut self, shared: &Front<S>, generation: u64, now: Moment, places: usize) {
+        while self.resting.len() < places
+            && let Some(slot) = self.free.first().copied()
+            && let Some(waiting) = shared.take_one()
+        {
+            self.free.remove(&slot);
+            let longest = now.saturating_add(shared.options.max_stay);
+            let entry = waiting.value;
+            let member = Member {
+                sequence: entry.item,
+                promise: entry.promise,
+                slot,
+                number: self.joined,
+                generation,
+                arrival: waiting.arrival,
+                joined: now,
+                leaves: entry.deadline.map_or(longest, |own| own.min(longest)),
+            };
+            self.joined += 1;
+            match member.unwanted(now) {
+                Some(error) => self.leave(shared, member, Err(error)),
+                None => self.resting.push_back(member),
+            }
+        }
+    }
+
+    /// Members of one step at most: all of them divided among the steps that may be under way.
+    fn places(&self, shared: &Front<S>) -> usize {
+        let all = (self.held() + shared.waiting()).min(self.slots);
+        all.div_ceil(self.flights.most()).max(1)
+    }
+
+    /// What those who rest would take into a step; one that cannot say is sent away.
+    fn asks(&mut self, shared: &Front<S>) -> Vec<Ask> {
+        let mut asks = Vec::with_capacity(self.resting.len());
+        for _ in 0..self.resting.len() {
+            let Some(member) = self.resting.pop_front() else {
+                break;
+            };
+            match contained("the sequence", || member.sequence.cost()) {
+                Ok(cost) => {
+                    asks.push(Ask {
+                        cost,
+                        number: member.number,
+                    });
+                    self.resting.push_back(member);
+                }
+                Err(panicked) => self.leave(shared, member, Err(panicked)),
+            }
+        }
+        asks
+    }
+
+    /// Those of the next step, and what they put into it.
+    fn form(&mut self, shared: &Front<S>, members: usize) -> (S::Step, Group<S>) {
+        let asks = self.asks(shared);
+        let limits = StepLimits {
+            budget: self.budget,
+            slots: self.slots,
+            members,
+        };
+        let mut grants = vec![0; asks.len()];
+        for (index, grant) in share(&asks, limits) {
+            if let Some(place) = grants.get_mut(index) {
+                *place = grant;
+            }
+        }
+        let (mut step, mut group) = (S::Step::default(), Vec::new());
+        for budget in grants {
+            let Some(mut member) = self.resting.pop_front() else {
+                break;
+            };
+            if budget == 0 {
+                self.resting.push_back(member);
+                continue;
+            }
+            let slot = member.slot;
+            let seat = Seat { slot, budget };
+            match contained("the sequence", || member.sequence.join(&mut step, seat)) {
+                Ok(()) => group.push((member, seat)),
+                Err(panicked) => self.leave(shared, member, Err(panicked)),
+            }
+        }
+        (step, group)
+    }
+
+    /// Begins a step, if anybody is there for it.
+    fn begin(&mut self, shared: &Front<S>, now: Moment) -> bool {
+        let Some(running) = shared.running() else {
+            return false;
+        };
+        self.dismiss(shared, Some(running.generation), now);
+        let (step, group) = loop {
+            let places = self.places(shared);
+            self.admit(shared, running.generation, now, places);
+            let (step, group) = self.form(shared, places);
+            // Where all who were to join panicked, there may be others.
+            if !group.is_empty() || self.resting.is_empty() {
+                break (step, group);
+            }
+        };
+        if group.is_empty() {
+            return false;
+        }
+        shared.count(|stats| {
+            stats.executions += 1;
+            stats.sizes.record(group.len() as u64);
+        });
+        let time = (now, shared.options.timeout);
+        if let Err((group, _, error)) = self.flights.launch(&running.graph, step, group, time) {
+            for (member, _) in group {
+                self.leave(shared, member, Err(error.clone()));
+            }
+            shared.check_graph();
+        }
+        true
+    }
+}
+
+impl<S: Sequence> Work<S, S::Output, S::Step, S::Answers> for Continuous<S> {
+    fn turn(&mut self, shared: &Front<S>, now: Moment) -> (Option<Moment>, bool) {
+        while let Some(landed) = self.flights.land(now) {
+            self.landed(shared, landed, now);
+        }
+        shared.check_graph();
+        if shared.running().is_none() {
+            self.dismiss(shared, None, now);
+        }
+        let mut begun = false;
+        while self.flights.has_room() && self.begin(shared, now) {
+            begun = true;
+        }
+        let (held, overdue) = (self.held(), self.flights.overdue());
+        shared.count(|stats| (stats.in_flight, stats.overdue) = (held, overdue));
+        let wakes_at = if begun {
+            Some(now)
+        } else {
+            self.flights.next_deadline()
+        };
+        (wakes_at, self.flights.has_room() && !self.free.is_empty())
+    }
+
+    fn held(&self) -> usize {
+        self.resting.len() + self.flights.loads().map(Vec::len).sum::<usize>()
+    }
+}

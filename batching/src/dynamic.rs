@@ -1,0 +1,184 @@
+//! Dynamic batching: each item is in one execution, together with others that came about the same time.
+//!
+//! A batch in which a task fails is divided and executed again, until the bad item stands alone. Deaths and time-outs are never
+//! tried again: the graph has ended, or what it is at is not known.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::Waker;
+
+use selvedge_compiler::{Cause, ExecError};
+
+use crate::batcher::Work;
+use crate::contained::contained;
+use crate::error::BatchError;
+use crate::flights::{Flights, Landed};
+use crate::queue::Moment;
+use crate::shared::Shared;
+use crate::ticket::Promise;
+
+pub(crate) type Front<I, O> = Shared<I, O, Vec<I>, Vec<O>>;
+
+/// Items of one execution.
+struct Group<I, O> {
+    promises: Vec<Promise<O>>,
+    /// Theirs; while they are executed, empty or clones.
+    items: Vec<I>,
+    /// When those who wait are answered in any case; set with the first try.
+    limit: Moment,
+    /// What the last try ended with.
+    error: Option<BatchError>,
+    /// Tries that all parts of one batch have left.
+    retries: Rc<Cell<u32>>,
+}
+
+pub(crate) struct Dynamic<I, O> {
+    flights: Flights<Vec<O>, Group<I, O>>,
+    again: VecDeque<Group<I, O>>,
+    last_landing: Moment,
+}
+
+impl<I: Clone + 'static, O> Dynamic<I, O> {
+    pub(crate) fn new(inflight: usize, waker: Waker) -> Self {
+        Dynamic {
+            flights: Flights::new(inflight, waker),
+            again: VecDeque::new(),
+            last_landing: Moment::ZERO,
+        }
+    }
+
+    fn landed(&mut self, shared: &Front<I, O>, landed: Landed<Vec<O>, Group<I, O>>, now: Moment) {
+        let Landed { load, began, result } = landed;
+        let items = load.promises.len();
+        shared.went_through(items, now.saturating_sub(began.max(self.last_landing)));
+        self.last_landing = now;
+        match result {
+            Ok(answers) if answers.len() == items => {
+                shared.answer(
+                    load.promises
+                        .into_iter()
+                        .zip(answers.into_iter().map(Ok))
+                        .collect(),
+                );
+            }
+            Ok(answers) => {
+                let answers = answers.len();
+                fail(shared, load, &BatchError::Miscounted { items, answers });
+            }
+            Err(error) if items > 1 && load.items.len() == items && may_be_one_item(&error) => {
+                self.divide(load, error);
+            }
+            Err(error) => fail(shared, load, &error),
+        }
+    }
+
+    fn divide(&mut self, mut group: Group<I, O>, error: BatchError) {
+        let middle = group.promises.len() / 2;
+        let second = Group {
+            promises: group.promises.split_off(middle),
+            items: group.items.split_off(middle),
+            limit: group.limit,
+            error: Some(error.clone()),
+            retries: Rc::clone(&group.retries),
+        };
+        group.error = Some(error);
+        self.again.extend([group, second]);
+    }
+
+    /// What to execute next: parts of failed batches first.
+    fn next(&mut self, shared: &Front<I, O>, now: Moment) -> Option<Group<I, O>> {
+        while let Some(mut group) = self.again.pop_front() {
+            let left = group.retries.get();
+            match group.error.take() {
+                Some(error) if left == 0 || group.limit <= now => fail(shared, group, &error),
+                _ => {
+                    group.retries.set(left - 1);
+                    return Some(group);
+                }
+            }
+        }
+        let taken = shared.take();
+        if taken.is_empty() {
+            return None;
+        }
+        let entries = taken.into_iter().map(|it| (it.value.promise, it.value.item));
+        let (promises, items) = entries.unzip();
+        Some(Group {
+            promises,
+            items,
+            limit: now.saturating_add(shared.options.timeout),
+            error: None,
+            retries: Rc::new(Cell::new(shared.options.retries)),
+        })
+    }
+
+    fn launch(&mut self, shared: &Front<I, O>, mut group: Group<I, O>, now: Moment) {
+        let Some(running) = shared.running() else {
+            return fail(shared, group, &shared.cause());
+        };
+        let input = std::mem::take(&mut group.items);
+        if input.len() > 1 && shared.options.retries > 0 {
+            match contained("an item's clone", || input.clone()) {
+                Ok(kept) => group.items = kept,
+                Err(error) => return fail(shared, group, &error),
+            }
+        }
+        shared.count(|stats| {
+            stats.executions += 1;
+            stats.sizes.record(input.len() as u64);
+        });
+        let time = group.limit.saturating_sub(now);
+        if let Err((group, _, error)) = self.flights.launch(&running.graph, input, group, (now, time)) {
+            fail(shared, group, &error);
+            shared.check_graph();
+        }
+    }
+}
+
+impl<I: Clone + Send + 'static, O> Work<I, O, Vec<I>, Vec<O>> for Dynamic<I, O> {
+    fn turn(&mut self, shared: &Front<I, O>, now: Moment) -> (Option<Moment>, bool) {
+        while let Some(landed) = self.flights.land(now) {
+            self.landed(shared, landed, now);
+        }
+        shared.check_graph();
+        let mut begun = false;
+        while self.flights.has_room() && (shared.running().is_some() || !self.again.is_empty()) {
+            let Some(group) = self.next(shared, now) else {
+                break;
+            };
+            self.launch(shared, group, now);
+            begun = true;
+        }
+        let (held, overdue) = (self.held(), self.flights.overdue());
+        shared.count(|stats| (stats.in_flight, stats.overdue) = (held, overdue));
+        // What has just begun is polled by the next turn, which is now: only then it wakes the thread.
+        let wakes_at = if begun {
+            Some(now)
+        } else {
+            self.flights.next_deadline()
+        };
+        (wakes_at, self.flights.has_room())
+    }
+
+    fn held(&self) -> usize {
+        let groups = self.flights.loads().chain(&self.again);
+        groups.map(|group| group.promises.len()).sum()
+    }
+}
+
+fn fail<I, O>(shared: &Front<I, O>, group: Group<I, O>, error: &BatchError) {
+    let promises = group.promises.into_iter();
+    shared.answer(promises.map(|promise| (promise, Err(error.clone()))).collect());
+}
+
+/// Whether another division may do better: the user's code failed, or a value could not travel.
+fn may_be_one_item(error: &BatchError) -> bool {
+    let BatchError::Failed(ExecError::Task(task)) = error else {
+        return false;
+    };
+    matches!(
+        task.cause(),
+        Cause::Error { .. } | Cause::Panic { .. } | Cause::Payload { .. }
+    )
+}

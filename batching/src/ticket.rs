@@ -1,0 +1,187 @@
+//! What a client holds for its item, and the other end that answers it: once, whatever happens.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::contained::contained;
+use crate::error::BatchError;
+use crate::queue::Key;
+
+/// Longer than anybody waits, and short enough to be added to an `Instant`.
+const WAIT_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+enum State<O> {
+    Waiting(Option<Waker>),
+    Answered(Result<O, BatchError>),
+    Taken,
+    /// The ticket is gone: nobody wants the answer.
+    Abandoned,
+}
+
+struct Cell<O> {
+    state: Mutex<State<O>>,
+    answered: Condvar,
+}
+
+/// Where a ticket's item waits, for who drops the ticket.
+pub(crate) trait Withdraw: Send + Sync {
+    /// Takes the item out, if it still waits.
+    fn withdraw(&self, key: Key);
+}
+
+/// The right to an item's answer. Fetch it with [`wait`](Self::wait), [`wait_timeout`](Self::wait_timeout) or `.await`.
+///
+/// Dropping it takes the item out of the queue; where it is being executed already, its answer is thrown away, and a sequence
+/// leaves before the next step.
+#[must_use = "dropping a ticket withdraws its item"]
+pub struct Ticket<O> {
+    cell: Arc<Cell<O>>,
+    place: Option<(Weak<dyn Withdraw>, Key)>,
+    limit: Duration,
+}
+
+/// The other end. Dropping it unanswered answers [`BatchError::Closed`].
+pub(crate) struct Promise<O>(Arc<Cell<O>>);
+
+/// Both ends; `wait` will wait at most `limit`.
+pub(crate) fn ticket<O>(limit: Duration) -> (Ticket<O>, Promise<O>) {
+    let cell = Arc::new(Cell {
+        state: Mutex::new(State::Waiting(None)),
+        answered: Condvar::new(),
+    });
+    let promise = Promise(Arc::clone(&cell));
+    let ticket = Ticket {
+        cell,
+        place: None,
+        limit,
+    };
+    (ticket, promise)
+}
+
+impl<O> Promise<O> {
+    pub(crate) fn answer(self, answer: Result<O, BatchError>) {
+        self.settle(answer);
+    }
+
+    /// Whether nobody wants the answer any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(*self.0.state.lock(), State::Abandoned)
+    }
+
+    fn settle(&self, answer: Result<O, BatchError>) {
+        let mut state = self.0.state.lock();
+        let State::Waiting(waker) = &mut *state else {
+            return;
+        };
+        let waker = waker.take();
+        *state = State::Answered(answer);
+        drop(state);
+        self.0.answered.notify_all();
+        // The client's own code; what it panics with is its own affair.
+        let _ = contained("a waker", || waker.map(Waker::wake));
+    }
+}
+
+impl<O> Drop for Promise<O> {
+    fn drop(&mut self) {
+        self.settle(Err(BatchError::Closed));
+    }
+}
+
+impl<O> Ticket<O> {
+    /// A ticket that is answered already.
+    pub(crate) fn refused(error: BatchError) -> Self {
+        let (ticket, promise) = ticket(Duration::ZERO);
+        promise.answer(Err(error));
+        ticket
+    }
+
+    pub(crate) fn placed(mut self, queue: Weak<dyn Withdraw>, key: Key) -> Self {
+        self.place = Some((queue, key));
+        self
+    }
+
+    /// Waits for the answer. Every item is answered in the end: see [`Batching::max_wait`](crate::Batching::max_wait),
+    /// [`Batching::timeout`](crate::Batching::timeout) and [`Batching::max_stay`](crate::Batching::max_stay), whose sum and a
+    /// second bound this wait too.
+    ///
+    /// # Errors
+    /// Why there is no answer; [`BatchError::Timeout`] when the batcher's own thread is held up by the user's code.
+    pub fn wait(mut self) -> Result<O, BatchError> {
+        let limit = self.limit;
+        self.wait_timeout(limit)
+    }
+
+    /// Waits at most `timeout`; zero looks once. After [`BatchError::Timeout`] the answer may be waited for again; after any
+    /// other outcome it is [`BatchError::Taken`].
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<O, BatchError> {
+        let began = Instant::now();
+        let deadline = began + timeout.min(WAIT_MAX);
+        let mut state = self.cell.state.lock();
+        while matches!(*state, State::Waiting(_)) {
+            if self.cell.answered.wait_until(&mut state, deadline).timed_out() {
+                break;
+            }
+        }
+        take(&mut state).unwrap_or_else(|| {
+            Err(BatchError::Timeout {
+                waited: began.elapsed(),
+            })
+        })
+    }
+}
+
+/// The answer, if it is there.
+fn take<O>(state: &mut State<O>) -> Option<Result<O, BatchError>> {
+    match std::mem::replace(state, State::Taken) {
+        State::Answered(answer) => Some(answer),
+        State::Taken | State::Abandoned => Some(Err(BatchError::Taken)),
+        waiting @ State::Waiting(_) => {
+            *state = waiting;
+            None
+        }
+    }
+}
+
+impl<O> Future for Ticket<O> {
+    type Output = Result<O, BatchError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.cell.state.lock();
+        if let State::Waiting(waker) = &mut *state {
+            let known = waker
+                .as_ref()
+                .is_some_and(|known| known.will_wake(context.waker()));
+            if !known {
+                *waker = Some(context.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        take(&mut state).map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl<O> Drop for Ticket<O> {
+    fn drop(&mut self) {
+        let left = std::mem::replace(&mut *self.cell.state.lock(), State::Abandoned);
+        if let (State::Waiting(_), Some((queue, key))) = (left, &self.place)
+            && let Some(queue) = queue.upgrade()
+        {
+            queue.withdraw(*key);
+        }
+    }
+}
+
+impl<O> std::fmt::Debug for Ticket<O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ticket").finish_non_exhaustive()
+    }
+}
