@@ -131,6 +131,7 @@ fn a_trace_is_written_when_the_graph_ends_and_the_program_runs_as_ever() {
     for (name, begin) in [
         ("trace.json", "{\"displayTimeUnit\""),
         ("trace.html", "<!doctype html>"),
+        ("trace.svg", "<svg "),
     ] {
         let file = folder.join(name);
         let output = run("whole", &[&format!("--selvedge-trace={}", file.display())]);

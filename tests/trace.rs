@@ -99,3 +99,38 @@ fn task_15_the_trace_file_has_an_event_for_every_operation_and_an_arrow_for_ever
     );
     Ok(())
 }
+
+#[test]
+fn a_picture_of_a_trace_has_a_box_for_every_computation_of_the_last_executions() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a <b>", placement),
+            counter(&runtime, "c", placement),
+        );
+        let options = Options::new().trace(256).named("drawn");
+        let graph = runtime.compile_with(options, |x: Edge<i64>| b.add(&a.echo(&x), &a.echo(&x)))?;
+        for x in 0..5 {
+            graph.execute(x).wait()?;
+        }
+        let boxes = |svg: &str| svg.matches("<title>COMPUTE of ").count();
+        let svg = graph.trace_svg(2);
+        assert_eq!(boxes(&svg), 2 * 3, "{placement}: {svg}");
+        assert!(svg.contains("<title>COMPUTE of c.add, execution 4: "), "{svg}");
+        assert!(svg.contains("COMPUTE of a &lt;b&gt;.echo, execution 3: ") && !svg.contains("<b>"));
+        assert!(!svg.contains("execution 2:"), "{svg}");
+        assert_eq!(boxes(&graph.trace_svg(usize::MAX)), 5 * 3);
+        // Values cross lanes where the actors have lanes of their own: two an execution.
+        let apart = if placement == Placement::Inline { 0 } else { 2 * 2 };
+        assert_eq!(svg.matches("marker-end").count(), apart, "{placement}: {svg}");
+    }
+    let runtime = Runtime::new();
+    let silent = counter(&runtime, "a", Placement::Inline);
+    let silent = runtime.compile(|x: Edge<i64>| silent.echo(&x))?;
+    assert_eq!(
+        silent.trace_svg(0).matches("<title>").count(),
+        0,
+        "nothing was asked for"
+    );
+    Ok(())
+}

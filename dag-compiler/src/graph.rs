@@ -204,17 +204,22 @@ impl<In, Out> Graph<In, Out> {
         self.plan().to_html(&self.trace())
     }
 
-    /// Writes the trace where `--selvedge-trace` says, once: a page for a name that ends in `.html`, else a file for
-    /// Perfetto.
+    /// [`trace`](Self::trace) as a picture (SVG) of the last `executions`: a row per lane, with what it computed and waited for.
+    pub fn trace_svg(&self, executions: usize) -> String {
+        self.plan().trace_svg(&self.trace(), executions)
+    }
+
+    /// Writes the trace where `--selvedge-trace` says, once: a page for a name that ends in `.html`, a picture for `.svg`, else
+    /// a file for Perfetto.
     fn save_trace(&self) {
         let Some(file) = inspect::trace_file() else { return };
         if self.engine.torn_down.load(Ordering::Relaxed) {
             return;
         }
-        let text = if file.ends_with(".html") {
-            self.to_html()
-        } else {
-            self.trace_json()
+        let text = match file.rsplit('.').next() {
+            Some("html") => self.to_html(),
+            Some("svg") => self.trace_svg(inspect::PICTURED),
+            _ => self.trace_json(),
         };
         if let Err(error) = std::fs::write(&file, text) {
             eprintln!("the trace could not be written to {file}: {error}");

@@ -17,6 +17,9 @@ use crate::prove::throughput::bound;
 /// Events kept per lane where a trace is asked for by a flag.
 const EVENTS: usize = 1 << 16;
 
+/// Executions in a picture of a trace: as many as can be told apart.
+pub(crate) const PICTURED: usize = 4;
+
 /// Formats that a graph can be printed in.
 const FORMATS: &str = "text, dot, mermaid, json, svg, html";
 

@@ -2,10 +2,12 @@
 //!
 //! - `describe`: words, with the planned time line in characters.
 //! - `dot`, `mermaid`: who reads what, for other tools to draw.
-//! - `svg`: the planned time line as a picture.
+//! - `svg`: the planned time line as a picture; `measured`: what a trace has of it. Both draw on a `canvas`.
 //! - `html`: one page that works offline, plan and trace one under the other, to be asked by pointer.
 //! - `json`: the plan as data, there and back.
 //! - `timeline`: a trace for Perfetto.
+
+mod canvas;
 
 mod describe;
 
@@ -14,6 +16,8 @@ mod dot;
 mod html;
 
 mod json;
+
+mod measured;
 
 mod mermaid;
 
