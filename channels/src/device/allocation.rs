@@ -16,7 +16,7 @@ use super::abi::{
 };
 use super::calls::Calls;
 use super::error::DeviceError;
-use super::handles::{Ordinal, StreamHandle};
+use super::handles::{ContextHandle, Ordinal, StreamHandle};
 
 /// `CU_MEMHOSTALLOC_PORTABLE`.
 const PORTABLE: u32 = 1;
@@ -374,6 +374,33 @@ impl Calls {
         // SAFETY: both places have so many bytes and stay until the copy is done (DEV-2).
         let code = unsafe { (self.functions.copy_over)(to, from, bytes, stream.raw()) };
         self.check("cuMemcpyDtoDAsync_v2", code)
+    }
+
+    /// Enqueues a copy from place to place, each on the device of its context.
+    pub(super) fn copy_across(
+        &self,
+        to: (&Allocation, usize, &ContextHandle),
+        from: (&Allocation, usize, &ContextHandle),
+        bytes: usize,
+        stream: &StreamHandle,
+    ) -> Result<(), DeviceError> {
+        let (to_address, from_address) = (to.0.at(to.1, bytes)?, from.0.at(from.1, bytes)?);
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (to_context, from_context) = (to.2.raw(), from.2.raw());
+        // SAFETY: both places have so many bytes and stay until the copy is done (DEV-2); both contexts live (DEV-1).
+        let code = unsafe {
+            (self.functions.copy_across)(
+                to_address,
+                to_context,
+                from_address,
+                from_context,
+                bytes,
+                stream.raw(),
+            )
+        };
+        self.check("cuMemcpyPeerAsync", code)
     }
 
     /// Enqueues that every byte of a place becomes `byte`.

@@ -49,6 +49,15 @@ impl Context {
             .map_or(Ok(()), |handle| self.calls.set_current(handle))
     }
 
+    /// Its handle; there is one until it is dropped.
+    pub(super) fn handle(&self) -> Result<&ContextHandle, DeviceError> {
+        self.handle.as_ref().ok_or(DeviceError::Call {
+            call: "cuCtxSetCurrent",
+            code: 201,
+            name: String::new(),
+        })
+    }
+
     /// Refuses what is on another device.
     pub(super) fn check_same(&self, what: &'static str, other: &Context) -> Result<(), DeviceError> {
         if self.id == other.id {

@@ -40,6 +40,13 @@ handle!(
     EventHandle
 );
 
+impl ContextHandle {
+    /// As [`StreamHandle::raw`].
+    pub(super) fn raw(&self) -> *mut c_void {
+        self.0
+    }
+}
+
 impl StreamHandle {
     /// The driver's own handle, for other libraries.
     pub(super) fn raw(&self) -> *mut c_void {

@@ -11,7 +11,7 @@
 //! - [`sweep`](fn@sweep): gives back what was dropped early.
 //! - `words`: points of streams that outlive their process.
 //! - [`TensorLayout`], [`DeviceTensor`]: a tensor that lies on a device, and the event that makes it ready. `extraction`: one
-//!   inside another value.
+//!   inside another value. [`Crossing`]: from one device to another.
 //! - [`DeviceChannelOptions`] and what it makes: tensors from one writer to N readers, who never leave the device; `README.md`
 //!   in this folder has the protocol.
 //!
@@ -53,22 +53,23 @@ mod stream;
 mod sweep;
 mod words;
 
+mod crossing;
 mod extraction;
-mod layout;
 mod tensor;
 
 pub(crate) mod aside;
 mod channel;
 
+pub use crate::payload::{DIMENSIONS_MAX, TensorLayout};
 pub use calls::DRIVER_FUNCTIONS;
 pub use channel::{
     DeviceChannelError, DeviceChannelOptions, DeviceDescriptor, DeviceLoan, DeviceReader, DeviceView,
     DeviceWriter, SharedDeviceChannel, Signals,
 };
+pub use crossing::Crossing;
 pub use error::{DeviceError, DeviceId};
 pub use event::Event;
 pub use gpu::Gpu;
-pub use layout::{DIMENSIONS_MAX, TensorLayout};
 pub use library::{Library, Unavailable};
 pub use memory::{DeviceMemory, Download, Span, SpanMut};
 pub use probe::{Ability, Device, Driver, probe};

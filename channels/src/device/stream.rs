@@ -208,6 +208,18 @@ impl Stream {
         context.calls.copy(to.span.place()?, from.place()?, bytes, stream)
     }
 
+    /// Enqueues a copy to this device from another one. Whoever calls this orders a stream of that device behind it.
+    pub(super) fn copy_across(&self, to: SpanMut<'_>, from: Span<'_>) -> Result<(), DeviceError> {
+        let (context, stream) = self.ready()?;
+        context.check_same("the memory", to.span.context())?;
+        to.span.check_len(from.len_bytes())?;
+        let bytes = from.len_bytes();
+        let ((to_memory, to_offset), (from_memory, from_offset)) = (to.span.place()?, from.place()?);
+        let to = (to_memory, to_offset, context.handle()?);
+        let from = (from_memory, from_offset, from.context().handle()?);
+        context.calls.copy_across(to, from, bytes, stream)
+    }
+
     /// Enqueues that every byte becomes `byte`.
     ///
     /// # Errors

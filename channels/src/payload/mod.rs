@@ -26,7 +26,9 @@ mod element;
 mod encode;
 mod frame;
 mod interop;
+mod layout;
 mod numbers;
+mod survey;
 mod tensor;
 
 pub(crate) use decode::decode_in_place;
@@ -37,7 +39,11 @@ pub use encode::{Encoded, encode};
 pub use frame::PART_ALIGN;
 #[cfg(feature = "dlpack")]
 pub use interop::dlpack::{DlPack, DlPackError, raw as dlpack};
+pub use layout::{DIMENSIONS_MAX, TensorLayout};
 pub(crate) use numbers::NumbersFrame;
+#[cfg(feature = "cuda")]
+pub(crate) use survey::note;
+pub(crate) use survey::{Seen, survey};
 pub use tensor::{Tensor, TensorError};
 
 use serde::Serialize;
