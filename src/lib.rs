@@ -28,7 +28,7 @@ extern crate self as selvedge;
 
 #[cfg(feature = "cuda")]
 pub use selvedge_channels::device;
-pub use selvedge_channels::{DType, Element, Tensor, TensorError, Waiting, Wire};
+pub use selvedge_channels::{DType, Element, Tensor, TensorError, TensorLayout, Waiting, Wire};
 #[cfg(feature = "dlpack")]
 pub use selvedge_channels::{DlPack, DlPackError, dlpack};
 pub use selvedge_collectives as collectives;
