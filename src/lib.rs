@@ -20,7 +20,7 @@
 //! | `half` | no | 16-bit floats, of the `half` crate, as elements of tensors |
 //! | `bytes` | no | tensors to and from `bytes::Bytes` |
 //! | `ndarray` | no | tensors to and from arrays of `ndarray` |
-//! | `dlpack` | no | tensors to and from other frameworks, by the DLPack C interface |
+//! | `dlpack` | no | tensors to and from other frameworks, by the DLPack C interface; with `cuda` those on devices too |
 //! | `cuda` | no | tensors on devices of NVIDIA: on edges (`device`), in collectives by NCCL (`collectives::nccl`); found at run time, nothing is linked |
 
 // The attribute macro names the crate from outside; inside its own tests and docs it is the same crate.

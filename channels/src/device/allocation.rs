@@ -29,7 +29,14 @@ enum Kind {
     Plain,
     /// Of another process's `cuMemAlloc`.
     Opened,
+    /// Another library's, which has it back when this is dropped.
+    #[cfg(feature = "dlpack")]
+    Foreign { _keeper: Box<dyn Keeper> },
 }
+
+/// What keeps another library's memory.
+#[cfg(feature = "dlpack")]
+pub(super) trait Keeper: std::fmt::Debug + Send + Sync {}
 
 /// Memory of a device. Consumed by [`Calls::free`], else it stays until the process ends.
 #[derive(Debug)]
@@ -40,6 +47,16 @@ pub(super) struct Allocation {
 }
 
 impl Allocation {
+    /// Another library's memory.
+    ///
+    /// # Safety
+    /// So many bytes at this address of the context's device, which nobody writes while `keeper` lives.
+    #[cfg(feature = "dlpack")]
+    pub(super) unsafe fn foreign(address: u64, bytes: usize, keeper: Box<dyn Keeper>) -> Self {
+        let kind = Kind::Foreign { _keeper: keeper };
+        Allocation { address, bytes, kind }
+    }
+
     pub(super) fn address(&self) -> u64 {
         self.address
     }
@@ -289,6 +306,8 @@ impl Calls {
                 // SAFETY: of `open_plain`, and by `DEV-2` in use no more here.
                 unsafe { (self.functions.memory_close)(address) };
             }
+            #[cfg(feature = "dlpack")]
+            Kind::Foreign { .. } => {}
         }
     }
 

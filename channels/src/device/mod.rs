@@ -5,7 +5,7 @@
 //! been checked, so that a newer driver's codes are errors like any other.
 //!
 //! - `library`, `calls`, `abi`: the driver's functions, all looked up before the first is called; [`probe`]: what there is.
-//! - `handles`, `allocation`: the same calls, sound; with those two, all that is unsafe here.
+//! - `handles`, `allocation`: the same calls, sound; with those two and `dlpack`, all that is unsafe here.
 //! - [`Gpu`], [`Stream`], [`Event`], [`DeviceMemory`]: a device and what is enqueued on it. `retired`: what is dropped while
 //!   the device is busy with it; `host_call`: how the device wakes the host.
 //! - [`sweep`](fn@sweep): gives back what was dropped early.
@@ -44,6 +44,7 @@ mod handles;
 
 mod error;
 mod event;
+mod foreign;
 mod gpu;
 mod host_call;
 mod memory;
@@ -54,6 +55,8 @@ mod sweep;
 mod words;
 
 mod crossing;
+#[cfg(feature = "dlpack")]
+mod dlpack;
 mod extraction;
 mod tensor;
 
@@ -67,6 +70,8 @@ pub use channel::{
     DeviceWriter, SharedDeviceChannel, Signals,
 };
 pub use crossing::Crossing;
+#[cfg(feature = "dlpack")]
+pub use dlpack::DeviceDlPack;
 pub use error::{DeviceError, DeviceId};
 pub use event::Event;
 pub use gpu::Gpu;

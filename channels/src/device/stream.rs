@@ -22,6 +22,7 @@ pub struct Stream {
     gpu: Gpu,
     /// `None` only while it is dropped.
     handle: Option<Arc<StreamHandle>>,
+    is_foreign: bool,
 }
 
 impl fmt::Debug for Stream {
@@ -55,7 +56,22 @@ impl Stream {
         Ok(Stream {
             gpu: gpu.clone(),
             handle: Some(handle),
+            is_foreign: false,
         })
+    }
+
+    /// One of another library's, whose handle lives for as long as this.
+    pub(super) fn of_foreign(gpu: &Gpu, handle: StreamHandle) -> Self {
+        Stream {
+            gpu: gpu.clone(),
+            handle: Some(gpu.context.retired.enter(handle)),
+            is_foreign: true,
+        }
+    }
+
+    /// Has a stream of ours end when this one does, for this one will not be looked at any more.
+    fn leave_in_place(&self) -> Result<(), DeviceError> {
+        Stream::compute(&self.gpu)?.order_after(&self.mark()?)
     }
 
     /// Its device.
@@ -234,6 +250,13 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        if self.is_foreign {
+            // Where the driver refuses, its device runs nothing any more.
+            let _ = self.leave_in_place();
+            if let Some(handle) = self.handle.take() {
+                self.gpu.context.retired.forget(&handle);
+            }
+        }
         if let Some(handle) = self.handle.take()
             && self.gpu.bind().is_ok()
         {

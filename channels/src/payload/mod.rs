@@ -37,6 +37,8 @@ pub(crate) use direct::{Whole, write_short};
 pub use element::{DType, Element, bytes_of};
 pub use encode::{Encoded, encode};
 pub use frame::PART_ALIGN;
+#[cfg(all(feature = "dlpack", feature = "cuda"))]
+pub(crate) use interop::dlpack::{Described, code_of, described};
 #[cfg(feature = "dlpack")]
 pub use interop::dlpack::{DlPack, DlPackError, raw as dlpack};
 pub use layout::{DIMENSIONS_MAX, TensorLayout};
