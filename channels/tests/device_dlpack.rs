@@ -162,6 +162,9 @@ fn what_cannot_be_taken_over_is_refused_by_name_and_deleted() {
         assert!(is(&refused), "{refused}");
         assert_eq!(deleted.load(Ordering::Relaxed), 1, "{refused}");
     }
+    // SAFETY: it is refused, whatever it is.
+    let refused = unsafe { Stream::foreign(&gpu, without_provenance_mut(2)) }.unwrap_err();
+    assert!(refused.to_string().contains("CU_STREAM_PER_THREAD"), "{refused}");
     // SAFETY: there is nothing to believe.
     assert!(unsafe { DeviceDlPack::from_raw(null_mut()) }.is_none());
 }

@@ -149,7 +149,7 @@ fn misplaced(graph: &GraphIr, id: ValueId) -> Option<Diagnostic> {
     if !value.tensors.carried {
         let type_name = &value.type_name;
         let message = format!(
-            "`{name}` is said to be on device {said}, but a `{type_name}` carries no tensors of a device"
+            "`{name}` is said to be on device {said}, but `{type_name}` carries no tensors of a device"
         );
         return Some(mistake(message));
     }

@@ -6,7 +6,7 @@
 //! began: the slot of a channel is given back on the device that the slot is on.
 
 use super::channel::DeviceChannelError;
-use super::error::{DeviceError, DeviceId};
+use super::error::DeviceError;
 use super::extraction::{Of, put_together, take_apart};
 use super::gpu::Gpu;
 use super::memory::{DeviceMemory, Span};
@@ -14,7 +14,7 @@ use super::stream::Stream;
 use super::tensor::DeviceTensor;
 use crate::error::ChannelError;
 use crate::fault_point;
-use crate::payload::{TensorLayout, Wire};
+use crate::payload::{Seen, TensorLayout, Wire, survey};
 
 /// Brings tensors of any device of this process to one of them. It enqueues and never waits.
 ///
@@ -55,10 +55,10 @@ impl Crossing {
     /// # Errors
     /// [`DeviceError::Call`], also when there is no memory left.
     pub fn bring(&mut self, tensor: &DeviceTensor) -> Result<DeviceTensor, DeviceError> {
-        if self.is_here(tensor) {
+        let id = tensor.gpu().id();
+        if id == self.gpu().id() {
             return Ok(tensor.clone());
         }
-        let id = tensor.gpu().id();
         let known = self.from.iter().position(|stream| stream.gpu().id() == id);
         let index = match known {
             Some(index) => index,
@@ -94,20 +94,15 @@ impl Crossing {
         Ok(copy)
     }
 
-    fn is_here(&self, tensor: &DeviceTensor) -> bool {
-        tensor.gpu().id() == self.id()
-    }
-
-    fn id(&self) -> DeviceId {
-        self.gpu().id()
-    }
-
     /// The value with its tensors on this device; `None` where all of them are.
     pub(crate) fn bring_value<T: Wire>(&mut self, value: &T) -> Result<Option<T>, ChannelError> {
-        let (bytes, tensors) = take_apart(value, Of::Any).map_err(DeviceChannelError::from)?;
-        if tensors.iter().all(|tensor| self.is_here(tensor)) {
+        // Looked at before anything is encoded: as a rule all are here.
+        let here = self.gpu().index();
+        let elsewhere = |(_, device): &Seen| device.is_some_and(|device| device != here);
+        if !survey(value)?.iter().any(elsewhere) {
             return Ok(None);
         }
+        let (bytes, tensors) = take_apart(value, Of::Any).map_err(DeviceChannelError::from)?;
         let brought: Result<Vec<_>, _> = tensors.iter().map(|tensor| self.bring(tensor)).collect();
         let brought = brought.map_err(DeviceChannelError::from)?;
         put_together(&bytes, brought).map(Some)
