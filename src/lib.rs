@@ -21,7 +21,7 @@
 //! | `half` | no | 16-bit floats, of the `half` crate, as elements of tensors |
 //! | `bytes` | no | tensors to and from `bytes::Bytes` |
 //! | `ndarray` | no | tensors to and from arrays of `ndarray` |
-//! | `dlpack` | no | tensors to and from other frameworks, by the DLPack C interface |
+//! | `dlpack` | no | tensors to and from other frameworks, by the DLPack C interface; with `cuda` those on devices too |
 //! | `cuda` | no | tensors on devices of NVIDIA: on edges (`device`), in collectives by NCCL (`collectives::nccl`); found at run time, nothing is linked |
 
 // The attribute macro names the crate from outside; inside its own tests and docs it is the same crate.
@@ -30,7 +30,7 @@ extern crate self as selvedge;
 pub use selvedge_batching as batching;
 #[cfg(feature = "cuda")]
 pub use selvedge_channels::device;
-pub use selvedge_channels::{DType, Element, Tensor, TensorError, Waiting, Wire};
+pub use selvedge_channels::{DType, Element, Tensor, TensorError, TensorLayout, Waiting, Wire};
 #[cfg(feature = "dlpack")]
 pub use selvedge_channels::{DlPack, DlPackError, dlpack};
 pub use selvedge_collectives as collectives;

@@ -12,6 +12,9 @@
     clippy::panic
 )] // a test may panic
 
+#[path = "devices/placed.rs"]
+mod placed;
+
 use std::sync::Barrier;
 use std::time::Duration;
 

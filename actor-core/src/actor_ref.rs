@@ -77,6 +77,12 @@ impl ActorRef {
         self.resident.blueprint.entry
     }
 
+    /// The device that its tensors lie on, if that was declared.
+    #[must_use]
+    pub fn device(&self) -> Option<u32> {
+        self.resident.blueprint.device
+    }
+
     /// The thread it lives on.
     #[must_use]
     pub fn lane(&self) -> LaneId {

@@ -20,6 +20,8 @@ pub(crate) struct Blueprint {
     /// The constructor's arguments, encoded.
     pub(crate) args: Arc<[u8]>,
     pub(crate) on_panic: OnPanic,
+    /// The device that its tensors lie on, for who plans; where it runs, nobody asks.
+    pub(crate) device: Option<u32>,
 }
 
 impl Blueprint {

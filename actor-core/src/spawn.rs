@@ -109,6 +109,7 @@ pub struct Spawn<'r, A: Actor> {
     restart: Restart,
     on_panic: OnPanic,
     env: Vec<(String, String)>,
+    device: Option<u32>,
     actor: PhantomData<fn() -> A>,
 }
 
@@ -122,6 +123,7 @@ impl<'r, A: Actor> Spawn<'r, A> {
             restart,
             on_panic,
             env: Vec::new(),
+            device: None,
             actor: PhantomData,
         }
     }
@@ -141,6 +143,14 @@ impl<'r, A: Actor> Spawn<'r, A> {
     /// An environment variable of the actor's own worker process, for [`in_process`](Self::in_process).
     pub fn env(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.push((key.into(), value.into()));
+        self
+    }
+
+    /// Declares that its tensors lie on device `index`, as its process counts devices from 0. In a graph, those that its tasks
+    /// read are brought there from wherever they are, and those that they make must be there. Default: tensors stay where they
+    /// are, and nothing is checked.
+    pub fn on_device(mut self, index: u32) -> Self {
+        self.device = Some(index);
         self
     }
 
@@ -257,6 +267,7 @@ impl<'r, A: Actor> Spawn<'r, A> {
             entry,
             args: args.into(),
             on_panic: self.on_panic,
+            device: self.device,
         })
     }
 }

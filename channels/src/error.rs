@@ -4,6 +4,9 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+#[cfg(not(loom))]
+use crate::payload::TensorLayout;
+
 /// What bounds the memory of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -214,6 +217,31 @@ pub enum ChannelError {
     /// A tensor on a device could not be sent or received.
     #[error("a tensor on a device: {0}")]
     Device(String),
+    /// A tensor lies on another device than was agreed.
+    #[error("a tensor of `{edge}` is on device {found}, and its device is {expected}")]
+    Elsewhere {
+        /// What people call the value.
+        edge: String,
+        /// The device that was agreed, as the writer's process counts devices.
+        expected: u32,
+        /// The device it is on, counted likewise.
+        found: u32,
+    },
+    /// Other tensors than those of the first value, where it was agreed that they look alike.
+    #[cfg(not(loom))]
+    #[error(
+        "the shapes of `{edge}` are fixed by its first value: expected {}, found {}",
+        layouts(expected),
+        layouts(found)
+    )]
+    StaticShape {
+        /// What people call the value.
+        edge: String,
+        /// The first value's tensors.
+        expected: Vec<TensorLayout>,
+        /// This value's.
+        found: Vec<TensorLayout>,
+    },
     /// Memory could not be had or opened.
     #[error(transparent)]
     Segment(#[from] SegmentError),
@@ -270,12 +298,24 @@ pub enum ChannelError {
 impl ChannelError {
     /// Whether it is the value that could not be sent: nothing was, and the channel goes on.
     pub fn refuses_value(&self) -> bool {
+        #[cfg(not(loom))]
+        if matches!(self, ChannelError::StaticShape { .. }) {
+            return true;
+        }
         matches!(
             self,
             ChannelError::TooLarge { .. }
                 | ChannelError::Encode(_)
                 | ChannelError::Segment(_)
                 | ChannelError::Device(_)
+                | ChannelError::Elsewhere { .. }
         )
     }
+}
+
+/// Layouts of tensors, for people.
+#[cfg(not(loom))]
+pub fn layouts(layouts: &[TensorLayout]) -> String {
+    let layouts: Vec<_> = layouts.iter().map(ToString::to_string).collect();
+    format!("({})", layouts.join(", "))
 }

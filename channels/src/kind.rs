@@ -4,6 +4,8 @@ use std::any::{Any, TypeId, type_name};
 use std::fmt;
 use std::marker::PhantomData;
 
+#[cfg(feature = "cuda")]
+use crate::device::Crossing;
 use crate::doorbell::Doorbell;
 use crate::error::ChannelError;
 use crate::outlet::{AnyOutlet, Outlet, Routes};
@@ -26,6 +28,15 @@ trait Operations: Send + Sync {
     fn value(&self, inlet: Inlet, reads: u32) -> Result<Box<dyn AnyValue>, ChannelError>;
     fn constant(&self, bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError>;
     fn outlet(&self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError>;
+    fn carries(&self) -> bool;
+    #[cfg(feature = "cuda")]
+    fn bring(
+        &self,
+        crossing: &mut Crossing,
+        from: &dyn AnyValue,
+        into: &mut dyn AnyValue,
+        execution: u64,
+    ) -> Result<bool, ChannelError>;
 }
 
 /// The type of a payload.
@@ -87,6 +98,34 @@ impl<T: Wire, const TENSORS: bool> Operations for Typed<T, TENSORS> {
         #[cfg(feature = "cuda")]
         let outlet = if TENSORS { outlet.with_tensors() } else { outlet };
         Ok(Box::new(outlet))
+    }
+
+    fn carries(&self) -> bool {
+        TENSORS
+    }
+
+    #[cfg(feature = "cuda")]
+    fn bring(
+        &self,
+        crossing: &mut Crossing,
+        from: &dyn AnyValue,
+        into: &mut dyn AnyValue,
+        execution: u64,
+    ) -> Result<bool, ChannelError> {
+        let wrong = ChannelError::WrongType {
+            expected: type_name::<T>(),
+            found: "a value of another type",
+        };
+        let (from, into) = (from.as_any().downcast_ref(), into.as_any_mut().downcast_mut());
+        let (Some(from), Some(into)) = (from, into) else {
+            return Err(wrong);
+        };
+        let (from, into): (&Value<T>, &mut Value<T>) = (from, into);
+        let Some(brought) = crossing.bring_value(from.get()?)? else {
+            return Ok(false);
+        };
+        into.abandon()?;
+        into.put(execution, Ok(brought)).map(|()| true)
     }
 }
 
@@ -152,6 +191,29 @@ impl PayloadType {
     /// [`ChannelError::WrongType`] for a ring of another type.
     pub fn outlet(&self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError> {
         self.0.outlet(routes)
+    }
+}
+
+impl PayloadType {
+    /// Whether its values may carry tensors of a device to other processes.
+    pub fn carries_tensors(&self) -> bool {
+        self.0.carries()
+    }
+
+    /// Puts a value of this type, as it is in `from`, into a local `into`, its tensors brought to another device; `false`, and
+    /// nothing has changed, where all of them are there.
+    ///
+    /// # Errors
+    /// [`ChannelError::Device`], [`ChannelError::WrongType`], and as [`Value::get`].
+    #[cfg(feature = "cuda")]
+    pub fn bring(
+        &self,
+        crossing: &mut Crossing,
+        from: &dyn AnyValue,
+        into: &mut dyn AnyValue,
+        execution: u64,
+    ) -> Result<bool, ChannelError> {
+        self.0.bring(crossing, from, into, execution)
     }
 }
 

@@ -6,6 +6,7 @@
 //! - [`payload`]: any serde value as a small head and raw, aligned parts; [`Tensor`].
 //! - [`fault`]: what travels instead of a value.
 //! - [`outlet`], [`value`]: the ends a lane works with, erased over the value's type by [`kind`].
+//! - [`Terms`]: what was agreed of the tensors in a value.
 //! - [`ring`](mod@ring): the in-process channel; values move by pointer.
 //! - [`shared`]: the channel between processes; grows for larger payloads.
 //! - [`doorbell`], [`waiting`]: one wait for all of a lane's channels; spin, then park on a futex.
@@ -23,6 +24,9 @@ pub mod fault;
 
 #[cfg(not(loom))]
 pub mod outlet;
+
+#[cfg(not(loom))]
+mod terms;
 
 #[cfg(not(loom))]
 pub mod value;
@@ -81,7 +85,8 @@ pub use kind::PayloadType;
 pub use outlet::{AnyOutlet, Outlet, Routes};
 #[cfg(not(loom))]
 pub use payload::{
-    DType, Element, Encoded, Tensor, TensorError, Wire, bytes_of, decode, encode, view_slice, view_str,
+    DType, Element, Encoded, Tensor, TensorError, TensorLayout, Wire, bytes_of, decode, encode, view_slice,
+    view_str,
 };
 #[cfg(all(feature = "dlpack", not(loom)))]
 pub use payload::{DlPack, DlPackError, dlpack};
@@ -92,6 +97,8 @@ pub use ring::{RingReader, RingWriter, ring};
 pub use segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 #[cfg(not(loom))]
 pub use shared::{SharedReader, SharedSpec, SharedWriter, format};
+#[cfg(not(loom))]
+pub use terms::Terms;
 #[cfg(not(loom))]
 pub use value::{AnyValue, Arrival, Inlet, Readiness, Value};
 pub use waiting::Waiting;

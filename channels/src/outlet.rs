@@ -10,6 +10,7 @@ use crate::fault::{Fault, Message};
 use crate::payload::Wire;
 use crate::ring::RingWriter;
 use crate::shared::SharedWriter;
+use crate::terms::{Agreed, Terms};
 use crate::value::{AnyValue, Readiness, Value};
 
 /// Where an output goes, its type erased.
@@ -28,6 +29,8 @@ pub struct Outlet<T> {
     local: Option<usize>,
     ring: Option<RingWriter<T>>,
     shared: Option<Far>,
+    /// What was agreed of the tensors in its values, if anything was.
+    agreed: Option<Box<Agreed>>,
 }
 
 /// The route to other processes.
@@ -54,6 +57,8 @@ impl Far {
 
 /// An [`Outlet`] with its type erased.
 pub trait AnyOutlet: Send {
+    /// Agrees on the tensors in its values: those that do not keep to it are refused.
+    fn agree(&mut self, terms: Terms);
     /// Stages a fault in place of whatever is staged.
     fn stage_fault(&mut self, fault: Fault);
     /// Whether something is staged.
@@ -69,8 +74,9 @@ pub trait AnyOutlet: Send {
     ///
     /// # Errors
     /// [`ChannelError::NoValue`] when nothing is staged. [`ChannelError::Unread`] and [`ChannelError::WrongType`] when
-    /// the local route does not take it. [`ChannelError::TooLarge`], [`ChannelError::Encode`] and
-    /// [`ChannelError::Segment`] when the value cannot be written: it is nowhere, and a fault may be staged instead.
+    /// the local route does not take it. [`ChannelError::TooLarge`], [`ChannelError::Encode`],
+    /// [`ChannelError::Segment`], [`ChannelError::Elsewhere`] and [`ChannelError::StaticShape`] when the value cannot be
+    /// written: it is nowhere, and a fault may be staged instead.
     /// Whatever else a route says closes all of them (COMP-07).
     fn publish(
         &mut self,
@@ -98,6 +104,7 @@ impl<T: Wire> Outlet<T> {
                 #[cfg(feature = "cuda")]
                 aside: None,
             }),
+            agreed: None,
         }
     }
 
@@ -176,6 +183,10 @@ impl<T: Wire> Outlet<T> {
 }
 
 impl<T: Wire> AnyOutlet for Outlet<T> {
+    fn agree(&mut self, terms: Terms) {
+        self.agreed = Some(Box::new(Agreed::new(terms)));
+    }
+
     fn stage_fault(&mut self, fault: Fault) {
         dispose(self.staged.replace(Err(fault)));
     }
@@ -186,7 +197,7 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
     }
 
     fn only_moves(&self) -> bool {
-        self.shared.is_none() && (self.local.is_none() || self.ring.is_none())
+        self.shared.is_none() && (self.local.is_none() || self.ring.is_none()) && self.agreed.is_none()
     }
 
     #[inline]
@@ -207,8 +218,10 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
         execution: u64,
         values: &mut [Box<dyn AnyValue>],
     ) -> Result<Readiness, ChannelError> {
-        if self.staged.is_none() {
-            return Err(ChannelError::NoValue);
+        match (&self.staged, &mut self.agreed) {
+            (None, _) => return Err(ChannelError::NoValue),
+            (Some(Ok(value)), Some(agreed)) => agreed.check(value)?,
+            _ => {}
         }
         if let (Some(_), None, None) = (self.local, &self.ring, &self.shared) {
             // Within the lane: no space to look for, and nothing that could be half done.

@@ -12,7 +12,7 @@ use std::any::Any;
 use std::cell::OnceCell;
 
 #[cfg(feature = "cuda")]
-use crate::device::aside::ReadsAside;
+use crate::device::{Gpu, aside::ReadsAside};
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
@@ -117,6 +117,12 @@ pub trait AnyValue: Send {
     /// Says that the writer never waits for this end, because there are never more messages than slots: within a process it is
     /// not looked whether it does, which costs a fence.
     fn never_waited_for(&mut self);
+    /// Brings the tensors that come from other processes to this device, on their way here.
+    ///
+    /// # Errors
+    /// [`ChannelError::Device`].
+    #[cfg(feature = "cuda")]
+    fn bring_to(&mut self, gpu: &Gpu) -> Result<(), ChannelError>;
     /// The value's type.
     fn payload_type(&self) -> PayloadType;
     /// The typed value.
@@ -516,6 +522,11 @@ impl<T: Wire> AnyValue for Value<T> {
         if let Source::Ring(reader) = &mut self.source {
             reader.set_quiet(true);
         }
+    }
+
+    #[cfg(feature = "cuda")]
+    fn bring_to(&mut self, gpu: &Gpu) -> Result<(), ChannelError> {
+        self.aside.as_mut().map_or(Ok(()), |aside| aside.bring_to(gpu))
     }
 
     fn payload_type(&self) -> PayloadType {

@@ -14,8 +14,8 @@ use std::thread;
 use std::time::Duration;
 
 use selvedge_channels::device::{
-    DeviceChannelError, DeviceChannelOptions, DeviceError, DeviceMemory, DeviceReader, DeviceTensor,
-    DeviceWriter, Event, Gpu, Signals, Stream, TensorLayout, sweep,
+    Crossing, DeviceChannelError, DeviceChannelOptions, DeviceError, DeviceMemory, DeviceReader,
+    DeviceTensor, DeviceWriter, Event, Gpu, Signals, Stream, TensorLayout, sweep,
 };
 use selvedge_channels::{ChannelError, ChannelOptions, DType, Fault, FaultKind, Tensor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -236,6 +236,96 @@ fn two_devices() {
         matches!(none, DeviceError::NoDevice { index: 2, count: 2 }),
         "{none}"
     );
+}
+
+/// Tensors there and back, whose copies are dropped while the devices have not begun.
+#[test]
+fn acc_07_tensors_cross_from_device_to_device() {
+    if simulator().is_some() {
+        for seed in 1..=4_u32 {
+            passes_alone(
+                "crossings",
+                &[
+                    ("SELVEDGE_SIM_DEVICES", "2"),
+                    ("SELVEDGE_SIM_SEED", &seed.to_string()),
+                ],
+            );
+        }
+    } else if Gpu::open(1).is_ok() {
+        passes_alone("crossings", &[]);
+    }
+}
+
+fn there_and_back(gpu: &Gpu, other: &Gpu) {
+    let stream = Stream::compute(gpu).unwrap();
+    let (mut there, mut back) = (Crossing::to(other).unwrap(), Crossing::to(gpu).unwrap());
+    let mut kept = Vec::new();
+    for message in 0..30 {
+        let sent = DeviceTensor::upload(&stream, &tensor(message, 0, len(message, 0))).unwrap();
+        let same = back.bring(&sent).unwrap();
+        assert_eq!(same.span().unwrap().address(), sent.span().unwrap().address());
+        let over = there.bring(&sent).unwrap();
+        assert_eq!(over.gpu().id(), other.id());
+        drop((sent, same));
+        kept.push(back.bring(&over).unwrap());
+    }
+    for (message, found) in (0..).zip(&kept) {
+        assert_eq!(found.gpu().id(), gpu.id());
+        let found = found.download(&stream, LONG).unwrap();
+        assert_eq!(found.bytes(), tensor(message, 0, len(message, 0)).bytes());
+    }
+}
+
+#[test]
+#[ignore = "a part of the test above"]
+fn crossings() {
+    let (Some(gpu), true) = (gpu(), is_alone()) else {
+        return;
+    };
+    let other = Gpu::open(1).unwrap();
+    let free = |gpu: &Gpu| gpu.memory_bytes().unwrap().0;
+    let before = (free(&gpu), free(&other));
+    there_and_back(&gpu, &other);
+    no_violations();
+    if let Some(simulator) = simulator() {
+        assert!(simulator.settle());
+        sweep();
+        assert_eq!((free(&gpu), free(&other)), before, "nothing stays on either");
+    }
+}
+
+#[test]
+#[ignore = "a part of the test below"]
+fn crossings_with_a_step_left_out() {
+    if is_alone() && gpu().is_some() {
+        let all = || there_and_back(&Gpu::open(0).unwrap(), &Gpu::open(1).unwrap());
+        let _ = std::panic::catch_unwind(all);
+        println!("violations: {}", simulator().unwrap().violations());
+    }
+}
+
+/// Without the order behind the source the copy may read too early; without that of the source behind the copy, what is
+/// dropped there may be given back too early.
+#[test]
+#[cfg(feature = "fault-points")]
+fn either_edge_of_a_crossing_is_missed_when_it_is_left_out() {
+    if simulator().is_none() {
+        return;
+    }
+    let violations = |step: &str| -> u64 {
+        let settings = [
+            ("SELVEDGE_SKIP_STEP", step),
+            ("SELVEDGE_SIM_DEVICES", "2"),
+            ("SELVEDGE_SIM_SEED", "1"),
+        ];
+        let output = driver::alone("crossings_with_a_step_left_out", &settings);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (_, count) = text.split_once("violations: ").expect(&text);
+        count.lines().next().unwrap().parse().unwrap()
+    };
+    assert_eq!(violations("none"), 0);
+    assert!(violations("crossing: order after the source") > 0);
+    assert!(violations("crossing: order the source after") > 0);
 }
 
 #[test]

@@ -15,7 +15,8 @@ use selvedge_core::{ActorId, ActorRef};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::edge::{Edge, Source, encoded};
 use crate::ir::{
-    ActorIr, ArgIr, CollectiveIr, GraphIr, Group, Origin, SourceLocation, TaskId, TaskIr, ValueId, ValueIr,
+    ActorIr, ArgIr, CollectiveIr, GraphIr, Group, Origin, SourceLocation, TaskId, TaskIr, TensorsIr, ValueId,
+    ValueIr,
 };
 use crate::ports::{InputPorts, Inputs, OutputList, Outputs, Splitter};
 use crate::run::leaf::AnyLeaf;
@@ -50,6 +51,7 @@ impl Builder {
             part,
             type_name: payload.name().to_owned(),
             signal: false,
+            tensors: TensorsIr::default(),
         });
         self.payloads.push(payload);
         id
@@ -158,19 +160,22 @@ impl Builder {
         if default == Transport::Auto && self.asked.is_empty() {
             return;
         }
-        let actor = Site::Actor {
-            host: 0,
-            device: None,
+        let sites: BTreeMap<ActorId, Site> = self.actors.iter().map(|it| (it.id(), site(it))).collect();
+        let makers: Vec<ActorId> = self.tasks.iter().map(|task| task.actor).collect();
+        let site_of = |actor: Option<&ActorId>| {
+            let site = actor.and_then(|actor| sites.get(actor)).copied();
+            site.unwrap_or(Site::DRIVER)
         };
         for (index, task) in self.tasks.iter_mut().enumerate() {
             for (position, arg) in (0u16..).zip(&task.args) {
                 let ArgIr::Value(value) = arg else { continue };
                 let writer = match self.values.get(value.index()).map(|value| value.origin) {
-                    Some(Origin::Task(_)) => actor,
-                    _ => Site::Driver,
+                    Some(Origin::Task(maker)) => site_of(makers.get(maker.index())),
+                    _ => Site::DRIVER,
                 };
+                let reader = site_of(Some(&task.actor));
                 let asked = self.asked.get(&(TaskId(index as u32), position)).copied();
-                if resolve(asked.unwrap_or(default), writer, actor).0 == Way::Rendezvous {
+                if resolve(asked.unwrap_or(default), writer, reader).0 == Way::Rendezvous {
                     task.meets.push(position);
                 }
             }
@@ -504,6 +509,7 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
     let mut graph = builder.take();
     graph.start_tasks();
     graph.resolve(default);
+    graph.note_tensors();
     let mut outputs = Vec::with_capacity(list.leaves.len());
     for leaf in &list.leaves {
         match &leaf.source {
@@ -560,6 +566,10 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
     }
 }
 
+fn site(actor: &ActorRef) -> Site {
+    Site::actor(actor.process(), actor.device())
+}
+
 fn actor_ir(actor: &ActorRef) -> ActorIr {
     ActorIr {
         id: actor.id(),
@@ -569,9 +579,12 @@ fn actor_ir(actor: &ActorRef) -> ActorIr {
         home: actor.lane(),
         process: actor.process(),
         placement: actor.placement().to_string(),
+        device: actor.device(),
         commutes: false,
     }
 }
+
+mod hints;
 
 #[cfg(test)]
 mod tests;

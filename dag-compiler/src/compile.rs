@@ -14,6 +14,7 @@ use crate::prove::forecast::forecast;
 use crate::prove::throughput::{bound, smallest_slots};
 use crate::prove::{Certificate, Refutation, prove};
 use crate::schedule::schedule;
+use crate::transport::roads;
 use crate::validate::validate;
 
 /// Compiles a graph. A pure function: no actors, no clock, no addresses; equal graphs give equal plans.
@@ -68,6 +69,7 @@ fn stages(mut graph: GraphIr, settings: Settings) -> Result<Stages, CompileError
         channels: placement.channels,
         lanes,
         communicators: groups(&graph),
+        roads: roads(&graph),
         ir: graph,
         notes,
     };

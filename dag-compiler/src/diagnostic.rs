@@ -47,6 +47,8 @@ pub enum Code {
     BadRanks,
     /// D0118: a communicator that does not do what the graph asks of it.
     NoCommunicator,
+    /// D0119: tensors that cannot be where they are said to be.
+    BadDevice,
     /// D0199: a broken invariant of selvedge itself.
     Internal,
 }
@@ -73,12 +75,13 @@ impl Code {
             Code::NoList => "D0116",
             Code::BadRanks => "D0117",
             Code::NoCommunicator => "D0118",
+            Code::BadDevice => "D0119",
             Code::Internal => "D0199",
         }
     }
 
     /// Every code.
-    pub const ALL: [Code; 19] = [
+    pub const ALL: [Code; 20] = [
         Code::MixedGraphs,
         Code::NoInputEdge,
         Code::Dangling,
@@ -97,6 +100,7 @@ impl Code {
         Code::NoList,
         Code::BadRanks,
         Code::NoCommunicator,
+        Code::BadDevice,
         Code::Internal,
     ];
 
@@ -140,6 +144,9 @@ impl Code {
             Code::BadRanks => "give it one edge for each rank, each made by a task of another actor",
             Code::NoCommunicator => {
                 "name one that is linked into this program, or none: shared memory does everything between processes of a host"
+            }
+            Code::BadDevice => {
+                "say it of an edge whose type carries tensors of a device, and the same of an edge as of the actor that makes it"
             }
             Code::Internal => "please report this with the graph that shows it",
         }

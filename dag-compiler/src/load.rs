@@ -3,6 +3,7 @@
 //! The driver lays the graph's segment out, formats the shared channels, and ships plan and segment id to each
 //! worker; every process, the driver's included, then builds its own lanes with the same function.
 
+mod devices;
 mod ranks;
 
 use std::any::Any;
@@ -60,8 +61,20 @@ pub(crate) enum LoadError {
     UnknownActor(String),
     #[error("`{0}` is contributed to a collective: make it known with `selvedge::contributes!`")]
     UnknownType(&'static str),
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    Device(#[from] selvedge_channels::device::DeviceError),
     #[error("the plan is inconsistent: {0}")]
     Inconsistent(&'static str),
+}
+
+/// Whether values of a type may carry tensors of a device.
+pub(crate) fn carries_tensors(payload: &PayloadType) -> bool {
+    #[cfg(feature = "cuda")]
+    if CARRIERS.iter().any(|of| of() == *payload) {
+        return true;
+    }
+    payload.carries_tensors()
 }
 
 /// Types of users whose values carry tensors of a device.
@@ -418,7 +431,11 @@ impl Site<'_> {
                 }
             }
         }
-        Ok(self.payload(value)?.outlet(routes)?)
+        let mut outlet = self.payload(value)?.outlet(routes)?;
+        if let Some(terms) = self.terms(value) {
+            outlet.agree(terms);
+        }
+        Ok(outlet)
     }
 
     fn lane(
@@ -432,6 +449,7 @@ impl Site<'_> {
         for (index, value) in program.values.iter().enumerate() {
             let inlet = self.inlet(program, index, rings)?;
             values.push(self.payload(value.value)?.value(inlet, value.reads)?);
+            self.brought_on_the_way(program, value.value, values.last_mut())?;
             places.insert(value.value, index);
         }
         let mut tasks: Vec<TaskRun> = Vec::new();
@@ -516,6 +534,7 @@ impl Site<'_> {
             Some(method) => lists(task, method, &args, values)?,
             None => (args.clone(), Vec::new()),
         };
+        let brings = self.brings(task, actor, &args, values)?;
         let mut outlets: Vec<Option<Box<dyn AnyOutlet>>> = Vec::new();
         let results = 1 + method.map_or(0, |method| (method.parts)().len());
         outlets.resize_with(results + 1, || None);
@@ -557,6 +576,7 @@ impl Site<'_> {
             args,
             params,
             gathers,
+            brings,
             outlets,
             results,
             sole,
@@ -647,9 +667,10 @@ fn steps(operations: &[Operation], known: &BTreeMap<TaskId, usize>) -> Vec<Step>
 /// its arguments and one place to write to. The others stay behind it, for when something is out of the ordinary.
 fn merged(mut steps: Vec<Step>, tasks: &[TaskRun]) -> Vec<Step> {
     let plain = |index: usize| {
-        tasks
-            .get(index)
-            .is_some_and(|task| task.sole.is_some() && task.gathers.is_empty() && task.collective.is_none())
+        tasks.get(index).is_some_and(|task| {
+            let prepared = !task.gathers.is_empty() || !task.brings.is_empty();
+            task.sole.is_some() && !prepared && task.collective.is_none()
+        })
     };
     for first in 0..steps.len() {
         let Some(&[Step::Await(task), Step::Compute(second), Step::Write(third)]) =

@@ -37,6 +37,8 @@ pub fn validate(graph: &GraphIr) -> Vec<Diagnostic> {
         }
         found.extend(no_input(task));
     }
+    let values = (0..graph.values.len()).map(|index| ValueId(index as u32));
+    found.extend(values.filter_map(|value| misplaced(graph, value)));
     if graph.outputs.is_empty() {
         found.push(Diagnostic::new(
             Code::NoOutput,
@@ -134,6 +136,29 @@ fn never_used(parts: &[u16], whole: &str) -> String {
     };
     let numbers = parts.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
     format!("{word} {numbers} of {whole} {is} never used")
+}
+
+/// Tensors that are said to lie where they cannot.
+fn misplaced(graph: &GraphIr, id: ValueId) -> Option<Diagnostic> {
+    let value = graph.value(id)?;
+    let said = value.tensors.device?;
+    let maker = graph.maker(id).and_then(|maker| graph.task(maker));
+    let location = maker.map_or(&graph.compiled_at, |task| &task.bound_at);
+    let name = graph.value_name(id);
+    let mistake = |message: String| Diagnostic::new(Code::BadDevice, message, location.clone());
+    if !value.tensors.carried {
+        let type_name = &value.type_name;
+        let message = format!(
+            "`{name}` is said to be on device {said}, but `{type_name}` carries no tensors of a device"
+        );
+        return Some(mistake(message));
+    }
+    let actor = maker.and_then(|task| graph.actor(task.actor))?;
+    let own = actor.device.filter(|own| *own != said)?;
+    let actor = &actor.name;
+    Some(mistake(format!(
+        "`{name}` is said to be on device {said}, but `{actor}`, which makes it, is on device {own}"
+    )))
 }
 
 fn no_input(task: &TaskIr) -> Option<Diagnostic> {

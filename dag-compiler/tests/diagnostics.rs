@@ -397,6 +397,10 @@ fn dag_20_every_code_is_rendered_with_its_source_line() {
             (8, 29),
         ),
     ]);
+    let placed = "actor tok on 1\ninput x\nu = tok.encode(x)\nreturn u";
+    let mut placed = in_the_program(placed, &[(6, 23)]);
+    placed.values[1].tensors.device = Some(1);
+    shown.extend(refusal(placed));
     let mut broken = in_the_program(live, &[(6, 23), (8, 29), (7, 21)]);
     broken.tasks[0].args[0] = selvedge_compiler::ir::ArgIr::Value(ValueId(99));
     shown.extend(refusal(broken));

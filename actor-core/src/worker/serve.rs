@@ -132,6 +132,7 @@ impl Worker {
             entry,
             args: args.into(),
             on_panic: order.on_panic,
+            device: None,
         };
         let (writer, request) = (Arc::clone(&self.writer), order.request);
         let reply = Box::new(move |result| created(&writer, request, result));

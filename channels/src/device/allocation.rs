@@ -16,7 +16,7 @@ use super::abi::{
 };
 use super::calls::Calls;
 use super::error::DeviceError;
-use super::handles::{Ordinal, StreamHandle};
+use super::handles::{ContextHandle, Ordinal, StreamHandle};
 
 /// `CU_MEMHOSTALLOC_PORTABLE`.
 const PORTABLE: u32 = 1;
@@ -29,7 +29,14 @@ enum Kind {
     Plain,
     /// Of another process's `cuMemAlloc`.
     Opened,
+    /// Another library's, which has it back when this is dropped.
+    #[cfg(feature = "dlpack")]
+    Foreign { _keeper: Box<dyn Keeper> },
 }
+
+/// What keeps another library's memory.
+#[cfg(feature = "dlpack")]
+pub(super) trait Keeper: std::fmt::Debug + Send + Sync {}
 
 /// Memory of a device. Consumed by [`Calls::free`], else it stays until the process ends.
 #[derive(Debug)]
@@ -40,6 +47,16 @@ pub(super) struct Allocation {
 }
 
 impl Allocation {
+    /// Another library's memory.
+    ///
+    /// # Safety
+    /// So many bytes at this address of the context's device, which nobody writes while `keeper` lives.
+    #[cfg(feature = "dlpack")]
+    pub(super) unsafe fn foreign(address: u64, bytes: usize, keeper: Box<dyn Keeper>) -> Self {
+        let kind = Kind::Foreign { _keeper: keeper };
+        Allocation { address, bytes, kind }
+    }
+
     pub(super) fn address(&self) -> u64 {
         self.address
     }
@@ -289,6 +306,8 @@ impl Calls {
                 // SAFETY: of `open_plain`, and by `DEV-2` in use no more here.
                 unsafe { (self.functions.memory_close)(address) };
             }
+            #[cfg(feature = "dlpack")]
+            Kind::Foreign { .. } => {}
         }
     }
 
@@ -374,6 +393,33 @@ impl Calls {
         // SAFETY: both places have so many bytes and stay until the copy is done (DEV-2).
         let code = unsafe { (self.functions.copy_over)(to, from, bytes, stream.raw()) };
         self.check("cuMemcpyDtoDAsync_v2", code)
+    }
+
+    /// Enqueues a copy from place to place, each on the device of its context.
+    pub(super) fn copy_across(
+        &self,
+        to: (&Allocation, usize, &ContextHandle),
+        from: (&Allocation, usize, &ContextHandle),
+        bytes: usize,
+        stream: &StreamHandle,
+    ) -> Result<(), DeviceError> {
+        let (to_address, from_address) = (to.0.at(to.1, bytes)?, from.0.at(from.1, bytes)?);
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (to_context, from_context) = (to.2.raw(), from.2.raw());
+        // SAFETY: both places have so many bytes and stay until the copy is done (DEV-2); both contexts live (DEV-1).
+        let code = unsafe {
+            (self.functions.copy_across)(
+                to_address,
+                to_context,
+                from_address,
+                from_context,
+                bytes,
+                stream.raw(),
+            )
+        };
+        self.check("cuMemcpyPeerAsync", code)
     }
 
     /// Enqueues that every byte of a place becomes `byte`.

@@ -15,12 +15,13 @@ use super::channel::{
     DeviceChannelError, DeviceChannelOptions, DeviceDescriptor, DeviceReader, DeviceWriter,
     SharedDeviceChannel,
 };
-use super::extraction::{put_together, take_apart, was_stowed};
+use super::crossing::Crossing;
+use super::extraction::{Of, put_together, take_apart, was_stowed};
 use super::gpu::Gpu;
-use super::layout::TensorLayout;
 use super::stream::Stream;
 use super::tensor::DeviceTensor;
 use crate::error::ChannelError;
+use crate::payload::TensorLayout;
 use crate::payload::{Wire, decode};
 use crate::shared::SharedWriter;
 
@@ -89,7 +90,7 @@ impl WritesAside {
         if !shared.has_space()? {
             return Ok(false);
         }
-        let (bytes, tensors) = take_apart(value, None).map_err(DeviceChannelError::from)?;
+        let (bytes, tensors) = take_apart(value, Of::One).map_err(DeviceChannelError::from)?;
         let mut envelope = Envelope {
             opens: None,
             tensors: None,
@@ -179,11 +180,23 @@ pub(crate) struct ReadsAside {
     /// Number of the reading end, among those of the shared channel.
     index: u32,
     end: Option<(DeviceReader, Stream)>,
+    /// To the device that its tensors are wanted on; where there is none, they stay where they are.
+    crossing: Option<Crossing>,
 }
 
 impl ReadsAside {
     pub(crate) fn new(index: u32) -> Self {
-        ReadsAside { index, end: None }
+        ReadsAside {
+            index,
+            end: None,
+            crossing: None,
+        }
+    }
+
+    /// Brings its tensors to this device, from whichever they are on.
+    pub(crate) fn bring_to(&mut self, gpu: &Gpu) -> Result<(), ChannelError> {
+        self.crossing = Some(Crossing::to(gpu).map_err(DeviceChannelError::from)?);
+        Ok(())
     }
 
     /// The value that a message of the shared channel is, with the tensors that belong to it.
@@ -217,7 +230,11 @@ impl ReadsAside {
                 return Err(missing);
             };
             if found == number {
-                let kept: Result<_, _> = (0..view.len()).map(|index| view.keep(index)).collect();
+                let keep = |index| match &self.crossing {
+                    Some(crossing) => view.keep_across(crossing, index),
+                    None => view.keep(index),
+                };
+                let kept: Result<_, _> = (0..view.len()).map(keep).collect();
                 return Ok(kept?);
             }
         }

@@ -91,6 +91,7 @@ functions! {
     copy_up = "cuMemcpyHtoDAsync_v2": (u64, *const c_void, usize, *mut c_void);
     copy_down = "cuMemcpyDtoHAsync_v2": (*mut c_void, u64, usize, *mut c_void);
     copy_over = "cuMemcpyDtoDAsync_v2": (u64, u64, usize, *mut c_void);
+    copy_across = "cuMemcpyPeerAsync": (u64, *mut c_void, u64, *mut c_void, usize, *mut c_void);
     fill = "cuMemsetD8Async": (u64, u8, usize, *mut c_void);
 }
 

@@ -13,14 +13,24 @@ use super::error::DeviceError;
 use super::gpu::Gpu;
 use super::tensor::DeviceTensor;
 use crate::error::{ChannelError, DecodeError};
-use crate::payload::{Wire, decode, encode};
+use crate::payload::{Wire, decode, encode, note};
+
+/// Which tensors may be taken out of a value.
+pub(super) enum Of {
+    /// Those of any devices.
+    Any,
+    /// Those of one device, whichever.
+    One,
+    /// Those of this device.
+    This(Gpu),
+}
 
 #[derive(Default)]
 enum Table {
     #[default]
     None,
-    /// Tensors that were taken out of the value that is being encoded, all of them on one device: this one, if it is given.
-    Taken(Option<Gpu>, Vec<DeviceTensor>, Option<DeviceError>),
+    /// Tensors that were taken out of the value that is being encoded.
+    Taken(Of, Vec<DeviceTensor>, Option<DeviceError>),
     /// Tensors to be put into the value that is being decoded; `None` once that has happened.
     Offered(Vec<Option<DeviceTensor>>),
 }
@@ -66,13 +76,10 @@ pub(super) enum NotTaken {
     Channel(ChannelError),
 }
 
-/// A value's bytes without its tensors that are on a device, and these. All are on one device, `gpu` if it is given. Tensors of
-/// the host stay in the bytes.
-pub(super) fn take_apart<T: Wire>(
-    value: &T,
-    gpu: Option<&Gpu>,
-) -> Result<(Vec<u8>, Vec<DeviceTensor>), NotTaken> {
-    let laid = Laid::new(Table::Taken(gpu.cloned(), Vec::new(), None));
+/// A value's bytes without its tensors that are on a device, and these. Tensors of the host stay in the bytes; one of a device
+/// that is not asked for is refused.
+pub(super) fn take_apart<T: Wire>(value: &T, of: Of) -> Result<(Vec<u8>, Vec<DeviceTensor>), NotTaken> {
+    let laid = Laid::new(Table::Taken(of, Vec::new(), None));
     let encoded = encode(value);
     let Table::Taken(_, tensors, refused) = laid.take() else {
         let what = "a value that encodes another one in the middle of itself";
@@ -105,12 +112,16 @@ pub(super) fn put_together<T: Wire>(bytes: &[u8], tensors: Vec<DeviceTensor>) ->
 
 fn put(tensor: &DeviceTensor) -> Result<u32, &'static str> {
     TABLE.with_borrow_mut(|table| {
-        let Table::Taken(gpu, tensors, refused) = table else {
+        let Table::Taken(of, tensors, refused) = table else {
             STOWED.set(true);
             return Err("a tensor of a device travels to other processes over a channel of tensors alone");
         };
-        let gpu = gpu.get_or_insert_with(|| tensor.gpu().clone());
-        if let Err(error) = gpu.context.check_same("the tensor", &tensor.gpu().context) {
+        if let Of::One = of {
+            *of = Of::This(tensor.gpu().clone());
+        }
+        if let Of::This(gpu) = of
+            && let Err(error) = gpu.context.check_same("the tensor", &tensor.gpu().context)
+        {
             *refused = Some(error);
             return Err("a tensor on another device");
         }
@@ -132,6 +143,9 @@ fn get(number: u32) -> Result<DeviceTensor, &'static str> {
 
 impl Serialize for DeviceTensor {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if note(|| Some((self.layout().clone(), Some(self.gpu().index())))) {
+            return 0_u32.serialize(serializer);
+        }
         put(self).map_err(S::Error::custom)?.serialize(serializer)
     }
 }

@@ -49,6 +49,15 @@ impl Context {
             .map_or(Ok(()), |handle| self.calls.set_current(handle))
     }
 
+    /// Its handle; there is one until it is dropped.
+    pub(super) fn handle(&self) -> Result<&ContextHandle, DeviceError> {
+        self.handle.as_ref().ok_or(DeviceError::Call {
+            call: "cuCtxSetCurrent",
+            code: 201,
+            name: String::new(),
+        })
+    }
+
     /// Refuses what is on another device.
     pub(super) fn check_same(&self, what: &'static str, other: &Context) -> Result<(), DeviceError> {
         if self.id == other.id {
@@ -87,14 +96,15 @@ struct Left {
 static LEFT: Mutex<Vec<Left>> = Mutex::new(Vec::new());
 
 fn sweep_left() {
-    let mut left = LEFT.lock();
-    for context in std::mem::take(&mut *left) {
+    // What is given back may be another library's, whose code comes back here: the lock is not held.
+    let left = std::mem::take(&mut *LEFT.lock());
+    for context in left {
         let bound = context.calls.set_current(&context.handle);
         if bound.is_ok() && context.retired.sweep() {
             context.retired.empty();
             let _ = context.calls.release(context.handle, context.ordinal);
         } else {
-            left.push(context);
+            LEFT.lock().push(context);
         }
     }
 }

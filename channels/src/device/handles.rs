@@ -40,7 +40,23 @@ handle!(
     EventHandle
 );
 
+impl ContextHandle {
+    /// As [`StreamHandle::raw`].
+    pub(super) fn raw(&self) -> *mut c_void {
+        self.0
+    }
+}
+
 impl StreamHandle {
+    /// Another library's stream, which is never destroyed here.
+    ///
+    /// # Safety
+    /// It is a stream of the context in which it is used, or null for that context's default stream, and lives for as long as
+    /// the handle is used (DEV-1).
+    pub(super) unsafe fn foreign(raw: *mut c_void) -> Self {
+        StreamHandle(raw)
+    }
+
     /// The driver's own handle, for other libraries.
     pub(super) fn raw(&self) -> *mut c_void {
         self.0

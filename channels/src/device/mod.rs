@@ -5,13 +5,13 @@
 //! been checked, so that a newer driver's codes are errors like any other.
 //!
 //! - `library`, `calls`, `abi`: the driver's functions, all looked up before the first is called; [`probe`]: what there is.
-//! - `handles`, `allocation`: the same calls, sound; with those two, all that is unsafe here.
+//! - `handles`, `allocation`: the same calls, sound; with those two and `dlpack`, all that is unsafe here.
 //! - [`Gpu`], [`Stream`], [`Event`], [`DeviceMemory`]: a device and what is enqueued on it. `retired`: what is dropped while
 //!   the device is busy with it; `host_call`: how the device wakes the host.
 //! - [`sweep`](fn@sweep): gives back what was dropped early.
 //! - `words`: points of streams that outlive their process.
 //! - [`TensorLayout`], [`DeviceTensor`]: a tensor that lies on a device, and the event that makes it ready. `extraction`: one
-//!   inside another value.
+//!   inside another value. [`Crossing`]: from one device to another.
 //! - [`DeviceChannelOptions`] and what it makes: tensors from one writer to N readers, who never leave the device; `README.md`
 //!   in this folder has the protocol.
 //!
@@ -44,6 +44,7 @@ mod handles;
 
 mod error;
 mod event;
+mod foreign;
 mod gpu;
 mod host_call;
 mod memory;
@@ -53,22 +54,27 @@ mod stream;
 mod sweep;
 mod words;
 
+mod crossing;
+#[cfg(feature = "dlpack")]
+mod dlpack;
 mod extraction;
-mod layout;
 mod tensor;
 
 pub(crate) mod aside;
 mod channel;
 
+pub use crate::payload::{DIMENSIONS_MAX, TensorLayout};
 pub use calls::DRIVER_FUNCTIONS;
 pub use channel::{
     DeviceChannelError, DeviceChannelOptions, DeviceDescriptor, DeviceLoan, DeviceReader, DeviceView,
     DeviceWriter, SharedDeviceChannel, Signals,
 };
+pub use crossing::Crossing;
+#[cfg(feature = "dlpack")]
+pub use dlpack::DeviceDlPack;
 pub use error::{DeviceError, DeviceId};
 pub use event::Event;
 pub use gpu::Gpu;
-pub use layout::{DIMENSIONS_MAX, TensorLayout};
 pub use library::{Library, Unavailable};
 pub use memory::{DeviceMemory, Download, Span, SpanMut};
 pub use probe::{Ability, Device, Driver, probe};

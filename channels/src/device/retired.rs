@@ -72,6 +72,12 @@ impl Retired {
         self.give_back(done);
     }
 
+    /// Looks at a stream no more, which is another library's.
+    pub(super) fn forget(&self, stream: &Arc<StreamHandle>) {
+        let mut state = self.state.lock();
+        state.streams.retain(|known| !Arc::ptr_eq(known, stream));
+    }
+
     /// Pinned memory of the host for so many bytes, to be retired.
     pub(super) fn staging(&self, bytes: usize) -> Result<Pinned, DeviceError> {
         let kept = self.state.lock().staging.take(bytes);

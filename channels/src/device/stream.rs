@@ -22,6 +22,7 @@ pub struct Stream {
     gpu: Gpu,
     /// `None` only while it is dropped.
     handle: Option<Arc<StreamHandle>>,
+    is_foreign: bool,
 }
 
 impl fmt::Debug for Stream {
@@ -55,7 +56,22 @@ impl Stream {
         Ok(Stream {
             gpu: gpu.clone(),
             handle: Some(handle),
+            is_foreign: false,
         })
+    }
+
+    /// One of another library's, whose handle lives for as long as this.
+    pub(super) fn of_foreign(gpu: &Gpu, handle: StreamHandle) -> Self {
+        Stream {
+            gpu: gpu.clone(),
+            handle: Some(gpu.context.retired.enter(handle)),
+            is_foreign: true,
+        }
+    }
+
+    /// Has a stream of ours end when this one does, for this one will not be looked at any more.
+    fn leave_in_place(&self) -> Result<(), DeviceError> {
+        Stream::compute(&self.gpu)?.order_after(&self.mark()?)
     }
 
     /// Its device.
@@ -208,6 +224,18 @@ impl Stream {
         context.calls.copy(to.span.place()?, from.place()?, bytes, stream)
     }
 
+    /// Enqueues a copy to this device from another one. Whoever calls this orders a stream of that device behind it.
+    pub(super) fn copy_across(&self, to: SpanMut<'_>, from: Span<'_>) -> Result<(), DeviceError> {
+        let (context, stream) = self.ready()?;
+        context.check_same("the memory", to.span.context())?;
+        to.span.check_len(from.len_bytes())?;
+        let bytes = from.len_bytes();
+        let ((to_memory, to_offset), (from_memory, from_offset)) = (to.span.place()?, from.place()?);
+        let to = (to_memory, to_offset, context.handle()?);
+        let from = (from_memory, from_offset, from.context().handle()?);
+        context.calls.copy_across(to, from, bytes, stream)
+    }
+
     /// Enqueues that every byte becomes `byte`.
     ///
     /// # Errors
@@ -222,6 +250,13 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        if self.is_foreign {
+            // Where the driver refuses, its device runs nothing any more.
+            let _ = self.leave_in_place();
+            if let Some(handle) = self.handle.take() {
+                self.gpu.context.retired.forget(&handle);
+            }
+        }
         if let Some(handle) = self.handle.take()
             && self.gpu.bind().is_ok()
         {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::error::DeviceError;
 use super::event::Event;
 use super::gpu::Gpu;
-use super::layout::TensorLayout;
 use super::memory::{DeviceMemory, Span};
 use super::stream::Stream;
 use crate::payload::Tensor;
+use crate::payload::TensorLayout;
 
 /// A tensor on a device: bytes, layout, and the event from which on they hold what they should. Clones share the bytes.
 ///

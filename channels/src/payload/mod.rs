@@ -26,7 +26,9 @@ mod element;
 mod encode;
 mod frame;
 mod interop;
+mod layout;
 mod numbers;
+mod survey;
 mod tensor;
 
 pub(crate) use decode::decode_in_place;
@@ -35,9 +37,15 @@ pub(crate) use direct::{Whole, write_short};
 pub use element::{DType, Element, bytes_of};
 pub use encode::{Encoded, encode};
 pub use frame::PART_ALIGN;
+#[cfg(all(feature = "dlpack", feature = "cuda"))]
+pub(crate) use interop::dlpack::{Described, code_of, described};
 #[cfg(feature = "dlpack")]
 pub use interop::dlpack::{DlPack, DlPackError, raw as dlpack};
+pub use layout::{DIMENSIONS_MAX, TensorLayout};
 pub(crate) use numbers::NumbersFrame;
+#[cfg(feature = "cuda")]
+pub(crate) use survey::note;
+pub(crate) use survey::{Seen, survey};
 pub use tensor::{Tensor, TensorError};
 
 use serde::Serialize;

@@ -21,16 +21,16 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// What is at a device address.
-    pub(crate) fn device(address: u64, len: u64) -> Cu<Self> {
-        space::resolve(address, len).map(Place::Known)
+    /// What is at a device address, as a device may use it.
+    pub(crate) fn device(device: u32, address: u64, len: u64) -> Cu<Self> {
+        space::resolve_for(device, address, len).map(Place::Known)
     }
 
     /// What is at a host address.
     pub(crate) fn host(address: u64, len: u64) -> Cu<Self> {
         let space = space::space();
         match space.find(address) {
-            Some(_) => space.resolve(address, len).map(Place::Known),
+            Some(_) => space.resolve(address, len, u64::MAX).map(Place::Known),
             None => HostBytes::new(address, len)
                 .map(Place::Pageable)
                 .ok_or(INVALID_VALUE),

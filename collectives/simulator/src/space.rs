@@ -26,8 +26,16 @@ pub(crate) struct Region {
     pub(crate) allocation: Arc<Allocation>,
     /// Where in the allocation it begins.
     pub(crate) offset: u64,
-    /// Whether a device may use it; mapped memory must be allowed first.
-    pub(crate) accessible: bool,
+    /// Which devices may use it, a bit for each; mapped memory must be allowed first.
+    pub(crate) devices: u64,
+}
+
+/// Every device, a bit for each: there are 64 at most.
+const ALL: u64 = u64::MAX;
+
+/// The bit of a device.
+pub(crate) fn bit(device: u32) -> u64 {
+    1_u64.checked_shl(device).unwrap_or(0)
 }
 
 /// What addresses mean in this process.
@@ -75,7 +83,7 @@ impl Space {
             len,
             allocation,
             offset: 0,
-            accessible: true,
+            devices: ALL,
         });
         Ok(start)
     }
@@ -117,14 +125,14 @@ impl Space {
         self.regions.retain(|_, region| !is(region));
     }
 
-    /// The memory behind these addresses.
-    pub(crate) fn resolve(&self, address: u64, len: u64) -> Cu<Vec<Span>> {
+    /// The memory behind these addresses, which one of these devices may use.
+    pub(crate) fn resolve(&self, address: u64, len: u64, devices: u64) -> Cu<Vec<Span>> {
         let mut spans = Vec::new();
         let (mut at, mut left) = (address, len);
         while left > 0 {
             let region = self
                 .find(at)
-                .filter(|region| region.accessible)
+                .filter(|region| region.devices & devices != 0)
                 .ok_or(INVALID_VALUE)?;
             let inside = at - region.start;
             let len = left.min(region.len - inside);
@@ -139,9 +147,14 @@ impl Space {
     }
 }
 
-/// The memory behind these addresses.
+/// The memory behind these addresses, which some device may use.
 pub(crate) fn resolve(address: u64, len: u64) -> Cu<Vec<Span>> {
-    space().resolve(address, len)
+    space().resolve(address, len, ALL)
+}
+
+/// The memory behind these addresses, as a device may use it.
+pub(crate) fn resolve_for(device: u32, address: u64, len: u64) -> Cu<Vec<Span>> {
+    space().resolve(address, len, bit(device))
 }
 
 /// Allocations that other processes may have.

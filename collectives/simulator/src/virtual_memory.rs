@@ -117,7 +117,7 @@ pub(crate) fn map(start: u64, len: u64, offset: u64, handle: u64) -> Cu {
         len,
         allocation,
         offset,
-        accessible: false,
+        devices: 0,
     });
     Ok(())
 }
@@ -139,13 +139,14 @@ fn exactly(space: &mut space::Space, start: u64, len: u64) -> Cu<Vec<u64>> {
     Ok(starts)
 }
 
-/// Says whether devices may use mapped addresses.
-pub(crate) fn allow(start: u64, len: u64, accessible: bool) -> Cu {
+/// Says whether a device may use mapped addresses.
+pub(crate) fn allow(start: u64, len: u64, device: u32, allowed: bool) -> Cu {
     let mut space = space::space();
     exactly(&mut space, start, len)?;
-    space
-        .overlapping(start, len)
-        .for_each(|region| region.accessible = accessible);
+    space.overlapping(start, len).for_each(|region| match allowed {
+        true => region.devices |= space::bit(device),
+        false => region.devices &= !space::bit(device),
+    });
     Ok(())
 }
 

@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use cudarc::driver::CudaStream;
 use cudarc::driver::sys::{self, CUresult};
+use cudarc::driver::{CudaContext, CudaStream};
 
 use simulated::calls::{alloc, context, copy, event, fill, read, spin};
 use simulated::peer::{Peer, is_second};
@@ -216,6 +216,48 @@ fn unmap(at: u64, handle: u64) {
         sys::cuMemAddressFree(at, GRANULE).result().unwrap();
         sys::cuMemRelease(handle).result().unwrap();
     }
+}
+
+#[test]
+fn mapped_memory_is_for_the_devices_that_are_allowed_or_by_way_of_both_contexts() {
+    let test = "mapped_memory_is_for_the_devices_that_are_allowed_or_by_way_of_both_contexts";
+    let Some(ran) = Run::new(test).with("SELVEDGE_SIM_DEVICES", 2).outside() else {
+        let context = context();
+        let (mut handle, properties) = (0, properties());
+        unsafe {
+            let created = sys::cuMemCreate(&raw mut handle, GRANULE, &raw const properties, 0);
+            created.result().unwrap();
+        }
+        let at = map(handle);
+        let other = CudaContext::new(1).unwrap();
+        let stream = other.new_stream().unwrap();
+        let to = alloc(64);
+        let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
+        unsafe {
+            let queue = stream.cu_stream();
+            assert_eq!(sys::cuMemcpyDtoDAsync_v2(to, at, 64, queue), invalid);
+            assert_eq!(sys::cuMemsetD8Async(at, 1, 64, queue), invalid);
+            sys::cuMemcpyPeerAsync(to, other.cu_ctx(), at, context.cu_ctx(), 64, queue)
+                .result()
+                .unwrap();
+            let wrong = sys::cuMemcpyPeerAsync(to, other.cu_ctx(), at, other.cu_ctx(), 64, queue);
+            assert_eq!(wrong, invalid);
+            stream.synchronize().unwrap();
+            let mut access = sys::CUmemAccessDesc {
+                location: properties.location,
+                flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            };
+            access.location.id = 1;
+            sys::cuMemSetAccess(at, GRANULE, &raw const access, 1)
+                .result()
+                .unwrap();
+            sys::cuMemcpyDtoDAsync_v2(to, at, 64, queue).result().unwrap();
+        }
+        stream.synchronize().unwrap();
+        unmap(at, handle);
+        return;
+    };
+    assert_eq!(ran.report, "");
 }
 
 #[test]

@@ -81,6 +81,20 @@ pub struct ValueIr {
     /// It says only that its maker is done: a unit, whatever the maker's result. Its readers are ordered after the
     /// maker and get nothing.
     pub signal: bool,
+    /// The tensors in it.
+    #[serde(default)]
+    pub tensors: TensorsIr,
+}
+
+/// What is known of the tensors in a value, and what the user has said of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TensorsIr {
+    /// Its type is known to carry tensors of a device.
+    pub carried: bool,
+    /// The device that they lie on, as the writer's process counts devices; where nothing is said, the maker's.
+    pub device: Option<u32>,
+    /// All values have tensors of the layouts of the first, in memory and on devices.
+    pub static_shape: bool,
 }
 
 /// An actor of the graph and where it lives.
@@ -100,6 +114,9 @@ pub struct ActorIr {
     pub process: ProcessId,
     /// `inline`, `thread`, or `process 4121`.
     pub placement: String,
+    /// The device that its tensors lie on, as its process counts devices, if that was declared.
+    #[serde(default)]
+    pub device: Option<u32>,
     /// Its methods may run in any order within an execution, so bind order does not hold them.
     pub commutes: bool,
 }
@@ -221,6 +238,14 @@ impl GraphIr {
             Origin::Task(task) => Some(task),
             Origin::Input(_) => None,
         }
+    }
+
+    /// The device on which the tensors in a value are made, as far as anybody has said.
+    pub fn device_of(&self, id: ValueId) -> Option<u32> {
+        let tensors = self.value(id)?.tensors;
+        let maker = || self.actor(self.task(self.maker(id)?)?.actor)?.device;
+        let said = tensors.device.or_else(maker);
+        said.filter(|_| tensors.carried)
     }
 
     /// What a READ brings; `None` for other operations, and for what is constant.

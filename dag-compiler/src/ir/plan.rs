@@ -4,7 +4,7 @@ use selvedge_channels::Waiting;
 use selvedge_core::{LaneId, ProcessId};
 use serde::{Deserialize, Serialize};
 
-use super::{CommunicatorPlan, GraphIr, Operation, ValueId};
+use super::{CommunicatorPlan, GraphIr, Operation, RoadPlan, ValueId};
 
 /// Index of a channel in [`Plan::channels`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -134,6 +134,9 @@ pub struct Plan {
     /// Its groups of ranks.
     #[serde(default)]
     pub communicators: Vec<CommunicatorPlan>,
+    /// How tensors of devices get from who makes them to who reads them.
+    #[serde(default)]
+    pub roads: Vec<RoadPlan>,
     /// Its lanes, the driver's (lane 0) first and always there.
     pub lanes: Vec<LaneProgram>,
     /// What was decided on the way, and why; for people.

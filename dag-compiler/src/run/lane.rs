@@ -11,6 +11,7 @@
 //!   something else, so a writer is never blocked by an input nobody will read.
 //! - `LOOP-4` a step that says `Blocked` has changed nothing.
 
+mod bring;
 mod plain;
 mod work;
 
@@ -26,7 +27,8 @@ use crate::run::ranks::{CollectiveRun, Part, RankRun};
 use crate::run::report::{TaskInfo, fault_of};
 use crate::run::trace::Recorder;
 
-use self::work::{invoke, invoke_with_lists};
+pub(crate) use self::bring::BringRun;
+use self::work::{invoke, invoke_prepared};
 pub(crate) use self::work::{publish, say_done};
 
 /// A task as its lane runs it.
@@ -43,6 +45,8 @@ pub(crate) struct TaskRun {
     pub(crate) params: Vec<usize>,
     /// Lists to be put together, inner ones first.
     pub(crate) gathers: Vec<GatherRun>,
+    /// Arguments whose tensors are wanted on the actor's device.
+    pub(crate) brings: Vec<BringRun>,
     /// The whole result, then one per part, then the signal that it is done; `None` where nobody reads it.
     pub(crate) outlets: Vec<Option<Box<dyn AnyOutlet>>>,
     /// Outlets before the signal's.
@@ -361,10 +365,10 @@ impl LaneLoop {
         }
         if task.fault.is_none() {
             self.progress.set(execution, task.id.0, Phase::Computing);
-            let invoked = if task.gathers.is_empty() {
+            let invoked = if task.gathers.is_empty() && task.brings.is_empty() {
                 invoke(task, &mut self.values, &self.driver, crew)
             } else {
-                invoke_with_lists(task, &mut self.values, &self.driver, crew, execution)
+                invoke_prepared(task, &mut self.values, &self.driver, crew, execution)
             };
             if let Err(failure) = invoked {
                 task.fault = Some(fault_of(&task.info, execution, failure));

@@ -80,6 +80,7 @@ fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
         part: None,
         type_name: "i64".into(),
         signal: false,
+        tensors: Default::default(),
     };
     let mut graph = GraphIr {
         name: "model".into(),
@@ -100,6 +101,7 @@ fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
                 home: LaneId(*lane),
                 process: ProcessId(0),
                 placement: "thread".into(),
+                device: None,
                 commutes: false,
             });
         }

@@ -5,7 +5,8 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use selvedge_channels::Fault;
+use selvedge_channels::error::layouts;
+use selvedge_channels::{ChannelError, Fault, TensorLayout};
 use selvedge_core::{Failure, FailureKind};
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,24 @@ pub enum Cause {
         /// What the channel said.
         message: String,
     },
+    /// A tensor in the value lies on another device than was declared.
+    Elsewhere {
+        /// The value.
+        edge: String,
+        /// The device that was declared, as the writer's process counts devices.
+        expected: u32,
+        /// The device it is on.
+        found: u32,
+    },
+    /// The value has other tensors than the first, and it was agreed that they look alike.
+    StaticShape {
+        /// The value.
+        edge: String,
+        /// The first value's tensors.
+        expected: Vec<TensorLayout>,
+        /// This value's.
+        found: Vec<TensorLayout>,
+    },
     /// The actor was in use: by its own method, or by an ordinary call for too long.
     Busy {
         /// By whom.
@@ -44,6 +63,35 @@ pub enum Cause {
         /// What to report.
         message: String,
     },
+}
+
+impl Cause {
+    /// Why a value was refused by its channel.
+    pub(crate) fn of_refusal(error: ChannelError) -> Cause {
+        match error {
+            ChannelError::Elsewhere {
+                edge,
+                expected,
+                found,
+            } => Cause::Elsewhere {
+                edge,
+                expected,
+                found,
+            },
+            ChannelError::StaticShape {
+                edge,
+                expected,
+                found,
+            } => Cause::StaticShape {
+                edge,
+                expected,
+                found,
+            },
+            error => Cause::Payload {
+                message: error.to_string(),
+            },
+        }
+    }
 }
 
 /// Everything about a task that does not change between executions.
@@ -141,6 +189,27 @@ impl fmt::Display for Cause {
             }
             Cause::Panic { message } => write!(f, "panicked: {message}"),
             Cause::Payload { message } => write!(f, "its result cannot travel: {message}"),
+            Cause::Elsewhere {
+                edge,
+                expected,
+                found,
+            } => {
+                write!(
+                    f,
+                    "a tensor of `{edge}` is on device {found}, and its device is {expected}"
+                )
+            }
+            Cause::StaticShape {
+                edge,
+                expected,
+                found,
+            } => {
+                let (expected, found) = (layouts(expected), layouts(found));
+                write!(
+                    f,
+                    "the shapes of `{edge}` are fixed by its first value: expected {expected}, found {found}"
+                )
+            }
             Cause::Busy { message } => f.write_str(message),
             Cause::Internal { message } => write!(f, "internal error of selvedge, please report: {message}"),
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::ir::{ArgIr, ChannelKind, ChannelPlan, Operation, Plan, RankPlan, ValueId, Writer};
+use crate::ir::{ArgIr, ChannelKind, ChannelPlan, Operation, Plan, RankPlan, RoadPlan, ValueId, Writer};
 use crate::prove::forecast::forecast;
 
 /// Characters of a drawn time line.
@@ -27,6 +27,12 @@ impl Plan {
         text.push_str("\nchannels\n");
         for channel in &self.channels {
             let _ = writeln!(text, "  {}", self.channel(channel));
+        }
+        if !self.roads.is_empty() {
+            text.push_str("\ntensors on devices\n");
+        }
+        for road in &self.roads {
+            let _ = writeln!(text, "  {}", self.road(road));
         }
         if !self.communicators.is_empty() {
             let backend = self.settings.communicator.as_deref().unwrap_or("shm");
@@ -136,6 +142,26 @@ impl Plan {
             .any(|it| it.channel == channel.id && it.meets);
         let meets = if meets { "    rendezvous" } else { "" };
         format!("{id:>3} {kind} {value}: {writer} -> lane {readers}{slots}{meets}")
+    }
+
+    fn road(&self, plan: &RoadPlan) -> String {
+        let RoadPlan {
+            value,
+            reader,
+            road,
+            why,
+        } = plan;
+        let reader = reader.and_then(|reader| self.ir.actor(reader));
+        let reader = reader.map_or("driver", |actor| actor.name.as_str());
+        let mut text = format!("{} -> {reader}: {road}: {why}", self.ir.value_name(*value));
+        if self
+            .ir
+            .value(*value)
+            .is_some_and(|value| value.tensors.static_shape)
+        {
+            text.push_str("; shapes are those of the first");
+        }
+        text
     }
 
     /// A value as an argument: what only orders is no value.

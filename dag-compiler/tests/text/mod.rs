@@ -21,7 +21,7 @@ use selvedge_channels::Waiting;
 use selvedge_compiler::SourceLocation;
 use selvedge_compiler::ir::{
     ActorIr, ArgIr, CollectiveId, GraphIr, Lanes, OpKind, Operation, Origin, Plan, Settings, TaskId, TaskIr,
-    ValueId, ValueIr,
+    TensorsIr, ValueId, ValueIr,
 };
 use selvedge_core::{ActorId, LaneId, ProcessId};
 
@@ -80,6 +80,7 @@ impl Sketch {
             home: LaneId(lane),
             process: ProcessId(process),
             placement,
+            device: None,
             commutes: false,
         });
         id
@@ -92,6 +93,7 @@ impl Sketch {
             part,
             type_name: "i64".into(),
             signal: false,
+            tensors: TensorsIr::default(),
         });
         id
     }

@@ -4,9 +4,9 @@ use std::io;
 
 use crate::device::error::DeviceError;
 use crate::device::extraction::NotTaken;
-use crate::device::layout::TensorLayout;
-use crate::error::{ChannelError, SegmentError};
+use crate::error::{ChannelError, SegmentError, layouts};
 use crate::payload::TensorError;
+use crate::payload::TensorLayout;
 
 /// Why a channel of tensors could not be made, written or read. Who fails first is named: a peer that has died is a
 /// [`ChannelError::Poisoned`] with its end and its process.
@@ -22,8 +22,8 @@ pub enum DeviceChannelError {
     /// Other tensors than those of the first message, in a channel whose layout is fixed by that. Nothing has changed.
     #[error(
         "the channel's layout is fixed by its first message: expected {}, found {}",
-        list(expected),
-        list(found)
+        layouts(expected),
+        layouts(found)
     )]
     StaticShape {
         /// The first message's tensors.
@@ -79,11 +79,6 @@ impl From<NotTaken> for DeviceChannelError {
             NotTaken::Channel(error) => error.into(),
         }
     }
-}
-
-fn list(layouts: &[TensorLayout]) -> String {
-    let layouts: Vec<_> = layouts.iter().map(ToString::to_string).collect();
-    format!("({})", layouts.join(", "))
 }
 
 impl From<SegmentError> for DeviceChannelError {

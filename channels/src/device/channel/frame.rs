@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::layout::TensorLayout;
 use crate::device::tensor::DeviceTensor;
+use crate::payload::TensorLayout;
 
 /// A message, but for what is on the device. A fault travels in its stead, as in any channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -3,13 +3,13 @@
 use super::error::DeviceChannelError;
 use super::frame::Places;
 use super::writer::DeviceWriter;
-use crate::device::layout::TensorLayout;
 use crate::device::memory::SpanMut;
 use crate::device::stream::Stream;
 use crate::device::tensor::DeviceTensor;
 use crate::error::End;
 use crate::fault_point;
 use crate::payload::Tensor;
+use crate::payload::TensorLayout;
 
 /// The next slot, free and ours: the places for a message's tensors, and the stream that may write them. Its stream is ordered
 /// behind every reader of what was there before.

@@ -215,8 +215,8 @@ mod tests {
     use super::*;
     use crate::device::channel::options::DeviceChannelOptions;
     use crate::device::gpu::Gpu;
-    use crate::device::layout::TensorLayout;
     use crate::payload::DType;
+    use crate::payload::TensorLayout;
 
     /// What a reader says of metadata that no writer of ours sends.
     fn said(gpu: &Gpu, is_static: bool, contents: Vec<Content>) -> Vec<Option<DeviceChannelError>> {

@@ -6,11 +6,12 @@ use std::time::Duration;
 use super::error::DeviceChannelError;
 use super::frame::Places;
 use super::reader::DeviceReader;
+use crate::device::crossing::Crossing;
 use crate::device::extraction::put_together;
-use crate::device::layout::TensorLayout;
 use crate::device::memory::Span;
 use crate::device::stream::Stream;
 use crate::device::tensor::DeviceTensor;
+use crate::payload::TensorLayout;
 use crate::payload::{Tensor, Wire};
 
 /// What a slot holds.
@@ -126,6 +127,19 @@ impl<'r> DeviceView<'r> {
         }
         let layout = self.layout(index)?.clone();
         Ok(DeviceTensor::copy_of(self.stream, layout, self.span(index)?)?)
+    }
+
+    /// The same, by a copy across to another device where it is not on that one.
+    pub(in crate::device) fn keep_across(
+        &self,
+        crossing: &Crossing,
+        index: usize,
+    ) -> Result<DeviceTensor, DeviceChannelError> {
+        if crossing.gpu().id() == self.stream.gpu().id() {
+            return self.keep(index);
+        }
+        let layout = self.layout(index)?.clone();
+        Ok(crossing.copy(self.stream, layout, self.span(index)?)?)
     }
 
     /// The value that was sent, its tensors as [`keep`](Self::keep) has them.

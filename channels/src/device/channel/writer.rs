@@ -10,13 +10,13 @@ use super::loan::DeviceLoan;
 use super::owned::Owned;
 use super::ring::Ring;
 use crate::channel::Writer;
-use crate::device::extraction::take_apart;
-use crate::device::layout::TensorLayout;
+use crate::device::extraction::{Of, take_apart};
 use crate::device::stream::Stream;
 use crate::device::tensor::DeviceTensor;
 use crate::error::ChannelError;
 use crate::fault::Fault;
 use crate::fault_point;
+use crate::payload::TensorLayout;
 use crate::payload::Wire;
 
 /// The writing end of a channel of tensors. Dropping it closes the channel; readers read what is there.
@@ -198,7 +198,7 @@ impl DeviceWriter {
     /// # Errors
     /// As [`send`](Self::send), and [`ChannelError::Encode`].
     pub fn send_value<T: Wire>(&mut self, stream: &Stream, value: &T) -> Result<(), DeviceChannelError> {
-        let (bytes, tensors) = take_apart(value, Some(self.ring().memory.gpu()))?;
+        let (bytes, tensors) = take_apart(value, Of::This(self.ring().memory.gpu().clone()))?;
         self.send_parts(stream, &tensors, bytes)
     }
 

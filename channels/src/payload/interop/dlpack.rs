@@ -1,4 +1,5 @@
-//! To and from DLPack (`dlpack.h`, ABI version 0: `DLManagedTensor`), by which frameworks hand each other tensors.
+//! To and from DLPack (`dlpack.h`, ABI version 0: `DLManagedTensor`), by which frameworks hand each other tensors. Those of
+//! devices go by ABI version 1, in `device/dlpack.rs`.
 //!
 //! - `DL-1` a [`DlPack`] owns its tensor: whoever made it calls its deleter once, nobody else does.
 //! - `DL-2` what it describes is valid, and nobody writes it, until the deleter has been called.
@@ -21,6 +22,12 @@ pub mod raw {
 
     /// `kDLCPU`.
     pub const CPU: i32 = 1;
+    /// `kDLCUDA`.
+    pub const CUDA: i32 = 2;
+    /// `DLPACK_FLAG_BITMASK_READ_ONLY`.
+    pub const READ_ONLY: u64 = 1;
+    /// The major version of [`DLManagedTensorVersioned`]: another one is laid out otherwise.
+    pub const MAJOR: u32 = 1;
 
     #[repr(C)]
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +63,23 @@ pub mod raw {
         pub manager_ctx: *mut c_void,
         pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensor)>,
     }
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct DLPackVersion {
+        pub major: u32,
+        pub minor: u32,
+    }
+
+    #[repr(C)]
+    #[derive(Debug)]
+    pub struct DLManagedTensorVersioned {
+        pub version: DLPackVersion,
+        pub manager_ctx: *mut c_void,
+        pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensorVersioned)>,
+        pub flags: u64,
+        pub dl_tensor: DLTensor,
+    }
 }
 
 /// Why a tensor of another framework cannot be taken over.
@@ -68,6 +92,24 @@ pub enum DlPackError {
         /// `DLDeviceType`.
         device_type: i32,
     },
+    /// It is not on a device of NVIDIA.
+    #[error("the tensor is of DLPack device type {device_type}, not on a device of NVIDIA")]
+    NotCuda {
+        /// `DLDeviceType`.
+        device_type: i32,
+    },
+    /// It is laid out by another version of DLPack.
+    #[error("the tensor is of DLPack {major}.{minor}, and 1 is known here")]
+    Version {
+        /// Its major version.
+        major: u32,
+        /// Its minor version.
+        minor: u32,
+    },
+    /// The device refused.
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    OnDevice(#[from] crate::device::DeviceError),
     /// Its elements are of no type known here.
     #[error("elements of DLPack code {code} with {bits} bits and {lanes} lanes have no DType")]
     DType {
@@ -145,17 +187,6 @@ impl DlPack {
         // SAFETY: DL-1: alive.
         unsafe { self.managed.as_ref() }.dl_tensor
     }
-
-    /// A list of as many numbers as there are dimensions; none of a null pointer.
-    fn numbers(&self, at: *const i64) -> Result<Option<Vec<i64>>, DlPackError> {
-        let malformed = |what| DlPackError::Malformed { what };
-        let ndim = usize::try_from(self.tensor().ndim).map_err(|_| malformed("fewer than no dimensions"))?;
-        if ndim == 0 || at.is_null() {
-            return Ok((ndim == 0).then(Vec::new));
-        }
-        // SAFETY: DL-2: as many as it says; nobody writes them.
-        Ok(Some(unsafe { std::slice::from_raw_parts(at, ndim) }.to_vec()))
-    }
 }
 
 const INT: u8 = 0;
@@ -180,7 +211,7 @@ const TYPES: [(DType, u8, u8); 13] = [
     (DType::Bool, BOOL, 8),
 ];
 
-fn code_of(dtype: DType) -> Option<DLDataType> {
+pub(crate) fn code_of(dtype: DType) -> Option<DLDataType> {
     let (_, code, bits) = TYPES.into_iter().find(|(known, ..)| *known == dtype)?;
     Some(DLDataType { code, bits, lanes: 1 })
 }
@@ -270,49 +301,97 @@ impl Tensor {
     /// # Errors
     /// [`DlPackError`] when it is not in memory, not contiguous, or of elements without a [`DType`].
     pub fn from_dlpack(pack: DlPack) -> Result<Tensor, DlPackError> {
-        let malformed = |what| DlPackError::Malformed { what };
         let found = pack.tensor();
-        if found.device.device_type != raw::CPU {
-            return Err(DlPackError::Device {
-                device_type: found.device.device_type,
-            });
+        let device_type = found.device.device_type;
+        if device_type != raw::CPU {
+            return Err(DlPackError::Device { device_type });
         }
-        let dtype = dtype_of(found.dtype)?;
-        let shape = pack.numbers(found.shape)?.ok_or_else(|| malformed("no shape"))?;
-        let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
-        let shape = shape.map_err(|_| malformed("a dimension below 0"))?;
-        let len = count(&shape).and_then(|count| count.checked_mul(dtype.size_bytes()));
-        let len = len
-            .filter(|len| isize::try_from(*len).is_ok())
-            .ok_or_else(|| malformed("more than memory"))?;
-        if let Some(strides) = pack.numbers(found.strides)?
-            && len > 0
-            && !is_contiguous(&shape, &strides)
-        {
-            return Err(DlPackError::Strides { strides });
-        }
-        if len == 0 {
+        // SAFETY: DL-2: what it describes is valid while `pack` lives.
+        let Described {
+            dtype,
+            shape,
+            data,
+            len_bytes,
+        } = unsafe { described(&found) }?;
+        if len_bytes == 0 {
             return Ok(Tensor::from_raw(dtype, &shape, &[])?);
         }
-        let offset = usize::try_from(found.byte_offset).map_err(|_| malformed("an offset above memory"))?;
-        if found.data.is_null() {
-            return Err(malformed("no data"));
-        }
-        let data = found.data.cast::<u8>().cast_const().wrapping_add(offset);
-        let bytes = ptr::slice_from_raw_parts(data, len);
+        let bytes = ptr::slice_from_raw_parts(data.cast::<u8>().cast_const(), len_bytes);
         if Bytes64::can_keep(bytes) {
             // SAFETY: DL-2: valid and unwritten until the deleter, which the keeper calls when it is dropped.
             let kept = unsafe { Bytes64::kept(bytes, Box::new(pack)) };
+            let what = "no data";
             return Ok(Tensor::over(
                 dtype,
                 shape.as_slice(),
-                kept.ok_or_else(|| malformed("no data"))?,
+                kept.ok_or(DlPackError::Malformed { what })?,
             ));
         }
         // SAFETY: DL-2: `pack` lives to the end of this function.
         let slice = unsafe { &*bytes };
         Ok(Tensor::from_raw(dtype, &shape, slice)?)
     }
+}
+
+/// What a tensor is that another framework describes.
+pub(crate) struct Described {
+    pub(crate) dtype: DType,
+    pub(crate) shape: Vec<usize>,
+    /// Where its first element is; anything where it has none.
+    pub(crate) data: *mut c_void,
+    pub(crate) len_bytes: usize,
+}
+
+/// Checks what is described: contiguous elements of a type known here, as many as can be counted.
+///
+/// # Safety
+/// Shape and strides are null, or have as many numbers as there are dimensions, which nobody writes meanwhile.
+pub(crate) unsafe fn described(found: &DLTensor) -> Result<Described, DlPackError> {
+    let malformed = |what| DlPackError::Malformed { what };
+    let dtype = dtype_of(found.dtype)?;
+    let dimensions = usize::try_from(found.ndim).map_err(|_| malformed("fewer than no dimensions"))?;
+    // SAFETY: the caller's promise.
+    let shape = unsafe { numbers(found.shape, dimensions) };
+    let shape: Result<Vec<usize>, _> = shape
+        .ok_or_else(|| malformed("no shape"))?
+        .into_iter()
+        .map(usize::try_from)
+        .collect();
+    let shape = shape.map_err(|_| malformed("a dimension below 0"))?;
+    let len_bytes = count(&shape).and_then(|count| count.checked_mul(dtype.size_bytes()));
+    let len_bytes = len_bytes
+        .filter(|len| isize::try_from(*len).is_ok())
+        .ok_or_else(|| malformed("more than memory"))?;
+    // SAFETY: the caller's promise.
+    let strides = unsafe { numbers(found.strides, dimensions) };
+    if let Some(strides) = strides
+        && len_bytes > 0
+        && !is_contiguous(&shape, &strides)
+    {
+        return Err(DlPackError::Strides { strides });
+    }
+    let offset = usize::try_from(found.byte_offset).map_err(|_| malformed("an offset above memory"))?;
+    if found.data.is_null() && len_bytes > 0 {
+        return Err(malformed("no data"));
+    }
+    Ok(Described {
+        dtype,
+        shape,
+        data: found.data.wrapping_byte_add(offset),
+        len_bytes,
+    })
+}
+
+/// A list of so many numbers; none of a null pointer.
+///
+/// # Safety
+/// There are so many, and nobody writes them meanwhile.
+unsafe fn numbers(at: *const i64, count: usize) -> Option<Vec<i64>> {
+    if count == 0 || at.is_null() {
+        return (count == 0).then(Vec::new);
+    }
+    // SAFETY: the caller's promise.
+    Some(unsafe { std::slice::from_raw_parts(at, count) }.to_vec())
 }
 
 /// Whether these are the strides of a row-major, contiguous array; that of a dimension of one says nothing.

@@ -7,9 +7,16 @@ use super::exported;
 use crate::code::{Cu, INVALID_VALUE};
 use crate::context;
 use crate::copy::{self, Place, Wait};
+use crate::engine;
 use crate::space;
 
 const DEFAULT: u64 = 0;
+
+/// A stream, its device, and so many bytes there.
+fn queue(stream: u64, len: usize) -> Cu<(u64, u32, u64)> {
+    let stream = context::stream(stream)?;
+    Ok((stream, engine::about(stream)?.device, len as u64))
+}
 
 /// Fills `count` times with a pattern.
 fn fill(name: &'static str, stream: u64, address: u64, pattern: &[u8], count: usize, wait: bool) -> Cu {
@@ -17,11 +24,11 @@ fn fill(name: &'static str, stream: u64, address: u64, pattern: &[u8], count: us
     if !address.is_multiple_of(pattern.len() as u64) {
         return Err(INVALID_VALUE);
     }
-    let stream = context::stream(stream)?;
+    let (stream, device, len) = queue(stream, len)?;
     copy::fill(
         name,
         stream,
-        space::resolve(address, len as u64)?,
+        space::resolve_for(device, address, len)?,
         pattern.to_vec(),
         wait,
     )
@@ -29,19 +36,19 @@ fn fill(name: &'static str, stream: u64, address: u64, pattern: &[u8], count: us
 
 exported! {
     fn cuMemcpyHtoD_v2(to: u64, from: u64, len: usize) {
-        let (stream, len) = (context::stream(DEFAULT)?, len as u64);
-        copy::copy("cuMemcpyHtoD", stream, Place::device(to, len)?, Place::host(from, len)?, Wait::Yes)
+        let (stream, device, len) = queue(DEFAULT, len)?;
+        copy::copy("cuMemcpyHtoD", stream, Place::device(device, to, len)?, Place::host(from, len)?, Wait::Yes)
     }
 
     fn cuMemcpyDtoH_v2(to: u64, from: u64, len: usize) {
-        let (stream, len) = (context::stream(DEFAULT)?, len as u64);
-        copy::copy("cuMemcpyDtoH", stream, Place::host(to, len)?, Place::device(from, len)?, Wait::Yes)
+        let (stream, device, len) = queue(DEFAULT, len)?;
+        copy::copy("cuMemcpyDtoH", stream, Place::host(to, len)?, Place::device(device, from, len)?, Wait::Yes)
     }
 
     fn cuMemcpyDtoD_v2(to: u64, from: u64, len: usize) {
-        let (stream, len) = (context::stream(DEFAULT)?, len as u64);
+        let (stream, device, len) = queue(DEFAULT, len)?;
         // Between devices not even the synchronous copy makes the host wait.
-        copy::copy("cuMemcpyDtoD", stream, Place::device(to, len)?, Place::device(from, len)?, Wait::IfPageable)
+        copy::copy("cuMemcpyDtoD", stream, Place::device(device, to, len)?, Place::device(device, from, len)?, Wait::IfPageable)
     }
 
     fn cuMemcpy(to: u64, from: u64, len: usize) {
@@ -50,18 +57,18 @@ exported! {
     }
 
     fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, len: usize, stream: u64) {
-        let (stream, len) = (context::stream(stream)?, len as u64);
-        copy::copy("cuMemcpyHtoDAsync", stream, Place::device(to, len)?, Place::host(from, len)?, Wait::IfPageable)
+        let (stream, device, len) = queue(stream, len)?;
+        copy::copy("cuMemcpyHtoDAsync", stream, Place::device(device, to, len)?, Place::host(from, len)?, Wait::IfPageable)
     }
 
     fn cuMemcpyDtoHAsync_v2(to: u64, from: u64, len: usize, stream: u64) {
-        let (stream, len) = (context::stream(stream)?, len as u64);
-        copy::copy("cuMemcpyDtoHAsync", stream, Place::host(to, len)?, Place::device(from, len)?, Wait::IfPageable)
+        let (stream, device, len) = queue(stream, len)?;
+        copy::copy("cuMemcpyDtoHAsync", stream, Place::host(to, len)?, Place::device(device, from, len)?, Wait::IfPageable)
     }
 
     fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, len: usize, stream: u64) {
-        let (stream, len) = (context::stream(stream)?, len as u64);
-        copy::copy("cuMemcpyDtoDAsync", stream, Place::device(to, len)?, Place::device(from, len)?, Wait::IfPageable)
+        let (stream, device, len) = queue(stream, len)?;
+        copy::copy("cuMemcpyDtoDAsync", stream, Place::device(device, to, len)?, Place::device(device, from, len)?, Wait::IfPageable)
     }
 
     fn cuMemcpyAsync(to: u64, from: u64, len: usize, stream: u64) {
@@ -70,10 +77,10 @@ exported! {
     }
 
     fn cuMemcpyPeerAsync(to: u64, to_context: u64, from: u64, from_context: u64, len: usize, stream: u64) {
-        context::device_of(to_context)?;
-        context::device_of(from_context)?;
         let (stream, len) = (context::stream(stream)?, len as u64);
-        copy::copy("cuMemcpyPeerAsync", stream, Place::device(to, len)?, Place::device(from, len)?, Wait::IfPageable)
+        let to = Place::device(context::device_of(to_context)?, to, len)?;
+        let from = Place::device(context::device_of(from_context)?, from, len)?;
+        copy::copy("cuMemcpyPeerAsync", stream, to, from, Wait::IfPageable)
     }
 
     fn cuMemsetD8_v2(to: u64, value: c_uchar, count: usize) {

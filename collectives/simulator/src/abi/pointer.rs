@@ -40,7 +40,7 @@ fn attribute(slot: &Slot, which: c_uint, address: u64, region: &Region) -> Cu {
         12 => slot.set(region.len),
         13 => slot.set(true),
         14 => slot.set(u64::from(allocation.kind == Kind::Physical { exportable: true })),
-        16 => slot.set::<c_uint>(if region.accessible { 3 } else { 0 }),
+        16 => slot.set::<c_uint>(if region.devices != 0 { 3 } else { 0 }),
         4 => Err(INVALID_VALUE),
         _ => Err(NOT_SUPPORTED),
     }

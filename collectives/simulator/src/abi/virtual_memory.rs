@@ -10,7 +10,7 @@ use crate::context;
 use crate::ffi::{In, Out};
 use crate::memory::{Allocation, Kind};
 use crate::shared::Shared;
-use crate::space::{GRANULARITY_BYTES, space};
+use crate::space::{GRANULARITY_BYTES, bit, space};
 use crate::{settings, virtual_memory};
 
 const PINNED: c_uint = 1;
@@ -110,11 +110,10 @@ exported! {
             if access.location.kind != ON_DEVICE {
                 return Err(INVALID_VALUE);
             }
-            context::device(access.location.id)?;
-            // The rights of all devices are one: what one may use, all may.
+            let device = context::device(access.location.id)?;
             match access.flags {
-                0 => virtual_memory::allow(start, len as u64, false)?,
-                1 | 3 => virtual_memory::allow(start, len as u64, true)?,
+                0 => virtual_memory::allow(start, len as u64, device, false)?,
+                1 | 3 => virtual_memory::allow(start, len as u64, device, true)?,
                 _ => return Err(INVALID_VALUE),
             }
         }
@@ -122,10 +121,10 @@ exported! {
     }
 
     fn cuMemGetAccess(to: Out<c_ulonglong>, location: In<Location>, address: u64) {
-        context::device(location.get()?.id)?;
+        let device = context::device(location.get()?.id)?;
         let space = space();
         let region = space.find(address).ok_or(INVALID_VALUE)?;
-        to.set(if region.accessible { 3 } else { 0 })
+        to.set(if region.devices & bit(device) != 0 { 3 } else { 0 })
     }
 
     fn cuMemExportToShareableHandle(to: Out<c_int>, handle: u64, kind: c_uint, flags: c_ulonglong) {

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Outlet};
 use selvedge_core::{AsyncDriver, Failure, Invocation, panic_message};
 
+use super::bring::{BringRun, bring};
 use super::{GatherRun, TaskRun};
 use crate::run::crew::Crew;
 use crate::run::report::{Cause, TaskInfo, fault_with};
@@ -28,19 +29,21 @@ pub(super) fn invoke(
     Ok(())
 }
 
-/// The same, with lists among its arguments.
-pub(super) fn invoke_with_lists(
+/// The same, where arguments are to be brought to the actor's device, or put together into lists.
+pub(super) fn invoke_prepared(
     task: &mut TaskRun,
     values: &mut [Box<dyn AnyValue>],
     driver: &AsyncDriver,
     crew: &mut dyn Crew,
     execution: u64,
 ) -> Result<(), Failure> {
-    let invoked =
-        put_together(&task.gathers, values, execution).and_then(|()| invoke(task, values, driver, crew));
-    for list in &task.gathers {
-        if let Some(list) = values.get_mut(list.into) {
-            let _ = list.abandon();
+    let invoked = bring(task, values, execution)
+        .and_then(|()| put_together(&task.gathers, values, execution))
+        .and_then(|()| invoke(task, values, driver, crew));
+    let lists = task.gathers.iter().map(|list| list.into);
+    for into in lists.chain(task.brings.iter().map(BringRun::into)) {
+        if let Some(value) = values.get_mut(into) {
+            let _ = value.abandon();
         }
     }
     invoked
@@ -77,9 +80,7 @@ pub(crate) fn publish(
         return outlet.publish(execution, values).map(|_| ());
     }
     let cause = match catch_unwind(AssertUnwindSafe(|| outlet.publish(execution, values))) {
-        Ok(Err(error)) if error.refuses_value() => Cause::Payload {
-            message: error.to_string(),
-        },
+        Ok(Err(error)) if error.refuses_value() => Cause::of_refusal(error),
         Ok(published) => return published.map(|_| ()),
         Err(payload) => Cause::Panic {
             message: panic_message(payload.as_ref()),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::payload::{DType, Tensor, TensorError};
+use super::element::DType;
+use super::tensor::{Tensor, TensorError};
 
 /// Dimensions of a tensor, at most.
 pub const DIMENSIONS_MAX: usize = 32;

@@ -1,0 +1,36 @@
+//! Streams of other libraries.
+#![allow(unsafe_code)] // believes a handle of the driver's
+
+use std::ffi::c_void;
+
+use super::error::DeviceError;
+use super::gpu::Gpu;
+use super::handles::StreamHandle;
+use super::stream::Stream;
+
+/// `CU_STREAM_PER_THREAD`.
+const PER_THREAD: usize = 2;
+
+impl Stream {
+    /// Another library's stream (`CUstream`; null for the legacy default one), to be used as one of ours: ordered behind events, and
+    /// counted where memory is given back. It is not destroyed with this.
+    ///
+    /// # Safety
+    /// It is a stream of the device's primary context, and lives until this is dropped.
+    ///
+    /// # Errors
+    /// [`DeviceError::Call`], also for `CU_STREAM_PER_THREAD`, which is another one on each thread: none could wait for it.
+    pub unsafe fn foreign(gpu: &Gpu, raw: *mut c_void) -> Result<Self, DeviceError> {
+        if raw.addr() == PER_THREAD {
+            return Err(DeviceError::Call {
+                call: "cuStreamQuery",
+                code: 400,
+                name: "CU_STREAM_PER_THREAD".to_owned(),
+            });
+        }
+        gpu.bind()?;
+        // SAFETY: the caller's promise; the context stays while the stream has its device.
+        let handle = unsafe { StreamHandle::foreign(raw) };
+        Ok(Stream::of_foreign(gpu, handle))
+    }
+}

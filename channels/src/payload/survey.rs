@@ -1,0 +1,101 @@
+//! What tensors a value has, wherever in it they are: their layouts and devices, without encoding any of them.
+//!
+//! The value is serialised to nowhere, while its tensors say what they are to a table of this thread. Its cost is that of
+//! looking at the value's other fields.
+
+use std::any::TypeId;
+use std::cell::RefCell;
+
+use postcard::ser_flavors::Flavor;
+
+use super::Wire;
+use super::element::vec_dtype_of;
+use super::layout::TensorLayout;
+use crate::error::EncodeError;
+
+/// A tensor's layout, and the number of its device if it is on one.
+pub(crate) type Seen = (TensorLayout, Option<u32>);
+
+thread_local! {
+    static TABLE: RefCell<Option<Vec<Seen>>> = const { RefCell::new(None) };
+}
+
+/// The table of a survey, cleared however that ends.
+struct Laid {
+    before: Option<Vec<Seen>>,
+}
+
+impl Laid {
+    fn new() -> Self {
+        let before = TABLE.with_borrow_mut(|table| table.replace(Vec::new()));
+        Laid { before }
+    }
+}
+
+impl Drop for Laid {
+    fn drop(&mut self) {
+        TABLE.with_borrow_mut(|table| *table = self.before.take());
+    }
+}
+
+/// Whether this is a survey, in which a tensor says what it is instead of being serialised.
+pub(crate) fn note(seen: impl FnOnce() -> Option<Seen>) -> bool {
+    TABLE.with_borrow_mut(|table| table.as_mut().map(|table| table.extend(seen())).is_some())
+}
+
+/// Where the bytes go.
+struct Nowhere;
+
+impl Flavor for Nowhere {
+    type Output = ();
+
+    fn try_push(&mut self, _: u8) -> postcard::Result<()> {
+        Ok(())
+    }
+
+    fn try_extend(&mut self, _: &[u8]) -> postcard::Result<()> {
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
+
+/// A value's tensors, in the order in which it serialises them.
+///
+/// # Errors
+/// [`EncodeError::Serialize`] when its `Serialize` refuses.
+pub(crate) fn survey<T: Wire>(value: &T) -> Result<Vec<Seen>, EncodeError> {
+    if vec_dtype_of::<T>().is_some() || TypeId::of::<T>() == TypeId::of::<String>() {
+        return Ok(Vec::new());
+    }
+    let _laid = Laid::new();
+    postcard::serialize_with_flavor(value, Nowhere)?;
+    Ok(TABLE.with_borrow_mut(|table| table.take()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::payload::{DType, Tensor, encode};
+
+    #[test]
+    fn tensors_are_seen_wherever_they_are_and_nothing_stays_behind() {
+        let tensor = |shape: &[usize]| Tensor::zeros::<f32>(shape).unwrap();
+        let value = (7_u32, vec![tensor(&[2]), tensor(&[3, 1])], Some(tensor(&[])));
+        let shapes = |seen: Vec<Seen>| -> Vec<Vec<usize>> {
+            seen.iter().map(|(layout, _)| layout.shape().to_vec()).collect()
+        };
+        let seen = survey(&value).unwrap();
+        assert!(
+            seen.iter()
+                .all(|(layout, device)| layout.dtype() == DType::F32 && device.is_none())
+        );
+        assert_eq!(shapes(seen), [vec![2], vec![3, 1], vec![]]);
+        assert_eq!(shapes(survey(&tensor(&[4])).unwrap()), [[4]]);
+        assert!(survey(&vec![1_u8; 9]).unwrap().is_empty() && survey(&"x".to_owned()).unwrap().is_empty());
+        // A value is encoded as ever after it.
+        assert!(encode(&value).unwrap().len_bytes() > 4 * 6);
+    }
+}

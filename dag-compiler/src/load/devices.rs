@@ -1,0 +1,132 @@
+//! What a lane's channels are told of tensors on devices: what was agreed of them, and where they are wanted.
+
+use selvedge_channels::{AnyValue, Terms};
+
+use super::{LoadError, Site};
+use crate::ir::{ActorIr, LaneProgram, TaskIr, ValueId};
+use crate::run::lane::BringRun;
+
+impl Site<'_> {
+    /// What was agreed of the tensors in a value, if anything was.
+    pub(super) fn terms(&self, value: ValueId) -> Option<Terms> {
+        let device = self.plan.ir.device_of(value);
+        let static_shape = self.plan.ir.value(value)?.tensors.static_shape;
+        (device.is_some() || static_shape).then(|| Terms {
+            edge: self.plan.ir.value_name(value),
+            device,
+            static_shape,
+        })
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+impl Site<'_> {
+    /// Without devices all tensors are where they are wanted.
+    pub(super) fn brought_on_the_way(
+        &self,
+        _: &LaneProgram,
+        _: ValueId,
+        _: Option<&mut Box<dyn AnyValue>>,
+    ) -> Result<(), LoadError> {
+        Ok(())
+    }
+
+    /// As above.
+    pub(super) fn brings(
+        &self,
+        _: &TaskIr,
+        _: &ActorIr,
+        _: &[usize],
+        _: &mut Vec<Box<dyn AnyValue>>,
+    ) -> Result<Vec<BringRun>, LoadError> {
+        Ok(Vec::new())
+    }
+}
+
+#[cfg(feature = "cuda")]
+mod wanted {
+    use std::collections::BTreeMap;
+
+    use selvedge_channels::Inlet;
+    use selvedge_channels::device::Gpu;
+    use selvedge_core::LaneId;
+
+    use super::*;
+    use crate::ir::ArgIr;
+
+    impl Site<'_> {
+        fn carries(&self, value: ValueId) -> bool {
+            let value = self.plan.ir.value(value);
+            value.is_some_and(|value| value.tensors.carried)
+        }
+
+        /// The one device on which all of a lane's readers want a value's tensors.
+        fn wanted(&self, program: &LaneProgram, value: ValueId) -> Option<u32> {
+            let roads = &self.plan.roads;
+            let first = roads.partition_point(|road| road.value < value);
+            let of_value = roads.iter().skip(first).take_while(|road| road.value == value);
+            let mut wanted = None;
+            for road in of_value {
+                let reader = road.reader.and_then(|reader| self.index.actors.get(&reader));
+                let reader = reader.and_then(|index| self.plan.ir.actors.get(*index));
+                let lane = reader.map_or(LaneId::DRIVER, |reader| reader.lane);
+                if lane != program.lane {
+                    continue;
+                }
+                let device = reader.and_then(|reader| reader.device)?;
+                if *wanted.get_or_insert(device) != device {
+                    return None;
+                }
+            }
+            wanted
+        }
+
+        /// Has a value's tensors brought to where all of the lane want them by the channel that they come through.
+        pub(in crate::load) fn brought_on_the_way(
+            &self,
+            program: &LaneProgram,
+            value: ValueId,
+            inlet: Option<&mut Box<dyn AnyValue>>,
+        ) -> Result<(), LoadError> {
+            if !self.carries(value) {
+                return Ok(());
+            }
+            if let (Some(inlet), Some(device)) = (inlet, self.wanted(program, value)) {
+                inlet.bring_to(&Gpu::open(device)?)?;
+            }
+            Ok(())
+        }
+
+        /// What is to be brought to the device of a task's actor before the task computes: each value once.
+        pub(in crate::load) fn brings(
+            &self,
+            task: &TaskIr,
+            actor: &ActorIr,
+            args: &[usize],
+            values: &mut Vec<Box<dyn AnyValue>>,
+        ) -> Result<Vec<BringRun>, LoadError> {
+            let (Some(device), None) = (actor.device, task.collective) else {
+                return Ok(Vec::new());
+            };
+            let mut wanted: BTreeMap<usize, (ValueId, u32)> = BTreeMap::new();
+            for (arg, index) in task.args.iter().zip(args) {
+                match arg {
+                    ArgIr::Value(value) if self.carries(*value) => {
+                        wanted.entry(*index).or_insert((*value, 0)).1 += 1;
+                    }
+                    _ => {}
+                }
+            }
+            if wanted.is_empty() {
+                return Ok(Vec::new());
+            }
+            let gpu = Gpu::open(device)?;
+            let bring = |(from, (value, reads)): (usize, (ValueId, u32))| {
+                let payload = self.payload(value)?;
+                values.push(payload.value(Inlet::Local, reads)?);
+                BringRun::new(payload, &gpu, from, values.len() - 1).map_err(LoadError::from)
+            };
+            wanted.into_iter().map(bring).collect()
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Arguments whose tensors are wanted on another device than they are on.
+
+use selvedge_channels::AnyValue;
+use selvedge_core::Failure;
+
+use super::TaskRun;
+
+/// Without devices there is nothing to bring.
+#[cfg(not(feature = "cuda"))]
+pub(crate) enum BringRun {}
+
+#[cfg(not(feature = "cuda"))]
+impl BringRun {
+    pub(super) fn into(&self) -> usize {
+        match *self {}
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+pub(super) fn bring(_: &mut TaskRun, _: &mut [Box<dyn AnyValue>], _: u64) -> Result<(), Failure> {
+    Ok(())
+}
+
+#[cfg(feature = "cuda")]
+pub(crate) use with_devices::BringRun;
+#[cfg(feature = "cuda")]
+pub(super) use with_devices::bring;
+
+#[cfg(feature = "cuda")]
+mod with_devices {
+    use selvedge_channels::device::{Crossing, DeviceError, Gpu};
+    use selvedge_channels::{ChannelError, PayloadType};
+
+    use super::*;
+
+    /// A value whose tensors are brought to the device of a task's actor before the task computes. Where all of them are
+    /// there, the task reads the value itself, and nothing is copied.
+    pub(crate) struct BringRun {
+        payload: PayloadType,
+        crossing: Crossing,
+        /// Index of the value as it comes.
+        from: usize,
+        /// Index of the local value that has the tensors elsewhere.
+        into: usize,
+    }
+
+    impl BringRun {
+        pub(crate) fn new(
+            payload: PayloadType,
+            gpu: &Gpu,
+            from: usize,
+            into: usize,
+        ) -> Result<Self, DeviceError> {
+            Ok(BringRun {
+                payload,
+                crossing: Crossing::to(gpu)?,
+                from,
+                into,
+            })
+        }
+
+        pub(in super::super) fn into(&self) -> usize {
+            self.into
+        }
+
+        /// The index of the value that is to be read.
+        fn run(&mut self, values: &mut [Box<dyn AnyValue>], execution: u64) -> Result<usize, ChannelError> {
+            let ends = values.get_disjoint_mut([self.from, self.into]);
+            let Ok([from, into]) = ends else {
+                return Err(ChannelError::NoValue);
+            };
+            let brought = self
+                .payload
+                .bring(&mut self.crossing, from.as_ref(), into.as_mut(), execution)?;
+            Ok(if brought { self.into } else { self.from })
+        }
+    }
+
+    /// Brings a task's arguments to its actor's device, and has its parameters and lists read what was brought.
+    pub(in super::super) fn bring(
+        task: &mut TaskRun,
+        values: &mut [Box<dyn AnyValue>],
+        execution: u64,
+    ) -> Result<(), Failure> {
+        let (brings, params, gathers) = (&mut task.brings, &mut task.params, &mut task.gathers);
+        Failure::catch(|| {
+            for bring in brings {
+                let index = bring.run(values, execution).map_err(Failure::from)?;
+                let members = gathers.iter_mut().flat_map(|list| &mut list.members);
+                params
+                    .iter_mut()
+                    .chain(members)
+                    .filter(|place| **place == bring.from || **place == bring.into)
+                    .for_each(|place| *place = index);
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,330 @@
+//! Where tensors lie: actors and edges that say so, edges between two devices, shapes that are fixed.
+
+use selvedge::{Cause, TaskError};
+
+use super::*;
+
+/// An actor whose stream is on a device of its own.
+struct Placed {
+    stream: Stream,
+}
+
+#[actor]
+impl Placed {
+    pub fn new(device: u32) -> Result<Self> {
+        let stream = Stream::compute(&Gpu::open(device)?)?;
+        Ok(Placed { stream })
+    }
+
+    pub fn make(&mut self, x: i64) -> Result<DeviceTensor> {
+        let values: Vec<_> = (0..x % 5000).map(|at| x + at).collect();
+        let host = Tensor::from_slice(&values, &[values.len()])?;
+        Ok(DeviceTensor::upload(&self.stream, &host)?)
+    }
+
+    /// Refused by the device where `x` is on another one.
+    pub fn copy(&mut self, x: &DeviceTensor) -> Result<DeviceTensor> {
+        self.stream.order_after(x.ready())?;
+        let (layout, span) = (x.layout().clone(), x.span()?);
+        Ok(DeviceTensor::copy_of(&self.stream, layout, span)?)
+    }
+
+    pub fn total(&mut self, x: &DeviceTensor) -> Result<i64> {
+        let host = x.download(&self.stream, LONG)?;
+        Ok(host.to_vec::<i64>()?.iter().sum())
+    }
+
+    pub fn totals(&mut self, all: Vec<DeviceTensor>, one: DeviceTensor) -> Result<i64> {
+        all.iter().chain([&one]).map(|x| self.total(x)).sum()
+    }
+
+    pub fn batch(&mut self, x: i64) -> Result<Batch> {
+        Ok(Batch {
+            ids: vec![x as u32; 3],
+            hidden: self.make(x)?,
+            mask: if x % 2 == 0 { Some(self.make(x + 1)?) } else { None },
+            scale: Tensor::from_slice(&[x; 2], &[2])?,
+        })
+    }
+
+    pub fn total_of(&mut self, batch: &Batch) -> Result<i64> {
+        let mask = batch.mask.as_ref().map_or(Ok(0), |mask| self.total(mask))?;
+        Ok(self.total(&batch.hidden)? + mask + i64::from(batch.ids[0]))
+    }
+
+    /// Gives on what it was given, and says where that is.
+    pub fn locate(&mut self, x: &DeviceTensor) -> (DeviceTensor, u32) {
+        (x.clone(), x.gpu().index())
+    }
+
+    pub fn host(&mut self, x: i64) -> Result<Tensor> {
+        Ok(Tensor::zeros::<f32>(&[x as usize, 2])?)
+    }
+
+    pub fn rows(&mut self, x: &Tensor) -> i64 {
+        x.shape()[0] as i64
+    }
+}
+
+/// Whether there are two devices; where a simulated driver could show two, this test is run again in a process in which it does.
+fn two_there(test: &str) -> bool {
+    if !there() || Gpu::open(1).is_ok() {
+        return Gpu::open(1).is_ok();
+    }
+    if simulator().is_none() {
+        eprintln!("not tested, for want of a second device");
+        return false;
+    }
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("placed::{test}")])
+        .env("SELVEDGE_SIM_DEVICES", "2")
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&child.stdout), text(&child.stderr));
+    assert!(stdout.contains("1 passed"), "{stdout}{stderr}");
+    false
+}
+
+/// Actors on devices 0, 1 and 0.
+fn placed(runtime: &Runtime, place: Where) -> [PlacedHandle; 3] {
+    let lane = runtime.lane("placed");
+    [0, 1, 0].map(|device| {
+        let names = ["zero", "one"];
+        let name = names[device as usize];
+        let spawn = runtime.spawn::<Placed>(name, (device,)).on_device(device);
+        match place {
+            Where::Threads => spawn.in_thread(),
+            Where::Processes => spawn.in_process(),
+            Where::Mixed if device == 0 => spawn.in_thread(),
+            Where::Mixed => spawn.in_process(),
+            Where::OneLane => spawn.in_lane(&lane),
+            Where::Inline => spawn.inline(),
+        }
+        .unwrap()
+    })
+}
+
+/// An actor's tensors lie where it was spawned to have them: what it reads is brought there, wherever it was made.
+#[test]
+fn acc_07_type_05_tensors_are_brought_to_the_device_of_who_reads_them() {
+    if !two_there("acc_07_type_05_tensors_are_brought_to_the_device_of_who_reads_them") {
+        return;
+    }
+    for place in PLACES {
+        let runtime = Runtime::new();
+        let [a, b, c] = placed(&runtime, place);
+        let graph = runtime
+            .compile(|x: Edge<i64>| {
+                let made = a.make(&x);
+                let there = b.copy(&made);
+                let (passed, located) = b.locate(&made).split();
+                (
+                    c.total(&c.copy(&there)),
+                    b.totals(&gather([made.clone(), there.clone()]), &made),
+                    a.totals(&gather([there.clone(), passed]), &there),
+                    located,
+                    b.total_of(&a.batch(&x)),
+                    a.total(&made),
+                )
+            })
+            .unwrap();
+        let executions: Vec<_> = LENGTHS.map(|x| (x, graph.execute(x))).into();
+        for (x, execution) in executions {
+            let mask = if x % 2 == 0 { sum(x + 1) } else { 0 };
+            let expected = (sum(x), 3 * sum(x), 3 * sum(x), 1, sum(x) + mask + x, sum(x));
+            assert_eq!(execution.wait().unwrap(), expected, "{place:?}");
+        }
+    }
+}
+
+/// A driver's tensors are brought to where they are wanted, and come back from where they are.
+#[test]
+fn type_05_a_graphs_input_and_output_keep_their_devices_or_are_brought() {
+    if !two_there("type_05_a_graphs_input_and_output_keep_their_devices_or_are_brought") {
+        return;
+    }
+    for place in PLACES {
+        let runtime = Runtime::new();
+        let [_, b, _] = placed(&runtime, place);
+        let graph = runtime.compile(|x: Edge<DeviceTensor>| b.copy(&x)).unwrap();
+        for device in [0, 1, 0] {
+            let stream = Stream::compute(&Gpu::open(device).unwrap()).unwrap();
+            let host = Tensor::from_slice(&[7_i64, 8], &[2]).unwrap();
+            let sent = DeviceTensor::upload(&stream, &host).unwrap();
+            let received = graph.execute(sent).wait().unwrap();
+            assert_eq!(received.gpu().index(), 1, "{place:?}");
+            let stream = Stream::compute(received.gpu()).unwrap();
+            let host = received.download(&stream, LONG).unwrap();
+            assert_eq!(host.to_vec::<i64>().unwrap(), [7, 8]);
+        }
+    }
+}
+
+#[test]
+fn acc_07_a_tensor_that_is_made_elsewhere_is_an_error_that_names_both_devices() {
+    if !two_there("acc_07_a_tensor_that_is_made_elsewhere_is_an_error_that_names_both_devices") {
+        return;
+    }
+    for place in [Where::Threads, Where::Processes] {
+        let runtime = Runtime::new();
+        // Its stream is on the other device.
+        let spawn = |name: &str| runtime.spawn::<Placed>(name, (1,));
+        let (said, open) = match place {
+            Where::Processes => (
+                spawn("said").on_device(0).in_process(),
+                spawn("open").in_process(),
+            ),
+            _ => (spawn("said").on_device(0).in_thread(), spawn("open").in_thread()),
+        };
+        let (said, open) = (said.unwrap(), open.unwrap());
+        let shapes: [&dyn Fn(Edge<i64>) -> Edge<i64>; 2] = [&|x| open.total(&said.make(&x)), &|x| {
+            open.total(&open.make(&x).on_device(0))
+        }];
+        for (shape, edge) in shapes.into_iter().zip(["said.make", "open.make"]) {
+            let graph = runtime.compile(shape).unwrap();
+            for x in [3, 4] {
+                let Err(ExecError::Task(error)) = graph.execute(x).wait() else {
+                    panic!("{place:?}");
+                };
+                let expected = Cause::Elsewhere {
+                    edge: edge.to_owned(),
+                    expected: 0,
+                    found: 1,
+                };
+                assert_eq!(error.cause(), &expected);
+            }
+        }
+    }
+}
+
+/// The first value fixes the layouts, of tensors on devices and in memory; another is its execution's error.
+#[test]
+fn acc_06_type_09_a_static_shape_is_that_of_the_first_value() {
+    if !there() {
+        return;
+    }
+    for place in PLACES {
+        let runtime = Runtime::new();
+        let [a, b]: [LayerHandle; 2] = layers(&runtime, place);
+        let host = runtime.spawn::<Placed>("host", (0,)).in_thread().unwrap();
+        let graph = runtime
+            .compile(|x: Edge<i64>| {
+                let (x, y) = (x.clone().static_shape(), x);
+                let batch = a.batch(&y).static_shape();
+                (
+                    b.total(&a.make(&x).static_shape()),
+                    host.rows(&host.host(&y).static_shape()),
+                    b.total_of(&batch),
+                )
+            })
+            .unwrap();
+        let layouts = |error: &TaskError| match error.cause() {
+            Cause::StaticShape {
+                edge,
+                expected,
+                found,
+            } => {
+                let text = |layouts: &[selvedge::TensorLayout]| {
+                    layouts
+                        .iter()
+                        .map(ToString::to_string)
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                };
+                (edge.clone(), text(expected), text(found))
+            }
+            other => panic!("{other:?}"),
+        };
+        for x in [7, 9, 7, 5] {
+            let (device, memory, batch) = graph.execute(x).split();
+            if x == 7 {
+                assert_eq!(
+                    (device.wait().unwrap(), memory.wait().unwrap()),
+                    (sum(7), 7),
+                    "{place:?}"
+                );
+                assert_eq!(batch.wait().unwrap(), sum(7) + 5 * 7);
+                continue;
+            }
+            let failed = |error: ExecError| match error {
+                ExecError::Task(error) => layouts(&error),
+                other => panic!("{other}"),
+            };
+            let said =
+                |edge: &str, expected: &str, found: String| (edge.to_owned(), expected.to_owned(), found);
+            let device = failed(device.wait().unwrap_err());
+            assert_eq!(device, said("layer0.make", "I64[7]", format!("I64[{x}]")));
+            let memory = failed(memory.wait().unwrap_err());
+            assert_eq!(memory, said("host.host", "F32[7, 2]", format!("F32[{x}, 2]")));
+            let batch = failed(batch.wait().unwrap_err());
+            assert_eq!(
+                batch,
+                said("layer0.batch", "I64[7] I64[2]", format!("I64[{x}] I64[2]"))
+            );
+        }
+    }
+}
+
+/// What was said is checked where the graph is compiled, and shown with its reason.
+#[test]
+fn type_07_roads_are_shown_and_contradictions_refused() {
+    if !two_there("type_07_roads_are_shown_and_contradictions_refused") {
+        return;
+    }
+    let runtime = Runtime::new();
+    let [a, b, _] = placed(&runtime, Where::Processes);
+    let graph = runtime
+        .compile(|x: Edge<i64>| b.copy(&a.make(&x).static_shape()))
+        .unwrap();
+    let text = graph.describe();
+    assert!(
+        text.contains("copy to the reader's: two processes, two devices; shapes are those of the first"),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "-> driver: through slots on the device: two processes; the reader takes them where they are"
+        ),
+        "{text}"
+    );
+    let json: serde_json::Value = serde_json::from_str(&graph.plan().to_json()).unwrap();
+    assert_eq!(json["roads"][0]["road"], "SlotsAndCopy");
+    assert_eq!(json["roads"][0]["why"], "two processes, two devices");
+    drop(graph);
+    for (graph, why) in [
+        (
+            runtime
+                .compile(|x: Edge<i64>| b.copy(&a.make(&x).on_device(1)))
+                .map(drop),
+            "which makes it, is on device 0",
+        ),
+        (
+            runtime
+                .compile(|x: Edge<i64>| a.rows(&a.host(&x.on_device(0))))
+                .map(drop),
+            "carries no tensors of a device",
+        ),
+        (
+            runtime
+                .compile(|x: Edge<i64>| a.total(&a.make(&x).after(&constant(3).on_device(0))))
+                .map(drop),
+            "a constant carries no",
+        ),
+    ] {
+        let refused = graph.unwrap_err().to_string();
+        assert!(refused.contains("D0119") && refused.contains(why), "{refused}");
+    }
+    // A device that the process does not have.
+    let far = runtime
+        .spawn::<Placed>("far", (0,))
+        .on_device(7)
+        .in_process()
+        .unwrap();
+    let refused = runtime
+        .compile(|x: Edge<i64>| far.total(&a.make(&x)))
+        .map(drop)
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("there is no device 7"), "{refused}");
+}
