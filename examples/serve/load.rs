@@ -1,0 +1,2 @@
+//! Loads a service with requests.
+fn main() {}
