@@ -167,7 +167,7 @@ where
         self.shared.graph()
     }
 
-    /// Why the graph has ended, if it has. The batcher hears of it with the next execution.
+    /// Why the graph has ended, if it has.
     pub fn broken(&self) -> Option<ExecError> {
         self.shared.broken()
     }

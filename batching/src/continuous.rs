@@ -25,10 +25,27 @@ struct Member<S: Sequence> {
     promise: Promise<S::Output>,
     slot: u32,
     /// How many came before it.
-    joined: u64,
+    number: u64,
+    /// Of the graph whose actors know it.
+    generation: u64,
     arrival: Moment,
+    joined: Moment,
     /// When it has to leave.
     leaves: Moment,
+}
+
+impl<S: Sequence> Member<S> {
+    /// Why it is to leave before the next step, if it is.
+    fn unwanted(&self, now: Moment) -> Option<BatchError> {
+        match contained("the sequence", || self.sequence.is_cancelled()) {
+            Err(panicked) => Some(panicked),
+            Ok(cancelled) if cancelled || self.promise.is_abandoned() => Some(BatchError::Cancelled),
+            Ok(_) if self.leaves <= now => Some(BatchError::Expired {
+                waited: now.saturating_sub(self.arrival),
+            }),
+            Ok(_) => None,
+        }
+    }
 }
 
 /// Those of one step, each with its place in it.
@@ -72,7 +89,7 @@ impl<S: Sequence> Continuous<S> {
                         Ok(Progress::Stay) => self.resting.push_back(member),
                         Ok(Progress::Done(output)) => {
                             // Of several that leave at once, the first took all the time.
-                            shared.went_through(1, now.saturating_sub(self.last_leave));
+                            shared.went_through(1, now.saturating_sub(self.last_leave.max(member.joined)));
                             self.last_leave = now;
                             self.leave(shared, member, Ok(output));
                         }
@@ -86,21 +103,19 @@ impl<S: Sequence> Continuous<S> {
     fn leave(&mut self, shared: &Front<S>, member: Member<S>, answer: Result<S::Output, BatchError>) {
         self.free.insert(member.slot);
         shared.answer(vec![(member.promise, answer)]);
+        let _ = contained("the sequence", || drop(member.sequence));
     }
 
-    /// Sends those away whom nobody waits for any more, or who have stayed too long.
-    fn dismiss(&mut self, shared: &Front<S>, now: Moment) {
+    /// Sends those away whom nobody waits for any more, who have stayed too long, or whose graph is gone and with it what its
+    /// actors kept for them.
+    fn dismiss(&mut self, shared: &Front<S>, generation: Option<u64>, now: Moment) {
         for _ in 0..self.resting.len() {
             let Some(member) = self.resting.pop_front() else {
                 return;
             };
-            let waited = now.saturating_sub(member.arrival);
-            let cancelled = contained("the sequence", || member.sequence.is_cancelled());
-            let unwanted = match cancelled {
-                Err(panicked) => Some(panicked),
-                Ok(cancelled) if cancelled || member.promise.is_abandoned() => Some(BatchError::Cancelled),
-                Ok(_) if member.leaves <= now => Some(BatchError::Expired { waited }),
-                Ok(_) => None,
+            let unwanted = match generation {
+                Some(current) if current == member.generation => member.unwanted(now),
+                _ => Some(shared.cause()),
             };
             match unwanted {
                 Some(error) => self.leave(shared, member, Err(error)),
@@ -110,7 +125,7 @@ impl<S: Sequence> Continuous<S> {
     }
 
     /// Lets in who waits, as far as there are slots and as the next step has places.
-    fn admit(&mut self, shared: &Front<S>, now: Moment, places: usize) {
+    fn admit(&mut self, shared: &Front<S>, generation: u64, now: Moment, places: usize) {
         while self.resting.len() < places
             && let Some(slot) = self.free.first().copied()
             && let Some(waiting) = shared.take_one(now)
@@ -118,15 +133,21 @@ impl<S: Sequence> Continuous<S> {
             self.free.remove(&slot);
             let longest = now.saturating_add(shared.options.max_stay);
             let entry = waiting.value;
-            self.resting.push_back(Member {
+            let member = Member {
                 sequence: entry.item,
                 promise: entry.promise,
                 slot,
-                joined: self.joined,
+                number: self.joined,
+                generation,
                 arrival: waiting.arrival,
+                joined: now,
                 leaves: entry.deadline.map_or(longest, |own| own.min(longest)),
-            });
+            };
             self.joined += 1;
+            match member.unwanted(now) {
+                Some(error) => self.leave(shared, member, Err(error)),
+                None => self.resting.push_back(member),
+            }
         }
     }
 
@@ -147,7 +168,7 @@ impl<S: Sequence> Continuous<S> {
                 Ok(cost) => {
                     asks.push(Ask {
                         cost,
-                        joined: member.joined,
+                        number: member.number,
                     });
                     self.resting.push_back(member);
                 }
@@ -192,12 +213,19 @@ impl<S: Sequence> Continuous<S> {
 
     /// Begins a step, if anybody is there for it.
     fn begin(&mut self, shared: &Front<S>, now: Moment) -> bool {
-        let Some(graph) = shared.running() else {
+        let Some(running) = shared.running() else {
             return false;
         };
-        let places = self.places(shared);
-        self.admit(shared, now, places);
-        let (step, group) = self.form(shared, places);
+        self.dismiss(shared, Some(running.generation), now);
+        let (step, group) = loop {
+            let places = self.places(shared);
+            self.admit(shared, running.generation, now, places);
+            let (step, group) = self.form(shared, places);
+            // Where all who were to join panicked, there may be others.
+            if !group.is_empty() || self.resting.is_empty() {
+                break (step, group);
+            }
+        };
         if group.is_empty() {
             return false;
         }
@@ -206,21 +234,13 @@ impl<S: Sequence> Continuous<S> {
             stats.sizes.record(group.len() as u64);
         });
         let time = (now, shared.options.timeout);
-        if let Err((group, _, error)) = self.flights.launch(&graph, step, group, time) {
+        if let Err((group, _, error)) = self.flights.launch(&running.graph, step, group, time) {
             for (member, _) in group {
                 self.leave(shared, member, Err(error.clone()));
             }
             shared.check_graph();
         }
         true
-    }
-
-    /// The graph has ended, and what its actors kept for the members with it.
-    fn disband(&mut self, shared: &Front<S>) {
-        let cause = shared.broken().map_or(BatchError::Closed, BatchError::Failed);
-        while let Some(member) = self.resting.pop_front() {
-            self.leave(shared, member, Err(cause.clone()));
-        }
     }
 }
 
@@ -231,9 +251,8 @@ impl<S: Sequence> Work<S, S::Output, S::Step, S::Answers> for Continuous<S> {
         }
         shared.check_graph();
         if shared.running().is_none() {
-            self.disband(shared);
+            self.dismiss(shared, None, now);
         }
-        self.dismiss(shared, now);
         let mut begun = false;
         while self.flights.has_room() && self.begin(shared, now) {
             begun = true;

@@ -114,9 +114,8 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
     }
 
     fn launch(&mut self, shared: &Front<I, O>, mut group: Group<I, O>, now: Moment) {
-        let Some(graph) = shared.running() else {
-            let cause = shared.broken().map_or(BatchError::Closed, BatchError::Failed);
-            return fail(shared, group, &cause);
+        let Some(running) = shared.running() else {
+            return fail(shared, group, &shared.cause());
         };
         let input = std::mem::take(&mut group.items);
         if input.len() > 1 && shared.options.retries > 0 {
@@ -130,7 +129,7 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
             stats.sizes.record(input.len() as u64);
         });
         let time = group.limit.saturating_sub(now);
-        if let Err((group, _, error)) = self.flights.launch(&graph, input, group, (now, time)) {
+        if let Err((group, _, error)) = self.flights.launch(&running.graph, input, group, (now, time)) {
             fail(shared, group, &error);
             shared.check_graph();
         }

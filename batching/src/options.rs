@@ -81,9 +81,9 @@ impl Batching {
         self
     }
 
-    /// Items that may wait; default 1024. What comes when so many wait is refused at once.
+    /// Items that may wait; default 1024, at least 1. What comes when so many wait is refused at once.
     pub fn queue(mut self, items: usize) -> Self {
-        self.queue = items;
+        self.queue = items.max(1);
         self
     }
 

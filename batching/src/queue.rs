@@ -167,3 +167,6 @@ impl<T> Queue<T> {
         std::iter::from_fn(|| self.take_one()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

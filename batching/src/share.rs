@@ -13,7 +13,7 @@
 pub(crate) struct Ask {
     pub(crate) cost: usize,
     /// Members that came earlier have a lower number.
-    pub(crate) joined: u64,
+    pub(crate) number: u64,
 }
 
 /// A step's limits.
@@ -31,7 +31,7 @@ pub(crate) fn share(asks: &[Ask], limits: StepLimits) -> Vec<(usize, usize)> {
     let fair = (limits.budget / limits.slots.max(1)).max(1);
     let numbered = asks.iter().enumerate();
     let (mut small, mut large): (Vec<_>, Vec<_>) = numbered.partition(|(_, ask)| ask.cost <= fair);
-    large.sort_by_key(|(_, ask)| ask.joined);
+    large.sort_by_key(|(_, ask)| ask.number);
     // With one place, whoever rests longest has it; else the first of the large ones is sure of one.
     if limits.members == 1 {
         small.append(&mut large);
@@ -48,3 +48,6 @@ pub(crate) fn share(asks: &[Ask], limits: StepLimits) -> Vec<(usize, usize)> {
     });
     granted.filter(|(_, grant)| *grant > 0).collect()
 }
+
+#[cfg(test)]
+mod tests;

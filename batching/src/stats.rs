@@ -102,3 +102,38 @@ impl Rate {
         Duration::from_secs_f64(seconds.clamp(0.001, 3600.0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+    use super::*;
+
+    #[test]
+    fn buckets_are_powers_of_two() {
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.quantile(0.5), None);
+        for value in [0, 1, 2, 3, 4, 5, u64::MAX] {
+            histogram.record(value);
+        }
+        assert_eq!(histogram.buckets[..4], [2, 1, 2, 1]);
+        assert_eq!(histogram.buckets[39], 1);
+        assert_eq!(
+            (histogram.quantile(0.0), histogram.quantile(0.5)),
+            (Some(1), Some(4))
+        );
+        assert_eq!(histogram.quantile(1.0), Some(1 << 39));
+    }
+
+    #[test]
+    fn the_rate_follows_what_is_measured() {
+        let mut rate = Rate::default();
+        assert_eq!(rate.time_for(10), Duration::from_secs(1));
+        rate.record(4, Duration::from_secs(2));
+        assert_eq!(rate.time_for(10), Duration::from_secs(5));
+        for _ in 0..200 {
+            rate.record(1, Duration::ZERO);
+        }
+        assert_eq!(rate.time_for(10), Duration::from_millis(1));
+    }
+}

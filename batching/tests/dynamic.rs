@@ -13,8 +13,10 @@ mod gate;
 use std::time::{Duration, Instant};
 
 use gate::{Gate, LONG};
-use selvedge::batching::{BatchError, Batcher, Batching, OnBroken, Terms};
+use selvedge::batching::{BatchError, Batcher, Batching, Terms};
 use selvedge::prelude::*;
+
+const PANICS: i64 = 1_000_000;
 
 /// Doubles; refuses what is negative, and waits for its gate at the start of each execution.
 struct Model {
@@ -28,11 +30,16 @@ impl Model {
     }
 
     pub fn double(&mut self, items: &[i64]) -> Result<Vec<i64>> {
-        self.gate.enter(items.len());
+        self.gate.enter(items);
+        assert!(!items.contains(&PANICS), "no idea what this is");
         if let Some(bad) = items.iter().find(|item| **item < 0) {
             return Err(format!("{bad} is negative").into());
         }
         Ok(items.iter().map(|item| item * 2).collect())
+    }
+
+    pub fn lose(&mut self, items: &[i64]) -> Vec<i64> {
+        items.iter().skip(1).copied().collect()
     }
 
     pub fn each(&mut self, items: &[i64]) -> Vec<Result<i64, String>> {
@@ -82,4 +89,239 @@ fn a_full_batch_does_not_wait_for_the_delay() {
     let tickets = [1, 2, 3].map(|item| batcher.submit(item));
     let doubled = tickets.map(|ticket| ticket.wait().unwrap());
     assert_eq!((doubled, gate.sizes()), ([2, 4, 6], vec![3]));
+}
+
+fn spawn(runtime: &Runtime, gate: &Gate) -> ModelHandle {
+    runtime
+        .spawn::<Model>("model", (gate.clone(),))
+        .in_thread()
+        .unwrap()
+}
+
+/// One execution at a time: what is submitted while the gate holds the first up is what the test says it is.
+fn one_by_one() -> Batching {
+    Batching::new().max_inflight(1).max_wait(LONG).timeout(LONG)
+}
+
+/// Submits an item and waits until it is being executed.
+fn occupy(batcher: &Batcher<i64, i64>, gate: &Gate) -> selvedge::batching::Ticket<i64> {
+    let before = gate.seen().len();
+    let ticket = batcher.submit(0);
+    gate.wait_entered(before + 1);
+    ticket
+}
+
+#[test]
+fn a_bad_item_fails_alone() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = batcher(&runtime, &gate, one_by_one());
+    let first = occupy(&batcher, &gate);
+    let tickets: Vec<_> = [1, 2, -3, 4, 5, 6, PANICS, 8]
+        .map(|item| batcher.submit(item))
+        .into();
+    gate.open();
+    assert_eq!(first.wait().unwrap(), 0);
+    let answers: Vec<_> = tickets
+        .into_iter()
+        .map(|ticket| ticket.wait().map_err(|error| error.to_string()))
+        .collect();
+    for (index, item) in [1, 2, -3, 4, 5, 6, PANICS, 8].into_iter().enumerate() {
+        match (item, &answers[index]) {
+            (-3, Err(text)) => assert!(text.contains("-3 is negative"), "{text}"),
+            (PANICS, Err(text)) => assert!(text.contains("no idea what this is"), "{text}"),
+            (good, answer) => assert_eq!(answer, &Ok(good * 2)),
+        }
+    }
+    assert_eq!(gate.sizes(), [1, 8, 4, 4, 2, 2, 2, 2, 1, 1, 1, 1]);
+}
+
+#[test]
+fn tries_are_bounded() {
+    for (retries, sizes) in [(0, vec![1, 4]), (1, vec![1, 4, 2]), (3, vec![1, 4, 2, 2, 1])] {
+        let (runtime, gate) = (Runtime::new(), Gate::closed());
+        let batcher = batcher(&runtime, &gate, one_by_one().retries(retries));
+        let first = occupy(&batcher, &gate);
+        let tickets = [-1, -2, -3, -4].map(|item| batcher.submit(item));
+        gate.open();
+        assert_eq!(first.wait().unwrap(), 0);
+        for ticket in tickets {
+            assert!(matches!(
+                ticket.wait(),
+                Err(BatchError::Failed(ExecError::Task(_)))
+            ));
+        }
+        assert_eq!(gate.sizes(), sizes);
+    }
+}
+
+#[test]
+fn an_answer_may_be_a_result() {
+    let (runtime, gate) = (Runtime::new(), Gate::opened());
+    let model = spawn(&runtime, &gate);
+    let graph = runtime
+        .compile(|items: Edge<Vec<i64>>| model.each(&items))
+        .unwrap();
+    let batcher = Batcher::new(graph, Batching::new()).unwrap();
+    let tickets = [1, -2].map(|item| batcher.submit(item));
+    let [good, bad] = tickets.map(|ticket| ticket.wait().unwrap());
+    assert_eq!((good, bad), (Ok(2), Err("-2 is negative".to_owned())));
+}
+
+#[test]
+fn a_wrong_number_of_answers_is_said() {
+    let (runtime, gate) = (Runtime::new(), Gate::opened());
+    let model = spawn(&runtime, &gate);
+    let graph = runtime
+        .compile(|items: Edge<Vec<i64>>| model.lose(&items))
+        .unwrap();
+    let batcher = Batcher::new(graph, Batching::new()).unwrap();
+    let answer = batcher.submit(1).wait();
+    assert!(
+        matches!(answer, Err(BatchError::Miscounted { items: 1, answers: 0 })),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn higher_priority_goes_first_and_equals_in_order() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = batcher(&runtime, &gate, one_by_one().max_size(1).ageing(LONG));
+    let first = occupy(&batcher, &gate);
+    let terms = |priority| Terms::new().priority(priority);
+    let tickets: Vec<_> = [(1, 0), (2, 5), (3, -1), (4, 5), (5, 1)]
+        .map(|(item, priority)| batcher.submit_with(item, terms(priority)))
+        .into();
+    gate.open();
+    assert_eq!(first.wait().unwrap(), 0);
+    for ticket in tickets {
+        ticket.wait().unwrap();
+    }
+    assert_eq!(gate.seen().concat(), [0, 2, 4, 5, 1, 3]);
+}
+
+#[test]
+fn what_has_expired_is_not_executed() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = batcher(&runtime, &gate, one_by_one());
+    let first = occupy(&batcher, &gate);
+    // The graph is busy for as long as this waits.
+    let late = batcher
+        .submit_with(1, Terms::new().deadline(Instant::now()))
+        .wait();
+    assert!(matches!(late, Err(BatchError::Expired { .. })), "{late:?}");
+    gate.open();
+    assert_eq!((first.wait().unwrap(), batcher.submit(2).wait().unwrap()), (0, 4));
+    assert_eq!(gate.seen(), [[0], [2]]);
+    assert_eq!(batcher.stats().expired, 1);
+}
+
+#[test]
+fn a_dropped_ticket_takes_its_item_out() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = batcher(&runtime, &gate, one_by_one());
+    let first = occupy(&batcher, &gate);
+    let kept = batcher.submit(2);
+    drop((batcher.submit(1), batcher.submit(3)));
+    assert_eq!((batcher.stats().queued, batcher.stats().withdrawn), (1, 2));
+    drop(first);
+    gate.open();
+    assert_eq!(kept.wait().unwrap(), 4);
+    assert_eq!(
+        (gate.seen(), batcher.stats().withdrawn),
+        (vec![vec![0], vec![2]], 3)
+    );
+}
+
+#[test]
+fn more_than_the_queue_holds_is_refused_at_once() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = batcher(&runtime, &gate, one_by_one().queue(2));
+    let first = occupy(&batcher, &gate);
+    let waiting = [1, 2].map(|item| batcher.submit(item));
+    let refused = batcher.try_submit(3, Terms::new()).unwrap_err();
+    assert_eq!(refused.item, 3);
+    let BatchError::Overloaded {
+        queued: 2,
+        limit: 2,
+        retry_after,
+    } = refused.error
+    else {
+        panic!("{refused}");
+    };
+    assert!(retry_after > Duration::ZERO);
+    gate.open();
+    assert_eq!(first.wait().unwrap(), 0);
+    assert_eq!(waiting.map(|ticket| ticket.wait().unwrap()), [2, 4]);
+    assert_eq!(batcher.stats().refused, 1);
+}
+
+#[test]
+fn an_execution_costs_no_more_than_it_may() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let model = spawn(&runtime, &gate);
+    let graph = runtime
+        .compile(|items: Edge<Vec<i64>>| model.double(&items))
+        .unwrap();
+    let options = one_by_one().max_cost(10).max_delay(LONG);
+    let batcher =
+        Batcher::with_cost(graph, options, |item| usize::try_from(*item).expect("no cost")).unwrap();
+    let first = batcher.submit(10);
+    gate.wait_entered(1);
+    let tickets = [3, 4, 4, 10, 1, 9].map(|item| batcher.submit(item));
+    let too_large = batcher.submit(11).wait();
+    assert!(matches!(
+        too_large,
+        Err(BatchError::TooLarge {
+            cost: 11,
+            max_cost: 10
+        })
+    ));
+    let panicked = batcher.submit(-1).wait();
+    assert!(matches!(&panicked, Err(BatchError::Panicked { message, .. }) if message.contains("no cost")));
+    gate.open();
+    first.wait().unwrap();
+    for ticket in tickets {
+        ticket.wait().unwrap();
+    }
+    assert_eq!(gate.seen(), [vec![10], vec![3, 4], vec![4], vec![10], vec![1, 9]]);
+}
+
+#[test]
+fn an_execution_that_does_not_end_is_given_up() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = batcher(&runtime, &gate, one_by_one().timeout(Duration::from_millis(5)));
+    let answer = batcher.submit(1).wait();
+    let Err(BatchError::Failed(ExecError::Timeout(timeout))) = answer else {
+        panic!("{answer:?}");
+    };
+    assert!(timeout.suspects.iter().any(|suspect| suspect.actor == "model"));
+    gate.open();
+}
+
+#[test]
+fn a_ticket_may_be_looked_at_and_awaited() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = batcher(&runtime, &gate, one_by_one());
+    let mut ticket = batcher.submit(1);
+    let early = ticket.wait_timeout(Duration::ZERO);
+    assert!(matches!(early, Err(BatchError::Timeout { .. })));
+    gate.open();
+    assert_eq!(ticket.wait_timeout(LONG).unwrap(), 2);
+    assert!(matches!(ticket.wait_timeout(LONG), Err(BatchError::Taken)));
+    let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let both = async { (batcher.submit(2).await.unwrap(), batcher.submit(3).await.unwrap()) };
+    assert_eq!(tokio.block_on(both), (4, 6));
+}
+
+#[test]
+fn inline_actors_compute_on_the_batchers_thread() {
+    let (runtime, gate) = (Runtime::new(), Gate::opened());
+    let model = runtime.spawn::<Model>("model", (gate.clone(),)).inline().unwrap();
+    let graph = runtime
+        .compile(|items: Edge<Vec<i64>>| model.double(&items))
+        .unwrap();
+    let batcher = Batcher::new(graph, Batching::new()).unwrap();
+    let tickets: Vec<_> = (0..100).map(|item| batcher.submit(item)).collect();
+    let sum: i64 = tickets.into_iter().map(|ticket| ticket.wait().unwrap()).sum();
+    assert_eq!(sum, 9900);
 }

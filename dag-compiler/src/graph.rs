@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Waker;
 use std::time::Duration;
 
 use futures_core::Stream;
@@ -223,6 +224,12 @@ impl<In, Out> Graph<In, Out> {
     /// Why the graph has ended, if it has.
     pub fn ended(&self) -> Option<ExecError> {
         self.engine.ended()
+    }
+
+    /// As [`ended`](Self::ended); where it has not, `waker` is woken once when an actor dies, the runtime is shut down or the
+    /// graph is torn down, also while nothing is executed.
+    pub fn watch(&self, waker: &Waker) -> Option<ExecError> {
+        self.engine.watch(waker)
     }
 
     /// Waits until every submitted execution has finished, at most `grace`, then tears the graph down.

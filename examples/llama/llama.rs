@@ -1,5 +1,181 @@
-//! Generates text with a Llama-architecture model.
+//! Generates text with a Llama-architecture model, cut into a pipeline of stages, and each of them into ranks.
+//!
+//! `cargo run --release -p selvedge-llama -- --prompt TEXT [--model DIR] [--pipeline P] [--tensor T] [--placement PLACE]`
+//!
+//! The text goes to standard output as it comes, everything else to standard error.
 
-fn main() {
+use std::error::Error;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use indicatif::ProgressBar;
+use selvedge::prelude::*;
+use selvedge_examples::one_thread::keep_candle_to_one_thread;
+use selvedge_llama::deployment::{Deployment, Layout};
+use selvedge_llama::report::Report;
+use selvedge_llama::step::{Batch, Part, Sampling};
+use selvedge_llama::text::Text;
+
+/// Generates text with a Llama-architecture model.
+#[derive(Parser)]
+#[command(name = "llama")]
+struct Arguments {
+    /// A directory with the model files as Hugging Face lays them out
+    #[arg(long, value_name = "DIR", default_value_os_t = shipped())]
+    model: PathBuf,
+    /// What the text begins with
+    #[arg(long, value_name = "TEXT")]
+    prompt: String,
+    /// How many stages the layers are cut into
+    #[arg(long, value_name = "P", default_value_t = 1)]
+    pipeline: usize,
+    /// How many ranks share every layer
+    #[arg(long, value_name = "T", default_value_t = 1)]
+    tensor: usize,
+    /// Where stages and ranks live: inline, thread or process
+    #[arg(long, default_value_t = Placement::Process)]
+    placement: Placement,
+    /// The most tokens to generate
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    max_tokens: usize,
+    /// 0 takes the likeliest token, 1 what the model believes
+    #[arg(long, default_value_t = 0.0, value_parser = within::<0>)]
+    temperature: f32,
+    /// Choose among the likeliest tokens that together have this probability
+    #[arg(long, default_value_t = 1.0, value_parser = within::<1>)]
+    top_p: f32,
+    /// Equal seeds give equal texts
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Print how long every task took
+    #[arg(long)]
+    stats: bool,
+}
+
+fn shipped() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("model")
+}
+
+/// A number from 0 on; up to `MOST`, where that is not 0.
+fn within<const MOST: u8>(text: &str) -> Result<f32, String> {
+    let number: f32 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let most = if MOST == 0 { f32::MAX } else { f32::from(MOST) };
+    if (0.0..=most).contains(&number) {
+        return Ok(number);
+    }
+    Err(match MOST {
+        0 => "must be 0 or more".into(),
+        most => format!("must be from 0 to {most}"),
+    })
+}
+
+/// What was generated, and when.
+struct Generated {
+    prompt: usize,
+    tokens: usize,
+    first: Duration,
+    all: Duration,
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let runtime = Runtime::new();
+    let layout = Layout {
+        pipeline: arguments.pipeline,
+        tensor: arguments.tensor,
+        placement: arguments.placement,
+        trace: 1 << 15,
+        ..Layout::default()
+    };
+    // Drawn where standard error is a terminal, else not.
+    let bar = ProgressBar::new(0);
+    let model = Deployment::load_with(&runtime, &arguments.model, &layout, |loaded, all| {
+        bar.set_length(all as u64);
+        bar.set_position(loaded as u64);
+    });
+    bar.finish_and_clear();
+    let model = model?;
+    let text = Text::open(&arguments.model)?;
+    let generated = generate(&model, &text, arguments)?;
+    let report = Report::of(&model.graph().trace());
+    let (count, seconds) = (generated.tokens, generated.all.as_secs_f64());
+    let rate = count as f64 / seconds.max(f64::MIN_POSITIVE);
+    eprintln!(
+        "tokens       {count} in {:.1?}, {rate:.0} a second",
+        generated.all
+    );
+    eprintln!(
+        "first token  {:.1?}, after a prompt of {}",
+        generated.first, generated.prompt
+    );
+    eprint!("{report}");
+    if arguments.stats {
+        eprint!("{}", model.profile());
+    }
+    Ok(())
+}
+
+/// Feeds the prompt, then every token that comes, until one ends the text.
+fn generate(
+    model: &Deployment,
+    text: &Text,
+    arguments: &Arguments,
+) -> Result<Generated, Box<dyn Error + Send + Sync>> {
+    let sampling = Some(Sampling {
+        temperature: arguments.temperature,
+        top_p: arguments.top_p,
+        seed: arguments.seed,
+    });
+    let mut out = std::io::stdout().lock();
+    let mut tokens = text.encode(&arguments.prompt)?;
+    let (prompt, room) = (tokens.len(), model.room().positions);
+    let (mut start, mut stream, mut count) = (0, text.stream(), 0);
+    let began = Instant::now();
+    let mut first = Duration::ZERO;
+    while count < arguments.max_tokens && start + tokens.len() <= room {
+        let next = start + tokens.len();
+        let part = Part {
+            slot: 0,
+            start: start as u32,
+            tokens,
+            sampling,
+        };
+        let sampled = model.step(Batch { parts: vec![part] }).wait()?;
+        let token = sampled.first().ok_or("the model gave no token")?.token;
+        count += 1;
+        if count == 1 {
+            first = began.elapsed();
+        }
+        if model.config().end.contains(&token) {
+            break;
+        }
+        write!(out, "{}", stream.push(token)?)?;
+        out.flush()?;
+        (start, tokens) = (next, vec![token]);
+    }
+    writeln!(out, "{}", stream.finish()?)?;
+    let all = began.elapsed();
+    if count == 0 && arguments.max_tokens > 0 {
+        return Err(format!("the prompt has {prompt} tokens, but the model has room for {room}").into());
+    }
+    Ok(Generated {
+        prompt,
+        tokens: count,
+        first,
+        all,
+    })
+}
+
+fn main() -> ExitCode {
     selvedge::init();
+    keep_candle_to_one_thread();
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -11,25 +11,33 @@ use serde::{Deserialize, Serialize};
 /// Longer than any test takes.
 pub const LONG: Duration = Duration::from_secs(600);
 
-#[derive(Default)]
 struct State {
     /// Executions that may pass; `None` lets all pass.
     passes: Option<usize>,
-    sizes: Vec<usize>,
+    seen: Vec<Vec<i64>>,
 }
 
 static GATES: LazyLock<(Mutex<HashMap<u64, State>>, Condvar)> = LazyLock::new(Default::default);
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A number, so that it can be an actor's argument; the actor has to live in this process.
+/// Can be an actor's argument. In a worker process it is another gate, in its first state for ever.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Gate(u64);
+pub struct Gate {
+    number: u64,
+    passes: Option<usize>,
+}
 
 impl Gate {
     fn new(passes: Option<usize>) -> Gate {
-        let gate = Gate(NEXT.fetch_add(1, Ordering::Relaxed));
-        gate.change(|state| state.passes = passes);
-        gate
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Gate { number, passes }
+    }
+
+    fn state<'a>(&self, gates: &'a mut HashMap<u64, State>) -> &'a mut State {
+        gates.entry(self.number).or_insert_with(|| State {
+            passes: self.passes,
+            seen: Vec::new(),
+        })
     }
 
     pub fn closed() -> Gate {
@@ -42,7 +50,7 @@ impl Gate {
 
     fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         let mut gates = GATES.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = change(gates.entry(self.0).or_default());
+        let result = change(self.state(&mut gates));
         GATES.1.notify_all();
         result
     }
@@ -50,7 +58,7 @@ impl Gate {
     fn wait<R>(&self, mut until: impl FnMut(&mut State) -> Option<R>) -> R {
         let mut gates = GATES.0.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(found) = until(gates.entry(self.0).or_default()) {
+            if let Some(found) = until(self.state(&mut gates)) {
                 GATES.1.notify_all();
                 return found;
             }
@@ -61,9 +69,9 @@ impl Gate {
         }
     }
 
-    /// For actors: says how large the execution is, then waits to be let through.
-    pub fn enter(&self, size: usize) {
-        self.change(|state| state.sizes.push(size));
+    /// For actors: says what is in the execution, then waits to be let through.
+    pub fn enter(&self, items: &[i64]) {
+        self.change(|state| state.seen.push(items.to_vec()));
         self.wait(|state| match &mut state.passes {
             None => Some(()),
             Some(0) => None,
@@ -86,11 +94,16 @@ impl Gate {
 
     /// Waits until so many have come.
     pub fn wait_entered(&self, executions: usize) {
-        self.wait(|state| (state.sizes.len() >= executions).then_some(()));
+        self.wait(|state| (state.seen.len() >= executions).then_some(()));
     }
 
-    /// Sizes of the executions that have come.
+    /// The executions that have come.
+    pub fn seen(&self) -> Vec<Vec<i64>> {
+        self.change(|state| state.seen.clone())
+    }
+
+    /// Their sizes.
     pub fn sizes(&self) -> Vec<usize> {
-        self.change(|state| state.sizes.clone())
+        self.seen().iter().map(Vec::len).collect()
     }
 }

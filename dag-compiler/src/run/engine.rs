@@ -45,6 +45,8 @@ pub(crate) struct Engine {
     pub(crate) tally: Arc<Tally>,
     pub(crate) turn: Turn,
     failure: Mutex<Option<ExecError>>,
+    /// Woken once, when the graph ends.
+    watchers: Mutex<Vec<Waker>>,
     discarded: Mutex<Vec<(u64, Range<usize>)>>,
     any_discarded: AtomicBool,
     /// What async methods of this process's lanes are driven by.
@@ -83,6 +85,7 @@ impl Engine {
             driver: Guarded::new(driver),
             turn: Turn::default(),
             failure: Mutex::new(None),
+            watchers: Mutex::new(Vec::new()),
             discarded: Mutex::new(Vec::new()),
             any_discarded: AtomicBool::new(false),
             awaiting,
@@ -154,6 +157,24 @@ impl Engine {
         self.failure.lock().get_or_insert(error);
         self.lease.ending();
         self.control.fail(lane, why);
+        self.tell_watchers();
+    }
+
+    /// Has `waker` woken when the graph ends, unless it has.
+    pub(crate) fn watch(&self, waker: &Waker) -> Option<ExecError> {
+        let mut watchers = self.watchers.lock();
+        if !watchers.iter().any(|known| known.will_wake(waker)) {
+            watchers.push(waker.clone());
+        }
+        drop(watchers);
+        // After the push: an end that this look does not see finds the waker.
+        self.ended()
+    }
+
+    /// After the state has changed, by who has nothing in hand: a waker may use the graph.
+    pub(crate) fn tell_watchers(&self) {
+        let watchers = std::mem::take(&mut *self.watchers.lock());
+        watchers.into_iter().for_each(wake);
     }
 
     /// A channel of the driver's own lane broke.

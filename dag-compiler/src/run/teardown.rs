@@ -44,6 +44,7 @@ impl Engine {
         let deadline = Instant::now() + timeout;
         self.lease.ending();
         self.control.stop();
+        self.tell_watchers();
         self.turn.rouse();
         // What awaits something that may never come is let be for most of the time, and then dropped where it awaits.
         let last_moment = (timeout / 4).min(LAST_MOMENT);

@@ -1,0 +1,187 @@
+//! What clients and owners do with a batcher.
+
+use std::sync::{Arc, Weak};
+use std::task::Wake;
+use std::time::{Duration, Instant};
+
+use selvedge_compiler::{ExecError, Graph};
+
+use super::{Entry, Phase, Shared, State};
+use crate::error::{BatchError, Refused};
+use crate::options::{Batching, OnBroken, Terms};
+use crate::queue::{Key, Moment, Ready, Waiting};
+use crate::ticket::{Ticket, Withdraw, ticket};
+
+/// How long the thread may be held up by the user's code before a wait gives up.
+const GRACE: Duration = Duration::from_secs(1);
+
+impl<I, O, In, Out> Shared<I, O, In, Out> {
+    /// Queues an item.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        item: I,
+        cost: usize,
+        terms: Terms,
+    ) -> Result<Ticket<O>, Refused<I>>
+    where
+        Self: Withdraw + 'static,
+    {
+        let most = self.options.max_wait + self.options.timeout + self.options.max_stay + GRACE;
+        let (ticket, promise) = ticket(most);
+        let deadline = terms.deadline.map(|at| at.saturating_duration_since(self.began));
+        let mut state = self.state.lock();
+        if let Some(error) = state.refusal(&self.options) {
+            drop(state);
+            return Err(Refused { item, error });
+        }
+        let arrival = self.now();
+        let latest = arrival.saturating_add(self.options.max_wait);
+        let waiting = Waiting {
+            value: Entry {
+                item,
+                promise,
+                deadline,
+            },
+            cost,
+            arrival,
+            deadline: deadline.map_or(latest, |deadline| deadline.min(latest)),
+        };
+        let expires = waiting.deadline;
+        match state.queue.push(waiting, terms.priority) {
+            Err(entry) => {
+                let error = state.overloaded(self.options.queue);
+                drop(state);
+                Err(Refused {
+                    item: entry.item,
+                    error,
+                })
+            }
+            Ok(key) => {
+                state.stats.accepted += 1;
+                if state.is_news(expires, arrival) {
+                    drop(state);
+                    self.thread.wake_by_ref();
+                }
+                let queue: Weak<Self> = Arc::downgrade(self);
+                Ok(ticket.placed(queue, key))
+            }
+        }
+    }
+
+    pub(crate) fn broken(&self) -> Option<ExecError> {
+        self.state.lock().broken.clone()
+    }
+
+    /// Answered when the graph has ended.
+    pub(crate) fn breakage(&self) -> Ticket<ExecError> {
+        let (ticket, promise) = ticket(Duration::MAX);
+        let mut state = self.state.lock();
+        match state.broken.clone() {
+            Some(cause) => {
+                drop(state);
+                promise.answer(Ok(cause));
+            }
+            None if state.ended => drop(state),
+            None => {
+                state.watchers.retain(|watcher| !watcher.is_abandoned());
+                state.watchers.push(promise);
+            }
+        }
+        ticket
+    }
+
+    /// Goes on with another graph; gives the one that it had.
+    pub(crate) fn replace(&self, graph: Arc<Graph<In, Out>>) -> Option<Arc<Graph<In, Out>>> {
+        let mut state = self.state.lock();
+        let old = state.graph.replace(graph);
+        let torn_down = |old: &Arc<Graph<In, Out>>| ExecError::TornDown {
+            graph: old.name().into(),
+        };
+        state.ended_before = state.broken.take().or(old.as_ref().map(torn_down));
+        state.generation += 1;
+        drop(state);
+        self.thread.wake_by_ref();
+        old
+    }
+
+    /// The graph, broken or not.
+    pub(crate) fn graph(&self) -> Option<Arc<Graph<In, Out>>> {
+        self.state.lock().graph.clone()
+    }
+
+    /// Takes the graph out, for good.
+    pub(crate) fn release(&self) -> Option<Arc<Graph<In, Out>>> {
+        self.state.lock().graph.take()
+    }
+
+    /// Moves on to a later phase.
+    pub(crate) fn advance(&self, phase: Phase) {
+        let mut state = self.state.lock();
+        if (state.phase as u8) < phase as u8 {
+            state.phase = phase;
+        }
+        drop(state);
+        self.thread.wake_by_ref();
+    }
+
+    /// Waits until the thread has answered everybody; `false` when it had not in time.
+    pub(crate) fn wait_ended(&self, deadline: Instant) -> bool {
+        let mut state = self.state.lock();
+        while !state.ended {
+            if self.ended.wait_until(&mut state, deadline).timed_out() {
+                return state.ended;
+            }
+        }
+        true
+    }
+
+    pub(crate) fn left(&self) -> usize {
+        self.state.lock().left
+    }
+}
+
+impl<I, O, In, Out> State<I, O, In, Out> {
+    fn refusal(&self, options: &Batching) -> Option<BatchError> {
+        if self.phase != Phase::Open {
+            return Some(BatchError::Closed);
+        }
+        let failing = options.on_broken == OnBroken::Fail;
+        self.broken.clone().filter(|_| failing).map(BatchError::Failed)
+    }
+
+    fn overloaded(&mut self, limit: usize) -> BatchError {
+        self.stats.refused += 1;
+        let queued = self.queue.len();
+        BatchError::Overloaded {
+            queued,
+            limit,
+            retry_after: self.rate.time_for(queued),
+        }
+    }
+
+    /// Whether the thread has to know at once of an item that came `now` and expires then; it counts as told.
+    fn is_news(&mut self, expires: Moment, now: Moment) -> bool {
+        let ready = match self.queue.ready(now) {
+            _ if !self.hungry => None,
+            Ready::Now => Some(now),
+            Ready::At(moment) => Some(moment),
+            Ready::Empty => None,
+        };
+        let matters = ready.map_or(expires, |ready| ready.min(expires));
+        let sooner = self.wakes_at.is_none_or(|wakes| matters < wakes);
+        if sooner {
+            self.wakes_at = Some(matters);
+        }
+        sooner
+    }
+}
+
+impl<I: Send, O: Send, In, Out> Withdraw for Shared<I, O, In, Out> {
+    fn withdraw(&self, key: Key) {
+        let mut state = self.state.lock();
+        let item = state.queue.withdraw(key);
+        state.stats.withdrawn += u64::from(item.is_some());
+        drop(state);
+        drop(item);
+    }
+}

@@ -1,0 +1,179 @@
+//! What the batcher's thread does with what it shares.
+
+use std::sync::Arc;
+
+use selvedge_compiler::Graph;
+
+use super::{Answer, Entry, Phase, Shared, State};
+use crate::contained::contained;
+use crate::error::BatchError;
+use crate::options::OnBroken;
+use crate::queue::{Moment, Ready, Waiting};
+
+/// A graph that runs.
+pub(crate) struct Running<In, Out> {
+    pub(crate) graph: Arc<Graph<In, Out>>,
+    /// Another graph, another number.
+    pub(crate) generation: u64,
+}
+
+impl<I, O, In, Out> Shared<I, O, In, Out> {
+    /// The graph, if it runs.
+    pub(crate) fn running(&self) -> Option<Running<In, Out>> {
+        let state = self.state.lock();
+        let graph = state.graph.clone().filter(|_| state.broken.is_none())?;
+        let generation = state.generation;
+        Some(Running { graph, generation })
+    }
+
+    /// Why what ran on the last graph cannot go on.
+    pub(crate) fn cause(&self) -> BatchError {
+        let state = self.state.lock();
+        let cause = state.broken.as_ref().or(state.ended_before.as_ref());
+        cause.cloned().map_or(BatchError::Closed, BatchError::Failed)
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.state.lock().phase
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.state.lock().queue.is_empty()
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.state.lock().queue.len()
+    }
+
+    /// Answers what waited too long.
+    pub(crate) fn expire(&self, now: Moment) {
+        let mut state = self.state.lock();
+        let expired = state.queue.expire(now);
+        if expired.is_empty() {
+            return;
+        }
+        let cause = state.broken.clone();
+        drop(state);
+        let answers = expired.into_iter().map(|it| {
+            let waited = now.saturating_sub(it.arrival);
+            let error = cause
+                .clone()
+                .map_or(BatchError::Expired { waited }, BatchError::Failed);
+            (it.value.promise, Err(error))
+        });
+        self.answer(answers.collect());
+    }
+
+    /// The items of the next execution, if one is to begin.
+    pub(crate) fn take(&self, now: Moment) -> Vec<Waiting<Entry<I, O>>> {
+        let mut state = self.state.lock();
+        if state.is_ready(now) {
+            let taken = state.queue.take();
+            state.left_the_queue(now, &taken);
+            return taken;
+        }
+        Vec::new()
+    }
+
+    /// The first item.
+    pub(crate) fn take_one(&self, now: Moment) -> Option<Waiting<Entry<I, O>>> {
+        let mut state = self.state.lock();
+        let taken = state.queue.take_one()?;
+        state.left_the_queue(now, std::slice::from_ref(&taken));
+        Some(taken)
+    }
+
+    /// Answers items, and counts them first.
+    pub(crate) fn answer(&self, answers: Vec<Answer<O>>) {
+        if answers.is_empty() {
+            return;
+        }
+        self.count(|stats| {
+            for (promise, answer) in &answers {
+                match answer {
+                    _ if promise.is_abandoned() => stats.withdrawn += 1,
+                    Ok(_) => stats.answered += 1,
+                    Err(error) => {
+                        stats.failed += 1;
+                        stats.expired += u64::from(matches!(error, BatchError::Expired { .. }));
+                    }
+                }
+            }
+        });
+        answers
+            .into_iter()
+            .for_each(|(promise, answer)| promise.answer(answer));
+    }
+
+    /// Looks whether the graph has ended; then everybody hears of it whom it concerns.
+    pub(crate) fn check_graph(&self) {
+        let mut state = self.state.lock();
+        let generation = state.generation;
+        let first = state.watched.replace(generation) != Some(generation);
+        let ended = state.graph.as_ref().and_then(|graph| match first {
+            true => graph.watch(&Arc::clone(&self.thread).into()),
+            false => graph.ended(),
+        });
+        let Some(cause) = ended.filter(|_| state.broken.is_none()) else {
+            return;
+        };
+        state.broken = Some(cause.clone());
+        let watchers = std::mem::take(&mut state.watchers);
+        let failed = match self.options.on_broken {
+            OnBroken::Fail => state.queue.clear(),
+            OnBroken::Keep => Vec::new(),
+        };
+        drop(state);
+        let failed = failed.into_iter().map(|it| it.value.promise);
+        self.answer(
+            failed
+                .map(|promise| (promise, Err(BatchError::Failed(cause.clone()))))
+                .collect(),
+        );
+        watchers
+            .into_iter()
+            .for_each(|watcher| watcher.answer(Ok(cause.clone())));
+    }
+
+    /// Says until when the thread may sleep: `room` is whether it could begin an execution, `own` when it has to wake anyway.
+    pub(crate) fn rest(&self, room: bool, own: Option<Moment>, now: Moment) -> Option<Moment> {
+        let mut state = self.state.lock();
+        state.hungry = room && state.graph.is_some() && state.broken.is_none();
+        let ready = match state.queue.ready(now) {
+            _ if !state.hungry => None,
+            Ready::Empty => None,
+            _ if state.is_ready(now) => Some(now),
+            Ready::At(moment) => Some(moment),
+            Ready::Now => Some(now),
+        };
+        let moments = [own, state.queue.next_deadline(), ready];
+        state.wakes_at = moments.into_iter().flatten().min();
+        state.wakes_at
+    }
+
+    /// The thread's last act: whoever waits yet hears that the batcher is closed. `held` items were with the thread.
+    pub(crate) fn end(&self, held: usize) {
+        let mut state = self.state.lock();
+        state.phase = Phase::Closed;
+        let (waited, watchers) = (state.queue.clear(), std::mem::take(&mut state.watchers));
+        state.left = held + waited.len();
+        state.stats.failed += state.left as u64;
+        state.stats.in_flight = 0;
+        drop(state);
+        let _ = contained("a value of the queue", || drop((waited, watchers)));
+        self.state.lock().ended = true;
+        self.ended.notify_all();
+    }
+}
+
+impl<I, O, In, Out> State<I, O, In, Out> {
+    fn left_the_queue(&mut self, now: Moment, taken: &[Waiting<Entry<I, O>>]) {
+        for item in taken {
+            let waited = now.saturating_sub(item.arrival).as_micros();
+            self.stats
+                .waits_us
+                .record(u64::try_from(waited).unwrap_or(u64::MAX));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! A batcher's end, at any moment: everybody is answered, and nothing is left.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod gate;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use gate::{Gate, LONG};
+use selvedge::ExecError;
+use selvedge::batching::{BatchError, Batcher, Batching, OnBroken, Terms};
+use selvedge::prelude::*;
+
+struct Model {
+    gate: Gate,
+}
+
+#[actor]
+impl Model {
+    pub fn new(gate: Gate) -> Self {
+        Model { gate }
+    }
+
+    pub fn double(&mut self, items: &[i64]) -> Vec<i64> {
+        self.gate.enter(items);
+        items.iter().map(|item| item * 2).collect()
+    }
+}
+
+fn graph(runtime: &Runtime, gate: &Gate, placement: Placement) -> (ModelHandle, Graph<Vec<i64>, Vec<i64>>) {
+    let spawn = runtime.spawn::<Model>("model", (gate.clone(),));
+    let model = match placement {
+        Placement::Process => spawn.in_process().unwrap(),
+        _ => spawn.in_thread().unwrap(),
+    };
+    let graph = runtime
+        .compile(|items: Edge<Vec<i64>>| model.double(&items))
+        .unwrap();
+    (model, graph)
+}
+
+fn in_thread(runtime: &Runtime, gate: &Gate, options: Batching) -> Batcher<i64, i64> {
+    Batcher::new(graph(runtime, gate, Placement::Thread).1, options).unwrap()
+}
+
+/// One execution at a time, and no limit of time.
+fn one_by_one() -> Batching {
+    Batching::new().max_inflight(1).max_wait(LONG).timeout(LONG)
+}
+
+#[test]
+fn close_executes_what_is_there() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = in_thread(&runtime, &gate, one_by_one().max_delay(LONG).max_size(2));
+    let tickets = [1, 2, 3].map(|item| batcher.submit(item));
+    gate.wait_entered(1);
+    gate.open();
+    assert_eq!(batcher.close(LONG), 0);
+    assert_eq!(tickets.map(|ticket| ticket.wait().unwrap()), [2, 4, 6]);
+    assert!(matches!(batcher.submit(4).wait(), Err(BatchError::Closed)));
+    assert!(matches!(batcher.breakage().wait(), Err(BatchError::Closed)));
+    assert_eq!(batcher.close(LONG), 0);
+}
+
+#[test]
+fn close_without_time_answers_the_rest() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = in_thread(&runtime, &gate, one_by_one());
+    let tickets = [1, 2, 3].map(|item| batcher.submit(item));
+    gate.wait_entered(1);
+    assert_eq!(batcher.close(Duration::ZERO), 3);
+    for ticket in tickets {
+        assert!(matches!(ticket.wait(), Err(BatchError::Closed)));
+    }
+    gate.open();
+}
+
+/// Whatever clients do meanwhile, every item is answered once: with its own value, or because the batcher has gone.
+#[test]
+fn a_batcher_may_go_at_any_moment() {
+    for moment in 0..30 {
+        let (runtime, gate) = (Runtime::new(), Gate::opened());
+        let batcher = in_thread(&runtime, &gate, Batching::new().max_size(4).queue(16));
+        let (served, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for client in 0..4 {
+                let (batcher, served, refused) = (&batcher, &served, &refused);
+                scope.spawn(move || {
+                    for item in (0..).map(|index| index * 4 + client) {
+                        match batcher.submit(item).wait() {
+                            Ok(doubled) => assert_eq!(doubled, item * 2),
+                            Err(BatchError::Overloaded { .. }) => {
+                                refused.fetch_add(1, Ordering::Relaxed);
+                            }
+                            Err(BatchError::Closed) => return,
+                            Err(other) => panic!("{other}"),
+                        }
+                        served.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            gate.wait_entered(moment * 3);
+            batcher.close(Duration::ZERO);
+        });
+        let stats = batcher.stats();
+        assert_eq!(
+            stats.accepted,
+            stats.answered + stats.failed + stats.withdrawn,
+            "{stats:?}"
+        );
+    }
+}
+
+#[test]
+fn tickets_may_go_at_any_moment() {
+    let (runtime, gate) = (Runtime::new(), Gate::opened());
+    let batcher = in_thread(&runtime, &gate, Batching::new().max_size(3).queue(1 << 20));
+    thread::scope(|scope| {
+        for client in 0..4 {
+            let batcher = &batcher;
+            scope.spawn(move || {
+                for item in 0..500 {
+                    let ticket = batcher.submit(item);
+                    if item % 4 == client {
+                        assert_eq!(ticket.wait().unwrap(), item * 2);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(batcher.close(LONG), 0);
+    let stats = batcher.stats();
+    assert_eq!(
+        (stats.accepted, stats.failed, stats.queued, stats.in_flight),
+        (2000, 0, 0, 0)
+    );
+    assert_eq!(stats.answered + stats.withdrawn, 2000, "{stats:?}");
+}
+
+#[test]
+fn a_worker_dies_and_the_queue_goes_on_with_another_graph() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let (model, held) = graph(&runtime, &gate, Placement::Process);
+    let batcher = Batcher::new(held, one_by_one().on_broken(OnBroken::Keep)).unwrap();
+    let executed = batcher.submit(1);
+    // In the worker there is another gate, closed for ever: the item is being executed until the kill.
+    while batcher.stats().executions == 0 {
+        thread::yield_now();
+    }
+    let waiting = [2, 3].map(|item| batcher.submit(item));
+    let breakage = batcher.breakage();
+    model.actor().kill();
+    let ExecError::ActorDied(died) = breakage.wait().unwrap() else {
+        panic!("no death")
+    };
+    assert_eq!(died.actor, "model");
+    let answer = executed.wait();
+    assert!(
+        matches!(&answer, Err(BatchError::Failed(ExecError::ActorDied(_)))),
+        "{answer:?}"
+    );
+    assert!(batcher.broken().is_some());
+    let later = batcher.submit(4);
+    batcher.replace(graph(&runtime, &Gate::opened(), Placement::Thread).1);
+    assert!(batcher.broken().is_none());
+    assert_eq!(waiting.map(|ticket| ticket.wait().unwrap()), [4, 6]);
+    assert_eq!(later.wait().unwrap(), 8);
+}
+
+#[test]
+fn a_broken_graph_answers_everybody_unless_told_otherwise() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let (model, held) = graph(&runtime, &gate, Placement::Process);
+    let batcher = Batcher::new(held, one_by_one()).unwrap();
+    let tickets = [1, 2, 3].map(|item| batcher.submit(item));
+    model.actor().kill();
+    for ticket in tickets {
+        let answer = ticket.wait();
+        assert!(
+            matches!(&answer, Err(BatchError::Failed(ExecError::ActorDied(_)))),
+            "{answer:?}"
+        );
+    }
+    batcher.breakage().wait().unwrap();
+    let refused = batcher.try_submit(4, Terms::new()).unwrap_err();
+    assert!(matches!(
+        refused.error,
+        BatchError::Failed(ExecError::ActorDied(_))
+    ));
+    batcher.replace(graph(&runtime, &Gate::opened(), Placement::Thread).1);
+    assert_eq!(batcher.submit(4).wait().unwrap(), 8);
+}
+
+#[test]
+fn a_death_is_heard_of_while_nothing_is_executed() {
+    let (runtime, gate) = (Runtime::new(), Gate::opened());
+    let (model, held) = graph(&runtime, &gate, Placement::Process);
+    let batcher = Batcher::new(held, one_by_one()).unwrap();
+    assert_eq!(batcher.submit(1).wait().unwrap(), 2);
+    let breakage = batcher.breakage();
+    model.actor().kill();
+    assert!(matches!(breakage.wait(), Ok(ExecError::ActorDied(_))));
+    assert!(matches!(batcher.breakage().wait(), Ok(ExecError::ActorDied(_))));
+}

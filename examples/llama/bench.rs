@@ -1,0 +1,203 @@
+//! What the graph costs, and what a pipeline brings: the same model as a plain loop, as one stage and as two, in turns in one run.
+//!
+//! `cargo run --release -p selvedge-llama --bin llama_bench -- overhead|throughput [--model DIR] [--rounds N]`
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, ValueEnum};
+use selvedge::prelude::*;
+use selvedge_examples::one_thread::keep_candle_to_one_thread;
+use selvedge_llama::decoder::Decoder;
+use selvedge_llama::deployment::{Deployment, Layout};
+use selvedge_llama::folder::Folder;
+use selvedge_llama::report::Report;
+use selvedge_llama::share::Share;
+use selvedge_llama::step::{Batch, Part, Sampling};
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// Compares the graph with a plain loop, or a pipeline of two stages with one.
+#[derive(Parser)]
+#[command(name = "llama_bench")]
+struct Arguments {
+    /// What to measure
+    what: What,
+    /// A directory with the model files as Hugging Face lays them out
+    #[arg(long, value_name = "DIR", default_value_os_t = shipped())]
+    model: PathBuf,
+    /// How often each side has its turn
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Tokens of each sequence in a turn
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    tokens: u32,
+    /// Sequences that are under way at once, for throughput
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
+    sequences: u32,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum What {
+    /// Time per token, one stage in a worker process beside a plain loop
+    Overhead,
+    /// Tokens a second, two stages beside one
+    Throughput,
+}
+
+fn shipped() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("model")
+}
+
+/// A token for a slot; the likeliest one that follows is asked for.
+fn step(slot: u32, start: u32, token: u32) -> Batch {
+    let sampling = Some(Sampling {
+        temperature: 0.0,
+        top_p: 1.0,
+        seed: 0,
+    });
+    let part = Part {
+        slot,
+        start,
+        tokens: vec![token],
+        sampling,
+    };
+    Batch { parts: vec![part] }
+}
+
+/// Generates one sequence; how long each token took.
+fn sequence(
+    tokens: u32,
+    times: &mut Vec<Duration>,
+    mut next: impl FnMut(Batch) -> Result<u32, Failure>,
+) -> Result<Vec<u32>, Failure> {
+    let (mut token, mut said) = (1, Vec::new());
+    for start in 0..tokens {
+        let began = Instant::now();
+        token = next(step(0, start, token))?;
+        times.push(began.elapsed());
+        said.push(token);
+    }
+    Ok(said)
+}
+
+/// Median and 99th percentile, in microseconds.
+fn percentiles(times: &mut [Duration]) -> (f64, f64) {
+    times.sort_unstable();
+    let at = |share: f64| {
+        let index = (times.len() as f64 * share) as usize;
+        let time = times.get(index.min(times.len().saturating_sub(1)));
+        time.copied().unwrap_or_default().as_secs_f64() * 1e6
+    };
+    (at(0.5), at(0.99))
+}
+
+fn overhead(arguments: &Arguments) -> Result<(), Failure> {
+    let runtime = Runtime::new();
+    let graph = Deployment::load(&runtime, &arguments.model, &Layout::default())?;
+    let folder = Folder::open(&arguments.model)?;
+    let mut plain = Decoder::load(&folder, Share::WHOLE, graph.room())?;
+    let mut times = [Vec::new(), Vec::new()];
+    for round in 0..=arguments.rounds {
+        let [looped, graphed] = &mut times;
+        if round == 1 {
+            // The first turn of each warms up.
+            looped.clear();
+            graphed.clear();
+        }
+        let expected = sequence(arguments.tokens, looped, |batch| {
+            Ok(plain.step(&batch)?.first().ok_or("no token")?.token)
+        })?;
+        let found = sequence(arguments.tokens, graphed, |batch| {
+            Ok(graph.step(batch).wait()?.first().ok_or("no token")?.token)
+        })?;
+        if found != expected {
+            return Err("the graph says something else than the plain loop".into());
+        }
+    }
+    let [mut looped, mut graphed] = times;
+    let ((plain, plain_p99), (graph, graph_p99)) = (percentiles(&mut looped), percentiles(&mut graphed));
+    println!("time per token, {} of each in turns", looped.len());
+    println!("plain loop        p50 {plain:.1} us   p99 {plain_p99:.1} us");
+    println!("graph, a process  p50 {graph:.1} us   p99 {graph_p99:.1} us");
+    println!("ratio             {:.3}", graph / plain);
+    Ok(())
+}
+
+/// Generates all sequences at once, each step with one token of one of them; tokens a second.
+fn together(model: &Deployment, arguments: &Arguments) -> Result<f64, Failure> {
+    let began = Instant::now();
+    let mut under_way = VecDeque::new();
+    for slot in 0..arguments.sequences {
+        under_way.push_back((slot, 0, model.step(step(slot, 0, 1))));
+    }
+    while let Some((slot, start, execution)) = under_way.pop_front() {
+        let token = execution.wait()?.first().ok_or("no token")?.token;
+        if start + 1 < arguments.tokens {
+            under_way.push_back((slot, start + 1, model.step(step(slot, start + 1, token))));
+        }
+    }
+    let tokens = f64::from(arguments.sequences * arguments.tokens);
+    Ok(tokens / began.elapsed().as_secs_f64())
+}
+
+fn throughput(arguments: &Arguments) -> Result<(), Failure> {
+    let runtime = Runtime::new();
+    let load = |pipeline| {
+        let slots = arguments.sequences as usize;
+        let layout = Layout {
+            pipeline,
+            slots,
+            inflight: Some(slots),
+            trace: 1 << 12,
+            ..Layout::default()
+        };
+        Deployment::load(&runtime, &arguments.model, &layout)
+    };
+    let models = [load(1)?, load(2)?];
+    let mut rates = [Vec::new(), Vec::new()];
+    for round in 0..=arguments.rounds {
+        for (model, rates) in models.iter().zip(&mut rates) {
+            let rate = together(model, arguments)?;
+            if round > 0 {
+                rates.push(rate);
+            }
+        }
+    }
+    let medians = rates.map(|mut rates| {
+        rates.sort_unstable_by(f64::total_cmp);
+        rates.get(rates.len() / 2).copied().unwrap_or_default()
+    });
+    println!(
+        "tokens a second, {} sequences under way, {} turns of each",
+        arguments.sequences, arguments.rounds
+    );
+    let [one, two] = medians;
+    println!("one stage         {one:.0}");
+    println!("two stages        {two:.0}");
+    println!("ratio             {:.3}", two / one);
+    for model in &models {
+        print!("{}", Report::of(&model.graph().trace()));
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    selvedge::init();
+    keep_candle_to_one_thread();
+    let arguments = Arguments::parse();
+    let done = match arguments.what {
+        What::Overhead => overhead(&arguments),
+        What::Throughput => throughput(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

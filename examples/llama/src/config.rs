@@ -1,0 +1,265 @@
+//! `config.json` of a Hugging Face folder: the shape of the model.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::error::LoadError;
+
+/// The one architecture that is run here.
+pub const ARCHITECTURE: &str = "LlamaForCausalLM";
+
+/// The shape of a model, checked: every size is at least 1, the heads can be grouped, and nothing is asked for that this program
+/// does not do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Numbers per token between layers.
+    pub hidden: usize,
+    /// Numbers per token inside of a feed-forward network.
+    pub feed_forward: usize,
+    /// How many tokens there are.
+    pub vocabulary: usize,
+    /// How many layers.
+    pub layers: usize,
+    /// How many heads ask.
+    pub heads: usize,
+    /// How many heads are asked; each by `heads / key_value_heads`.
+    pub key_value_heads: usize,
+    /// Numbers per head.
+    pub head_size: usize,
+    /// What is added to a mean square before its root is taken.
+    pub norm_epsilon: f32,
+    /// How positions become angles.
+    pub rope: Rope,
+    /// The longest sequence.
+    pub positions: usize,
+    /// Whether the embedding is also the head.
+    pub tied: bool,
+    /// The token that begins a text, if any does.
+    pub begin: Option<u32>,
+    /// The tokens that end a text.
+    pub end: Vec<u32>,
+}
+
+/// How positions become angles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rope {
+    /// The base of the wavelengths.
+    pub theta: f32,
+    /// How long wavelengths are stretched, if they are.
+    pub stretch: Option<Stretch>,
+}
+
+/// Llama 3's stretching of long wavelengths.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+pub struct Stretch {
+    /// By how much the longest are stretched.
+    pub factor: f32,
+    /// What is longer than the trained length divided by this is stretched by all of it.
+    pub low_freq_factor: f32,
+    /// What is shorter than the trained length divided by this is left alone.
+    pub high_freq_factor: f32,
+    /// The length trained before stretching.
+    pub original_max_position_embeddings: usize,
+}
+
+/// The file as it is written, with the names of its fields.
+#[derive(Deserialize)]
+struct File {
+    hidden_size: usize,
+    intermediate_size: usize,
+    vocab_size: usize,
+    num_hidden_layers: usize,
+    num_attention_heads: usize,
+    num_key_value_heads: Option<usize>,
+    head_dim: Option<usize>,
+    rms_norm_eps: f32,
+    rope_theta: Option<f32>,
+    rope_scaling: Option<RopeFile>,
+    rope_parameters: Option<RopeFile>,
+    max_position_embeddings: usize,
+    #[serde(default)]
+    tie_word_embeddings: bool,
+    bos_token_id: Option<u32>,
+    eos_token_id: Option<OneOrMore>,
+    hidden_act: Option<String>,
+    #[serde(default)]
+    attention_bias: bool,
+    #[serde(default)]
+    mlp_bias: bool,
+}
+
+#[derive(Clone, Deserialize)]
+struct RopeFile {
+    rope_theta: Option<f32>,
+    #[serde(alias = "type")]
+    rope_type: Option<String>,
+    #[serde(flatten)]
+    rest: serde_json::Map<String, serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(u32),
+    More(Vec<u32>),
+}
+
+/// What is read first: files of other architectures have other fields.
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(default)]
+    architectures: Vec<String>,
+}
+
+impl Config {
+    /// Reads and checks `config.json` of a folder.
+    ///
+    /// # Errors
+    /// [`LoadError::Unreadable`], [`LoadError::Malformed`], [`LoadError::Architecture`], [`LoadError::Field`].
+    pub fn read(folder: &Path) -> Result<Self, LoadError> {
+        let path = folder.join("config.json");
+        let text = std::fs::read_to_string(&path).map_err(|error| LoadError::Unreadable {
+            path: path.clone(),
+            error,
+        })?;
+        Config::parse(&text, &path)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, LoadError> {
+        let malformed = |error: serde_json::Error| LoadError::Malformed {
+            path: path.to_owned(),
+            message: error.to_string(),
+        };
+        let kind: Kind = serde_json::from_str(text).map_err(malformed)?;
+        if !kind.architectures.iter().any(|name| name == ARCHITECTURE) {
+            return Err(LoadError::Architecture {
+                path: path.to_owned(),
+                expected: ARCHITECTURE,
+                found: match kind.architectures.as_slice() {
+                    [] => "no architecture".into(),
+                    names => names.join(", "),
+                },
+            });
+        }
+        let file: File = serde_json::from_str(text).map_err(malformed)?;
+        let rules = Rules { path };
+        rules.of_sizes(&file)?;
+        rules.of_kinds(&file)?;
+        let rope = rules.rope(&file)?;
+        Ok(file.into_config(rope))
+    }
+}
+
+impl File {
+    fn key_value_heads(&self) -> usize {
+        self.num_key_value_heads.unwrap_or(self.num_attention_heads)
+    }
+
+    fn head_size(&self) -> usize {
+        self.head_dim
+            .unwrap_or(self.hidden_size / self.num_attention_heads.max(1))
+    }
+
+    fn into_config(self, rope: Rope) -> Config {
+        Config {
+            hidden: self.hidden_size,
+            feed_forward: self.intermediate_size,
+            vocabulary: self.vocab_size,
+            layers: self.num_hidden_layers,
+            heads: self.num_attention_heads,
+            key_value_heads: self.key_value_heads(),
+            head_size: self.head_size(),
+            norm_epsilon: self.rms_norm_eps,
+            rope,
+            positions: self.max_position_embeddings,
+            tied: self.tie_word_embeddings,
+            begin: self.bos_token_id,
+            end: match self.eos_token_id {
+                None => Vec::new(),
+                Some(OneOrMore::One(token)) => vec![token],
+                Some(OneOrMore::More(tokens)) => tokens,
+            },
+        }
+    }
+}
+
+/// What a file must fulfil, with its name for the errors.
+struct Rules<'p> {
+    path: &'p Path,
+}
+
+impl Rules<'_> {
+    fn broken(&self, field: &'static str, expected: impl Into<String>, found: impl ToString) -> LoadError {
+        LoadError::Field {
+            path: PathBuf::from(self.path),
+            field,
+            expected: expected.into(),
+            found: found.to_string(),
+        }
+    }
+
+    fn of_sizes(&self, file: &File) -> Result<(), LoadError> {
+        let sizes = [
+            ("hidden_size", file.hidden_size),
+            ("intermediate_size", file.intermediate_size),
+            ("vocab_size", file.vocab_size),
+            ("num_hidden_layers", file.num_hidden_layers),
+            ("num_attention_heads", file.num_attention_heads),
+            ("num_key_value_heads", file.key_value_heads()),
+            ("max_position_embeddings", file.max_position_embeddings),
+        ];
+        // Larger than any model, and small enough that products of three do not overflow.
+        let most = 1 << 20;
+        if let Some((field, size)) = sizes.into_iter().find(|(_, size)| *size == 0 || *size > most) {
+            return Err(self.broken(field, format!("1 to {most}"), size));
+        }
+        let (heads, asked) = (file.num_attention_heads, file.key_value_heads());
+        if heads % asked != 0 {
+            let expected = format!("a divisor of the {heads} of `num_attention_heads`");
+            return Err(self.broken("num_key_value_heads", expected, asked));
+        }
+        let size = file.head_size();
+        if size == 0 || size > most || size % 2 != 0 {
+            return Err(self.broken(
+                "head_dim",
+                "an even number, hidden_size / num_attention_heads by default",
+                size,
+            ));
+        }
+        Ok(())
+    }
+
+    fn of_kinds(&self, file: &File) -> Result<(), LoadError> {
+        match file.hidden_act.as_deref() {
+            None | Some("silu" | "swish") => {}
+            Some(other) => return Err(self.broken("hidden_act", "silu", other)),
+        }
+        if file.attention_bias {
+            return Err(self.broken("attention_bias", "false", true));
+        }
+        if file.mlp_bias {
+            return Err(self.broken("mlp_bias", "false", true));
+        }
+        Ok(())
+    }
+
+    fn rope(&self, file: &File) -> Result<Rope, LoadError> {
+        let given = file.rope_parameters.as_ref().or(file.rope_scaling.as_ref());
+        let theta = given.and_then(|given| given.rope_theta).or(file.rope_theta);
+        let theta = theta.unwrap_or(10_000.0);
+        let kind = given.and_then(|given| given.rope_type.as_deref());
+        let stretch = match (kind, given) {
+            (None | Some("default"), _) | (_, None) => None,
+            (Some("llama3"), Some(given)) => {
+                let stretch = serde_json::from_value(given.rest.clone().into());
+                Some(
+                    stretch
+                        .map_err(|error| self.broken("rope_scaling", "the four numbers of llama3", error))?,
+                )
+            }
+            (Some(other), _) => return Err(self.broken("rope_scaling", "default or llama3", other)),
+        };
+        Ok(Rope { theta, stretch })
+    }
+}

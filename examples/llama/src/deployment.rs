@@ -1,0 +1,289 @@
+//! A model that runs: actors for all shares of it, and the graph over them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use selvedge::prelude::*;
+use selvedge::{ActorRef, CallError, Profile, Teardown};
+
+use crate::config::Config;
+use crate::error::LoadError;
+use crate::folder::Folder;
+use crate::graph::{grid, pipeline};
+use crate::layer::Room;
+use crate::share::Share;
+use crate::stage::{Stage, StageHandle};
+use crate::step::{Batch, Sampled};
+
+/// How long one step may take before `wait` gives up: a long prompt in a large model is slow, and a death is noticed at once anyway.
+const STEP_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How a model is cut and where its parts live.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// How many stages the layers are cut into; default 1.
+    pub pipeline: usize,
+    /// How many ranks share a layer; default 1.
+    pub tensor: usize,
+    /// Where every share lives; default [`Placement::Process`].
+    pub placement: Placement,
+    /// How many sequences are held at once; default 1.
+    pub slots: usize,
+    /// The longest sequence; `None`, the default, is what the model was made for.
+    pub positions: Option<usize>,
+    /// Steps under way at most; `None`, the default, is two for every stage.
+    pub inflight: Option<usize>,
+    /// Events that every lane keeps for [`Deployment::graph`]'s trace; default 0, none.
+    pub trace: usize,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Layout {
+            pipeline: 1,
+            tensor: 1,
+            placement: Placement::Process,
+            slots: 1,
+            positions: None,
+            inflight: None,
+            trace: 0,
+        }
+    }
+}
+
+impl Layout {
+    /// All shares, stage by stage.
+    fn shares(&self) -> impl Iterator<Item = Share> {
+        let (stages, ranks) = (self.pipeline, self.tensor);
+        (0..stages).flat_map(move |stage| {
+            (0..ranks).map(move |rank| Share {
+                stage,
+                stages,
+                rank,
+                ranks,
+            })
+        })
+    }
+
+    fn room(&self, config: &Config) -> Result<Room, LoadError> {
+        let positions = self.positions.unwrap_or(config.positions);
+        let wrong = |message| Err(LoadError::Room { message });
+        if positions == 0 || positions > config.positions {
+            let most = config.positions;
+            return wrong(format!(
+                "{positions} positions were asked for; the model has 1 to {most}"
+            ));
+        }
+        if self.slots == 0 || u32::try_from(self.slots).is_err() {
+            return wrong(format!(
+                "{} slots were asked for; at least 1 is needed",
+                self.slots
+            ));
+        }
+        let slots = self.slots;
+        Ok(Room { slots, positions })
+    }
+
+    fn options(&self) -> Options {
+        Options::new()
+            .named("llama")
+            .max_inflight(self.inflight.unwrap_or(2 * self.pipeline))
+            .timeout(STEP_TIMEOUT)
+            .submit_timeout(STEP_TIMEOUT)
+            .trace(self.trace)
+    }
+}
+
+/// A model that runs. Dropping it ends its actors and their processes; what is under way answers with an error.
+///
+/// When one of its actors dies, every step under way and every later one answers [`ExecError::ActorDied`]: drop it and load another.
+///
+/// ```no_run
+/// use selvedge::prelude::*;
+/// use selvedge_llama::deployment::{Deployment, Layout};
+/// use selvedge_llama::step::{Batch, Part, Sampling};
+///
+/// # fn main() -> Result<()> {
+/// let runtime = Runtime::new();
+/// let model = Deployment::load(&runtime, "model", &Layout { pipeline: 2, slots: 4, ..Layout::default() })?;
+/// let sampling = Some(Sampling { temperature: 0.0, top_p: 1.0, seed: 0 });
+/// let prompt = Part { slot: 0, start: 0, tokens: vec![1, 2, 3], sampling };
+/// let first = model.step(Batch { parts: vec![prompt] }).wait()?;          // one token for each part that asked for one
+/// let next = Part { slot: 0, start: 3, tokens: vec![first[0].token], sampling };
+/// let second = model.step(Batch { parts: vec![next] });                   // an `Execution`: wait, await, or submit others
+/// println!("{:?} {:?}", first, second.wait()?);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Deployment {
+    graph: Graph<Batch, Vec<Sampled>>,
+    shares: Vec<StageHandle>,
+    config: Config,
+    room: Room,
+    /// Of `shares`: the one with the head.
+    last: StageHandle,
+}
+
+impl Deployment {
+    /// Checks the whole folder, spawns an actor for every share of the model, and compiles the graph.
+    ///
+    /// # Errors
+    /// [`LoadError`]; nothing is left of what was spawned.
+    pub fn load(runtime: &Runtime, folder: impl AsRef<Path>, layout: &Layout) -> Result<Self, LoadError> {
+        Deployment::load_with(runtime, folder, layout, |_, _| ())
+    }
+
+    /// The same; `progress` is told after each share how many of how many are loaded.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_with(
+        runtime: &Runtime,
+        folder: impl AsRef<Path>,
+        layout: &Layout,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<Self, LoadError> {
+        let folder = Folder::open(folder)?;
+        let probe = Share {
+            stage: 0,
+            stages: layout.pipeline,
+            rank: 0,
+            ranks: layout.tensor,
+        };
+        probe.check(&folder.config, &folder.path)?;
+        layout.shares().try_for_each(|share| folder.check(&share))?;
+        let room = layout.room(&folder.config)?;
+        let mut shares = Spawned(Vec::new());
+        let all = layout.pipeline * layout.tensor;
+        progress(0, all);
+        for share in layout.shares() {
+            shares
+                .0
+                .push(spawn(runtime, &folder, share, room, layout.placement)?);
+            progress(shares.0.len(), all);
+        }
+        let graph = compile(runtime, layout, &folder.config, &shares.0)?;
+        let Some(last) = shares.0.iter().rev().nth(layout.tensor - 1).cloned() else {
+            return Err(LoadError::Room {
+                message: "a model without shares".into(),
+            });
+        };
+        Ok(Deployment {
+            graph,
+            shares: std::mem::take(&mut shares.0),
+            config: folder.config,
+            room,
+            last,
+        })
+    }
+
+    /// Submits a step. Its parts must be of different slots, and a sequence's parts must come in order; steps of different sequences
+    /// may be under way at once, and fill the pipeline. The result has a token for each part that asked for one, in the order of parts.
+    ///
+    /// Dropping the execution cancels it; the slots of its parts must then begin anew.
+    pub fn step(&self, batch: Batch) -> Execution<Vec<Sampled>> {
+        self.graph.execute(batch)
+    }
+
+    /// Logits of the last token of each part that asked for sampling, in the latest finished step: `[parts, vocabulary]`. For tests.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn logits(&self) -> Result<Tensor, CallError> {
+        self.last.call().logits().wait()
+    }
+
+    /// The shape of the model.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// How many sequences of what length.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        self.room
+    }
+
+    /// The graph: its trace, its plan, its counters.
+    #[must_use]
+    pub fn graph(&self) -> &Graph<Batch, Vec<Sampled>> {
+        &self.graph
+    }
+
+    /// Durations of all tasks that are still in the rings of [`Layout::trace`].
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        Profile::of(&self.graph.trace())
+    }
+
+    /// The actors, stage by stage and there rank by rank.
+    pub fn actors(&self) -> impl Iterator<Item = &ActorRef> {
+        self.shares.iter().map(StageHandle::actor)
+    }
+
+    /// Bytes of weights that each actor has read.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn weight_bytes(&self) -> Result<Vec<u64>, CallError> {
+        self.shares
+            .iter()
+            .map(|share| share.call().weight_bytes().wait())
+            .collect()
+    }
+
+    /// Ends the graph and the actors; what is under way answers with an error. Dropping does the same.
+    pub fn teardown(&self) -> Teardown {
+        let report = self.graph.teardown();
+        self.actors().for_each(ActorRef::kill);
+        report
+    }
+}
+
+impl Drop for Deployment {
+    fn drop(&mut self) {
+        let _ = self.teardown();
+    }
+}
+
+/// Actors that end with this list: nothing is left behind by a load that fails half-way.
+struct Spawned(Vec<StageHandle>);
+
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|share| share.actor().kill());
+    }
+}
+
+fn spawn(
+    runtime: &Runtime,
+    folder: &Folder,
+    share: Share,
+    room: Room,
+    placement: Placement,
+) -> Result<StageHandle, LoadError> {
+    let name = match share.ranks {
+        1 => format!("stage {}", share.stage),
+        _ => format!("stage {} rank {}", share.stage, share.rank),
+    };
+    let spawn = runtime.spawn::<Stage>(name, (folder.path.clone(), share, room));
+    Ok(match placement {
+        // Candle's pool would compete with the lanes for the cores.
+        Placement::Process => spawn.env("RAYON_NUM_THREADS", "1").in_process(),
+        other => spawn.place(other),
+    }?)
+}
+
+fn compile(
+    runtime: &Runtime,
+    layout: &Layout,
+    config: &Config,
+    shares: &[StageHandle],
+) -> Result<Graph<Batch, Vec<Sampled>>, LoadError> {
+    let graph = runtime.compile_with(layout.options(), |batch: Edge<Batch>| match layout.tensor {
+        1 => pipeline(shares, &batch),
+        ranks => grid(shares, ranks, config, &batch),
+    })?;
+    Ok(graph)
+}

@@ -1,0 +1,49 @@
+//! A Hugging Face style folder: `config.json`, `model.safetensors` or an index with several files, `tokenizer.json`.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::Config;
+use crate::error::LoadError;
+use crate::share::Share;
+use crate::tensors::needed;
+use crate::weights::Weights;
+
+/// A folder whose files were opened and whose weights were not read yet.
+#[derive(Debug)]
+pub struct Folder {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The shape of the model.
+    pub config: Config,
+    /// Its weights.
+    pub weights: Weights,
+}
+
+impl Folder {
+    /// Reads `config.json` and what the files of weights say of themselves.
+    ///
+    /// # Errors
+    /// As [`Config::read`] and [`Weights::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, LoadError> {
+        let path = path.as_ref().to_owned();
+        let config = Config::read(&path)?;
+        let weights = Weights::open(&path)?;
+        Ok(Folder {
+            path,
+            config,
+            weights,
+        })
+    }
+
+    /// Whether the model can be cut like that, and whether everything that this share needs is there. Reads no weights.
+    ///
+    /// # Errors
+    /// As [`Share::check`] and [`Weights::check`].
+    pub fn check(&self, share: &Share) -> Result<(), LoadError> {
+        share.check(&self.config, &self.path)?;
+        let needed = needed(&self.config, share);
+        needed
+            .iter()
+            .try_for_each(|one| self.weights.check(&one.name, &one.shape))
+    }
+}

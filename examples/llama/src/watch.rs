@@ -1,0 +1,143 @@
+//! What a batch must fulfil before anything is computed: every share checks it alike, so ranks agree on whether a step takes place.
+
+use crate::layer::Room;
+use crate::step::{Batch, Part};
+
+/// Why a step did not take place. The caches are as before it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StepError {
+    /// The batch has no parts.
+    #[error("a batch without parts")]
+    Empty,
+    /// A part has no tokens.
+    #[error("the part of slot {slot} has no tokens")]
+    NoTokens {
+        /// Whose.
+        slot: u32,
+    },
+    /// There is no such slot.
+    #[error("slot {slot}, but there are {slots}")]
+    NoSlot {
+        /// The slot.
+        slot: u32,
+        /// How many there are.
+        slots: usize,
+    },
+    /// Two parts of a batch have the same slot.
+    #[error("two parts have slot {slot}")]
+    Twice {
+        /// The slot.
+        slot: u32,
+    },
+    /// The sequence would be longer than its cache.
+    #[error("slot {slot} would reach {reached} positions of {positions}")]
+    Full {
+        /// Whose.
+        slot: u32,
+        /// The length.
+        reached: usize,
+        /// The length that there is room for.
+        positions: usize,
+    },
+    /// A part begins where the cache has nothing before it.
+    #[error("the part of slot {slot} begins at position {start}, but {seen} were seen")]
+    Gap {
+        /// Whose.
+        slot: u32,
+        /// Where it begins.
+        start: u32,
+        /// How many positions the cache holds.
+        seen: u32,
+    },
+    /// The model has no such token.
+    #[error("token {token} of slot {slot}, but the model has {vocabulary}")]
+    NoToken {
+        /// Whose.
+        slot: u32,
+        /// The token.
+        token: u32,
+        /// How many there are.
+        vocabulary: usize,
+    },
+    /// This share of the model does not have what was asked for.
+    #[error("{what} is not here")]
+    NotHere {
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// Hidden states could not be read or made.
+    #[error(transparent)]
+    Hidden(#[from] selvedge::TensorError),
+    /// Candle refused.
+    #[error("candle: {0}")]
+    Candle(#[from] candle_core::Error),
+}
+
+/// The lengths of all slots, and what a batch is checked against.
+pub(crate) struct Watch {
+    vocabulary: usize,
+    positions: usize,
+    seen: Vec<u32>,
+}
+
+impl Watch {
+    pub(crate) fn new(vocabulary: usize, room: Room) -> Self {
+        Watch {
+            vocabulary,
+            positions: room.positions,
+            seen: vec![0; room.slots],
+        }
+    }
+
+    /// Takes note of a batch if all of it can be done.
+    pub(crate) fn admit(&mut self, batch: &Batch) -> Result<(), StepError> {
+        if batch.parts.is_empty() {
+            return Err(StepError::Empty);
+        }
+        let mut slots: Vec<u32> = batch.parts.iter().map(|part| part.slot).collect();
+        slots.sort_unstable();
+        if let Some(slot) = slots.array_windows().find_map(|[a, b]| (a == b).then_some(*a)) {
+            return Err(StepError::Twice { slot });
+        }
+        batch.parts.iter().try_for_each(|part| self.check(part))?;
+        for part in &batch.parts {
+            if let Some(seen) = self.seen.get_mut(part.slot as usize) {
+                *seen = part.start + part.tokens.len() as u32;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, part: &Part) -> Result<(), StepError> {
+        let (slot, start) = (part.slot, part.start);
+        let slots = self.seen.len();
+        let Some(&seen) = self.seen.get(slot as usize) else {
+            return Err(StepError::NoSlot { slot, slots });
+        };
+        if part.tokens.is_empty() {
+            return Err(StepError::NoTokens { slot });
+        }
+        if start > seen {
+            return Err(StepError::Gap { slot, start, seen });
+        }
+        let (reached, positions) = (start as usize + part.tokens.len(), self.positions);
+        if reached > positions {
+            return Err(StepError::Full {
+                slot,
+                reached,
+                positions,
+            });
+        }
+        let vocabulary = self.vocabulary;
+        let unknown = part.tokens.iter().find(|token| **token as usize >= vocabulary);
+        match unknown {
+            Some(&token) => Err(StepError::NoToken {
+                slot,
+                token,
+                vocabulary,
+            }),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The weights of a folder: one file of safetensors or several with an index, mapped into memory and read in slices.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use candle_core::{Device, Tensor};
+use safetensors::tensor::Dtype;
+use serde::Deserialize;
+
+use crate::error::LoadError;
+use crate::shard::{Entry, Shard};
+
+/// How many names an error proposes.
+const NEAREST: usize = 3;
+
+const ONE_FILE: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+
+/// Which part of a tensor is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// All of it.
+    Whole,
+    /// Part `part` of `parts` equal ones along the first dimension.
+    Rows {
+        /// From 0.
+        part: usize,
+        /// At least 1; divides the dimension.
+        parts: usize,
+    },
+    /// The same along the second dimension.
+    Columns {
+        /// From 0.
+        part: usize,
+        /// At least 1; divides the dimension.
+        parts: usize,
+    },
+}
+
+/// The weights of a folder, of which nothing is read before it is asked for.
+#[derive(Debug)]
+pub struct Weights {
+    /// The file that says which tensors there are.
+    path: PathBuf,
+    shards: Vec<Shard>,
+    /// Which shard has a tensor.
+    names: BTreeMap<String, usize>,
+    read_bytes: Cell<u64>,
+}
+
+#[derive(Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
+}
+
+impl Weights {
+    /// Maps the files of a folder and reads what they say of their tensors.
+    ///
+    /// # Errors
+    /// [`LoadError::Unreadable`], [`LoadError::Malformed`], [`LoadError::Truncated`], [`LoadError::Missing`] where a file lacks what the
+    /// index promises.
+    pub fn open(folder: &Path) -> Result<Self, LoadError> {
+        let index = folder.join(INDEX);
+        if !folder.join(ONE_FILE).exists() && index.exists() {
+            return Weights::open_index(folder, index);
+        }
+        let path = folder.join(ONE_FILE);
+        let shard = Shard::open(&path)?;
+        let names = shard.names().map(|name| (name.to_owned(), 0)).collect();
+        Ok(Weights::over(path, vec![shard], names))
+    }
+
+    fn open_index(folder: &Path, path: PathBuf) -> Result<Self, LoadError> {
+        let text = std::fs::read_to_string(&path).map_err(|error| LoadError::Unreadable {
+            path: path.clone(),
+            error,
+        })?;
+        let index: Index = serde_json::from_str(&text).map_err(|error| LoadError::Malformed {
+            path: path.clone(),
+            message: error.to_string(),
+        })?;
+        let mut files: Vec<&String> = index.weight_map.values().collect();
+        files.sort();
+        files.dedup();
+        let shards = files.iter().map(|file| Shard::open(&folder.join(file)));
+        let shards = shards.collect::<Result<Vec<_>, _>>()?;
+        let place = |file: &String| files.iter().position(|other| *other == file).unwrap_or_default();
+        let names = index
+            .weight_map
+            .iter()
+            .map(|(name, file)| (name.clone(), place(file)));
+        Ok(Weights::over(path, shards, names.collect()))
+    }
+
+    fn over(path: PathBuf, shards: Vec<Shard>, names: BTreeMap<String, usize>) -> Self {
+        Weights {
+            path,
+            shards,
+            names,
+            read_bytes: Cell::new(0),
+        }
+    }
+
+    /// The tensors there are.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(String::as_str)
+    }
+
+    /// How many bytes of tensors were read so far.
+    #[must_use]
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes.get()
+    }
+
+    /// Whether there is such a tensor of this shape and of readable elements. Reads nothing of it.
+    ///
+    /// # Errors
+    /// [`LoadError::Missing`], [`LoadError::Shape`], [`LoadError::Elements`].
+    pub fn check(&self, tensor: &str, shape: &[usize]) -> Result<(), LoadError> {
+        self.find(tensor, shape).map(|_| ())
+    }
+
+    /// Reads a part of a tensor as `f32`, and no byte of the rest.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn read(&self, tensor: &str, shape: &[usize], cut: Cut) -> Result<Tensor, LoadError> {
+        let (shard, entry) = self.find(tensor, shape)?;
+        let (ranges, part) = ranges(shape, cut);
+        let mut values = Vec::with_capacity(part.iter().product());
+        for range in ranges {
+            let bytes = shard.elements(entry, range);
+            self.read_bytes.set(self.read_bytes.get() + bytes.len() as u64);
+            append(&mut values, entry.dtype, bytes);
+        }
+        Ok(Tensor::from_vec(values, part, &Device::Cpu)?)
+    }
+
+    fn find(&self, tensor: &str, shape: &[usize]) -> Result<(&Shard, &Entry), LoadError> {
+        let shard = self.names.get(tensor).and_then(|shard| self.shards.get(*shard));
+        let Some(shard) = shard else {
+            return Err(missing(&self.path, tensor, self.names()));
+        };
+        let Some(entry) = shard.entry(tensor) else {
+            return Err(missing(shard.path(), tensor, shard.names()));
+        };
+        let (path, tensor) = (shard.path().to_owned(), tensor.to_owned());
+        if entry.shape != shape {
+            return Err(LoadError::Shape {
+                path,
+                tensor,
+                expected: shape.to_vec(),
+                found: entry.shape.clone(),
+            });
+        }
+        if !matches!(entry.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
+            let found = entry.dtype.to_string();
+            return Err(LoadError::Elements { path, tensor, found });
+        }
+        Ok((shard, entry))
+    }
+}
+
+fn missing<'n>(path: &Path, tensor: &str, names: impl Iterator<Item = &'n str>) -> LoadError {
+    // Favours a common beginning: a layer's other tensors are nearer than the same tensor of another layer.
+    let mut names: Vec<&str> = names.collect();
+    let likeness = |name: &str| strsim::jaro_winkler(name, tensor);
+    // By name among equals, so that the same file gives the same text.
+    names.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)).then_with(|| a.cmp(b)));
+    LoadError::Missing {
+        path: path.to_owned(),
+        tensor: tensor.to_owned(),
+        nearest: names.into_iter().take(NEAREST).map(str::to_owned).collect(),
+    }
+}
+
+/// The elements of a cut, as ranges in row-major order, and its shape.
+fn ranges(shape: &[usize], cut: Cut) -> (Vec<Range<usize>>, Vec<usize>) {
+    let rows = shape.first().copied().unwrap_or(1);
+    let columns: usize = shape.iter().skip(1).product();
+    let mut part_shape = shape.to_vec();
+    let ranges = match cut {
+        Cut::Whole => vec![0..rows * columns],
+        Cut::Rows { part, parts } => {
+            let each = rows / parts.max(1);
+            part_shape.iter_mut().take(1).for_each(|rows| *rows = each);
+            vec![part * each * columns..(part + 1) * each * columns]
+        }
+        Cut::Columns { part, parts } => {
+            let each = columns / parts.max(1);
+            part_shape.iter_mut().skip(1).for_each(|columns| *columns = each);
+            let of_row = |row: usize| row * columns + part * each..row * columns + (part + 1) * each;
+            (0..rows).map(of_row).collect()
+        }
+    };
+    (ranges, part_shape)
+}
+
+/// Appends little-endian elements as `f32`.
+fn append(values: &mut Vec<f32>, dtype: Dtype, bytes: &[u8]) {
+    let (pairs, fours) = (bytes.as_chunks::<2>().0, bytes.as_chunks::<4>().0);
+    match dtype {
+        Dtype::F16 => values.extend(pairs.iter().map(|pair| half::f16::from_le_bytes(*pair).to_f32())),
+        Dtype::BF16 => values.extend(pairs.iter().map(|pair| half::bf16::from_le_bytes(*pair).to_f32())),
+        _ => values.extend(fours.iter().map(|four| f32::from_le_bytes(*four))),
+    }
+}
