@@ -68,3 +68,86 @@ fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::sample;
+    use crate::step::Sampling;
+
+    const LOGITS: [f32; 5] = [0.5, 2.0, -1.0, 2.0, f32::NEG_INFINITY];
+
+    fn sampling(temperature: f32, top_p: f32, seed: u64) -> Sampling {
+        Sampling {
+            temperature,
+            top_p,
+            seed,
+        }
+    }
+
+    fn probability(token: usize) -> f32 {
+        let sum: f32 = LOGITS.iter().map(|logit| logit.exp()).sum();
+        LOGITS[token].exp() / sum
+    }
+
+    /// How often each token is chosen at 20 000 positions.
+    fn counts(sampling: &Sampling) -> [f32; 5] {
+        let mut counts = [0.0; 5];
+        for position in 0..20_000 {
+            counts[sample(0, position, &LOGITS, sampling).token as usize] += 1.0 / 20_000.0;
+        }
+        counts
+    }
+
+    #[test]
+    fn greedy_takes_the_first_of_the_likeliest() {
+        for temperature in [0.0, -1.0, f32::NAN] {
+            let sampled = sample(3, 9, &LOGITS, &sampling(temperature, 0.1, 7));
+            assert_eq!((sampled.slot, sampled.token), (3, 1));
+            assert!((sampled.logprob.exp() - probability(1)).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn temperature_one_draws_by_probability() {
+        let counts = counts(&sampling(1.0, 1.0, 1));
+        for (token, count) in counts.iter().enumerate() {
+            assert!((count - probability(token)).abs() < 0.02, "{token}: {count}");
+        }
+    }
+
+    #[test]
+    fn the_nucleus_is_the_fewest_that_reach_the_sum() {
+        let counts = counts(&sampling(1.0, probability(1) * 1.5, 1));
+        assert_eq!((counts[0], counts[2], counts[4]), (0.0, 0.0, 0.0));
+        assert!((counts[1] - 0.5).abs() < 0.02, "{counts:?}");
+        // None at all is one: the likeliest.
+        assert!((0..100).all(|position| sample(0, position, &LOGITS, &sampling(1.0, 0.0, 2)).token == 1));
+    }
+
+    #[test]
+    fn seed_and_position_decide() {
+        let draw = |seed| -> Vec<u32> {
+            let hot = sampling(3.0, 1.0, seed);
+            (0..64)
+                .map(|position| sample(0, position, &LOGITS, &hot).token)
+                .collect()
+        };
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+    }
+
+    #[test]
+    fn logits_that_are_no_numbers_still_choose_a_token_that_exists() {
+        for logits in [
+            &[f32::NAN, f32::NAN][..],
+            &[f32::NAN, 1.0],
+            &[f32::INFINITY, 0.0],
+            &[f32::NEG_INFINITY; 2],
+        ] {
+            for temperature in [0.0, 1.0, 1e-30] {
+                let sampled = sample(0, 5, logits, &sampling(temperature, 0.9, 3));
+                assert!((sampled.token as usize) < logits.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What a deployment leaves behind: nothing. Alone in its program, because it counts what the program holds.
+
+mod made;
+
+use made::{CONFIG, Made, one, prompt};
+use selvedge::prelude::*;
+use selvedge_llama::deployment::{Deployment, Layout};
+
+fn entries(directory: &str) -> usize {
+    std::fs::read_dir(directory).unwrap().count()
+}
+
+fn lives(pid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists()
+}
+
+#[test]
+fn a_dropped_deployment_leaves_no_process_no_thread_and_no_descriptor() {
+    let made = Made::new("dropped", CONFIG);
+    let runtime = Runtime::new();
+    let mut held = Vec::new();
+    for placement in [
+        Placement::Process,
+        Placement::Thread,
+        Placement::Process,
+        Placement::Thread,
+    ] {
+        let layout = Layout {
+            pipeline: 2,
+            tensor: 2,
+            placement,
+            slots: 2,
+            ..Layout::default()
+        };
+        let model = Deployment::load(&runtime, &made.path, &layout).unwrap();
+        model.step(one(0, 0, &prompt(8, 0))).wait().unwrap();
+        let under_way: Vec<_> = (0..2)
+            .map(|slot| model.step(one(slot, 0, &prompt(8, slot))))
+            .collect();
+        let pids: Vec<u32> = model.actors().filter_map(|actor| actor.pid()).collect();
+        drop(model);
+        // Finished or not, each has an answer.
+        for step in under_way {
+            let _ = step.wait();
+        }
+        assert!(!pids.iter().any(|pid| lives(*pid)), "a worker is left");
+        held.push((entries("/proc/self/fd"), entries("/proc/self/task")));
+    }
+    // The first two rounds start what the runtime keeps.
+    assert_eq!(held[1], held[3], "descriptors and threads: {held:?}");
+}
