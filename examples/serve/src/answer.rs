@@ -18,12 +18,13 @@ use selvedge_batching::{BatchError, Ticket};
 use serde_json::Value;
 
 use crate::error::{Error, json_type};
-use crate::failure::told;
+use crate::failure::{is_late, told};
 use crate::generation::Delivery;
 use crate::mailbox::Receiver;
 use crate::metrics::Metrics;
 use crate::sequence::Ending;
 use crate::shape::Shape;
+use crate::supervise::Crew;
 
 /// What happens to an answer.
 enum Event {
@@ -36,6 +37,7 @@ pub struct Answer {
     pub(crate) receiver: Receiver,
     pub(crate) ticket: Ticket<Ending>,
     pub(crate) ended: Option<Result<Ending, BatchError>>,
+    pub(crate) crew: Arc<Crew>,
     pub(crate) shape: Shape,
     pub(crate) delivery: Delivery,
     pub(crate) metrics: Arc<Metrics>,
@@ -116,7 +118,13 @@ impl Answer {
     }
 
     async fn next(&mut self) -> Result<Event, Error> {
-        poll_fn(|context| self.poll(context)).await.map_err(told)
+        let event = poll_fn(|context| self.poll(context)).await;
+        event.map_err(|error| {
+            if is_late(&error) {
+                self.crew.suspect();
+            }
+            told(error)
+        })
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, BatchError>> {

@@ -13,6 +13,7 @@
 //! | [`vocabulary`], [`stops`] | tokens to text as they come, and where it ends |
 //! | [`sequence`], [`mailbox`], [`shape`], [`answer`] | a text under way, and how it is sent |
 //! | [`failure`], [`supervise`] | what a broken graph means, and who builds the next |
+//! | [`folder`], [`arguments`] | a model's files, and the command line |
 //! | [`metrics`], [`figures`], [`process`] | what is counted |
 //! | [`service`] | all of it behind its addresses |
 //! | [`load`] | clients that measure it |
@@ -44,6 +45,9 @@ pub mod supervise;
 pub mod figures;
 pub mod metrics;
 pub mod process;
+
+pub mod arguments;
+pub mod folder;
 
 pub mod service;
 

@@ -98,7 +98,7 @@ pub struct Service {
     limits: Limits,
     texts: Arc<ContinuousBatcher<Text>>,
     digits: Arc<Batcher<Image, Scores>>,
-    crew: Crew,
+    crew: Arc<Crew>,
     metrics: Arc<Metrics>,
     draining: AtomicBool,
     started: u64,
@@ -112,7 +112,7 @@ impl Service {
     pub fn start(model: Model, limits: Limits) -> Result<Arc<Service>, BoxError> {
         let metrics = Arc::new(Metrics::default());
         let Built { graph, actors } = model.build.build()?;
-        let crew: Crew = Arc::new(parking_lot::Mutex::new(actors));
+        let crew = Crew::new(actors);
         let options = options(&limits)
             .named("texts")
             .max_size(limits.slots)
@@ -122,7 +122,7 @@ impl Service {
         supervise(&texts, Arc::clone(&crew), model.build, Arc::clone(&metrics));
 
         let Built { graph, actors } = model.classifier.build()?;
-        let clerks: Crew = Arc::new(parking_lot::Mutex::new(actors));
+        let clerks = Crew::new(actors);
         let digits = Arc::new(Batcher::new(graph, options_of_digits(&limits))?);
         supervise(&digits, clerks, model.classifier, Arc::clone(&metrics));
         Ok(Arc::new(Service {
@@ -162,7 +162,7 @@ impl Service {
 
     /// The worker processes of the language model.
     pub fn pids(&self) -> Vec<u32> {
-        self.crew.lock().pids()
+        self.crew.pids()
     }
 
     /// Tells `/health` that it ends; what is under way goes on.
@@ -177,7 +177,7 @@ impl Service {
         self.texts.close(within);
         self.digits
             .close(deadline.saturating_duration_since(Instant::now()));
-        drop(std::mem::take(&mut *self.crew.lock()));
+        self.crew.dismiss();
     }
 
     fn submit(&self, kind: Kind, fields: &Fields, prompt: Vec<u32>, since: Instant) -> Result<Answer, Error> {
@@ -194,6 +194,7 @@ impl Service {
             receiver,
             ticket,
             ended: None,
+            crew: Arc::clone(&self.crew),
             shape,
             delivery,
             metrics: Arc::clone(&self.metrics),

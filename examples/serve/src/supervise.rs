@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use selvedge::{ActorRef, BoxError, Graph};
 use selvedge_batching::Batcher;
+use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::sleep;
 
@@ -62,12 +64,41 @@ where
 }
 
 /// The actors that serve at the moment.
-pub type Crew = Arc<parking_lot::Mutex<Actors>>;
+#[derive(Debug, Default)]
+pub struct Crew {
+    actors: Mutex<Actors>,
+    stuck: Notify,
+}
+
+impl Crew {
+    /// These.
+    pub fn new(actors: Actors) -> Arc<Crew> {
+        Arc::new(Crew {
+            actors: Mutex::new(actors),
+            stuck: Notify::new(),
+        })
+    }
+
+    /// The worker processes that they live in.
+    pub fn pids(&self) -> Vec<u32> {
+        self.actors.lock().pids()
+    }
+
+    /// Says that a step did not end in time. The supervisor has a look: an actor that never comes back is ended, and so the graph.
+    pub fn suspect(&self) {
+        self.stuck.notify_one();
+    }
+
+    /// Ends them.
+    pub fn dismiss(&self) {
+        drop(std::mem::take(&mut *self.actors.lock()));
+    }
+}
 
 /// Builds another graph whenever the batcher's breaks, until the batcher is closed.
 pub fn supervise<I, O, In, Out>(
     batcher: &Arc<Batcher<I, O, In, Out>>,
-    crew: Crew,
+    crew: Arc<Crew>,
     build: Arc<dyn Build<In, Out>>,
     metrics: Arc<Metrics>,
 ) -> JoinHandle<()>
@@ -88,10 +119,10 @@ where
             eprintln!("error: {cause}");
             let since = Instant::now();
             // What is left of the old one goes first: two of them may not fit into memory.
-            drop(std::mem::take(&mut *crew.lock()));
+            crew.dismiss();
             let built = again(&build, &metrics).await;
             let Some(batcher) = batcher.upgrade() else { return };
-            *crew.lock() = built.actors;
+            *crew.actors.lock() = built.actors;
             batcher.replace(built.graph);
             metrics.rebuilds.add(1);
             metrics.rebuild_time.record(since.elapsed());

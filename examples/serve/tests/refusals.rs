@@ -67,7 +67,7 @@ async fn invalid_utf8_is_400() {
     assert_eq!(status, 400);
     assert!(text.contains("byte 31 is not UTF-8"), "{text}");
     let lone = r#"{"model": "parrot", "prompt": "\ud800"}"#;
-    refused(&service, COMPLETIONS, lone, 400, Value::Null, "surrogate").await;
+    refused(&service, COMPLETIONS, lone, 400, Value::Null, "hex escape").await;
 }
 
 #[tokio::test]
