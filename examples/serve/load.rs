@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use selvedge_serve::load::arguments::Arguments;
 use selvedge_serve::load::trial;
+use selvedge_serve::process::allow_descriptors;
 
 fn main() -> ExitCode {
+    allow_descriptors();
     let arguments = Arguments::parse();
     // One thread: the service needs the cores.
     let threads = tokio::runtime::Builder::new_current_thread().enable_all().build();

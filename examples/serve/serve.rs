@@ -13,6 +13,7 @@ use selvedge::{BoxError, Runtime};
 use selvedge_examples::one_thread::keep_candle_to_one_thread;
 use selvedge_examples::weights::shipped_weights;
 use selvedge_serve::arguments::Arguments;
+use selvedge_serve::process::allow_descriptors;
 use selvedge_serve::service::{Model, Service};
 use selvedge_serve::{classify, folder, listen};
 use tokio::net::TcpListener;
@@ -93,6 +94,7 @@ fn greet(address: &str, arguments: &Arguments) {
 fn main() -> ExitCode {
     keep_candle_to_one_thread();
     selvedge::init();
+    allow_descriptors();
     let arguments = Arguments::parse();
     let runtime = Runtime::new();
     let threads = tokio::runtime::Builder::new_multi_thread().enable_all().build();

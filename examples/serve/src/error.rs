@@ -154,9 +154,13 @@ impl Error {
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let mut response = (self.status(), json_type(), self.to_json().to_string()).into_response();
-        if let Error::Overloaded { retry_after } = self {
-            let value = HeaderValue::from(seconds(retry_after));
-            response.headers_mut().insert(header::RETRY_AFTER, value);
+        let again = match self {
+            Error::Overloaded { retry_after } => Some(seconds(retry_after)),
+            Error::Lost { .. } | Error::Expired => Some(1),
+            _ => None,
+        };
+        for seconds in again {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 /// What a process holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
@@ -26,4 +28,15 @@ pub fn holdings(pid: u32) -> Holdings {
         descriptors: descriptors as u64,
         threads: field("Threads:").unwrap_or(0),
     }
+}
+
+/// Lets this process open as many descriptors as the system allows it: the usual limit is 1024, below what a service needs.
+pub fn allow_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // Where it is refused, connections beyond the limit wait.
+    let _ = setrlimit(Resource::Nofile, most);
 }

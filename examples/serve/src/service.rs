@@ -202,19 +202,27 @@ impl Service {
         })
     }
 
-    /// The object in a body that asks for this model.
-    async fn fields(&self, request: Request, model: &str) -> Result<Fields, Error> {
-        let body = self.limits.body.read(request).await?;
-        let fields = Fields::parse(&body)?;
-        let asked = fields.string("model")?;
-        if asked != model {
-            return Err(Error::UnknownModel {
-                asked: asked.to_owned(),
-                known: model.to_owned(),
-            });
-        }
+    /// The object in a body.
+    async fn fields(&self, request: Request) -> Result<Fields, Error> {
+        Fields::parse(&self.limits.body.read(request).await?)
+    }
+
+    /// The object in a body that asks for the language model.
+    async fn asked(&self, request: Request) -> Result<Fields, Error> {
+        let fields = self.fields(request).await?;
+        expect_model(fields.string("model")?, &self.name)?;
         Ok(fields)
     }
+}
+
+fn expect_model(asked: &str, known: &str) -> Result<(), Error> {
+    if asked == known {
+        return Ok(());
+    }
+    Err(Error::UnknownModel {
+        asked: asked.to_owned(),
+        known: known.to_owned(),
+    })
 }
 
 fn options(limits: &Limits) -> Batching {
@@ -232,7 +240,7 @@ type Shared = State<Arc<Service>>;
 
 async fn completions(State(service): Shared, request: Request) -> Result<Response, Error> {
     let since = Instant::now();
-    let fields = service.fields(request, &service.name).await?;
+    let fields = service.asked(request).await?;
     let prompt = completion::prompt(&fields, &*service.vocabulary)?;
     Ok(service
         .submit(Kind::Completion, &fields, prompt, since)?
@@ -242,7 +250,7 @@ async fn completions(State(service): Shared, request: Request) -> Result<Respons
 
 async fn chats(State(service): Shared, request: Request) -> Result<Response, Error> {
     let since = Instant::now();
-    let fields = service.fields(request, &service.name).await?;
+    let fields = service.asked(request).await?;
     let prompt = service.template.prompt(&chat::messages(&fields)?)?;
     let prompt = encode(&*service.vocabulary, "messages", &prompt)?;
     Ok(service
@@ -252,8 +260,10 @@ async fn chats(State(service): Shared, request: Request) -> Result<Response, Err
 }
 
 async fn classifications(State(service): Shared, request: Request) -> Result<Response, Error> {
-    let body = service.limits.body.read(request).await?;
-    let fields = Fields::parse(&body)?;
+    let fields = service.fields(request).await?;
+    if fields.get("model").is_some() {
+        expect_model(fields.string("model")?, classify::MODEL)?;
+    }
     let image = classify::image(&fields)?;
     let scores = service.digits.submit(image).await.map_err(told)?;
     Ok(answer(&classify::object(&scores)))

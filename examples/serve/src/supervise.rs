@@ -119,11 +119,13 @@ where
             eprintln!("error: {cause}");
             let since = Instant::now();
             // What is left of the old one goes first: two of them may not fit into memory.
-            crew.dismiss();
+            let leaving = Arc::clone(&crew);
+            let _ = spawn_blocking(move || leaving.dismiss()).await;
             let built = again(&build, &metrics).await;
             let Some(batcher) = batcher.upgrade() else { return };
             *crew.actors.lock() = built.actors;
-            batcher.replace(built.graph);
+            // It tears the old graph down.
+            let _ = spawn_blocking(move || batcher.replace(built.graph)).await;
             metrics.rebuilds.add(1);
             metrics.rebuild_time.record(since.elapsed());
             eprintln!("rebuilt after {:.0?}", since.elapsed());

@@ -11,9 +11,11 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use rustix::process::Signal;
 use selvedge::prelude::*;
 use selvedge_examples::weights::shipped_weights;
 use selvedge_llama::step::{Batch, Sampled};
@@ -32,8 +34,10 @@ use tokio::task::JoinHandle;
 pub const POSITIONS: u32 = 128;
 /// A character that the parrot fails on.
 pub const POISON: char = '!';
-/// A character that its process dies of, where it has one of its own.
+/// A character of which its process dies as by `kill -9`, when it has said what comes before it.
 pub const DEATH: char = '†';
+/// A character of which its process stands still, when it has said what comes before it.
+pub const STANDSTILL: char = '‡';
 /// The token that ends a text.
 const END: u32 = 0;
 
@@ -61,6 +65,16 @@ impl Vocabulary for Characters {
 /// How many steps a parrot may make, by the name of its gate; none is kept where there is no gate.
 static GATES: Mutex<Option<HashMap<String, u64>>> = Mutex::new(None);
 static OPENED: Condvar = Condvar::new();
+
+/// How many of the steps it was opened for nobody has made.
+pub fn unused(gate: &str) -> u64 {
+    let gates = GATES.lock();
+    gates
+        .as_ref()
+        .and_then(|gates| gates.get(gate))
+        .copied()
+        .unwrap_or(0)
+}
 
 /// Lets the parrots behind a gate make so many more steps.
 pub fn open(gate: &str, steps: u64) {
@@ -119,9 +133,13 @@ impl Parrot {
             if has(POISON) {
                 return Err("poison".into());
             }
-            if has(DEATH) && *said > 2 {
-                std::process::abort();
-            }
+            let dies = |it: char, signal| {
+                if *said > 0 && has(it) {
+                    rustix::process::kill_process(rustix::process::getpid(), signal).unwrap();
+                }
+            };
+            dies(DEATH, Signal::KILL);
+            dies(STANDSTILL, Signal::STOP);
             if part.sampling.is_some() {
                 let token = text.get(*said).copied().unwrap_or(END);
                 *said += 1;
@@ -142,6 +160,9 @@ pub struct Setup {
     pub connections: Connections,
     pub placement: Placement,
     pub gate: Option<String>,
+    pub grace: Duration,
+    /// Of the model's builds after the first, this many fail.
+    pub failed_builds: usize,
 }
 
 impl Default for Setup {
@@ -156,6 +177,8 @@ impl Default for Setup {
             connections: Connections::default(),
             placement: Placement::Thread,
             gate: None,
+            grace: Duration::from_secs(20),
+            failed_builds: 0,
         }
     }
 }
@@ -174,7 +197,11 @@ pub struct Running {
 pub async fn start(setup: Setup) -> Running {
     let runtime = Runtime::new();
     let (its, placement, gate) = (runtime.clone(), setup.placement, setup.gate);
+    let (builds, fail) = (AtomicUsize::new(0), 1..=setup.failed_builds);
     let build = move || {
+        if fail.contains(&builds.fetch_add(1, Ordering::Relaxed)) {
+            return Err("there is no weight on the shelf".into());
+        }
         let parrot = its.spawn::<Parrot>("parrot", (gate.clone(),)).place(placement)?;
         let actors = Actors(vec![parrot.actor().clone()]);
         let options = Options::new().named("parrot").max_inflight(2);
@@ -197,7 +224,7 @@ pub async fn start(setup: Setup) -> Running {
     let until = async move {
         let _ = stopped.await;
     };
-    let grace = Duration::from_secs(20);
+    let grace = setup.grace;
     let serving = tokio::spawn(listen::serve(
         listener,
         service.router(),
