@@ -38,6 +38,29 @@ struct Arguments {
     /// Sequences that are under way at once, for throughput
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
     sequences: u32,
+    /// How lanes and the driver wait
+    #[arg(long, value_enum, default_value_t = Waiting::Auto)]
+    wait: Waiting,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Waiting {
+    /// Spins a while, then parks
+    Auto,
+    /// Never parks
+    Spin,
+    /// Parks at once
+    Park,
+}
+
+impl From<Waiting> for Wait {
+    fn from(waiting: Waiting) -> Self {
+        match waiting {
+            Waiting::Auto => Wait::Auto,
+            Waiting::Spin => Wait::Spin,
+            Waiting::Park => Wait::Park,
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -97,7 +120,11 @@ fn percentiles(times: &mut [Duration]) -> (f64, f64) {
 
 fn overhead(arguments: &Arguments) -> Result<(), Failure> {
     let runtime = Runtime::new();
-    let graph = Deployment::load(&runtime, &arguments.model, &Layout::default())?;
+    let layout = Layout {
+        wait: arguments.wait.into(),
+        ..Layout::default()
+    };
+    let graph = Deployment::load(&runtime, &arguments.model, &layout)?;
     let folder = Folder::open(&arguments.model)?;
     let mut plain = Decoder::load(&folder, Share::WHOLE, graph.room())?;
     let mut times = [Vec::new(), Vec::new()];
@@ -152,6 +179,7 @@ fn throughput(arguments: &Arguments) -> Result<(), Failure> {
             pipeline,
             slots,
             inflight: Some(slots),
+            wait: arguments.wait.into(),
             trace: 1 << 12,
             ..Layout::default()
         };

@@ -130,7 +130,13 @@ fn generate(
     });
     let mut out = std::io::stdout().lock();
     let mut tokens = text.encode(&arguments.prompt)?;
+    if tokens.is_empty() {
+        tokens.extend(model.config().begin);
+    }
     let (prompt, room) = (tokens.len(), model.room().positions);
+    if prompt > room {
+        return Err(format!("the prompt has {prompt} tokens, the model has room for {room}").into());
+    }
     let (mut start, mut stream, mut count) = (0, text.stream(), 0);
     let began = Instant::now();
     let mut first = Duration::ZERO;
@@ -157,9 +163,6 @@ fn generate(
     }
     writeln!(out, "{}", stream.finish()?)?;
     let all = began.elapsed();
-    if count == 0 && arguments.max_tokens > 0 {
-        return Err(format!("the prompt has {prompt} tokens, but the model has room for {room}").into());
-    }
     Ok(Generated {
         prompt,
         tokens: count,

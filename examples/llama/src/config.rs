@@ -215,12 +215,12 @@ impl Rules<'_> {
             return Err(self.broken(field, format!("1 to {most}"), size));
         }
         let (heads, asked) = (file.num_attention_heads, file.key_value_heads());
-        if heads % asked != 0 {
+        if !heads.is_multiple_of(asked) {
             let expected = format!("a divisor of the {heads} of `num_attention_heads`");
             return Err(self.broken("num_key_value_heads", expected, asked));
         }
         let size = file.head_size();
-        if size == 0 || size > most || size % 2 != 0 {
+        if size == 0 || size > most || !size.is_multiple_of(2) {
             return Err(self.broken(
                 "head_dim",
                 "an even number, hidden_size / num_attention_heads by default",

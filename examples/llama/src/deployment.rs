@@ -33,6 +33,9 @@ pub struct Layout {
     pub positions: Option<usize>,
     /// Steps under way at most; `None`, the default, is two for every stage.
     pub inflight: Option<usize>,
+    /// How lanes and callers wait; default [`Wait::Auto`]. [`Wait::Spin`] has the lowest latency where every share has a core of its
+    /// own beside the caller's.
+    pub wait: Wait,
     /// Events that every lane keeps for [`Deployment::graph`]'s trace; default 0, none.
     pub trace: usize,
 }
@@ -46,6 +49,7 @@ impl Default for Layout {
             slots: 1,
             positions: None,
             inflight: None,
+            wait: Wait::Auto,
             trace: 0,
         }
     }
@@ -90,6 +94,7 @@ impl Layout {
             .max_inflight(self.inflight.unwrap_or(2 * self.pipeline))
             .timeout(STEP_TIMEOUT)
             .submit_timeout(STEP_TIMEOUT)
+            .wait(self.wait)
             .trace(self.trace)
     }
 }

@@ -41,13 +41,20 @@ pub(crate) fn grid(
         let layers = share.layers(config.layers);
         for layer in layers.clone() {
             let enters = stage > 0 && layer == layers.start;
-            let attention = |(rank, x): (&StageHandle, &Edge<Tensor>)| match enters {
-                true => rank.enter(x, batch, layer),
-                false => rank.attention(x, layer),
+            let attention = |(rank, x): (&StageHandle, &Edge<Tensor>)| {
+                let part = match enters {
+                    true => rank.enter(x, batch, layer),
+                    false => rank.attention(x, layer),
+                };
+                part.named(format!("{}: attention {layer}", rank.actor().name()))
+            };
+            let mlp = |(rank, x): (&StageHandle, &Edge<Tensor>)| {
+                let part = rank.mlp(x, layer);
+                part.named(format!("{}: mlp {layer}", rank.actor().name()))
             };
             let parts: Vec<_> = group.iter().zip(&x).map(attention).collect();
             x = allreduce(ReduceOp::Sum, parts);
-            let parts: Vec<_> = group.iter().zip(&x).map(|(rank, x)| rank.mlp(x, layer)).collect();
+            let parts: Vec<_> = group.iter().zip(&x).map(mlp).collect();
             if let (true, Some(leader)) = (layer + 1 == config.layers, group.first()) {
                 return leader.head(&reduce(ReduceOp::Sum, 0, parts), batch);
             }

@@ -62,8 +62,9 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.actors.keys().map(String::len).fold(12, usize::max);
         for (actor, spent) in &self.actors {
-            write!(f, "{actor:<12} {:.1?} a step", spent.computing)?;
+            write!(f, "{actor:<width$} {:.1?} a step", spent.computing)?;
             if !spent.summing.is_zero() {
                 write!(f, ", and {:.1?} in sums with other ranks", spent.summing)?;
             }

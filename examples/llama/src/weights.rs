@@ -176,26 +176,26 @@ fn missing<'n>(path: &Path, tensor: &str, names: impl Iterator<Item = &'n str>) 
     }
 }
 
-/// The elements of a cut, as ranges in row-major order, and its shape.
-fn ranges(shape: &[usize], cut: Cut) -> (Vec<Range<usize>>, Vec<usize>) {
-    let rows = shape.first().copied().unwrap_or(1);
-    let columns: usize = shape.iter().skip(1).product();
-    let mut part_shape = shape.to_vec();
-    let ranges = match cut {
-        Cut::Whole => vec![0..rows * columns],
-        Cut::Rows { part, parts } => {
-            let each = rows / parts.max(1);
-            part_shape.iter_mut().take(1).for_each(|rows| *rows = each);
-            vec![part * each * columns..(part + 1) * each * columns]
-        }
-        Cut::Columns { part, parts } => {
-            let each = columns / parts.max(1);
-            part_shape.iter_mut().skip(1).for_each(|columns| *columns = each);
-            let of_row = |row: usize| row * columns + part * each..row * columns + (part + 1) * each;
-            (0..rows).map(of_row).collect()
-        }
+/// The elements of a cut, as ranges in row-major order, and its shape: of `lines` stretches of elements, the same part of each.
+fn ranges(shape: &[usize], cut: Cut) -> (impl Iterator<Item = Range<usize>>, Vec<usize>) {
+    let all: usize = shape.iter().product();
+    let (dimension, part, parts) = match cut {
+        Cut::Whole => (0, 0, 1),
+        Cut::Rows { part, parts } => (0, part, parts.max(1)),
+        Cut::Columns { part, parts } => (1, part, parts.max(1)),
     };
-    (ranges, part_shape)
+    let lines: usize = shape.iter().take(dimension).product();
+    let line = all / lines.max(1);
+    let each = line / parts;
+    let ranges = (0..lines).map(move |index| {
+        let from = index * line + part * each;
+        from..from + each
+    });
+    let mut cut_shape = shape.to_vec();
+    if let Some(size) = cut_shape.get_mut(dimension) {
+        *size /= parts;
+    }
+    (ranges, cut_shape)
 }
 
 /// Appends little-endian elements as `f32`.

@@ -1,4 +1,5 @@
 //! However the model is cut, it says the same.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 mod made;
 

@@ -1,4 +1,5 @@
 //! What a deployment leaves behind: nothing. Alone in its program, because it counts what the program holds.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 mod made;
 

@@ -1,4 +1,5 @@
 //! The same files in somebody else's Llama: candle-transformers is the oracle.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 mod made;
 

@@ -1,4 +1,5 @@
 //! Tokens become text as they come, and together they are the text.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 mod made;
 
