@@ -17,6 +17,7 @@ use selvedge_examples::weights::shipped_weights;
 use selvedge_llama::train::course::{Course, Losses, Plan};
 use selvedge_llama::train::decoder::Decoder;
 use selvedge_llama::train::exam::{Candidate, Choice, recognised};
+use selvedge_llama::train::memory::keep_freed_memory;
 use selvedge_llama::train::{curve, folder, tokenizer};
 use sha2::{Digest, Sha256};
 
@@ -50,6 +51,7 @@ struct Arguments {
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Outcome<()> {
+    keep_freed_memory();
     keep_candle_to_one_thread();
     let arguments = Arguments::parse();
     let digits = Digits::load()?;

@@ -9,6 +9,7 @@
 //! - [`decoder`]: the layers, differentiable; [`fused`] has their pieces that candle has not.
 //! - [`schedule`]: how far a step goes.
 //! - [`course`]: the steps, from random numbers to a model.
+//! - [`memory`]: what is freed is kept for the next step.
 //! - [`exam`]: what the model can do.
 //! - [`curve`]: the losses as a picture.
 //! - [`folder`]: the files.
@@ -24,6 +25,7 @@ pub mod parameters;
 pub mod shape;
 
 pub mod course;
+pub mod memory;
 pub mod schedule;
 
 pub mod curve;
