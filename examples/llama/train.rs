@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p selvedge-llama --bin llama_train -- [--out DIR] [--seed N] [--steps N] [--validate]`
 //!
-//! What can be chosen was chosen with `--validate`, which trains on the first 1 200 rows and measures on the other 238
-//! rows for training. The held-out rows are looked at once, at the end.
+//! The held-out rows are looked at once, at the end. Who wants to change something compares with `--validate`, which
+//! learns from the first 1 200 rows, measures on the other 238 rows for training, and writes nothing.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

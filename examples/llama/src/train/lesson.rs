@@ -33,11 +33,13 @@ impl Lesson {
     /// A lesson from a row of the digits; `None` where there is no such row.
     pub fn new(subject: Subject, digits: &Digits, row: usize, random: &mut Random) -> Option<Lesson> {
         let (image, digit) = (digits.image(row)?, digits.label(row)?);
-        let image = hand::moved(image, random);
         let (prompt, answer) = match subject {
-            Subject::Draw => (prompts::draw(digit, random), alphabet::picture(&image)),
+            Subject::Draw => {
+                let picture = alphabet::picture(&hand::moved(image, random));
+                (prompts::draw(digit, random), picture)
+            }
             Subject::Read => {
-                let image = hand::noisy(&image, random);
+                let image = hand::rewritten(image, random);
                 (prompts::read(&image, random), digit.to_string())
             }
         };
