@@ -14,15 +14,16 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
+use selvedge::ExecError;
 use selvedge_batching::{BatchError, Ticket};
 use serde_json::Value;
 
 use crate::error::{Error, json_type};
-use crate::failure::{is_late, told};
+use crate::failure::told;
 use crate::generation::Delivery;
 use crate::mailbox::Receiver;
 use crate::metrics::Metrics;
-use crate::sequence::Ending;
+use crate::sequence::{Ending, ServedBy};
 use crate::shape::Shape;
 use crate::supervise::Crew;
 
@@ -38,10 +39,19 @@ pub struct Answer {
     pub(crate) ticket: Ticket<Ending>,
     pub(crate) ended: Option<Result<Ending, BatchError>>,
     pub(crate) crew: Arc<Crew>,
+    pub(crate) served_by: Arc<ServedBy>,
     pub(crate) shape: Shape,
     pub(crate) delivery: Delivery,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) since: Instant,
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if self.ended.is_none() {
+            self.metrics.gone.add(1);
+        }
+    }
 }
 
 impl Answer {
@@ -120,8 +130,8 @@ impl Answer {
     async fn next(&mut self) -> Result<Event, Error> {
         let event = poll_fn(|context| self.poll(context)).await;
         event.map_err(|error| {
-            if is_late(&error) {
-                self.crew.suspect();
+            if matches!(error, BatchError::Failed(ExecError::Timeout(_))) {
+                self.crew.suspect(self.served_by.number());
             }
             told(error)
         })

@@ -159,8 +159,10 @@ impl IntoResponse for Error {
             Error::Lost { .. } | Error::Expired => Some(1),
             _ => None,
         };
-        for seconds in again {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        if let Some(seconds) = again {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }

@@ -18,11 +18,6 @@ pub fn told(error: BatchError) -> Error {
     }
 }
 
-/// Whether a step did not end in time: an actor may be stuck.
-pub fn is_late(error: &BatchError) -> bool {
-    matches!(error, BatchError::Failed(ExecError::Timeout(_)))
-}
-
 /// A failure of the user's code is this request's own; all else means that the graph is gone.
 fn executed(error: &ExecError) -> Error {
     let own = error.as_task().is_some_and(|task| {

@@ -67,6 +67,8 @@ pub struct Metrics {
     pub whole: Durations,
     /// Answers that failed after they had begun.
     pub broken_streams: Counter,
+    /// Clients that went away before the end of their answer.
+    pub gone: Counter,
     /// Graphs that were built after another had broken.
     pub rebuilds: Counter,
     /// From the news that a graph has broken until the next one was there.
@@ -124,6 +126,11 @@ impl Metrics {
             "selvedge_broken_streams_total",
             "Streams that ended with an error.",
             self.broken_streams.get(),
+        );
+        page.counter(
+            "selvedge_clients_gone_total",
+            "Clients that went away before the end of their answer.",
+            self.gone.get(),
         );
         page.counter(
             "selvedge_rebuilds_total",

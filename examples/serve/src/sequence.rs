@@ -1,6 +1,7 @@
 //! A text that the model continues, as a member of its steps.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use selvedge_batching::{Progress, Seat, Sequence};
@@ -10,6 +11,7 @@ use crate::generation::Generation;
 use crate::mailbox::Sender;
 use crate::metrics::Metrics;
 use crate::stops::{Heard, Stops};
+use crate::supervise::Crew;
 use crate::vocabulary::{Speech, Vocabulary};
 
 /// Why an answer ended.
@@ -40,6 +42,33 @@ pub struct Ending {
     pub completion_tokens: u32,
 }
 
+/// Which crew a text is served by; known from its first step on.
+#[derive(Debug)]
+pub struct ServedBy {
+    crew: Arc<Crew>,
+    number: AtomicU64,
+}
+
+impl ServedBy {
+    /// By none yet.
+    pub fn new(crew: Arc<Crew>) -> Arc<ServedBy> {
+        Arc::new(ServedBy {
+            crew,
+            number: AtomicU64::new(u64::MAX),
+        })
+    }
+
+    /// The number of the crew.
+    pub fn number(&self) -> u64 {
+        // Relaxed, here and below: read after the ticket was answered, which orders it behind.
+        self.number.load(Ordering::Relaxed)
+    }
+
+    fn begin(&self) {
+        self.number.store(self.crew.number(), Ordering::Relaxed);
+    }
+}
+
 /// A request under way.
 pub struct Text {
     generation: Generation,
@@ -48,6 +77,7 @@ pub struct Text {
     speech: Speech,
     stops: Stops,
     sender: Sender,
+    served_by: Arc<ServedBy>,
     /// Tokens that went into steps so far.
     fed: usize,
     /// The token chosen last, which goes into the next step.
@@ -64,6 +94,7 @@ impl Text {
         vocabulary: Arc<dyn Vocabulary>,
         metrics: Arc<Metrics>,
         sender: Sender,
+        served_by: Arc<ServedBy>,
     ) -> Text {
         Text {
             speech: Speech::new(Arc::clone(&vocabulary)),
@@ -72,6 +103,7 @@ impl Text {
             vocabulary,
             metrics,
             sender,
+            served_by,
             fed: 0,
             last: None,
             chosen: 0,
@@ -144,6 +176,9 @@ impl Sequence for Text {
     }
 
     fn join(&mut self, step: &mut Batch, seat: Seat) {
+        if self.fed == 0 {
+            self.served_by.begin();
+        }
         let left = self.left();
         let (tokens, whole) = match self.last {
             Some(token) => (vec![token], true),

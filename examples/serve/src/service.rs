@@ -25,7 +25,7 @@ use crate::generation::{Delivery, Generation, encode};
 use crate::mailbox::mailbox;
 use crate::metrics::{Metrics, Page};
 use crate::process::holdings;
-use crate::sequence::Text;
+use crate::sequence::{ServedBy, Text};
 use crate::shape::{Kind, Shape, now};
 use crate::supervise::{Build, Built, Crew, supervise};
 use crate::template::Template;
@@ -186,7 +186,8 @@ impl Service {
         let tokens = generation.prompt.len();
         let (sender, receiver) = mailbox();
         let (vocabulary, metrics) = (Arc::clone(&self.vocabulary), Arc::clone(&self.metrics));
-        let text = Text::new(generation, vocabulary, metrics, sender);
+        let served_by = ServedBy::new(Arc::clone(&self.crew));
+        let text = Text::new(generation, vocabulary, metrics, sender, Arc::clone(&served_by));
         let ticket = self.texts.submit(text);
         self.metrics.prompt_tokens.add(tokens as u64);
         let shape = Shape::new(kind, &self.name, tokens);
@@ -195,6 +196,7 @@ impl Service {
             ticket,
             ended: None,
             crew: Arc::clone(&self.crew),
+            served_by,
             shape,
             delivery,
             metrics: Arc::clone(&self.metrics),

@@ -1,8 +1,10 @@
 //! Who has another graph built when one breaks.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use selvedge::{ActorRef, BoxError, Graph};
 use selvedge_batching::Batcher;
@@ -67,6 +69,7 @@ where
 #[derive(Debug, Default)]
 pub struct Crew {
     actors: Mutex<Actors>,
+    number: AtomicU64,
     stuck: Notify,
 }
 
@@ -75,7 +78,7 @@ impl Crew {
     pub fn new(actors: Actors) -> Arc<Crew> {
         Arc::new(Crew {
             actors: Mutex::new(actors),
-            stuck: Notify::new(),
+            ..Crew::default()
         })
     }
 
@@ -84,9 +87,23 @@ impl Crew {
         self.actors.lock().pids()
     }
 
-    /// Says that a step did not end in time. The supervisor has a look: an actor that never comes back is ended, and so the graph.
-    pub fn suspect(&self) {
-        self.stuck.notify_one();
+    /// How many crews there were before this one.
+    pub fn number(&self) -> u64 {
+        // Relaxed, here and below: a crew is numbered before its graph gets its first member.
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// Says that a step of the crew of this number did not end in time. The supervisor ends them, and so the graph: an actor that
+    /// stands still would hold it up for ever. Late news of an earlier crew costs this one nothing.
+    pub fn suspect(&self, number: u64) {
+        if number == self.number() {
+            self.stuck.notify_one();
+        }
+    }
+
+    fn begin(&self, actors: Actors) {
+        *self.actors.lock() = actors;
+        self.number.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Ends them.
@@ -119,11 +136,12 @@ where
             eprintln!("error: {cause}");
             let since = Instant::now();
             // What is left of the old one goes first: two of them may not fit into memory.
-            let leaving = Arc::clone(&crew);
-            let _ = spawn_blocking(move || leaving.dismiss()).await;
+            dismiss(&crew).await;
+            // Whoever was suspected is gone.
+            let _ = crew.stuck.notified().now_or_never();
             let built = again(&build, &metrics).await;
             let Some(batcher) = batcher.upgrade() else { return };
-            *crew.actors.lock() = built.actors;
+            crew.begin(built.actors);
             // It tears the old graph down.
             let _ = spawn_blocking(move || batcher.replace(built.graph)).await;
             metrics.rebuilds.add(1);
@@ -131,6 +149,12 @@ where
             eprintln!("rebuilt after {:.0?}", since.elapsed());
         }
     })
+}
+
+/// To kill actors takes until their deaths are known.
+async fn dismiss(crew: &Arc<Crew>) {
+    let crew = Arc::clone(crew);
+    let _ = spawn_blocking(move || crew.dismiss()).await;
 }
 
 /// Builds until it succeeds.

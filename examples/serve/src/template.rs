@@ -2,6 +2,9 @@
 
 use std::str::FromStr;
 
+use selvedge_examples::data::{PIXELS, SIDE};
+use selvedge_llama::alphabet;
+
 use crate::chat::Message;
 use crate::error::Error;
 
@@ -54,15 +57,26 @@ impl Template {
 }
 
 fn digits(text: &str) -> Result<String, Error> {
-    if let Some(digit) = digit(text) {
-        return Ok(format!("draw {digit}"));
+    if let Some(image) = image(text) {
+        return Ok(alphabet::read(&image));
     }
-    let help = "asks for neither of what this model does: write `Draw a 3.`, or `Read this:` and an image of eight lines";
+    if let Some(digit) = digit(text) {
+        return Ok(alphabet::draw(digit));
+    }
+    let help = "asks for nothing that this model does: write `Draw a 3.`, or `Read this:` and eight lines of eight shades";
     Err(Error::field(PARAM, help))
 }
 
+/// The first image in a text: lines that are nothing else.
+fn image(text: &str) -> Option<[u8; PIXELS]> {
+    let lines: Vec<&str> = text.lines().collect();
+    lines
+        .windows(SIDE)
+        .find_map(|lines| alphabet::pixels(&lines.join("\n")))
+}
+
 /// The only digit that a text names, as a figure or as a word.
-fn digit(text: &str) -> Option<usize> {
+fn digit(text: &str) -> Option<u8> {
     let words = text
         .split(|it: char| !it.is_alphanumeric())
         .filter(|word| !word.is_empty());
@@ -73,7 +87,65 @@ fn digit(text: &str) -> Option<usize> {
     // `one` may stand for a thing: `Draw one 3.`
     let figures: Vec<usize> = named.collect();
     match figures.as_slice() {
-        [digit] | [1, digit] if *digit < WORDS.len() => Some(*digit),
+        [digit] | [1, digit] if *digit < WORDS.len() => u8::try_from(*digit).ok(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prompt(text: &str) -> Result<String, Error> {
+        let message = |role: &str, text: &str| Message {
+            role: role.into(),
+            text: text.into(),
+        };
+        Template::Digits.prompt(&[message("system", "Draw 9."), message("user", text)])
+    }
+
+    #[test]
+    fn a_drawing_is_asked_for_in_words() {
+        for text in [
+            "Draw a 3.",
+            "draw 3",
+            "Three, please!",
+            "Can you draw one 3?",
+            "3",
+        ] {
+            assert_eq!(prompt(text), Ok("draw 3".into()), "{text}");
+        }
+        assert_eq!(prompt("Draw a one."), Ok("draw 1".into()));
+    }
+
+    #[test]
+    fn an_image_is_read_wherever_it_stands() {
+        let image: Vec<u8> = (0..64).map(|pixel| pixel / 4).collect();
+        let picture = alphabet::picture(&image);
+        for text in [picture.clone(), format!("What is this?\n\n{picture}\nThanks.")] {
+            assert_eq!(prompt(&text), Ok(format!("read\n{picture}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_model_was_not_made_for_is_refused() {
+        for text in [
+            "",
+            "Write a poem.",
+            "Draw 12.",
+            "Draw a 3 and a 4.",
+            "........\n........",
+        ] {
+            assert!(
+                matches!(
+                    prompt(text),
+                    Err(Error::Field {
+                        param: "messages",
+                        ..
+                    })
+                ),
+                "{text}"
+            );
+        }
     }
 }

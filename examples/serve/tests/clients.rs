@@ -58,6 +58,11 @@ async fn rest(mut answer: Answer) -> String {
     String::from_utf8(text).unwrap()
 }
 
+/// Clients that went away, as far as the service knows.
+async fn gone(service: &Running) -> f64 {
+    service.metric("selvedge_clients_gone_total").await
+}
+
 #[tokio::test]
 async fn a_full_queue_is_429_with_retry_after() {
     let service = Arc::new(gated("full", 1, 2).await);
@@ -125,7 +130,7 @@ async fn who_goes_away_frees_the_slot_before_the_next_step() {
     });
     until("another waits", async || service.service.stats().queued == 1).await;
     drop(first);
-    until("it is known", async || service.service.stats().withdrawn == 1).await;
+    until("it is known", async || gone(&service).await == 1.0).await;
     // The step it is in, and the three of the other's two characters and end: none in between.
     open("leave", 1 + 3);
     let (status, text) = second.await.unwrap();
@@ -151,10 +156,8 @@ async fn who_goes_away_before_the_first_token_was_never_there() {
     })
     .await;
     clients.iter().for_each(|client| client.abort());
-    until("all are gone", async || {
-        stats().withdrawn == 4 && stats().queued == 0
-    })
-    .await;
+    until("all are gone", async || gone(&service).await == 4.0).await;
+    assert_eq!(stats().queued, 0);
     open("early", 5);
     until("nothing runs", async || stats().in_flight == 0).await;
     assert_eq!((stats().executions, unused("early")), (1, 4));
@@ -187,7 +190,7 @@ async fn a_thousand_clients_that_go_away_leave_no_work_behind() {
     .await;
     assert_eq!(answers.len(), 1000);
     drop(answers);
-    until("all are gone", async || stats().withdrawn == 1000).await;
+    until("all are gone", async || gone(&service).await == 1000.0).await;
     open("crowd", 50);
     until("nothing runs", async || {
         (stats().in_flight, stats().queued) == (0, 0)

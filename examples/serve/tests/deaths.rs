@@ -83,7 +83,13 @@ async fn death_in_the_middle_of_a_stream_is_an_event() {
     assert_eq!(status, 200, "it had begun");
     let (objects, done) = events(&text);
     assert!(!done, "{text}");
-    assert_eq!(objects[0]["choices"][0]["text"], "a");
+    assert!(
+        objects[0]["choices"][0]["text"]
+            .as_str()
+            .unwrap()
+            .starts_with('a'),
+        "{text}"
+    );
     assert_eq!(objects.last().unwrap()["error"]["code"], "model_lost");
     assert_eq!(service.metric("selvedge_broken_streams_total").await, 1.0);
 }

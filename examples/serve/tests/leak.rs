@@ -1,5 +1,9 @@
 //! What many deaths leave behind. Alone in its process, so that what is counted is its own.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot set up has failed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot set up has failed"
+)]
 
 mod support;
 
@@ -21,9 +25,20 @@ fn children() -> usize {
     lists.map(|list| list.split_whitespace().count()).sum()
 }
 
-#[tokio::test]
-async fn ten_deaths_leave_no_process_descriptor_or_thread_behind() {
-    let service = start(Setup { placement: Placement::Process, ..Setup::default() }).await;
+#[test]
+fn ten_deaths_leave_no_process_descriptor_or_thread_behind() {
+    // Threads that tokio keeps for blocking work come and go as it likes: one is enough.
+    let mut threads = tokio::runtime::Builder::new_current_thread();
+    let threads = threads.enable_all().max_blocking_threads(1).build().unwrap();
+    threads.block_on(ten_deaths());
+}
+
+async fn ten_deaths() {
+    let service = start(Setup {
+        placement: Placement::Process,
+        ..Setup::default()
+    })
+    .await;
     let own = || holdings(std::process::id());
     let mut first = None;
     for death in 1..=10 {

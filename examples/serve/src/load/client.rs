@@ -11,6 +11,7 @@ use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// How long a connection may take.
@@ -19,7 +20,19 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// A client.
 pub struct Client {
     address: String,
-    idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// A connection, closed when this is dropped: hyper would close one whose answer nobody reads only when more of it comes.
+struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    task: JoinHandle<hyper::Result<()>>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 /// An answer whose body has not been read. Dropping it closes its connection.
@@ -27,7 +40,7 @@ pub struct Answer {
     /// Status and headers.
     pub head: Response<()>,
     body: Incoming,
-    connection: SendRequest<Full<Bytes>>,
+    connection: Connection,
 }
 
 impl Client {
@@ -87,24 +100,24 @@ impl Client {
         self.idle.lock().push(answer.connection);
     }
 
-    fn kept(&self) -> Option<SendRequest<Full<Bytes>>> {
+    fn kept(&self) -> Option<Connection> {
         let mut idle = self.idle.lock();
-        std::iter::from_fn(|| idle.pop()).find(|connection| connection.is_ready())
+        std::iter::from_fn(|| idle.pop()).find(|connection| connection.sender.is_ready())
     }
 
-    async fn connect(&self) -> io::Result<SendRequest<Full<Bytes>>> {
+    async fn connect(&self) -> io::Result<Connection> {
         let stream = timeout(CONNECT, TcpStream::connect(&self.address)).await??;
         stream.set_nodelay(true)?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(io::Error::other)?;
-        tokio::spawn(connection);
-        Ok(sender)
+        let task = tokio::spawn(connection);
+        Ok(Connection { sender, task })
     }
 
     async fn send_on(
         &self,
-        mut connection: SendRequest<Full<Bytes>>,
+        mut connection: Connection,
         method: Method,
         path: &str,
         body: Bytes,
@@ -116,7 +129,11 @@ impl Client {
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(body))
             .map_err(io::Error::other)?;
-        let response = connection.send_request(request).await.map_err(io::Error::other)?;
+        let response = connection
+            .sender
+            .send_request(request)
+            .await
+            .map_err(io::Error::other)?;
         let (head, body) = response.into_parts();
         Ok(Answer {
             head: Response::from_parts(head, ()),

@@ -133,13 +133,15 @@ impl Parrot {
             if has(POISON) {
                 return Err("poison".into());
             }
-            let dies = |it: char, signal| {
+            let ends = |it: char, signal| {
                 if *said > 0 && has(it) {
                     rustix::process::kill_process(rustix::process::getpid(), signal).unwrap();
+                    // Another thread may take the signal; this one goes no further.
+                    std::thread::sleep(Duration::from_secs(60));
                 }
             };
-            dies(DEATH, Signal::KILL);
-            dies(STANDSTILL, Signal::STOP);
+            ends(DEATH, Signal::KILL);
+            ends(STANDSTILL, Signal::STOP);
             if part.sampling.is_some() {
                 let token = text.get(*said).copied().unwrap_or(END);
                 *said += 1;
