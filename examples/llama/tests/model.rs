@@ -109,6 +109,12 @@ fn the_shipped_model_draws_digits() {
 }
 
 #[test]
+fn the_likeliest_shades_are_digits_too() {
+    let share = drawn(Sampling::ArgMax, 1);
+    assert!(share >= 0.8, "draws {share}");
+}
+
+#[test]
 fn the_page_beside_the_model_gives_its_digest() {
     let digest = format!(
         "{:x}",
