@@ -14,10 +14,12 @@ use selvedge_examples::data::{Digits, TRAINING_ROWS};
 use selvedge_examples::model::Mlp;
 use selvedge_examples::one_thread::keep_candle_to_one_thread;
 use selvedge_examples::weights::shipped_weights;
+use selvedge_llama::alphabet;
 use selvedge_llama::train::course::{Course, Losses, Plan};
 use selvedge_llama::train::decoder::Decoder;
 use selvedge_llama::train::exam::{Candidate, Choice, recognised};
 use selvedge_llama::train::memory::keep_freed_memory;
+use selvedge_llama::train::parameters::Parameters;
 use selvedge_llama::train::{curve, folder, tokenizer};
 use sha2::{Digest, Sha256};
 
@@ -38,7 +40,7 @@ struct Arguments {
     #[arg(long, default_value_t = 20_261_122)]
     seed: u64,
     /// Steps of training
-    #[arg(long, default_value_t = 4_000)]
+    #[arg(long, default_value_t = 3_000)]
     steps: usize,
     /// Learn from the first 1 200 rows and measure on the rest of the rows for training; nothing is written
     #[arg(long)]
@@ -63,15 +65,9 @@ fn main() -> Outcome<()> {
     let shape = plan.shape;
     let mut course = Course::new(plan)?;
     let losses = train(&mut course, arguments.steps, arguments.no_progress)?;
-    let scratch = std::env::temp_dir().join(format!("llama_train-{}", std::process::id()));
-    let out = if arguments.validate {
-        &scratch
-    } else {
-        &arguments.out
-    };
-    folder::write(out, &shape, course.tensors())?;
-    // What is measured is what was written.
-    let decoder = Decoder::new(shape, &folder::read(out, &shape)?)?;
+    // What is measured is what is written.
+    let tensors = folder::rounded(course.tensors())?;
+    let decoder = Decoder::new(shape, &Parameters::from_tensors(&shape, &tensors)?)?;
     let candidate = Candidate {
         decoder: &decoder,
         tokenizer: &tokenizer::tokenizer()?,
@@ -84,10 +80,14 @@ fn main() -> Outcome<()> {
         "draws    {drawn:.4} of {} digits so that the perceptron recognises them",
         drawings.len()
     );
+    if let Some((digit, text)) = drawings.last() {
+        println!("{}\n{text}", alphabet::draw(*digit));
+    }
     if arguments.validate {
-        std::fs::remove_dir_all(&scratch)?;
         return Ok(());
     }
+    let out = &arguments.out;
+    folder::write(out, &shape, &tensors)?;
     std::fs::write(out.join("loss.svg"), curve::svg(&losses))?;
     summary(out, &arguments)
 }

@@ -15,12 +15,12 @@ const POINTS: usize = 180;
 pub fn svg(losses: &[Losses]) -> String {
     let lines = [
         (
-            "drawing, for each pixel",
+            "drawing, for each token",
             "#1f6f8b",
             smooth(losses.iter().map(|it| it.draw).collect()),
         ),
         (
-            "reading, for each answer",
+            "reading, for each token",
             "#c8553d",
             smooth(losses.iter().map(|it| it.read).collect()),
         ),

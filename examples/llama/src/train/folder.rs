@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Result, Tensor};
 use serde_json::{Value, json};
 
-use super::parameters::Parameters;
 use super::shape::Shape;
 use super::tokenizer::{self, END};
 
@@ -16,32 +15,26 @@ pub fn shipped() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("model")
 }
 
-/// Writes a model; the numbers are rounded to 16 bits.
+/// The numbers of a model as its file has them: 16 bits each.
+///
+/// # Errors
+/// What candle says.
+pub fn rounded(tensors: HashMap<String, Tensor>) -> Result<HashMap<String, Tensor>> {
+    let halved = |(name, tensor): (String, Tensor)| Ok((name, tensor.to_dtype(DType::F16)?));
+    tensors.into_iter().map(halved).collect()
+}
+
+/// Writes a model.
 ///
 /// # Errors
 /// What the file system or candle says.
-pub fn write(folder: &Path, shape: &Shape, tensors: HashMap<String, Tensor>) -> tokenizers::Result<()> {
+pub fn write(folder: &Path, shape: &Shape, tensors: &HashMap<String, Tensor>) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     write_json(&folder.join("config.json"), &shape.json())?;
     write_json(&folder.join("tokenizer.json"), &tokenizer::json())?;
     write_json(&folder.join("generation_config.json"), &generation())?;
     write_json(&folder.join("tokenizer_config.json"), &tokenizer_config(shape))?;
-    let halved = |(name, tensor): (String, Tensor)| Ok((name, tensor.to_dtype(DType::F16)?));
-    let tensors = tensors
-        .into_iter()
-        .map(halved)
-        .collect::<candle_core::Result<HashMap<_, _>>>()?;
-    candle_core::safetensors::save(&tensors, folder.join("model.safetensors"))?;
-    Ok(())
-}
-
-/// Reads the numbers back.
-///
-/// # Errors
-/// What candle says.
-pub fn read(folder: &Path, shape: &Shape) -> candle_core::Result<Parameters> {
-    let tensors = candle_core::safetensors::load(folder.join("model.safetensors"), &Device::Cpu)?;
-    Parameters::from_tensors(shape, &tensors)
+    candle_core::safetensors::save(tensors, folder.join("model.safetensors"))
 }
 
 fn generation() -> Value {

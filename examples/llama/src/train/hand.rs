@@ -1,4 +1,4 @@
-//! What another hand might have written: an image moved a little, or slanted, stretched and with a little noise.
+//! What another hand might have written: an image moved, slanted, turned and stretched a little, with a little noise.
 
 use selvedge_examples::data::{PIXEL_MAX, PIXELS, SIDE};
 use selvedge_examples::random::Random;
@@ -8,14 +8,7 @@ const NOISE: f32 = 3.0;
 /// By how much a side may be stretched, slanted or turned, for each unit of length.
 const BEND: f32 = 0.12;
 
-/// The image moved by at most a whole pixel: as sharp as it was.
-pub fn moved(image: &[u8], random: &mut Random) -> Vec<u8> {
-    let (dx, dy) = (random.below(3) as f32 - 1.0, random.below(3) as f32 - 1.0);
-    let pixel = |at: usize| sample(image, (at % SIDE) as f32 + dx, (at / SIDE) as f32 + dy);
-    (0..PIXELS).map(|at| level(pixel(at))).collect()
-}
-
-/// The image moved, slanted, turned and stretched, with noise on every pixel.
+/// The image moved by at most a pixel, slanted, turned and stretched, with noise on every pixel.
 pub fn rewritten(image: &[u8], random: &mut Random) -> Vec<u8> {
     let (dx, dy) = (random.signed(), random.signed());
     let [xx, xy, yx, yy] = [0; 4].map(|_| BEND * random.signed());
@@ -52,27 +45,9 @@ fn level(value: f32) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::{moved, rewritten};
+    use super::rewritten;
     use selvedge_examples::data::PIXELS;
     use selvedge_examples::random::Random;
-
-    #[test]
-    fn a_moved_dot_stays_one_dot_beside_where_it_was() {
-        let (mut image, mut random, mut places) =
-            ([0; PIXELS], Random::new(1), std::collections::BTreeSet::new());
-        image[3 * 8 + 4] = 9;
-        for _ in 0..200 {
-            let moved = moved(&image, &mut random);
-            let dots: Vec<usize> = (0..PIXELS).filter(|at| moved[*at] > 0).collect();
-            assert_eq!((dots.len(), moved[dots[0]]), (1, 9));
-            places.insert(dots[0]);
-        }
-        let around = |row: usize| (row * 8 + 3)..=(row * 8 + 5);
-        assert_eq!(
-            places.into_iter().collect::<Vec<_>>(),
-            (2..=4).flat_map(around).collect::<Vec<_>>()
-        );
-    }
 
     #[test]
     fn what_is_rewritten_stays_an_image_much_like_it() {

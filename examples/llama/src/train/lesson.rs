@@ -34,10 +34,9 @@ impl Lesson {
     pub fn new(subject: Subject, digits: &Digits, row: usize, random: &mut Random) -> Option<Lesson> {
         let (image, digit) = (digits.image(row)?, digits.label(row)?);
         let (prompt, answer) = match subject {
-            Subject::Draw => {
-                let picture = alphabet::picture(&hand::moved(image, random));
-                (prompts::draw(digit, random), picture)
-            }
+            // As it was written. Were it moved, the likeliest first lines would be paper, and a drawing out of the
+            // likeliest shades would slide out of the picture.
+            Subject::Draw => (prompts::draw(digit, random), alphabet::picture(image)),
             Subject::Read => {
                 let image = hand::rewritten(image, random);
                 (prompts::read(&image, random), digit.to_string())

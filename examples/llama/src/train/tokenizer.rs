@@ -88,7 +88,7 @@ pub fn json() -> Value {
 /// The tokenizer, ready for use.
 ///
 /// # Errors
-/// What the tokenizer's library says of [`json`].
+/// What the tokenizer's library says of [`json()`].
 pub fn tokenizer() -> tokenizers::Result<Tokenizer> {
     Tokenizer::from_bytes(json().to_string())
 }
