@@ -38,9 +38,9 @@ struct Arguments {
     /// Sequences that are under way at once, for throughput
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
     sequences: u32,
-    /// How lanes and the driver wait
-    #[arg(long, value_enum, default_value_t = Waiting::Auto)]
-    wait: Waiting,
+    /// How lanes and the driver wait; by default they spin for overhead, where each has a core, and park for throughput
+    #[arg(long, value_enum)]
+    wait: Option<Waiting>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -121,7 +121,7 @@ fn percentiles(times: &mut [Duration]) -> (f64, f64) {
 fn overhead(arguments: &Arguments) -> Result<(), Failure> {
     let runtime = Runtime::new();
     let layout = Layout {
-        wait: arguments.wait.into(),
+        wait: arguments.wait.map_or(Wait::Spin, Wait::from),
         ..Layout::default()
     };
     let graph = Deployment::load(&runtime, &arguments.model, &layout)?;
@@ -179,7 +179,7 @@ fn throughput(arguments: &Arguments) -> Result<(), Failure> {
             pipeline,
             slots,
             inflight: Some(slots),
-            wait: arguments.wait.into(),
+            wait: arguments.wait.map_or(Wait::Park, Wait::from),
             trace: 1 << 12,
             ..Layout::default()
         };
