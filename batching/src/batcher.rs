@@ -217,7 +217,7 @@ fn serve<I, O, In, Out>(
 ) {
     loop {
         let now = shared.now();
-        shared.expire(now);
+        shared.expire();
         let (wakes_at, room) = work.turn(shared, now);
         held.store(work.held(), Ordering::Relaxed);
         match shared.phase() {
@@ -225,14 +225,11 @@ fn serve<I, O, In, Out>(
             Phase::Draining if work.held() == 0 && shared.is_idle() => return,
             _ => {}
         }
-        match shared.rest(room, wakes_at, now) {
-            None => thread::park(),
-            Some(moment) => {
-                let sleep = shared.until(moment);
-                if !sleep.is_zero() {
-                    thread::park_timeout(sleep);
-                }
-            }
+        let sleep = shared
+            .rest(room, wakes_at, now)
+            .map(|moment| shared.until(moment));
+        if sleep != Some(Duration::ZERO) {
+            shared.sleeper().sleep(sleep);
         }
     }
 }

@@ -128,7 +128,7 @@ impl<S: Sequence> Continuous<S> {
     fn admit(&mut self, shared: &Front<S>, generation: u64, now: Moment, places: usize) {
         while self.resting.len() < places
             && let Some(slot) = self.free.first().copied()
-            && let Some(waiting) = shared.take_one(now)
+            && let Some(waiting) = shared.take_one()
         {
             self.free.remove(&slot);
             let longest = now.saturating_add(shared.options.max_stay);

@@ -98,7 +98,7 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
                 }
             }
         }
-        let taken = shared.take(now);
+        let taken = shared.take();
         if taken.is_empty() {
             return None;
         }

@@ -106,8 +106,9 @@ impl<O> Ticket<O> {
         self
     }
 
-    /// Waits for the answer. Every item is answered in the end: see [`Batching::max_wait`](crate::Batching::max_wait) and
-    /// [`Batching::timeout`](crate::Batching::timeout), whose sum bounds this wait too.
+    /// Waits for the answer. Every item is answered in the end: see [`Batching::max_wait`](crate::Batching::max_wait),
+    /// [`Batching::timeout`](crate::Batching::timeout) and [`Batching::max_stay`](crate::Batching::max_stay), whose sum and a
+    /// second bound this wait too.
     ///
     /// # Errors
     /// Why there is no answer; [`BatchError::Timeout`] when the batcher's own thread is held up by the user's code.

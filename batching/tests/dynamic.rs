@@ -12,7 +12,7 @@ mod gate;
 
 use std::time::{Duration, Instant};
 
-use gate::{Gate, LONG};
+use gate::{Gate, LONG, until};
 use selvedge::batching::{BatchError, Batcher, Batching, Terms};
 use selvedge::prelude::*;
 
@@ -295,7 +295,20 @@ fn an_execution_that_does_not_end_is_given_up() {
         panic!("{answer:?}");
     };
     assert!(timeout.suspects.iter().any(|suspect| suspect.actor == "model"));
+    // It still occupies the graph, until it ends.
+    until(|| batcher.stats().overdue == 1);
+    assert_eq!(batcher.stats().in_flight, 0);
     gate.open();
+    until(|| batcher.stats().overdue == 0);
+}
+
+#[test]
+fn a_batch_that_is_not_full_goes_when_its_oldest_has_waited() {
+    let (runtime, gate) = (Runtime::new(), Gate::opened());
+    let options = one_by_one().max_size(100).max_delay(Duration::from_millis(1));
+    let batcher = batcher(&runtime, &gate, options);
+    let tickets = [1, 2].map(|item| batcher.submit(item));
+    assert_eq!(tickets.map(|ticket| ticket.wait().unwrap()), [2, 4]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use gate::{Gate, LONG};
+use gate::{Gate, LONG, until};
 use selvedge::ExecError;
 use selvedge::batching::{BatchError, Batcher, Batching, OnBroken, Terms};
 use selvedge::prelude::*;
@@ -152,9 +152,7 @@ fn a_worker_dies_and_the_queue_goes_on_with_another_graph() {
     let batcher = Batcher::new(held, one_by_one().on_broken(OnBroken::Keep)).unwrap();
     let executed = batcher.submit(1);
     // In the worker there is another gate, closed for ever: the item is being executed until the kill.
-    while batcher.stats().executions == 0 {
-        thread::yield_now();
-    }
+    until(|| batcher.stats().executions == 1);
     let waiting = [2, 3].map(|item| batcher.submit(item));
     let breakage = batcher.breakage();
     model.actor().kill();

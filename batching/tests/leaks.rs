@@ -56,7 +56,7 @@ fn batchers_leave_nothing() {
             batcher.replace(graph(&runtime, false).1);
         }
         assert!(batcher.submit(7).wait().is_ok());
-        if index % 3 == 0 {
+        if index.is_multiple_of(3) {
             batcher.close(std::time::Duration::ZERO);
         }
         drop(batcher);

@@ -26,7 +26,8 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
     where
         Self: Withdraw + 'static,
     {
-        let most = self.options.max_wait + self.options.timeout + self.options.max_stay + GRACE;
+        let limits = [self.options.max_wait, self.options.timeout, self.options.max_stay];
+        let most = limits.into_iter().fold(GRACE, Duration::saturating_add);
         let (ticket, promise) = ticket(most);
         let deadline = terms.deadline.map(|at| at.saturating_duration_since(self.began));
         let mut state = self.state.lock();

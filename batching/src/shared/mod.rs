@@ -1,11 +1,12 @@
 //! What the clients and the batcher's thread share: the queue, the graph, and how the thread is woken.
 //!
-//! The lock is held for moments, and never while code of the user's runs: values are dropped and tickets answered after it. The
-//! thread sleeps by `park`, whose token is not lost when somebody unparks it before it sleeps.
+//! The lock is held for moments, and never while code of the user's runs: values are dropped and tickets answered after it. Who
+//! changes something that the thread has to know rings afterwards, and the thread looks at everything after each ring.
 
 mod clients;
 mod thread;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Wake;
 use std::thread::Thread;
@@ -71,12 +72,26 @@ pub(crate) struct Shared<I, O, In, Out> {
 
 /// Wakes the batcher's thread; executions hold it as their waker.
 #[derive(Default)]
-pub(crate) struct Sleeper(OnceLock<Thread>);
+pub(crate) struct Sleeper {
+    thread: OnceLock<Thread>,
+    /// Beside the token of `park`, which code of the user's that runs on the thread may use up.
+    rung: AtomicBool,
+}
 
 impl Sleeper {
     /// Called by the thread itself, first thing.
     pub(crate) fn settle(&self) {
-        let _ = self.0.set(std::thread::current());
+        let _ = self.thread.set(std::thread::current());
+    }
+
+    /// Sleeps until somebody wakes it, at most so long; at once where somebody has since it last woke.
+    pub(crate) fn sleep(&self, most: Option<Duration>) {
+        // No code of the user's runs between the look and the sleep, so the token of whoever rings in between is there.
+        if !self.rung.load(Ordering::Acquire) {
+            most.map_or_else(std::thread::park, std::thread::park_timeout);
+        }
+        // Acquire: what was done before it rang is seen by the looks that follow.
+        self.rung.swap(false, Ordering::AcqRel);
     }
 }
 
@@ -86,8 +101,9 @@ impl Wake for Sleeper {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        self.rung.store(true, Ordering::Release);
         // Before it has begun there is nothing to wake: its first look sees everything.
-        if let Some(thread) = self.0.get() {
+        if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
     }
@@ -159,5 +175,23 @@ impl<I, O, In, Out> State<I, O, In, Out> {
             Ready::At(_) => self.phase == Phase::Draining,
             Ready::Empty => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What runs on the thread may park there too, as a channel of the standard library does, and use up the token.
+    #[test]
+    fn a_ring_is_not_lost_with_the_token_of_park() {
+        let sleeper = Arc::new(Sleeper::default());
+        sleeper.settle();
+        Arc::clone(&sleeper).wake();
+        std::thread::park();
+        sleeper.sleep(None);
+        sleeper.sleep(Some(Duration::from_millis(1)));
+        sleeper.wake_by_ref();
+        sleeper.sleep(None);
     }
 }

@@ -47,41 +47,45 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
     }
 
     /// Answers what waited too long.
-    pub(crate) fn expire(&self, now: Moment) {
-        let mut state = self.state.lock();
-        let expired = state.queue.expire(now);
-        if expired.is_empty() {
-            return;
-        }
-        let cause = state.broken.clone();
-        drop(state);
-        let answers = expired.into_iter().map(|it| {
-            let waited = now.saturating_sub(it.arrival);
-            let error = cause
-                .clone()
-                .map_or(BatchError::Expired { waited }, BatchError::Failed);
-            (it.value.promise, Err(error))
-        });
-        self.answer(answers.collect());
+    pub(crate) fn expire(&self) {
+        self.after_expiry(|_, _| ());
     }
 
     /// The items of the next execution, if one is to begin.
-    pub(crate) fn take(&self, now: Moment) -> Vec<Waiting<Entry<I, O>>> {
-        let mut state = self.state.lock();
-        if state.is_ready(now) {
-            let taken = state.queue.take();
+    pub(crate) fn take(&self) -> Vec<Waiting<Entry<I, O>>> {
+        self.after_expiry(|state, now| {
+            let ready = state.is_ready(now);
+            let taken = if ready { state.queue.take() } else { Vec::new() };
             state.left_the_queue(now, &taken);
-            return taken;
-        }
-        Vec::new()
+            taken
+        })
     }
 
     /// The first item.
-    pub(crate) fn take_one(&self, now: Moment) -> Option<Waiting<Entry<I, O>>> {
+    pub(crate) fn take_one(&self) -> Option<Waiting<Entry<I, O>>> {
+        self.after_expiry(|state, now| {
+            let taken = state.queue.take_one();
+            state.left_the_queue(now, taken.as_slice());
+            taken
+        })
+    }
+
+    /// What `act` gives of what waits and has not expired. The clock is read under the lock, hence after whatever came.
+    fn after_expiry<R>(&self, act: impl FnOnce(&mut State<I, O, In, Out>, Moment) -> R) -> R {
         let mut state = self.state.lock();
-        let taken = state.queue.take_one()?;
-        state.left_the_queue(now, std::slice::from_ref(&taken));
-        Some(taken)
+        let now = self.now();
+        let expired = state.queue.expire(now);
+        let result = act(&mut state, now);
+        let cause = state.broken.as_ref().filter(|_| !expired.is_empty()).cloned();
+        drop(state);
+        let answers = expired.into_iter().map(|it| {
+            let waited = now.saturating_sub(it.arrival);
+            let expired = BatchError::Expired { waited };
+            let error = cause.clone().map_or(expired, BatchError::Failed);
+            (it.value.promise, Err(error))
+        });
+        self.answer(answers.collect());
+        result
     }
 
     /// Answers items, and counts them first.
@@ -101,9 +105,10 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
                 }
             }
         });
-        answers
-            .into_iter()
-            .for_each(|(promise, answer)| promise.answer(answer));
+        for (promise, answer) in answers {
+            // Where nobody wants it, it is dropped here.
+            let _ = contained("an answer", || promise.answer(answer));
+        }
     }
 
     /// Looks whether the graph has ended; then everybody hears of it whom it concerns.

@@ -107,3 +107,12 @@ impl Gate {
         self.seen().iter().map(Vec::len).collect()
     }
 }
+
+/// Looks until it is so; only a failure takes the whole minute.
+pub fn until(mut so: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while !so() {
+        assert!(std::time::Instant::now() < deadline, "it did not come to that");
+        std::thread::yield_now();
+    }
+}
