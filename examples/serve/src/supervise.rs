@@ -132,7 +132,14 @@ where
             let Some(broken) = batcher.upgrade().map(|it| it.breakage()) else {
                 return;
             };
-            let Ok(cause) = broken.await else { return };
+            let broken = tokio::select! {
+                broken = broken => broken,
+                () = crew.stuck.notified() => {
+                    dismiss(&crew).await;
+                    continue;
+                }
+            };
+            let Ok(cause) = broken else { return };
             eprintln!("error: {cause}");
             let since = Instant::now();
             // What is left of the old one goes first: two of them may not fit into memory.

@@ -39,7 +39,7 @@ async fn gated(gate: &str, slots: usize, queue: usize) -> Running {
         ..Setup::default()
     };
     (setup.limits.slots, setup.limits.queue) = (slots, queue);
-    setup.limits.step_tokens = 8192;
+    setup.limits.step_tokens = 1 << 20;
     start(setup).await
 }
 
