@@ -1,5 +1,116 @@
-//! Serves a language model over HTTP.
+//! Serves a language model over HTTP, in the shape of OpenAI's interface.
+//!
+//! `cargo run --release -p selvedge-serve -- [--listen HOST:PORT] [--model DIR] [--pipeline P] [--tensor T] [--slots N]`
+//!
+//! SIGINT and SIGTERM end it: it accepts nothing more and lets what is under way end; a second one ends it at once.
 
-fn main() {
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use selvedge::{BoxError, Runtime};
+use selvedge_examples::one_thread::keep_candle_to_one_thread;
+use selvedge_examples::weights::shipped_weights;
+use selvedge_serve::arguments::Arguments;
+use selvedge_serve::process::allow_descriptors;
+use selvedge_serve::service::{Model, Service};
+use selvedge_serve::{classify, folder, listen};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What is left of the grace for answers when all connections are closed: none waits for them any more.
+const CLOSE: Duration = Duration::from_secs(2);
+
+/// Either of the signals that end a service.
+struct Ending(Signal, Signal);
+
+impl Ending {
+    fn new() -> std::io::Result<Ending> {
+        Ok(Ending(
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+        ))
+    }
+
+    async fn come(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
+    }
+}
+
+async fn run(arguments: Arguments, runtime: Runtime) -> Result<(), BoxError> {
+    let listener = TcpListener::bind(arguments.listen).await?;
+    let mut ending = Ending::new()?;
+    let (vocabulary, most) = folder::vocabulary(&arguments.model)?;
+    let positions = arguments.positions.map_or(most, |asked| (asked as u32).min(most));
+    let its = runtime.clone();
+    let model = Model {
+        name: arguments.name(),
+        vocabulary,
+        template: arguments.template(),
+        positions,
+        build: folder::build(&runtime, arguments.model.clone(), arguments.layout()),
+        classifier: Arc::new(move || classify::build(&its, shipped_weights())),
+    };
+    let service = Service::start(model, arguments.limits())?;
+    greet(&listener.local_addr()?.to_string(), &arguments);
+    let draining = Arc::clone(&service);
+    let (ended, end) = tokio::sync::oneshot::channel::<()>();
+    let stop = async move {
+        ending.come().await;
+        eprintln!("draining for at most {} s", arguments.grace);
+        draining.drain();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = ending.come() => std::process::exit(1),
+                _ = end => {}
+            }
+        });
+    };
+    let left = listen::serve(
+        listener,
+        service.router(),
+        arguments.connections(),
+        stop,
+        arguments.grace(),
+    )
+    .await;
+    drop(ended);
+    tokio::task::spawn_blocking(move || service.close(CLOSE)).await?;
+    eprintln!("ended, {left} connections cut off");
+    Ok(())
+}
+
+fn greet(address: &str, arguments: &Arguments) {
+    let name = arguments.name();
+    println!("{name} listens on http://{address}, for example:");
+    println!("curl http://{address}/v1/chat/completions -d '{{\"model\": \"{name}\", \"stream\": true,");
+    println!("  \"messages\": [{{\"role\": \"user\", \"content\": \"Draw a 3.\"}}]}}'");
+}
+
+fn main() -> ExitCode {
+    keep_candle_to_one_thread();
     selvedge::init();
+    allow_descriptors();
+    let arguments = Arguments::parse();
+    let runtime = Runtime::new();
+    let threads = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let ended = threads.map_err(BoxError::from).and_then(|threads| {
+        let ended = threads.block_on(run(arguments, runtime.clone()));
+        threads.shutdown_timeout(CLOSE);
+        ended
+    });
+    for worker in runtime.shutdown(CLOSE).killed_workers {
+        eprintln!("warning: worker {worker} did not end by itself and was killed");
+    }
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -121,8 +121,9 @@ impl Layout {
 /// # }
 /// ```
 pub struct Deployment {
+    // Before the actors, so that it is torn down before they are killed.
     graph: Graph<Batch, Vec<Sampled>>,
-    shares: Vec<StageHandle>,
+    shares: Spawned,
     config: Config,
     room: Room,
     /// Of `shares`: the one with the head.
@@ -175,7 +176,7 @@ impl Deployment {
         };
         Ok(Deployment {
             graph,
-            shares: std::mem::take(&mut shares.0),
+            shares,
             config: folder.config,
             room,
             last,
@@ -224,7 +225,7 @@ impl Deployment {
 
     /// The actors, stage by stage and there rank by rank.
     pub fn actors(&self) -> impl Iterator<Item = &ActorRef> {
-        self.shares.iter().map(StageHandle::actor)
+        self.shares.0.iter().map(StageHandle::actor)
     }
 
     /// Bytes of weights that each actor has read.
@@ -233,9 +234,20 @@ impl Deployment {
     /// [`CallError`].
     pub fn weight_bytes(&self) -> Result<Vec<u64>, CallError> {
         self.shares
+            .0
             .iter()
             .map(|share| share.call().weight_bytes().wait())
             .collect()
+    }
+
+    /// The graph and its actors, for who looks after both: a batcher takes the graph, and whoever had it kills the actors.
+    #[must_use]
+    pub fn into_parts(mut self) -> (Graph<Batch, Vec<Sampled>>, Vec<ActorRef>) {
+        let shares = std::mem::take(&mut self.shares.0);
+        (
+            self.graph,
+            shares.iter().map(|share| share.actor().clone()).collect(),
+        )
     }
 
     /// Ends the graph and the actors; what is under way answers with an error. Dropping does the same.
@@ -243,12 +255,6 @@ impl Deployment {
         let report = self.graph.teardown();
         self.actors().for_each(ActorRef::kill);
         report
-    }
-}
-
-impl Drop for Deployment {
-    fn drop(&mut self) {
-        let _ = self.teardown();
     }
 }
 

@@ -39,3 +39,6 @@ pub mod deployment;
 mod graph;
 pub mod report;
 pub mod stage;
+
+pub mod alphabet;
+pub mod train;

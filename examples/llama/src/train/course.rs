@@ -1,0 +1,215 @@
+//! The steps, from random numbers to a model.
+//!
+//! A step's batch is cut into [`PARTS`] that go through the model in a thread each; the gradients are added in the
+//! order of the parts. How many cores there are changes the time, not the model.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::thread;
+
+use candle_core::backprop::GradStore;
+use candle_core::{D, Result, Tensor, Var};
+use candle_nn::ops::log_softmax;
+use candle_nn::{AdamW, Optimizer, ParamsAdamW};
+use selvedge_examples::data::Digits;
+use selvedge_examples::random::Random;
+use tokenizers::Tokenizer;
+
+use super::decoder::Decoder;
+use super::lesson::{Batch, Lesson, Subject};
+use super::parameters::Parameters;
+use super::schedule::Schedule;
+use super::shape::Shape;
+use super::tokenizer::tokenizer;
+
+/// Parts of a batch, and so threads.
+pub const PARTS: usize = 2;
+/// The gradient of all parameters together is cut to this length, so that no single batch throws the model far.
+const GRADIENT_MAX: f64 = 1.0;
+const WEIGHT_DECAY: f64 = 0.05;
+
+/// What is trained, on what, for how long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The size of the model.
+    pub shape: Shape,
+    /// Equal seeds give equal models on the same kind of processor.
+    pub seed: u64,
+    /// Rows of the digits to learn from.
+    pub rows: Range<usize>,
+    /// Lessons of each subject in a part of a step's batch.
+    pub lessons: usize,
+    /// The rate of each step.
+    pub schedule: Schedule,
+}
+
+impl Plan {
+    /// How the shipped model is trained.
+    pub fn shipped(seed: u64, steps: usize, rows: Range<usize>) -> Plan {
+        Plan {
+            shape: Shape::shipped(),
+            seed,
+            rows,
+            lessons: 16,
+            schedule: Schedule {
+                steps,
+                warm_up: steps / 20,
+                rate_max: 3e-3,
+            },
+        }
+    }
+}
+
+/// Mean losses of a step's lessons, in nats.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Losses {
+    /// For each token of a drawing.
+    pub draw: f32,
+    /// For each token of an answer to an image.
+    pub read: f32,
+}
+
+/// A model under way.
+pub struct Course {
+    plan: Plan,
+    digits: Digits,
+    tokenizer: Tokenizer,
+    random: Random,
+    parameters: Parameters,
+    decoder: Decoder,
+    /// Norms do not decay; matrices do.
+    optimizers: [AdamW; 2],
+    step: usize,
+    /// Rows still to come before all have been seen again, for each subject.
+    ahead: [Vec<usize>; 2],
+}
+
+impl Course {
+    /// A model of random numbers.
+    ///
+    /// # Errors
+    /// What candle or the tokenizer says, and data that cannot be read.
+    pub fn new(plan: Plan) -> tokenizers::Result<Course> {
+        let mut random = Random::new(plan.seed);
+        let parameters = Parameters::random(&plan.shape, &mut random)?;
+        let (norms, matrices): (Vec<Var>, Vec<Var>) = parameters
+            .iter()
+            .map(|(_, var)| var.clone())
+            .partition(|var| var.rank() == 1);
+        let adam = |vars, weight_decay| {
+            let params = ParamsAdamW {
+                weight_decay,
+                beta2: 0.99,
+                ..ParamsAdamW::default()
+            };
+            AdamW::new(vars, params)
+        };
+        Ok(Course {
+            decoder: Decoder::new(plan.shape, &parameters)?,
+            digits: Digits::load()?,
+            tokenizer: tokenizer()?,
+            optimizers: [adam(norms, 0.0)?, adam(matrices, WEIGHT_DECAY)?],
+            random,
+            parameters,
+            step: 0,
+            ahead: [Vec::new(), Vec::new()],
+            plan,
+        })
+    }
+
+    /// Takes a step; the losses are those before it.
+    ///
+    /// # Errors
+    /// What candle or the tokenizer says.
+    pub fn step(&mut self) -> tokenizers::Result<Losses> {
+        let parts = (0..PARTS)
+            .map(|_| self.batch())
+            .collect::<tokenizers::Result<Vec<_>>>()?;
+        let decoder = &self.decoder;
+        let results: Vec<Result<(Losses, GradStore)>> = thread::scope(|scope| {
+            let learn = |part| scope.spawn(move || gradients(decoder, part));
+            let threads: Vec<_> = parts.iter().map(learn).collect();
+            let lost = |_| Err(candle_core::Error::msg("a part of the batch was lost to a panic"));
+            threads
+                .into_iter()
+                .map(|it| it.join().unwrap_or_else(lost))
+                .collect()
+        });
+        let parts = results.into_iter().collect::<Result<Vec<_>>>()?;
+        let mut losses = Losses::default();
+        for (part, _) in &parts {
+            losses.draw += part.draw / PARTS as f32;
+            losses.read += part.read / PARTS as f32;
+        }
+        let gradients = self.clipped(parts.into_iter().map(|(_, gradients)| gradients).collect())?;
+        for optimizer in &mut self.optimizers {
+            optimizer.set_learning_rate(self.plan.schedule.rate(self.step));
+            optimizer.step(&gradients)?;
+        }
+        self.step += 1;
+        Ok(losses)
+    }
+
+    /// Names and values of the parameters as they are.
+    pub fn tensors(&self) -> HashMap<String, Tensor> {
+        let named = |(name, var): (&str, &Var)| (name.to_string(), var.as_tensor().clone());
+        self.parameters.iter().map(named).collect()
+    }
+
+    fn batch(&mut self) -> tokenizers::Result<Batch> {
+        let mut lessons = Vec::new();
+        for (subject, ahead) in [Subject::Draw, Subject::Read].into_iter().zip(&mut self.ahead) {
+            for _ in 0..self.plan.lessons {
+                if ahead.is_empty() {
+                    ahead.extend(self.plan.rows.clone());
+                    self.random.shuffle(ahead);
+                }
+                let row = ahead.pop().unwrap_or_default();
+                lessons.extend(Lesson::new(subject, &self.digits, row, &mut self.random));
+            }
+        }
+        Batch::new(&lessons, &self.tokenizer)
+    }
+
+    /// The mean of the parts' gradients, no longer than [`GRADIENT_MAX`].
+    fn clipped(&self, mut parts: Vec<GradStore>) -> Result<GradStore> {
+        let Some(mut first) = parts.pop() else {
+            candle_core::bail!("a step has at least one part");
+        };
+        let mut square = 0.0;
+        for (name, var) in self.parameters.iter() {
+            let Some(mut sum) = first.remove(var) else {
+                candle_core::bail!("the loss does not depend on `{name}`");
+            };
+            for part in parts.iter().filter_map(|part| part.get(var)) {
+                sum = (sum + part)?;
+            }
+            let mean = (sum / PARTS as f64)?;
+            square += f64::from(mean.sqr()?.sum_all()?.to_scalar::<f32>()?);
+            first.insert(var, mean);
+        }
+        let length = square.sqrt();
+        if length > GRADIENT_MAX {
+            for (_, var) in self.parameters.iter() {
+                if let Some(mean) = first.remove(var) {
+                    first.insert(var, (mean * (GRADIENT_MAX / length))?);
+                }
+            }
+        }
+        Ok(first)
+    }
+}
+
+/// The losses of a batch and the gradient of their sum.
+fn gradients(decoder: &Decoder, batch: &Batch) -> Result<(Losses, GradStore)> {
+    let logs = log_softmax(&decoder.forward(&batch.tokens)?, D::Minus1)?;
+    let targets = batch.targets.unsqueeze(D::Minus1)?;
+    let surprise = logs.gather(&targets, D::Minus1)?.squeeze(D::Minus1)?.neg()?;
+    let draw = (&surprise * &batch.draw)?.sum_all()?;
+    let read = (&surprise * &batch.read)?.sum_all()?;
+    let losses = Losses {
+        draw: draw.to_scalar()?,
+        read: read.to_scalar()?,
+    };
+    Ok((losses, (draw + read)?.backward()?))
+}

@@ -1,0 +1,154 @@
+//! What the service may be told on its command line.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Parser;
+use selvedge::Placement;
+use selvedge_llama::deployment::Layout;
+
+use crate::body::BodyLimit;
+use crate::listen::Connections;
+use crate::service::Limits;
+use crate::template::Template;
+
+/// Serves a language model over HTTP, in the shape of OpenAI's interface.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "serve")]
+pub struct Arguments {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
+    pub listen: SocketAddr,
+    /// A directory with the model files as Hugging Face lays them out
+    #[arg(long, value_name = "DIR", default_value_os_t = shipped())]
+    pub model: PathBuf,
+    /// The model's name in requests; else that of its directory, and `digits-llama` for the one that comes with the repository
+    #[arg(long)]
+    pub name: Option<String>,
+    /// How messages become prompts: digits or plain; else digits for the model that comes with the repository
+    #[arg(long)]
+    pub template: Option<Template>,
+    /// How many stages the layers are cut into
+    #[arg(long, value_name = "P", default_value_t = 1)]
+    pub pipeline: usize,
+    /// How many ranks share every layer
+    #[arg(long, value_name = "T", default_value_t = 1)]
+    pub tensor: usize,
+    /// Where stages and ranks live: thread or process
+    #[arg(long, default_value_t = Placement::Process)]
+    pub placement: Placement,
+    /// Texts that are continued at the same time
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
+    pub slots: usize,
+    /// The longest prompt and answer together; else what the model was made for
+    #[arg(long, value_name = "N")]
+    pub positions: Option<usize>,
+    /// Requests that may wait; what comes beyond is answered 429
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub queue: usize,
+    /// Tokens of one step at most; longer prompts are cut
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
+    pub step_tokens: usize,
+    /// Steps under way at the same time; else one for every stage
+    #[arg(long, value_name = "N")]
+    pub inflight: Option<usize>,
+    /// How many seconds a request may wait
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    pub wait: u64,
+    /// How many seconds a step may take before the model is given up and rebuilt
+    #[arg(long, value_name = "S", default_value_t = 30)]
+    pub step_time: u64,
+    /// Bytes of a request's body at most
+    #[arg(long, value_name = "N", default_value_t = 1 << 20)]
+    pub body: usize,
+    /// Connections at the same time
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = at_least_one)]
+    pub connections: usize,
+    /// How many seconds requests get to end when the service is told to
+    #[arg(long, value_name = "S", default_value_t = 20)]
+    pub grace: u64,
+}
+
+fn shipped() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../llama/model")
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".into()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("not a whole number".into()),
+    }
+}
+
+impl Arguments {
+    fn is_shipped(&self) -> bool {
+        self.model == shipped()
+    }
+
+    /// The model's name in requests.
+    pub fn name(&self) -> String {
+        let own = || match self.is_shipped() {
+            true => "digits-llama".to_owned(),
+            false => self
+                .model
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+        };
+        self.name.clone().unwrap_or_else(own)
+    }
+
+    /// How messages become prompts.
+    pub fn template(&self) -> Template {
+        let usual = if self.is_shipped() {
+            Template::Digits
+        } else {
+            Template::Plain
+        };
+        self.template.unwrap_or(usual)
+    }
+
+    /// How the model is cut.
+    pub fn layout(&self) -> Layout {
+        Layout {
+            pipeline: self.pipeline,
+            tensor: self.tensor,
+            placement: self.placement,
+            slots: self.slots,
+            positions: self.positions,
+            ..Layout::default()
+        }
+    }
+
+    /// How much is served at once.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            slots: self.slots,
+            queue: self.queue,
+            step_tokens: self.step_tokens,
+            inflight: self.inflight.unwrap_or(self.pipeline),
+            wait: Duration::from_secs(self.wait),
+            step_time: Duration::from_secs(self.step_time),
+            body: BodyLimit {
+                bytes: self.body,
+                ..BodyLimit::default()
+            },
+        }
+    }
+
+    /// Limits of connections.
+    pub fn connections(&self) -> Connections {
+        Connections {
+            most: self.connections,
+            ..Connections::default()
+        }
+    }
+
+    /// How long requests get to end.
+    pub fn grace(&self) -> Duration {
+        Duration::from_secs(self.grace)
+    }
+}

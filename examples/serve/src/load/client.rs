@@ -1,0 +1,164 @@
+//! An HTTP client for one service that keeps its connections.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Method, Request, Response, header};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// A client.
+pub struct Client {
+    address: String,
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// A connection, closed when this is dropped: hyper would close one whose answer nobody reads only when more of it comes.
+struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    task: JoinHandle<hyper::Result<()>>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// An answer whose body has not been read. Dropping it closes its connection.
+pub struct Answer {
+    /// Status and headers.
+    pub head: Response<()>,
+    body: Incoming,
+    connection: Connection,
+}
+
+impl Client {
+    /// Of a service at `host:port`.
+    pub fn new(address: impl Into<String>) -> Client {
+        Client {
+            address: address.into(),
+            idle: Mutex::default(),
+        }
+    }
+
+    /// Sends a request; comes back with the head of the answer.
+    ///
+    /// # Errors
+    /// What the connection says.
+    pub async fn send(&self, method: Method, path: &str, body: impl Into<Bytes>) -> io::Result<Answer> {
+        let body: Bytes = body.into();
+        if let Some(connection) = self.kept() {
+            // A kept connection may be one that the service has closed just now.
+            if let Ok(answer) = self.send_on(connection, method.clone(), path, body.clone()).await {
+                return Ok(answer);
+            }
+        }
+        let connection = self.connect().await?;
+        self.send_on(connection, method, path, body).await
+    }
+
+    /// Posts an object and reads the whole answer: its status and its text.
+    ///
+    /// # Errors
+    /// What the connection says.
+    pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> io::Result<(u16, String)> {
+        self.whole(Method::POST, path, body.into()).await
+    }
+
+    /// Gets a page: its status and its text.
+    ///
+    /// # Errors
+    /// What the connection says.
+    pub async fn get(&self, path: &str) -> io::Result<(u16, String)> {
+        self.whole(Method::GET, path, Bytes::new()).await
+    }
+
+    async fn whole(&self, method: Method, path: &str, body: Bytes) -> io::Result<(u16, String)> {
+        let mut answer = self.send(method, path, body).await?;
+        let mut text = Vec::new();
+        while let Some(piece) = answer.piece().await? {
+            text.extend_from_slice(&piece);
+        }
+        let status = answer.head.status().as_u16();
+        self.keep(answer);
+        Ok((status, String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    /// Gives back the connection of an answer that was read to its end.
+    pub fn keep(&self, answer: Answer) {
+        self.idle.lock().push(answer.connection);
+    }
+
+    fn kept(&self) -> Option<Connection> {
+        let mut idle = self.idle.lock();
+        std::iter::from_fn(|| idle.pop()).find(|connection| connection.sender.is_ready())
+    }
+
+    async fn connect(&self) -> io::Result<Connection> {
+        let stream = timeout(CONNECT, TcpStream::connect(&self.address)).await??;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(io::Error::other)?;
+        let task = tokio::spawn(connection);
+        Ok(Connection { sender, task })
+    }
+
+    async fn send_on(
+        &self,
+        mut connection: Connection,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> io::Result<Answer> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, &self.address)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(body))
+            .map_err(io::Error::other)?;
+        let response = connection
+            .sender
+            .send_request(request)
+            .await
+            .map_err(io::Error::other)?;
+        let (head, body) = response.into_parts();
+        Ok(Answer {
+            head: Response::from_parts(head, ()),
+            body,
+            connection,
+        })
+    }
+}
+
+impl Answer {
+    /// The next piece of the body; `None` at its end.
+    ///
+    /// # Errors
+    /// Where it breaks off.
+    pub async fn piece(&mut self) -> io::Result<Option<Bytes>> {
+        while let Some(frame) = self.body.frame().await {
+            if let Ok(data) = frame.map_err(io::Error::other)?.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A header, as text.
+    pub fn header(&self, name: header::HeaderName) -> Option<&str> {
+        self.head.headers().get(name)?.to_str().ok()
+    }
+}

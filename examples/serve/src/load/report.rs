@@ -1,0 +1,157 @@
+//! What a run came to: throughput, percentiles, and how requests ended.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::load::drive::Run;
+use crate::load::request::{End, Outcome};
+
+/// Percentiles of some durations, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Percentiles {
+    /// The median.
+    pub p50: f64,
+    /// Nine of ten are no longer.
+    pub p90: f64,
+    /// 99 of 100 are no longer.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl Percentiles {
+    /// Of durations in any order; zeros for none.
+    pub fn of(mut durations: Vec<Duration>) -> Percentiles {
+        durations.sort_unstable();
+        let at = |share: f64| {
+            let index = (share * durations.len() as f64).ceil() as usize;
+            let found = durations.get(index.saturating_sub(1));
+            found.map_or(0.0, |duration| duration.as_secs_f64() * 1e3)
+        };
+        Percentiles {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            max: at(1.0),
+        }
+    }
+
+    fn to_json(self) -> Value {
+        json!({"p50_ms": self.p50, "p90_ms": self.p90, "p99_ms": self.p99, "max_ms": self.max})
+    }
+}
+
+impl fmt::Display for Percentiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Percentiles { p50, p90, p99, max } = self;
+        write!(
+            f,
+            "p50 {p50:.1} ms, p90 {p90:.1} ms, p99 {p99:.1} ms, max {max:.1} ms"
+        )
+    }
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Requests sent.
+    pub sent: usize,
+    /// Whole answers.
+    pub whole: usize,
+    /// Requests sent a second.
+    pub offered: f64,
+    /// Whole answers a second.
+    pub requests_per_second: f64,
+    /// Their tokens a second.
+    pub tokens_per_second: f64,
+    /// To the first piece.
+    pub first: Percentiles,
+    /// Between pieces.
+    pub between: Percentiles,
+    /// To the end.
+    pub entire: Percentiles,
+    /// How the requests ended.
+    pub ends: BTreeMap<String, usize>,
+}
+
+impl Report {
+    /// Of a run.
+    pub fn of(run: &Run) -> Report {
+        let whole: Vec<&Outcome> = run.outcomes.iter().filter(|it| it.end == End::Whole).collect();
+        let mut ends = BTreeMap::new();
+        for outcome in &run.outcomes {
+            *ends.entry(word(&outcome.end)).or_default() += 1;
+        }
+        let tokens: u64 = whole.iter().map(|outcome| outcome.tokens).sum();
+        let seconds = run.whole.as_secs_f64();
+        Report {
+            sent: run.outcomes.len(),
+            whole: whole.len(),
+            offered: run.outcomes.len() as f64 / run.time.as_secs_f64(),
+            requests_per_second: whole.len() as f64 / seconds,
+            tokens_per_second: tokens as f64 / seconds,
+            first: Percentiles::of(whole.iter().filter_map(|it| it.first).collect()),
+            between: Percentiles::of(whole.iter().flat_map(|it| it.gaps.iter().copied()).collect()),
+            entire: Percentiles::of(whole.iter().map(|it| it.whole).collect()),
+            ends,
+        }
+    }
+
+    /// Requests that ended neither whole nor with 429.
+    pub fn failures(&self) -> usize {
+        let fine = |word: &str| ["200", "429"].contains(&word);
+        self.ends
+            .iter()
+            .filter(|(word, _)| !fine(word))
+            .map(|(_, count)| count)
+            .sum()
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "sent": self.sent,
+            "whole": self.whole,
+            "offered_per_second": self.offered,
+            "requests_per_second": self.requests_per_second,
+            "tokens_per_second": self.tokens_per_second,
+            "first_token": self.first.to_json(),
+            "between_tokens": self.between.to_json(),
+            "entire": self.entire.to_json(),
+            "ends": self.ends,
+        })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ends: Vec<String> = self
+            .ends
+            .iter()
+            .map(|(word, count)| format!("{count} × {word}"))
+            .collect();
+        writeln!(f, "sent         {}, {:.1} a second", self.sent, self.offered)?;
+        let (requests, tokens) = (self.requests_per_second, self.tokens_per_second);
+        writeln!(
+            f,
+            "served       {}, {requests:.1} a second, {tokens:.0} tokens a second",
+            self.whole
+        )?;
+        writeln!(f, "ended        {}", ends.join(", "))?;
+        writeln!(f, "first token  {}", self.first)?;
+        writeln!(f, "between      {}", self.between)?;
+        write!(f, "whole        {}", self.entire)
+    }
+}
+
+fn word(end: &End) -> String {
+    match end {
+        End::Whole => "200".into(),
+        End::Status(status) => status.to_string(),
+        End::Event(code) => format!("200, then {code}"),
+        End::Connection(error) => error.clone(),
+    }
+}

@@ -1,0 +1,54 @@
+//! Text on its way from the batcher's thread to the connection of one client.
+//!
+//! A client may read more slowly than the model writes, or not at all. Its text is then joined into one piece that waits for it:
+//! the writer never waits, nothing is lost, and the piece is bounded by the length of the answer, which the model's positions
+//! bound.
+
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use parking_lot::Mutex;
+
+#[derive(Default)]
+struct State {
+    text: String,
+    waker: Option<Waker>,
+}
+
+/// The end that writes.
+pub struct Sender(Arc<Mutex<State>>);
+
+/// The end that reads.
+pub struct Receiver(Arc<Mutex<State>>);
+
+/// Both ends.
+pub fn mailbox() -> (Sender, Receiver) {
+    let state = Arc::default();
+    (Sender(Arc::clone(&state)), Receiver(state))
+}
+
+impl Sender {
+    /// Adds text; never blocks.
+    pub fn push(&self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let mut state = self.0.lock();
+        state.text.push_str(text);
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Receiver {
+    /// What has come since the last time. Where it is nothing, the task is woken when more comes.
+    pub fn poll(&self, context: &Context<'_>) -> Option<String> {
+        let mut state = self.0.lock();
+        if state.text.is_empty() {
+            state.waker = Some(context.waker().clone());
+            return None;
+        }
+        Some(std::mem::take(&mut state.text))
+    }
+}

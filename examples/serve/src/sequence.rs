@@ -1,0 +1,207 @@
+//! A text that the model continues, as a member of its steps.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use selvedge_batching::{Progress, Seat, Sequence};
+use selvedge_llama::step::{Batch, Part, Sampled};
+
+use crate::generation::Generation;
+use crate::mailbox::Sender;
+use crate::metrics::Metrics;
+use crate::stops::{Heard, Stops};
+use crate::supervise::Crew;
+use crate::vocabulary::{Speech, Vocabulary};
+
+/// Why an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// The model ended it, or a stop text came.
+    Stop,
+    /// It reached the most tokens that were asked for.
+    Length,
+}
+
+impl Finish {
+    /// OpenAI's word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Finish::Stop => "stop",
+            Finish::Length => "length",
+        }
+    }
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// Why.
+    pub finish: Finish,
+    /// Tokens that the model chose, with the one that ends a text.
+    pub completion_tokens: u32,
+}
+
+/// Which crew a text is served by; known from its first step on.
+#[derive(Debug)]
+pub struct ServedBy {
+    crew: Arc<Crew>,
+    number: AtomicU64,
+}
+
+impl ServedBy {
+    /// By none yet.
+    pub fn new(crew: Arc<Crew>) -> Arc<ServedBy> {
+        Arc::new(ServedBy {
+            crew,
+            number: AtomicU64::new(u64::MAX),
+        })
+    }
+
+    /// The number of the crew.
+    pub fn number(&self) -> u64 {
+        // Relaxed, here and below: read after the ticket was answered, which orders it behind.
+        self.number.load(Ordering::Relaxed)
+    }
+
+    fn begin(&self) {
+        self.number.store(self.crew.number(), Ordering::Relaxed);
+    }
+}
+
+/// A request under way.
+pub struct Text {
+    generation: Generation,
+    vocabulary: Arc<dyn Vocabulary>,
+    metrics: Arc<Metrics>,
+    speech: Speech,
+    stops: Stops,
+    sender: Sender,
+    served_by: Arc<ServedBy>,
+    /// Tokens that went into steps so far.
+    fed: usize,
+    /// The token chosen last, which goes into the next step.
+    last: Option<u32>,
+    chosen: u32,
+    /// When the request came, or the last token.
+    since: Instant,
+}
+
+impl Text {
+    /// A request that goes to the queue; its text comes out of the mailbox.
+    pub fn new(
+        generation: Generation,
+        vocabulary: Arc<dyn Vocabulary>,
+        metrics: Arc<Metrics>,
+        sender: Sender,
+        served_by: Arc<ServedBy>,
+    ) -> Text {
+        Text {
+            speech: Speech::new(Arc::clone(&vocabulary)),
+            stops: Stops::new(generation.stop.clone()),
+            generation,
+            vocabulary,
+            metrics,
+            sender,
+            served_by,
+            fed: 0,
+            last: None,
+            chosen: 0,
+            since: Instant::now(),
+        }
+    }
+
+    fn take(&mut self, token: u32) -> Progress<Ending> {
+        let metrics = &self.metrics;
+        let waited = if self.chosen == 0 {
+            &metrics.first_token
+        } else {
+            &metrics.between_tokens
+        };
+        waited.record(self.since.elapsed());
+        metrics.completion_tokens.add(1);
+        self.since = Instant::now();
+        self.chosen += 1;
+        self.last = Some(token);
+        if self.vocabulary.is_end(token) {
+            return self.end(Finish::Stop);
+        }
+        match self.stops.push(&self.speech.push(token)) {
+            Heard::Stop(text) => {
+                self.sender.push(&text);
+                return self.done(Finish::Stop);
+            }
+            Heard::Text(text) => self.sender.push(&text),
+        }
+        if self.chosen >= self.generation.max_tokens {
+            return self.end(Finish::Length);
+        }
+        Progress::Stay
+    }
+
+    /// Ends with what was held back.
+    fn end(&mut self, finish: Finish) -> Progress<Ending> {
+        match self.stops.push(&self.speech.finish()) {
+            Heard::Stop(text) => {
+                self.sender.push(&text);
+                self.done(Finish::Stop)
+            }
+            Heard::Text(text) => {
+                self.sender.push(&(text + &self.stops.finish()));
+                self.done(finish)
+            }
+        }
+    }
+
+    fn done(&self, finish: Finish) -> Progress<Ending> {
+        Progress::Done(Ending {
+            finish,
+            completion_tokens: self.chosen,
+        })
+    }
+
+    /// What of the prompt is left.
+    fn left(&self) -> &[u32] {
+        self.generation.prompt.get(self.fed..).unwrap_or_default()
+    }
+}
+
+impl Sequence for Text {
+    type Step = Batch;
+    type Answers = Vec<Sampled>;
+    type Output = Ending;
+
+    fn cost(&self) -> usize {
+        self.left().len().max(1)
+    }
+
+    fn join(&mut self, step: &mut Batch, seat: Seat) {
+        if self.fed == 0 {
+            self.served_by.begin();
+        }
+        let left = self.left();
+        let (tokens, whole) = match self.last {
+            Some(token) => (vec![token], true),
+            None => {
+                let piece = left.get(..seat.budget.max(1)).unwrap_or(left);
+                (piece.to_vec(), piece.len() == left.len())
+            }
+        };
+        let start = self.fed as u32;
+        self.fed += tokens.len();
+        let sampling = whole.then_some(self.generation.sampling);
+        step.parts.push(Part {
+            slot: seat.slot,
+            start,
+            tokens,
+            sampling,
+        });
+    }
+
+    fn advance(&mut self, answers: &mut Vec<Sampled>, seat: Seat) -> Progress<Ending> {
+        match answers.iter().find(|answer| answer.slot == seat.slot) {
+            Some(answer) => self.take(answer.token),
+            None => Progress::Stay,
+        }
+    }
+}

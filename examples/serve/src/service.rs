@@ -1,0 +1,341 @@
+//! The service: its addresses, and what stands behind them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use selvedge::{BoxError, Graph};
+use selvedge_batching::{Batcher, Batching, ContinuousBatcher, OnBroken, Stats};
+use selvedge_llama::step::{Batch, Sampled};
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::body::BodyLimit;
+use crate::classify::{self, Image, Scores};
+use crate::error::{Error, json_type};
+use crate::failure::told;
+use crate::fields::Fields;
+use crate::generation::{Delivery, Generation, encode};
+use crate::mailbox::mailbox;
+use crate::metrics::{Metrics, Page};
+use crate::process::holdings;
+use crate::sequence::{ServedBy, Text};
+use crate::shape::{Kind, Shape, now};
+use crate::supervise::{Build, Built, Crew, supervise};
+use crate::template::Template;
+use crate::vocabulary::Vocabulary;
+use crate::{chat, completion};
+
+/// The graph of a language model.
+pub type TextGraph = Graph<Batch, Vec<Sampled>>;
+/// How it is built.
+pub type TextBuild = Arc<dyn Build<Batch, Vec<Sampled>>>;
+/// How the classifier's is built.
+pub type ClassifierBuild = Arc<dyn Build<Vec<Image>, Vec<Scores>>>;
+
+/// What is served.
+pub struct Model {
+    /// Its name in requests.
+    pub name: String,
+    /// Its tokens.
+    pub vocabulary: Arc<dyn Vocabulary>,
+    /// How messages become its prompts.
+    pub template: Template,
+    /// The longest prompt and answer together.
+    pub positions: u32,
+    /// Its graph.
+    pub build: TextBuild,
+    /// The graph of the digits' classifier.
+    pub classifier: ClassifierBuild,
+}
+
+/// How much is served at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Texts at once, as many as the model has caches.
+    pub slots: usize,
+    /// Requests that may wait.
+    pub queue: usize,
+    /// Tokens of a step at most: longer prompts are cut.
+    pub step_tokens: usize,
+    /// Steps under way at once.
+    pub inflight: usize,
+    /// How long a request may wait.
+    pub wait: Duration,
+    /// How long a step may take.
+    pub step_time: Duration,
+    /// What is read of a body.
+    pub body: BodyLimit,
+}
+
+impl Default for Limits {
+    /// 8 slots, a queue of 64, steps of 256 tokens, one under way, 60 s to wait, 30 s a step.
+    fn default() -> Self {
+        Limits {
+            slots: 8,
+            queue: 64,
+            step_tokens: 256,
+            inflight: 1,
+            wait: Duration::from_secs(60),
+            step_time: Duration::from_secs(30),
+            body: BodyLimit::default(),
+        }
+    }
+}
+
+/// A running service.
+pub struct Service {
+    name: String,
+    vocabulary: Arc<dyn Vocabulary>,
+    template: Template,
+    positions: u32,
+    limits: Limits,
+    texts: Arc<ContinuousBatcher<Text>>,
+    digits: Arc<Batcher<Image, Scores>>,
+    crew: Arc<Crew>,
+    metrics: Arc<Metrics>,
+    draining: AtomicBool,
+    started: u64,
+}
+
+impl Service {
+    /// Builds the graphs and begins to supervise them. To be called within a tokio runtime; it blocks while it builds.
+    ///
+    /// # Errors
+    /// What stands in the way of the first build.
+    pub fn start(model: Model, limits: Limits) -> Result<Arc<Service>, BoxError> {
+        let metrics = Arc::new(Metrics::default());
+        let Built { graph, actors } = model.build.build()?;
+        let crew = Crew::new(actors);
+        let options = options(&limits)
+            .named("texts")
+            .max_size(limits.slots)
+            .max_cost(limits.step_tokens);
+        let options = options.max_inflight(limits.inflight).timeout(limits.step_time);
+        let texts = Arc::new(Batcher::continuous(graph, options)?);
+        supervise(&texts, Arc::clone(&crew), model.build, Arc::clone(&metrics));
+
+        let Built { graph, actors } = model.classifier.build()?;
+        let clerks = Crew::new(actors);
+        let digits = Arc::new(Batcher::new(graph, options_of_digits(&limits))?);
+        supervise(&digits, clerks, model.classifier, Arc::clone(&metrics));
+        Ok(Arc::new(Service {
+            name: model.name,
+            vocabulary: model.vocabulary,
+            template: model.template,
+            positions: model.positions,
+            limits,
+            texts,
+            digits,
+            crew,
+            metrics,
+            draining: AtomicBool::new(false),
+            started: now(),
+        }))
+    }
+
+    /// All addresses.
+    pub fn router(self: &Arc<Self>) -> Router {
+        Router::new()
+            .route("/v1/completions", post(completions))
+            .route("/v1/chat/completions", post(chats))
+            .route("/v1/classify", post(classifications))
+            .route("/v1/models", get(models))
+            .route("/health", get(health))
+            .route("/metrics", get(metrics))
+            .fallback(nowhere)
+            .method_not_allowed_fallback(not_so)
+            .layer(middleware::from_fn_with_state(Arc::clone(self), counted))
+            .with_state(Arc::clone(self))
+    }
+
+    /// What the texts' batcher has done and holds.
+    pub fn stats(&self) -> Stats {
+        self.texts.stats()
+    }
+
+    /// The worker processes of the language model.
+    pub fn pids(&self) -> Vec<u32> {
+        self.crew.pids()
+    }
+
+    /// Tells `/health` that it ends; what is under way goes on.
+    pub fn drain(&self) {
+        // Relaxed: a flag that orders nothing.
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Answers what is still there and ends the graphs with their actors. It blocks, for at most `within`.
+    pub fn close(&self, within: Duration) {
+        let deadline = Instant::now() + within;
+        self.texts.close(within);
+        self.digits
+            .close(deadline.saturating_duration_since(Instant::now()));
+        self.crew.dismiss();
+    }
+
+    fn submit(&self, kind: Kind, fields: &Fields, prompt: Vec<u32>, since: Instant) -> Result<Answer, Error> {
+        let delivery = Delivery::read(fields)?;
+        let generation = Generation::read(fields, prompt, self.positions)?;
+        let tokens = generation.prompt.len();
+        let (sender, receiver) = mailbox();
+        let (vocabulary, metrics) = (Arc::clone(&self.vocabulary), Arc::clone(&self.metrics));
+        let served_by = ServedBy::new(Arc::clone(&self.crew));
+        let text = Text::new(generation, vocabulary, metrics, sender, Arc::clone(&served_by));
+        let ticket = self.texts.submit(text);
+        self.metrics.prompt_tokens.add(tokens as u64);
+        let shape = Shape::new(kind, &self.name, tokens);
+        Ok(Answer {
+            receiver,
+            ticket,
+            ended: None,
+            crew: Arc::clone(&self.crew),
+            served_by,
+            shape,
+            delivery,
+            metrics: Arc::clone(&self.metrics),
+            since,
+        })
+    }
+
+    /// The object in a body.
+    async fn fields(&self, request: Request) -> Result<Fields, Error> {
+        Fields::parse(&self.limits.body.read(request).await?)
+    }
+
+    /// The object in a body that asks for the language model.
+    async fn asked(&self, request: Request) -> Result<Fields, Error> {
+        let fields = self.fields(request).await?;
+        expect_model(fields.string("model")?, &self.name)?;
+        Ok(fields)
+    }
+}
+
+fn expect_model(asked: &str, known: &str) -> Result<(), Error> {
+    if asked == known {
+        return Ok(());
+    }
+    Err(Error::UnknownModel {
+        asked: asked.to_owned(),
+        known: known.to_owned(),
+    })
+}
+
+fn options(limits: &Limits) -> Batching {
+    Batching::new()
+        .queue(limits.queue)
+        .max_wait(limits.wait)
+        .on_broken(OnBroken::Keep)
+}
+
+fn options_of_digits(limits: &Limits) -> Batching {
+    options(limits).named("digits").max_size(64)
+}
+
+type Shared = State<Arc<Service>>;
+
+async fn completions(State(service): Shared, request: Request) -> Result<Response, Error> {
+    let since = Instant::now();
+    let fields = service.asked(request).await?;
+    let prompt = completion::prompt(&fields, &*service.vocabulary)?;
+    Ok(service
+        .submit(Kind::Completion, &fields, prompt, since)?
+        .respond()
+        .await)
+}
+
+async fn chats(State(service): Shared, request: Request) -> Result<Response, Error> {
+    let since = Instant::now();
+    let fields = service.asked(request).await?;
+    let prompt = service.template.prompt(&chat::messages(&fields)?)?;
+    let prompt = encode(&*service.vocabulary, "messages", &prompt)?;
+    Ok(service
+        .submit(Kind::Chat, &fields, prompt, since)?
+        .respond()
+        .await)
+}
+
+async fn classifications(State(service): Shared, request: Request) -> Result<Response, Error> {
+    let fields = service.fields(request).await?;
+    if fields.get("model").is_some() {
+        expect_model(fields.string("model")?, classify::MODEL)?;
+    }
+    let image = classify::image(&fields)?;
+    let scores = service.digits.submit(image).await.map_err(told)?;
+    Ok(answer(&classify::object(&scores)))
+}
+
+async fn models(State(service): Shared) -> Response {
+    let model = |name: &str| json!({"id": name, "object": "model", "created": service.started, "owned_by": "selvedge"});
+    answer(&json!({"object": "list", "data": [model(&service.name), model(classify::MODEL)]}))
+}
+
+async fn health(State(service): Shared) -> Response {
+    // Relaxed: a flag that orders nothing.
+    let draining = service.draining.load(Ordering::Relaxed);
+    let broken = service.texts.broken().is_some() || service.digits.broken().is_some();
+    let (status, word) = match (draining, broken) {
+        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+        (false, true) => (StatusCode::SERVICE_UNAVAILABLE, "rebuilding"),
+        (false, false) => (StatusCode::OK, "ok"),
+    };
+    (
+        status,
+        answer(&json!({"status": word, "workers": service.pids()})),
+    )
+        .into_response()
+}
+
+async fn metrics(State(service): Shared) -> Response {
+    let mut page = Page::default();
+    service.metrics.write(&mut page);
+    crate::figures::batchers(
+        &mut page,
+        &[
+            ("texts", service.texts.stats()),
+            ("digits", service.digits.stats()),
+        ],
+    );
+    let workers: Vec<_> = service.pids().into_iter().map(holdings).collect();
+    crate::figures::processes(&mut page, holdings(std::process::id()), &workers);
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    ([(header::CONTENT_TYPE, kind)], page.into_text()).into_response()
+}
+
+async fn nowhere(uri: Uri) -> Error {
+    Error::NoSuchPath(uri.path().to_owned())
+}
+
+async fn not_so(method: Method) -> Error {
+    Error::Method(method.to_string())
+}
+
+async fn counted(State(service): Shared, request: Request, next: Next) -> Response {
+    let path = known(request.uri().path());
+    let response = next.run(request).await;
+    service.metrics.answered(path, response.status().as_u16());
+    response
+}
+
+/// A path as a label: one for all that are not ours, so that nobody can fill the memory with them.
+fn known(path: &str) -> &'static str {
+    let paths = [
+        "/v1/completions",
+        "/v1/chat/completions",
+        "/v1/classify",
+        "/v1/models",
+        "/health",
+        "/metrics",
+    ];
+    paths.into_iter().find(|it| *it == path).unwrap_or("other")
+}
+
+fn answer(value: &Value) -> Response {
+    (json_type(), value.to_string()).into_response()
+}

@@ -1,0 +1,168 @@
+//! What a client gets for what it asks.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot set up has failed"
+)]
+
+mod support;
+
+use serde_json::json;
+use support::{Setup, events, start};
+
+#[tokio::test]
+async fn a_completion_has_openais_shape() {
+    let service = start(Setup::default()).await;
+    let body = json!({"model": "parrot", "prompt": "hello", "temperature": 0});
+    let (status, answer) = service.json("/v1/completions", &body.to_string()).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer["object"], "text_completion");
+    assert_eq!(answer["model"], "parrot");
+    assert!(answer["id"].as_str().unwrap().starts_with("cmpl-"));
+    let choice = json!({"index": 0, "text": "hello", "logprobs": null, "finish_reason": "stop"});
+    assert_eq!(answer["choices"], json!([choice]));
+    let usage = json!({"prompt_tokens": 5, "completion_tokens": 6, "total_tokens": 11});
+    assert_eq!(answer["usage"], usage);
+    assert_eq!(service.stop().await, 0);
+}
+
+#[tokio::test]
+async fn a_prompt_may_be_tokens() {
+    let service = start(Setup::default()).await;
+    for prompt in [json!([104, 105]), json!(["hi"]), json!([[104, 105]])] {
+        let body = json!({"model": "parrot", "prompt": prompt});
+        let (status, answer) = service.json("/v1/completions", &body.to_string()).await;
+        assert_eq!(
+            (status, &answer["choices"][0]["text"]),
+            (200, &json!("hi")),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_ends_at_its_length() {
+    let service = start(Setup::default()).await;
+    for (name, tokens) in [("max_tokens", 3), ("max_completion_tokens", 3)] {
+        let body = json!({"model": "parrot", "prompt": "hello", name: tokens});
+        let (_, answer) = service.json("/v1/completions", &body.to_string()).await;
+        assert_eq!(answer["choices"][0]["text"], "hel");
+        assert_eq!(answer["choices"][0]["finish_reason"], "length");
+        assert_eq!(answer["usage"]["completion_tokens"], 3);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_ends_before_a_stop_text() {
+    let service = start(Setup::default()).await;
+    for (stop, text) in [
+        (json!("l"), "he"),
+        (json!(["lo", "q"]), "hel"),
+        (json!("nothing"), "hello"),
+    ] {
+        let body = json!({"model": "parrot", "prompt": "hello", "stop": stop});
+        let (_, answer) = service.json("/v1/completions", &body.to_string()).await;
+        assert_eq!(answer["choices"][0]["text"], text);
+        assert_eq!(answer["choices"][0]["finish_reason"], "stop");
+    }
+}
+
+#[tokio::test]
+async fn a_long_prompt_is_cut_into_steps_and_comes_out_whole() {
+    let mut setup = Setup::default();
+    setup.limits.step_tokens = 7;
+    let service = start(setup).await;
+    let prompt = "the quick brown fox jumps over the lazy dog";
+    let body = json!({"model": "parrot", "prompt": prompt});
+    let (_, answer) = service.json("/v1/completions", &body.to_string()).await;
+    assert_eq!(answer["choices"][0]["text"], prompt);
+}
+
+#[tokio::test]
+async fn a_stream_is_the_answer_in_pieces() {
+    let service = start(Setup::default()).await;
+    let body = json!({"model": "parrot", "prompt": "hällo", "stream": true, "stream_options": {"include_usage": true}});
+    let (status, text) = service
+        .client
+        .post("/v1/completions", body.to_string())
+        .await
+        .unwrap();
+    assert_eq!(status, 200);
+    let (objects, done) = events(&text);
+    assert!(done, "{text}");
+    let pieces = objects.iter().filter_map(|it| it["choices"][0]["text"].as_str());
+    assert_eq!(pieces.collect::<String>(), "hällo");
+    let reasons: Vec<_> = objects
+        .iter()
+        .filter_map(|it| it["choices"][0]["finish_reason"].as_str())
+        .collect();
+    assert_eq!(reasons, ["stop"]);
+    let last = objects.last().unwrap();
+    assert_eq!(last["choices"], json!([]));
+    assert_eq!(last["usage"]["total_tokens"], 11);
+    let ids: Vec<_> = objects.iter().map(|it| &it["id"]).collect();
+    assert!(ids.iter().all(|id| **id == *ids[0]), "one id for all pieces");
+}
+
+#[tokio::test]
+async fn a_chat_is_answered_whole_and_in_pieces() {
+    let service = start(Setup::default()).await;
+    let messages = json!([{"role": "user", "content": [{"type": "text", "text": "hi"}]}]);
+    let body = json!({"model": "parrot", "messages": messages});
+    let (status, answer) = service.json("/v1/chat/completions", &body.to_string()).await;
+    assert_eq!(
+        (status, &answer["object"]),
+        (200, &json!("chat.completion")),
+        "{answer}"
+    );
+    assert_eq!(answer["choices"][0]["message"]["content"], "hi");
+    assert_eq!(answer["choices"][0]["message"]["role"], "assistant");
+    let body = json!({"model": "parrot", "messages": messages, "stream": true});
+    let (_, text) = service
+        .client
+        .post("/v1/chat/completions", body.to_string())
+        .await
+        .unwrap();
+    let (objects, done) = events(&text);
+    assert!(done, "{text}");
+    assert_eq!(objects[0]["choices"][0]["delta"]["role"], "assistant");
+    let pieces = objects
+        .iter()
+        .filter_map(|it| it["choices"][0]["delta"]["content"].as_str());
+    assert_eq!(pieces.collect::<String>(), "hi");
+    assert!(
+        objects
+            .iter()
+            .all(|it| it["object"] == "chat.completion.chunk" && it.get("usage").is_none())
+    );
+}
+
+#[tokio::test]
+async fn an_image_is_classified() {
+    let service = start(Setup::default()).await;
+    let digits = selvedge_examples::data::Digits::load().unwrap();
+    let mut right = 0;
+    for row in digits.held_out().take(40) {
+        let body = json!({"image": digits.image(row).unwrap()});
+        let (status, answer) = service.json("/v1/classify", &body.to_string()).await;
+        assert_eq!(status, 200, "{answer}");
+        let scores = answer["probabilities"].as_array().unwrap();
+        let sum: f64 = scores.iter().map(|it| it.as_f64().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-5);
+        right += usize::from(answer["label"].as_u64() == digits.label(row).map(u64::from));
+    }
+    assert!(right >= 36, "{right} of 40");
+}
+
+#[tokio::test]
+async fn models_and_health_are_told() {
+    let service = start(Setup::default()).await;
+    let (status, text) = service.client.get("/v1/models").await.unwrap();
+    assert_eq!(status, 200);
+    assert!(
+        text.contains(r#""id":"parrot""#) && text.contains(r#""id":"digits""#),
+        "{text}"
+    );
+    let (status, text) = service.client.get("/health").await.unwrap();
+    assert_eq!((status, text.as_str()), (200, r#"{"status":"ok","workers":[]}"#));
+}

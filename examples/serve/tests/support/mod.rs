@@ -1,0 +1,302 @@
+//! A service over a model that computes nothing: it repeats its prompt, a character a token.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot set up has failed"
+)]
+#![allow(dead_code, reason = "each test uses a part")]
+#![allow(unreachable_pub, reason = "an actor's operations are its public methods")]
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use rustix::process::Signal;
+use selvedge::prelude::*;
+use selvedge_examples::weights::shipped_weights;
+use selvedge_llama::step::{Batch, Sampled};
+use selvedge_serve::classify;
+use selvedge_serve::listen::{self, Connections};
+use selvedge_serve::load::client::Client;
+use selvedge_serve::service::{Limits, Model, Service};
+use selvedge_serve::supervise::{Actors, Built};
+use selvedge_serve::template::Template;
+use selvedge_serve::vocabulary::Vocabulary;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Positions of the parrot.
+pub const POSITIONS: u32 = 128;
+/// A character that the parrot fails on.
+pub const POISON: char = '!';
+/// A character of which its process dies as by `kill -9`, when it has said what comes before it.
+pub const DEATH: char = '†';
+/// A character of which its process stands still, when it has said what comes before it.
+pub const STANDSTILL: char = '‡';
+/// The token that ends a text.
+const END: u32 = 0;
+
+/// Each character is a token.
+pub struct Characters;
+
+impl Vocabulary for Characters {
+    fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
+        Ok(text.chars().map(u32::from).collect())
+    }
+
+    fn decode(&self, tokens: &[u32]) -> String {
+        tokens.iter().filter_map(|token| char::from_u32(*token)).collect()
+    }
+
+    fn is_end(&self, token: u32) -> bool {
+        token == END
+    }
+
+    fn size(&self) -> u32 {
+        0x11_0000
+    }
+}
+
+/// How many steps a parrot may make, by the name of its gate; none is kept where there is no gate.
+static GATES: Mutex<Option<HashMap<String, u64>>> = Mutex::new(None);
+static OPENED: Condvar = Condvar::new();
+
+/// How many of the steps it was opened for nobody has made.
+pub fn unused(gate: &str) -> u64 {
+    let gates = GATES.lock();
+    gates
+        .as_ref()
+        .and_then(|gates| gates.get(gate))
+        .copied()
+        .unwrap_or(0)
+}
+
+/// Lets the parrots behind a gate make so many more steps.
+pub fn open(gate: &str, steps: u64) {
+    *GATES
+        .lock()
+        .get_or_insert_default()
+        .entry(gate.to_owned())
+        .or_default() += steps;
+    OPENED.notify_all();
+}
+
+fn pass(gate: &str) {
+    let mut gates = GATES.lock();
+    loop {
+        let left = gates.get_or_insert_default().entry(gate.to_owned()).or_default();
+        if *left > 0 {
+            *left -= 1;
+            return;
+        }
+        assert!(
+            !OPENED.wait_for(&mut gates, Duration::from_secs(30)).timed_out(),
+            "{gate} stays closed"
+        );
+    }
+}
+
+/// The model.
+pub struct Parrot {
+    slots: HashMap<u32, (Vec<u32>, usize)>,
+    gate: Option<String>,
+}
+
+#[actor]
+impl Parrot {
+    pub fn new(gate: Option<String>) -> Self {
+        Parrot {
+            slots: HashMap::new(),
+            gate,
+        }
+    }
+
+    /// Repeats each prompt, and ends. Checks that the parts of a text come in order.
+    pub fn step(&mut self, batch: Batch) -> Result<Vec<Sampled>> {
+        self.gate.iter().for_each(|gate| pass(gate));
+        let mut sampled = Vec::new();
+        for part in batch.parts {
+            let (text, said) = self.slots.entry(part.slot).or_default();
+            if part.start == 0 {
+                (*text, *said) = (Vec::new(), 0);
+            }
+            if *said == 0 {
+                assert_eq!(text.len(), part.start as usize, "slot {}", part.slot);
+                text.extend(&part.tokens);
+            }
+            let has = |it: char| part.tokens.contains(&u32::from(it));
+            if has(POISON) {
+                return Err("poison".into());
+            }
+            let ends = |it: char, signal| {
+                if *said > 0 && has(it) {
+                    rustix::process::kill_process(rustix::process::getpid(), signal).unwrap();
+                    // Another thread may take the signal; this one goes no further.
+                    std::thread::sleep(Duration::from_secs(60));
+                }
+            };
+            ends(DEATH, Signal::KILL);
+            ends(STANDSTILL, Signal::STOP);
+            if part.sampling.is_some() {
+                let token = text.get(*said).copied().unwrap_or(END);
+                *said += 1;
+                sampled.push(Sampled {
+                    slot: part.slot,
+                    token,
+                    logprob: 0.0,
+                });
+            }
+        }
+        Ok(sampled)
+    }
+}
+
+/// How a service is set up for a test.
+pub struct Setup {
+    pub limits: Limits,
+    pub connections: Connections,
+    pub placement: Placement,
+    pub gate: Option<String>,
+    pub grace: Duration,
+    /// Of the model's builds after the first, this many fail.
+    pub failed_builds: usize,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let limits = Limits {
+            slots: 4,
+            queue: 8,
+            ..Limits::default()
+        };
+        Setup {
+            limits,
+            connections: Connections::default(),
+            placement: Placement::Thread,
+            gate: None,
+            grace: Duration::from_secs(20),
+            failed_builds: 0,
+        }
+    }
+}
+
+/// A running service; dropping it does not drain, [`Running::stop`] does.
+pub struct Running {
+    pub service: Arc<Service>,
+    pub address: SocketAddr,
+    pub client: Client,
+    pub runtime: Runtime,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<usize>,
+}
+
+/// Starts a service over a parrot.
+pub async fn start(setup: Setup) -> Running {
+    let runtime = Runtime::new();
+    let (its, placement, gate) = (runtime.clone(), setup.placement, setup.gate);
+    let (builds, fail) = (AtomicUsize::new(0), 1..=setup.failed_builds);
+    let build = move || {
+        if fail.contains(&builds.fetch_add(1, Ordering::Relaxed)) {
+            return Err("there is no weight on the shelf".into());
+        }
+        let parrot = its.spawn::<Parrot>("parrot", (gate.clone(),)).place(placement)?;
+        let actors = Actors(vec![parrot.actor().clone()]);
+        let options = Options::new().named("parrot").max_inflight(2);
+        let graph = its.compile_with(options, |batch: Edge<Batch>| parrot.step(&batch))?;
+        Ok(Built { graph, actors })
+    };
+    let its = runtime.clone();
+    let model = Model {
+        name: "parrot".into(),
+        vocabulary: Arc::new(Characters),
+        template: Template::Plain,
+        positions: POSITIONS,
+        build: Arc::new(build),
+        classifier: Arc::new(move || classify::build(&its, shipped_weights())),
+    };
+    let service = Service::start(model, setup.limits).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let until = async move {
+        let _ = stopped.await;
+    };
+    let grace = setup.grace;
+    let serving = tokio::spawn(listen::serve(
+        listener,
+        service.router(),
+        setup.connections,
+        until,
+        grace,
+    ));
+    let client = Client::new(address.to_string());
+    Running {
+        service,
+        address,
+        client,
+        runtime,
+        stop,
+        serving,
+    }
+}
+
+impl Running {
+    /// Stops accepting and waits for what is under way; how many connections were cut off.
+    pub async fn stop(self) -> usize {
+        self.service.drain();
+        let _ = self.stop.send(());
+        let left = self.serving.await.unwrap();
+        let service = Arc::clone(&self.service);
+        tokio::task::spawn_blocking(move || service.close(Duration::from_secs(5)))
+            .await
+            .unwrap();
+        left
+    }
+
+    /// Posts, and reads the answer as JSON.
+    pub async fn json(&self, path: &str, body: &str) -> (u16, serde_json::Value) {
+        let (status, text) = self.client.post(path, body.to_owned()).await.unwrap();
+        let value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
+        (status, value)
+    }
+
+    /// A sample of `/metrics`.
+    pub async fn metric(&self, name: &str) -> f64 {
+        let (status, page) = self.client.get("/metrics").await.unwrap();
+        assert_eq!(status, 200);
+        let line = page
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name} in {page}"))
+            .parse()
+            .unwrap()
+    }
+}
+
+/// Waits until something holds; a test that waits for long has failed.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let limit = tokio::time::Instant::now() + Duration::from_secs(30);
+    while !holds().await {
+        assert!(tokio::time::Instant::now() < limit, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// The objects of a stream's events, and whether it ended with `[DONE]`.
+pub fn events(text: &str) -> (Vec<serde_json::Value>, bool) {
+    let frames: Vec<&str> = text
+        .split_terminator("\n\n")
+        .map(|it| it.strip_prefix("data: ").unwrap())
+        .collect();
+    let done = frames.last() == Some(&"[DONE]");
+    let objects = frames.iter().filter(|it| **it != "[DONE]");
+    (
+        objects.map(|it| serde_json::from_str(it).unwrap()).collect(),
+        done,
+    )
+}
