@@ -30,6 +30,9 @@ pub(crate) trait Work<I, O, In, Out> {
 
     /// Items that it holds.
     fn held(&self) -> usize;
+
+    /// Drops them, one by one.
+    fn let_go(self);
 }
 
 type CostOf<I> = Box<dyn Fn(&I) -> usize + Send + Sync>;
@@ -221,8 +224,8 @@ fn serve<I, O, In, Out>(
         let (wakes_at, room) = work.turn(shared, now);
         held.store(work.held(), Ordering::Relaxed);
         match shared.phase() {
-            Phase::Closed => return,
-            Phase::Draining if work.held() == 0 && shared.is_idle() => return,
+            Phase::Closed => break,
+            Phase::Draining if work.held() == 0 && shared.is_idle() => break,
             _ => {}
         }
         let sleep = shared
@@ -232,6 +235,7 @@ fn serve<I, O, In, Out>(
             shared.sleeper().sleep(sleep);
         }
     }
+    work.let_go();
 }
 
 impl<I, O, In, Out> Drop for Batcher<I, O, In, Out> {

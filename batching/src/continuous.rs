@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::task::Waker;
 
 use crate::batcher::Work;
-use crate::contained::contained;
+use crate::contained::{contained, discard};
 use crate::error::BatchError;
 use crate::flights::{Flights, Landed};
 use crate::options::Batching;
@@ -96,6 +96,7 @@ impl<S: Sequence> Continuous<S> {
                         Err(panicked) => self.leave(shared, member, Err(panicked)),
                     }
                 }
+                discard([answers]);
             }
         }
     }
@@ -103,7 +104,7 @@ impl<S: Sequence> Continuous<S> {
     fn leave(&mut self, shared: &Front<S>, member: Member<S>, answer: Result<S::Output, BatchError>) {
         self.free.insert(member.slot);
         shared.answer(vec![(member.promise, answer)]);
-        let _ = contained("the sequence", || drop(member.sequence));
+        discard([member.sequence]);
     }
 
     /// Sends those away whom nobody waits for any more, who have stayed too long, or whose graph is gone and with it what its
@@ -222,19 +223,20 @@ impl<S: Sequence> Continuous<S> {
             self.admit(shared, running.generation, now, places);
             let (step, group) = self.form(shared, places);
             // Where all who were to join panicked, there may be others.
-            if !group.is_empty() || self.resting.is_empty() {
+            if !group.is_empty() {
                 break (step, group);
             }
+            discard([step]);
+            if self.resting.is_empty() {
+                return false;
+            }
         };
-        if group.is_empty() {
-            return false;
-        }
         shared.count(|stats| {
             stats.executions += 1;
             stats.sizes.record(group.len() as u64);
         });
         let time = (now, shared.options.timeout);
-        if let Err((group, _, error)) = self.flights.launch(&running.graph, step, group, time) {
+        if let Err((group, error)) = self.flights.launch(&running.graph, step, group, time) {
             for (member, _) in group {
                 self.leave(shared, member, Err(error.clone()));
             }
@@ -269,5 +271,10 @@ impl<S: Sequence> Work<S, S::Output, S::Step, S::Answers> for Continuous<S> {
 
     fn held(&self) -> usize {
         self.resting.len() + self.flights.loads().map(Vec::len).sum::<usize>()
+    }
+
+    fn let_go(self) {
+        discard(self.resting);
+        discard(self.flights.into_loads().flatten());
     }
 }

@@ -11,7 +11,7 @@ use std::task::Waker;
 use selvedge_compiler::{Cause, ExecError};
 
 use crate::batcher::Work;
-use crate::contained::contained;
+use crate::contained::{contained, discard};
 use crate::error::BatchError;
 use crate::flights::{Flights, Landed};
 use crate::queue::Moment;
@@ -61,10 +61,13 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
                         .zip(answers.into_iter().map(Ok))
                         .collect(),
                 );
+                discard(load.items);
             }
             Ok(answers) => {
-                let answers = answers.len();
-                fail(shared, load, &BatchError::Miscounted { items, answers });
+                let count = answers.len();
+                let error = BatchError::Miscounted { items, answers: count };
+                fail(shared, load, &error);
+                discard(answers);
             }
             Err(error) if items > 1 && load.items.len() == items && may_be_one_item(&error) => {
                 self.divide(load, error);
@@ -129,7 +132,7 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
             stats.sizes.record(input.len() as u64);
         });
         let time = group.limit.saturating_sub(now);
-        if let Err((group, _, error)) = self.flights.launch(&running.graph, input, group, (now, time)) {
+        if let Err((group, error)) = self.flights.launch(&running.graph, input, group, (now, time)) {
             fail(shared, group, &error);
             shared.check_graph();
         }
@@ -165,11 +168,19 @@ impl<I: Clone + Send + 'static, O> Work<I, O, Vec<I>, Vec<O>> for Dynamic<I, O> 
         let groups = self.flights.loads().chain(&self.again);
         groups.map(|group| group.promises.len()).sum()
     }
+
+    fn let_go(self) {
+        for group in self.flights.into_loads().chain(self.again) {
+            discard(group.promises);
+            discard(group.items);
+        }
+    }
 }
 
 fn fail<I, O>(shared: &Front<I, O>, group: Group<I, O>, error: &BatchError) {
     let promises = group.promises.into_iter();
     shared.answer(promises.map(|promise| (promise, Err(error.clone()))).collect());
+    discard(group.items);
 }
 
 /// Whether another division may do better: the user's code failed, or a value could not travel.
