@@ -120,12 +120,13 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
         let Some(running) = shared.running() else {
             return fail(shared, group, &shared.cause());
         };
-        let input = std::mem::take(&mut group.items);
-        if input.len() > 1 && shared.options.retries > 0 {
-            match contained("an item's clone", || input.clone()) {
-                Ok(kept) => group.items = kept,
-                Err(error) => return fail(shared, group, &error),
-            }
+        let input = if group.items.len() > 1 && shared.options.retries > 0 {
+            clones(shared, &mut group)
+        } else {
+            std::mem::take(&mut group.items)
+        };
+        if input.is_empty() {
+            return;
         }
         shared.count(|stats| {
             stats.executions += 1;
@@ -175,6 +176,27 @@ impl<I: Clone + Send + 'static, O> Work<I, O, Vec<I>, Vec<O>> for Dynamic<I, O> 
             discard(group.items);
         }
     }
+}
+
+/// Clones of the items, which the group keeps; one that cannot be cloned fails alone.
+fn clones<I: Clone, O>(shared: &Front<I, O>, group: &mut Group<I, O>) -> Vec<I> {
+    let items = std::mem::take(&mut group.items).into_iter();
+    let promises = std::mem::take(&mut group.promises);
+    let mut clones = Vec::with_capacity(promises.len());
+    for (item, promise) in items.zip(promises) {
+        match contained("an item's clone", || item.clone()) {
+            Ok(clone) => {
+                clones.push(clone);
+                group.items.push(item);
+                group.promises.push(promise);
+            }
+            Err(error) => {
+                shared.answer(vec![(promise, Err(error))]);
+                discard([item]);
+            }
+        }
+    }
+    clones
 }
 
 fn fail<I, O>(shared: &Front<I, O>, group: Group<I, O>, error: &BatchError) {
