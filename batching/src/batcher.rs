@@ -189,10 +189,15 @@ where
 
     /// Accepts nothing more, executes what is there, for at most `within`, and answers the rest [`BatchError::Closed`]. Returns
     /// how many those were. The graph is torn down with the batcher.
+    ///
+    /// In code that the batcher's own thread runs (a waker, a sequence) it cannot wait: everybody is answered
+    /// [`BatchError::Closed`] when that code returns, and the number is 0.
     pub fn close(&self, within: Duration) -> usize {
         self.shared.advance(Phase::Draining);
         let within = within.min(Duration::from_secs(100 * 365 * 24 * 3600));
-        self.shared.wait_ended(Instant::now() + within);
+        if !self.shared.sleeper().is_current() {
+            self.shared.wait_ended(Instant::now() + within);
+        }
         self.end();
         self.shared.left()
     }
@@ -202,13 +207,12 @@ impl<I, O, In, Out> Batcher<I, O, In, Out> {
     /// Ends the thread now. One that an inline method holds up is left to end by itself.
     fn end(&self) {
         self.shared.advance(Phase::Closed);
-        let Some(thread) = self.thread.lock().take() else {
+        let own = self.shared.sleeper().is_current();
+        if own || !self.shared.wait_ended(Instant::now() + END_MAX) {
             return;
-        };
-        let own = thread.thread().id() == thread::current().id();
-        if !own && self.shared.wait_ended(Instant::now() + END_MAX) {
-            let _ = thread.join();
         }
+        let thread = self.thread.lock().take();
+        let _ = thread.map(JoinHandle::join);
     }
 }
 

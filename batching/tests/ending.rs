@@ -10,13 +10,17 @@
 
 mod gate;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
 use gate::{Gate, LONG, until};
 use selvedge::ExecError;
-use selvedge::batching::{BatchError, Batcher, Batching, OnBroken, Terms};
+use selvedge::batching::{BatchError, Batcher, Batching, OnBroken, Terms, Ticket};
 use selvedge::prelude::*;
 
 struct Model {
@@ -207,4 +211,33 @@ fn a_death_is_heard_of_while_nothing_is_executed() {
     model.actor().kill();
     assert!(matches!(breakage.wait(), Ok(ExecError::ActorDied(_))));
     assert!(matches!(batcher.breakage().wait(), Ok(ExecError::ActorDied(_))));
+}
+
+struct OnWake<F>(F);
+
+impl<F: Fn() + Send + Sync> Wake for OnWake<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+/// Looks at a ticket that is not answered yet; `act` runs when it is.
+fn when_answered<O>(ticket: &mut Ticket<O>, act: impl Fn() + Send + Sync + 'static) {
+    let waker = Waker::from(Arc::new(OnWake(act)));
+    assert!(Pin::new(ticket).poll(&mut Context::from_waker(&waker)).is_pending());
+}
+
+#[test]
+fn close_does_not_wait_for_the_thread_that_calls_it() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = Arc::new(in_thread(&runtime, &gate, one_by_one().max_size(1)));
+    let [mut first, mut second] = [1, 2].map(|item| batcher.submit(item));
+    let closing = Arc::clone(&batcher);
+    when_answered(&mut first, move || assert_eq!(closing.close(LONG), 0));
+    gate.open();
+    // Without end where it waits for itself; in a minute the test would be over.
+    let minute = Duration::from_secs(60);
+    assert_eq!(first.wait_timeout(minute).unwrap(), 2);
+    let answer = second.wait_timeout(minute);
+    assert!(matches!(answer, Err(BatchError::Closed)), "{answer:?}");
 }
