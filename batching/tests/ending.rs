@@ -241,3 +241,20 @@ fn close_does_not_wait_for_the_thread_that_calls_it() {
     let answer = second.wait_timeout(minute);
     assert!(matches!(answer, Err(BatchError::Closed)), "{answer:?}");
 }
+
+#[test]
+fn who_asks_for_the_breakage_while_the_batcher_ends_is_answered() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = Arc::new(in_thread(&runtime, &gate, one_by_one().max_size(1)));
+    let first = batcher.submit(1);
+    gate.wait_entered(1);
+    let mut waits = batcher.submit(2);
+    let (asked, asks) = mpsc::channel();
+    let ending = Arc::clone(&batcher);
+    when_answered(&mut waits, move || asked.send(ending.breakage()).unwrap());
+    assert_eq!(batcher.close(Duration::ZERO), 2);
+    let answer = asks.recv().unwrap().wait_timeout(Duration::ZERO);
+    assert!(matches!(answer, Err(BatchError::Closed)), "{answer:?}");
+    drop(first);
+    gate.open();
+}

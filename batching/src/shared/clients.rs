@@ -82,7 +82,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
                 drop(state);
                 promise.answer(Ok(cause));
             }
-            None if state.ended => drop(state),
+            None if state.phase == Phase::Closed => drop(state),
             None => {
                 state.watchers.retain(|watcher| !watcher.is_abandoned());
                 state.watchers.push(promise);
