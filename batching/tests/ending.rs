@@ -258,3 +258,24 @@ fn who_asks_for_the_breakage_while_the_batcher_ends_is_answered() {
     drop(first);
     gate.open();
 }
+
+#[test]
+fn close_does_not_wait_for_what_was_withdrawn() {
+    let (runtime, gate) = (Runtime::new(), Gate::opened());
+    let (_, held) = graph(&runtime, &gate, Placement::Thread);
+    held.teardown();
+    let batcher = Batcher::new(held, one_by_one().on_broken(OnBroken::Keep)).unwrap();
+    batcher.breakage().wait().unwrap();
+    let waits = batcher.submit(1);
+    thread::scope(|scope| {
+        let (closed, closes) = mpsc::channel();
+        let batcher = &batcher;
+        scope.spawn(move || closed.send(batcher.close(LONG)).unwrap());
+        until(|| matches!(batcher.submit(2).wait(), Err(BatchError::Closed)));
+        drop(waits);
+        let left = closes.recv_timeout(Duration::from_secs(60));
+        // Else the scope would wait for it.
+        batcher.close(Duration::ZERO);
+        assert_eq!(left, Ok(0));
+    });
+}
