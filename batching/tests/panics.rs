@@ -11,7 +11,7 @@
 mod gate;
 
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gate::{Gate, LONG};
 use selvedge::batching::{BatchError, ContinuousBatcher, Progress, Seat, Sequence, Terms};
@@ -116,7 +116,7 @@ fn what_is_left_is_dropped_one_by_one() {
     let batcher = batcher(&runtime, &gate, two_by_two());
     let tickets = [1, 2, 3, 4].map(|number| batcher.submit(bomb(number)));
     gate.wait_entered(1);
-    drop(batcher);
+    assert_eq!(batcher.close(Duration::ZERO), 4);
     for ticket in tickets {
         assert!(matches!(ticket.wait(), Err(BatchError::Closed)));
     }
@@ -179,7 +179,7 @@ fn sequences_that_are_left_are_dropped_one_by_one() {
     gate.pass();
     gate.wait_entered(2);
     assert_eq!(gate.sizes(), [1, 3]);
-    drop(batcher);
+    assert_eq!(batcher.close(Duration::ZERO), 3);
     for ticket in others.into_iter().chain([first]) {
         assert!(matches!(ticket.wait(), Err(BatchError::Closed)));
     }
