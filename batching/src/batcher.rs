@@ -72,7 +72,7 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
         options: Batching,
         cost_of: impl Fn(&I) -> usize + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let inflight = inflight(&graph, options.max_inflight, 2);
+        let inflight = inflight(&options, 2);
         let work = move |shared: &Arc<dynamic::Front<I, O>>| {
             Dynamic::new(inflight, Arc::clone(shared.sleeper()).into())
         };
@@ -86,7 +86,7 @@ impl<S: Sequence> Batcher<S, S::Output, S::Step, S::Answers> {
     /// # Errors
     /// As [`new`](Batcher::new).
     pub fn continuous(graph: Graph<S::Step, S::Answers>, options: Batching) -> io::Result<Self> {
-        let inflight = inflight(&graph, options.max_inflight, 1);
+        let inflight = inflight(&options, 1);
         let options = options.max_delay(Duration::ZERO);
         let work = move |shared: &Arc<continuous::Front<S>>| {
             Continuous::new(inflight, &shared.options, Arc::clone(shared.sleeper()).into())
@@ -96,10 +96,12 @@ impl<S: Sequence> Batcher<S, S::Output, S::Step, S::Answers> {
     }
 }
 
-/// As many executions as asked for, else as usual; no more than the graph takes.
-fn inflight<In: 'static, Out>(graph: &Graph<In, Out>, asked: usize, usual: usize) -> usize {
-    let wanted = if asked == 0 { usual } else { asked };
-    wanted.min(graph.plan().settings.max_inflight as usize)
+/// As many executions as asked for, else as usual.
+fn inflight(options: &Batching, usual: usize) -> usize {
+    match options.max_inflight {
+        0 => usual,
+        asked => asked,
+    }
 }
 
 impl<I, O, In, Out> Batcher<I, O, In, Out>
@@ -165,7 +167,8 @@ where
         self.shared.stats()
     }
 
-    /// The graph, to look at. Executions that do not come from the batcher take its room away.
+    /// The graph, to look at. Executions that do not come from the batcher take its room away: items for which none is left are
+    /// answered [`ExecError::CapacityExceeded`].
     pub fn graph(&self) -> Option<Arc<Graph<In, Out>>> {
         self.shared.graph()
     }

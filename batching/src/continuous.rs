@@ -241,6 +241,10 @@ impl<S: Sequence> Continuous<S> {
         let Some(running) = shared.running() else {
             return false;
         };
+        self.flights.fit(&running.graph);
+        if !self.flights.has_room() {
+            return false;
+        }
         self.dismiss(shared, Some(running.generation), now);
         let (step, group) = loop {
             let places = self.places(shared);
@@ -280,7 +284,7 @@ impl<S: Sequence> Work<S, S::Output, S::Step, S::Answers> for Continuous<S> {
             self.dismiss(shared, None, now);
         }
         let mut begun = false;
-        while self.flights.has_room() && self.begin(shared, now) {
+        while self.begin(shared, now) {
             begun = true;
         }
         let (held, overdue) = (self.held(), self.flights.overdue());

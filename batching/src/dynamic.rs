@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::Waker;
 
-use selvedge_compiler::{Cause, ExecError};
+use selvedge_compiler::{Cause, ExecError, Graph};
 
 use crate::batcher::Work;
 use crate::contained::{contained, discard};
@@ -116,10 +116,13 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
         })
     }
 
-    fn launch(&mut self, shared: &Front<I, O>, mut group: Group<I, O>, now: Moment) {
-        let Some(running) = shared.running() else {
-            return fail(shared, group, &shared.cause());
-        };
+    fn launch(
+        &mut self,
+        shared: &Front<I, O>,
+        graph: &Graph<Vec<I>, Vec<O>>,
+        mut group: Group<I, O>,
+        now: Moment,
+    ) {
         let input = if group.items.len() > 1 && shared.options.retries > 0 {
             clones(shared, &mut group)
         } else {
@@ -133,7 +136,7 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
             stats.sizes.record(input.len() as u64);
         });
         let time = group.limit.saturating_sub(now);
-        if let Err((group, error)) = self.flights.launch(&running.graph, input, group, (now, time)) {
+        if let Err((group, error)) = self.flights.launch(graph, input, group, (now, time)) {
             fail(shared, group, &error);
             shared.check_graph();
         }
@@ -147,11 +150,20 @@ impl<I: Clone + Send + 'static, O> Work<I, O, Vec<I>, Vec<O>> for Dynamic<I, O> 
         }
         shared.check_graph();
         let mut begun = false;
-        while self.flights.has_room() && (shared.running().is_some() || !self.again.is_empty()) {
+        loop {
+            let Some(running) = shared.running() else {
+                let cause = shared.cause();
+                self.again.drain(..).for_each(|group| fail(shared, group, &cause));
+                break;
+            };
+            self.flights.fit(&running.graph);
+            if !self.flights.has_room() {
+                break;
+            }
             let Some(group) = self.next(shared, now) else {
                 break;
             };
-            self.launch(shared, group, now);
+            self.launch(shared, &running.graph, group, now);
             begun = true;
         }
         let (held, overdue) = (self.held(), self.flights.overdue());

@@ -28,17 +28,24 @@ pub(crate) struct Landed<Out, L> {
 
 pub(crate) struct Flights<Out, L> {
     flights: Vec<Flight<Out, L>>,
+    wanted: usize,
     most: usize,
     waker: Waker,
 }
 
 impl<Out, L> Flights<Out, L> {
-    pub(crate) fn new(most: usize, waker: Waker) -> Self {
+    pub(crate) fn new(wanted: usize, waker: Waker) -> Self {
         Flights {
             flights: Vec::new(),
-            most: most.max(1),
+            wanted,
+            most: wanted,
             waker,
         }
+    }
+
+    /// From now on as many as wanted, as far as `graph` takes them.
+    pub(crate) fn fit<In: 'static>(&mut self, graph: &Graph<In, Out>) {
+        self.most = self.wanted.min(graph.plan().settings.max_inflight as usize).max(1);
     }
 
     pub(crate) fn most(&self) -> usize {
