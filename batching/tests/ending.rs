@@ -13,7 +13,7 @@ mod gate;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
@@ -263,7 +263,7 @@ fn who_asks_for_the_breakage_while_the_batcher_ends_is_answered() {
 fn close_does_not_wait_for_what_was_withdrawn() {
     let (runtime, gate) = (Runtime::new(), Gate::opened());
     let (_, held) = graph(&runtime, &gate, Placement::Thread);
-    held.teardown();
+    let _ = held.teardown();
     let batcher = Batcher::new(held, one_by_one().on_broken(OnBroken::Keep)).unwrap();
     batcher.breakage().wait().unwrap();
     let waits = batcher.submit(1);
@@ -278,4 +278,40 @@ fn close_does_not_wait_for_what_was_withdrawn() {
         batcher.close(Duration::ZERO);
         assert_eq!(left, Ok(0));
     });
+}
+
+/// Drops of wakers are the user's code: one may wait for the batcher.
+#[test]
+fn a_waker_is_dropped_without_a_lock() {
+    struct Last(mpsc::SyncSender<()>, Mutex<Option<Ticket<i64>>>, mpsc::Sender<bool>);
+
+    impl Wake for Last {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Last {
+        fn drop(&mut self) {
+            self.0.send(()).unwrap();
+            let ticket = self.1.get_mut().unwrap().take();
+            let answer = ticket.unwrap().wait_timeout(Duration::from_secs(60));
+            self.2.send(answer.is_ok()).unwrap();
+        }
+    }
+
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = in_thread(&runtime, &gate, one_by_one().max_size(1));
+    let [mut first, second] = [1, 2].map(|item| batcher.submit(item));
+    let ((dropping, drops), (said, says)) = (mpsc::sync_channel(0), mpsc::channel());
+    let last = Waker::from(Arc::new(Last(dropping, Mutex::new(Some(second)), said)));
+    assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&last)).is_pending());
+    drop(last);
+    thread::scope(|scope| {
+        let look = || Pin::new(&mut first).poll(&mut Context::from_waker(Waker::noop())).is_pending();
+        let looks = scope.spawn(look);
+        drops.recv().unwrap();
+        gate.open();
+        assert!(says.recv().unwrap(), "the batcher was held up");
+        assert!(looks.join().unwrap());
+    });
+    assert_eq!(first.wait().unwrap(), 2);
 }
