@@ -30,6 +30,9 @@ pub(crate) trait Work<I, O, In, Out> {
 
     /// Items that it holds.
     fn held(&self) -> usize;
+
+    /// Drops them, one by one.
+    fn let_go(self);
 }
 
 type CostOf<I> = Box<dyn Fn(&I) -> usize + Send + Sync>;
@@ -69,7 +72,7 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
         options: Batching,
         cost_of: impl Fn(&I) -> usize + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let inflight = inflight(&graph, options.max_inflight, 2);
+        let inflight = inflight(&options, 2);
         let work = move |shared: &Arc<dynamic::Front<I, O>>| {
             Dynamic::new(inflight, Arc::clone(shared.sleeper()).into())
         };
@@ -83,7 +86,7 @@ impl<S: Sequence> Batcher<S, S::Output, S::Step, S::Answers> {
     /// # Errors
     /// As [`new`](Batcher::new).
     pub fn continuous(graph: Graph<S::Step, S::Answers>, options: Batching) -> io::Result<Self> {
-        let inflight = inflight(&graph, options.max_inflight, 1);
+        let inflight = inflight(&options, 1);
         let options = options.max_delay(Duration::ZERO);
         let work = move |shared: &Arc<continuous::Front<S>>| {
             Continuous::new(inflight, &shared.options, Arc::clone(shared.sleeper()).into())
@@ -93,10 +96,12 @@ impl<S: Sequence> Batcher<S, S::Output, S::Step, S::Answers> {
     }
 }
 
-/// As many executions as asked for, else as usual; no more than the graph takes.
-fn inflight<In: 'static, Out>(graph: &Graph<In, Out>, asked: usize, usual: usize) -> usize {
-    let wanted = if asked == 0 { usual } else { asked };
-    wanted.min(graph.plan().settings.max_inflight as usize)
+/// As many executions as asked for, else as usual.
+fn inflight(options: &Batching, usual: usize) -> usize {
+    match options.max_inflight {
+        0 => usual,
+        asked => asked,
+    }
 }
 
 impl<I, O, In, Out> Batcher<I, O, In, Out>
@@ -162,7 +167,8 @@ where
         self.shared.stats()
     }
 
-    /// The graph, to look at. Executions that do not come from the batcher take its room away.
+    /// The graph, to look at. Executions that do not come from the batcher take its room away: items for which none is left are
+    /// answered [`ExecError::CapacityExceeded`].
     pub fn graph(&self) -> Option<Arc<Graph<In, Out>>> {
         self.shared.graph()
     }
@@ -186,10 +192,15 @@ where
 
     /// Accepts nothing more, executes what is there, for at most `within`, and answers the rest [`BatchError::Closed`]. Returns
     /// how many those were. The graph is torn down with the batcher.
+    ///
+    /// In code that the batcher's own thread runs (a waker, a sequence) it cannot wait: everybody is answered
+    /// [`BatchError::Closed`] when that code returns, and the number is 0.
     pub fn close(&self, within: Duration) -> usize {
         self.shared.advance(Phase::Draining);
         let within = within.min(Duration::from_secs(100 * 365 * 24 * 3600));
-        self.shared.wait_ended(Instant::now() + within);
+        if !self.shared.sleeper().is_current() {
+            self.shared.wait_ended(Instant::now() + within);
+        }
         self.end();
         self.shared.left()
     }
@@ -199,13 +210,12 @@ impl<I, O, In, Out> Batcher<I, O, In, Out> {
     /// Ends the thread now. One that an inline method holds up is left to end by itself.
     fn end(&self) {
         self.shared.advance(Phase::Closed);
-        let Some(thread) = self.thread.lock().take() else {
+        let own = self.shared.sleeper().is_current();
+        if own || !self.shared.wait_ended(Instant::now() + END_MAX) {
             return;
-        };
-        let own = thread.thread().id() == thread::current().id();
-        if !own && self.shared.wait_ended(Instant::now() + END_MAX) {
-            let _ = thread.join();
         }
+        let thread = self.thread.lock().take();
+        let _ = thread.map(JoinHandle::join);
     }
 }
 
@@ -221,8 +231,8 @@ fn serve<I, O, In, Out>(
         let (wakes_at, room) = work.turn(shared, now);
         held.store(work.held(), Ordering::Relaxed);
         match shared.phase() {
-            Phase::Closed => return,
-            Phase::Draining if work.held() == 0 && shared.is_idle() => return,
+            Phase::Closed => break,
+            Phase::Draining if work.held() == 0 && shared.is_idle() => break,
             _ => {}
         }
         let sleep = shared
@@ -232,6 +242,7 @@ fn serve<I, O, In, Out>(
             shared.sleeper().sleep(sleep);
         }
     }
+    work.let_go();
 }
 
 impl<I, O, In, Out> Drop for Batcher<I, O, In, Out> {

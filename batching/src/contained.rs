@@ -13,6 +13,13 @@ pub(crate) fn contained<R>(what: &'static str, run: impl FnOnce() -> R) -> Resul
     })
 }
 
+/// Drops values of the user's, each by itself: one that panics takes no other along.
+pub(crate) fn discard<T>(values: impl IntoIterator<Item = T>) {
+    for value in values {
+        let _ = contained("a value's drop", || drop(value));
+    }
+}
+
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())

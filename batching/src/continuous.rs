@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::task::Waker;
 
 use crate::batcher::Work;
-use crate::contained::contained;
+use crate::contained::{contained, discard};
 use crate::error::BatchError;
 use crate::flights::{Flights, Landed};
 use crate::options::Batching;
@@ -51,12 +51,33 @@ impl<S: Sequence> Member<S> {
 /// Those of one step, each with its place in it.
 type Group<S> = Vec<(Member<S>, Seat)>;
 
+/// Numbers for the members: a number has a place here only once it was given out, for there may be billions.
+struct Slots {
+    most: u32,
+    fresh: u32,
+    returned: BTreeSet<u32>,
+}
+
+impl Slots {
+    fn any_free(&self) -> bool {
+        self.fresh < self.most || !self.returned.is_empty()
+    }
+
+    /// The lowest that is free.
+    fn take(&mut self) -> Option<u32> {
+        let fresh = self.fresh;
+        self.returned.pop_first().or_else(|| {
+            self.fresh += u32::from(fresh < self.most);
+            (fresh < self.most).then_some(fresh)
+        })
+    }
+}
+
 pub(crate) struct Continuous<S: Sequence> {
     flights: Flights<S::Answers, Group<S>>,
     /// Those first that rest longest.
     resting: VecDeque<Member<S>>,
-    free: BTreeSet<u32>,
-    slots: usize,
+    slots: Slots,
     budget: usize,
     joined: u64,
     last_leave: Moment,
@@ -68,8 +89,11 @@ impl<S: Sequence> Continuous<S> {
         Continuous {
             flights: Flights::new(inflight, waker),
             resting: VecDeque::new(),
-            free: (0..slots).collect(),
-            slots: slots as usize,
+            slots: Slots {
+                most: slots,
+                fresh: 0,
+                returned: BTreeSet::new(),
+            },
             budget: options.max_cost.max(slots as usize),
             joined: 0,
             last_leave: Moment::ZERO,
@@ -96,14 +120,15 @@ impl<S: Sequence> Continuous<S> {
                         Err(panicked) => self.leave(shared, member, Err(panicked)),
                     }
                 }
+                discard([answers]);
             }
         }
     }
 
     fn leave(&mut self, shared: &Front<S>, member: Member<S>, answer: Result<S::Output, BatchError>) {
-        self.free.insert(member.slot);
+        self.slots.returned.insert(member.slot);
         shared.answer(vec![(member.promise, answer)]);
-        let _ = contained("the sequence", || drop(member.sequence));
+        discard([member.sequence]);
     }
 
     /// Sends those away whom nobody waits for any more, who have stayed too long, or whose graph is gone and with it what its
@@ -127,10 +152,10 @@ impl<S: Sequence> Continuous<S> {
     /// Lets in who waits, as far as there are slots and as the next step has places.
     fn admit(&mut self, shared: &Front<S>, generation: u64, now: Moment, places: usize) {
         while self.resting.len() < places
-            && let Some(slot) = self.free.first().copied()
+            && self.slots.any_free()
             && let Some(waiting) = shared.take_one()
+            && let Some(slot) = self.slots.take()
         {
-            self.free.remove(&slot);
             let longest = now.saturating_add(shared.options.max_stay);
             let entry = waiting.value;
             let member = Member {
@@ -153,7 +178,7 @@ impl<S: Sequence> Continuous<S> {
 
     /// Members of one step at most: all of them divided among the steps that may be under way.
     fn places(&self, shared: &Front<S>) -> usize {
-        let all = (self.held() + shared.waiting()).min(self.slots);
+        let all = (self.held() + shared.waiting()).min(self.slots.most as usize);
         all.div_ceil(self.flights.most()).max(1)
     }
 
@@ -183,7 +208,7 @@ impl<S: Sequence> Continuous<S> {
         let asks = self.asks(shared);
         let limits = StepLimits {
             budget: self.budget,
-            slots: self.slots,
+            slots: self.slots.most as usize,
             members,
         };
         let mut grants = vec![0; asks.len()];
@@ -216,25 +241,30 @@ impl<S: Sequence> Continuous<S> {
         let Some(running) = shared.running() else {
             return false;
         };
+        self.flights.fit(&running.graph);
+        if !self.flights.has_room() {
+            return false;
+        }
         self.dismiss(shared, Some(running.generation), now);
         let (step, group) = loop {
             let places = self.places(shared);
             self.admit(shared, running.generation, now, places);
             let (step, group) = self.form(shared, places);
             // Where all who were to join panicked, there may be others.
-            if !group.is_empty() || self.resting.is_empty() {
+            if !group.is_empty() {
                 break (step, group);
             }
+            discard([step]);
+            if self.resting.is_empty() {
+                return false;
+            }
         };
-        if group.is_empty() {
-            return false;
-        }
         shared.count(|stats| {
             stats.executions += 1;
             stats.sizes.record(group.len() as u64);
         });
         let time = (now, shared.options.timeout);
-        if let Err((group, _, error)) = self.flights.launch(&running.graph, step, group, time) {
+        if let Err((group, error)) = self.flights.launch(&running.graph, step, group, time) {
             for (member, _) in group {
                 self.leave(shared, member, Err(error.clone()));
             }
@@ -254,7 +284,7 @@ impl<S: Sequence> Work<S, S::Output, S::Step, S::Answers> for Continuous<S> {
             self.dismiss(shared, None, now);
         }
         let mut begun = false;
-        while self.flights.has_room() && self.begin(shared, now) {
+        while self.begin(shared, now) {
             begun = true;
         }
         let (held, overdue) = (self.held(), self.flights.overdue());
@@ -264,10 +294,38 @@ impl<S: Sequence> Work<S, S::Output, S::Step, S::Answers> for Continuous<S> {
         } else {
             self.flights.next_deadline()
         };
-        (wakes_at, self.flights.has_room() && !self.free.is_empty())
+        (wakes_at, self.flights.has_room() && self.slots.any_free())
     }
 
     fn held(&self) -> usize {
         self.resting.len() + self.flights.loads().map(Vec::len).sum::<usize>()
+    }
+
+    fn let_go(self) {
+        discard(self.resting);
+        discard(self.flights.into_loads().flatten());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_reused_and_cost_nothing_until_then() {
+        let mut slots = Slots {
+            most: u32::MAX,
+            fresh: 0,
+            returned: BTreeSet::new(),
+        };
+        let taken = [slots.take(), slots.take(), slots.take()];
+        assert_eq!(taken, [Some(0), Some(1), Some(2)]);
+        slots.returned.extend([2, 0]);
+        assert_eq!([slots.take(), slots.take()], [Some(0), Some(2)]);
+        slots.fresh = u32::MAX - 1;
+        assert_eq!([slots.take(), slots.take()], [Some(u32::MAX - 1), None]);
+        assert!(!slots.any_free());
+        slots.returned.insert(7);
+        assert!(slots.any_free());
     }
 }

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::Waker;
 
-use selvedge_compiler::{Cause, ExecError};
+use selvedge_compiler::{Cause, ExecError, Graph};
 
 use crate::batcher::Work;
-use crate::contained::contained;
+use crate::contained::{contained, discard};
 use crate::error::BatchError;
 use crate::flights::{Flights, Landed};
 use crate::queue::Moment;
@@ -61,10 +61,13 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
                         .zip(answers.into_iter().map(Ok))
                         .collect(),
                 );
+                discard(load.items);
             }
             Ok(answers) => {
-                let answers = answers.len();
-                fail(shared, load, &BatchError::Miscounted { items, answers });
+                let count = answers.len();
+                let error = BatchError::Miscounted { items, answers: count };
+                fail(shared, load, &error);
+                discard(answers);
             }
             Err(error) if items > 1 && load.items.len() == items && may_be_one_item(&error) => {
                 self.divide(load, error);
@@ -113,23 +116,27 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
         })
     }
 
-    fn launch(&mut self, shared: &Front<I, O>, mut group: Group<I, O>, now: Moment) {
-        let Some(running) = shared.running() else {
-            return fail(shared, group, &shared.cause());
+    fn launch(
+        &mut self,
+        shared: &Front<I, O>,
+        graph: &Graph<Vec<I>, Vec<O>>,
+        mut group: Group<I, O>,
+        now: Moment,
+    ) {
+        let input = if group.items.len() > 1 && shared.options.retries > 0 {
+            clones(shared, &mut group)
+        } else {
+            std::mem::take(&mut group.items)
         };
-        let input = std::mem::take(&mut group.items);
-        if input.len() > 1 && shared.options.retries > 0 {
-            match contained("an item's clone", || input.clone()) {
-                Ok(kept) => group.items = kept,
-                Err(error) => return fail(shared, group, &error),
-            }
+        if input.is_empty() {
+            return;
         }
         shared.count(|stats| {
             stats.executions += 1;
             stats.sizes.record(input.len() as u64);
         });
         let time = group.limit.saturating_sub(now);
-        if let Err((group, _, error)) = self.flights.launch(&running.graph, input, group, (now, time)) {
+        if let Err((group, error)) = self.flights.launch(graph, input, group, (now, time)) {
             fail(shared, group, &error);
             shared.check_graph();
         }
@@ -143,11 +150,20 @@ impl<I: Clone + Send + 'static, O> Work<I, O, Vec<I>, Vec<O>> for Dynamic<I, O> 
         }
         shared.check_graph();
         let mut begun = false;
-        while self.flights.has_room() && (shared.running().is_some() || !self.again.is_empty()) {
+        loop {
+            let Some(running) = shared.running() else {
+                let cause = shared.cause();
+                self.again.drain(..).for_each(|group| fail(shared, group, &cause));
+                break;
+            };
+            self.flights.fit(&running.graph);
+            if !self.flights.has_room() {
+                break;
+            }
             let Some(group) = self.next(shared, now) else {
                 break;
             };
-            self.launch(shared, group, now);
+            self.launch(shared, &running.graph, group, now);
             begun = true;
         }
         let (held, overdue) = (self.held(), self.flights.overdue());
@@ -165,11 +181,40 @@ impl<I: Clone + Send + 'static, O> Work<I, O, Vec<I>, Vec<O>> for Dynamic<I, O> 
         let groups = self.flights.loads().chain(&self.again);
         groups.map(|group| group.promises.len()).sum()
     }
+
+    fn let_go(self) {
+        for group in self.flights.into_loads().chain(self.again) {
+            discard(group.promises);
+            discard(group.items);
+        }
+    }
+}
+
+/// Clones of the items, which the group keeps; one that cannot be cloned fails alone.
+fn clones<I: Clone, O>(shared: &Front<I, O>, group: &mut Group<I, O>) -> Vec<I> {
+    let items = std::mem::take(&mut group.items).into_iter();
+    let promises = std::mem::take(&mut group.promises);
+    let mut clones = Vec::with_capacity(promises.len());
+    for (item, promise) in items.zip(promises) {
+        match contained("an item's clone", || item.clone()) {
+            Ok(clone) => {
+                clones.push(clone);
+                group.items.push(item);
+                group.promises.push(promise);
+            }
+            Err(error) => {
+                shared.answer(vec![(promise, Err(error))]);
+                discard([item]);
+            }
+        }
+    }
+    clones
 }
 
 fn fail<I, O>(shared: &Front<I, O>, group: Group<I, O>, error: &BatchError) {
     let promises = group.promises.into_iter();
     shared.answer(promises.map(|promise| (promise, Err(error.clone()))).collect());
+    discard(group.items);
 }
 
 /// Whether another division may do better: the user's code failed, or a value could not travel.

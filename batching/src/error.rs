@@ -41,7 +41,7 @@ pub enum BatchError {
     /// The execution that it was in gave no value.
     #[error("{0}")]
     Failed(#[source] ExecError),
-    /// The user's code panicked: the cost function, a value's `Clone`, or the sequence.
+    /// The user's code panicked: the cost function, a value's `Clone`, or the sequence. A `Drop` that panics fails nobody.
     #[error("{what} panicked: {message}")]
     Panicked {
         /// Whose code.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use selvedge_compiler::{ExecError, Execution, Graph};
 
-use crate::contained::contained;
+use crate::contained::{contained, discard};
 use crate::error::BatchError;
 use crate::queue::Moment;
 
@@ -28,17 +28,24 @@ pub(crate) struct Landed<Out, L> {
 
 pub(crate) struct Flights<Out, L> {
     flights: Vec<Flight<Out, L>>,
+    wanted: usize,
     most: usize,
     waker: Waker,
 }
 
 impl<Out, L> Flights<Out, L> {
-    pub(crate) fn new(most: usize, waker: Waker) -> Self {
+    pub(crate) fn new(wanted: usize, waker: Waker) -> Self {
         Flights {
             flights: Vec::new(),
-            most: most.max(1),
+            wanted,
+            most: wanted,
             waker,
         }
+    }
+
+    /// From now on as many as wanted, as far as `graph` takes them.
+    pub(crate) fn fit<In: 'static>(&mut self, graph: &Graph<In, Out>) {
+        self.most = self.wanted.min(graph.plan().settings.max_inflight as usize).max(1);
     }
 
     pub(crate) fn most(&self) -> usize {
@@ -65,17 +72,23 @@ impl<Out, L> Flights<Out, L> {
         waited_for.map(|flight| flight.deadline).min()
     }
 
-    /// Begins an execution. What was refused comes back.
+    /// What is carried, when nobody waits for the executions any more.
+    pub(crate) fn into_loads(self) -> impl Iterator<Item = L> {
+        self.flights.into_iter().filter_map(|flight| flight.load)
+    }
+
+    /// Begins an execution. The load of one that was refused comes back.
     pub(crate) fn launch<In: 'static>(
         &mut self,
         graph: &Graph<In, Out>,
         input: In,
         load: L,
         (began, timeout): (Moment, Duration),
-    ) -> Result<(), (L, Option<In>, BatchError)> {
-        match contained("a value of the graph", || graph.try_execute(input)) {
-            Err(panicked) => Err((load, None, panicked)),
-            Ok(Err(refused)) => Err((load, Some(refused.value), BatchError::Failed(refused.error))),
+    ) -> Result<(), (L, BatchError)> {
+        let begin = || graph.try_execute(input).map_err(|refused| refused.error);
+        match contained("a value of the graph", begin) {
+            Err(panicked) => Err((load, panicked)),
+            Ok(Err(refused)) => Err((load, BatchError::Failed(refused))),
             Ok(Ok(execution)) => {
                 self.flights.push(Flight {
                     execution,
@@ -107,8 +120,9 @@ impl<Out, L> Flights<Out, L> {
             } else {
                 index += 1;
             }
-            if let Some(load) = load {
-                return Some(Landed { load, began, result });
+            match load {
+                Some(load) => return Some(Landed { load, began, result }),
+                None => discard([result]),
             }
         }
         None

@@ -38,7 +38,8 @@ pub trait Sequence: Send + 'static {
         1
     }
 
-    /// Puts its part into the step, of at most `seat.budget`; the rest comes with later steps.
+    /// Puts its part into the step, of at most `seat.budget`; the rest comes with later steps. What it put there before it
+    /// panicked is executed with the others.
     fn join(&mut self, step: &mut Self::Step, seat: Seat);
 
     /// Takes what is its own from the answers.

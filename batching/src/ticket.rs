@@ -37,7 +37,8 @@ pub(crate) trait Withdraw: Send + Sync {
 /// The right to an item's answer. Fetch it with [`wait`](Self::wait), [`wait_timeout`](Self::wait_timeout) or `.await`.
 ///
 /// Dropping it takes the item out of the queue; where it is being executed already, its answer is thrown away, and a sequence
-/// leaves before the next step.
+/// leaves before the next step. A task that awaits it is woken on the batcher's thread, which serves everybody: a waker of your
+/// own must not block.
 #[must_use = "dropping a ticket withdraws its item"]
 pub struct Ticket<O> {
     cell: Arc<Cell<O>>,
@@ -156,16 +157,22 @@ impl<O> Future for Ticket<O> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.cell.state.lock();
-        if let State::Waiting(waker) = &mut *state {
-            let known = waker
-                .as_ref()
-                .is_some_and(|known| known.will_wake(context.waker()));
-            if !known {
-                *waker = Some(context.waker().clone());
-            }
-            return Poll::Pending;
+        match &*state {
+            State::Waiting(Some(known)) if known.will_wake(context.waker()) => return Poll::Pending,
+            State::Waiting(_) => {}
+            _ => return take(&mut state).map_or(Poll::Pending, Poll::Ready),
         }
-        take(&mut state).map_or(Poll::Pending, Poll::Ready)
+        drop(state);
+        // A waker's clone and drop are code of the user's.
+        let waker = context.waker().clone();
+        let mut state = self.cell.state.lock();
+        let State::Waiting(known) = &mut *state else {
+            return take(&mut state).map_or(Poll::Pending, Poll::Ready);
+        };
+        let before = known.replace(waker);
+        drop(state);
+        drop(before);
+        Poll::Pending
     }
 }
 

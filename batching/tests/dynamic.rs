@@ -338,3 +338,19 @@ fn inline_actors_compute_on_the_batchers_thread() {
     let sum: i64 = tickets.into_iter().map(|ticket| ticket.wait().unwrap()).sum();
     assert_eq!(sum, 9900);
 }
+
+#[test]
+fn another_graph_may_take_fewer_executions_at_once() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let first = spawn(&runtime, &gate);
+    let graph = runtime.compile(|items: Edge<Vec<i64>>| first.double(&items));
+    let batcher = Batcher::new(graph.unwrap(), Batching::new().max_size(1).timeout(LONG)).unwrap();
+    let second = runtime.spawn::<Model>("second", (gate.clone(),)).in_thread();
+    let (second, narrow) = (second.unwrap(), Options::new().max_inflight(1));
+    let graph = runtime.compile_with(narrow, |items: Edge<Vec<i64>>| second.double(&items));
+    batcher.replace(graph.unwrap());
+    let tickets = [1, 2, 3].map(|item| batcher.submit(item));
+    gate.wait_entered(1);
+    gate.open();
+    assert_eq!(tickets.map(|ticket| ticket.wait().unwrap()), [2, 4, 6]);
+}

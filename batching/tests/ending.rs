@@ -10,13 +10,17 @@
 
 mod gate;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
 use gate::{Gate, LONG, until};
 use selvedge::ExecError;
-use selvedge::batching::{BatchError, Batcher, Batching, OnBroken, Terms};
+use selvedge::batching::{BatchError, Batcher, Batching, OnBroken, Terms, Ticket};
 use selvedge::prelude::*;
 
 struct Model {
@@ -207,4 +211,107 @@ fn a_death_is_heard_of_while_nothing_is_executed() {
     model.actor().kill();
     assert!(matches!(breakage.wait(), Ok(ExecError::ActorDied(_))));
     assert!(matches!(batcher.breakage().wait(), Ok(ExecError::ActorDied(_))));
+}
+
+struct OnWake<F>(F);
+
+impl<F: Fn() + Send + Sync> Wake for OnWake<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+/// Looks at a ticket that is not answered yet; `act` runs when it is.
+fn when_answered<O>(ticket: &mut Ticket<O>, act: impl Fn() + Send + Sync + 'static) {
+    let waker = Waker::from(Arc::new(OnWake(act)));
+    assert!(Pin::new(ticket).poll(&mut Context::from_waker(&waker)).is_pending());
+}
+
+#[test]
+fn close_does_not_wait_for_the_thread_that_calls_it() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = Arc::new(in_thread(&runtime, &gate, one_by_one().max_size(1)));
+    let [mut first, mut second] = [1, 2].map(|item| batcher.submit(item));
+    let closing = Arc::clone(&batcher);
+    when_answered(&mut first, move || assert_eq!(closing.close(LONG), 0));
+    gate.open();
+    // Without end where it waits for itself; in a minute the test would be over.
+    let minute = Duration::from_secs(60);
+    assert_eq!(first.wait_timeout(minute).unwrap(), 2);
+    let answer = second.wait_timeout(minute);
+    assert!(matches!(answer, Err(BatchError::Closed)), "{answer:?}");
+}
+
+#[test]
+fn who_asks_for_the_breakage_while_the_batcher_ends_is_answered() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = Arc::new(in_thread(&runtime, &gate, one_by_one().max_size(1)));
+    let first = batcher.submit(1);
+    gate.wait_entered(1);
+    let mut waits = batcher.submit(2);
+    let (asked, asks) = mpsc::channel();
+    let ending = Arc::clone(&batcher);
+    when_answered(&mut waits, move || asked.send(ending.breakage()).unwrap());
+    assert_eq!(batcher.close(Duration::ZERO), 2);
+    let answer = asks.recv().unwrap().wait_timeout(Duration::ZERO);
+    assert!(matches!(answer, Err(BatchError::Closed)), "{answer:?}");
+    drop(first);
+    gate.open();
+}
+
+#[test]
+fn close_does_not_wait_for_what_was_withdrawn() {
+    let (runtime, gate) = (Runtime::new(), Gate::opened());
+    let (_, held) = graph(&runtime, &gate, Placement::Thread);
+    let _ = held.teardown();
+    let batcher = Batcher::new(held, one_by_one().on_broken(OnBroken::Keep)).unwrap();
+    batcher.breakage().wait().unwrap();
+    let waits = batcher.submit(1);
+    thread::scope(|scope| {
+        let (closed, closes) = mpsc::channel();
+        let batcher = &batcher;
+        scope.spawn(move || closed.send(batcher.close(LONG)).unwrap());
+        until(|| matches!(batcher.submit(2).wait(), Err(BatchError::Closed)));
+        drop(waits);
+        let left = closes.recv_timeout(Duration::from_secs(60));
+        // Else the scope would wait for it.
+        batcher.close(Duration::ZERO);
+        assert_eq!(left, Ok(0));
+    });
+}
+
+/// Drops of wakers are the user's code: one may wait for the batcher.
+#[test]
+fn a_waker_is_dropped_without_a_lock() {
+    struct Last(mpsc::SyncSender<()>, Mutex<Option<Ticket<i64>>>, mpsc::Sender<bool>);
+
+    impl Wake for Last {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Last {
+        fn drop(&mut self) {
+            self.0.send(()).unwrap();
+            let ticket = self.1.get_mut().unwrap().take();
+            let answer = ticket.unwrap().wait_timeout(Duration::from_secs(60));
+            self.2.send(answer.is_ok()).unwrap();
+        }
+    }
+
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let batcher = in_thread(&runtime, &gate, one_by_one().max_size(1));
+    let [mut first, second] = [1, 2].map(|item| batcher.submit(item));
+    let ((dropping, drops), (said, says)) = (mpsc::sync_channel(0), mpsc::channel());
+    let last = Waker::from(Arc::new(Last(dropping, Mutex::new(Some(second)), said)));
+    assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&last)).is_pending());
+    drop(last);
+    thread::scope(|scope| {
+        let look = || Pin::new(&mut first).poll(&mut Context::from_waker(Waker::noop())).is_pending();
+        let looks = scope.spawn(look);
+        drops.recv().unwrap();
+        gate.open();
+        assert!(says.recv().unwrap(), "the batcher was held up");
+        assert!(looks.join().unwrap());
+    });
+    assert_eq!(first.wait().unwrap(), 2);
 }

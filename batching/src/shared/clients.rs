@@ -82,7 +82,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
                 drop(state);
                 promise.answer(Ok(cause));
             }
-            None if state.ended => drop(state),
+            None if state.phase == Phase::Closed => drop(state),
             None => {
                 state.watchers.retain(|watcher| !watcher.is_abandoned());
                 state.watchers.push(promise);
@@ -182,7 +182,11 @@ impl<I: Send, O: Send, In, Out> Withdraw for Shared<I, O, In, Out> {
         let mut state = self.state.lock();
         let item = state.queue.withdraw(key);
         state.stats.withdrawn += u64::from(item.is_some());
+        let drained = state.phase == Phase::Draining && state.queue.is_empty();
         drop(state);
+        if drained {
+            self.thread.wake_by_ref();
+        }
         drop(item);
     }
 }

@@ -84,6 +84,12 @@ impl Sleeper {
         let _ = self.thread.set(std::thread::current());
     }
 
+    /// Whether it is the thread that calls.
+    pub(crate) fn is_current(&self) -> bool {
+        let thread = self.thread.get();
+        thread.is_some_and(|thread| thread.id() == std::thread::current().id())
+    }
+
     /// Sleeps until somebody wakes it, at most so long; at once where somebody has since it last woke.
     pub(crate) fn sleep(&self, most: Option<Duration>) {
         // No code of the user's runs between the look and the sleep, so the token of whoever rings in between is there.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use selvedge_compiler::Graph;
 
 use super::{Answer, Entry, Phase, Shared, State};
-use crate::contained::contained;
+use crate::contained::{contained, discard};
 use crate::error::BatchError;
 use crate::options::OnBroken;
 use crate::queue::{Moment, Ready, Waiting};
@@ -78,14 +78,23 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         let result = act(&mut state, now);
         let cause = state.broken.as_ref().filter(|_| !expired.is_empty()).cloned();
         drop(state);
-        let answers = expired.into_iter().map(|it| {
-            let waited = now.saturating_sub(it.arrival);
+        self.turn_away(expired, |arrival| {
+            let waited = now.saturating_sub(arrival);
             let expired = BatchError::Expired { waited };
-            let error = cause.clone().map_or(expired, BatchError::Failed);
-            (it.value.promise, Err(error))
+            cause.clone().map_or(expired, BatchError::Failed)
         });
-        self.answer(answers.collect());
         result
+    }
+
+    /// Answers what waited with an error, by its arrival, then drops it.
+    fn turn_away(&self, waited: Vec<Waiting<Entry<I, O>>>, error: impl Fn(Moment) -> BatchError) {
+        let entries = waited.into_iter().map(|it| {
+            let answer = (it.value.promise, Err(error(it.arrival)));
+            (answer, it.value.item)
+        });
+        let (answers, items): (_, Vec<_>) = entries.unzip();
+        self.answer(answers);
+        discard(items);
     }
 
     /// Answers items, and counts them first.
@@ -130,12 +139,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
             OnBroken::Keep => Vec::new(),
         };
         drop(state);
-        let failed = failed.into_iter().map(|it| it.value.promise);
-        self.answer(
-            failed
-                .map(|promise| (promise, Err(BatchError::Failed(cause.clone()))))
-                .collect(),
-        );
+        self.turn_away(failed, |_| BatchError::Failed(cause.clone()));
         watchers
             .into_iter()
             .for_each(|watcher| watcher.answer(Ok(cause.clone())));
@@ -166,7 +170,8 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         state.stats.failed += state.left as u64;
         state.stats.in_flight = 0;
         drop(state);
-        let _ = contained("a value of the queue", || drop((waited, watchers)));
+        discard(waited);
+        drop(watchers);
         self.state.lock().ended = true;
         self.ended.notify_all();
     }
