@@ -166,3 +166,60 @@ async fn models_and_health_are_told() {
     let (status, text) = service.client.get("/health").await.unwrap();
     assert_eq!((status, text.as_str()), (200, r#"{"status":"ok","workers":[]}"#));
 }
+
+/// Name, labels and value of a sample.
+fn sample(line: &str) -> (&str, &str, f64) {
+    let (name, value) = line.rsplit_once(' ').unwrap();
+    let (name, labels) = name.split_once('{').unwrap_or((name, "}"));
+    (name, labels.strip_suffix('}').unwrap(), value.parse().unwrap())
+}
+
+#[tokio::test]
+async fn metrics_are_what_prometheus_reads() {
+    let service = start(Setup::default()).await;
+    let body = json!({"model": "parrot", "prompt": "hello"}).to_string();
+    for _ in 0..3 {
+        assert_eq!(service.json("/v1/completions", &body).await.0, 200);
+    }
+    assert_eq!(service.json("/v1/completions", "{}").await.0, 400);
+    let (_, page) = service.client.get("/metrics").await.unwrap();
+    let mut family = "";
+    for line in page.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            family = name;
+        } else if !line.starts_with("# HELP ") {
+            let (name, _, value) = sample(line);
+            assert!(name.starts_with(family) && value >= 0.0, "{line} in {family}");
+        }
+    }
+    let samples: Vec<_> = page
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(sample)
+        .collect();
+    let value = |name: &str, labels: &str| {
+        let found = samples.iter().find(|it| (it.0, it.1) == (name, labels));
+        found.map_or(f64::NAN, |it| it.2)
+    };
+    let requests = |code: &str| {
+        value(
+            "selvedge_requests_total",
+            &format!("path=\"/v1/completions\",code=\"{code}\""),
+        )
+    };
+    assert_eq!((requests("200"), requests("400")), (3.0, 1.0));
+    assert_eq!(value("selvedge_prompt_tokens_total", ""), 15.0);
+    assert_eq!(value("selvedge_completion_tokens_total", ""), 18.0);
+    assert_eq!(value("selvedge_first_token_seconds_count", ""), 3.0);
+    assert_eq!(value("selvedge_between_tokens_seconds_count", ""), 15.0);
+    assert_eq!(value("selvedge_request_seconds_count", ""), 3.0);
+    assert_eq!(value("selvedge_steps_total", "batcher=\"texts\""), 18.0);
+    assert_eq!(value("selvedge_batch_size_count", "batcher=\"texts\""), 18.0);
+    let buckets = samples
+        .iter()
+        .filter(|it| it.0 == "selvedge_first_token_seconds_bucket");
+    let counts: Vec<f64> = buckets.map(|it| it.2).collect();
+    assert!(counts.is_sorted() && counts.last() == Some(&3.0), "{counts:?}");
+}

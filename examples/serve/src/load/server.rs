@@ -1,6 +1,7 @@
 //! The service under load: started for the purpose or there already, and what it says of itself.
 
 use std::io;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -31,7 +32,15 @@ impl Server {
     /// Where it does not start, or says nothing.
     pub async fn start(arguments: &[String]) -> io::Result<Server> {
         let program = std::env::current_exe()?.with_file_name("serve");
-        let mut command = Command::new(&program);
+        Server::start_program(&program, arguments).await
+    }
+
+    /// Starts this program.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_program(program: &Path, arguments: &[String]) -> io::Result<Server> {
+        let mut command = Command::new(program);
         command.args(["--listen", "127.0.0.1:0"]).args(arguments);
         command.stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().map_err(|error| {
