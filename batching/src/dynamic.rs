@@ -65,7 +65,10 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
             }
             Ok(answers) => {
                 let count = answers.len();
-                let error = BatchError::Miscounted { items, answers: count };
+                let error = BatchError::Miscounted {
+                    items,
+                    answers: count,
+                };
                 fail(shared, load, &error);
                 discard(answers);
             }

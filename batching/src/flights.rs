@@ -45,7 +45,10 @@ impl<Out, L> Flights<Out, L> {
 
     /// From now on as many as wanted, as far as `graph` takes them.
     pub(crate) fn fit<In: 'static>(&mut self, graph: &Graph<In, Out>) {
-        self.most = self.wanted.min(graph.plan().settings.max_inflight as usize).max(1);
+        self.most = self
+            .wanted
+            .min(graph.plan().settings.max_inflight as usize)
+            .max(1);
     }
 
     pub(crate) fn most(&self) -> usize {

@@ -224,7 +224,11 @@ impl<F: Fn() + Send + Sync> Wake for OnWake<F> {
 /// Looks at a ticket that is not answered yet; `act` runs when it is.
 fn when_answered<O>(ticket: &mut Ticket<O>, act: impl Fn() + Send + Sync + 'static) {
     let waker = Waker::from(Arc::new(OnWake(act)));
-    assert!(Pin::new(ticket).poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(
+        Pin::new(ticket)
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
 }
 
 #[test]
@@ -271,7 +275,7 @@ fn close_does_not_wait_for_what_was_withdrawn() {
         let (closed, closes) = mpsc::channel();
         let batcher = &batcher;
         scope.spawn(move || closed.send(batcher.close(LONG)).unwrap());
-        until(|| matches!(batcher.submit(2).wait(), Err(BatchError::Closed)));
+        until(|| batcher.try_submit(2, Terms::new()).is_err());
         drop(waits);
         let left = closes.recv_timeout(Duration::from_secs(60));
         // Else the scope would wait for it.
@@ -283,7 +287,11 @@ fn close_does_not_wait_for_what_was_withdrawn() {
 /// Drops of wakers are the user's code: one may wait for the batcher.
 #[test]
 fn a_waker_is_dropped_without_a_lock() {
-    struct Last(mpsc::SyncSender<()>, Mutex<Option<Ticket<i64>>>, mpsc::Sender<bool>);
+    struct Last(
+        mpsc::SyncSender<()>,
+        Mutex<Option<Ticket<i64>>>,
+        mpsc::Sender<bool>,
+    );
 
     impl Wake for Last {
         fn wake(self: Arc<Self>) {}
@@ -303,10 +311,18 @@ fn a_waker_is_dropped_without_a_lock() {
     let [mut first, second] = [1, 2].map(|item| batcher.submit(item));
     let ((dropping, drops), (said, says)) = (mpsc::sync_channel(0), mpsc::channel());
     let last = Waker::from(Arc::new(Last(dropping, Mutex::new(Some(second)), said)));
-    assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&last)).is_pending());
+    assert!(
+        Pin::new(&mut first)
+            .poll(&mut Context::from_waker(&last))
+            .is_pending()
+    );
     drop(last);
     thread::scope(|scope| {
-        let look = || Pin::new(&mut first).poll(&mut Context::from_waker(Waker::noop())).is_pending();
+        let look = || {
+            Pin::new(&mut first)
+                .poll(&mut Context::from_waker(Waker::noop()))
+                .is_pending()
+        };
         let looks = scope.spawn(look);
         drops.recv().unwrap();
         gate.open();
