@@ -275,7 +275,7 @@ fn close_does_not_wait_for_what_was_withdrawn() {
         let (closed, closes) = mpsc::channel();
         let batcher = &batcher;
         scope.spawn(move || closed.send(batcher.close(LONG)).unwrap());
-        until(|| matches!(batcher.submit(2).wait(), Err(BatchError::Closed)));
+        until(|| batcher.try_submit(2, Terms::new()).is_err());
         drop(waits);
         let left = closes.recv_timeout(Duration::from_secs(60));
         // Else the scope would wait for it.
