@@ -47,7 +47,7 @@ impl Canvas {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
              font-size=\"12\">\n<defs><marker id=\"tip\" viewBox=\"0 0 6 6\" refX=\"5\" refY=\"3\" markerWidth=\"6\" \
              markerHeight=\"6\" orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" fill=\"#555\"/></marker></defs>\n\
-             <text x=\"10\" y=\"20\" font-weight=\"bold\">{}</text>\n",
+             <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"10\" y=\"20\" font-weight=\"bold\">{}</text>\n",
             escaped(title)
         );
         for (row, name) in rows.iter().enumerate() {
