@@ -100,6 +100,11 @@ impl Client {
         self.idle.lock().push(answer.connection);
     }
 
+    /// Closes the connections that wait for their next request.
+    pub fn close_idle(&self) {
+        self.idle.lock().clear();
+    }
+
     fn kept(&self) -> Option<Connection> {
         let mut idle = self.idle.lock();
         std::iter::from_fn(|| idle.pop()).find(|connection| connection.sender.is_ready())

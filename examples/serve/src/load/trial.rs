@@ -137,10 +137,12 @@ impl Trial<'_> {
             }
         }
         let (clients, peak) = peak.ok_or_else(|| io::Error::other("the service answered nothing"))?;
-        let before = Samples::read(&self.client).await?;
+        self.client.close_idle();
+        let before = self.quiet().await?;
         let rate = 2.0 * peak.requests_per_second;
         let run = self.loaded(Load::Rate(rate), self.time()).await?;
-        let after = Samples::read(&self.client).await?;
+        self.client.close_idle();
+        let after = self.quiet().await?;
         Ok(self.judge((clients, &peak), &Report::of(&run), &before, &after))
     }
 
