@@ -276,6 +276,8 @@ fn close_does_not_wait_for_what_was_withdrawn() {
         let batcher = &batcher;
         scope.spawn(move || closed.send(batcher.close(LONG)).unwrap());
         until(|| batcher.try_submit(2, Terms::new()).is_err());
+        // So that the thread is asleep; were it not, the test would see less, and pass.
+        thread::sleep(Duration::from_millis(20));
         drop(waits);
         let left = closes.recv_timeout(Duration::from_secs(60));
         // Else the scope would wait for it.
