@@ -40,7 +40,7 @@ struct Arguments {
     #[arg(long, default_value_t = 20_261_122)]
     seed: u64,
     /// Steps of training
-    #[arg(long, default_value_t = 3_000)]
+    #[arg(long, default_value_t = 4_000)]
     steps: usize,
     /// Learn from the first 1 200 rows and measure on the rest of the rows for training; nothing is written
     #[arg(long)]

@@ -85,10 +85,10 @@ fn the_shipped_model_reads_digits_that_it_was_not_trained_on() {
         .zip(&answers)
         .filter(|(row, answer)| alphabet::digit(answer) == digits.label(**row));
     let share = right.count() as f64 / rows.len() as f64;
-    assert!(share >= 0.9, "reads {share}");
+    assert!(share >= 0.93, "reads {share}");
 }
 
-/// The share of these drawings in which the perceptron sees the digit asked for; all have to be pictures.
+/// The share of these drawings that are pictures in which the perceptron sees the digit asked for.
 fn drawn(sampling: Sampling, each: usize) -> f64 {
     let digits: Vec<u8> = (0..10).flat_map(|digit| vec![digit; each]).collect();
     let prompts: Vec<String> = digits.iter().map(|digit| alphabet::draw(*digit)).collect();
@@ -96,7 +96,6 @@ fn drawn(sampling: Sampling, each: usize) -> f64 {
     let drawings: Vec<(u8, String)> = digits.into_iter().zip(answers).collect();
     for (digit, text) in &drawings {
         println!("{digit}\n{text}");
-        assert!(alphabet::pixels(text).is_some(), "{digit} is no picture");
     }
     recognised(&drawings, &Mlp::load(&shipped_weights()).unwrap()).unwrap()
 }
@@ -105,7 +104,7 @@ fn drawn(sampling: Sampling, each: usize) -> f64 {
 fn the_shipped_model_draws_digits() {
     let (temperature, p) = (0.8, 0.9);
     let share = drawn(Sampling::TopP { p, temperature }, 3);
-    assert!(share >= 0.75, "draws {share}");
+    assert!(share >= 0.85, "draws {share}");
 }
 
 #[test]

@@ -32,7 +32,8 @@ fn short(seed: u64) -> Plan {
         shape: small(),
         seed,
         rows: 0..100,
-        lessons: 2,
+        draw: 2,
+        read: 2,
         schedule: Schedule {
             steps: 12,
             warm_up: 2,

@@ -37,8 +37,10 @@ pub struct Plan {
     pub seed: u64,
     /// Rows of the digits to learn from.
     pub rows: Range<usize>,
-    /// Lessons of each subject in a part of a step's batch.
-    pub lessons: usize,
+    /// Lessons of drawing in a part of a step's batch.
+    pub draw: usize,
+    /// Lessons of reading; more of them, since only their last two tokens teach.
+    pub read: usize,
     /// The rate of each step.
     pub schedule: Schedule,
 }
@@ -50,7 +52,8 @@ impl Plan {
             shape: Shape::shipped(),
             seed,
             rows,
-            lessons: 16,
+            draw: 8,
+            read: 24,
             schedule: Schedule {
                 steps,
                 warm_up: steps / 20,
@@ -158,8 +161,9 @@ impl Course {
 
     fn batch(&mut self) -> tokenizers::Result<Batch> {
         let mut lessons = Vec::new();
-        for (subject, ahead) in [Subject::Draw, Subject::Read].into_iter().zip(&mut self.ahead) {
-            for _ in 0..self.plan.lessons {
+        let subjects = [(Subject::Draw, self.plan.draw), (Subject::Read, self.plan.read)];
+        for ((subject, count), ahead) in subjects.into_iter().zip(&mut self.ahead) {
+            for _ in 0..count {
                 if ahead.is_empty() {
                     ahead.extend(self.plan.rows.clone());
                     self.random.shuffle(ahead);

@@ -1,8 +1,8 @@
 //! The numbers that are learnt, by the names they have in a Llama's file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use candle_core::{Device, Result, Tensor, Var};
+use candle_core::{DType, Device, Result, Tensor, Var};
 use selvedge_examples::random::Random;
 
 use super::shape::Shape;
@@ -46,16 +46,13 @@ impl Parameters {
     ///
     /// # Errors
     /// What candle says of a missing tensor, another shape, or numbers that do not become `f32`.
-    pub fn from_tensors(
-        shape: &Shape,
-        tensors_by_name: &std::collections::HashMap<String, Tensor>,
-    ) -> Result<Parameters> {
+    pub fn from_tensors(shape: &Shape, tensors_by_name: &HashMap<String, Tensor>) -> Result<Parameters> {
         let mut by_name = BTreeMap::new();
         for (name, dims, _) in tensors(shape) {
             let Some(tensor) = tensors_by_name.get(&name) else {
                 candle_core::bail!("there is no tensor `{name}`");
             };
-            let tensor = tensor.to_dtype(candle_core::DType::F32)?.reshape(dims)?;
+            let tensor = tensor.to_dtype(DType::F32)?.reshape(dims)?;
             by_name.insert(name, Var::from_tensor(&tensor)?);
         }
         Ok(Parameters { by_name })
