@@ -35,10 +35,13 @@ struct Arguments {
     /// Tokens of each sequence in a turn
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     tokens: u32,
-    /// Sequences that are under way at once, for throughput
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Micro-batches that are under way at once, for throughput
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    batches: u32,
+    /// Sequences of a micro-batch, for throughput
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     sequences: u32,
-    /// How lanes and the driver wait; by default they spin for overhead, where each has a core, and park for throughput
+    /// How lanes and the driver wait; by default they spin where each has a core of two, with one stage, and park with two
     #[arg(long, value_enum)]
     wait: Option<Waiting>,
 }
@@ -75,20 +78,22 @@ fn shipped() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("model")
 }
 
-/// A token for a slot; the likeliest one that follows is asked for.
-fn step(slot: u32, start: u32, token: u32) -> Batch {
+/// A token for each slot from `first` on; the likeliest ones that follow are asked for.
+fn step(first: u32, start: u32, tokens: &[u32]) -> Batch {
     let sampling = Some(Sampling {
         temperature: 0.0,
         top_p: 1.0,
         seed: 0,
     });
-    let part = Part {
+    let part = |(slot, token): (u32, &u32)| Part {
         slot,
         start,
-        tokens: vec![token],
+        tokens: vec![*token],
         sampling,
     };
-    Batch { parts: vec![part] }
+    Batch {
+        parts: (first..).zip(tokens).map(part).collect(),
+    }
 }
 
 /// Generates one sequence; how long each token took.
@@ -100,7 +105,7 @@ fn sequence(
     let (mut token, mut said) = (1, Vec::new());
     for start in 0..tokens {
         let began = Instant::now();
-        token = next(step(0, start, token))?;
+        token = next(step(0, start, &[token]))?;
         times.push(began.elapsed());
         said.push(token);
     }
@@ -154,38 +159,42 @@ fn overhead(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Generates all sequences at once, each step with one token of one of them; tokens a second.
+/// Generates all sequences, each step with a token of every sequence of a micro-batch; tokens a second.
 fn together(model: &Deployment, arguments: &Arguments) -> Result<f64, Failure> {
     let began = Instant::now();
     let mut under_way = VecDeque::new();
-    for slot in 0..arguments.sequences {
-        under_way.push_back((slot, 0, model.step(step(slot, 0, 1))));
+    for batch in 0..arguments.batches {
+        let first = batch * arguments.sequences;
+        let tokens = vec![1; arguments.sequences as usize];
+        under_way.push_back((first, 0, model.step(step(first, 0, &tokens))));
     }
-    while let Some((slot, start, execution)) = under_way.pop_front() {
-        let token = execution.wait()?.first().ok_or("no token")?.token;
+    while let Some((first, start, execution)) = under_way.pop_front() {
+        let mut sampled = execution.wait()?;
+        sampled.sort_unstable_by_key(|sampled| sampled.slot);
+        let tokens: Vec<u32> = sampled.iter().map(|sampled| sampled.token).collect();
         if start + 1 < arguments.tokens {
-            under_way.push_back((slot, start + 1, model.step(step(slot, start + 1, token))));
+            under_way.push_back((first, start + 1, model.step(step(first, start + 1, &tokens))));
         }
     }
-    let tokens = f64::from(arguments.sequences * arguments.tokens);
+    let tokens = f64::from(arguments.batches) * f64::from(arguments.sequences) * f64::from(arguments.tokens);
     Ok(tokens / began.elapsed().as_secs_f64())
 }
 
 fn throughput(arguments: &Arguments) -> Result<(), Failure> {
     let runtime = Runtime::new();
-    let load = |pipeline| {
-        let slots = arguments.sequences as usize;
+    let load = |pipeline, wait| {
         let layout = Layout {
             pipeline,
-            slots,
-            inflight: Some(slots),
-            wait: arguments.wait.map_or(Wait::Park, Wait::from),
+            slots: (arguments.batches * arguments.sequences) as usize,
+            inflight: Some(arguments.batches as usize),
+            wait: arguments.wait.map_or(wait, Wait::from),
             trace: 1 << 12,
             ..Layout::default()
         };
         Deployment::load(&runtime, &arguments.model, &layout)
     };
-    let models = [load(1)?, load(2)?];
+    // Of two cores, one stage and the driver have one each; with another stage somebody has to leave.
+    let models = [load(1, Wait::Spin)?, load(2, Wait::Park)?];
     let mut rates = [Vec::new(), Vec::new()];
     for round in 0..=arguments.rounds {
         for (model, rates) in models.iter().zip(&mut rates) {
@@ -200,8 +209,8 @@ fn throughput(arguments: &Arguments) -> Result<(), Failure> {
         rates.get(rates.len() / 2).copied().unwrap_or_default()
     });
     println!(
-        "tokens a second, {} sequences under way, {} turns of each",
-        arguments.sequences, arguments.rounds
+        "tokens a second, {} micro-batches of {} under way, {} turns of each",
+        arguments.batches, arguments.sequences, arguments.rounds
     );
     let [one, two] = medians;
     println!("one stage         {one:.0}");
