@@ -188,12 +188,13 @@ fn throughput(arguments: &Arguments) -> Result<(), Failure> {
             slots: (arguments.batches * arguments.sequences) as usize,
             inflight: Some(arguments.batches as usize),
             wait: arguments.wait.map_or(wait, Wait::from),
+            pinned: true,
             trace: 1 << 12,
             ..Layout::default()
         };
         Deployment::load(&runtime, &arguments.model, &layout)
     };
-    // Of two cores, one stage and the driver have one each; with another stage somebody has to leave.
+    // Of two cores, one stage and the driver have one each; with two stages the driver comes between.
     let models = [load(1, Wait::Spin)?, load(2, Wait::Park)?];
     let mut rates = [Vec::new(), Vec::new()];
     for round in 0..=arguments.rounds {

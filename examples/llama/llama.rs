@@ -38,6 +38,9 @@ struct Arguments {
     /// Where stages and ranks live: inline, thread or process
     #[arg(long, default_value_t = Placement::Process)]
     placement: Placement,
+    /// Keep every stage and rank to a core of its own
+    #[arg(long)]
+    pin: bool,
     /// The most tokens to generate
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_tokens: usize,
@@ -86,6 +89,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error + Send + Sync>> {
         pipeline: arguments.pipeline,
         tensor: arguments.tensor,
         placement: arguments.placement,
+        pinned: arguments.pin,
         trace: 1 << 15,
         ..Layout::default()
     };

@@ -36,6 +36,9 @@ pub struct Layout {
     /// How lanes and callers wait; default [`Wait::Auto`]. [`Wait::Spin`] has the lowest latency where every share has a core of its
     /// own beside the caller's.
     pub wait: Wait,
+    /// Whether every share keeps to a core of its own, in turn; default false. For pipelines that are kept full and have the machine
+    /// for themselves. Shares that are inline stay where the caller is.
+    pub pinned: bool,
     /// Events that every lane keeps for [`Deployment::graph`]'s trace; default 0, none.
     pub trace: usize,
 }
@@ -50,6 +53,7 @@ impl Default for Layout {
             positions: None,
             inflight: None,
             wait: Wait::Auto,
+            pinned: false,
             trace: 0,
         }
     }
@@ -163,9 +167,11 @@ impl Deployment {
         let all = layout.pipeline * layout.tensor;
         progress(0, all);
         for share in layout.shares() {
+            let number = share.stage * layout.tensor + share.rank;
+            let core = layout.pinned.then_some(number);
             shares
                 .0
-                .push(spawn(runtime, &folder, share, room, layout.placement)?);
+                .push(spawn(runtime, &folder, share, room, layout.placement, core)?);
             progress(shares.0.len(), all);
         }
         let graph = compile(runtime, layout, &folder.config, &shares.0)?;
@@ -273,12 +279,14 @@ fn spawn(
     share: Share,
     room: Room,
     placement: Placement,
+    core: Option<usize>,
 ) -> Result<StageHandle, LoadError> {
     let name = match share.ranks {
         1 => format!("stage {}", share.stage),
         _ => format!("stage {} rank {}", share.stage, share.rank),
     };
-    let spawn = runtime.spawn::<Stage>(name, (folder.path.clone(), share, room));
+    let core = core.filter(|_| placement != Placement::Inline);
+    let spawn = runtime.spawn::<Stage>(name, (folder.path.clone(), share, room, core));
     Ok(match placement {
         // Candle's pool would compete with the lanes for the cores.
         Placement::Process => spawn.env("RAYON_NUM_THREADS", "1").in_process(),

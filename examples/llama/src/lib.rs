@@ -23,6 +23,7 @@ pub mod folder;
 pub mod share;
 pub mod tensors;
 
+mod affinity;
 mod cache;
 pub mod decoder;
 mod frame;

@@ -38,6 +38,9 @@ pub struct Arguments {
     /// Where stages and ranks live: thread or process
     #[arg(long, default_value_t = Placement::Process)]
     pub placement: Placement,
+    /// Keep every stage and rank to a core of its own
+    #[arg(long)]
+    pub pin: bool,
     /// Texts that are continued at the same time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
     pub slots: usize,
@@ -119,6 +122,7 @@ impl Arguments {
             placement: self.placement,
             slots: self.slots,
             positions: self.positions,
+            pinned: self.pin,
             ..Layout::default()
         }
     }
