@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use selvedge::prelude::*;
 use selvedge_examples::one_thread::keep_candle_to_one_thread;
 use selvedge_llama::decoder::Decoder;
 use selvedge_llama::deployment::{Deployment, Layout};
-use selvedge_llama::folder::Folder;
+use selvedge_llama::folder::{Folder, shipped};
 use selvedge_llama::report::Report;
 use selvedge_llama::share::Share;
 use selvedge_llama::step::{Batch, Part, Sampling};
@@ -72,10 +72,6 @@ enum What {
     Overhead,
     /// Tokens a second, two stages beside one
     Throughput,
-}
-
-fn shipped() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("model")
 }
 
 /// A token for each slot from `first` on; the likeliest ones that follow are asked for.

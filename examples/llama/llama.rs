@@ -6,7 +6,7 @@
 
 use std::error::Error;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use indicatif::ProgressBar;
 use selvedge::prelude::*;
 use selvedge_examples::one_thread::keep_candle_to_one_thread;
 use selvedge_llama::deployment::{Deployment, Layout};
+use selvedge_llama::folder::shipped;
 use selvedge_llama::report::Report;
 use selvedge_llama::step::{Batch, Part, Sampling};
 use selvedge_llama::text::Text;
@@ -56,10 +57,6 @@ struct Arguments {
     /// Print how long every task took
     #[arg(long)]
     stats: bool,
-}
-
-fn shipped() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("model")
 }
 
 /// A number from 0 on; up to `MOST`, where that is not 0.

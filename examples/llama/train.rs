@@ -34,7 +34,7 @@ const CHOICE: Choice = Choice {
 #[derive(Parser)]
 struct Arguments {
     /// The folder of the model; by default where the other programs look for it
-    #[arg(long, default_value_os_t = folder::shipped())]
+    #[arg(long, default_value_os_t = selvedge_llama::folder::shipped())]
     out: PathBuf,
     /// Equal seeds give equal files on the same kind of processor
     #[arg(long, default_value_t = 20_261_122)]

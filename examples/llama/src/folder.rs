@@ -8,6 +8,12 @@ use crate::share::Share;
 use crate::tensors::needed;
 use crate::weights::Weights;
 
+/// The folder that comes with the repository.
+#[must_use]
+pub fn shipped() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("model")
+}
+
 /// A folder whose files were opened and whose weights were not read yet.
 #[derive(Debug)]
 pub struct Folder {

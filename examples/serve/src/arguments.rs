@@ -1,12 +1,13 @@
 //! What the service may be told on its command line.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
 use selvedge::Placement;
 use selvedge_llama::deployment::Layout;
+use selvedge_llama::folder::shipped;
 
 use crate::body::BodyLimit;
 use crate::listen::Connections;
@@ -71,10 +72,6 @@ pub struct Arguments {
     /// How many seconds requests get to end when the service is told to
     #[arg(long, value_name = "S", default_value_t = 20)]
     pub grace: u64,
-}
-
-fn shipped() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../llama/model")
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

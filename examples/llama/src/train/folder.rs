@@ -2,18 +2,13 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use candle_core::{DType, Result, Tensor};
 use serde_json::{Value, json};
 
 use super::shape::Shape;
 use super::tokenizer::{self, END};
-
-/// The folder that comes with the repository.
-pub fn shipped() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("model")
-}
 
 /// The numbers of a model as its file has them: 16 bits each.
 ///
