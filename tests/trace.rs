@@ -11,8 +11,10 @@
 mod actors;
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-use actors::{PLACEMENTS, counter};
+use actors::{Gate, PLACEMENTS, counter};
+use selvedge::Event;
 use selvedge::prelude::*;
 use serde_json::Value;
 
@@ -132,5 +134,51 @@ fn a_picture_of_a_trace_has_a_box_for_every_computation_of_the_last_executions()
         0,
         "nothing was asked for"
     );
+    Ok(())
+}
+
+#[test]
+fn task_15_a_write_that_waits_for_room_is_one_event_that_begins_where_its_compute_ended() -> Result<()> {
+    for placement in [Placement::Thread, Placement::Process] {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let gate = Gate::closed();
+        let options = Options::new().trace(256).max_inflight(4).slots(1);
+        let graph = runtime.compile_with(options, |x: Edge<i64>| b.pass(&a.echo(&x), gate.path()))?;
+        let under_way: Vec<_> = (0..3).map(|x| graph.execute(x)).collect();
+        let of_a = || -> (Vec<Event>, Vec<Event>) {
+            let events = graph.trace().into_iter();
+            let events = events.filter(|event| event.task == "a.echo" && event.operation != "READ");
+            events.partition(|event| event.operation == "COMPUTE")
+        };
+        // The gate keeps `b`, so `a` comes to a COMPUTE whose result has no room.
+        let begun = Instant::now();
+        loop {
+            let (computes, writes) = of_a();
+            if computes.len() > 1 && computes.len() > writes.len() {
+                break;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", graph.trace());
+            std::thread::yield_now();
+        }
+        gate.open();
+        for execution in under_way {
+            execution.wait()?;
+        }
+        let (computes, writes) = of_a();
+        let numbers = |events: &[Event]| events.iter().map(|event| event.execution).collect::<Vec<_>>();
+        assert_eq!(numbers(&computes), [0, 1, 2], "{placement}");
+        assert_eq!(numbers(&writes), [0, 1, 2], "{placement}");
+        for (compute, write) in computes.iter().zip(&writes) {
+            assert_eq!(compute.end_ns, write.start_ns, "{placement}");
+        }
+        assert!(
+            writes.iter().any(|write| write.end_ns > write.start_ns),
+            "{writes:?}"
+        );
+    }
     Ok(())
 }

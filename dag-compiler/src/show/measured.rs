@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::canvas::{At, Canvas};
-use super::view::{Measured, Task, View};
+use super::handover::handovers;
+use super::view::{Task, View};
 use crate::ir::Plan;
 use crate::run::trace::Event;
 
@@ -23,37 +24,37 @@ impl Plan {
             .filter(|event| Some(event.execution) >= from)
             .cloned()
             .collect();
-        let view = View::of(self, &shown);
-        let busy: BTreeSet<usize> = view.measured.iter().map(|event| event.row).collect();
-        let row_of: BTreeMap<usize, usize> = busy.iter().copied().zip(0..).collect();
+        let view = View::of(self, &[]);
+        let task_of = |event: &Event| view.tasks.get(event.task_id.index());
+        let row_of = |event: &Event| task_of(event).map(|task| task.row);
+        let busy: BTreeSet<usize> = shown.iter().filter_map(row_of).collect();
+        let place_of: BTreeMap<usize, usize> = busy.iter().copied().zip(0..).collect();
         let rows = busy.iter().filter_map(|row| view.rows.get(*row));
         let rows: Vec<String> = rows.map(|row| row.actors.join(", ")).collect();
         // The first READ lasts from the end of what came before it, which may be long ago.
-        let begin = view.measured.iter().filter(|event| event.operation == "COMPUTE");
-        let begin_us = begin.map(|event| event.start_us).fold(f64::INFINITY, f64::min);
-        let begin_us = if begin_us.is_finite() { begin_us } else { 0.0 };
-        let end_us = view
-            .measured
-            .iter()
-            .map(|event| event.end_us)
-            .fold(begin_us, f64::max);
+        let starts = |events: &mut dyn Iterator<Item = &Event>| events.map(|event| event.start_ns).min();
+        let computes = starts(&mut shown.iter().filter(|event| event.operation == "COMPUTE"));
+        let begin = computes.or_else(|| starts(&mut shown.iter())).unwrap_or_default();
+        let end = shown.iter().map(|event| event.end_ns).fold(begin, u64::max);
+        let micros = |ns: u64| ns as f64 / 1e3;
 
-        let mut canvas = Canvas::new(&view.graph, &rows, end_us - begin_us);
-        let at = |event: &Measured, us: f64| At {
-            row: row_of.get(&event.row).copied().unwrap_or_default(),
-            us: (us - begin_us).max(0.0),
+        let mut canvas = Canvas::new(&view.graph, &rows, micros(end - begin));
+        let at = |event: &Event, ns: u64| At {
+            row: row_of(event)
+                .and_then(|row| place_of.get(&row))
+                .copied()
+                .unwrap_or_default(),
+            us: micros(ns.saturating_sub(begin)),
         };
-        for event in view.measured.iter().filter(|event| event.end_us > begin_us) {
-            let Some(task) = view.tasks.get(event.task as usize) else {
-                continue;
-            };
-            let (from, until) = (at(event, event.start_us), at(event, event.end_us).us);
+        for event in shown.iter().filter(|event| event.end_ns > begin) {
+            let Some(task) = task_of(event) else { continue };
+            let (from, until) = (at(event, event.start_ns), at(event, event.end_ns).us);
             let hint = format!(
                 "{} of {}, execution {}: {:.1} µs",
                 event.operation,
                 task.label,
                 event.execution,
-                event.end_us - event.start_us
+                micros(event.end_ns.saturating_sub(event.start_ns))
             );
             match event.operation.as_str() {
                 "COMPUTE" => canvas.work(from, until, view.colour(task), &task.method, &hint),
@@ -61,32 +62,16 @@ impl Plan {
                 _ => canvas.waiting(from, until, MEETING, &hint),
             }
         }
-        for (write, compute) in crossings(&view) {
-            canvas.arrow(at(write, write.end_us), at(compute, compute.start_us));
+        let across = handovers(&self.ir, &shown).into_iter();
+        for (write, compute) in across.filter(|(write, compute)| row_of(write) != row_of(compute)) {
+            canvas.arrow(at(write, write.end_ns), at(compute, compute.start_ns));
         }
         let executions = executions.len().min(last);
-        let took = (end_us - begin_us).max(0.0);
+        let took = micros(end - begin);
         canvas.finish(&format!(
             "{executions} executions in {took:.1} µs; grey: waiting for an input, red: for other ranks"
         ))
     }
-}
-
-/// From the WRITE of each value to each COMPUTE on another lane that reads it, in the same execution.
-fn crossings(view: &View) -> Vec<(&Measured, &Measured)> {
-    let of = |operation: &str| -> BTreeMap<(u32, u64), &Measured> {
-        let those = view.measured.iter().filter(|event| event.operation == operation);
-        those
-            .map(|event| ((event.task, event.execution), event))
-            .collect()
-    };
-    let (writes, computes) = (of("WRITE"), of("COMPUTE"));
-    let across = view.arrows.iter().filter(|arrow| arrow.across);
-    let ends = across.flat_map(|arrow| {
-        let makes = writes.range((arrow.from, 0)..=(arrow.from, u64::MAX));
-        makes.filter_map(|((_, execution), write)| Some((*write, *computes.get(&(arrow.to, *execution))?)))
-    });
-    ends.collect()
 }
 
 impl View {

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ir::{GraphIr, Plan, TaskId};
+use super::handover::handovers;
+use crate::ir::{Plan, TaskId};
 use crate::run::trace::Event;
 
 /// Where an operation of a task runs.
@@ -98,40 +99,21 @@ impl Plan {
 
     /// From the WRITE of each value to the COMPUTE that reads it.
     fn flows(&self, events: &[Event]) -> Vec<String> {
-        let of = |operation: &str| -> BTreeMap<(TaskId, u64), &Event> {
-            let those = events.iter().filter(|event| event.operation == operation);
-            those
-                .map(|event| ((event.task_id, event.execution), event))
-                .collect()
-        };
-        let (writes, computes) = (of("WRITE"), of("COMPUTE"));
         let mut rows = Vec::new();
-        for ((reader, execution), compute) in &computes {
-            let Some(task) = self.ir.task(*reader) else {
+        for (write, compute) in handovers(&self.ir, events) {
+            let (Some(from), Some(to)) = (self.place(write.task_id), self.place(compute.task_id)) else {
                 continue;
             };
-            let makers: BTreeSet<TaskId> = GraphIr::reads(task)
-                .filter_map(|(_, value)| self.ir.maker(value))
-                .collect();
-            for maker in makers {
-                let (Some(write), Some(from), Some(to)) = (
-                    writes.get(&(maker, *execution)),
-                    self.place(maker),
-                    self.place(*reader),
-                ) else {
-                    continue;
-                };
-                let (id, name) = (rows.len() / 2, quoted(&write.task));
-                let end = |phase: &str, at: u64, place: Place| {
-                    let Place { process, lane } = place;
-                    let at = micros(at);
-                    format!(
-                        r#"{{"ph":{phase},"name":{name},"cat":"edge","id":{id},"ts":{at},"pid":{process},"tid":{lane}}}"#
-                    )
-                };
-                rows.push(end(r#""s""#, middle(write), from));
-                rows.push(end(r#""f","bp":"e""#, middle(compute), to));
-            }
+            let (id, name) = (rows.len() / 2, quoted(&write.task));
+            let end = |phase: &str, at: u64, place: Place| {
+                let Place { process, lane } = place;
+                let at = micros(at);
+                format!(
+                    r#"{{"ph":{phase},"name":{name},"cat":"edge","id":{id},"ts":{at},"pid":{process},"tid":{lane}}}"#
+                )
+            };
+            rows.push(end(r#""s""#, middle(write), from));
+            rows.push(end(r#""f","bp":"e""#, middle(compute), to));
         }
         rows
     }

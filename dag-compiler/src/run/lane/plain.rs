@@ -4,7 +4,7 @@ use selvedge_channels::{Arrival, ChannelError, Readiness};
 
 use super::work::invoke;
 use super::{Broken, LaneLoop, Moved, broken};
-use crate::ir::OpKind;
+use crate::run::clock::ticks;
 use crate::run::control::Phase;
 use crate::run::crew::Crew;
 use crate::run::report::fault_of;
@@ -32,10 +32,8 @@ impl LaneLoop {
         }
         task.outlets.get(sole)?.as_ref()?;
         // From here on it goes to its end.
-        if self.recorder.is_on() {
-            let reads = (0..task.args.len() as u16).map(|arg| OpKind::Read { arg });
-            self.recorder.record(task.id, reads, execution);
-        }
+        let traced = self.recorder.is_on();
+        let read = if traced { ticks() } else { 0 };
         task.gave_up = false;
         self.progress.set(execution, task.id.0, Phase::Computing);
         let invoked = invoke(task, &mut self.values, &self.driver, crew);
@@ -46,21 +44,15 @@ impl LaneLoop {
             outlet.stage_fault(fault_of(&task.info, execution, failure));
         }
         // Before the inputs are given back, which nobody waits for as they do for this. It does not wait.
-        let published = if !self.recorder.is_on() {
-            outlet.publish(execution, &mut self.values)
-        } else {
+        if traced {
+            // Before the result can be seen, so that whoever has it finds the event too.
             self.recorder
-                .record(task.id, std::iter::once(OpKind::Compute), execution);
-            match outlet.has_space() {
-                Ok(true) => {
-                    // Before the result can be seen, as in `write_all`.
-                    self.recorder.record_at_once(task.id, OpKind::Write, execution);
-                    outlet.publish(execution, &mut self.values)
-                }
-                Ok(false) => Ok(Readiness::Blocked),
-                Err(error) => Err(error),
-            }
-        };
+                .record_run(task.id, task.args.len(), execution, read);
+        }
+        let published = outlet.publish(execution, &mut self.values);
+        if traced && !matches!(published, Ok(Readiness::Ready)) {
+            self.recorder.retract_write();
+        }
         for value in &task.args {
             if let Some(value) = self.values.get_mut(*value)
                 && let Err(error) = value.read_done()

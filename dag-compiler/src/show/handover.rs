@@ -1,0 +1,28 @@
+//! Which events hand a value over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ir::{GraphIr, TaskId};
+use crate::run::trace::Event;
+
+/// From the WRITE of each value to each COMPUTE that reads it in the same execution, where both are among `events`.
+/// O(events · log events).
+pub(super) fn handovers<'e>(ir: &GraphIr, events: &'e [Event]) -> Vec<(&'e Event, &'e Event)> {
+    let of = |operation: &str| -> BTreeMap<(TaskId, u64), &'e Event> {
+        let those = events.iter().filter(|event| event.operation == operation);
+        those
+            .map(|event| ((event.task_id, event.execution), event))
+            .collect()
+    };
+    let (writes, computes) = (of("WRITE"), of("COMPUTE"));
+    let mut found = Vec::new();
+    for ((reader, execution), compute) in computes {
+        let Some(task) = ir.task(reader) else { continue };
+        let makers: BTreeSet<TaskId> = GraphIr::reads(task)
+            .filter_map(|(_, value)| ir.maker(value))
+            .collect();
+        let writes = makers.iter().filter_map(|maker| writes.get(&(*maker, execution)));
+        found.extend(writes.map(|write| (*write, compute)));
+    }
+    found
+}
