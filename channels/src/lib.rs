@@ -9,7 +9,8 @@
 //! - [`Terms`]: what was agreed of the tensors in a value.
 //! - [`ring`](mod@ring): the in-process channel; values move by pointer.
 //! - [`shared`]: the channel between processes; grows for larger payloads.
-//! - [`doorbell`], [`waiting`]: one wait for all of a lane's channels; spin, then park on a futex.
+//! - [`doorbell`], [`waiting`], [`spin_budget`]: one wait for all of a lane's channels; spin as long as waits usually take, then
+//!   park on a futex.
 //! - [`segment`], [`region`]: where memory comes from.
 //! - [`process`](mod@process), [`deaths`]: who has the other ends, and whether they live.
 #![cfg_attr(
@@ -47,6 +48,7 @@ pub mod device;
 
 pub mod doorbell;
 
+pub mod spin_budget;
 pub mod waiting;
 
 #[cfg(not(loom))]
@@ -97,6 +99,7 @@ pub use ring::{RingReader, RingWriter, ring};
 pub use segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 #[cfg(not(loom))]
 pub use shared::{SharedReader, SharedSpec, SharedWriter, format};
+pub use spin_budget::SpinBudget;
 #[cfg(not(loom))]
 pub use terms::Terms;
 #[cfg(not(loom))]

@@ -23,8 +23,8 @@ pub enum OnFull {
 /// How lanes and callers wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// Spins, then parks, where every lane can have a core of its own; else lets others have the core a few times, then
-    /// parks.
+    /// Spins, then parks, where every lane can have a core of its own: 100 µs, and up to 1 ms where the last wait took about as
+    /// long. Elsewhere lets others have the core a few times, then parks.
     #[default]
     Auto,
     /// Never parks: lowest latency, one core per lane.

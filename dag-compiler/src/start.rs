@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use selvedge_channels::{AnyOutlet, PayloadType};
+use selvedge_channels::{AnyOutlet, PayloadType, SpinBudget};
 use selvedge_core::{LaneId, Lease, LeaseError, ProcessId, Runtime};
 
 use crate::bind::{Bound, Recipe, bind_graph};
@@ -199,7 +199,7 @@ fn start(
         segment,
         lease,
         recipe,
-        (bell, waiting),
+        (bell, SpinBudget::new(waiting)),
         awaiting,
         driver,
     );

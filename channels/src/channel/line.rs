@@ -9,13 +9,14 @@ use super::peers::OnDeath;
 use super::peers::Peers;
 use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, SegmentError};
+use crate::spin_budget::SpinBudget;
 use crate::waiting::Waiting;
 
 /// An end's own bell, and how it waits for it.
 #[derive(Debug)]
 pub(super) struct Line {
     bell: Doorbell,
-    waiting: Waiting,
+    budget: SpinBudget,
     pub(super) timeout: Option<Duration>,
     peers: Option<Peers>,
     helper: Option<Helper>,
@@ -25,7 +26,7 @@ impl Line {
     pub(super) fn new(bell: Doorbell, waiting: Waiting, timeout: Option<Duration>) -> Self {
         Line {
             bell,
-            waiting,
+            budget: SpinBudget::new(waiting),
             timeout,
             peers: None,
             helper: None,
@@ -77,11 +78,12 @@ impl Line {
         let deadline = timeout.and_then(|timeout| started.checked_add(timeout));
         let peers = &mut self.peers;
         let mut outcome = Ok(None);
-        if !self.waiting.for_payload(expected_bytes).spin(deadline, || {
+        let waiting = self.budget.waiting().for_payload(expected_bytes);
+        if !waiting.spin(deadline, || {
             outcome = attempt();
             !matches!(outcome, Ok(None))
         }) {
-            self.bell.wait(&Waiting::Park, deadline, || {
+            self.budget.park(&self.bell, deadline, || {
                 // Before the attempt, which then sees what a death has done.
                 if let Some(peers) = peers {
                     peers.look();

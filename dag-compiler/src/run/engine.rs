@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use parking_lot::Mutex;
-use selvedge_channels::{Doorbell, Fault, FaultKind, Segment, Waiting};
+use selvedge_channels::{Doorbell, Fault, FaultKind, Segment, SpinBudget, Waiting};
 use selvedge_core::{AsyncDriver, Death, Exit, Guarded, LaneId, Lease, NoEntry};
 
 use crate::bind::Recipe;
@@ -40,7 +40,7 @@ pub(crate) struct Engine {
     /// When the graph began, where events are kept.
     pub(crate) began: Option<Moment>,
     pub(crate) bell: Doorbell,
-    pub(crate) waiting: Waiting,
+    budget: SpinBudget,
     driver: Guarded<Driver>,
     pub(crate) tally: Arc<Tally>,
     pub(crate) turn: Turn,
@@ -65,7 +65,7 @@ impl Engine {
         segment: Segment,
         lease: Lease,
         recipe: Arc<Recipe>,
-        (bell, waiting): (Doorbell, Waiting),
+        (bell, budget): (Doorbell, SpinBudget),
         awaiting: Vec<AsyncDriver>,
         driver: Driver,
     ) -> Arc<Self> {
@@ -80,7 +80,7 @@ impl Engine {
             recipe,
             began: traced.then(Moment::now),
             bell,
-            waiting,
+            budget,
             tally: Arc::clone(&driver.tally),
             driver: Guarded::new(driver),
             turn: Turn::default(),
@@ -320,7 +320,7 @@ impl Engine {
             }
         }
         let mut answer = Err(NoEntry::OutOfTime);
-        self.bell.wait(&Waiting::Park, patience.deadline(), || {
+        self.budget.park(&self.bell, patience.deadline(), || {
             match self.drive(patience, |driver| self.look(driver, check)) {
                 Ok(None) => return false,
                 Ok(Some(found)) => answer = Ok(found),
@@ -338,13 +338,14 @@ impl Engine {
         patience: &mut Patience,
         check: &mut impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
     ) -> Result<Option<Option<Result<R, ExecError>>>, NoEntry> {
-        if self.waiting == Waiting::Park {
+        let waiting = self.budget.waiting();
+        if waiting == Waiting::Park {
             return Ok(None);
         }
         let deadline = patience.deadline();
         self.drive(patience, |driver| {
             let (mut found, mut changed) = (None, true);
-            let spun = self.waiting.spin(deadline, || {
+            let spun = waiting.spin(deadline, || {
                 found = self.look_again(driver, check, &mut changed);
                 found.is_some() || self.driver.is_wanted() || driver.is_due()
             });

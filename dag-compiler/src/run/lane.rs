@@ -15,7 +15,9 @@ mod bring;
 mod plain;
 mod work;
 
-use selvedge_channels::{AnyOutlet, AnyValue, Arrival, ChannelError, Doorbell, Fault, Readiness, Waiting};
+use selvedge_channels::{
+    AnyOutlet, AnyValue, Arrival, ChannelError, Doorbell, Fault, Readiness, SpinBudget, Waiting,
+};
 use selvedge_collectives::CommError;
 use selvedge_core::{ActorId, AsyncDriver, Failure, Gather, LaneHost, LaneId, Program};
 
@@ -572,11 +574,11 @@ impl LaneLoop {
 
 impl Program for LaneLoop {
     fn run(&mut self, lane: &mut LaneHost<'_>) {
-        lane.set_bell(Some(self.bell.clone()));
+        let (bell, budget) = (self.bell.clone(), SpinBudget::new(self.waiting));
+        lane.set_bell(Some(bell.clone()));
         let mut ended = false;
         while !ended && self.control.state() == State::Running {
-            let (bell, waiting) = (self.bell.clone(), self.waiting);
-            bell.wait(&waiting, None, || {
+            budget.wait(&bell, None, || {
                 self.run_until_blocked(lane, &mut ended) || ended || lane.mailbox_pending()
             });
             if lane.mailbox_pending() {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_channels::fault_point;
-use selvedge_channels::{DType, Element, Tensor};
+use selvedge_channels::{DType, Element, SpinBudget, Tensor};
 
 use self::advance::write_head;
 use super::block::{Blocks, Loan, Mapped, Taken};
@@ -49,6 +49,7 @@ pub struct Rank {
     blocks: Blocks,
     mapped: Mapped,
     watches: Watches,
+    budget: SpinBudget,
     state: State,
     /// What this rank, and a root, brought last: mostly what they bring next.
     own: Option<Arc<Template>>,
@@ -120,6 +121,7 @@ impl Rank {
             blocks: Blocks::new(rank),
             mapped: Mapped::default(),
             watches: Watches::default(),
+            budget: SpinBudget::new(shared.waiting),
             state: State::Idle,
             own: None,
             root: None,

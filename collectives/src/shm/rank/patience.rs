@@ -55,7 +55,7 @@ impl Rank {
         let shared = Arc::clone(&self.shared);
         let over = |rank: &Self| rank.ended().is_err() || !rank.is_needed();
         if !over(self) {
-            bell.wait(&shared.waiting, deadline, || {
+            bell.wait(&self.budget.waiting(), deadline, || {
                 self.watches.look(&shared);
                 over(self)
             });
@@ -75,7 +75,7 @@ impl Rank {
         let deadline = timeout
             .or(self.shared.timeout)
             .and_then(|timeout| started.checked_add(timeout));
-        let waiting = self.shared.waiting.for_payload(self.blocks.len_bytes());
+        let waiting = self.budget.waiting().for_payload(self.blocks.len_bytes());
         let shared = Arc::clone(&self.shared);
         let Some(bell) = shared.bells.get(self.rank) else {
             return Err(CommError::Idle);
@@ -85,12 +85,14 @@ impl Rank {
             outcome = attempt(self);
             !matches!(outcome, Ok(None))
         }) {
+            let parked = Instant::now();
             bell.wait(&Waiting::Park, deadline, || {
                 // Before the attempt, which then sees what a death has done.
                 self.watches.look(&shared);
                 outcome = attempt(self);
                 !matches!(outcome, Ok(None))
             });
+            self.budget.parked_for(parked.elapsed());
         }
         Ok(outcome?.ok_or_else(|| started.elapsed()))
     }

@@ -1,0 +1,138 @@
+//! How long one waiter spins before it parks: as long as it usually waits, within bounds.
+//!
+//! Whoever waits a little longer than the budget pays for spinning and for parking, every time, and parking puts a wake-up of
+//! tens of microseconds in the way of what is waited for. So after a wait that had to park and yet was short, the next ones
+//! spin for twice as long as that one took; a long one ends this. Adaptive spinning, by the last wait: Karlin, Li, Manasse and
+//! Owicki, *Empirical Studies of Competitive Spinning for a Shared-Memory Multiprocessor* (SOSP 1991).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::doorbell::Doorbell;
+use crate::waiting::Waiting;
+
+/// No wait spins for longer, whatever the last ones took: whoever is idle parks soon.
+const LONGEST: Duration = Duration::from_millis(1);
+
+/// How one waiter waits, and what it has learned from its last wait. Only [`Waiting::SpinThenPark`] learns.
+#[derive(Debug)]
+pub struct SpinBudget {
+    waiting: Waiting,
+    /// 0 before anything was learned. Relaxed: a number by itself, and an old one does no harm.
+    learned_ns: AtomicU64,
+}
+
+impl SpinBudget {
+    /// A waiter that waits so until it has learned better.
+    pub const fn new(waiting: Waiting) -> Self {
+        SpinBudget {
+            waiting,
+            learned_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// How it waits now.
+    #[inline]
+    pub fn waiting(&self) -> Waiting {
+        match self.waiting {
+            Waiting::SpinThenPark(budget) if !budget.is_zero() => {
+                let learned = Duration::from_nanos(self.learned_ns.load(Ordering::Relaxed));
+                Waiting::SpinThenPark(budget.max(learned))
+            }
+            other => other,
+        }
+    }
+
+    /// Takes note of a wait that has spun as [`waiting`](Self::waiting) said and then was parked for so long.
+    pub fn parked_for(&self, parked: Duration) {
+        let Waiting::SpinThenPark(spun) = self.waiting() else {
+            return;
+        };
+        let waited = spun.saturating_add(parked);
+        let learned = if waited <= LONGEST {
+            waited.saturating_mul(2).min(LONGEST)
+        } else {
+            Duration::ZERO
+        };
+        self.learned_ns
+            .store(learned.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// As [`Doorbell::wait`].
+    #[inline]
+    pub fn wait(&self, bell: &Doorbell, deadline: Option<Instant>, mut ready: impl FnMut() -> bool) -> bool {
+        ready() || self.waiting().spin(deadline, &mut ready) || self.park(bell, deadline, ready)
+    }
+
+    /// As [`Doorbell::wait`] with [`Waiting::Park`], for who has spun already.
+    pub fn park(&self, bell: &Doorbell, deadline: Option<Instant>, ready: impl FnMut() -> bool) -> bool {
+        let begun = Instant::now();
+        let found = bell.wait(&Waiting::Park, deadline, ready);
+        self.parked_for(begun.elapsed());
+        found
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const fn us(micros: u64) -> Duration {
+        Duration::from_micros(micros)
+    }
+
+    fn spins(spin: Duration) -> Waiting {
+        Waiting::SpinThenPark(spin)
+    }
+
+    #[test]
+    fn a_short_wait_that_parked_makes_the_next_spin_for_twice_as_long_and_a_long_one_ends_it() {
+        let budget = SpinBudget::new(spins(us(100)));
+        assert_eq!(budget.waiting(), spins(us(100)));
+        budget.parked_for(us(50));
+        assert_eq!(
+            budget.waiting(),
+            spins(us(300)),
+            "it spun for 100 and was parked for 50"
+        );
+        budget.parked_for(us(300));
+        assert_eq!(budget.waiting(), spins(LONGEST), "no more than that");
+        budget.parked_for(us(1));
+        assert_eq!(budget.waiting(), spins(us(100)), "longer than the longest");
+        budget.parked_for(Duration::MAX);
+        assert_eq!(budget.waiting(), spins(us(100)));
+    }
+
+    #[test]
+    fn who_was_told_not_to_spin_or_not_to_park_does_not_learn() {
+        let yields = Waiting::YieldThenPark(8);
+        for waiting in [
+            Waiting::Park,
+            Waiting::Spin,
+            yields,
+            Waiting::SpinThenPark(Duration::ZERO),
+        ] {
+            let budget = SpinBudget::new(waiting);
+            budget.parked_for(us(50));
+            assert_eq!(budget.waiting(), waiting);
+        }
+    }
+
+    #[test]
+    fn a_wait_that_parks_is_learned_from() {
+        let budget = SpinBudget::new(spins(us(10)));
+        let bell = Doorbell::heap();
+        let begun = Instant::now();
+        let mut looks = 0;
+        let deadline = begun + us(20);
+        assert!(!budget.wait(&bell, Some(deadline), || {
+            looks += 1;
+            false
+        }));
+        let waited = begun.elapsed();
+        assert!(looks > 1);
+        if waited <= LONGEST {
+            assert_ne!(budget.waiting(), spins(us(10)), "{waited:?}");
+        }
+    }
+}
