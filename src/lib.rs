@@ -44,7 +44,7 @@ pub use selvedge_compiler::{
 };
 pub use selvedge_core::{
     Actor, ActorRef, BoxError, Call, CallError, Death, Exit, Failure, FailureKind, FailureReport, Lane,
-    OnPanic, Placement, Restart, Runtime, ShutdownReport, Spawn, SpawnError, Worker, init,
+    OnPanic, Placement, Restart, Runtime, ShutdownReport, Spawn, SpawnError, Worker, cores, init,
 };
 pub use selvedge_macros::actor;
 

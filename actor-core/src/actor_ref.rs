@@ -83,6 +83,12 @@ impl ActorRef {
         self.resident.blueprint.device
     }
 
+    /// The core that its thread keeps to, if that was asked for.
+    #[must_use]
+    pub fn core(&self) -> Option<u32> {
+        self.resident.blueprint.core
+    }
+
     /// The thread it lives on.
     #[must_use]
     pub fn lane(&self) -> LaneId {

@@ -22,6 +22,8 @@ pub(crate) struct Blueprint {
     pub(crate) on_panic: OnPanic,
     /// The device that its tensors lie on, for who plans; where it runs, nobody asks.
     pub(crate) device: Option<u32>,
+    /// The core that its thread keeps to.
+    pub(crate) core: Option<u32>,
 }
 
 impl Blueprint {

@@ -24,6 +24,8 @@ pub(crate) mod spawn;
 
 pub(crate) mod placement;
 
+mod cores;
+
 pub(crate) mod actor_ref;
 
 pub(crate) mod call;
@@ -73,6 +75,7 @@ pub use arguments::{Arguments, ArgumentsKind, Returned};
 pub use async_driver::{AsyncDriver, Interrupted};
 pub use call::{Call, CallError};
 pub use cell::{ActorCell, RebuildFailed};
+pub use cores::cores;
 pub use death::{Death, Exit};
 pub use failure::{Failure, FailureKind, FailureReport, panic_message};
 pub use guarded::{Guarded, NoEntry};

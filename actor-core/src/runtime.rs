@@ -10,7 +10,9 @@ use crate::actor_ref::ActorRef;
 use crate::cell::Blueprint;
 use crate::control::Control;
 use crate::control::supervisor::SupervisorMessage;
+use crate::cores::CoreError;
 use crate::directory::Directory;
+use crate::failure::Failure;
 use crate::guarded::Guarded;
 use crate::id::LaneId;
 use crate::lane::thread::LaneThread;
@@ -218,13 +220,11 @@ impl Inner {
             return Err(SpawnError::Shutdown);
         }
         let actor = blueprint.name.to_string();
-        let cell = blueprint
-            .clone()
-            .build()
-            .map_err(|failure| SpawnError::Constructor {
-                actor,
-                failure: failure.report(),
-            })?;
+        let built = match blueprint.core {
+            Some(core) => Err(Failure::from_error(CoreError::Inline { core })),
+            None => blueprint.clone().build(),
+        };
+        let cell = built.map_err(|failure| SpawnError::not_built(actor, failure.report()))?;
         let home = Home::Inline(Arc::new(Guarded::new(cell)));
         let resident = Arc::new(Resident::new(blueprint, home, restart));
         self.directory.add_resident(&resident);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::actor::Actor;
 use crate::arguments::to_bytes;
 use crate::cell::Blueprint;
+use crate::cores::CoreError;
 use crate::failure::FailureReport;
 use crate::placement::{OnPanic, Placement, Restart};
 use crate::registry::{UnknownActorType, find_actor};
@@ -24,6 +25,14 @@ pub enum SpawnError {
         actor: String,
         /// What it said.
         failure: FailureReport,
+    },
+    /// The actor's thread does not keep to the core that was named.
+    #[error("actor `{actor}`: {reason}")]
+    Core {
+        /// The actor's name.
+        actor: String,
+        /// Why.
+        reason: String,
     },
     /// The constructor's arguments cannot be encoded.
     #[error("the arguments of actor `{actor}` cannot be encoded: {reason}")]
@@ -96,6 +105,17 @@ pub enum SpawnError {
     Internal(String),
 }
 
+impl SpawnError {
+    /// An actor was not built where it was to live.
+    pub(crate) fn not_built(actor: String, failure: FailureReport) -> Self {
+        if failure.type_name == std::any::type_name::<CoreError>() {
+            let reason = failure.message;
+            return SpawnError::Core { actor, reason };
+        }
+        SpawnError::Constructor { actor, failure }
+    }
+}
+
 fn tail(lines: &[String]) -> String {
     lines.iter().map(|line| format!("\n    {line}")).collect()
 }
@@ -110,6 +130,7 @@ pub struct Spawn<'r, A: Actor> {
     on_panic: OnPanic,
     env: Vec<(String, String)>,
     device: Option<u32>,
+    core: Option<u32>,
     actor: PhantomData<fn() -> A>,
 }
 
@@ -124,6 +145,7 @@ impl<'r, A: Actor> Spawn<'r, A> {
             on_panic,
             env: Vec::new(),
             device: None,
+            core: None,
             actor: PhantomData,
         }
     }
@@ -154,6 +176,14 @@ impl<'r, A: Actor> Spawn<'r, A> {
         self
     }
 
+    /// Has the thread that it lives on run on this core only, one of [`cores`](crate::cores()). Stages that compute at the same time
+    /// want a core each: left alone, the kernel may have them take turns on one. Actors that share a lane share its core, also
+    /// where a graph merges their lanes. Default: whichever core the kernel chooses.
+    pub fn on_core(mut self, core: u32) -> Self {
+        self.core = Some(core);
+        self
+    }
+
     /// Where `placement` says.
     ///
     /// # Errors
@@ -170,7 +200,7 @@ impl<'r, A: Actor> Spawn<'r, A> {
     /// at least as long as the method.
     ///
     /// # Errors
-    /// [`SpawnError::Constructor`].
+    /// [`SpawnError::Constructor`]; [`SpawnError::Core`] where a core was named.
     pub fn inline(self) -> Result<A::Handle, SpawnError> {
         let (runtime, restart) = (self.runtime, self.restart);
         let blueprint = self.blueprint()?;
@@ -268,6 +298,7 @@ impl<'r, A: Actor> Spawn<'r, A> {
             args: args.into(),
             on_panic: self.on_panic,
             device: self.device,
+            core: self.core,
         })
     }
 }

@@ -578,7 +578,10 @@ fn actor_ir(actor: &ActorRef) -> ActorIr {
         lane: actor.lane(),
         home: actor.lane(),
         process: actor.process(),
-        placement: actor.placement().to_string(),
+        placement: match actor.core() {
+            Some(core) => format!("{}, core {core}", actor.placement()),
+            None => actor.placement().to_string(),
+        },
         device: actor.device(),
         commutes: false,
     }

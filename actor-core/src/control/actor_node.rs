@@ -158,10 +158,7 @@ fn build(resident: &Arc<Resident>, reply: Promise<Result<(), SpawnError>>) {
         Home::Lane { lane, .. } => {
             let name = resident.name().to_owned();
             let created = move |result: Result<(), Failure>| {
-                reply.keep(result.map_err(|failure| SpawnError::Constructor {
-                    actor: name,
-                    failure: failure.report(),
-                }));
+                reply.keep(result.map_err(|failure| SpawnError::not_built(name, failure.report())));
             };
             // A lane that has ended drops the message, and with it the promise.
             let _ = lane.push(LaneMessage::Create(resident.blueprint.clone(), Box::new(created)));
@@ -170,7 +167,7 @@ fn build(resident: &Arc<Resident>, reply: Promise<Result<(), SpawnError>>) {
             let name = resident.name().to_owned();
             build_in_worker(resident, move |result| {
                 reply.keep(result.map_err(|lost| match lost {
-                    BuildFault::Constructor(failure) => SpawnError::Constructor { actor: name, failure },
+                    BuildFault::Constructor(failure) => SpawnError::not_built(name, failure),
                     BuildFault::Lost(reason) => SpawnError::Worker { worker: name, reason },
                 }));
             });
@@ -209,6 +206,7 @@ pub(crate) fn build_in_worker(
         name: blueprint.name.to_string(),
         type_name: blueprint.entry.name.to_owned(),
         on_panic: blueprint.on_panic,
+        core: blueprint.core,
     };
     let on_response: OnResponse = Box::new(move |response| {
         done(match response {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use selvedge_channels::Doorbell;
 
 use crate::AsyncDriver;
-use crate::cell::ActorCell;
-use crate::failure::panic_message;
+use crate::cell::{ActorCell, Blueprint};
+use crate::cores::{CoreError, keep_to};
+use crate::failure::{Failure, panic_message};
 use crate::id::{ActorId, LaneId};
 use crate::lane::mailbox::{LaneCall, LaneMessage, Mailbox, ProgramEnd, Unserved};
 use crate::program::Program;
@@ -22,6 +23,8 @@ pub(crate) struct LaneState {
     mailbox: Arc<Mailbox>,
     /// Messages that came while a program ran and have to wait for its end.
     deferred: VecDeque<LaneMessage>,
+    /// The core that the thread keeps to.
+    core: Option<u32>,
 }
 
 /// A lane, lent to a program for as long as it runs.
@@ -143,6 +146,7 @@ impl LaneState {
             driver: AsyncDriver::new(),
             mailbox,
             deferred: VecDeque::new(),
+            core: None,
         }
     }
 
@@ -159,7 +163,7 @@ impl LaneState {
 
     fn handle(&mut self, message: LaneMessage) {
         match message {
-            LaneMessage::Create(blueprint, reply) => match blueprint.build() {
+            LaneMessage::Create(blueprint, reply) => match self.build(blueprint) {
                 Ok(cell) => {
                     self.insert(cell);
                     reply(Ok(()));
@@ -175,6 +179,21 @@ impl LaneState {
             LaneMessage::Run(program, end) => self.run_program(program, end),
             LaneMessage::Stop => {}
         }
+    }
+
+    /// Builds an actor, on the core that it wants: what it allocates is touched there first.
+    fn build(&mut self, blueprint: Blueprint) -> Result<ActorCell, Failure> {
+        match (blueprint.core, self.core) {
+            (Some(core), None) => {
+                keep_to(core).map_err(Failure::from_error)?;
+                self.core = Some(core);
+            }
+            (Some(core), Some(kept)) if core != kept => {
+                return Err(Failure::from_error(CoreError::Taken { kept, core }));
+            }
+            _ => {}
+        }
+        blueprint.build()
     }
 
     fn insert(&mut self, cell: ActorCell) {

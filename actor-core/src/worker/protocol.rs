@@ -33,6 +33,7 @@ pub(crate) enum ToWorker {
         name: String,
         type_name: String,
         on_panic: OnPanic,
+        core: Option<u32>,
     },
     /// Drop an actor. No body.
     Remove { lane: LaneId, actor: ActorId },

@@ -90,6 +90,7 @@ impl Worker {
                 name,
                 type_name,
                 on_panic,
+                core,
             } => {
                 let order = Order {
                     request,
@@ -99,6 +100,7 @@ impl Worker {
                     name,
                     type_name,
                     on_panic,
+                    core,
                 };
                 if let Err(failure) = self.create(&order, &body) {
                     created(&self.writer, request, Err(failure));
@@ -133,6 +135,7 @@ impl Worker {
             args: args.into(),
             on_panic: order.on_panic,
             device: None,
+            core: order.core,
         };
         let (writer, request) = (Arc::clone(&self.writer), order.request);
         let reply = Box::new(move |result| created(&writer, request, result));
@@ -227,6 +230,7 @@ struct Order {
     name: String,
     type_name: String,
     on_panic: OnPanic,
+    core: Option<u32>,
 }
 
 fn load_programs(kind: &str, bytes: &[u8]) -> Result<crate::program::LoadedPrograms, String> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use selvedge::prelude::*;
-use selvedge::{ActorRef, CallError, Profile, Teardown};
+use selvedge::{ActorRef, CallError, Profile, Teardown, cores};
 
 use crate::config::Config;
 use crate::error::LoadError;
@@ -165,10 +165,11 @@ impl Deployment {
         let room = layout.room(&folder.config)?;
         let mut shares = Spawned(Vec::new());
         let all = layout.pipeline * layout.tensor;
+        let cores = if layout.pinned { cores() } else { Vec::new() };
         progress(0, all);
         for share in layout.shares() {
             let number = share.stage * layout.tensor + share.rank;
-            let core = layout.pinned.then_some(number);
+            let core = cores.iter().cycle().nth(number).copied();
             shares
                 .0
                 .push(spawn(runtime, &folder, share, room, layout.placement, core)?);
@@ -279,14 +280,16 @@ fn spawn(
     share: Share,
     room: Room,
     placement: Placement,
-    core: Option<usize>,
+    core: Option<u32>,
 ) -> Result<StageHandle, LoadError> {
     let name = match share.ranks {
         1 => format!("stage {}", share.stage),
         _ => format!("stage {} rank {}", share.stage, share.rank),
     };
-    let core = core.filter(|_| placement != Placement::Inline);
-    let spawn = runtime.spawn::<Stage>(name, (folder.path.clone(), share, room, core));
+    let mut spawn = runtime.spawn::<Stage>(name, (folder.path.clone(), share, room));
+    if let Some(core) = core.filter(|_| placement != Placement::Inline) {
+        spawn = spawn.on_core(core);
+    }
     Ok(match placement {
         // Candle's pool would compete with the lanes for the cores.
         Placement::Process => spawn.env("RAYON_NUM_THREADS", "1").in_process(),

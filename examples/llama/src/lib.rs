@@ -23,7 +23,6 @@ pub mod folder;
 pub mod share;
 pub mod tensors;
 
-mod affinity;
 mod cache;
 pub mod decoder;
 mod frame;

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use candle_core::Device;
 use selvedge::prelude::*;
 
-use crate::affinity::keep_to;
 use crate::decoder::Decoder;
 use crate::error::LoadError;
 use crate::folder::Folder;
@@ -43,9 +42,8 @@ fn write(x: &candle_core::Tensor) -> Result<Tensor, StepError> {
 
 #[actor]
 impl Stage {
-    /// Loads a share of the model in a folder; its lane keeps to a core, if one is said.
-    pub fn new(folder: PathBuf, share: Share, room: Room, core: Option<usize>) -> Result<Self, LoadError> {
-        core.into_iter().for_each(keep_to);
+    /// Loads a share of the model in a folder.
+    pub fn new(folder: PathBuf, share: Share, room: Room) -> Result<Self, LoadError> {
         let folder = Folder::open(folder)?;
         Decoder::load(&folder, share, room).map(Stage)
     }

@@ -1,0 +1,98 @@
+//! Cores, and threads that keep to one.
+//!
+//! Left alone, the kernel may wake a thread beside the one that woke it. Two stages that compute at the same time then take turns on
+//! one core while another is idle.
+
+use std::io;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// The cores that the calling thread may run on, by their numbers; none where the system does not say.
+#[must_use]
+pub fn cores() -> Vec<u32> {
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    (0..CpuSet::MAX_CPU as u32)
+        .filter(|core| allowed.is_set(*core as usize))
+        .collect()
+}
+
+/// Why an actor's thread does not keep to a core.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CoreError {
+    #[error(
+        "its thread cannot keep to core {core}: {error}; it may run on {}",
+        listed(may)
+    )]
+    Refused {
+        core: u32,
+        error: io::Error,
+        may: Vec<u32>,
+    },
+    #[error(
+        "its thread keeps to core {kept} for another actor and cannot keep to core {core}: name the same core, or give it a lane of \
+         its own"
+    )]
+    Taken { kept: u32, core: u32 },
+    #[error(
+        "an inline actor runs on whichever thread drives, and that does not keep to core {core}: give it a thread"
+    )]
+    Inline { core: u32 },
+}
+
+fn listed(cores: &[u32]) -> String {
+    let cores: Vec<String> = cores.iter().map(u32::to_string).collect();
+    match cores.len() {
+        0 => "no core that is known".to_owned(),
+        1 => format!("core {}", cores.concat()),
+        _ => format!("cores {}", cores.join(", ")),
+    }
+}
+
+/// Has the calling thread run on this core only.
+pub(crate) fn keep_to(core: u32) -> Result<(), CoreError> {
+    let refused = |error| CoreError::Refused {
+        core,
+        error,
+        may: cores(),
+    };
+    if core as usize >= CpuSet::MAX_CPU {
+        return Err(refused(io::Error::from(io::ErrorKind::InvalidInput)));
+    }
+    let mut only = CpuSet::new();
+    only.set(core as usize);
+    sched_setaffinity(None, &only).map_err(|error| refused(error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_keeps_to_the_core_it_was_told() {
+        let all = cores();
+        assert!(!all.is_empty());
+        for core in all {
+            let kept = std::thread::spawn(move || keep_to(core).map(|()| cores()));
+            assert_eq!(kept.join().unwrap().unwrap(), [core]);
+        }
+    }
+
+    #[test]
+    fn a_core_that_is_not_there_is_refused_and_nothing_changes() {
+        let refused = std::thread::spawn(|| {
+            let before = cores();
+            let told = [1023, 1024, u32::MAX].map(|core| keep_to(core).unwrap_err().to_string());
+            (before == cores(), told)
+        });
+        let (unchanged, told) = refused.join().unwrap();
+        assert!(unchanged);
+        for text in told {
+            assert!(
+                text.contains("cannot keep to core") && text.contains("it may run on core"),
+                "{text}"
+            );
+        }
+    }
+}
