@@ -13,6 +13,7 @@ use std::sync::Arc;
 use self::raw::{DLDataType, DLDevice, DLManagedTensor, DLTensor};
 use super::super::bytes64::Bytes64;
 use super::super::element::DType;
+use super::super::layout::dense_strides;
 use super::super::tensor::{Tensor, TensorError, count};
 
 /// The C structures.
@@ -396,10 +397,7 @@ unsafe fn numbers(at: *const i64, count: usize) -> Option<Vec<i64>> {
 
 /// Whether these are the strides of a row-major, contiguous array; that of a dimension of one says nothing.
 fn is_contiguous(shape: &[usize], strides: &[i64]) -> bool {
-    let mut step = 1_usize;
-    shape.iter().zip(strides).rev().all(|(size, stride)| {
-        let fits = *size == 1 || usize::try_from(*stride) == Ok(step);
-        step = step.saturating_mul(*size);
-        fits
-    })
+    let dense = dense_strides(shape);
+    let mut all = shape.iter().zip(strides).zip(dense);
+    all.all(|((size, stride), dense)| *size == 1 || usize::try_from(*stride) == Ok(dense))
 }
