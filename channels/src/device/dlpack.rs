@@ -8,7 +8,7 @@
 //! - [`DeviceTensor::from_dlpack`] is given one of ours, which its maker was told of (`__dlpack__(stream = ...)`) and has
 //!   ordered; what is enqueued there from then on may read.
 //!
-//! `DL-1` and `DL-2` are those of `payload/interop/dlpack.rs`; in `DL-2` the bytes are written before what the stream does next.
+//! `DL-1` and `DL-2` are those of `payload/interop/dlpack/mod.rs`; in `DL-2` the bytes are written before what the stream does next.
 #![allow(unsafe_code)] // a C interface
 
 use std::ffi::c_void;
