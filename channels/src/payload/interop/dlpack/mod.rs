@@ -1,18 +1,18 @@
 //! To and from DLPack (`dlpack.h`, ABI version 0: `DLManagedTensor`), by which frameworks hand each other tensors. Those of
 //! devices go by ABI version 1, in `device/dlpack.rs`.
 //!
-//! - `DL-1` a [`DlPack`] owns its tensor: whoever made it calls its deleter once, nobody else does.
-//! - `DL-2` what it describes is valid, and nobody writes it, until the deleter has been called.
+//! `DL-1` and `DL-2` are those of `capsule.rs`.
 #![allow(unsafe_code)] // a C interface
 
+mod capsule;
 mod described;
 pub mod raw;
 
 use std::ffi::c_void;
 use std::fmt;
-use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::ptr;
 
+pub(crate) use self::capsule::Capsule;
 pub(crate) use self::described::{Described, described};
 use self::raw::{DLDataType, DLDevice, DLManagedTensor, DLTensor};
 use crate::payload::bytes64::Bytes64;
@@ -75,30 +75,11 @@ pub enum DlPackError {
 }
 
 /// A tensor on its way from one framework to another.
-pub struct DlPack {
-    managed: NonNull<DLManagedTensor>,
-}
-
-// SAFETY: DL-1 and DL-2: it is owned, and what it describes is only read; a deleter may be called on any thread, as every
-// framework that takes tensors over relies on.
-unsafe impl Send for DlPack {}
-// SAFETY: as for `Send`; shared, it is only read.
-unsafe impl Sync for DlPack {}
+pub struct DlPack(Capsule<DLManagedTensor>);
 
 impl fmt::Debug for DlPack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DlPack").finish_non_exhaustive()
-    }
-}
-
-impl Drop for DlPack {
-    fn drop(&mut self) {
-        // SAFETY: DL-1: ours, and alive.
-        let deleter = unsafe { self.managed.as_ref() }.deleter;
-        if let Some(deleter) = deleter {
-            // SAFETY: DL-1: called once, by its owner.
-            unsafe { deleter(self.managed.as_ptr()) };
-        }
     }
 }
 
@@ -109,20 +90,18 @@ impl DlPack {
     /// It must be a valid `DLManagedTensor` that nobody else deletes, and whose data nobody writes until it is deleted
     /// (`DL-1`, `DL-2`).
     pub unsafe fn from_raw(managed: *mut DLManagedTensor) -> Option<Self> {
-        NonNull::new(managed).map(|managed| DlPack { managed })
+        // SAFETY: the caller's promise.
+        unsafe { Capsule::from_raw(managed) }.map(DlPack)
     }
 
     /// Hands the tensor out; its deleter is the receiver's to call.
     pub fn into_raw(self) -> *mut DLManagedTensor {
-        let managed = self.managed.as_ptr();
-        std::mem::forget(self);
-        managed
+        self.0.into_raw()
     }
 
     /// What it describes.
     pub fn tensor(&self) -> DLTensor {
-        // SAFETY: DL-1: alive.
-        unsafe { self.managed.as_ref() }.dl_tensor
+        self.0.get().dl_tensor
     }
 }
 
@@ -148,7 +127,7 @@ const TYPES: [(DType, u8, u8); 13] = [
     (DType::Bool, BOOL, 8),
 ];
 
-pub(crate) fn code_of(dtype: DType) -> Option<DLDataType> {
+fn code_of(dtype: DType) -> Option<DLDataType> {
     let (_, code, bits) = TYPES.into_iter().find(|(known, ..)| *known == dtype)?;
     Some(DLDataType { code, bits, lanes: 1 })
 }
@@ -163,25 +142,6 @@ fn dtype_of(found: DLDataType) -> Result<DType, DlPackError> {
         .ok_or(DlPackError::DType { code, bits, lanes })
 }
 
-/// What a tensor that goes out leaves behind until it is deleted.
-struct Sent {
-    managed: DLManagedTensor,
-    _shape: Arc<[i64]>,
-    _strides: Arc<[i64]>,
-    _bytes: Arc<Bytes64>,
-}
-
-/// The deleter of [`Sent`].
-///
-/// # Safety
-/// `managed` came from `Tensor::into_dlpack` and has not been deleted.
-unsafe extern "C" fn delete(managed: *mut DLManagedTensor) {
-    // SAFETY: whoever calls this says that it is ours.
-    let sent = unsafe { (*managed).manager_ctx }.cast::<Sent>();
-    // SAFETY: the box that `into_dlpack` took apart, given back once (DL-1).
-    drop(unsafe { Box::from_raw(sent) });
-}
-
 impl Tensor {
     /// The tensor for another framework: without a copy, unless it lies in a slot. The receiver must not write it.
     ///
@@ -192,45 +152,14 @@ impl Tensor {
             len_bytes: Some(self.bytes().len()),
         };
         let bytes = self.part().ok_or_else(no_memory)?;
-        let signed = |numbers: &[usize]| -> Arc<[i64]> {
-            numbers
-                .iter()
-                .map(|number| i64::try_from(*number).unwrap_or(i64::MAX))
-                .collect()
+        let data = bytes.as_slice().as_ptr().cast_mut().cast::<c_void>();
+        let device = DLDevice {
+            device_type: raw::CPU,
+            device_id: 0,
         };
-        let (shape, strides) = (signed(self.shape()), signed(&self.strides()));
-        let dl_tensor = DLTensor {
-            data: bytes.as_slice().as_ptr().cast_mut().cast::<c_void>(),
-            device: DLDevice {
-                device_type: raw::CPU,
-                device_id: 0,
-            },
-            ndim: i32::try_from(shape.len()).unwrap_or(i32::MAX),
-            dtype: code_of(self.dtype()).ok_or_else(no_memory)?,
-            shape: shape.as_ptr().cast_mut(),
-            strides: strides.as_ptr().cast_mut(),
-            byte_offset: 0,
-        };
-        let managed = DLManagedTensor {
-            dl_tensor,
-            manager_ctx: ptr::null_mut(),
-            deleter: Some(delete),
-        };
-        let sent = Box::into_raw(Box::new(Sent {
-            managed,
-            _shape: shape,
-            _strides: strides,
-            _bytes: bytes,
-        }));
-        // SAFETY: just made, and nobody else's.
-        let managed = unsafe { &raw mut (*sent).managed };
-        // SAFETY: as above.
-        unsafe { (*managed).manager_ctx = sent.cast() };
-        // DL-1: a valid tensor with a deleter of its own. DL-2: its data is kept by `_bytes`, whose other holders only
-        // read it.
-        NonNull::new(managed)
-            .map(|managed| DlPack { managed })
-            .ok_or(TensorError::Memory { len_bytes: None })
+        // SAFETY: DL-2: `bytes` keeps the data, and its other holders only read it.
+        let capsule = unsafe { Capsule::over(device, data, self.dtype(), self.shape(), bytes) };
+        capsule.map(DlPack).ok_or_else(no_memory)
     }
 
     /// A tensor that another framework has handed over: without a copy where it lies on a 64-byte boundary.
