@@ -23,7 +23,7 @@ use super::memory::DeviceMemory;
 use super::stream::Stream;
 use super::tensor::DeviceTensor;
 use crate::payload::dlpack::{CUDA, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor, MAJOR};
-use crate::payload::{Capsule, Described, DlPackError, TensorLayout, described};
+use crate::payload::{Capsule, DlPackError, TensorLayout, described};
 
 /// A tensor of a device on its way from one framework to another.
 pub struct DeviceDlPack(Capsule<DLManagedTensorVersioned>);
@@ -118,14 +118,14 @@ impl DeviceTensor {
             gpu.context.check_same("the tensor", &Gpu::open(index)?.context)?;
         }
         // SAFETY: DL-2: what it describes is valid while `pack` lives.
-        let Described {
-            dtype,
-            shape,
-            data,
-            len_bytes,
-        } = unsafe { described(&found) }?;
-        let layout = TensorLayout::new(dtype, shape)?;
-        let address = if len_bytes == 0 { 0 } else { data.addr() as u64 };
+        let tensor = unsafe { described(&found) }?;
+        let layout = TensorLayout::new(tensor.dtype, tensor.shape)?;
+        let len_bytes = tensor.len_bytes;
+        let address = if len_bytes == 0 {
+            0
+        } else {
+            tensor.data.addr() as u64
+        };
         // SAFETY: DL-2: so many bytes of this device, which nobody writes while `pack` lives.
         let allocation = unsafe { Allocation::foreign(address, len_bytes, Box::new(pack)) };
         let memory = DeviceMemory::of(gpu, allocation, len_bytes);

@@ -13,7 +13,7 @@ use std::fmt;
 use std::ptr;
 
 pub(crate) use self::capsule::Capsule;
-pub(crate) use self::described::{Described, described};
+pub(crate) use self::described::described;
 use self::raw::{DLDataType, DLDevice, DLManagedTensor, DLTensor};
 use crate::payload::bytes64::Bytes64;
 use crate::payload::element::DType;
@@ -173,28 +173,24 @@ impl Tensor {
             return Err(DlPackError::Device { device_type });
         }
         // SAFETY: DL-2: what it describes is valid while `pack` lives.
-        let Described {
-            dtype,
-            shape,
-            data,
-            len_bytes,
-        } = unsafe { described(&found) }?;
+        let tensor = unsafe { described(&found) }?;
+        let (dtype, len_bytes) = (tensor.dtype, tensor.len_bytes);
         if len_bytes == 0 {
-            return Ok(Tensor::from_raw(dtype, &shape, &[])?);
+            return Ok(Tensor::from_raw(dtype, &tensor.shape, &[])?);
         }
-        let bytes = ptr::slice_from_raw_parts(data.cast::<u8>().cast_const(), len_bytes);
+        let bytes = ptr::slice_from_raw_parts(tensor.data.cast::<u8>().cast_const(), len_bytes);
         if Bytes64::can_keep(bytes) {
             // SAFETY: DL-2: valid and unwritten until the deleter, which the keeper calls when it is dropped.
             let kept = unsafe { Bytes64::kept(bytes, Box::new(pack)) };
             let what = "no data";
             return Ok(Tensor::over(
                 dtype,
-                shape.as_slice(),
+                tensor.shape,
                 kept.ok_or(DlPackError::Malformed { what })?,
             ));
         }
         // SAFETY: DL-2: `pack` lives to the end of this function.
         let slice = unsafe { &*bytes };
-        Ok(Tensor::from_raw(dtype, &shape, slice)?)
+        Ok(Tensor::from_raw(dtype, &tensor.shape, slice)?)
     }
 }
