@@ -16,7 +16,9 @@ use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use selvedge_channels::device::{DeviceDlPack, DeviceMemory, DeviceTensor, Gpu, Stream, TensorLayout, sweep};
+use selvedge_channels::device::{
+    DeviceDlPack, DeviceError, DeviceMemory, DeviceTensor, Gpu, Stream, TensorLayout, sweep,
+};
 use selvedge_channels::dlpack::{
     CPU, CUDA, DLDataType, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor, READ_ONLY,
 };
@@ -162,11 +164,19 @@ fn what_cannot_be_taken_over_is_refused_by_name_and_deleted() {
         assert!(is(&refused), "{refused}");
         assert_eq!(deleted.load(Ordering::Relaxed), 1, "{refused}");
     }
+    // SAFETY: there is nothing to believe.
+    assert!(unsafe { DeviceDlPack::from_raw(null_mut()) }.is_none());
+}
+
+#[test]
+fn a_stream_that_is_another_on_each_thread_is_refused() {
+    let Some(gpu) = gpu() else { return };
     // SAFETY: it is refused, whatever it is.
     let refused = unsafe { Stream::foreign(&gpu, without_provenance_mut(2)) }.unwrap_err();
     assert!(refused.to_string().contains("CU_STREAM_PER_THREAD"), "{refused}");
-    // SAFETY: there is nothing to believe.
-    assert!(unsafe { DeviceDlPack::from_raw(null_mut()) }.is_none());
+    assert!(refused.to_string().contains("`Stream::foreign`"), "{refused}");
+    assert!(refused.to_string().contains("cuStreamCreate"), "{refused}");
+    assert_eq!(refused, DeviceError::StreamPerThread { device: gpu.id() });
 }
 
 #[test]
