@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use selvedge::device::{DeviceTensor, Gpu, Library, Stream};
 use selvedge::prelude::*;
-use selvedge::{Transport, gather};
+use selvedge::{Lane, Spawn, Transport, gather};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -69,8 +69,8 @@ impl Layer {
 
 #[actor]
 impl Layer {
-    pub fn new() -> Result<Self> {
-        let stream = Stream::compute(&Gpu::open(0)?)?;
+    pub fn new(device: u32) -> Result<Self> {
+        let stream = Stream::compute(&Gpu::open(device)?)?;
         Ok(Layer { stream })
     }
 
@@ -87,7 +87,7 @@ impl Layer {
         self.upload(&values.iter().map(|value| 2 * value).collect::<Vec<_>>())
     }
 
-    /// The same bytes, moved by the device alone: the host waits for nothing.
+    /// The same bytes, moved by the device alone: the host waits for nothing. Refused by the device where `x` is on another one.
     pub fn copy(&mut self, x: &DeviceTensor) -> Result<DeviceTensor> {
         self.stream.order_after(x.ready())?;
         Ok(DeviceTensor::copy_of(
@@ -119,6 +119,10 @@ impl Layer {
         all.iter().map(|x| self.total(x)).sum()
     }
 
+    pub fn totals_with(&mut self, all: Vec<DeviceTensor>, one: DeviceTensor) -> Result<i64> {
+        all.iter().chain([&one]).map(|x| self.total(x)).sum()
+    }
+
     pub fn batch(&mut self, x: i64) -> Result<Batch> {
         Ok(Batch {
             ids: vec![x as u32; 3],
@@ -141,6 +145,19 @@ impl Layer {
 
     pub fn find(&mut self, x: &Stowaway) -> Result<i64> {
         self.total(&x.0)
+    }
+
+    /// Gives on what it was given, and says where that is.
+    pub fn locate(&mut self, x: &DeviceTensor) -> (DeviceTensor, u32) {
+        (x.clone(), x.gpu().index())
+    }
+
+    pub fn host(&mut self, x: i64) -> Result<Tensor> {
+        Ok(Tensor::zeros::<f32>(&[x as usize, 2])?)
+    }
+
+    pub fn rows(&mut self, x: &Tensor) -> i64 {
+        x.shape()[0] as i64
     }
 
     pub fn die(&mut self, x: &DeviceTensor, #[constant] at: i64) -> Result<DeviceTensor> {
@@ -168,19 +185,26 @@ const PLACES: [Where; 5] = [
     Where::Inline,
 ];
 
-fn layers<const N: usize>(runtime: &Runtime, place: Where) -> [LayerHandle; N] {
-    let lane = runtime.lane("layers");
-    std::array::from_fn(|index| {
-        let spawn = runtime.spawn::<Layer>(format!("layer{index}"), ());
-        match place {
+impl Where {
+    /// The handle of the actor of this number.
+    fn spawn(self, spawn: Spawn<'_, Layer>, lane: &Lane, index: usize) -> LayerHandle {
+        match self {
             Where::Threads => spawn.in_thread(),
             Where::Processes => spawn.in_process(),
-            Where::Mixed if index % 2 == 0 => spawn.in_thread(),
+            Where::Mixed if index.is_multiple_of(2) => spawn.in_thread(),
             Where::Mixed => spawn.in_process(),
-            Where::OneLane => spawn.in_lane(&lane),
+            Where::OneLane => spawn.in_lane(lane),
             Where::Inline => spawn.inline(),
         }
         .unwrap()
+    }
+}
+
+fn layers<const N: usize>(runtime: &Runtime, place: Where) -> [LayerHandle; N] {
+    let lane = runtime.lane("layers");
+    std::array::from_fn(|index| {
+        let spawn = runtime.spawn::<Layer>(format!("layer{index}"), (0,));
+        place.spawn(spawn, &lane, index)
     })
 }
 
@@ -389,7 +413,7 @@ fn acc_18_a_process_that_dies_is_named_and_the_others_make_a_new_graph() {
     }
     let runtime = Runtime::new();
     let [a, b]: [LayerHandle; 2] = layers(&runtime, Where::Processes);
-    let victim = runtime.spawn::<Layer>("victim", ()).in_process().unwrap();
+    let victim = runtime.spawn::<Layer>("victim", (0,)).in_process().unwrap();
     let graph = runtime
         .compile(|x: Edge<i64>| b.total(&b.copy(&victim.die(&a.make(&x), 77))))
         .unwrap();
