@@ -12,6 +12,8 @@
     clippy::panic
 )] // a test may panic
 
+#[path = "devices/layer.rs"]
+mod layer;
 #[path = "devices/placed.rs"]
 mod placed;
 
@@ -21,6 +23,8 @@ use std::time::Duration;
 use selvedge::device::{DeviceTensor, Gpu, Library, Stream};
 use selvedge::prelude::*;
 use selvedge::{Transport, gather};
+
+use layer::{Layer, LayerHandle, PLACES, Where, layers};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -34,154 +38,6 @@ fn there() -> bool {
             false
         }
     }
-}
-
-/// What is on the device, and what is not.
-#[derive(Clone, serde::Serialize, serde::Deserialize)]
-struct Batch {
-    ids: Vec<u32>,
-    hidden: DeviceTensor,
-    mask: Option<DeviceTensor>,
-    scale: Tensor,
-}
-
-selvedge::carries_tensors!(Batch);
-
-/// The same, of which nobody knows it.
-#[derive(Clone, serde::Serialize, serde::Deserialize)]
-struct Stowaway(DeviceTensor);
-
-/// A layer with a stream of its own.
-struct Layer {
-    stream: Stream,
-}
-
-impl Layer {
-    fn upload(&self, values: &[i64]) -> Result<DeviceTensor> {
-        let host = Tensor::from_slice(values, &[values.len()])?;
-        Ok(DeviceTensor::upload(&self.stream, &host)?)
-    }
-
-    fn download(&self, tensor: &DeviceTensor) -> Result<Vec<i64>> {
-        Ok(tensor.download(&self.stream, LONG)?.to_vec::<i64>()?)
-    }
-}
-
-#[actor]
-impl Layer {
-    pub fn new() -> Result<Self> {
-        let stream = Stream::compute(&Gpu::open(0)?)?;
-        Ok(Layer { stream })
-    }
-
-    /// `x + at`, so many of them; none for nothing, an error for a negative number.
-    pub fn make(&mut self, x: i64) -> Result<DeviceTensor> {
-        if x < 0 {
-            return Err("there are no negative lengths".into());
-        }
-        self.upload(&(0..x % 5000).map(|at| x + at).collect::<Vec<_>>())
-    }
-
-    pub fn double(&mut self, x: &DeviceTensor) -> Result<DeviceTensor> {
-        let values = self.download(x)?;
-        self.upload(&values.iter().map(|value| 2 * value).collect::<Vec<_>>())
-    }
-
-    /// The same bytes, moved by the device alone: the host waits for nothing.
-    pub fn copy(&mut self, x: &DeviceTensor) -> Result<DeviceTensor> {
-        self.stream.order_after(x.ready())?;
-        Ok(DeviceTensor::copy_of(
-            &self.stream,
-            x.layout().clone(),
-            x.span()?,
-        )?)
-    }
-
-    /// Gives on what it was given.
-    pub fn pass(&mut self, x: DeviceTensor) -> DeviceTensor {
-        x
-    }
-
-    pub fn add(&mut self, x: &DeviceTensor, y: &DeviceTensor) -> Result<DeviceTensor> {
-        let (x, y) = (self.download(x)?, self.download(y)?);
-        self.upload(&x.iter().zip(&y).map(|(x, y)| x + y).collect::<Vec<_>>())
-    }
-
-    pub fn both(&mut self, x: &DeviceTensor) -> Result<Vec<DeviceTensor>> {
-        Ok(vec![self.copy(x)?, self.double(x)?])
-    }
-
-    pub fn total(&mut self, x: &DeviceTensor) -> Result<i64> {
-        Ok(self.download(x)?.iter().sum())
-    }
-
-    pub fn totals(&mut self, all: &[DeviceTensor]) -> Result<i64> {
-        all.iter().map(|x| self.total(x)).sum()
-    }
-
-    pub fn batch(&mut self, x: i64) -> Result<Batch> {
-        Ok(Batch {
-            ids: vec![x as u32; 3],
-            hidden: self.make(x)?,
-            mask: if x % 2 == 0 { Some(self.make(x + 1)?) } else { None },
-            scale: Tensor::from_slice(&[x; 2], &[2])?,
-        })
-    }
-
-    pub fn total_of(&mut self, batch: &Batch) -> Result<i64> {
-        let mask = batch.mask.as_ref().map_or(Ok(0), |mask| self.total(mask))?;
-        let ids: u32 = batch.ids.iter().sum();
-        let scale: i64 = batch.scale.to_vec::<i64>()?.iter().sum();
-        Ok(self.total(&batch.hidden)? + mask + i64::from(ids) + scale)
-    }
-
-    pub fn hide(&mut self, x: i64) -> Result<Stowaway> {
-        Ok(Stowaway(self.make(x)?))
-    }
-
-    pub fn find(&mut self, x: &Stowaway) -> Result<i64> {
-        self.total(&x.0)
-    }
-
-    pub fn die(&mut self, x: &DeviceTensor, #[constant] at: i64) -> Result<DeviceTensor> {
-        if x.layout().shape() == [at as usize] {
-            std::process::abort();
-        }
-        self.copy(x)
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Where {
-    Threads,
-    Processes,
-    Mixed,
-    OneLane,
-    Inline,
-}
-
-const PLACES: [Where; 5] = [
-    Where::Threads,
-    Where::Processes,
-    Where::Mixed,
-    Where::OneLane,
-    Where::Inline,
-];
-
-fn layers<const N: usize>(runtime: &Runtime, place: Where) -> [LayerHandle; N] {
-    let lane = runtime.lane("layers");
-    std::array::from_fn(|index| {
-        let spawn = runtime.spawn::<Layer>(format!("layer{index}"), ());
-        match place {
-            Where::Threads => spawn.in_thread(),
-            Where::Processes => spawn.in_process(),
-            Where::Mixed if index % 2 == 0 => spawn.in_thread(),
-            Where::Mixed => spawn.in_process(),
-            Where::OneLane => spawn.in_lane(&lane),
-            Where::Inline => spawn.inline(),
-        }
-        .unwrap()
-    })
 }
 
 fn sum(x: i64) -> i64 {
@@ -389,7 +245,7 @@ fn acc_18_a_process_that_dies_is_named_and_the_others_make_a_new_graph() {
     }
     let runtime = Runtime::new();
     let [a, b]: [LayerHandle; 2] = layers(&runtime, Where::Processes);
-    let victim = runtime.spawn::<Layer>("victim", ()).in_process().unwrap();
+    let victim = runtime.spawn::<Layer>("victim", (0,)).in_process().unwrap();
     let graph = runtime
         .compile(|x: Edge<i64>| b.total(&b.copy(&victim.die(&a.make(&x), 77))))
         .unwrap();

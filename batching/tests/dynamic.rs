@@ -8,62 +8,15 @@
     clippy::indexing_slicing
 )]
 
+mod doubling;
 mod gate;
 
 use std::time::{Duration, Instant};
 
+use doubling::{Model, PANICS, batcher, one_by_one, spawn};
 use gate::{Gate, LONG, until};
 use selvedge::batching::{BatchError, Batcher, Batching, Terms};
 use selvedge::prelude::*;
-
-const PANICS: i64 = 1_000_000;
-
-/// Doubles; refuses what is negative, and waits for its gate at the start of each execution.
-struct Model {
-    gate: Gate,
-}
-
-#[actor]
-impl Model {
-    pub fn new(gate: Gate) -> Self {
-        Model { gate }
-    }
-
-    pub fn double(&mut self, items: &[i64]) -> Result<Vec<i64>> {
-        self.gate.enter(items);
-        assert!(!items.contains(&PANICS), "no idea what this is");
-        if let Some(bad) = items.iter().find(|item| **item < 0) {
-            return Err(format!("{bad} is negative").into());
-        }
-        Ok(items.iter().map(|item| item * 2).collect())
-    }
-
-    pub fn lose(&mut self, items: &[i64]) -> Vec<i64> {
-        items.iter().skip(1).copied().collect()
-    }
-
-    pub fn each(&mut self, items: &[i64]) -> Vec<Result<i64, String>> {
-        let one = |item: &i64| {
-            if *item < 0 {
-                Err(format!("{item} is negative"))
-            } else {
-                Ok(item * 2)
-            }
-        };
-        items.iter().map(one).collect()
-    }
-}
-
-fn batcher(runtime: &Runtime, gate: &Gate, options: Batching) -> Batcher<i64, i64> {
-    let model = runtime
-        .spawn::<Model>("model", (gate.clone(),))
-        .in_thread()
-        .unwrap();
-    let graph = runtime
-        .compile(|items: Edge<Vec<i64>>| model.double(&items))
-        .unwrap();
-    Batcher::new(graph, options).unwrap()
-}
 
 #[test]
 fn what_comes_while_an_execution_runs_is_in_the_next() {
@@ -89,18 +42,6 @@ fn a_full_batch_does_not_wait_for_the_delay() {
     let tickets = [1, 2, 3].map(|item| batcher.submit(item));
     let doubled = tickets.map(|ticket| ticket.wait().unwrap());
     assert_eq!((doubled, gate.sizes()), ([2, 4, 6], vec![3]));
-}
-
-fn spawn(runtime: &Runtime, gate: &Gate) -> ModelHandle {
-    runtime
-        .spawn::<Model>("model", (gate.clone(),))
-        .in_thread()
-        .unwrap()
-}
-
-/// One execution at a time: what is submitted while the gate holds the first up is what the test says it is.
-fn one_by_one() -> Batching {
-    Batching::new().max_inflight(1).max_wait(LONG).timeout(LONG)
 }
 
 /// Submits an item and waits until it is being executed.
@@ -157,7 +98,7 @@ fn tries_are_bounded() {
 #[test]
 fn an_answer_may_be_a_result() {
     let (runtime, gate) = (Runtime::new(), Gate::opened());
-    let model = spawn(&runtime, &gate);
+    let model = spawn(&runtime, &gate, Placement::Thread);
     let graph = runtime
         .compile(|items: Edge<Vec<i64>>| model.each(&items))
         .unwrap();
@@ -170,7 +111,7 @@ fn an_answer_may_be_a_result() {
 #[test]
 fn a_wrong_number_of_answers_is_said() {
     let (runtime, gate) = (Runtime::new(), Gate::opened());
-    let model = spawn(&runtime, &gate);
+    let model = spawn(&runtime, &gate, Placement::Thread);
     let graph = runtime
         .compile(|items: Edge<Vec<i64>>| model.lose(&items))
         .unwrap();
@@ -258,7 +199,7 @@ fn more_than_the_queue_holds_is_refused_at_once() {
 #[test]
 fn an_execution_costs_no_more_than_it_may() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());
-    let model = spawn(&runtime, &gate);
+    let model = spawn(&runtime, &gate, Placement::Thread);
     let graph = runtime
         .compile(|items: Edge<Vec<i64>>| model.double(&items))
         .unwrap();
@@ -342,7 +283,7 @@ fn inline_actors_compute_on_the_batchers_thread() {
 #[test]
 fn another_graph_may_take_fewer_executions_at_once() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());
-    let first = spawn(&runtime, &gate);
+    let first = spawn(&runtime, &gate, Placement::Thread);
     let graph = runtime.compile(|items: Edge<Vec<i64>>| first.double(&items));
     let batcher = Batcher::new(graph.unwrap(), Batching::new().max_size(1).timeout(LONG)).unwrap();
     let second = runtime.spawn::<Model>("second", (gate.clone(),)).in_thread();

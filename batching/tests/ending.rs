@@ -8,6 +8,7 @@
     clippy::indexing_slicing
 )]
 
+mod doubling;
 mod gate;
 
 use std::future::Future;
@@ -18,52 +19,16 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
+use doubling::{batcher, graph, one_by_one};
 use gate::{Gate, LONG, until};
 use selvedge::ExecError;
 use selvedge::batching::{BatchError, Batcher, Batching, OnBroken, Terms, Ticket};
 use selvedge::prelude::*;
 
-struct Model {
-    gate: Gate,
-}
-
-#[actor]
-impl Model {
-    pub fn new(gate: Gate) -> Self {
-        Model { gate }
-    }
-
-    pub fn double(&mut self, items: &[i64]) -> Vec<i64> {
-        self.gate.enter(items);
-        items.iter().map(|item| item * 2).collect()
-    }
-}
-
-fn graph(runtime: &Runtime, gate: &Gate, placement: Placement) -> (ModelHandle, Graph<Vec<i64>, Vec<i64>>) {
-    let spawn = runtime.spawn::<Model>("model", (gate.clone(),));
-    let model = match placement {
-        Placement::Process => spawn.in_process().unwrap(),
-        _ => spawn.in_thread().unwrap(),
-    };
-    let graph = runtime
-        .compile(|items: Edge<Vec<i64>>| model.double(&items))
-        .unwrap();
-    (model, graph)
-}
-
-fn in_thread(runtime: &Runtime, gate: &Gate, options: Batching) -> Batcher<i64, i64> {
-    Batcher::new(graph(runtime, gate, Placement::Thread).1, options).unwrap()
-}
-
-/// One execution at a time, and no limit of time.
-fn one_by_one() -> Batching {
-    Batching::new().max_inflight(1).max_wait(LONG).timeout(LONG)
-}
-
 #[test]
 fn close_executes_what_is_there() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());
-    let batcher = in_thread(&runtime, &gate, one_by_one().max_delay(LONG).max_size(2));
+    let batcher = batcher(&runtime, &gate, one_by_one().max_delay(LONG).max_size(2));
     let tickets = [1, 2, 3].map(|item| batcher.submit(item));
     gate.wait_entered(1);
     gate.open();
@@ -77,7 +42,7 @@ fn close_executes_what_is_there() {
 #[test]
 fn close_without_time_answers_the_rest() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());
-    let batcher = in_thread(&runtime, &gate, one_by_one());
+    let batcher = batcher(&runtime, &gate, one_by_one());
     let tickets = [1, 2, 3].map(|item| batcher.submit(item));
     gate.wait_entered(1);
     assert_eq!(batcher.close(Duration::ZERO), 3);
@@ -92,7 +57,7 @@ fn close_without_time_answers_the_rest() {
 fn a_batcher_may_go_at_any_moment() {
     for moment in 0..30 {
         let (runtime, gate) = (Runtime::new(), Gate::opened());
-        let batcher = in_thread(&runtime, &gate, Batching::new().max_size(4).queue(16));
+        let batcher = batcher(&runtime, &gate, Batching::new().max_size(4).queue(16));
         let (served, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
             for client in 0..4 {
@@ -126,7 +91,7 @@ fn a_batcher_may_go_at_any_moment() {
 #[test]
 fn tickets_may_go_at_any_moment() {
     let (runtime, gate) = (Runtime::new(), Gate::opened());
-    let batcher = in_thread(&runtime, &gate, Batching::new().max_size(3).queue(1 << 20));
+    let batcher = batcher(&runtime, &gate, Batching::new().max_size(3).queue(1 << 20));
     thread::scope(|scope| {
         for client in 0..4 {
             let batcher = &batcher;
@@ -234,7 +199,7 @@ fn when_answered<O>(ticket: &mut Ticket<O>, act: impl Fn() + Send + Sync + 'stat
 #[test]
 fn close_does_not_wait_for_the_thread_that_calls_it() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());
-    let batcher = Arc::new(in_thread(&runtime, &gate, one_by_one().max_size(1)));
+    let batcher = Arc::new(batcher(&runtime, &gate, one_by_one().max_size(1)));
     let [mut first, mut second] = [1, 2].map(|item| batcher.submit(item));
     let closing = Arc::clone(&batcher);
     when_answered(&mut first, move || assert_eq!(closing.close(LONG), 0));
@@ -249,7 +214,7 @@ fn close_does_not_wait_for_the_thread_that_calls_it() {
 #[test]
 fn who_asks_for_the_breakage_while_the_batcher_ends_is_answered() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());
-    let batcher = Arc::new(in_thread(&runtime, &gate, one_by_one().max_size(1)));
+    let batcher = Arc::new(batcher(&runtime, &gate, one_by_one().max_size(1)));
     let first = batcher.submit(1);
     gate.wait_entered(1);
     let mut waits = batcher.submit(2);
@@ -309,7 +274,7 @@ fn a_waker_is_dropped_without_a_lock() {
     }
 
     let (runtime, gate) = (Runtime::new(), Gate::closed());
-    let batcher = in_thread(&runtime, &gate, one_by_one().max_size(1));
+    let batcher = batcher(&runtime, &gate, one_by_one().max_size(1));
     let [mut first, second] = [1, 2].map(|item| batcher.submit(item));
     let ((dropping, drops), (said, says)) = (mpsc::sync_channel(0), mpsc::channel());
     let last = Waker::from(Arc::new(Last(dropping, Mutex::new(Some(second)), said)));

@@ -16,7 +16,9 @@ use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use selvedge_channels::device::{DeviceDlPack, DeviceMemory, DeviceTensor, Gpu, Stream, TensorLayout, sweep};
+use selvedge_channels::device::{
+    DeviceDlPack, DeviceError, DeviceMemory, DeviceTensor, Gpu, Stream, TensorLayout, sweep,
+};
 use selvedge_channels::dlpack::{
     CPU, CUDA, DLDataType, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor, READ_ONLY,
 };
@@ -97,6 +99,10 @@ fn capsule(
 #[test]
 fn a_capsule_of_another_framework_is_read_where_it_lies() {
     let Some(gpu) = gpu() else { return };
+    if !is_alone() {
+        // What is dropped waits for the streams of every test of this process.
+        return passes_alone("a_capsule_of_another_framework_is_read_where_it_lies", &[]);
+    }
     let (theirs, ours) = (Stream::compute(&gpu).unwrap(), Stream::compute(&gpu).unwrap());
     let deleted = Arc::new(AtomicUsize::new(0));
     let pack = capsule(&theirs, &deleted, |_, _, _| {});
@@ -162,11 +168,19 @@ fn what_cannot_be_taken_over_is_refused_by_name_and_deleted() {
         assert!(is(&refused), "{refused}");
         assert_eq!(deleted.load(Ordering::Relaxed), 1, "{refused}");
     }
+    // SAFETY: there is nothing to believe.
+    assert!(unsafe { DeviceDlPack::from_raw(null_mut()) }.is_none());
+}
+
+#[test]
+fn a_stream_that_is_another_on_each_thread_is_refused() {
+    let Some(gpu) = gpu() else { return };
     // SAFETY: it is refused, whatever it is.
     let refused = unsafe { Stream::foreign(&gpu, without_provenance_mut(2)) }.unwrap_err();
     assert!(refused.to_string().contains("CU_STREAM_PER_THREAD"), "{refused}");
-    // SAFETY: there is nothing to believe.
-    assert!(unsafe { DeviceDlPack::from_raw(null_mut()) }.is_none());
+    assert!(refused.to_string().contains("`Stream::foreign`"), "{refused}");
+    assert!(refused.to_string().contains("cuStreamCreate"), "{refused}");
+    assert_eq!(refused, DeviceError::StreamPerThread { device: gpu.id() });
 }
 
 #[test]

@@ -4,68 +4,6 @@ use selvedge::{Cause, TaskError};
 
 use super::*;
 
-/// An actor whose stream is on a device of its own.
-struct Placed {
-    stream: Stream,
-}
-
-#[actor]
-impl Placed {
-    pub fn new(device: u32) -> Result<Self> {
-        let stream = Stream::compute(&Gpu::open(device)?)?;
-        Ok(Placed { stream })
-    }
-
-    pub fn make(&mut self, x: i64) -> Result<DeviceTensor> {
-        let values: Vec<_> = (0..x % 5000).map(|at| x + at).collect();
-        let host = Tensor::from_slice(&values, &[values.len()])?;
-        Ok(DeviceTensor::upload(&self.stream, &host)?)
-    }
-
-    /// Refused by the device where `x` is on another one.
-    pub fn copy(&mut self, x: &DeviceTensor) -> Result<DeviceTensor> {
-        self.stream.order_after(x.ready())?;
-        let (layout, span) = (x.layout().clone(), x.span()?);
-        Ok(DeviceTensor::copy_of(&self.stream, layout, span)?)
-    }
-
-    pub fn total(&mut self, x: &DeviceTensor) -> Result<i64> {
-        let host = x.download(&self.stream, LONG)?;
-        Ok(host.to_vec::<i64>()?.iter().sum())
-    }
-
-    pub fn totals(&mut self, all: Vec<DeviceTensor>, one: DeviceTensor) -> Result<i64> {
-        all.iter().chain([&one]).map(|x| self.total(x)).sum()
-    }
-
-    pub fn batch(&mut self, x: i64) -> Result<Batch> {
-        Ok(Batch {
-            ids: vec![x as u32; 3],
-            hidden: self.make(x)?,
-            mask: if x % 2 == 0 { Some(self.make(x + 1)?) } else { None },
-            scale: Tensor::from_slice(&[x; 2], &[2])?,
-        })
-    }
-
-    pub fn total_of(&mut self, batch: &Batch) -> Result<i64> {
-        let mask = batch.mask.as_ref().map_or(Ok(0), |mask| self.total(mask))?;
-        Ok(self.total(&batch.hidden)? + mask + i64::from(batch.ids[0]))
-    }
-
-    /// Gives on what it was given, and says where that is.
-    pub fn locate(&mut self, x: &DeviceTensor) -> (DeviceTensor, u32) {
-        (x.clone(), x.gpu().index())
-    }
-
-    pub fn host(&mut self, x: i64) -> Result<Tensor> {
-        Ok(Tensor::zeros::<f32>(&[x as usize, 2])?)
-    }
-
-    pub fn rows(&mut self, x: &Tensor) -> i64 {
-        x.shape()[0] as i64
-    }
-}
-
 /// Whether there are two devices; where a simulated driver could show two, this test is run again in a process in which it does.
 fn two_there(test: &str) -> bool {
     if !there() || Gpu::open(1).is_ok() {
@@ -87,21 +25,13 @@ fn two_there(test: &str) -> bool {
 }
 
 /// Actors on devices 0, 1 and 0.
-fn placed(runtime: &Runtime, place: Where) -> [PlacedHandle; 3] {
+fn placed(runtime: &Runtime, place: Where) -> [LayerHandle; 3] {
     let lane = runtime.lane("placed");
     [0, 1, 0].map(|device| {
         let names = ["zero", "one"];
         let name = names[device as usize];
-        let spawn = runtime.spawn::<Placed>(name, (device,)).on_device(device);
-        match place {
-            Where::Threads => spawn.in_thread(),
-            Where::Processes => spawn.in_process(),
-            Where::Mixed if device == 0 => spawn.in_thread(),
-            Where::Mixed => spawn.in_process(),
-            Where::OneLane => spawn.in_lane(&lane),
-            Where::Inline => spawn.inline(),
-        }
-        .unwrap()
+        let spawn = runtime.spawn::<Layer>(name, (device,)).on_device(device);
+        place.spawn(spawn, &lane, device as usize)
     })
 }
 
@@ -121,8 +51,8 @@ fn acc_07_type_05_tensors_are_brought_to_the_device_of_who_reads_them() {
                 let (passed, located) = b.locate(&made).split();
                 (
                     c.total(&c.copy(&there)),
-                    b.totals(&gather([made.clone(), there.clone()]), &made),
-                    a.totals(&gather([there.clone(), passed]), &there),
+                    b.totals_with(&gather([made.clone(), there.clone()]), &made),
+                    a.totals_with(&gather([there.clone(), passed]), &there),
                     located,
                     b.total_of(&a.batch(&x)),
                     a.total(&made),
@@ -132,7 +62,7 @@ fn acc_07_type_05_tensors_are_brought_to_the_device_of_who_reads_them() {
         let executions: Vec<_> = LENGTHS.map(|x| (x, graph.execute(x))).into();
         for (x, execution) in executions {
             let mask = if x % 2 == 0 { sum(x + 1) } else { 0 };
-            let expected = (sum(x), 3 * sum(x), 3 * sum(x), 1, sum(x) + mask + x, sum(x));
+            let expected = (sum(x), 3 * sum(x), 3 * sum(x), 1, sum(x) + mask + 5 * x, sum(x));
             assert_eq!(execution.wait().unwrap(), expected, "{place:?}");
         }
     }
@@ -169,7 +99,7 @@ fn acc_07_a_tensor_that_is_made_elsewhere_is_an_error_that_names_both_devices() 
     for place in [Where::Threads, Where::Processes] {
         let runtime = Runtime::new();
         // Its stream is on the other device.
-        let spawn = |name: &str| runtime.spawn::<Placed>(name, (1,));
+        let spawn = |name: &str| runtime.spawn::<Layer>(name, (1,));
         let (said, open) = match place {
             Where::Processes => (
                 spawn("said").on_device(0).in_process(),
@@ -207,7 +137,7 @@ fn acc_06_type_09_a_static_shape_is_that_of_the_first_value() {
     for place in PLACES {
         let runtime = Runtime::new();
         let [a, b]: [LayerHandle; 2] = layers(&runtime, place);
-        let host = runtime.spawn::<Placed>("host", (0,)).in_thread().unwrap();
+        let host = runtime.spawn::<Layer>("host", (0,)).in_thread().unwrap();
         let graph = runtime
             .compile(|x: Edge<i64>| {
                 let (x, y) = (x.clone().static_shape(), x);
@@ -317,7 +247,7 @@ fn type_07_roads_are_shown_and_contradictions_refused() {
     }
     // A device that the process does not have.
     let far = runtime
-        .spawn::<Placed>("far", (0,))
+        .spawn::<Layer>("far", (0,))
         .on_device(7)
         .in_process()
         .unwrap();

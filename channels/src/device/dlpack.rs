@@ -8,12 +8,12 @@
 //! - [`DeviceTensor::from_dlpack`] is given one of ours, which its maker was told of (`__dlpack__(stream = ...)`) and has
 //!   ordered; what is enqueued there from then on may read.
 //!
-//! `DL-1` and `DL-2` are those of `payload/interop/dlpack.rs`; in `DL-2` the bytes are written before what the stream does next.
+//! `DL-1` and `DL-2` are those of `payload/interop/dlpack/capsule.rs`; in `DL-2` the bytes are written before what the stream does next.
 #![allow(unsafe_code)] // a C interface
 
 use std::ffi::c_void;
 use std::fmt;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::Arc;
 
 use super::allocation::{Allocation, Keeper};
@@ -22,21 +22,11 @@ use super::gpu::Gpu;
 use super::memory::DeviceMemory;
 use super::stream::Stream;
 use super::tensor::DeviceTensor;
-use crate::payload::dlpack::{
-    CUDA, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor, MAJOR, READ_ONLY,
-};
-use crate::payload::{Described, DlPackError, TensorLayout, code_of, described};
+use crate::payload::dlpack::{CUDA, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor, MAJOR};
+use crate::payload::{Capsule, DlPackError, TensorLayout, described};
 
 /// A tensor of a device on its way from one framework to another.
-pub struct DeviceDlPack {
-    managed: NonNull<DLManagedTensorVersioned>,
-}
-
-// SAFETY: DL-1 and DL-2: it is owned, and what it describes is only read; a deleter may be called on any thread, as every
-// framework that takes tensors over relies on.
-unsafe impl Send for DeviceDlPack {}
-// SAFETY: as for `Send`; shared, it is only read.
-unsafe impl Sync for DeviceDlPack {}
+pub struct DeviceDlPack(Capsule<DLManagedTensorVersioned>);
 
 impl fmt::Debug for DeviceDlPack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,17 +36,6 @@ impl fmt::Debug for DeviceDlPack {
 
 impl Keeper for DeviceDlPack {}
 
-impl Drop for DeviceDlPack {
-    fn drop(&mut self) {
-        // SAFETY: DL-1: ours, and alive; a deleter is where every version has it.
-        let deleter = unsafe { self.managed.as_ref() }.deleter;
-        if let Some(deleter) = deleter {
-            // SAFETY: DL-1: called once, by its owner.
-            unsafe { deleter(self.managed.as_ptr()) };
-        }
-    }
-}
-
 impl DeviceDlPack {
     /// Takes over a tensor that another framework hands out, the pointer of a capsule `dltensor_versioned` say. `None` of a null
     /// pointer.
@@ -65,20 +44,18 @@ impl DeviceDlPack {
     /// It must be a valid `DLManagedTensorVersioned` that nobody else deletes, and whose data nobody writes until it is deleted
     /// (`DL-1`, `DL-2`).
     pub unsafe fn from_raw(managed: *mut DLManagedTensorVersioned) -> Option<Self> {
-        NonNull::new(managed).map(|managed| DeviceDlPack { managed })
+        // SAFETY: the caller's promise.
+        unsafe { Capsule::from_raw(managed) }.map(DeviceDlPack)
     }
 
     /// Hands the tensor out; its deleter is the receiver's to call.
     pub fn into_raw(self) -> *mut DLManagedTensorVersioned {
-        let managed = self.managed.as_ptr();
-        std::mem::forget(self);
-        managed
+        self.0.into_raw()
     }
 
     /// The version by which it is laid out.
     pub fn version(&self) -> DLPackVersion {
-        // SAFETY: DL-1: alive; every version begins with it.
-        unsafe { self.managed.as_ref() }.version
+        self.0.get().version
     }
 
     /// What it describes.
@@ -90,53 +67,8 @@ impl DeviceDlPack {
         if major != MAJOR {
             return Err(DlPackError::Version { major, minor });
         }
-        // SAFETY: DL-1: alive, and of this layout.
-        Ok(unsafe { self.managed.as_ref() }.dl_tensor)
+        Ok(self.0.get().dl_tensor)
     }
-}
-
-/// What a tensor that goes out leaves behind until it is deleted. What is first is dropped first: the memory is given back
-/// while the reader's stream is still looked at.
-struct Sent {
-    _tensor: DeviceTensor,
-    _reader: Arc<Stream>,
-    managed: DLManagedTensorVersioned,
-    _shape: Arc<[i64]>,
-    _strides: Arc<[i64]>,
-}
-
-/// The deleter of [`Sent`].
-///
-/// # Safety
-/// `managed` came from [`DeviceTensor::into_dlpack`] and has not been deleted.
-unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: whoever calls this says that it is ours.
-    let sent = unsafe { (*managed).manager_ctx }.cast::<Sent>();
-    // SAFETY: the box that `into_dlpack` took apart, given back once (DL-1).
-    drop(unsafe { Box::from_raw(sent) });
-}
-
-/// Strides of a dense, row-major tensor, in elements.
-fn strides(shape: &[usize]) -> Vec<usize> {
-    let mut step = 1_usize;
-    let mut strides: Vec<usize> = shape
-        .iter()
-        .rev()
-        .map(|size| {
-            let stride = step;
-            step = step.saturating_mul(*size);
-            stride
-        })
-        .collect();
-    strides.reverse();
-    strides
-}
-
-fn signed(numbers: &[usize]) -> Arc<[i64]> {
-    let signed = numbers
-        .iter()
-        .map(|number| i64::try_from(*number).unwrap_or(i64::MAX));
-    signed.collect()
 }
 
 impl DeviceTensor {
@@ -150,46 +82,19 @@ impl DeviceTensor {
         let gpu = self.gpu();
         gpu.context.check_same("the stream", &reader.gpu().context)?;
         reader.order_after(self.ready())?;
-        let shape = signed(self.layout().shape());
-        let strides = signed(&strides(self.layout().shape()));
         let refused = || DeviceError::Tensor(crate::TensorError::Memory { len_bytes: None });
         let address = usize::try_from(self.span()?.address()).map_err(|_| refused())?;
-        let dl_tensor = DLTensor {
-            data: ptr::without_provenance_mut::<c_void>(address),
-            device: DLDevice {
-                device_type: CUDA,
-                device_id: i32::try_from(gpu.index()).unwrap_or(i32::MAX),
-            },
-            ndim: i32::try_from(shape.len()).unwrap_or(i32::MAX),
-            dtype: code_of(self.layout().dtype()).ok_or_else(refused)?,
-            shape: shape.as_ptr().cast_mut(),
-            strides: strides.as_ptr().cast_mut(),
-            byte_offset: 0,
+        let data = ptr::without_provenance_mut::<c_void>(address);
+        let device = DLDevice {
+            device_type: CUDA,
+            device_id: i32::try_from(gpu.index()).unwrap_or(i32::MAX),
         };
-        let managed = DLManagedTensorVersioned {
-            version: DLPackVersion {
-                major: MAJOR,
-                minor: 0,
-            },
-            manager_ctx: ptr::null_mut(),
-            deleter: Some(delete),
-            flags: READ_ONLY,
-            dl_tensor,
-        };
-        let sent = Box::into_raw(Box::new(Sent {
-            _tensor: self,
-            _reader: Arc::clone(reader),
-            managed,
-            _shape: shape,
-            _strides: strides,
-        }));
-        // SAFETY: just made, and nobody else's.
-        let managed = unsafe { &raw mut (*sent).managed };
-        // SAFETY: as above.
-        unsafe { (*managed).manager_ctx = sent.cast() };
-        // DL-1: a valid tensor with a deleter of its own. DL-2: its data is kept by `_tensor`, which nobody writes.
-        let managed = NonNull::new(managed).ok_or_else(refused)?;
-        Ok(DeviceDlPack { managed })
+        let layout = self.layout().clone();
+        // What is first is dropped first: the memory is given back while the reader's stream is still looked at.
+        let kept = (self, Arc::clone(reader));
+        // SAFETY: DL-2: the tensor keeps its data, and nobody writes it.
+        let capsule = unsafe { Capsule::over(device, data, layout.dtype(), layout.shape(), kept) };
+        capsule.map(DeviceDlPack).ok_or_else(refused)
     }
 
     /// A tensor that another framework has handed over, on the device of `stream`, which its maker has ordered behind what writes
@@ -213,14 +118,14 @@ impl DeviceTensor {
             gpu.context.check_same("the tensor", &Gpu::open(index)?.context)?;
         }
         // SAFETY: DL-2: what it describes is valid while `pack` lives.
-        let Described {
-            dtype,
-            shape,
-            data,
-            len_bytes,
-        } = unsafe { described(&found) }?;
-        let layout = TensorLayout::new(dtype, shape)?;
-        let address = if len_bytes == 0 { 0 } else { data.addr() as u64 };
+        let tensor = unsafe { described(&found) }?;
+        let layout = TensorLayout::new(tensor.dtype, tensor.shape)?;
+        let len_bytes = tensor.len_bytes;
+        let address = if len_bytes == 0 {
+            0
+        } else {
+            tensor.data.addr() as u64
+        };
         // SAFETY: DL-2: so many bytes of this device, which nobody writes while `pack` lives.
         let allocation = unsafe { Allocation::foreign(address, len_bytes, Box::new(pack)) };
         let memory = DeviceMemory::of(gpu, allocation, len_bytes);

@@ -63,6 +63,15 @@ pub enum DeviceError {
         /// Why.
         why: &'static str,
     },
+    /// `CU_STREAM_PER_THREAD` was given for a stream: one that nothing on another thread could be ordered behind.
+    #[error(
+        "`Stream::foreign` was given CU_STREAM_PER_THREAD of {device}, which is another stream on each thread: give it one \
+         of cuStreamCreate, or null for the legacy default stream"
+    )]
+    StreamPerThread {
+        /// The device it should be a stream of.
+        device: DeviceId,
+    },
     /// A tensor that cannot be made.
     #[error(transparent)]
     Tensor(#[from] TensorError),

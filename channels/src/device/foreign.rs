@@ -19,14 +19,10 @@ impl Stream {
     /// It is a stream of the device's primary context, and lives until this is dropped.
     ///
     /// # Errors
-    /// [`DeviceError::Call`], also for `CU_STREAM_PER_THREAD`, which is another one on each thread: none could wait for it.
+    /// [`DeviceError::StreamPerThread`] for `CU_STREAM_PER_THREAD`, [`DeviceError::Call`].
     pub unsafe fn foreign(gpu: &Gpu, raw: *mut c_void) -> Result<Self, DeviceError> {
         if raw.addr() == PER_THREAD {
-            return Err(DeviceError::Call {
-                call: "cuStreamQuery",
-                code: 400,
-                name: "CU_STREAM_PER_THREAD".to_owned(),
-            });
+            return Err(DeviceError::StreamPerThread { device: gpu.id() });
         }
         gpu.bind()?;
         // SAFETY: the caller's promise; the context stays while the stream has its device.

@@ -43,6 +43,20 @@ fn bytes(dtype: DType, shape: &[usize]) -> Option<usize> {
     (bytes <= isize::MAX as usize).then_some(bytes)
 }
 
+/// Elements from one index of each dimension to the next, in a dense, row-major array.
+pub(super) fn dense_strides(shape: &[usize]) -> Vec<usize> {
+    let mut step = 1_usize;
+    let outwards = shape.iter().rev().map(|dimension| {
+        let stride = step;
+        // An array without elements has no overflow to speak of.
+        step = step.saturating_mul(*dimension);
+        stride
+    });
+    let mut strides: Vec<_> = outwards.collect();
+    strides.reverse();
+    strides
+}
+
 impl TensorLayout {
     /// The layout of a tensor with these dimensions, outermost first; none for a scalar.
     ///

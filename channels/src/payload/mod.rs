@@ -38,7 +38,7 @@ pub use element::{DType, Element, bytes_of};
 pub use encode::{Encoded, encode};
 pub use frame::PART_ALIGN;
 #[cfg(all(feature = "dlpack", feature = "cuda"))]
-pub(crate) use interop::dlpack::{Described, code_of, described};
+pub(crate) use interop::dlpack::{Capsule, described};
 #[cfg(feature = "dlpack")]
 pub use interop::dlpack::{DlPack, DlPackError, raw as dlpack};
 pub use layout::{DIMENSIONS_MAX, TensorLayout};

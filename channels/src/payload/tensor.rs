@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::bytes64::Bytes64;
 use super::element::{DType, Element, bytes_of, cast_slice, cast_slice_mut};
-use super::layout::TensorLayout;
+use super::layout::{TensorLayout, dense_strides};
 use super::{collector, survey};
 
 /// Why a tensor could not be made or read.
@@ -250,15 +250,7 @@ impl Tensor {
 
     /// Elements from one index of each dimension to the next: those of a row-major, contiguous array.
     pub fn strides(&self) -> Vec<usize> {
-        let mut strides = vec![1_usize; self.shape.len()];
-        let inner = self.shape.iter().skip(1).rev();
-        let mut step = 1_usize;
-        for (stride, dimension) in strides.iter_mut().rev().skip(1).zip(inner) {
-            // An array without elements has no overflow to speak of.
-            step = step.saturating_mul(*dimension);
-            *stride = step;
-        }
-        strides
+        dense_strides(&self.shape)
     }
 
     /// Its number of elements.

@@ -5,16 +5,12 @@ mod made;
 
 use std::time::{Duration, Instant};
 
-use made::{CONFIG, Made, one, prompt};
+use made::{CONFIG, Made, lives, one, pids, prompt};
 use selvedge::prelude::*;
 use selvedge_llama::deployment::{Deployment, Layout};
 
 fn entries(directory: &str) -> usize {
     std::fs::read_dir(directory).unwrap().count()
-}
-
-fn lives(pid: u32) -> bool {
-    std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
 #[test]
@@ -40,7 +36,7 @@ fn a_dropped_deployment_leaves_no_process_no_thread_and_no_descriptor() {
         let under_way: Vec<_> = (0..2)
             .map(|slot| model.step(one(slot, 0, &prompt(8, slot))))
             .collect();
-        let pids: Vec<u32> = model.actors().filter_map(|actor| actor.pid()).collect();
+        let pids = pids(&model);
         drop(model);
         // Finished or not, each has an answer.
         for step in under_way {

@@ -3,7 +3,7 @@
 
 mod made;
 
-use made::{CONFIG, Made, one, part, prompt};
+use made::{CONFIG, Made, lives, one, part, pids, prompt};
 use selvedge::prelude::*;
 use selvedge_llama::deployment::{Deployment, Layout};
 use selvedge_llama::error::LoadError;
@@ -77,14 +77,6 @@ fn room_that_the_model_does_not_have_is_refused() {
         let refused = Deployment::load(&runtime, &made.path, &layout).err().unwrap();
         assert!(matches!(refused, LoadError::Room { .. }), "{refused}");
     }
-}
-
-fn pids(model: &Deployment) -> Vec<u32> {
-    model.actors().filter_map(|actor| actor.pid()).collect()
-}
-
-fn lives(pid: u32) -> bool {
-    std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
 #[test]

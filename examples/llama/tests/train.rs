@@ -1,6 +1,9 @@
 //! The trainer: what it teaches, that it learns, that it does so the same way every time.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
+mod apart;
+
+use apart::apart;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::llama::{Cache, Llama, LlamaConfig};
@@ -89,14 +92,7 @@ fn the_decoder_gives_the_logits_of_another_llama() {
         .unwrap()
         .forward(&tokens, 0, &mut cache)
         .unwrap();
-    let apart = (ours - theirs)
-        .unwrap()
-        .abs()
-        .unwrap()
-        .max_all()
-        .unwrap()
-        .to_scalar::<f32>()
-        .unwrap();
+    let apart = apart(&ours, &theirs);
     assert!(apart < 1e-4, "{apart}");
 }
 

@@ -1,4 +1,4 @@
-//! Tensors of others, without a copy where their memory allows it. One feature, one file.
+//! Tensors of others, without a copy where their memory allows it. One feature, one file or folder.
 
 #[cfg(feature = "bytes")]
 mod bytes;

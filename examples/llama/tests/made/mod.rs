@@ -1,4 +1,4 @@
-//! Models made up for tests: seeded numbers in the layout of Hugging Face.
+//! Models made up for tests: seeded numbers in the layout of Hugging Face, and who computes them.
 #![allow(dead_code)] // every test file uses some of it
 
 use std::collections::BTreeMap;
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, TensorView, serialize};
 use selvedge_llama::config::Config;
+use selvedge_llama::deployment::Deployment;
 use selvedge_llama::share::Share;
 use selvedge_llama::step::{Batch, Part, Sampling};
 use selvedge_llama::tensors::needed;
@@ -134,4 +135,13 @@ pub(crate) fn part(slot: u32, start: usize, tokens: &[u32]) -> Part {
 /// Tokens of a made-up prompt.
 pub(crate) fn prompt(count: u32, seed: u32) -> Vec<u32> {
     (0..count).map(|index| (index * 7 + seed * 13 + 3) % 64).collect()
+}
+
+/// The worker processes of a deployment.
+pub(crate) fn pids(model: &Deployment) -> Vec<u32> {
+    model.actors().filter_map(|actor| actor.pid()).collect()
+}
+
+pub(crate) fn lives(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
 }

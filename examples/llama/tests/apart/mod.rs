@@ -1,0 +1,9 @@
+//! How far tensors are apart.
+
+use candle_core::Tensor;
+
+/// The greatest absolute difference.
+pub(crate) fn apart(left: &Tensor, right: &Tensor) -> f32 {
+    let most = (left - right).and_then(|all| all.abs()?.max_all()?.to_scalar());
+    most.unwrap()
+}
