@@ -5,7 +5,8 @@
 //! been checked, so that a newer driver's codes are errors like any other.
 //!
 //! - `library`, `calls`, `abi`: the driver's functions, all looked up before the first is called; [`probe`]: what there is.
-//! - `handles`, `allocation`: the same calls, sound; with those two and `dlpack`, all that is unsafe here.
+//! - `handles`, `allocation`: the same calls, sound. What else is unsafe says so at its head: memory that a device writes, what
+//!   other libraries hand over, and the words and calls of the host that a device reaches.
 //! - [`Gpu`], [`Stream`], [`Event`], [`DeviceMemory`]: a device and what is enqueued on it. `retired`: what is dropped while
 //!   the device is busy with it; `host_call`: how the device wakes the host.
 //! - [`sweep`](fn@sweep): gives back what was dropped early.
