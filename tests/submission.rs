@@ -12,7 +12,7 @@ mod actors;
 
 use std::time::{Duration, Instant};
 
-use actors::{Gate, PLACEMENTS, REMOTE, counter};
+use actors::{Gate, PLACEMENTS, REMOTE, Text, counter};
 use selvedge::prelude::*;
 
 #[test]
@@ -304,6 +304,21 @@ fn dag_39_shutdown_drains_before_it_ends() -> Result<()> {
         assert!(graph.shutdown(Duration::from_secs(5)).stuck.is_empty());
         for (index, execution) in pending.into_iter().enumerate() {
             assert_eq!(execution.wait()?, index as i64 + 1, "{placement}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_31_whoever_has_a_result_finds_room_for_the_next_execution() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        // It reads its argument in place, in the slot that the next execution needs.
+        let text = runtime.spawn::<Text>("text", ()).place(placement)?;
+        let options = Options::new().max_inflight(1).wait(Wait::Park);
+        let graph = runtime.compile_with(options, |x: Edge<String>| text.upper(&x))?;
+        for _ in 0..20_000 {
+            assert_eq!(graph.try_execute("a".into())?.wait()?, "A", "{placement}");
         }
     }
     Ok(())

@@ -10,6 +10,8 @@
 //! - `LOOP-3` inputs left unread by fail-fast are released as they arrive, also while the lane waits for
 //!   something else, so a writer is never blocked by an input nobody will read.
 //! - `LOOP-4` a step that says `Blocked` has changed nothing.
+//! - `LOOP-5` what a task has read is given back before its result can be seen: whoever has all results of an execution finds
+//!   the slots of its inputs free.
 
 mod bring;
 mod plain;

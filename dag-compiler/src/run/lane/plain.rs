@@ -37,13 +37,20 @@ impl LaneLoop {
         task.gave_up = false;
         self.progress.set(execution, task.id.0, Phase::Computing);
         let invoked = invoke(task, &mut self.values, &self.driver, crew);
+        // Before the result can be seen: whoever has that may write the next input (`LOOP-5`).
+        for value in &task.args {
+            if let Some(value) = self.values.get_mut(*value)
+                && let Err(error) = value.read_done()
+            {
+                return Some(Err(broken(task.id, error)));
+            }
+        }
         let Some(Some(outlet)) = task.outlets.get_mut(sole) else {
             return Some(Ok(Moved::Ended));
         };
         if let Err(failure) = invoked {
             outlet.stage_fault(fault_of(&task.info, execution, failure));
         }
-        // Before the inputs are given back, which nobody waits for as they do for this. It does not wait.
         if traced {
             // Before the result can be seen, so that whoever has it finds the event too.
             self.recorder
@@ -52,13 +59,6 @@ impl LaneLoop {
         let published = outlet.publish(execution, &mut self.values);
         if traced && !matches!(published, Ok(Readiness::Ready)) {
             self.recorder.retract_write();
-        }
-        for value in &task.args {
-            if let Some(value) = self.values.get_mut(*value)
-                && let Err(error) = value.read_done()
-            {
-                return Some(Err(broken(task.id, error)));
-            }
         }
         match published {
             Ok(Readiness::Ready) => self.state.step += 2,
