@@ -267,10 +267,10 @@ impl<T: Wire> Value<T> {
             Held::InRing if last => match &mut self.source {
                 Source::Ring(reader) => {
                     self.held = Held::Taken;
-                    reader
-                        .take()
-                        .ok_or(ChannelError::NoValue)?
-                        .map_err(|_| ChannelError::NoValue)
+                    match reader.take() {
+                        Some(Ok(value)) => Ok(value),
+                        _ => Err(ChannelError::NoValue),
+                    }
                 }
                 _ => Err(ChannelError::NoValue),
             },

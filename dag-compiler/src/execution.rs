@@ -184,8 +184,14 @@ impl<Out> Sight<'_, Out> {
                 (self.take)(&mut collected).map_err(|fault| Engine::error_of(self.number, &fault))
             }
         };
-        if !std::mem::replace(self.closed, true) && driver.close(self.number, self.leaves) {
-            self.engine.control.cancel(self.number);
+        if !std::mem::replace(self.closed, true) {
+            let unfinished = match found {
+                Ok(_) => driver.close_taken(self.number),
+                Err(_) => driver.close(self.number, self.leaves),
+            };
+            if unfinished {
+                self.engine.control.cancel(self.number);
+            }
         }
         Some(found)
     }

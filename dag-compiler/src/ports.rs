@@ -27,15 +27,13 @@ pub(crate) fn splitter<T: Parts>() -> Splitter {
 }
 
 fn stage<T: Wire>(outlet: &mut dyn AnyOutlet, value: T) -> Result<(), ChannelError> {
-    let wrong = ChannelError::WrongType {
-        expected: std::any::type_name::<T>(),
-        found: "an outlet of another type",
+    let Some(outlet) = outlet.as_any_mut().downcast_mut::<Outlet<T>>() else {
+        return Err(ChannelError::WrongType {
+            expected: std::any::type_name::<T>(),
+            found: "an outlet of another type",
+        });
     };
-    outlet
-        .as_any_mut()
-        .downcast_mut::<Outlet<T>>()
-        .ok_or(wrong)?
-        .stage(value);
+    outlet.stage(value);
     Ok(())
 }
 
@@ -50,6 +48,7 @@ pub(crate) struct InputPort {
 
 impl InputPort {
     /// Every outlet of this leaf.
+    #[inline]
     pub(crate) fn outlets(&mut self) -> impl Iterator<Item = &mut Box<dyn AnyOutlet>> {
         self.whole.iter_mut().chain(self.parts.iter_mut().flatten())
     }

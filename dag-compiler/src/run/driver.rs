@@ -135,24 +135,27 @@ impl Driver {
                 return Ok(Err(NoRoom::Buffered(held)));
             }
         }
-        for outlet in self.inputs.iter_mut().flat_map(InputPort::outlets) {
-            if !outlet.has_space()? {
-                return Ok(Err(NoRoom::Inflight(inflight)));
-            }
+        let mut space = true;
+        for port in &mut self.inputs {
+            port.outlets().try_for_each(|outlet| {
+                space = space && outlet.has_space()?;
+                Ok::<(), ChannelError>(())
+            })?;
         }
-        Ok(Ok(()))
+        Ok(if space {
+            Ok(())
+        } else {
+            Err(NoRoom::Inflight(inflight))
+        })
     }
 
     /// Publishes what has been staged in the inputs; returns the number of the execution.
     pub(crate) fn submit(&mut self, handles: u32) -> Result<u64, ChannelError> {
         let execution = self.submitted;
-        for outlet in self.inputs.iter_mut().flat_map(InputPort::outlets) {
-            publish(
-                outlet.as_mut(),
-                &self.input_info,
-                execution,
-                &mut self.lane.values,
-            )?;
+        for port in &mut self.inputs {
+            let (info, values) = (&self.input_info, &mut self.lane.values);
+            port.outlets()
+                .try_for_each(|outlet| publish(outlet.as_mut(), info, execution, values))?;
         }
         self.lane.leaves.iter_mut().for_each(|leaf| leaf.open());
         self.rows.push_back(Row {
@@ -271,6 +274,11 @@ impl Driver {
         for leaf in self.lane.leaves.get_mut(range.clone()).unwrap_or_default() {
             leaf.discard(execution);
         }
+        self.close_taken(execution)
+    }
+
+    /// The same for a handle all of whose results have been taken.
+    pub(crate) fn close_taken(&mut self, execution: u64) -> bool {
         let finished = self.finished();
         let Some(row) = self.row(execution) else {
             return false;
@@ -282,6 +290,7 @@ impl Driver {
     }
 
     /// Drops the rows of executions that are finished and that nobody holds.
+    #[inline]
     fn tidy(&mut self) {
         let finished = self.finished();
         while self.base < finished && self.rows.front().is_some_and(|row| row.handles == 0) {

@@ -83,8 +83,11 @@ impl Turn {
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().led = false;
-        self.0.rouse();
+        let mut state = self.0.state.lock();
+        state.led = false;
+        state.news += 1;
+        drop(state);
+        self.0.told.notify_all();
     }
 }
 

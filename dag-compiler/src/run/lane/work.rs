@@ -22,10 +22,9 @@ pub(super) fn invoke(
     let (results, signal) = task.outlets.split_at_mut(results);
     let mut invocation = Invocation::new(values, &task.params, results, driver);
     crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation)?;
-    signal
-        .iter_mut()
-        .flatten()
-        .for_each(|signal| say_done(signal.as_mut()));
+    for signal in signal.iter_mut().flatten() {
+        say_done(signal.as_mut());
+    }
     Ok(())
 }
 
