@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::doorbell::Doorbell;
 use crate::waiting::Waiting;
 
-/// No wait spins for longer, whatever the last ones took: whoever is idle parks soon.
+/// Nothing longer is learned, whatever the last waits took: whoever is idle parks soon.
 const LONGEST: Duration = Duration::from_millis(1);
 
 /// How one waiter waits, and what it has learned from its last wait. Only [`Waiting::SpinThenPark`] learns.
@@ -43,7 +43,8 @@ impl SpinBudget {
         }
     }
 
-    /// Takes note of a wait that has spun as [`waiting`](Self::waiting) said and then was parked for so long.
+    /// Takes note of a wait that has spun as [`waiting`](Self::waiting) said and then was parked for so long; [`Duration::MAX`] where
+    /// it ended with nothing.
     pub fn parked_for(&self, parked: Duration) {
         let Waiting::SpinThenPark(spun) = self.waiting() else {
             return;
@@ -65,10 +66,16 @@ impl SpinBudget {
     }
 
     /// As [`Doorbell::wait`] with [`Waiting::Park`], for who has spun already.
-    pub fn park(&self, bell: &Doorbell, deadline: Option<Instant>, ready: impl FnMut() -> bool) -> bool {
+    pub fn park(&self, bell: &Doorbell, deadline: Option<Instant>, mut ready: impl FnMut() -> bool) -> bool {
         let begun = Instant::now();
-        let found = bell.wait(&Waiting::Park, deadline, ready);
-        self.parked_for(begun.elapsed());
+        let mut looked = begun;
+        let found = bell.wait(&Waiting::Park, deadline, || {
+            // Before the look, which may be a lane's whole work.
+            looked = Instant::now();
+            ready()
+        });
+        let parked = looked.saturating_duration_since(begun);
+        self.parked_for(if found { parked } else { Duration::MAX });
         found
     }
 }
@@ -119,20 +126,33 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_parks_is_learned_from() {
+    fn a_wait_that_ended_with_nothing_teaches_nothing() {
         let budget = SpinBudget::new(spins(us(10)));
-        let bell = Doorbell::heap();
-        let begun = Instant::now();
-        let mut looks = 0;
-        let deadline = begun + us(20);
-        assert!(!budget.wait(&bell, Some(deadline), || {
+        budget.parked_for(us(50));
+        let deadline = Instant::now() + us(20);
+        assert!(!budget.wait(&Doorbell::heap(), Some(deadline), || false));
+        assert_eq!(budget.waiting(), spins(us(10)));
+    }
+
+    #[test]
+    fn a_wait_is_over_when_what_it_was_for_has_come_and_not_when_that_is_done() {
+        let budget = SpinBudget::new(spins(us(10)));
+        let (bell, begun) = (Doorbell::heap(), Instant::now());
+        let (mut looks, mut came) = (0, begun);
+        // The second look, which comes at once, takes longer than anything that is learned.
+        assert!(budget.park(&bell, None, || {
             looks += 1;
-            false
+            if looks == 2 {
+                came = Instant::now();
+                std::thread::sleep(2 * LONGEST);
+            } else {
+                bell.ring();
+            }
+            looks == 2
         }));
-        let waited = begun.elapsed();
-        assert!(looks > 1);
-        if waited <= LONGEST {
-            assert_ne!(budget.waiting(), spins(us(10)), "{waited:?}");
+        // Unless this thread was kept from its core meanwhile.
+        if came.duration_since(begun) + us(10) <= LONGEST {
+            assert_ne!(budget.waiting(), spins(us(10)));
         }
     }
 }

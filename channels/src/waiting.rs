@@ -40,7 +40,7 @@ const YIELDS: u32 = 8;
 const LOOKS: u32 = 64;
 
 /// Who spins for longer than this is waiting for somebody who may need this very core.
-const YIELD_AFTER: Duration = Duration::from_millis(1);
+const YIELD_AFTER: Duration = SPIN;
 
 impl Waiting {
     /// Spins only where every one of `threads` waiters can have a core of its own; elsewhere it lets others have it.

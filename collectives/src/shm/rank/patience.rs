@@ -86,13 +86,16 @@ impl Rank {
             !matches!(outcome, Ok(None))
         }) {
             let parked = Instant::now();
-            bell.wait(&Waiting::Park, deadline, || {
+            let mut looked = parked;
+            let found = bell.wait(&Waiting::Park, deadline, || {
+                looked = Instant::now();
                 // Before the attempt, which then sees what a death has done.
                 self.watches.look(&shared);
                 outcome = attempt(self);
                 !matches!(outcome, Ok(None))
             });
-            self.budget.parked_for(parked.elapsed());
+            let parked = looked.saturating_duration_since(parked);
+            self.budget.parked_for(if found { parked } else { Duration::MAX });
         }
         Ok(outcome?.ok_or_else(|| started.elapsed()))
     }
