@@ -10,7 +10,7 @@
 //! began and ended then. A task that ran in one go is one record too: its second time holds how long its READs and its
 //! COMPUTE took, 32 bits each, and its WRITE took none.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use selvedge_channels::Region;
 use serde::{Deserialize, Serialize};
@@ -185,6 +185,9 @@ impl Recorder {
     fn write(&mut self, word: u64, execution: u64, first: u64, second: u64) {
         let Some(ring) = &self.ring else { return };
         if let Ok([number, from, to, last]) = ring.atomics::<4>(self.next * TRACE_EVENT_BYTES) {
+            // SYNC trace-torn: pairs with the fence in `read_record`, which then finds no record, or sees that it has changed.
+            last.store(0, Ordering::Relaxed);
+            fence(Ordering::Release);
             number.store(execution, Ordering::Relaxed);
             from.store(first, Ordering::Relaxed);
             to.store(second, Ordering::Relaxed);
@@ -240,8 +243,14 @@ pub(crate) fn read(
 
 fn read_record(ring: &Region, base: usize) -> Option<(What, TaskId, u64, (u64, u64))> {
     let [execution, first, second, last] = ring.atomics::<4>(base).ok()?;
-    let (what, task) = What::from_word(last.load(Ordering::Acquire))?;
+    let word = last.load(Ordering::Acquire);
+    let (what, task) = What::from_word(word)?;
     let [execution, first, second] = [execution, first, second].map(|word| word.load(Ordering::Relaxed));
+    // SYNC trace-torn.
+    fence(Ordering::Acquire);
+    if last.load(Ordering::Relaxed) != word {
+        return None;
+    }
     Some((what, task, execution, (first, second)))
 }
 
