@@ -111,3 +111,61 @@ fn an_actor_that_is_built_anew_keeps_to_its_core() -> Result<()> {
     assert_ne!(seat.actor().pid(), Some(pid));
     Ok(())
 }
+
+pub struct Picky;
+
+#[actor]
+impl Picky {
+    pub fn new(fails: bool) -> Result<Self> {
+        if fails { Err("no".into()) } else { Ok(Picky) }
+    }
+
+    pub fn seen(&mut self, _tick: ()) -> Vec<u32> {
+        cores()
+    }
+}
+
+#[test]
+fn a_lane_is_free_again_when_nobody_on_it_wants_a_core() -> Result<()> {
+    let core = cores()[0];
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w")?;
+    for (lane, in_worker) in [(runtime.lane("l"), false), (worker.lane("l"), true)] {
+        let picky = |fails| runtime.spawn::<Picky>("p", (fails,)).on_core(core);
+        let failed = picky(true).in_lane(&lane).unwrap_err();
+        assert!(matches!(failed, SpawnError::Constructor { .. }), "{failed:?}");
+        let free = runtime.spawn::<Seat>("free", ()).in_lane(&lane)?;
+        assert_eq!(free.call().seen(()).wait()?, cores());
+        let kept = picky(false).in_lane(&lane)?;
+        assert_eq!(free.call().seen(()).wait()?, [core]);
+        if !in_worker {
+            // In a worker this would end the worker.
+            kept.actor().kill();
+            assert_eq!(free.call().seen(()).wait()?, cores());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn lanes_of_different_cores_are_not_merged() -> Result<()> {
+    let core = cores()[0];
+    let runtime = Runtime::new();
+    let spawn = |name: &str| runtime.spawn::<Seat>(name, ());
+    let seats = [
+        spawn("a").on_core(core).in_thread()?,
+        spawn("b").in_thread()?,
+        spawn("c").in_thread()?,
+        spawn("d").in_thread()?,
+    ];
+    let options = Options::new().lanes(Lanes::Auto);
+    let graph = runtime.compile_with(options, |x: Edge<()>| {
+        [0, 1, 2, 3].map(|seat: usize| seats[seat].seen(&x))
+    })?;
+    let [a, b, c, d] = graph.execute(()).wait()?;
+    assert_eq!(a, [core]);
+    for free in [b, c, d] {
+        assert_eq!(free, cores());
+    }
+    Ok(())
+}

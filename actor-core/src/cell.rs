@@ -61,6 +61,11 @@ impl ActorCell {
         self.blueprint.id
     }
 
+    /// The core that its thread keeps to.
+    pub(crate) fn core(&self) -> Option<u32> {
+        self.blueprint.core
+    }
+
     /// The actor's name.
     #[must_use]
     pub fn name(&self) -> &str {

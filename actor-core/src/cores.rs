@@ -50,19 +50,36 @@ fn listed(cores: &[u32]) -> String {
     }
 }
 
-/// Has the calling thread run on this core only.
-pub(crate) fn keep_to(core: u32) -> Result<(), CoreError> {
-    let refused = |error| CoreError::Refused {
-        core,
-        error,
-        may: cores(),
-    };
-    if core as usize >= CpuSet::MAX_CPU {
-        return Err(refused(io::Error::from(io::ErrorKind::InvalidInput)));
+/// The calling thread runs on one core only, until it is [freed](Self::free).
+pub(crate) struct Kept {
+    pub(crate) core: u32,
+    before: CpuSet,
+}
+
+impl Kept {
+    /// Has the calling thread run on this core only, one of [`cores`].
+    pub(crate) fn to(core: u32) -> Result<Self, CoreError> {
+        let refused = |error| CoreError::Refused {
+            core,
+            error,
+            may: cores(),
+        };
+        // The kernel would allow more than was left to the process by whoever started it.
+        if !cores().contains(&core) {
+            return Err(refused(io::Error::from(io::ErrorKind::InvalidInput)));
+        }
+        let before = sched_getaffinity(None).map_err(|error| refused(error.into()))?;
+        let mut only = CpuSet::new();
+        only.set(core as usize);
+        sched_setaffinity(None, &only).map_err(|error| refused(error.into()))?;
+        Ok(Kept { core, before })
     }
-    let mut only = CpuSet::new();
-    only.set(core as usize);
-    sched_setaffinity(None, &only).map_err(|error| refused(error.into()))
+
+    /// Has the calling thread, the same, run where it could before.
+    pub(crate) fn free(self) {
+        // What was allowed before is refused only where the cores have gone since; the thread is where it may be then.
+        let _ = sched_setaffinity(None, &self.before);
+    }
 }
 
 #[cfg(test)]
@@ -74,8 +91,13 @@ mod tests {
         let all = cores();
         assert!(!all.is_empty());
         for core in all {
-            let kept = std::thread::spawn(move || keep_to(core).map(|()| cores()));
-            assert_eq!(kept.join().unwrap().unwrap(), [core]);
+            let kept = std::thread::spawn(move || {
+                let kept = Kept::to(core).unwrap();
+                let while_kept = cores();
+                kept.free();
+                (while_kept, cores())
+            });
+            assert_eq!(kept.join().unwrap(), (vec![core], cores()));
         }
     }
 
@@ -83,7 +105,7 @@ mod tests {
     fn a_core_that_is_not_there_is_refused_and_nothing_changes() {
         let refused = std::thread::spawn(|| {
             let before = cores();
-            let told = [1023, 1024, u32::MAX].map(|core| keep_to(core).unwrap_err().to_string());
+            let told = [1023, 1024, u32::MAX].map(|core| Kept::to(core).err().unwrap().to_string());
             (before == cores(), told)
         });
         let (unchanged, told) = refused.join().unwrap();

@@ -177,8 +177,9 @@ impl<'r, A: Actor> Spawn<'r, A> {
     }
 
     /// Has the thread that it lives on run on this core only, one of [`cores`](crate::cores()). Stages that compute at the same time
-    /// want a core each: left alone, the kernel may have them take turns on one. Actors that share a lane share its core, also
-    /// where a graph merges their lanes. Default: whichever core the kernel chooses.
+    /// want a core each: left alone, the kernel may have them take turns on one. Actors that share a lane share its core; a graph
+    /// does not merge lanes of different cores. What the actor starts on its thread, threads and processes, begins on that core
+    /// too. Default: whichever core the kernel chooses.
     pub fn on_core(mut self, core: u32) -> Self {
         self.core = Some(core);
         self

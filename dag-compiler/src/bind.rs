@@ -578,10 +578,8 @@ fn actor_ir(actor: &ActorRef) -> ActorIr {
         lane: actor.lane(),
         home: actor.lane(),
         process: actor.process(),
-        placement: match actor.core() {
-            Some(core) => format!("{}, core {core}", actor.placement()),
-            None => actor.placement().to_string(),
-        },
+        placement: actor.placement().to_string(),
+        core: actor.core(),
         device: actor.device(),
         commutes: false,
     }

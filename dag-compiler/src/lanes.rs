@@ -5,7 +5,8 @@
 //! - while there are more of them than cores beside the one of the thread that executes the graph, and
 //! - where the durations of their work are known, while working side by side saves less than a hop costs.
 //!
-//! Neighbours along the graph are merged, so that hops vanish, and groups are of about equal work. A pure function.
+//! Neighbours along the graph are merged, so that hops vanish, and groups are of about equal work. Lanes that keep to different
+//! cores are left apart. A pure function.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,8 @@ struct Group {
     known: bool,
     /// Why it is more than one lane.
     why: String,
+    /// The core that it keeps to, which is not changed by merging.
+    core: Option<u32>,
 }
 
 impl Group {
@@ -117,6 +120,7 @@ fn groups(graph: &GraphIr) -> BTreeMap<ProcessId, Vec<Group>> {
             ns,
             known,
             why,
+            core: graph.core_of(lane),
         });
     }
     groups
@@ -157,7 +161,7 @@ fn balanced(groups: Vec<Group>, budget: usize, why: &str) -> Vec<Group> {
         let share = ((middle * budget as u128 / total) as usize).min(budget - 1);
         before += u128::from(group.ns);
         match merged.last_mut() {
-            Some(open) if share == last => open.absorb(group, why),
+            Some(open) if share == last && open.core == group.core => open.absorb(group, why),
             _ => merged.push(group),
         }
         last = share;
@@ -173,10 +177,12 @@ fn worthwhile(groups: Vec<Group>) -> Vec<Group> {
     let why = "measured, its work and theirs in turn is no longer than the slowest lane's or a hop";
     let mut merged: Vec<Group> = Vec::new();
     for group in groups {
+        let fits = |open: &Group| {
+            let known = open.known && group.known && open.core == group.core;
+            known && open.ns.saturating_add(group.ns) <= limit
+        };
         match merged.last_mut() {
-            Some(open) if open.known && group.known && open.ns.saturating_add(group.ns) <= limit => {
-                open.absorb(group, why)
-            }
+            Some(open) if fits(open) => open.absorb(group, why),
             _ => merged.push(group),
         }
     }

@@ -1,11 +1,12 @@
 //! What a graph may be told when it is compiled.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use selvedge_channels::Waiting;
 use selvedge_core::{ActorId, ActorRef};
 
-use crate::ir::{Lanes, Settings};
+use crate::ir::{Lanes, Plan, Settings};
 use crate::transport::Transport;
 
 /// What `execute` does when as many executions are unfinished as allowed.
@@ -266,7 +267,8 @@ impl Options {
         self
     }
 
-    /// Keeps the last so many operations of every lane for `Graph::trace`; default 0, off.
+    /// Keeps the last so many operations of every lane for `Graph::trace`, or more: the READs, COMPUTE and WRITE of a task that ran in
+    /// one go count as one. Default 0, off.
     pub fn trace(mut self, events: usize) -> Self {
         self.trace = events;
         self
@@ -304,10 +306,18 @@ impl Options {
         }
     }
 
-    /// How a graph of so many lanes waits, the driver's among them.
-    pub(crate) fn waiting(&self, lanes: usize) -> Waiting {
+    /// How the graph's lanes wait, the driver's among them.
+    pub(crate) fn waiting(&self, plan: &Plan) -> Waiting {
+        let kept: Vec<u32> = plan
+            .lanes
+            .iter()
+            .filter_map(|it| plan.ir.core_of(it.lane))
+            .collect();
+        let distinct: BTreeSet<u32> = kept.iter().copied().collect();
         match self.wait {
-            Wait::Auto => Waiting::auto(lanes),
+            // Lanes that keep to one core take turns on it.
+            Wait::Auto if distinct.len() < kept.len() => Waiting::auto(usize::MAX),
+            Wait::Auto => Waiting::auto(plan.lanes.len()),
             Wait::Spin => Waiting::Spin,
             Wait::Park => Waiting::Park,
         }

@@ -103,7 +103,7 @@ pub(crate) fn plan_and_start(
     if let Some(refused) = refused(&plan) {
         return Err(CompileError::from(refused));
     }
-    plan.settings.waiting = options.waiting(plan.lanes.len());
+    plan.settings.waiting = options.waiting(&plan);
     start(runtime, options, plan, recipe, &location)
 }
 

@@ -8,7 +8,7 @@ use selvedge_channels::Doorbell;
 
 use crate::AsyncDriver;
 use crate::cell::{ActorCell, Blueprint};
-use crate::cores::{CoreError, keep_to};
+use crate::cores::{CoreError, Kept};
 use crate::failure::{Failure, panic_message};
 use crate::id::{ActorId, LaneId};
 use crate::lane::mailbox::{LaneCall, LaneMessage, Mailbox, ProgramEnd, Unserved};
@@ -24,7 +24,7 @@ pub(crate) struct LaneState {
     /// Messages that came while a program ran and have to wait for its end.
     deferred: VecDeque<LaneMessage>,
     /// The core that the thread keeps to.
-    core: Option<u32>,
+    kept: Option<Kept>,
 }
 
 /// A lane, lent to a program for as long as it runs.
@@ -146,7 +146,7 @@ impl LaneState {
             driver: AsyncDriver::new(),
             mailbox,
             deferred: VecDeque::new(),
-            core: None,
+            kept: None,
         }
     }
 
@@ -173,6 +173,7 @@ impl LaneState {
             LaneMessage::Remove(id) => {
                 if let Ok(at) = self.actors.binary_search_by_key(&id, ActorCell::id) {
                     drop(self.actors.remove(at));
+                    self.free_core();
                 }
             }
             LaneMessage::Call(call) => self.answer(call),
@@ -183,17 +184,24 @@ impl LaneState {
 
     /// Builds an actor, on the core that it wants: what it allocates is touched there first.
     fn build(&mut self, blueprint: Blueprint) -> Result<ActorCell, Failure> {
-        match (blueprint.core, self.core) {
-            (Some(core), None) => {
-                keep_to(core).map_err(Failure::from_error)?;
-                self.core = Some(core);
-            }
-            (Some(core), Some(kept)) if core != kept => {
+        match (blueprint.core, &self.kept) {
+            (Some(core), None) => self.kept = Some(Kept::to(core).map_err(Failure::from_error)?),
+            (Some(core), Some(kept)) if core != kept.core => {
+                let kept = kept.core;
                 return Err(Failure::from_error(CoreError::Taken { kept, core }));
             }
             _ => {}
         }
-        blueprint.build()
+        blueprint.build().inspect_err(|_| self.free_core())
+    }
+
+    /// The thread keeps to its core for as long as an actor is there that has named it.
+    fn free_core(&mut self) {
+        if !self.actors.iter().any(|cell| cell.core().is_some())
+            && let Some(kept) = self.kept.take()
+        {
+            kept.free();
+        }
     }
 
     fn insert(&mut self, cell: ActorCell) {

@@ -117,6 +117,9 @@ pub struct ActorIr {
     /// The device that its tensors lie on, as its process counts devices, if that was declared.
     #[serde(default)]
     pub device: Option<u32>,
+    /// The core that its lane keeps to, if one was named.
+    #[serde(default)]
+    pub core: Option<u32>,
     /// Its methods may run in any order within an execution, so bind order does not hold them.
     pub commutes: bool,
 }
@@ -262,6 +265,21 @@ impl GraphIr {
     /// The actors whose tasks a lane runs.
     pub(crate) fn actors_on(&self, lane: LaneId) -> impl Iterator<Item = &ActorIr> {
         self.actors.iter().filter(move |actor| actor.lane == lane)
+    }
+
+    /// The core that a lane keeps to, if one of its actors has named one.
+    pub(crate) fn core_of(&self, lane: LaneId) -> Option<u32> {
+        self.actors_on(lane).find_map(|actor| actor.core)
+    }
+
+    /// Where a lane is, for people.
+    pub(crate) fn place_of(&self, lane: LaneId) -> String {
+        let actor = self.actors_on(lane).next();
+        let place = actor.map_or("driver", |actor| actor.placement.as_str());
+        match self.core_of(lane) {
+            Some(core) => format!("{place}, core {core}"),
+            None => place.to_owned(),
+        }
     }
 
     /// Where each actor lives, by id.

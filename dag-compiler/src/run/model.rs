@@ -102,6 +102,7 @@ fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
                 process: ProcessId(0),
                 placement: "thread".into(),
                 device: None,
+                core: None,
                 commutes: false,
             });
         }

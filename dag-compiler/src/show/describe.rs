@@ -46,8 +46,7 @@ impl Plan {
         }
         text.push_str("\nschedules\n");
         for lane in &self.lanes {
-            let place = self.ir.actors_on(lane.lane).next();
-            let place = place.map_or("driver", |actor| actor.placement.as_str());
+            let place = self.ir.place_of(lane.lane);
             let steps: Vec<String> = lane.steps.iter().map(|step| self.step(*step)).collect();
             let steps = if steps.is_empty() {
                 "collects outputs".to_owned()

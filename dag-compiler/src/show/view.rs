@@ -89,11 +89,10 @@ impl View {
         let mut row_of: BTreeMap<u32, usize> = BTreeMap::new();
         for lane in &plan.lanes {
             let actors = || plan.ir.actors_on(lane.lane);
-            let place = actors().next().map_or("driver", |actor| actor.placement.as_str());
             row_of.insert(lane.lane.0, rows.len());
             rows.push(Row {
                 name: format!("lane {}", lane.lane.0),
-                place: place.to_owned(),
+                place: plan.ir.place_of(lane.lane),
                 actors: actors().map(|actor| actor.name.clone()).collect(),
             });
         }

@@ -81,6 +81,7 @@ impl Sketch {
             process: ProcessId(process),
             placement,
             device: None,
+            core: None,
             commutes: false,
         });
         id
