@@ -39,8 +39,9 @@ const YIELDS: u32 = 8;
 /// Looks at the condition between two looks at the clock, which costs twenty times as much.
 const LOOKS: u32 = 64;
 
-/// Who spins for longer than this is waiting for somebody who may need this very core.
-const YIELD_AFTER: Duration = SPIN;
+/// Who spins for longer than this is waiting for somebody who may need this very core. Letting it have the core costs some
+/// microseconds where nobody wants it, so it is not done at once.
+const YIELD_AFTER: Duration = Duration::from_micros(250);
 
 impl Waiting {
     /// Spins only where every one of `threads` waiters can have a core of its own; elsewhere it lets others have it.
