@@ -45,7 +45,7 @@ impl SpinBudget {
 
     /// Takes note of a wait that has spun as [`waiting`](Self::waiting) said and then was parked for so long; [`Duration::MAX`] where
     /// it ended with nothing.
-    pub fn parked_for(&self, parked: Duration) {
+    fn parked_for(&self, parked: Duration) {
         let Waiting::SpinThenPark(spun) = self.waiting() else {
             return;
         };

@@ -49,7 +49,7 @@ pub struct Rank {
     blocks: Blocks,
     mapped: Mapped,
     watches: Watches,
-    budget: SpinBudget,
+    budget: Arc<SpinBudget>,
     state: State,
     /// What this rank, and a root, brought last: mostly what they bring next.
     own: Option<Arc<Template>>,
@@ -121,7 +121,7 @@ impl Rank {
             blocks: Blocks::new(rank),
             mapped: Mapped::default(),
             watches: Watches::default(),
-            budget: SpinBudget::new(shared.waiting),
+            budget: Arc::new(SpinBudget::new(shared.waiting)),
             state: State::Idle,
             own: None,
             root: None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use selvedge_channels::{SegmentError, Waiting};
+use selvedge_channels::SegmentError;
 
 use super::{Rank, State};
 use crate::error::CommError;
@@ -85,17 +85,12 @@ impl Rank {
             outcome = attempt(self);
             !matches!(outcome, Ok(None))
         }) {
-            let parked = Instant::now();
-            let mut looked = parked;
-            let found = bell.wait(&Waiting::Park, deadline, || {
-                looked = Instant::now();
+            Arc::clone(&self.budget).park(bell, deadline, || {
                 // Before the attempt, which then sees what a death has done.
                 self.watches.look(&shared);
                 outcome = attempt(self);
                 !matches!(outcome, Ok(None))
             });
-            let parked = looked.saturating_duration_since(parked);
-            self.budget.parked_for(if found { parked } else { Duration::MAX });
         }
         Ok(outcome?.ok_or_else(|| started.elapsed()))
     }
