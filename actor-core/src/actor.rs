@@ -60,7 +60,7 @@ pub struct MethodEntry {
     /// The types of a tuple result's parts; empty for any other result.
     pub parts: fn() -> Vec<PayloadType>,
     /// Runs the method inside a program: arguments from values, result into outlets.
-    pub compute: fn(&mut dyn Any, &mut Invocation<'_>) -> Result<(), Failure>,
+    pub compute: fn(&mut dyn Any, &mut Invocation<'_>) -> Result<(), Box<Failure>>,
     /// Runs the method for an ordinary call.
     pub call: fn(&mut dyn Any, Arguments, &AsyncDriver) -> Result<Returned, Failure>,
 }
@@ -79,6 +79,7 @@ pub struct ParamEntry {
 impl ActorEntry {
     /// The method with this index.
     #[must_use]
+    #[inline]
     pub fn method(&self, index: u16) -> Option<&'static MethodEntry> {
         self.methods.get(usize::from(index))
     }

@@ -57,6 +57,7 @@ pub struct RebuildFailed {
 impl ActorCell {
     /// The actor's number.
     #[must_use]
+    #[inline]
     pub fn id(&self) -> ActorId {
         self.blueprint.id
     }
@@ -74,6 +75,7 @@ impl ActorCell {
 
     /// The description of the actor's type.
     #[must_use]
+    #[inline]
     pub fn entry(&self) -> &'static ActorEntry {
         self.blueprint.entry
     }
@@ -83,7 +85,8 @@ impl ActorCell {
     ///
     /// # Errors
     /// What the method failed with; [`RebuildFailed`] inside [`Failure::Error`] while there is no state.
-    pub fn invoke(&mut self, method: u16, invocation: &mut Invocation<'_>) -> Result<(), Failure> {
+    #[inline]
+    pub fn invoke(&mut self, method: u16, invocation: &mut Invocation<'_>) -> Result<(), Box<Failure>> {
         let compute = self
             .entry()
             .method(method)
@@ -110,14 +113,17 @@ impl ActorCell {
         self.guarded(|state| call(state, arguments, driver))
     }
 
-    fn guarded<T>(&mut self, work: impl FnOnce(&mut dyn Any) -> Result<T, Failure>) -> Result<T, Failure> {
+    #[inline]
+    fn guarded<T, E: From<Failure>>(
+        &mut self,
+        work: impl FnOnce(&mut dyn Any) -> Result<T, E>,
+    ) -> Result<T, E> {
         if self.state.is_none() {
             self.rebuild()?;
         }
         let Some(state) = self.state.as_mut() else {
-            return Err(Failure::Internal(
-                "an actor has no state after its rebuild".to_owned(),
-            ));
+            let failure = Failure::Internal("an actor has no state after its rebuild".to_owned());
+            return Err(failure.into());
         };
         // Unwind safe: the policy below decides what becomes of a state that a panic left half changed.
         match catch_unwind(AssertUnwindSafe(|| work(state.as_mut()))) {
@@ -129,11 +135,12 @@ impl ActorCell {
                     // A failing constructor is reported by the next use, which tries again.
                     let _ = self.rebuild();
                 }
-                Err(failure)
+                Err(failure.into())
             }
         }
     }
 
+    #[cold]
     fn rebuild(&mut self) -> Result<(), Failure> {
         self.drop_state();
         match construct(self.blueprint.entry, &self.blueprint.args) {
@@ -157,6 +164,7 @@ impl ActorCell {
         }
     }
 
+    #[cold]
     fn no_method(&self, method: u16) -> Failure {
         Failure::Internal(format!("`{}` has no method {method}", self.entry().name))
     }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Outlet, Value, Wire};
+use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Value, Wire};
 
 use crate::{AsyncDriver, Failure, Parts};
 
@@ -16,10 +16,14 @@ pub struct Invocation<'a> {
     args: &'a [usize],
     outlets: &'a mut [Option<Box<dyn AnyOutlet>>],
     driver: &'a AsyncDriver,
+    /// The execution, where a result within the lane is to be handed over at once.
+    at_once: Option<u64>,
+    handed_over: bool,
 }
 
 impl<'a> Invocation<'a> {
     /// Puts one computation together.
+    #[inline]
     pub fn new(
         values: &'a mut [Box<dyn AnyValue>],
         args: &'a [usize],
@@ -31,18 +35,36 @@ impl<'a> Invocation<'a> {
             args,
             outlets,
             driver,
+            at_once: None,
+            handed_over: false,
         }
+    }
+
+    /// Has a result that goes to one local value and nowhere else put there at once, as that of `execution`, where it would
+    /// be staged otherwise; see [`has_handed_over`](Self::has_handed_over).
+    #[inline]
+    #[must_use]
+    pub fn at_once(mut self, execution: u64) -> Self {
+        self.at_once = Some(execution);
+        self
+    }
+
+    /// Whether the result has been put where it goes: nothing is staged then.
+    #[inline]
+    pub fn has_handed_over(&self) -> bool {
+        self.handed_over
     }
 
     /// Argument `i`, owned: moved where this is its last read, cloned otherwise.
     ///
     /// # Errors
     /// [`Failure::Channel`] where the value cannot be read, [`Failure::Internal`] for a wrong position.
-    pub fn take<T: Wire>(&mut self, i: usize) -> Result<T, Failure> {
+    #[inline]
+    pub fn take<T: Wire>(&mut self, i: usize) -> Result<T, Box<Failure>> {
         let index = self.index(i)?;
         let value = self.values.get_mut(index).ok_or_else(|| no_value(i, index))?;
-        match value.as_any_mut().downcast_mut::<Value<T>>() {
-            Some(value) => Ok(value.take()?),
+        match value.typed_mut::<T>() {
+            Some(value) => value.take().map_err(unread),
             None => Err(wrong_argument::<T>(i)),
         }
     }
@@ -51,39 +73,59 @@ impl<'a> Invocation<'a> {
     ///
     /// # Errors
     /// As [`Invocation::take`].
-    pub fn get<T: Wire>(&self, i: usize) -> Result<&T, Failure> {
-        Ok(self.value::<T>(i)?.get()?)
+    #[inline]
+    pub fn get<T: Wire>(&self, i: usize) -> Result<&T, Box<Failure>> {
+        self.value::<T>(i)?.get().map_err(unread)
     }
 
     /// Argument `i`, a `Vec<E>`, as a slice: a view into the slot where `E` is a primitive.
     ///
     /// # Errors
     /// As [`Invocation::take`].
-    pub fn slice<E: Wire>(&self, i: usize) -> Result<&[E], Failure> {
-        Ok(self.value::<Vec<E>>(i)?.slice()?)
+    #[inline]
+    pub fn slice<E: Wire>(&self, i: usize) -> Result<&[E], Box<Failure>> {
+        self.value::<Vec<E>>(i)?.slice().map_err(unread)
     }
 
     /// Argument `i`, a `String`, as text in place.
     ///
     /// # Errors
     /// As [`Invocation::take`].
-    pub fn text(&self, i: usize) -> Result<&str, Failure> {
-        Ok(self.value::<String>(i)?.text()?)
+    #[inline]
+    pub fn text(&self, i: usize) -> Result<&str, Box<Failure>> {
+        self.value::<String>(i)?.text().map_err(unread)
     }
 
     /// Hands over the method's result.
     ///
     /// # Errors
     /// [`Failure::Internal`] where the outlet is of another type.
-    pub fn finish<T: Wire>(&mut self, value: T) -> Result<(), Failure> {
-        stage(self.outlets.first_mut(), value)
+    #[inline]
+    pub fn finish<T: Wire>(&mut self, value: T) -> Result<(), Box<Failure>> {
+        let Some(Some(outlet)) = self.outlets.first_mut() else {
+            return Ok(());
+        };
+        let mut value = value;
+        if let (Some(execution), Some(index)) = (self.at_once, outlet.within())
+            && let Some(local) = self.values.get_mut(index)
+            && let Some(local) = local.typed_mut::<T>()
+        {
+            match local.try_put(execution, value) {
+                None => {
+                    self.handed_over = true;
+                    return Ok(());
+                }
+                Some(back) => value = back,
+            }
+        }
+        stage_in(outlet.as_mut(), value)
     }
 
     /// Hands over a tuple result, whole and in parts, as they are wanted.
     ///
     /// # Errors
     /// As [`Invocation::finish`].
-    pub fn finish_parts<T: Parts>(&mut self, value: T) -> Result<(), Failure> {
+    pub fn finish_parts<T: Parts>(&mut self, value: T) -> Result<(), Box<Failure>> {
         let Some((whole, parts)) = self.outlets.split_first_mut() else {
             return Ok(());
         };
@@ -102,25 +144,23 @@ impl<'a> Invocation<'a> {
     ///
     /// # Errors
     /// [`Failure::Busy`] when it was interrupted.
-    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Failure> {
-        Ok(self.driver.block_on(future)?)
+    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Box<Failure>> {
+        Ok(self.driver.block_on(future).map_err(Failure::from)?)
     }
 
-    fn index(&self, i: usize) -> Result<usize, Failure> {
-        let count = self.args.len();
-        self.args
-            .get(i)
-            .copied()
-            .ok_or_else(|| Failure::Internal(format!("argument {i} asked for, {count} given")))
+    #[inline]
+    fn index(&self, i: usize) -> Result<usize, Box<Failure>> {
+        match self.args.get(i) {
+            Some(index) => Ok(*index),
+            None => Err(no_argument(i, self.args.len())),
+        }
     }
 
-    fn value<T: Wire>(&self, i: usize) -> Result<&Value<T>, Failure> {
+    #[inline]
+    fn value<T: Wire>(&self, i: usize) -> Result<&Value<T>, Box<Failure>> {
         let index = self.index(i)?;
         let value = self.values.get(index).ok_or_else(|| no_value(i, index))?;
-        value
-            .as_any()
-            .downcast_ref::<Value<T>>()
-            .ok_or_else(|| wrong_argument::<T>(i))
+        value.typed::<T>().ok_or_else(|| wrong_argument::<T>(i))
     }
 }
 
@@ -128,27 +168,56 @@ impl<'a> Invocation<'a> {
 pub(crate) fn stage<T: Wire>(
     outlet: Option<&mut Option<Box<dyn AnyOutlet>>>,
     value: T,
-) -> Result<(), Failure> {
-    let Some(Some(outlet)) = outlet else { return Ok(()) };
-    match outlet.as_any_mut().downcast_mut::<Outlet<T>>() {
+) -> Result<(), Box<Failure>> {
+    match outlet {
+        Some(Some(outlet)) => stage_in(outlet.as_mut(), value),
+        _ => Ok(()),
+    }
+}
+
+#[inline]
+fn stage_in<T: Wire>(outlet: &mut dyn AnyOutlet, value: T) -> Result<(), Box<Failure>> {
+    match outlet.typed_mut::<T>() {
         Some(outlet) => {
             outlet.stage(value);
             Ok(())
         }
-        None => Err(Failure::Channel(ChannelError::WrongType {
-            expected: "the outlet's type",
-            found: std::any::type_name::<T>(),
-        })),
+        None => Err(wrong_outlet::<T>()),
     }
 }
 
-fn no_value(i: usize, index: usize) -> Failure {
-    Failure::Internal(format!("argument {i} is value {index}, which does not exist"))
+#[cold]
+fn wrong_outlet<T>() -> Box<Failure> {
+    unread(ChannelError::WrongType {
+        expected: "the outlet's type",
+        found: std::any::type_name::<T>(),
+    })
 }
 
-fn wrong_argument<T>(i: usize) -> Failure {
+/// A failure is boxed where programs run: what every computation returns is then a word, and not to be copied about.
+#[cold]
+fn unread(error: ChannelError) -> Box<Failure> {
+    Box::new(Failure::Channel(error))
+}
+
+#[cold]
+fn no_argument(i: usize, count: usize) -> Box<Failure> {
+    Box::new(Failure::Internal(format!(
+        "argument {i} asked for, {count} given"
+    )))
+}
+
+#[cold]
+fn no_value(i: usize, index: usize) -> Box<Failure> {
+    Box::new(Failure::Internal(format!(
+        "argument {i} is value {index}, which does not exist"
+    )))
+}
+
+#[cold]
+fn wrong_argument<T>(i: usize) -> Box<Failure> {
     let wanted = std::any::type_name::<T>();
-    Failure::Internal(format!(
+    Box::new(Failure::Internal(format!(
         "argument {i} is read as `{wanted}` but holds another type"
-    ))
+    )))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use selvedge_channels::{AnyValue, PayloadType, Value, Wire};
+use selvedge_channels::{AnyValue, PayloadType, Wire};
 
 use crate::Failure;
 
@@ -54,14 +54,10 @@ where
     let wrong = || Failure::Internal("a list is put together from values of other types".to_owned());
     let mut list = Vec::with_capacity(members.len());
     for member in members {
-        let value = values
-            .get_mut(*member)
-            .and_then(|value| value.as_any_mut().downcast_mut::<Value<T>>());
+        let value = values.get_mut(*member).and_then(|value| value.typed_mut::<T>());
         list.push(value.ok_or_else(wrong)?.take()?);
     }
-    let into = values
-        .get_mut(into)
-        .and_then(|value| value.as_any_mut().downcast_mut::<Value<Vec<T>>>());
+    let into = values.get_mut(into).and_then(|value| value.typed_mut::<Vec<T>>());
     into.ok_or_else(wrong)?.put(execution, Ok(list))?;
     Ok(())
 }

@@ -21,7 +21,7 @@ pub trait Parts: Wire {
     ///
     /// # Errors
     /// [`Failure::Channel`] where an outlet is of another type.
-    fn stage(self, parts: &mut [Option<Box<dyn AnyOutlet>>]) -> Result<(), Failure>;
+    fn stage(self, parts: &mut [Option<Box<dyn AnyOutlet>>]) -> Result<(), Box<Failure>>;
 }
 
 macro_rules! parts {
@@ -32,7 +32,7 @@ macro_rules! parts {
             }
 
             #[allow(non_snake_case, reason = "the type's name names the value")]
-            fn stage(self, parts: &mut [Option<Box<dyn AnyOutlet>>]) -> Result<(), Failure> {
+            fn stage(self, parts: &mut [Option<Box<dyn AnyOutlet>>]) -> Result<(), Box<Failure>> {
                 let ($($name,)+) = self;
                 let mut parts = parts.iter_mut();
                 $(stage(parts.next(), $name)?;)+
@@ -76,7 +76,7 @@ pub trait TupleResult<T> {
     ///
     /// # Errors
     /// As there.
-    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Failure>;
+    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Box<Failure>>;
 }
 
 impl<T: Parts> TupleResult<T> for PartsProbe<T> {
@@ -84,7 +84,7 @@ impl<T: Parts> TupleResult<T> for PartsProbe<T> {
         T::types()
     }
 
-    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Failure> {
+    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Box<Failure>> {
         invocation.finish_parts(value)
     }
 }
@@ -98,7 +98,7 @@ pub trait PlainResult<T> {
     ///
     /// # Errors
     /// As there.
-    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Failure>;
+    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Box<Failure>>;
 }
 
 impl<T: Wire> PlainResult<T> for &PartsProbe<T> {
@@ -106,7 +106,7 @@ impl<T: Wire> PlainResult<T> for &PartsProbe<T> {
         Vec::new()
     }
 
-    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Failure> {
+    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Box<Failure>> {
         invocation.finish(value)
     }
 }

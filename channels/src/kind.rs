@@ -19,6 +19,7 @@ pub type ErasedRing = (Box<dyn Any + Send>, Vec<Box<dyn Any + Send>>);
 trait Operations: Send + Sync {
     fn name(&self) -> &'static str;
     fn id(&self) -> TypeId;
+    fn len_bytes(&self) -> usize;
     fn ring(
         &self,
         slots: usize,
@@ -61,6 +62,10 @@ impl<T: Wire, const TENSORS: bool> Operations for Typed<T, TENSORS> {
 
     fn id(&self) -> TypeId {
         TypeId::of::<T>()
+    }
+
+    fn len_bytes(&self) -> usize {
+        size_of::<T>()
     }
 
     fn ring(
@@ -116,11 +121,9 @@ impl<T: Wire, const TENSORS: bool> Operations for Typed<T, TENSORS> {
             expected: type_name::<T>(),
             found: "a value of another type",
         };
-        let (from, into) = (from.as_any().downcast_ref(), into.as_any_mut().downcast_mut());
-        let (Some(from), Some(into)) = (from, into) else {
+        let (Some(from), Some(into)) = (from.typed::<T>(), into.typed_mut::<T>()) else {
             return Err(wrong);
         };
-        let (from, into): (&Value<T>, &mut Value<T>) = (from, into);
         let Some(brought) = crossing.bring_value(from.get()?)? else {
             return Ok(false);
         };
@@ -154,6 +157,11 @@ impl PayloadType {
     /// Its id.
     pub fn id(&self) -> TypeId {
         self.0.id()
+    }
+
+    /// Bytes of a value where it lies, without what it points to.
+    pub fn len_bytes(&self) -> usize {
+        self.0.len_bytes()
     }
 
     /// A ring of this type: a boxed [`RingWriter`] and its [`RingReader`]s.

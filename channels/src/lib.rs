@@ -24,6 +24,9 @@ pub mod payload;
 pub mod fault;
 
 #[cfg(not(loom))]
+mod head;
+
+#[cfg(not(loom))]
 pub mod outlet;
 
 #[cfg(not(loom))]

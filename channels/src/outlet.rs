@@ -1,12 +1,17 @@
 //! One output value of a task: a composite channel with up to three routes, written all or none (COMP-01, COMP-03).
+//!
+//! - `OUT-1` an [`AnyOutlet`] is an [`Outlet<T>`] (the trait is sealed), which begins with its head, which says what `T` is.
+#![allow(unsafe_code)] // looks at an erased outlet's head
 
-use std::any::{Any, type_name};
+use std::any::{Any, TypeId, type_name};
+use std::ptr;
 
 #[cfg(feature = "cuda")]
 use crate::device::aside::{WritesAside, explained};
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
+use crate::head::OutletHead;
 use crate::payload::Wire;
 use crate::ring::RingWriter;
 use crate::shared::SharedWriter;
@@ -24,9 +29,11 @@ pub struct Routes {
 }
 
 /// A composite channel's writing end: a message is staged, then published on every route.
+#[repr(C)]
 pub struct Outlet<T> {
+    // First (OUT-1).
+    head: OutletHead,
     staged: Option<Message<T>>,
-    local: Option<usize>,
     ring: Option<RingWriter<T>>,
     shared: Option<Far>,
     /// What was agreed of the tensors in its values, if anything was.
@@ -55,16 +62,23 @@ impl Far {
     }
 }
 
+mod sealed {
+    /// What only an [`Outlet`](super::Outlet) is (`OUT-1`).
+    pub trait Sealed {}
+
+    impl<T> Sealed for super::Outlet<T> {}
+}
+
 /// An [`Outlet`] with its type erased.
-pub trait AnyOutlet: Send {
+pub trait AnyOutlet: Send + sealed::Sealed {
     /// Agrees on the tensors in its values: those that do not keep to it are refused.
     fn agree(&mut self, terms: Terms);
     /// Stages a fault in place of whatever is staged.
     fn stage_fault(&mut self, fault: Fault);
     /// Whether something is staged.
     fn is_staged(&self) -> bool;
-    /// Whether publishing runs none of the user's code: one route within the process, to which the value moves.
-    fn only_moves(&self) -> bool;
+    /// Whether every route is known to have a free slot, without a look at what is to be said where one has not.
+    fn is_open(&mut self) -> bool;
     /// Whether every route has a free slot.
     ///
     /// # Errors
@@ -85,8 +99,38 @@ pub trait AnyOutlet: Send {
     ) -> Result<Readiness, ChannelError>;
     /// Closes every route.
     fn close(&mut self);
-    /// The typed outlet.
-    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+impl dyn AnyOutlet + '_ {
+    #[inline]
+    fn head(&self) -> &OutletHead {
+        // SAFETY: it is an `Outlet<T>`, which is laid out as in C and begins with its head (OUT-1).
+        unsafe { &*ptr::from_ref(self).cast::<OutletHead>() }
+    }
+
+    /// The typed outlet, if it is of this type.
+    #[inline]
+    pub fn typed_mut<T: Wire>(&mut self) -> Option<&mut Outlet<T>> {
+        if self.head().id != TypeId::of::<T>() {
+            return None;
+        }
+        // SAFETY: it is an `Outlet<T>` for the type that its head says (OUT-1); borrowed exclusively.
+        Some(unsafe { &mut *ptr::from_mut(self).cast::<Outlet<T>>() })
+    }
+
+    /// Whether publishing runs none of the user's code: one route within the process, to which the value moves.
+    #[inline]
+    pub fn only_moves(&self) -> bool {
+        self.head().only_moves
+    }
+
+    /// The index of the local value that it goes to, where it goes nowhere else and any value of its type may: whoever
+    /// has a value may put it there, and need not stage and publish it.
+    #[inline]
+    pub fn within(&self) -> Option<usize> {
+        let head = self.head();
+        if head.within { head.local } else { None }
+    }
 }
 
 impl<T: Wire> Outlet<T> {
@@ -96,8 +140,13 @@ impl<T: Wire> Outlet<T> {
         shared: Option<SharedWriter>,
     ) -> Self {
         Outlet {
+            head: OutletHead {
+                id: TypeId::of::<T>(),
+                local,
+                within: local.is_some() && ring.is_none() && shared.is_none(),
+                only_moves: shared.is_none() && (local.is_none() || ring.is_none()),
+            },
             staged: None,
-            local,
             ring,
             shared: shared.map(|writer| Far {
                 writer,
@@ -172,7 +221,7 @@ impl<T: Wire> Outlet<T> {
         let Some(value) = values.get_mut(index) else {
             return Err(ChannelError::NoValue);
         };
-        let local = value.as_any_mut().downcast_mut::<Value<T>>();
+        let local = value.typed_mut::<T>();
         let local = local.ok_or_else(|| ChannelError::WrongType {
             expected: type_name::<T>(),
             found: "a local value of another type",
@@ -185,6 +234,8 @@ impl<T: Wire> Outlet<T> {
 impl<T: Wire> AnyOutlet for Outlet<T> {
     fn agree(&mut self, terms: Terms) {
         self.agreed = Some(Box::new(Agreed::new(terms)));
+        self.head.within = false;
+        self.head.only_moves = false;
     }
 
     fn stage_fault(&mut self, fault: Fault) {
@@ -196,8 +247,13 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
         self.staged.is_some()
     }
 
-    fn only_moves(&self) -> bool {
-        self.shared.is_none() && (self.local.is_none() || self.ring.is_none()) && self.agreed.is_none()
+    #[inline]
+    fn is_open(&mut self) -> bool {
+        self.ring.as_mut().is_none_or(RingWriter::has_space)
+            && self
+                .shared
+                .as_mut()
+                .is_none_or(|shared| matches!(shared.writer.has_space(), Ok(true)))
     }
 
     #[inline]
@@ -223,12 +279,26 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
             (Some(Ok(value)), Some(agreed)) => agreed.check(value)?,
             _ => {}
         }
-        if let (Some(_), None, None) = (self.local, &self.ring, &self.shared) {
+        if let (Some(_), None, None) = (self.head.local, &self.ring, &self.shared) {
             // Within the lane: no space to look for, and nothing that could be half done.
-            if let (Some(local), Some(message)) = (Self::local(self.local, values)?, self.staged.take()) {
+            if let (Some(local), Some(message)) = (Self::local(self.head.local, values)?, self.staged.take())
+            {
                 local.keep(execution, message);
             }
             return Ok(Readiness::Ready);
+        }
+        if let (None, Some(ring), None) = (self.head.local, &mut self.ring, &self.shared) {
+            // One route within the process: it takes the message, or leaves it as it was.
+            let Some(message) = self.staged.take() else {
+                return Err(ChannelError::NoValue);
+            };
+            return Ok(match ring.try_write(message) {
+                Ok(()) => Readiness::Ready,
+                Err(back) => {
+                    self.staged = Some(back);
+                    Readiness::Blocked
+                }
+            });
         }
         match self.has_space() {
             Ok(true) => {}
@@ -239,7 +309,7 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
                 return Err(error);
             }
         }
-        let local = Self::local(self.local, values)?;
+        let local = Self::local(self.head.local, values)?;
         match self.write(execution, local) {
             Ok(()) => Ok(Readiness::Ready),
             Err(error) => {
@@ -259,9 +329,5 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
         if let Some(shared) = &mut self.shared {
             shared.writer.close();
         }
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

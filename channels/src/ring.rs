@@ -8,7 +8,13 @@
 //!   the last to let go does (a countdown), so memory returns at once and not a lap later.
 //! - `RING-5` a countdown starts at no fewer than the readers that will let go. After a reader has gone it may start
 //!   too high for a lap; such a message is dropped when its slot is written again.
+//! - `RING-7` readers never write to a slot's line but for the countdown: what they would write the writer's core would have
+//!   to fetch back. Which slots hold a message follows from what is known otherwise: with one reader those of the messages
+//!   that were written and that it has not passed (both ends leave behind how far they came); with several those whose
+//!   countdown is not 0.
 #![allow(unsafe_code)] // slots are cells
+
+use std::mem::MaybeUninit;
 
 use crate::cursor::{self, ReadCursor, Sight, WriteCursor};
 use crate::dispose::dispose;
@@ -24,7 +30,21 @@ struct Slot<T> {
     stamp: AtomicU64,
     /// Readers that have not let go; unused with one reader.
     left: AtomicU32,
-    message: Cell<Option<Message<T>>>,
+    /// Initialised where RING-7 says so.
+    message: Cell<MaybeUninit<Message<T>>>,
+}
+
+impl<T> Slot<T> {
+    /// Moves the message out.
+    ///
+    /// # Safety
+    /// There is one (RING-7), nobody else has it, and it is not used again.
+    #[inline]
+    unsafe fn take(&self) -> Message<T> {
+        // SAFETY: initialised, and the caller's to move, as it promises; a `MaybeUninit` is laid out as what it may hold.
+        self.message
+            .with(|cell| unsafe { cell.cast::<Message<T>>().read() })
+    }
 }
 
 /// A reader's line; two, as for slots.
@@ -32,6 +52,8 @@ struct Slot<T> {
 struct Tail {
     passed: AtomicU64,
     blocked: AtomicU64,
+    /// Where `passed` was when the reader went.
+    went_at: AtomicU64,
 }
 
 impl Tail {
@@ -47,6 +69,8 @@ struct Shared<T> {
     slots: Box<[Slot<T>]>,
     tails: Box<[Tail]>,
     closed: AtomicBool,
+    /// Messages that were written to slots, once the writer has gone.
+    written: AtomicU64,
     writer_bell: Doorbell,
     reader_bells: Vec<Doorbell>,
 }
@@ -62,6 +86,8 @@ pub struct RingWriter<T> {
     shared: Arc<Shared<T>>,
     cursor: WriteCursor,
     quiet: bool,
+    /// The first message that was not written, because nobody was left to read it.
+    alone_at: Option<u64>,
 }
 
 /// A reading end. Dropping it lets go of every message, also of those to come: it never holds the writer back.
@@ -94,16 +120,18 @@ pub fn ring<T: Clone + Send + Sync + 'static>(
     let slot = |_| Slot {
         stamp: AtomicU64::new(0),
         left: AtomicU32::new(0),
-        message: Cell::new(None),
+        message: Cell::new(MaybeUninit::uninit()),
     };
     let tail = |_| Tail {
         passed: AtomicU64::new(0),
         blocked: AtomicU64::new(0),
+        went_at: AtomicU64::new(0),
     };
     let shared = Arc::new(Shared {
         slots: (0..slots).map(slot).collect(),
         tails: (0..readers).map(tail).collect(),
         closed: AtomicBool::new(false),
+        written: AtomicU64::new(0),
         writer_bell,
         reader_bells,
     });
@@ -119,8 +147,33 @@ pub fn ring<T: Clone + Send + Sync + 'static>(
         shared,
         cursor,
         quiet: false,
+        alone_at: None,
     };
     Ok((writer, ends))
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // All ends are gone, and their last stores happened before: relaxed.
+        if let [reader] = &*self.tails {
+            let went_at = reader.went_at.load(Ordering::Relaxed);
+            // At most a lap (RING-1).
+            for message in went_at..self.written.load(Ordering::Relaxed) {
+                let slot = usize::try_from(message % self.slots.len().max(1) as u64);
+                if let Some(slot) = slot.ok().and_then(|slot| self.slots.get(slot)) {
+                    // SAFETY: written and not passed (RING-7), and nobody is left who could have it.
+                    dispose(unsafe { slot.take() });
+                }
+            }
+            return;
+        }
+        for slot in &self.slots {
+            if slot.left.load(Ordering::Relaxed) > 0 {
+                // SAFETY: its countdown says that it is there (RING-7), and nobody is left who could have it.
+                dispose(unsafe { slot.take() });
+            }
+        }
+    }
 }
 
 impl<T> Shared<T> {
@@ -174,16 +227,23 @@ impl<T> RingWriter<T> {
         let readers = self.cursor.readers();
         if readers == 0 {
             // Nobody is left to read it; numbers go on.
+            self.alone_at.get_or_insert(self.cursor.number());
             self.cursor.publish(&slot.stamp);
             return Ok(());
         }
         if !self.shared.sole() {
+            if slot.left.load(Ordering::Relaxed) > 0 {
+                // SAFETY: nobody else has it: every tail has passed it (RING-1), and it is still there (RING-5, RING-7).
+                dispose(unsafe { slot.take() });
+            }
             // Relaxed: the stamp publishes it. RING-5: readers only become fewer.
             slot.left.store(readers as u32, Ordering::Relaxed);
         }
-        // SAFETY: every tail has passed the message that lay here (has_space, RING-1), so the slot is the
-        // writer's alone (RING-3) until the stamp below.
-        slot.message.with_mut(|cell| unsafe { *cell = Some(message) });
+        // SAFETY: every tail has passed the message that lay here (has_space, RING-1), so the slot is the writer's alone
+        // (RING-3) until the stamp below. It holds nothing: the only reader has taken what it passed (RING-4), of several the
+        // last one has, or it was cleared.
+        slot.message
+            .with_mut(|cell| unsafe { cell.cast::<Message<T>>().write(message) });
         self.cursor.publish(&slot.stamp);
         if !self.quiet {
             Doorbell::ring_all(&self.shared.reader_bells);
@@ -225,6 +285,9 @@ impl<T> RingWriter<T> {
 
 impl<T> Drop for RingWriter<T> {
     fn drop(&mut self) {
+        let written = self.alone_at.unwrap_or_else(|| self.position());
+        // Relaxed: for who drops what both ends shared, which orders it.
+        self.shared.written.store(written, Ordering::Relaxed);
         self.close();
     }
 }
@@ -241,8 +304,15 @@ impl<T> RingReader<T> {
         self.shared.slots.get(self.cursor.slot())
     }
 
+    /// Whether there is no other reader, so that messages are moved out.
     #[inline]
-    fn is_ready(&self) -> bool {
+    #[cfg_attr(loom, allow(dead_code))] // for `value`, which is not built under loom
+    pub(crate) fn is_sole(&self) -> bool {
+        self.shared.sole()
+    }
+
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
         self.slot()
             .is_some_and(|slot| self.cursor.look(&slot.stamp) == Sight::Ready)
     }
@@ -266,9 +336,9 @@ impl<T> RingReader<T> {
         if self.cursor.look(&slot.stamp) != Sight::Ready {
             return None;
         }
-        // SAFETY: stamped and not yet passed by this cursor, so nobody writes it (RING-2); the reference borrows
-        // `self`, and only `&mut self` methods move the cursor or the message.
-        slot.message.with(|cell| unsafe { (*cell).as_ref() })
+        // SAFETY: stamped and not yet passed by this cursor, so it is there (RING-7) and nobody writes it (RING-2); the
+        // reference borrows `self`, and only `&mut self` methods move the cursor or the message.
+        Some(slot.message.with(|cell| unsafe { &*cell.cast::<Message<T>>() }))
     }
 
     /// Lets go of the next message, whether read or not, if it is there.
@@ -291,8 +361,9 @@ impl<T> RingReader<T> {
         // SYNC last-reader: release, so that our reads happen before the last one's move; acquire, so that if we
         // are the last, the others' did.
         if shared.sole() || slot.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // SAFETY: the sole reader owns the slot's message, as does the last of several (RING-4).
-            message = slot.message.with_mut(|cell| unsafe { (*cell).take() });
+            // SAFETY: it is there, since this cursor has not passed it (RING-7), and the sole reader owns it, as does the last
+            // of several (RING-4).
+            message = Some(unsafe { slot.take() });
         }
         self.cursor.pass(tail.words(), &shared.writer_bell, self.quiet);
         message
@@ -352,6 +423,8 @@ impl<T> Drop for RingReader<T> {
             self.release();
         }
         if let Some(tail) = self.shared.tails.get(self.index) {
+            // Relaxed: for who drops what the ends shared, which orders it.
+            tail.went_at.store(self.position(), Ordering::Relaxed);
             self.cursor.leave(tail.words(), &self.shared.writer_bell);
         }
     }

@@ -65,6 +65,21 @@ impl SpinBudget {
         ready() || self.waiting().spin(deadline, &mut ready) || self.park(bell, deadline, ready)
     }
 
+    /// As [`wait`](Self::wait), with a quicker look as for [`Waiting::spin_on`].
+    #[inline]
+    pub fn wait_on<S: ?Sized>(
+        &self,
+        bell: &Doorbell,
+        deadline: Option<Instant>,
+        on: &mut S,
+        glance: impl FnMut(&mut S) -> bool,
+        mut ready: impl FnMut(&mut S) -> bool,
+    ) -> bool {
+        ready(on)
+            || self.waiting().spin_on(deadline, on, glance, &mut ready)
+            || self.park(bell, deadline, || ready(on))
+    }
+
     /// As [`Doorbell::wait`] with [`Waiting::Park`], for who has spun already.
     pub fn park(&self, bell: &Doorbell, deadline: Option<Instant>, mut ready: impl FnMut() -> bool) -> bool {
         let begun = Instant::now();

@@ -6,16 +6,19 @@
 //!
 //! - `VAL-1` what borrows from a slot is dropped before the slot is released.
 //! - `VAL-2` what borrows from a slot leaves its value by reference only.
-#![allow(unsafe_code)] // borrows a tensor from a slot
+//! - `VAL-3` an [`AnyValue`] is a [`Value<T>`] (the trait is sealed), which begins with its head, which says what `T` is.
+#![allow(unsafe_code)] // borrows a tensor from a slot; looks at an erased value's head
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::cell::OnceCell;
+use std::ptr;
 
 #[cfg(feature = "cuda")]
 use crate::device::{Gpu, aside::ReadsAside};
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
+use crate::head::{ALWAYS, AfterRead, ValueHead};
 use crate::kind::PayloadType;
 use crate::payload::{Wire, decode, decode_in_place, view_slice, view_str};
 use crate::ring::RingReader;
@@ -76,39 +79,42 @@ enum Held<T> {
     InRing,
     /// In a shared slot, decoded on first use.
     InSlot(OnceCell<T>),
-    /// Taken by its last reader.
-    Taken,
 }
 
 /// A lane's cached end of a channel.
+#[repr(C)]
 pub struct Value<T> {
+    // First (VAL-3).
+    head: ValueHead,
     // Declared, and so dropped, before its source (VAL-1).
     held: Held<T>,
     source: Source<T>,
     /// Tensors on a device, which come beside a shared channel.
     #[cfg(feature = "cuda")]
     aside: Option<Box<ReadsAside>>,
-    execution: u64,
-    reads: u32,
-    left: u32,
+}
+
+mod sealed {
+    /// What only a [`Value`](super::Value) is (`VAL-3`).
+    pub trait Sealed {}
+
+    impl<T> Sealed for super::Value<T> {}
 }
 
 /// A [`Value`] with its type erased.
-pub trait AnyValue: Send {
-    /// Brings the value of `execution`, skipping messages of earlier ones. Idempotent. A local value is ready when it
-    /// has been put for this execution.
-    ///
-    /// # Errors
-    /// [`ChannelError::Closed`] when the writer has gone, [`ChannelError::OutOfStep`] when the value of that execution
-    /// has been read already, and what else the channel may say.
-    fn fill(&mut self, execution: u64) -> Result<Arrival, ChannelError>;
+pub trait AnyValue: Send + sealed::Sealed {
+    /// As `fill`, where what is held is not of `execution`.
+    #[doc(hidden)]
+    fn fetch(&mut self, execution: u64) -> Result<Arrival, ChannelError>;
+    /// Receives the value of `execution`, where it has come and there is no more to be said of it.
+    fn arrives(&mut self, execution: u64) -> bool;
+    /// Whether a message is there that has not been received: a quick look, and no more than a hint.
+    fn stirs(&self) -> bool;
+    /// Gives back what is held, after its last read.
+    #[doc(hidden)]
+    fn give_back(&mut self) -> Result<(), ChannelError>;
     /// The fault that came instead of a value.
     fn fault(&self) -> Option<Fault>;
-    /// One of this execution's reads is done; after the last one the memory is given back.
-    ///
-    /// # Errors
-    /// [`ChannelError::NoValue`] when there was nothing to read (CACHE-04), and what the channel says.
-    fn read_done(&mut self) -> Result<(), ChannelError>;
     /// Gives back whatever is held.
     ///
     /// # Errors
@@ -125,10 +131,78 @@ pub trait AnyValue: Send {
     fn bring_to(&mut self, gpu: &Gpu) -> Result<(), ChannelError>;
     /// The value's type.
     fn payload_type(&self) -> PayloadType;
-    /// The typed value.
-    fn as_any(&self) -> &dyn Any;
-    /// The typed value.
-    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+impl dyn AnyValue + '_ {
+    #[inline]
+    fn head(&self) -> &ValueHead {
+        // SAFETY: it is a `Value<T>`, which is laid out as in C and begins with its head (VAL-3).
+        unsafe { &*ptr::from_ref(self).cast::<ValueHead>() }
+    }
+
+    #[inline]
+    fn head_mut(&mut self) -> &mut ValueHead {
+        // SAFETY: as in `head`; borrowed exclusively.
+        unsafe { &mut *ptr::from_mut(self).cast::<ValueHead>() }
+    }
+
+    /// The typed value, if it is of this type.
+    #[inline]
+    pub fn typed<T: Wire>(&self) -> Option<&Value<T>> {
+        if self.head().id != TypeId::of::<T>() {
+            return None;
+        }
+        // SAFETY: it is a `Value<T>` for the type that its head says (VAL-3).
+        Some(unsafe { &*ptr::from_ref(self).cast::<Value<T>>() })
+    }
+
+    /// The typed value, if it is of this type.
+    #[inline]
+    pub fn typed_mut<T: Wire>(&mut self) -> Option<&mut Value<T>> {
+        if self.head().id != TypeId::of::<T>() {
+            return None;
+        }
+        // SAFETY: as in `typed`; borrowed exclusively.
+        Some(unsafe { &mut *ptr::from_mut(self).cast::<Value<T>>() })
+    }
+
+    /// Whether the value of `execution` is here, as far as is known without a look: a short way for who asks often.
+    #[inline]
+    pub fn is_there(&self, execution: u64) -> bool {
+        self.head().is_there(execution)
+    }
+
+    /// As `read_done` where nothing follows from it; `false`, and nothing has changed, elsewhere.
+    #[inline]
+    pub fn count_read(&mut self) -> bool {
+        self.head_mut().count_read()
+    }
+
+    /// Brings the value of `execution`, skipping messages of earlier ones. Idempotent. A local value is ready when it
+    /// has been put for this execution.
+    ///
+    /// # Errors
+    /// [`ChannelError::Closed`] when the writer has gone, [`ChannelError::OutOfStep`] when the value of that execution
+    /// has been read already, and what else the channel may say.
+    #[inline]
+    pub fn fill(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
+        match self.head().held(execution) {
+            Some(arrival) => Ok(arrival),
+            None => self.fetch(execution),
+        }
+    }
+
+    /// One of this execution's reads is done; after the last one the memory is given back.
+    ///
+    /// # Errors
+    /// [`ChannelError::NoValue`] when there was nothing to read (CACHE-04), and what the channel says.
+    #[inline]
+    pub fn read_done(&mut self) -> Result<(), ChannelError> {
+        match self.head_mut().read_done()? {
+            AfterRead::Nothing => Ok(()),
+            AfterRead::GiveBack => self.give_back(),
+        }
+    }
 }
 
 impl<T: Wire> Value<T> {
@@ -141,13 +215,11 @@ impl<T: Wire> Value<T> {
             });
         }
         Ok(Value {
+            head: ValueHead::new(TypeId::of::<T>(), reads),
             held: Held::Nothing,
+            source,
             #[cfg(feature = "cuda")]
             aside: None,
-            source,
-            execution: 0,
-            reads,
-            left: 0,
         })
     }
 
@@ -170,24 +242,29 @@ impl<T: Wire> Value<T> {
     }
 
     pub(crate) fn constant(value: T) -> Self {
+        let mut head = ValueHead::new(TypeId::of::<T>(), ALWAYS);
+        head.arrived(0, Arrival::Value);
         Value {
+            head,
             held: Held::Owned(value),
             source: Source::Constant,
             #[cfg(feature = "cuda")]
             aside: None,
-            execution: 0,
-            reads: u32::MAX,
-            left: u32::MAX,
         }
     }
 
     /// Whether a local value can be put: it is one, and the last one has been read.
     #[inline]
     pub(crate) fn check_free(&self) -> Result<(), ChannelError> {
-        if self.left > 0 || !matches!(self.source, Source::Local) {
-            return Err(ChannelError::Unread);
+        if self.is_free() {
+            return Ok(());
         }
-        Ok(())
+        Err(ChannelError::Unread)
+    }
+
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.head.left == 0 && matches!(self.source, Source::Local)
     }
 
     /// Writes a local value.
@@ -204,12 +281,23 @@ impl<T: Wire> Value<T> {
     /// As [`put`](Self::put), after [`check_free`](Self::check_free).
     #[inline]
     pub(crate) fn keep(&mut self, execution: u64, message: Message<T>) {
-        self.held = match message {
-            Ok(value) => Held::Owned(value),
-            Err(fault) => Held::Fault(fault),
+        let arrival;
+        (self.held, arrival) = match message {
+            Ok(value) => (Held::Owned(value), Arrival::Value),
+            Err(fault) => (Held::Fault(fault), Arrival::Fault),
         };
-        self.execution = execution;
-        self.left = self.reads;
+        self.head.arrived(execution, arrival);
+    }
+
+    /// Writes a local value, if it can be put; gives it back otherwise.
+    #[inline]
+    pub fn try_put(&mut self, execution: u64, value: T) -> Option<T> {
+        if !self.is_free() {
+            return Some(value);
+        }
+        self.held = Held::Owned(value);
+        self.head.arrived(execution, Arrival::Value);
+        None
     }
 
     fn in_ring(&self) -> Result<&T, ChannelError> {
@@ -247,7 +335,7 @@ impl<T: Wire> Value<T> {
                 let value = unsafe { decode_in_place::<T>(self.in_slot()?) }?;
                 Ok(cell.get_or_init(|| value))
             }
-            Held::Nothing | Held::Fault(_) | Held::Taken => Err(ChannelError::NoValue),
+            Held::Nothing | Held::Fault(_) => Err(ChannelError::NoValue),
         }
     }
 
@@ -257,34 +345,66 @@ impl<T: Wire> Value<T> {
     /// As [`get`](Self::get).
     #[inline]
     pub fn take(&mut self) -> Result<T, ChannelError> {
-        let last = self.left == 1;
-        match &mut self.held {
-            Held::Owned(_) if last => match std::mem::replace(&mut self.held, Held::Taken) {
-                Held::Owned(value) => Ok(value),
-                _ => Err(ChannelError::NoValue),
-            },
-            Held::Owned(value) => Ok(value.clone()),
-            Held::InRing if last => match &mut self.source {
-                Source::Ring(reader) => {
-                    self.held = Held::Taken;
-                    match reader.take() {
+        if let (1, Held::Owned(_)) = (self.head.left, &self.held)
+            && let Held::Owned(value) = std::mem::replace(&mut self.held, Held::Nothing)
+        {
+            self.head.vacant = true;
+            return Ok(value);
+        }
+        self.take_other()
+    }
+
+    /// What is not ours yet, or is not ours alone.
+    #[inline(never)]
+    fn take_other(&mut self) -> Result<T, ChannelError> {
+        match &self.held {
+            Held::InRing if self.head.left == 1 => {
+                self.held = Held::Nothing;
+                self.head.vacant = true;
+                match &mut self.source {
+                    Source::Ring(reader) => match reader.take() {
                         Some(Ok(value)) => Ok(value),
                         _ => Err(ChannelError::NoValue),
-                    }
+                    },
+                    _ => Err(ChannelError::NoValue),
                 }
-                _ => Err(ChannelError::NoValue),
-            },
+            }
+            _ => self.copied(),
+        }
+    }
+
+    /// The value, where it can be moved out and nobody is to read it afterwards: this counts as its last read, and runs none
+    /// of the user's code.
+    #[inline]
+    pub fn take_last(&mut self) -> Option<T> {
+        let moves = match &self.held {
+            Held::Owned(_) => true,
+            Held::InRing => matches!(&self.source, Source::Ring(reader) if reader.is_sole()),
+            _ => false,
+        };
+        if !moves || self.head.left != 1 {
+            return None;
+        }
+        let taken = self.take();
+        self.head.left = 0;
+        taken.ok()
+    }
+
+    /// The value, cloned or decoded.
+    fn copied(&self) -> Result<T, ChannelError> {
+        match &self.held {
+            Held::Owned(value) => Ok(value.clone()),
             Held::InRing => self.in_ring().cloned(),
             Held::InSlot(_) => Ok(decode::<T>(self.in_slot()?)?),
-            Held::Nothing | Held::Fault(_) | Held::Taken => Err(ChannelError::NoValue),
+            Held::Nothing | Held::Fault(_) => Err(ChannelError::NoValue),
         }
     }
 
     /// The next message's value, if it is there and nothing is held: the short way for ends that take one after the other.
-    /// What is not a value, or not there, is for [`fill`](AnyValue::fill) to say.
+    /// What is not a value, or not there, is for `fill` to say.
     #[inline]
-    pub(crate) fn take_next(&mut self) -> Option<T> {
-        if self.left > 0 {
+    pub fn take_next(&mut self) -> Option<T> {
+        if self.head.left > 0 {
             return None;
         }
         match &mut self.source {
@@ -316,22 +436,43 @@ impl<T: Wire> Value<T> {
         Ok(message)
     }
 
+    /// As for any value.
+    ///
+    /// # Errors
+    /// [`ChannelError::Closed`] when the writer has gone, and what else the channel may say.
+    #[inline]
+    pub(crate) fn fill(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
+        match self.head.held(execution) {
+            Some(arrival) => Ok(arrival),
+            None => self.fetch(execution),
+        }
+    }
+
+    /// One of this execution's reads is done; after the last one the memory is given back.
+    ///
+    /// # Errors
+    /// [`ChannelError::NoValue`] when there was nothing to read (CACHE-04), and what the channel says.
+    #[inline]
+    pub fn read_done(&mut self) -> Result<(), ChannelError> {
+        match self.head.read_done()? {
+            AfterRead::Nothing => Ok(()),
+            AfterRead::GiveBack => self.release(),
+        }
+    }
+
     /// Gives the slot back.
     #[inline]
     fn release(&mut self) -> Result<(), ChannelError> {
         // VAL-1: what borrows from the slot goes first.
         let held = std::mem::replace(&mut self.held, Held::Nothing);
-        self.left = 0;
-        if let (Source::Local, Held::Taken | Held::Nothing) = (&self.source, &held) {
-            return Ok(());
-        }
+        self.head.left = 0;
         match (&mut self.source, held) {
+            (_, Held::Nothing) => {}
             (Source::Ring(reader), Held::InRing) => reader.release(),
             (Source::Ring(reader), held @ Held::Fault(_)) => {
                 dispose(held);
                 reader.release();
             }
-            (Source::Shared(_), held @ Held::Nothing) => dispose(held),
             (Source::Shared(reader), held) => {
                 dispose(held);
                 reader.release()?;
@@ -376,10 +517,10 @@ impl<T: Wire> Value<T> {
 
     /// Brings the message of `execution` from its channel.
     #[inline]
-    fn fetch(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
-        if self.left > 0 {
+    fn receive(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
+        if self.head.left > 0 {
             // A leftover that not all of its readers wanted.
-            self.check_step(self.execution, execution)?;
+            self.check_step(self.head.execution, execution)?;
             self.release()?;
         }
         loop {
@@ -388,17 +529,17 @@ impl<T: Wire> Value<T> {
             if !self.arrive()? {
                 return Ok(Arrival::Nothing);
             }
-            self.left = self.reads;
-            self.execution = position;
+            let arrival = self.arrival();
+            self.head.arrived(position, arrival);
             if position == execution {
-                return Ok(self.held());
+                return Ok(arrival);
             }
             self.release()?;
         }
     }
 
     #[inline]
-    fn held(&self) -> Arrival {
+    fn arrival(&self) -> Arrival {
         match self.held {
             Held::Fault(_) => Arrival::Fault,
             _ => Arrival::Value,
@@ -436,7 +577,7 @@ impl<T: Wire> Value<T> {
         match &self.source {
             Source::Ring(reader) => reader.position(),
             Source::Shared(reader) => reader.position(),
-            Source::Local | Source::Constant => self.execution,
+            Source::Local | Source::Constant => self.head.execution,
         }
     }
 }
@@ -472,21 +613,44 @@ impl Value<String> {
 }
 
 impl<T: Wire> AnyValue for Value<T> {
-    #[inline]
-    fn fill(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
-        if self.left > 0 && self.execution == execution {
-            return Ok(self.held());
-        }
+    fn fetch(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
         match self.source {
+            Source::Ring(_) | Source::Shared(_) => self.receive(execution),
             Source::Constant => Ok(Arrival::Value),
             Source::Local => {
-                if self.left > 0 {
-                    self.check_step(self.execution, execution)?;
+                if self.head.left > 0 {
+                    self.check_step(self.head.execution, execution)?;
                 }
                 Ok(Arrival::Nothing)
             }
-            Source::Ring(_) | Source::Shared(_) => self.fetch(execution),
         }
+    }
+
+    #[inline]
+    fn arrives(&mut self, execution: u64) -> bool {
+        let Source::Ring(reader) = &self.source else {
+            return matches!(self.fill(execution), Ok(Arrival::Value));
+        };
+        let free = self.head.left == 0 && reader.position() == execution;
+        if !free || !matches!(reader.current(), Some(Ok(_))) {
+            return self.head.is_there(execution);
+        }
+        self.held = Held::InRing;
+        self.head.arrived(execution, Arrival::Value);
+        true
+    }
+
+    #[inline]
+    fn stirs(&self) -> bool {
+        match &self.source {
+            Source::Ring(reader) => reader.is_ready(),
+            Source::Shared(reader) => reader.stirs(),
+            Source::Local | Source::Constant => true,
+        }
+    }
+
+    fn give_back(&mut self) -> Result<(), ChannelError> {
+        self.release()
     }
 
     fn fault(&self) -> Option<Fault> {
@@ -496,23 +660,8 @@ impl<T: Wire> AnyValue for Value<T> {
         }
     }
 
-    #[inline]
-    fn read_done(&mut self) -> Result<(), ChannelError> {
-        if matches!(self.source, Source::Constant) {
-            return Ok(());
-        }
-        match self.left {
-            0 => Err(ChannelError::NoValue),
-            1 => self.release(),
-            _ => {
-                self.left -= 1;
-                Ok(())
-            }
-        }
-    }
-
     fn abandon(&mut self) -> Result<(), ChannelError> {
-        if self.left > 0 && !matches!(self.source, Source::Constant) {
+        if self.head.left > 0 && !matches!(self.source, Source::Constant) {
             self.release()?;
         }
         Ok(())
@@ -531,13 +680,5 @@ impl<T: Wire> AnyValue for Value<T> {
 
     fn payload_type(&self) -> PayloadType {
         PayloadType::of::<T>()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

@@ -13,8 +13,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use selvedge_channels::{
-    AnyOutlet, AnyValue, Arrival, Doorbell, Inlet, Outlet, PayloadType, Provider, Readiness, Routes,
-    SEGMENT_HEADER_BYTES, Segment, SharedReader, SharedSpec, SharedWriter, Value, Wire, format,
+    AnyOutlet, AnyValue, Arrival, Doorbell, Inlet, PayloadType, Provider, Readiness, Routes,
+    SEGMENT_HEADER_BYTES, Segment, SharedReader, SharedSpec, SharedWriter, Wire, format,
 };
 
 struct Counting;
@@ -54,14 +54,10 @@ fn hop<T: Wire + Copy + PartialEq>(
     what: T,
 ) {
     for execution in executions {
-        outlet
-            .as_any_mut()
-            .downcast_mut::<Outlet<T>>()
-            .unwrap()
-            .stage(what);
+        outlet.typed_mut::<T>().unwrap().stage(what);
         assert_eq!(outlet.publish(execution, &mut []).unwrap(), Readiness::Ready);
         assert_eq!(value.fill(execution).unwrap(), Arrival::Value);
-        let typed = value.as_any_mut().downcast_mut::<Value<T>>().unwrap();
+        let typed = value.typed_mut::<T>().unwrap();
         assert!(*typed.get().unwrap() == what);
         value.read_done().unwrap();
     }

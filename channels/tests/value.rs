@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use selvedge_channels::{
-    AnyOutlet, AnyValue, Arrival, ChannelError, Culprit, Doorbell, End, Fault, FaultKind, Inlet, Outlet,
-    PayloadType, Provider, Readiness, Routes, SharedReader, SharedSpec, SharedWriter, Tensor, Value, Wire,
-    encode, shared,
+    AnyOutlet, AnyValue, Arrival, ChannelError, Culprit, Doorbell, End, Fault, FaultKind, Inlet, PayloadType,
+    Provider, Readiness, Routes, SharedReader, SharedSpec, SharedWriter, Tensor, Value, Wire, encode, ring,
+    shared,
 };
 use support::{Bells, region, spec};
 
@@ -54,15 +54,11 @@ fn wire<T: Wire>(slots: usize, local: Option<usize>, ring: bool, shared: Option<
 }
 
 fn stage<T: Wire>(outlet: &mut Box<dyn AnyOutlet>, value: T) {
-    outlet
-        .as_any_mut()
-        .downcast_mut::<Outlet<T>>()
-        .unwrap()
-        .stage(value);
+    outlet.typed_mut::<T>().unwrap().stage(value);
 }
 
 fn typed<T: Wire>(value: &mut Box<dyn AnyValue>) -> &mut Value<T> {
-    value.as_any_mut().downcast_mut().unwrap()
+    value.typed_mut().unwrap()
 }
 
 fn value<T: Wire>(inlet: Inlet, reads: u32) -> Box<dyn AnyValue> {
@@ -158,6 +154,44 @@ fn cache_02_after_the_last_read_the_value_is_gone() {
         values[0].read_done().unwrap();
         assert_eq!(alive.load(Ordering::Relaxed), 0);
         assert!(matches!(values[0].read_done(), Err(ChannelError::NoValue)));
+    }
+}
+
+#[test]
+fn every_message_of_a_ring_is_dropped_once_whoever_goes_first() {
+    let alive = Arc::new(AtomicUsize::new(0));
+    let mut random = 1u64;
+    let mut below = |bound: u64| {
+        // A linear congruence (Knuth's MMIX), from the same seed in every run.
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % bound
+    };
+    for _ in 0..if cfg!(miri) { 40 } else { 4000 } {
+        let readers = 1 + below(3) as usize;
+        let bells = vec![Doorbell::heap(); readers];
+        let (writer, ends) = ring::<Counted>(1 + below(4) as usize, Doorbell::heap(), bells).unwrap();
+        let mut writer = Some(writer);
+        let mut ends: Vec<_> = ends.into_iter().map(Some).collect();
+        for _ in 0..below(40) {
+            let reader = below(readers as u64) as usize;
+            match (below(12), &mut writer, &mut ends[reader]) {
+                (0..5, Some(writer), _) => drop(writer.try_write(Ok(Counted::new(&alive)))),
+                (5..8, _, Some(reader)) => drop(reader.take()),
+                (8, _, Some(reader)) => reader.release(),
+                (9, _, Some(reader)) => drop(reader.peek().cloned()),
+                (10, _, reader) => *reader = None,
+                (11, writer, _) if below(4) == 0 => *writer = None,
+                _ => {}
+            }
+        }
+        if below(2) == 0 {
+            drop(writer.take());
+        }
+        drop(ends);
+        drop(writer);
+        assert_eq!(alive.load(Ordering::Relaxed), 0);
     }
 }
 

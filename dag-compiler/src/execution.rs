@@ -11,7 +11,7 @@ use selvedge_channels::{Fault, Wire};
 
 use crate::ports::Collected;
 use crate::run::driver::Driver;
-use crate::run::engine::Engine;
+use crate::run::engine::{Engine, Sight};
 use crate::run::error::ExecError;
 use crate::run::leaf::Status;
 use crate::run::patience::Patience;
@@ -28,7 +28,7 @@ pub struct Execution<Out> {
     engine: Arc<Engine>,
     number: u64,
     /// Set when the execution was refused at submission.
-    refused: Option<ExecError>,
+    refused: Option<Box<ExecError>>,
     leaves: Range<usize>,
     take: Take<Out>,
     closed: bool,
@@ -60,7 +60,7 @@ impl<Out> Execution<Out> {
         Execution {
             engine,
             number: u64::MAX,
-            refused: Some(error),
+            refused: Some(Box::new(error)),
             leaves: 0..0,
             take,
             closed: true,
@@ -98,7 +98,8 @@ impl<Out> Execution<Out> {
             return Some(Err(error));
         }
         let (engine, mut sight) = self.sight();
-        engine.poll(|driver| sight.look(driver))
+        engine.poll(&mut sight, |_| {});
+        sight.found
     }
 
     fn wait_at_most(&mut self, timeout: Option<Duration>, option: &'static str) -> Result<Out, ExecError> {
@@ -106,15 +107,16 @@ impl<Out> Execution<Out> {
             return Err(error);
         }
         let (engine, mut sight) = self.sight();
-        engine.wait(sight.number, Patience::new(timeout, option), |driver| {
-            sight.look(driver)
-        })
+        match engine.wait(sight.number, &Patience::new(timeout, option), &mut sight) {
+            None => sight.found.unwrap_or_else(unanswered),
+            Some(error) => Err(error),
+        }
     }
 
     /// What is known without looking: refused at submission, or taken before.
     fn early(&mut self) -> Option<ExecError> {
         match &self.refused {
-            Some(error) => Some(error.clone()),
+            Some(error) => Some(ExecError::clone(error)),
             None if self.closed => Some(ExecError::Taken {
                 execution: self.number,
             }),
@@ -123,13 +125,14 @@ impl<Out> Execution<Out> {
     }
 
     /// What is needed to look for the result, beside the engine that is asked to.
-    fn sight(&mut self) -> (&Arc<Engine>, Sight<'_, Out>) {
-        let sight = Sight {
+    fn sight(&mut self) -> (&Arc<Engine>, Handle<'_, Out>) {
+        let sight = Handle {
             engine: &self.engine,
             number: self.number,
             leaves: &self.leaves,
             take: self.take,
             closed: &mut self.closed,
+            found: None,
         };
         (&self.engine, sight)
     }
@@ -159,24 +162,51 @@ fn take_one<T: Wire>(collected: &mut Collected<'_>) -> Result<T, Fault> {
     collected.next::<T>()
 }
 
-/// An execution's view of the driver.
-struct Sight<'e, Out> {
+/// What is needed of a handle to look for its result.
+struct Handle<'e, Out> {
     engine: &'e Engine,
     number: u64,
     leaves: &'e Range<usize>,
     take: Take<Out>,
     closed: &'e mut bool,
+    found: Option<Result<Out, ExecError>>,
 }
 
-impl<Out> Sight<'_, Out> {
+impl<Out> Handle<'_, Out> {
+    fn unfinished(&self, unfinished: bool) {
+        if unfinished {
+            self.engine.control.cancel(self.number);
+        }
+    }
+}
+
+impl<Out> Sight for Handle<'_, Out> {
+    #[inline]
+    fn at_once(&mut self, driver: &mut Driver) -> bool {
+        let lengths = self.engine.recipe.lengths.as_slice();
+        let Some(taken) = driver.take_at_once(self.number, lengths, self.take) else {
+            return false;
+        };
+        self.found = Some(taken.map_err(|fault| Engine::error_of(self.number, &fault)));
+        *self.closed = true;
+        self.unfinished(driver.close_taken(self.number));
+        true
+    }
+
     /// Takes the result if it has come.
-    fn look(&mut self, driver: &mut Driver) -> Option<Result<Out, ExecError>> {
+    fn look(&mut self, driver: &mut Driver) -> bool {
         let found = match driver.status(self.number, self.leaves) {
-            Status::Pending => return None,
+            Status::Pending => return false,
             Status::Gone => Err(ExecError::Taken {
                 execution: self.number,
             }),
-            Status::Fault(fault) => Err(Engine::error_of(self.number, &fault)),
+            Status::Fault => {
+                let fault = driver.fault(self.number, self.leaves);
+                Err(Engine::error_of(
+                    self.number,
+                    &fault.unwrap_or_else(Fault::cancelled),
+                ))
+            }
             Status::Value => {
                 let leaves = driver.lane.leaves.get_mut(self.leaves.clone());
                 let lengths = self.engine.recipe.lengths.as_slice();
@@ -189,12 +219,23 @@ impl<Out> Sight<'_, Out> {
                 Ok(_) => driver.close_taken(self.number),
                 Err(_) => driver.close(self.number, self.leaves),
             };
-            if unfinished {
-                self.engine.control.cancel(self.number);
-            }
+            self.unfinished(unfinished);
         }
-        Some(found)
+        self.found = Some(found);
+        true
     }
+
+    fn fail(&mut self, error: ExecError) {
+        self.found = Some(Err(error));
+    }
+}
+
+/// Who waited for an answer and was told that there is one has it.
+#[cold]
+fn unanswered<Out>() -> Result<Out, ExecError> {
+    Err(ExecError::Internal {
+        message: "a result was found and is not there".into(),
+    })
 }
 
 impl<Out> Drop for Execution<Out> {
@@ -215,14 +256,9 @@ impl<Out> Future for Execution<Out> {
             return Poll::Ready(Err(error));
         }
         let (engine, mut sight) = this.sight();
-        let found = engine.poll(|driver| {
-            let found = sight.look(driver);
-            if found.is_none() {
-                driver.register(sight.number, context.waker());
-            }
-            found
-        });
-        match found {
+        let number = sight.number;
+        engine.poll(&mut sight, |driver| driver.register(number, context.waker()));
+        match sight.found {
             Some(found) => Poll::Ready(found),
             None => match this.engine.serve_awaits() {
                 Ok(()) => Poll::Pending,

@@ -93,7 +93,7 @@ impl<In: 'static, Out> Graph<In, Out> {
     }
 
     fn submit(&self, value: &mut Option<In>, on_full: OnFull) -> Result<Execution<Out>, ExecError> {
-        let number = self.engine.submit(on_full, &mut |driver| {
+        let number = self.engine.submit(on_full, |driver| {
             let mut submitter = Submitter::new(&mut driver.inputs, self.engine.options.inputs_value());
             if let Some(value) = value.take() {
                 (self.write)(value, &mut submitter);
@@ -241,11 +241,8 @@ impl<In, Out> Graph<In, Out> {
     pub fn shutdown(self, grace: Duration) -> Teardown {
         let all = self.counters().submitted;
         let drained = |driver: &mut crate::run::driver::Driver| (driver.finished() >= all).then_some(Ok(()));
-        let _ = self.engine.wait(
-            all,
-            Patience::new(Some(grace), "the argument of shutdown"),
-            drained,
-        );
+        let patience = Patience::new(Some(grace), "the argument of shutdown");
+        let _ = self.engine.wait_for(&patience, drained);
         self.teardown()
     }
 

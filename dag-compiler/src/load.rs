@@ -35,6 +35,12 @@ use crate::run::trace::Recorder;
 /// The kind under which worker processes find this loader.
 pub(crate) const KIND: &str = "selvedge.graph";
 
+/// Slots of a ring between the driver and lanes, at least.
+const DRIVER_SLOTS: usize = 8;
+
+/// Values of more bytes than this are not worth more slots than asked for.
+const SMALL_BYTES: usize = 1024;
+
 /// What a worker process is sent.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Shipment {
@@ -108,6 +114,19 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
         Ok(programs(&shipment.plan, site.lanes()?.lanes))
     };
     load().map_err(|error| error.to_string())
+}
+
+/// Slots of a ring. One between the driver and the lanes never has more messages than `max_inflight`, whatever its slots; it has
+/// enough of them for its writer to look only once in many executions at what its readers have passed, since each such look
+/// fetches a line that they have just written.
+fn ring_slots(channel: &ChannelPlan, payload: &PayloadType) -> usize {
+    let drivers = channel.writer == Writer::Submit || channel.readers == [LaneId::DRIVER];
+    let least = if drivers && payload.len_bytes() <= SMALL_BYTES {
+        DRIVER_SLOTS
+    } else {
+        1
+    };
+    (channel.slots as usize).max(least)
 }
 
 /// The programs of a process's lanes, those among them that only lend their actors to another lane.
@@ -352,8 +371,8 @@ impl Site<'_> {
         for channel in self.plan.channels.iter().filter(here) {
             let payload = self.payload(channel.value)?;
             let bells = self.reader_bells(channel)?;
-            let (writer, readers) =
-                payload.ring(channel.slots as usize, self.writer_bell(channel)?, bells)?;
+            let slots = ring_slots(channel, &payload);
+            let (writer, readers) = payload.ring(slots, self.writer_bell(channel)?, bells)?;
             let ends = RingEnds {
                 writer: Some(writer),
                 readers: readers.into_iter().map(Some).collect(),

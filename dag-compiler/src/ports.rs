@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use selvedge_channels::{AnyOutlet, ChannelError, Fault, Outlet, PayloadType, Wire};
+use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Fault, PayloadType, Value, Wire};
 use selvedge_core::Parts;
 
 use crate::bind::Builder;
@@ -27,7 +27,7 @@ pub(crate) fn splitter<T: Parts>() -> Splitter {
 }
 
 fn stage<T: Wire>(outlet: &mut dyn AnyOutlet, value: T) -> Result<(), ChannelError> {
-    let Some(outlet) = outlet.as_any_mut().downcast_mut::<Outlet<T>>() else {
+    let Some(outlet) = outlet.typed_mut::<T>() else {
         return Err(ChannelError::WrongType {
             expected: std::any::type_name::<T>(),
             found: "an outlet of another type",
@@ -47,10 +47,31 @@ pub(crate) struct InputPort {
 }
 
 impl InputPort {
-    /// Every outlet of this leaf.
+    /// Whether all of them are known to have room.
     #[inline]
+    pub(crate) fn is_open(&mut self) -> bool {
+        self.whole.as_mut().is_none_or(|whole| whole.is_open())
+            && self.parts.iter_mut().flatten().all(|part| part.is_open())
+    }
+
+    /// Every outlet of this leaf.
     pub(crate) fn outlets(&mut self) -> impl Iterator<Item = &mut Box<dyn AnyOutlet>> {
         self.whole.iter_mut().chain(self.parts.iter_mut().flatten())
+    }
+
+    /// Does something with every outlet of this leaf.
+    #[inline]
+    pub(crate) fn try_each<E>(
+        &mut self,
+        mut act: impl FnMut(&mut dyn AnyOutlet) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if let Some(whole) = &mut self.whole {
+            act(whole.as_mut())?;
+        }
+        self.parts
+            .iter_mut()
+            .flatten()
+            .try_for_each(|part| act(part.as_mut()))
     }
 }
 
@@ -105,6 +126,9 @@ impl<'a> Submitter<'a> {
 /// Reads one output value, leaf by leaf.
 pub struct Collected<'a> {
     leaves: std::slice::IterMut<'a, Box<dyn AnyLeaf>>,
+    /// Where the only leaf's value comes from, if it is to be taken there.
+    coming: Option<&'a mut dyn AnyValue>,
+    taken: bool,
     /// Lengths of the output's `Vec`s, in the order in which they are taken.
     lengths: std::slice::Iter<'a, usize>,
     execution: u64,
@@ -114,9 +138,24 @@ impl<'a> Collected<'a> {
     pub(crate) fn new(leaves: &'a mut [Box<dyn AnyLeaf>], lengths: &'a [usize], execution: u64) -> Self {
         Collected {
             leaves: leaves.iter_mut(),
+            coming: None,
+            taken: false,
             lengths: lengths.iter(),
             execution,
         }
+    }
+
+    /// Reads the value of the only leaf from where it comes, before it has got to its leaf.
+    pub(crate) fn at_once(coming: &'a mut dyn AnyValue, lengths: &'a [usize], execution: u64) -> Self {
+        Collected {
+            coming: Some(coming),
+            ..Collected::new(&mut [], lengths, execution)
+        }
+    }
+
+    /// Whether a value has been taken from where it comes; where not, nothing has changed.
+    pub(crate) fn has_taken(&self) -> bool {
+        self.taken
     }
 
     /// Takes the next leaf.
@@ -127,7 +166,13 @@ impl<'a> Collected<'a> {
         clippy::should_implement_trait,
         reason = "each call gives another type, so it is no iterator"
     )]
+    #[inline]
     pub fn next<T: Wire>(&mut self) -> Result<T, Fault> {
+        if let Some(coming) = &mut self.coming {
+            let value = coming.typed_mut::<T>().and_then(Value::take_next);
+            self.taken = value.is_some();
+            return value.ok_or_else(Fault::cancelled);
+        }
         let leaf = self
             .leaves
             .next()

@@ -331,6 +331,9 @@ fn attach_ports(plan: &Plan, recipe: &Recipe, lane: &mut LaneLoop) -> Result<Vec
             info,
             value: index,
             leaves,
+            moves: value.reads == 1
+                && channel
+                    .is_some_and(|channel| channel.kind == ChannelKind::Ring && channel.readers.len() == 1),
             collected: 0,
         });
         if shared || local {

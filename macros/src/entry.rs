@@ -162,7 +162,7 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
     };
     quote! {
         #[allow(clippy::let_unit_value, clippy::unit_arg, clippy::needless_borrow)]
-        fn #compute(actor: &mut dyn ::selvedge::__private::Any, invocation: &mut ::selvedge::__private::Invocation<'_>) -> ::std::result::Result<(), ::selvedge::__private::Failure> {
+        fn #compute(actor: &mut dyn ::selvedge::__private::Any, invocation: &mut ::selvedge::__private::Invocation<'_>) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> {
             let receiver = receiver(actor)?;
             #(#taken)*
             let result = {

@@ -76,7 +76,7 @@ macro_rules! entry {
             params: &[],
             result: || PayloadType::of::<$result>(),
             parts: Vec::new,
-            compute: |_: &mut dyn Any, _: &mut Invocation<'_>| Err(Failure::Internal("not in graphs".to_owned())),
+            compute: |_: &mut dyn Any, _: &mut Invocation<'_>| Err(Box::new(Failure::Internal("not in graphs".to_owned()))),
             call: |toy, arguments, driver| {
                 let run: fn(&mut Toy, $types, &AsyncDriver) -> Result<$result, Failure> =
                     |$toy, ($($arg,)*), $driver| $body;

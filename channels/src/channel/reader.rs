@@ -7,7 +7,7 @@ use super::line::Line;
 use super::view::View;
 use crate::error::ChannelError;
 use crate::payload::Wire;
-use crate::value::{AnyValue, Arrival, Value};
+use crate::value::{Arrival, Value};
 
 /// A reading end of a channel. It sees every message, in order. Dropping it lets go of them all: it never holds the
 /// writer back.

@@ -148,6 +148,12 @@ impl SharedReader {
         self.seen().map(Some)
     }
 
+    /// Whether there is something to be said of the next message.
+    #[inline]
+    pub(crate) fn stirs(&self) -> bool {
+        !matches!(self.look(), Ok(false))
+    }
+
     /// The message that `current` found before.
     #[inline]
     pub(crate) fn seen(&self) -> Result<Message<&[u8]>, ChannelError> {

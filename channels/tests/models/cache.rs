@@ -1,8 +1,6 @@
 //! M5d: one message of a channel, read several times by the lane that caches it.
 
-use selvedge_channels::{
-    AnyValue, Arrival, Doorbell, Inlet, PayloadType, RingReader, RingWriter, Value, ring,
-};
+use selvedge_channels::{AnyValue, Arrival, Doorbell, Inlet, PayloadType, RingReader, RingWriter, ring};
 
 use crate::explore::{Machine, holds, is_found};
 
@@ -76,7 +74,7 @@ impl Machine for Cache {
                 (world.filled, world.tried) = (filled == Arrival::Value, true);
             }
             Action::Read => {
-                let value = world.value.as_any().downcast_ref::<Value<u64>>().unwrap();
+                let value = world.value.typed::<u64>().unwrap();
                 if value.get().ok() != Some(&(world.execution * 7)) {
                     return Err("a read of another execution's value");
                 }

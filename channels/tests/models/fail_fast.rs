@@ -2,7 +2,7 @@
 //! the next execution; what comes late is skipped there.
 
 use selvedge_channels::{
-    AnyValue, Arrival, Doorbell, Fault, Inlet, Message, PayloadType, RingReader, RingWriter, Value, ring,
+    AnyValue, Arrival, Doorbell, Fault, Inlet, Message, PayloadType, RingReader, RingWriter, ring,
 };
 
 use crate::explore::{Machine, holds, is_found};
@@ -55,7 +55,7 @@ impl FailFast {
                 if value.fault().is_some() {
                     return Ok(Some(Err(())));
                 }
-                let typed = value.as_any().downcast_ref::<Value<u64>>().unwrap();
+                let typed = value.typed::<u64>().unwrap();
                 Ok(Some(Ok(*typed.get().map_err(|_| "no value")?)))
             }
             Input::Raw(reader) => Ok(reader

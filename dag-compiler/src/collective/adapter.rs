@@ -5,9 +5,7 @@ use std::any::{TypeId, type_name};
 
 #[cfg(feature = "cuda")]
 use selvedge_channels::device::DeviceTensor;
-use selvedge_channels::{
-    AnyOutlet, AnyValue, ChannelError, Outlet, PayloadType, Tensor, TensorError, Value, Wire,
-};
+use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Outlet, PayloadType, Tensor, TensorError, Wire};
 use selvedge_collectives::{Contribute, Part};
 
 /// Who is shown the arrays of a value.
@@ -115,7 +113,7 @@ fn wrong<T>(found: &'static str) -> ChannelError {
 }
 
 fn typed<T: Wire>(value: &dyn AnyValue) -> Result<&T, ChannelError> {
-    let typed = value.as_any().downcast_ref::<Value<T>>();
+    let typed = value.typed::<T>();
     typed
         .ok_or_else(|| wrong::<T>(value.payload_type().name()))?
         .get()
@@ -130,7 +128,7 @@ fn contribute<T: Wire + Contribute>(
 }
 
 fn outlet<T: Wire>(outlet: &mut dyn AnyOutlet) -> Option<&mut Outlet<T>> {
-    outlet.as_any_mut().downcast_mut::<Outlet<T>>()
+    outlet.typed_mut::<T>()
 }
 
 fn deliver<T: Wire + Contribute>(to: &mut dyn AnyOutlet, parts: Vec<Tensor>) -> Result<(), TensorError> {
@@ -143,7 +141,7 @@ fn deliver<T: Wire + Contribute>(to: &mut dyn AnyOutlet, parts: Vec<Tensor>) -> 
 
 fn pass<T: Wire>(value: &mut dyn AnyValue, to: &mut dyn AnyOutlet) -> Result<(), ChannelError> {
     let found = value.payload_type().name();
-    let typed = value.as_any_mut().downcast_mut::<Value<T>>();
+    let typed = value.typed_mut::<T>();
     let value = typed.ok_or_else(|| wrong::<T>(found))?.take()?;
     if let Some(outlet) = outlet::<T>(to) {
         outlet.stage(value);

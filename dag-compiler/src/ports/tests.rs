@@ -81,12 +81,7 @@ fn leaves(messages: Vec<Result<u8, Fault>>) -> Vec<Box<dyn AnyLeaf>> {
     let leaf = |message: Result<u8, Fault>| -> Box<dyn AnyLeaf> {
         let payload = PayloadType::of::<u8>();
         let mut value = payload.value(selvedge_channels::Inlet::Local, 1).unwrap();
-        value
-            .as_any_mut()
-            .downcast_mut::<selvedge_channels::Value<u8>>()
-            .unwrap()
-            .put(0, message)
-            .unwrap();
+        value.typed_mut::<u8>().unwrap().put(0, message).unwrap();
         let mut leaf: Box<dyn AnyLeaf> = Box::new(Leaf::<u8>::with_capacity(1));
         leaf.open();
         let info = crate::run::report::TaskInfo {

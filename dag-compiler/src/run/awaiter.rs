@@ -70,18 +70,18 @@ impl Engine {
     }
 
     fn pump_for_awaits(&self) {
-        let idle = |driver: &Driver| driver.wakers == 0 && self.ended().is_none();
-        let none_left = |driver: &mut Driver| (driver.wakers == 0).then_some(Ok(()));
-        let mut endless = Patience::new(None, "");
+        let idle = |driver: &Driver| !driver.is_awaited() && self.ended().is_none();
+        let none_left = |driver: &mut Driver| (!driver.is_awaited()).then_some(Ok(()));
+        let endless = Patience::new(None, "");
         loop {
-            let nothing = self.drive(&mut endless, |driver| idle(driver).then(|| self.turn.follow()));
+            let nothing = self.drive(&endless, |driver| idle(driver).then(|| self.turn.follow()));
             if let Ok(Some(following)) = nothing {
                 following.wait(None);
                 continue;
             }
-            if !matches!(self.wait_for(&mut endless, none_left), Ok(Ok(()))) || self.ended().is_some() {
+            if !matches!(self.wait_for(&endless, none_left), Ok(Ok(()))) || self.ended().is_some() {
                 // Everybody looks for itself how the graph ended.
-                let _ = self.drive(&mut endless, Driver::wake);
+                let _ = self.drive(&endless, Driver::wake);
                 return;
             }
         }

@@ -121,6 +121,14 @@ impl Control {
         }
     }
 
+    /// Whether they do. As [`state`](Self::state).
+    #[inline]
+    pub(crate) fn is_running(&self) -> bool {
+        self.line
+            .atomic_u32(0)
+            .is_ok_and(|word| word.load(Ordering::Acquire) == RUNNING)
+    }
+
     /// Asks the lanes to end their programs (`CTL-1`, `CTL-3`).
     pub(crate) fn stop(&self) {
         if let Ok(word) = self.line.atomic_u32(0) {

@@ -15,7 +15,7 @@ pub(crate) trait Crew {
         actor: ActorId,
         method: u16,
         invocation: &mut Invocation<'_>,
-    ) -> Result<(), Failure>;
+    ) -> Result<(), Box<Failure>>;
 }
 
 fn unknown(actor: ActorId) -> Failure {
@@ -29,7 +29,7 @@ impl Crew for LaneHost<'_> {
         actor: ActorId,
         method: u16,
         invocation: &mut Invocation<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Box<Failure>> {
         self.actor_at(seat, actor)
             .ok_or_else(|| unknown(actor))?
             .invoke(method, invocation)
@@ -70,7 +70,7 @@ impl Crew for Inline {
         actor: ActorId,
         method: u16,
         invocation: &mut Invocation<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Box<Failure>> {
         if self.actors.get(*seat).is_none_or(|(id, _)| *id != actor) {
             let place = self.actors.binary_search_by_key(&actor, |(id, _)| *id);
             *seat = place.map_err(|_| unknown(actor))?;
@@ -81,6 +81,6 @@ impl Crew for Inline {
                 .and_then(|patience| Instant::now().checked_add(patience))
         };
         cell.with(deadline, |cell| cell.invoke(method, invocation))
-            .unwrap_or_else(|refused| Err(self.busy(refused)))
+            .unwrap_or_else(|refused| Err(Box::new(self.busy(refused))))
     }
 }

@@ -8,20 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
-use selvedge_channels::ChannelError;
+use selvedge_channels::{ChannelError, Fault};
 
-use crate::ports::InputPort;
+use crate::execution::Take;
+use crate::ports::{Collected, InputPort};
 use crate::run::crew::Inline;
 use crate::run::lane::{LaneError, LaneLoop, Moved, publish};
 use crate::run::leaf::Status;
 use crate::run::report::TaskInfo;
-
-/// What the driver keeps of one execution until nobody holds a handle to it.
-#[derive(Default)]
-struct Row {
-    handles: u32,
-    wakers: Vec<Waker>,
-}
 
 /// The driver's counters, for who does not have the driver. Relaxed: they order nothing.
 #[derive(Debug, Default)]
@@ -39,16 +33,19 @@ pub(crate) struct Driver {
     pub(crate) crew: Inline,
     /// Ports that no inline task shares; they are collected as they come, in any order among each other.
     pub(crate) free_ports: Vec<usize>,
+    /// The only port, where its value is the graph's only output and moves here from a lane of this process.
+    sole: Option<usize>,
     pub(crate) max_inflight: usize,
     pub(crate) max_buffered: usize,
-    rows: VecDeque<Row>,
+    /// Handles of each execution from `base` on, until nobody holds one.
+    handles: VecDeque<u32>,
     base: u64,
     submitted: u64,
     /// Executions of which every output has been collected.
     finished: u64,
     pub(crate) tally: Arc<Tally>,
-    /// Wakers registered and not yet woken.
-    pub(crate) wakers: usize,
+    /// Wakers registered and not yet woken, with the executions they wait for.
+    waiting: Vec<(u64, Waker)>,
     /// Wakers to be woken as soon as nobody has the driver.
     due: Vec<Waker>,
 }
@@ -69,21 +66,26 @@ impl Driver {
         free_ports: Vec<usize>,
         (max_inflight, max_buffered): (usize, usize),
     ) -> Self {
-        let rows = VecDeque::with_capacity(max_inflight.saturating_mul(2));
+        let sole = match (lane.ports.as_slice(), free_ports.as_slice()) {
+            ([port], [0]) if port.moves && port.leaves.len() == 1 && lane.leaves.len() == 1 => Some(0),
+            _ => None,
+        };
+        let handles = VecDeque::with_capacity(max_inflight.saturating_mul(2));
         Driver {
             inputs,
             input_info,
             lane,
             crew,
             free_ports,
+            sole,
             max_inflight,
             max_buffered,
-            rows,
+            handles,
             base: 0,
             submitted: 0,
             finished: 0,
             tally: Arc::default(),
-            wakers: 0,
+            waiting: Vec::new(),
             due: Vec::new(),
         }
     }
@@ -105,14 +107,26 @@ impl Driver {
     #[cfg(test)]
     pub(crate) fn seen(&self) -> impl Iterator<Item = u64> {
         let ports = self.lane.ports.iter().map(|port| port.collected);
-        let rows = self.rows.iter().map(|row| u64::from(row.handles));
-        [self.submitted, self.base].into_iter().chain(ports).chain(rows)
+        let handles = self.handles.iter().map(|handles| u64::from(*handles));
+        [self.submitted, self.base]
+            .into_iter()
+            .chain(ports)
+            .chain(handles)
     }
 
     /// Executions that are kept for somebody, for the models.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
-        self.rows.iter().filter(|row| row.handles > 0).count()
+        self.handles.iter().filter(|handles| **handles > 0).count()
+    }
+
+    /// Whether one more execution may be submitted, as far as is seen at once; where not, [`room`](Self::room) says why.
+    #[inline]
+    pub(crate) fn has_room(&mut self) -> bool {
+        let finished = self.finished();
+        (self.submitted - finished) < self.max_inflight as u64
+            && finished == self.base
+            && self.inputs.iter_mut().all(InputPort::is_open)
     }
 
     /// Whether one more execution may be submitted (DAG-31, DAG-32).
@@ -126,10 +140,10 @@ impl Driver {
         let buffered = finished.saturating_sub(self.base) as usize;
         if buffered >= self.max_buffered {
             let held = self
-                .rows
+                .handles
                 .iter()
                 .take(buffered)
-                .filter(|row| row.handles > 0)
+                .filter(|handles| **handles > 0)
                 .count();
             if held >= self.max_buffered {
                 return Ok(Err(NoRoom::Buffered(held)));
@@ -137,7 +151,7 @@ impl Driver {
         }
         let mut space = true;
         for port in &mut self.inputs {
-            port.outlets().try_for_each(|outlet| {
+            port.try_each(|outlet| {
                 space = space && outlet.has_space()?;
                 Ok::<(), ChannelError>(())
             })?;
@@ -150,18 +164,15 @@ impl Driver {
     }
 
     /// Publishes what has been staged in the inputs; returns the number of the execution.
+    #[inline]
     pub(crate) fn submit(&mut self, handles: u32) -> Result<u64, ChannelError> {
         let execution = self.submitted;
         for port in &mut self.inputs {
             let (info, values) = (&self.input_info, &mut self.lane.values);
-            port.outlets()
-                .try_for_each(|outlet| publish(outlet.as_mut(), info, execution, values))?;
+            port.try_each(|outlet| publish(outlet, info, execution, values))?;
         }
         self.lane.leaves.iter_mut().for_each(|leaf| leaf.open());
-        self.rows.push_back(Row {
-            handles,
-            wakers: Vec::new(),
-        });
+        self.handles.push_back(handles);
         self.submitted += 1;
         self.tally.submitted.store(self.submitted, Ordering::Relaxed);
         if self.lane.ports.is_empty() {
@@ -176,7 +187,7 @@ impl Driver {
         let pumped = self.pump_all(&mut moved);
         if moved {
             self.count();
-            if self.wakers > 0 {
+            if !self.waiting.is_empty() {
                 self.wake();
             }
         }
@@ -212,12 +223,45 @@ impl Driver {
         Ok(())
     }
 
+    /// Takes the result of `execution` from where it comes, before it is collected: where it is the next one, the graph's only
+    /// output, and there. `None` where it is not, or is a fault: nothing has changed then.
+    #[inline]
+    pub(crate) fn take_at_once<Out>(
+        &mut self,
+        execution: u64,
+        lengths: &[usize],
+        take: Take<Out>,
+    ) -> Option<Result<Out, Fault>> {
+        let port = self.lane.ports.get_mut(self.sole?)?;
+        let value = self.lane.values.get_mut(port.value)?;
+        if port.collected != execution || !value.stirs() {
+            return None;
+        }
+        let mut collected = Collected::at_once(value.as_mut(), lengths, execution);
+        let taken = take(&mut collected);
+        if !collected.has_taken() {
+            return None;
+        }
+        port.collected += 1;
+        self.lane.leaves.iter_mut().for_each(|leaf| leaf.pass(execution));
+        self.count();
+        if !self.waiting.is_empty() {
+            self.wake();
+        }
+        Some(taken)
+    }
+
+    /// Whether something may have come, by a quick look.
+    #[inline]
+    pub(crate) fn stirs(&self) -> bool {
+        let port = self.sole.and_then(|sole| self.lane.ports.get(sole));
+        let value = port.and_then(|port| self.lane.values.get(port.value));
+        value.is_none_or(|value| value.stirs())
+    }
+
     /// Has every task woken that awaits a result; each looks for itself whether its own has come.
     pub(crate) fn wake(&mut self) {
-        self.wakers = 0;
-        self.rows
-            .iter_mut()
-            .for_each(|row| self.due.append(&mut row.wakers));
+        self.due.extend(self.waiting.drain(..).map(|(_, waker)| waker));
     }
 
     /// Whether wakers are to be woken.
@@ -232,19 +276,26 @@ impl Driver {
         self.is_due().then(|| std::mem::take(&mut self.due))
     }
 
-    fn row(&mut self, execution: u64) -> Option<&mut Row> {
+    /// Whether somebody is to be woken when something has come.
+    #[inline]
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    #[inline]
+    fn handles(&mut self, execution: u64) -> Option<&mut u32> {
         let index = usize::try_from(execution.checked_sub(self.base)?).ok()?;
-        self.rows.get_mut(index)
+        self.handles.get_mut(index)
     }
 
     /// Registers a task to be woken when outputs arrive.
     pub(crate) fn register(&mut self, execution: u64, waker: &Waker) {
-        let Some(row) = self.row(execution) else {
+        if self.handles(execution).is_none() {
             return self.due.push(waker.clone());
-        };
-        if !row.wakers.iter().any(|known| known.will_wake(waker)) {
-            row.wakers.push(waker.clone());
-            self.wakers += 1;
+        }
+        let known = |(number, known): &(u64, Waker)| *number == execution && known.will_wake(waker);
+        if !self.waiting.iter().any(known) {
+            self.waiting.push((execution, waker.clone()));
         }
     }
 
@@ -253,19 +304,24 @@ impl Driver {
         let mut found = Status::Value;
         for leaf in self.lane.leaves.get(range.clone()).unwrap_or_default() {
             match leaf.status(execution) {
-                Status::Fault(fault) => return Status::Fault(fault),
                 Status::Pending => found = Status::Pending,
-                Status::Gone => return Status::Gone,
                 Status::Value => {}
+                first => return first,
             }
         }
         found
     }
 
+    /// The first fault among the leaves `range` of an execution.
+    pub(crate) fn fault(&self, execution: u64, range: &std::ops::Range<usize>) -> Option<Fault> {
+        let leaves = self.lane.leaves.get(range.clone()).unwrap_or_default();
+        leaves.iter().find_map(|leaf| leaf.fault(execution))
+    }
+
     /// A handle is replaced by `parts` handles.
     pub(crate) fn share(&mut self, execution: u64, parts: u32) {
-        if let Some(row) = self.row(execution) {
-            row.handles = row.handles.saturating_sub(1) + parts;
+        if let Some(handles) = self.handles(execution) {
+            *handles = handles.saturating_sub(1) + parts;
         }
     }
 
@@ -280,21 +336,24 @@ impl Driver {
     /// The same for a handle all of whose results have been taken.
     pub(crate) fn close_taken(&mut self, execution: u64) -> bool {
         let finished = self.finished();
-        let Some(row) = self.row(execution) else {
+        let Some(handles) = self.handles(execution) else {
             return false;
         };
-        row.handles = row.handles.saturating_sub(1);
-        let last = row.handles == 0;
+        *handles = handles.saturating_sub(1);
+        let last = *handles == 0;
+        if last && self.is_awaited() {
+            self.waiting.retain(|(number, _)| *number != execution);
+        }
         self.tidy();
         last && execution >= finished
     }
 
-    /// Drops the rows of executions that are finished and that nobody holds.
+    /// Forgets executions that are finished and that nobody holds.
     #[inline]
     fn tidy(&mut self) {
         let finished = self.finished();
-        while self.base < finished && self.rows.front().is_some_and(|row| row.handles == 0) {
-            self.rows.pop_front();
+        while self.base < finished && self.handles.front() == Some(&0) {
+            self.handles.pop_front();
             self.base += 1;
         }
     }
@@ -307,8 +366,8 @@ impl Driver {
                 .checked_sub(self.base)
                 .and_then(|index| usize::try_from(index).ok());
             index
-                .and_then(|index| self.rows.get(index))
-                .is_some_and(|row| row.handles > 0)
+                .and_then(|index| self.handles.get(index))
+                .is_some_and(|handles| *handles > 0)
         })
     }
 }

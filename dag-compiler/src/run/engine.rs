@@ -55,6 +55,59 @@ pub(crate) struct Engine {
     pub(crate) awaiter: Awaiter,
 }
 
+/// What somebody waits for. It keeps its own answer: handing it through all that waits costs more than all else on the way.
+pub(crate) trait Sight {
+    /// Looks for the answer where it is to be had before anything is pumped.
+    fn at_once(&mut self, _: &mut Driver) -> bool {
+        false
+    }
+    /// Looks for the answer; `true` when it has one.
+    fn look(&mut self, driver: &mut Driver) -> bool;
+    /// Takes an error for an answer.
+    fn fail(&mut self, error: ExecError);
+}
+
+/// Waits for whatever `check` says.
+struct Until<R, F> {
+    check: F,
+    found: Option<Result<R, ExecError>>,
+}
+
+impl<R, F: FnMut(&mut Driver) -> Option<Result<R, ExecError>>> Sight for Until<R, F> {
+    fn look(&mut self, driver: &mut Driver) -> bool {
+        self.found = (self.check)(driver);
+        self.found.is_some()
+    }
+
+    fn fail(&mut self, error: ExecError) {
+        self.found = Some(Err(error));
+    }
+}
+
+/// How spinning ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spun {
+    /// With an answer.
+    Found,
+    /// To let others have the driver or be woken.
+    Interrupted,
+    /// It is time to park.
+    Out,
+}
+
+/// Why an execution was not submitted.
+enum Denied {
+    Full(NoRoom),
+    Ended(Box<ExecError>),
+}
+
+impl Denied {
+    #[cold]
+    fn ended(error: ExecError) -> Self {
+        Denied::Ended(Box::new(error))
+    }
+}
+
 impl Engine {
     #[allow(clippy::too_many_arguments)] // built in one place, from parts that have no other name in common
     pub(crate) fn new(
@@ -99,7 +152,16 @@ impl Engine {
     }
 
     /// Why the graph does not run any more, if so.
+    #[inline]
     pub(crate) fn ended(&self) -> Option<ExecError> {
+        if self.control.is_running() {
+            return None;
+        }
+        self.how_it_ended()
+    }
+
+    #[cold]
+    fn how_it_ended(&self) -> Option<ExecError> {
         match self.control.state() {
             State::Running => None,
             State::Stopping => Some(ExecError::TornDown { graph: self.graph() }),
@@ -191,7 +253,7 @@ impl Engine {
     /// Uses the driver as soon as it is free. Wakers that are due are woken afterwards, with nothing in hand.
     pub(crate) fn drive<R>(
         &self,
-        patience: &mut Patience,
+        patience: &Patience,
         act: impl FnOnce(&mut Driver) -> R,
     ) -> Result<R, NoEntry> {
         // An inline actor computes while its thread has the driver, so even this has a deadline.
@@ -205,8 +267,8 @@ impl Engine {
 
     /// Uses the driver for something short, at most `Options::timeout` from now.
     pub(crate) fn drive_soon<R>(&self, act: impl FnOnce(&mut Driver) -> R) -> Result<R, ExecError> {
-        let mut patience = Patience::new(self.options.timeout_value(), "Options::timeout");
-        self.drive(&mut patience, act)
+        let patience = Patience::new(self.options.timeout_value(), "Options::timeout");
+        self.drive(&patience, act)
             .map_err(|refused| self.refusal(refused, None, &patience))
     }
 
@@ -253,77 +315,77 @@ impl Engine {
         Ok(closed || moved)
     }
 
-    /// Pumps and asks `check`; the true cause comes before `check` has to give up.
-    fn look<R>(
-        &self,
-        driver: &mut Driver,
-        check: &mut impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
-    ) -> Option<Result<R, ExecError>> {
-        self.look_again(driver, check, &mut true)
+    /// Pumps and looks; the true cause comes before `sight` has to give up. `true` when there is an answer.
+    fn look(&self, driver: &mut Driver, sight: &mut impl Sight) -> bool {
+        self.look_again(driver, sight, &mut true)
     }
 
-    /// The same for who has kept the driver since the last look: `check` is asked where something has changed since.
-    fn look_again<R>(
-        &self,
-        driver: &mut Driver,
-        check: &mut impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
-        changed: &mut bool,
-    ) -> Option<Result<R, ExecError>> {
-        match self.pump(driver) {
-            Ok(moved) => {
-                if moved {
-                    self.turn.moved();
-                }
-                let ask = std::mem::take(changed) || moved;
-                let found = if ask { check(driver) } else { None };
-                found.or_else(|| self.ended().map(Err))
+    /// The same for who has kept the driver since the last look: looks where something has changed since.
+    #[inline]
+    fn look_again(&self, driver: &mut Driver, sight: &mut impl Sight, changed: &mut bool) -> bool {
+        if sight.at_once(driver) {
+            self.turn.moved();
+            return true;
+        }
+        let pumped = self.pump(driver);
+        let moved = !matches!(pumped, Ok(false));
+        if moved {
+            self.turn.moved();
+        }
+        if (std::mem::take(changed) || moved) && sight.look(driver) {
+            return true;
+        }
+        match pumped.err().or_else(|| self.ended()) {
+            Some(error) => {
+                sight.fail(error);
+                true
             }
-            Err(error) => {
-                self.turn.moved();
-                check(driver).or(Some(Err(error)))
-            }
+            None => false,
         }
     }
 
-    /// Waits until `check` has an answer, pumping meanwhile.
-    pub(crate) fn wait_for<R>(
-        &self,
-        patience: &mut Patience,
-        mut check: impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
-    ) -> Result<Result<R, ExecError>, NoEntry> {
+    /// Waits until `sight` has an answer, pumping meanwhile.
+    fn wait_on(&self, patience: &Patience, sight: &mut impl Sight) -> Result<(), NoEntry> {
         loop {
             let looked = self.drive(patience, |driver| {
-                let found = self.look(driver, &mut check);
-                found.ok_or_else(|| self.turn.enter())
+                // Most results come soon: who has the driver already, and is the only one, waits a while with it in hand.
+                let spun = if !self.turn.is_led() {
+                    self.spin(driver, patience, sight)
+                } else if self.look(driver, sight) {
+                    Spun::Found
+                } else {
+                    Spun::Interrupted
+                };
+                match spun {
+                    Spun::Found => None,
+                    _ => Some((self.turn.enter(), spun)),
+                }
             })?;
             match looked {
-                Ok(found) => return Ok(found),
-                Err(Role::Lead(_lead)) => return self.lead(patience, &mut check),
-                Err(Role::Follow(following)) => {
+                None => return Ok(()),
+                Some((Role::Lead(_lead), spun)) => return self.lead(patience, sight, spun),
+                Some((Role::Follow(following), _)) => {
                     if !following.wait(patience.deadline()) {
-                        let last = self.drive(patience, |driver| self.look(driver, &mut check))?;
-                        return last.ok_or(NoEntry::OutOfTime);
+                        let last = self.drive(patience, |driver| self.look(driver, sight))?;
+                        return last.then_some(()).ok_or(NoEntry::OutOfTime);
                     }
                 }
             }
         }
     }
 
-    fn lead<R>(
-        &self,
-        patience: &mut Patience,
-        check: &mut impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
-    ) -> Result<Result<R, ExecError>, NoEntry> {
-        while let Some(found) = self.spin(patience, check)? {
-            if let Some(found) = found {
-                return Ok(found);
-            }
+    fn lead(&self, patience: &Patience, sight: &mut impl Sight, mut spun: Spun) -> Result<(), NoEntry> {
+        while spun == Spun::Interrupted {
+            spun = self.drive(patience, |driver| self.spin(driver, patience, sight))?;
+        }
+        if spun == Spun::Found {
+            return Ok(());
         }
         let mut answer = Err(NoEntry::OutOfTime);
         self.budget.park(&self.bell, patience.deadline(), || {
-            match self.drive(patience, |driver| self.look(driver, check)) {
-                Ok(None) => return false,
-                Ok(Some(found)) => answer = Ok(found),
+            match self.drive(patience, |driver| self.look(driver, sight)) {
+                Ok(false) => return false,
+                Ok(true) => answer = Ok(()),
                 Err(refused) => answer = Err(refused),
             }
             true
@@ -331,67 +393,108 @@ impl Engine {
         answer
     }
 
-    /// Spins with the driver in hand; comes back with what was found, or to let others have the driver or be woken,
-    /// or with nothing when it is time to park.
-    fn spin<R>(
-        &self,
-        patience: &mut Patience,
-        check: &mut impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
-    ) -> Result<Option<Option<Result<R, ExecError>>>, NoEntry> {
+    /// Looks, and spins with the driver in hand.
+    #[inline]
+    fn spin(&self, driver: &mut Driver, patience: &Patience, sight: &mut impl Sight) -> Spun {
+        if self.look(driver, sight) {
+            return Spun::Found;
+        }
         let waiting = self.budget.waiting();
         if waiting == Waiting::Park {
-            return Ok(None);
+            return Spun::Out;
         }
-        let deadline = patience.deadline();
-        self.drive(patience, |driver| {
-            let (mut found, mut changed) = (None, true);
-            let spun = waiting.spin(deadline, || {
-                found = self.look_again(driver, check, &mut changed);
-                found.is_some() || self.driver.is_wanted() || driver.is_due()
-            });
-            spun.then_some(found)
-        })
+        let (mut found, mut changed) = (false, false);
+        let spun = waiting.spin_on(
+            patience.deadline(),
+            driver,
+            |driver| driver.stirs(),
+            |driver| {
+                found = self.look_again(driver, sight, &mut changed);
+                found || self.driver.is_wanted() || driver.is_due()
+            },
+        );
+        match (found, spun) {
+            (true, _) => Spun::Found,
+            (false, true) => Spun::Interrupted,
+            (false, false) => Spun::Out,
+        }
+    }
+
+    /// Waits until `check` has an answer.
+    pub(crate) fn wait_for<R>(
+        &self,
+        patience: &Patience,
+        check: impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
+    ) -> Result<Result<R, ExecError>, NoEntry> {
+        let mut until = Until { check, found: None };
+        self.wait_on(patience, &mut until)?;
+        until.found.ok_or(NoEntry::OutOfTime)
     }
 
     /// Waits for room, stages the input with `stage`, and submits. `stage` runs once, and only if accepted.
+    #[inline]
     pub(crate) fn submit(
         &self,
         on_full: OnFull,
+        mut stage: impl FnMut(&mut Driver) -> Result<(), ExecError>,
+    ) -> Result<u64, ExecError> {
+        let patience = Patience::new(self.options.submit_timeout_value(), "Options::submit_timeout");
+        // There mostly is room, and then nothing has to move for it.
+        let entered = self.drive(&patience, |driver| self.enter(driver, &mut stage));
+        match entered {
+            Ok(Ok(execution)) => Ok(execution),
+            Ok(Err(Denied::Ended(error))) => Err(*error),
+            Ok(Err(Denied::Full(_))) => self.submit_later(on_full, &patience, &mut stage),
+            Err(refused) => Err(self.refusal(refused, None, &patience)),
+        }
+    }
+
+    /// The same, where there was no room.
+    #[inline(never)]
+    fn submit_later(
+        &self,
+        on_full: OnFull,
+        patience: &Patience,
         stage: &mut dyn FnMut(&mut Driver) -> Result<(), ExecError>,
     ) -> Result<u64, ExecError> {
-        let mut patience = Patience::new(self.options.submit_timeout_value(), "Options::submit_timeout");
-        // There mostly is room, and then nothing has to move for it.
-        let outcome = match self.drive(&mut patience, |driver| self.enter(driver, stage)) {
-            Ok(Ok(submitted)) => return submitted,
-            Ok(Err(_)) => {
-                let mut displaced = false;
-                self.wait_for(&mut patience, |driver| match self.enter(driver, stage) {
-                    Ok(submitted) => Some(submitted),
-                    Err(no_room) => self.full(driver, no_room, on_full, &mut displaced).map(Err),
-                })
+        let mut displaced = false;
+        let outcome = self.wait_for(patience, |driver: &mut Driver| {
+            match self.enter(driver, &mut *stage) {
+                Ok(execution) => Some(Ok(execution)),
+                Err(Denied::Ended(error)) => Some(Err(*error)),
+                Err(Denied::Full(no_room)) => self.full(driver, no_room, on_full, &mut displaced).map(Err),
             }
-            Err(refused) => Err(refused),
-        };
-        outcome.unwrap_or_else(|refused| Err(self.refusal(refused, None, &patience)))
+        });
+        outcome.unwrap_or_else(|refused| Err(self.refusal(refused, None, patience)))
     }
 
     /// Stages and submits, if there is room.
+    #[inline]
     fn enter(
         &self,
         driver: &mut Driver,
-        stage: &mut dyn FnMut(&mut Driver) -> Result<(), ExecError>,
-    ) -> Result<Result<u64, ExecError>, NoRoom> {
-        if let Some(ended) = self.ended() {
-            return Ok(Err(ended));
+        mut stage: impl FnMut(&mut Driver) -> Result<(), ExecError>,
+    ) -> Result<u64, Denied> {
+        if !self.control.is_running() {
+            return Err(Denied::ended(self.true_end()));
         }
-        match driver.room() {
-            Err(error) => Ok(Err(self.broke(&error))),
-            Ok(Err(no_room)) => Err(no_room),
-            Ok(Ok(())) => {
-                let staged = stage(driver);
-                Ok(staged.and_then(|()| driver.submit(1).map_err(|error| self.broke(&error))))
+        if !driver.has_room() {
+            match driver.room() {
+                Ok(Ok(())) => {}
+                Ok(Err(no_room)) => return Err(Denied::Full(no_room)),
+                Err(error) => return Err(Denied::ended(self.broke(&error))),
             }
         }
+        stage(driver).map_err(Denied::ended)?;
+        driver
+            .submit(1)
+            .map_err(|error| Denied::ended(self.broke(&error)))
+    }
+
+    /// Why it does not run any more, by who has seen that it does not.
+    #[cold]
+    fn true_end(&self) -> ExecError {
+        self.ended().unwrap_or_else(|| self.true_cause())
     }
 
     /// What to do when there is no room: an error, or `None` to wait.
@@ -422,15 +525,18 @@ impl Engine {
         }
     }
 
-    /// Waits for `check`.
-    pub(crate) fn wait<R>(
+    /// Waits until `sight` has an answer; it has one where this is nothing.
+    #[inline]
+    pub(crate) fn wait(
         &self,
         execution: u64,
-        mut patience: Patience,
-        check: impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
-    ) -> Result<R, ExecError> {
-        self.wait_for(&mut patience, check)
-            .unwrap_or_else(|refused| Err(self.refusal(refused, Some(execution), &patience)))
+        patience: &Patience,
+        sight: &mut impl Sight,
+    ) -> Option<ExecError> {
+        match self.wait_on(patience, sight) {
+            Ok(()) => None,
+            Err(refused) => Some(self.refusal(refused, Some(execution), patience)),
+        }
     }
 
     fn timeout(&self, execution: Option<u64>, patience: &Patience) -> ExecError {
@@ -445,13 +551,20 @@ impl Engine {
         }))
     }
 
-    /// Looks once, without waiting for anything but the driver, with which an inline method may compute.
-    pub(crate) fn poll<R>(
-        &self,
-        mut check: impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
-    ) -> Option<Result<R, ExecError>> {
-        self.drive_soon(|driver| self.look(driver, &mut check))
-            .unwrap_or_else(|error| Some(Err(error)))
+    /// Looks once, without waiting for anything but the driver, with which an inline method may compute; `true` when `sight` has an
+    /// answer. `otherwise` is done with the driver in hand, where it has none.
+    pub(crate) fn poll(&self, sight: &mut impl Sight, otherwise: impl FnOnce(&mut Driver)) -> bool {
+        let looked = self.drive_soon(|driver| {
+            let found = self.look(driver, sight);
+            if !found {
+                otherwise(driver);
+            }
+            found
+        });
+        looked.unwrap_or_else(|error| {
+            sight.fail(error);
+            true
+        })
     }
 
     /// What a fault says to the user.

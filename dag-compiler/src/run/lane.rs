@@ -32,6 +32,7 @@ use crate::run::report::{TaskInfo, fault_of};
 use crate::run::trace::Recorder;
 
 pub(crate) use self::bring::BringRun;
+use self::plain::Ran;
 use self::work::{invoke, invoke_prepared};
 pub(crate) use self::work::{publish, say_done};
 
@@ -97,6 +98,8 @@ pub(crate) struct Port {
     pub(crate) info: TaskInfo,
     pub(crate) value: usize,
     pub(crate) leaves: Vec<usize>,
+    /// It moves here from another lane of this process, and nobody else reads it.
+    pub(crate) moves: bool,
     /// Executions collected so far.
     pub(crate) collected: u64,
 }
@@ -200,9 +203,22 @@ impl LaneLoop {
         .chain(forgone)
     }
 
+    /// Whether something that the next step waits for may have come: a quick look, for who waits.
+    #[inline]
+    fn stirs(&self) -> bool {
+        let Some(Step::Await(task) | Step::Run(task)) = self.steps.get(self.state.step) else {
+            return true;
+        };
+        let awaits = |task: &TaskRun| {
+            let mut args = task.args.iter();
+            args.any(|value| self.values.get(*value).is_none_or(|value| value.stirs()))
+        };
+        !self.ranks.is_empty() || !self.state.forgone.is_empty() || self.tasks.get(*task).is_none_or(awaits)
+    }
+
     /// Tries the next step (`LOOP-4`).
     #[inline]
-    pub(crate) fn step(&mut self, crew: &mut dyn Crew) -> Result<Moved, Box<Broken>> {
+    pub(crate) fn step<C: Crew + ?Sized>(&mut self, crew: &mut C) -> Result<Moved, Box<Broken>> {
         let Some(step) = self.steps.get(self.state.step).copied() else {
             return Ok(Moved::Blocked);
         };
@@ -216,8 +232,17 @@ impl LaneLoop {
         let moved = match step {
             Step::Await(task) => self.await_inputs(task),
             Step::Run(task) => match self.run(task, crew) {
-                Some(ran) => ran,
-                None => self.await_inputs(task),
+                Ran::Done => {
+                    self.pass(3);
+                    return Ok(Moved::Advanced);
+                }
+                Ran::Computed => {
+                    self.pass(2);
+                    return Ok(Moved::Advanced);
+                }
+                Ran::Blocked => Ok(Moved::Blocked),
+                Ran::Otherwise => self.await_inputs(task),
+                Ran::Broken(broken) => Err(broken),
             },
             Step::Compute(task) => self.compute(task, crew),
             Step::Post(task) => self.post(task),
@@ -225,7 +250,7 @@ impl LaneLoop {
             Step::Collect(port) => self.collect(port).map_err(nowhere),
         };
         if let Ok(Moved::Advanced) = moved {
-            self.advance();
+            self.pass(1);
             return moved;
         }
         self.halted(moved)
@@ -301,10 +326,11 @@ impl LaneLoop {
         Ok(true)
     }
 
+    /// Goes on after so many steps.
     #[inline]
-    fn advance(&mut self) {
+    fn pass(&mut self, steps: usize) {
         self.state.waiting = false;
-        self.state.step += 1;
+        self.state.step += steps;
         if self.state.step >= self.steps.len() {
             self.state.step = 0;
             self.state.execution += 1;
@@ -359,7 +385,7 @@ impl LaneLoop {
         Ok(Moved::Advanced)
     }
 
-    fn compute(&mut self, index: usize, crew: &mut dyn Crew) -> Result<Moved, Box<Broken>> {
+    fn compute<C: Crew + ?Sized>(&mut self, index: usize, crew: &mut C) -> Result<Moved, Box<Broken>> {
         let execution = self.state.execution;
         let Some(task) = self.tasks.get_mut(index) else {
             return Ok(Moved::Ended);
@@ -375,7 +401,7 @@ impl LaneLoop {
                 invoke_prepared(task, &mut self.values, &self.driver, crew, execution)
             };
             if let Err(failure) = invoked {
-                task.fault = Some(fault_of(&task.info, execution, failure));
+                task.fault = Some(fault_of(&task.info, execution, *failure));
             }
         }
         if let Some(fault) = task.fault.take() {
@@ -529,7 +555,7 @@ impl LaneLoop {
     }
 
     /// Steps until nothing moves. `true` when something did, or the program has ended.
-    fn run_until_blocked(&mut self, crew: &mut dyn Crew, ended: &mut bool) -> bool {
+    fn run_until_blocked<C: Crew + ?Sized>(&mut self, crew: &mut C, ended: &mut bool) -> bool {
         let mut moved = false;
         let execution = self.state.execution;
         loop {
@@ -580,9 +606,16 @@ impl Program for LaneLoop {
         lane.set_bell(Some(bell.clone()));
         let mut ended = false;
         while !ended && self.control.state() == State::Running {
-            budget.wait(&bell, None, || {
-                self.run_until_blocked(lane, &mut ended) || ended || lane.mailbox_pending()
-            });
+            let mut at_work = (&mut *self, &mut *lane, &mut ended);
+            budget.wait_on(
+                &bell,
+                None,
+                &mut at_work,
+                |(program, ..)| program.stirs(),
+                |(program, lane, ended)| {
+                    program.run_until_blocked(*lane, ended) || **ended || lane.mailbox_pending()
+                },
+            );
             if lane.mailbox_pending() {
                 lane.serve_mailbox();
             }

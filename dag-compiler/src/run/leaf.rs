@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use selvedge_channels::{AnyValue, ChannelError, Fault, Message, Value, Wire, dispose};
+use selvedge_channels::{AnyValue, ChannelError, Fault, Message, PayloadType, Wire, dispose};
 use selvedge_core::panic_message;
 
 use crate::run::report::{Cause, TaskInfo, fault_with};
@@ -20,11 +20,11 @@ enum Entry<T> {
 }
 
 /// A leaf's state for one execution.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Pending,
     Value,
-    Fault(Fault),
+    Fault,
     Gone,
 }
 
@@ -40,12 +40,24 @@ pub(crate) trait AnyLeaf: Send {
         execution: u64,
         info: &TaskInfo,
     ) -> Result<(), ChannelError>;
+    /// Takes note that the message of `execution` was taken before it got here.
+    fn pass(&mut self, execution: u64);
     /// What is known of `execution`.
     fn status(&self, execution: u64) -> Status;
+    /// The fault that has come of `execution`.
+    fn fault(&self, execution: u64) -> Option<Fault>;
     /// Says that nobody will take the result of `execution`.
     fn discard(&mut self, execution: u64);
     /// The typed leaf.
     fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+#[cold]
+fn wrong_type<T>(found: PayloadType) -> ChannelError {
+    ChannelError::WrongType {
+        expected: std::any::type_name::<T>(),
+        found: found.name(),
+    }
 }
 
 /// The results of one leaf that have not been fetched, by number of execution.
@@ -62,11 +74,18 @@ impl<T: Wire> Leaf<T> {
         }
     }
 
+    #[inline]
     fn entry(&mut self, execution: u64) -> Option<&mut Entry<T>> {
         let index = usize::try_from(execution.checked_sub(self.base)?).ok()?;
         self.entries.get_mut(index)
     }
 
+    fn known(&self, execution: u64) -> Option<&Entry<T>> {
+        let index = usize::try_from(execution.checked_sub(self.base)?).ok()?;
+        self.entries.get(index)
+    }
+
+    #[inline]
     fn trim(&mut self) {
         while matches!(self.entries.front(), Some(Entry::Gone)) {
             self.entries.pop_front();
@@ -75,12 +94,19 @@ impl<T: Wire> Leaf<T> {
     }
 
     /// The message of `execution`, once.
+    #[inline]
     pub(crate) fn take(&mut self, execution: u64) -> Option<Message<T>> {
+        let oldest = execution == self.base;
         let entry = self.entry(execution)?;
         if !matches!(entry, Entry::Arrived(_)) {
             return None;
         }
-        let taken = std::mem::replace(entry, Entry::Gone);
+        let taken = if oldest {
+            self.base += 1;
+            self.entries.pop_front()?
+        } else {
+            std::mem::replace(entry, Entry::Gone)
+        };
         self.trim();
         match taken {
             Entry::Arrived(message) => Some(message),
@@ -100,19 +126,21 @@ impl<T: Wire> AnyLeaf for Leaf<T> {
         execution: u64,
         info: &TaskInfo,
     ) -> Result<(), ChannelError> {
-        let Some(Entry::Pending) = self.entry(execution) else {
+        let Some(entry @ Entry::Pending) = self.entry(execution) else {
             if let Some(entry) = self.entry(execution) {
                 *entry = Entry::Gone;
             }
             self.trim();
             return value.read_done();
         };
-        let expected = std::any::type_name::<T>();
-        let found = value.payload_type().name();
-        let typed = value.as_any_mut().downcast_mut::<Value<T>>();
-        let Some(typed) = typed else {
-            return Err(ChannelError::WrongType { expected, found });
+        let found = value.payload_type();
+        let Some(typed) = value.typed_mut::<T>() else {
+            return Err(wrong_type::<T>(found));
         };
+        if let Some(value) = typed.take_last() {
+            *entry = Entry::Arrived(Ok(value));
+            return Ok(());
+        }
         let cause = match catch_unwind(AssertUnwindSafe(|| typed.message())) {
             Ok(Ok(message)) => Ok(message),
             Ok(Err(ChannelError::Decode(error))) => Err(Cause::Payload {
@@ -137,15 +165,27 @@ impl<T: Wire> AnyLeaf for Leaf<T> {
     }
 
     fn status(&self, execution: u64) -> Status {
-        let index = execution
-            .checked_sub(self.base)
-            .and_then(|index| usize::try_from(index).ok());
-        match index.and_then(|index| self.entries.get(index)) {
+        match self.known(execution) {
             Some(Entry::Pending) => Status::Pending,
             Some(Entry::Arrived(Ok(_))) => Status::Value,
-            Some(Entry::Arrived(Err(fault))) => Status::Fault(fault.clone()),
+            Some(Entry::Arrived(Err(_))) => Status::Fault,
             Some(Entry::Unwanted | Entry::Gone) | None => Status::Gone,
         }
+    }
+
+    fn fault(&self, execution: u64) -> Option<Fault> {
+        match self.known(execution) {
+            Some(Entry::Arrived(Err(fault))) => Some(fault.clone()),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn pass(&mut self, execution: u64) {
+        if let Some(entry) = self.entry(execution) {
+            *entry = Entry::Gone;
+        }
+        self.trim();
     }
 
     fn discard(&mut self, execution: u64) {

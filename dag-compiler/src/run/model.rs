@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use linkme::distributed_slice;
-use selvedge_channels::{ChannelError, Outlet, PayloadType};
+use selvedge_channels::{ChannelError, PayloadType};
 use selvedge_core::{ACTORS, ActorEntry, ActorId, Failure, Invocation, LaneId, MethodEntry, ProcessId};
 
 use super::explore::{Machine, holds, is_found};
@@ -28,7 +28,7 @@ const fn method() -> MethodEntry {
         params: &[],
         result: || PayloadType::of::<i64>(),
         parts: Vec::new,
-        compute: |_, _| Err(Failure::Internal("the model computes".into())),
+        compute: |_, _| Err(Box::new(Failure::Internal("the model computes".into()))),
         call: |_, _, _| Err(Failure::Internal("nobody calls".into())),
     }
 }
@@ -62,7 +62,7 @@ impl Crew for Sums<'_> {
         actor: ActorId,
         task: u16,
         invocation: &mut Invocation<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Box<Failure>> {
         let _ = actor;
         let task = usize::from(task);
         let args = self.0.ir.tasks[task].args.len();
@@ -238,7 +238,7 @@ impl Loop {
             .iter_mut()
             .filter_map(|port| port.whole.as_mut())
         {
-            let typed = outlet.as_any_mut().downcast_mut::<Outlet<i64>>();
+            let typed = outlet.typed_mut::<i64>();
             typed.ok_or("an input of another type")?.stage(input(number));
         }
         let given = world.driver.submit(1).map_err(|_| "a submission is an error")?;
@@ -259,11 +259,25 @@ impl Loop {
         } else {
             execution
         };
+        // Before it is collected, where that is possible; it has been in those states to which a pump has led.
+        if let Some(taken) = world
+            .driver
+            .take_at_once(asked, &[], |it| Ok(vec![it.next::<i64>()?]))
+        {
+            if taken.ok() != Some(expected(&self.plan, execution)) {
+                return Err("a result taken at once is not that of its execution");
+            }
+            world.handles[execution as usize] = Handle::Done;
+            if world.driver.close_taken(execution) {
+                return Err("an execution whose result was taken is unfinished");
+            }
+            return Ok(());
+        }
         match world.driver.status(asked, &self.leaves()) {
             Status::Pending if world.torn => {}
             Status::Pending => return Ok(()),
             Status::Gone => return Err("a result that nobody has taken is gone"),
-            Status::Fault(_) => return Err("a result is a fault that nobody made"),
+            Status::Fault => return Err("a result is a fault that nobody made"),
             Status::Value => {
                 let leaves = world.driver.lane.leaves.iter_mut();
                 let taken =
@@ -414,7 +428,7 @@ impl Machine for Loop {
             let status = match world.driver.status(execution, &self.leaves()) {
                 Status::Pending => 0,
                 Status::Value => 1,
-                Status::Fault(_) => 2,
+                Status::Fault => 2,
                 Status::Gone => 3,
             };
             let cancelled = u64::from(world.control.is_cancelled(execution));

@@ -1,5 +1,6 @@
 //! How long somebody waits for a graph.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// A time to wait, of which the clock starts when there is something to wait for: reading it costs as much as the rest
@@ -8,7 +9,7 @@ pub(crate) struct Patience {
     timeout: Option<Duration>,
     /// What sets this time, for whoever runs out of it.
     pub(crate) option: &'static str,
-    started: Option<Instant>,
+    started: Cell<Option<Instant>>,
 }
 
 impl Patience {
@@ -17,18 +18,22 @@ impl Patience {
         Patience {
             timeout,
             option,
-            started: None,
+            started: Cell::new(None),
         }
     }
 
     /// When it ends. Starts the clock; a time beyond what a clock can show has no end.
-    pub(crate) fn deadline(&mut self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         let timeout = self.timeout?;
-        self.started.get_or_insert_with(Instant::now).checked_add(timeout)
+        let started = self.started.get().unwrap_or_else(Instant::now);
+        self.started.set(Some(started));
+        started.checked_add(timeout)
     }
 
     /// How long it has lasted.
     pub(crate) fn waited(&self) -> Duration {
-        self.started.map_or(Duration::ZERO, |started| started.elapsed())
+        self.started
+            .get()
+            .map_or(Duration::ZERO, |started| started.elapsed())
     }
 }

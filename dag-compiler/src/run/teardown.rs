@@ -59,8 +59,8 @@ impl Engine {
         }
         // Refused while an inline method computes, maybe the very one that ends the graph: the thread that runs it
         // sees the state when it returns, and what is held goes with the last handle.
-        let mut patience = Patience::new(Some(deadline.saturating_duration_since(Instant::now())), "");
-        let released = self.drive(&mut patience, release);
+        let patience = Patience::new(Some(deadline.saturating_duration_since(Instant::now())), "");
+        let released = self.drive(&patience, release);
         self.turn.rouse();
         if released.is_ok() {
             self.awaiter.join(deadline);

@@ -7,7 +7,7 @@
 //! `TURN-1` a follower that looks while it has the driver, and then [`enter`](Turn::enter)s before it lets the driver
 //! go, misses nothing: whoever moves something has the driver too, and comes later.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
@@ -25,6 +25,8 @@ pub(crate) struct Turn {
     state: Mutex<State>,
     told: Condvar,
     followers: AtomicUsize,
+    /// As `State::led`, for who only wants to know.
+    led: AtomicBool,
 }
 
 /// What a thread that found nothing does next.
@@ -52,7 +54,14 @@ impl Turn {
             return Role::Follow(self.follower(state.news));
         }
         state.led = true;
+        self.led.store(true, Ordering::Relaxed);
         Role::Lead(Leading(self))
+    }
+
+    /// Whether somebody leads: a hint, which costs no lock.
+    #[inline]
+    pub(crate) fn is_led(&self) -> bool {
+        self.led.load(Ordering::Relaxed)
     }
 
     /// Follows, whoever leads. To be called with the driver in hand (`TURN-1`).
@@ -85,6 +94,7 @@ impl Drop for Leading<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.led = false;
+        self.0.led.store(false, Ordering::Relaxed);
         state.news += 1;
         drop(state);
         self.0.told.notify_all();

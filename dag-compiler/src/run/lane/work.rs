@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Outlet};
+use selvedge_channels::{AnyOutlet, AnyValue, ChannelError};
 use selvedge_core::{AsyncDriver, Failure, Invocation, panic_message};
 
 use super::bring::{BringRun, bring};
@@ -12,12 +12,12 @@ use crate::run::report::{Cause, TaskInfo, fault_with};
 
 /// Runs a task's method.
 #[inline]
-pub(super) fn invoke(
+pub(super) fn invoke<C: Crew + ?Sized>(
     task: &mut TaskRun,
     values: &mut [Box<dyn AnyValue>],
     driver: &AsyncDriver,
-    crew: &mut dyn Crew,
-) -> Result<(), Failure> {
+    crew: &mut C,
+) -> Result<(), Box<Failure>> {
     let results = task.results.min(task.outlets.len());
     let (results, signal) = task.outlets.split_at_mut(results);
     let mut invocation = Invocation::new(values, &task.params, results, driver);
@@ -29,15 +29,16 @@ pub(super) fn invoke(
 }
 
 /// The same, where arguments are to be brought to the actor's device, or put together into lists.
-pub(super) fn invoke_prepared(
+pub(super) fn invoke_prepared<C: Crew + ?Sized>(
     task: &mut TaskRun,
     values: &mut [Box<dyn AnyValue>],
     driver: &AsyncDriver,
-    crew: &mut dyn Crew,
+    crew: &mut C,
     execution: u64,
-) -> Result<(), Failure> {
+) -> Result<(), Box<Failure>> {
     let invoked = bring(task, values, execution)
         .and_then(|()| put_together(&task.gathers, values, execution))
+        .map_err(Box::new)
         .and_then(|()| invoke(task, values, driver, crew));
     let lists = task.gathers.iter().map(|list| list.into);
     for into in lists.chain(task.brings.iter().map(BringRun::into)) {
@@ -62,7 +63,7 @@ fn put_together(
 
 /// Stages what tells others only that a task is done.
 pub(crate) fn say_done(signal: &mut dyn AnyOutlet) {
-    if let Some(signal) = signal.as_any_mut().downcast_mut::<Outlet<()>>() {
+    if let Some(signal) = signal.typed_mut::<()>() {
         signal.stage(());
     }
 }
