@@ -73,6 +73,8 @@ mod dispose;
 pub mod fault_point;
 mod futex;
 #[cfg(not(loom))]
+mod prefetch;
+#[cfg(not(loom))]
 pub mod process;
 mod sync;
 

@@ -127,13 +127,21 @@ fn rser_10_one_type_is_not_read_as_another() {
     assert!(view_str(&bytes).is_err());
     assert!(decode::<u64>(&bytes).is_err());
     assert!(matches!(
-        decode::<(u64, u64)>(&bytes_of(&5u8)),
+        decode::<(u64, u64)>(&bytes_of(&(5u64,))),
         Err(DecodeError::Deserialize { type_name, .. }) if type_name.contains("u64")
     ));
     assert!(
-        decode::<u8>(&bytes_of(&(5u8, 6u8))).is_err(),
+        decode::<(u8,)>(&bytes_of(&(5u8, 6u8))).is_err(),
         "bytes are left over"
     );
+    // A number says which it is, also where another has as many bytes, and none is cut short.
+    let number = bytes_of(&5u32);
+    assert!(decode::<f32>(&number).is_err() && decode::<u64>(&number).is_err());
+    assert!(decode::<(u32,)>(&number).is_err());
+    for cut in 0..number.len() {
+        assert!(decode::<u32>(&number[..cut]).is_err());
+    }
+    assert!(decode::<u32>(&[number.as_slice(), &[0]].concat()).is_err());
 }
 
 #[test]

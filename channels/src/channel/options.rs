@@ -49,7 +49,8 @@ impl ChannelOptions {
         }
     }
 
-    /// Messages that may be under way; at least 1.
+    /// Messages that may be under way; at least 1. Short payloads that go one at a time are faster through two slots, which stay
+    /// in the first cache: 4 KiB take two thirds to three quarters of what they take through eight.
     #[must_use]
     pub fn slots(mut self, slots: usize) -> Self {
         self.slots = slots;

@@ -6,8 +6,10 @@ use std::any::TypeId;
 use std::sync::Arc;
 
 use super::bytes64::Bytes64;
-use super::element::{DType, cast_slice, dtype_of, same_type, vec_dtype_of, vec_from_bytes};
-use super::frame::{Form, Frame, whole_part};
+use super::element::{
+    DType, cast_slice, dtype_of, number_from_bytes, same_type, vec_dtype_of, vec_from_bytes,
+};
+use super::frame::{Form, Frame, number_head, whole_part};
 use super::tensor::{Head, Tensor};
 use super::{Wire, collector};
 use crate::error::DecodeError;
@@ -44,6 +46,10 @@ fn numbers(bytes: &[u8], dtype: DType) -> Result<&[u8], DecodeError> {
 /// [`DecodeError`] when the bytes are not a `T`.
 #[inline]
 pub fn decode<T: Wire>(bytes: &[u8]) -> Result<T, DecodeError> {
+    if let Some(dtype) = dtype_of::<T>() {
+        let number = number_head(bytes, dtype).ok_or(malformed("it is not a number of this type"))?;
+        return number_from_bytes(number).ok_or(malformed("its head is not as long as its number"));
+    }
     if let Some(dtype) = vec_dtype_of::<T>() {
         let part = numbers(bytes, dtype)?;
         return vec_from_bytes(part).ok_or(malformed("a part's length does not fit its type"));

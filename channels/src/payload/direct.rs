@@ -5,7 +5,7 @@ use std::any::Any;
 use std::mem::needs_drop;
 
 use super::Wire;
-use super::element::{vec_bytes, vec_dtype_of};
+use super::element::{dtype_of, number_bytes, vec_bytes, vec_dtype_of};
 use super::frame::{Form, Offsets, length_at, prefix};
 use crate::error::EncodeError;
 
@@ -20,6 +20,11 @@ pub(crate) fn write_short<T: Wire>(value: &T, out: &mut [u8]) -> Option<Result<u
         return None;
     }
     let (before, room) = out.split_first_chunk_mut::<HEAD>()?;
+    if let (Some(dtype), Some(number)) = (dtype_of::<T>(), number_bytes(value)) {
+        room.get_mut(..number.len())?.copy_from_slice(number);
+        *before = prefix(number.len(), 0, Form::Number(dtype))?;
+        return Some(Ok(HEAD + number.len()));
+    }
     let head_len = match postcard::to_slice(value, room) {
         Ok(head) => head.len(),
         Err(postcard::Error::SerializeBufferFull) => return None,
@@ -117,6 +122,9 @@ mod tests {
         }
         same(7_u64, short);
         same((), short);
+        same(-1.5_f32, short);
+        same(u64::MAX, short);
+        same(true, short);
         same((u64::MAX, 1.5_f32, Some(true)), short);
         same(vec![1_u16, 2, 3], whole);
         same(Vec::<f64>::new(), whole);

@@ -95,6 +95,30 @@ macro_rules! elements {
             None
         }
 
+        /// The bytes of a value that is a primitive number; the check folds away at compile time.
+        #[inline]
+        pub(super) fn number_bytes<T: 'static>(value: &T) -> Option<&[u8]> {
+            let any: &dyn Any = value;
+            $($(#[$when])? {
+                if let Some(number) = any.downcast_ref::<$type>() {
+                    return Some(bytes_of(std::slice::from_ref(number)));
+                }
+            })+
+            None
+        }
+
+        /// A primitive number from its bytes, if `T` is one and there are as many as it has.
+        #[inline]
+        pub(super) fn number_from_bytes<T: 'static>(bytes: &[u8]) -> Option<T> {
+            let id = TypeId::of::<T>();
+            $($(#[$when])? {
+                if id == TypeId::of::<$type>() {
+                    return same_type(read::<$type>(bytes)?);
+                }
+            })+
+            None
+        }
+
         /// A `Vec` of a primitive from bytes, if `T` is one, the length fits and there is memory.
         pub(super) fn vec_from_bytes<T: 'static>(bytes: &[u8]) -> Option<T> {
             let id = TypeId::of::<T>();
@@ -155,6 +179,16 @@ pub(super) fn cast_slice_mut<E: Element>(bytes: &mut [u8]) -> Option<&mut [E]> {
     }
     // SAFETY: as for `cast_slice`, borrowed exclusively; whatever is written is valid as bytes.
     Some(unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len() / size_of::<E>()) })
+}
+
+/// A number from bytes of any alignment; `None` when there are more or fewer than it has.
+#[inline]
+fn read<E: Element>(bytes: &[u8]) -> Option<E> {
+    if bytes.len() != size_of::<E>() {
+        return None;
+    }
+    // SAFETY: as many bytes as an `E` has, and every bit pattern of it is valid.
+    Some(unsafe { bytes.as_ptr().cast::<E>().read_unaligned() })
 }
 
 /// A vector copied from bytes of any alignment; `None` when the length does not fit or there is no memory.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use postcard::ser_flavors::Flavor;
 
 use super::bytes64::Bytes64;
-use super::element::{vec_bytes, vec_dtype_of};
+use super::element::{dtype_of, number_bytes, vec_bytes, vec_dtype_of};
 use super::frame::{Form, Offsets, PART_ALIGN, PARTS_MAX, length_at, prefix};
 use super::tensor::Tensor;
 use super::{Wire, collector};
@@ -106,6 +106,15 @@ pub fn encode<T: Wire>(value: &T) -> Result<Encoded<'_>, EncodeError> {
     let any: &dyn Any = value;
     if let (Some(dtype), Some(bytes)) = (vec_dtype_of::<T>(), vec_bytes(value)) {
         return Ok(Encoded::raw(Form::Numbers(dtype), bytes));
+    }
+    if let (Some(dtype), Some(bytes)) = (dtype_of::<T>(), number_bytes(value)) {
+        let mut head = Head::new();
+        head.extend(bytes);
+        return Ok(Encoded {
+            form: Form::Number(dtype),
+            head,
+            parts: Parts::Shared(Vec::new()),
+        });
     }
     if let Some(text) = any.downcast_ref::<String>() {
         return Ok(Encoded::raw(Form::Text, text.as_bytes()));

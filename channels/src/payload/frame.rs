@@ -21,6 +21,8 @@ const _: () = assert!(
 pub(super) enum Form {
     /// postcard in the head; parts are the bytes of tensors in it.
     Tree,
+    /// A number of this type in the head, as its bytes.
+    Number(DType),
     /// One part: UTF-8.
     Text,
     /// One part: numbers of this type.
@@ -33,6 +35,7 @@ impl Form {
             Form::Tree => 0,
             Form::Text => 1,
             Form::Numbers(dtype) => 0x10 | dtype as u8,
+            Form::Number(dtype) => 0x20 | dtype as u8,
         }
     }
 }
@@ -73,6 +76,13 @@ pub(super) fn whole_part(bytes: &[u8], form: Form) -> Option<&[u8]> {
     let expected = prefix(0, 1, form)?;
     let length = before.get(length_at(0)..)?.first_chunk()?;
     (before.first_chunk()? == &expected && u64::from_le_bytes(*length) == part.len() as u64).then_some(part)
+}
+
+/// The bytes of a number, in the frame that is nothing else. `None` of any other frame, and of what is none.
+#[inline]
+pub(super) fn number_head(bytes: &[u8], dtype: DType) -> Option<&[u8]> {
+    let (found, head) = bytes.split_first_chunk()?;
+    (*found == prefix(dtype.size_bytes(), 0, Form::Number(dtype))?).then_some(head)
 }
 
 /// A checked frame.

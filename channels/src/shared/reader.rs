@@ -11,6 +11,7 @@ use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, End};
 use crate::fault::{Fault, Message};
 use crate::fault_point;
+use crate::prefetch;
 use crate::region::Region;
 use crate::segment::SegmentId;
 
@@ -141,6 +142,7 @@ impl SharedReader {
                 return Ok(None);
             }
             let found = self.find()?;
+            self.fetch(found);
             self.last_bytes = found.len;
             self.found = Some(found);
             fault_point::at("reader: with a message in hand");
@@ -154,17 +156,35 @@ impl SharedReader {
         !matches!(self.look(), Ok(false))
     }
 
+    /// Fetches a payload that is read from one end to the other as a rule.
+    #[inline]
+    fn fetch(&self, found: Found) {
+        if found.len > slot::INLINE_MAX
+            && found.len <= prefetch::MAX_BYTES
+            && let Ok(region) = self.region(found)
+            && let Ok(first) = region.address(found.offset, found.len)
+        {
+            prefetch::to_read(first, found.len);
+        }
+    }
+
+    /// Where a message lies.
+    #[inline]
+    fn region(&self, found: Found) -> Result<&Region, ChannelError> {
+        match (found.area, &self.grown) {
+            (Area::Ring, _) => Ok(&self.place.region),
+            (Area::Grown, Some(grown)) => Ok(&grown.payloads),
+            (Area::Grown, None) => Err(ChannelError::NoValue),
+        }
+    }
+
     /// The message that `current` found before.
     #[inline]
     pub(crate) fn seen(&self) -> Result<Message<&[u8]>, ChannelError> {
         let Some(found) = self.found else {
             return Err(ChannelError::NoValue);
         };
-        let region = match (found.area, &self.grown) {
-            (Area::Ring, _) => &self.place.region,
-            (Area::Grown, Some(grown)) => &grown.payloads,
-            (Area::Grown, None) => return Err(ChannelError::NoValue),
-        };
+        let region = self.region(found)?;
         // SAFETY: stamped and not yet passed by this cursor, so the writer leaves it alone (RING-2); offset and
         // length were checked by `find` and are checked against the region again.
         let bytes = unsafe { region.bytes(found.offset, found.len) }?;

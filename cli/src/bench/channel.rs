@@ -13,8 +13,8 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use selvedge::Waiting;
 use selvedge_channels::{ChannelError, ChannelOptions, Descriptor, End, Reader, SharedChannel, Wire, Writer};
 
-use super::limits::Limit;
 use super::limits::cores::{self, Cores};
+use super::limits::{Limit, hand_off};
 use super::measure::{self, REPEATS, Summary};
 use super::record::{Record, Report};
 use super::versus::median_ratio;
@@ -91,21 +91,21 @@ impl Message for Vec<u8> {
     }
 }
 
-/// Numbers of slots to try: a stream needs many. One slot stays in the caches, with several the writer need not look
-/// where the reader is before every message; the better one counts, as for the hand-off floor.
+/// Numbers of slots to try: a stream needs many. Few slots stay in the caches, with several the writer need not look where
+/// the reader is before every message; the best one counts, as for the hand-off floor.
 fn forms(args: &BenchArgs) -> Vec<usize> {
     match args.mode {
         Mode::Stream => vec![STREAM_SLOTS],
         _ if number(args) => vec![SLOTS],
         _ if args.payload.unwrap_or(0).saturating_mul(SLOTS as u64) > ROOM_BYTES => vec![1],
-        Mode::Copy | Mode::Loan => vec![1, SLOTS],
+        Mode::Copy | Mode::Loan => hand_off::COUNTS.to_vec(),
     }
 }
 
-fn options(args: &BenchArgs, slots: usize, wait: Waiting) -> ChannelOptions {
+fn options(payload_bytes: u64, slots: usize, wait: Waiting) -> ChannelOptions {
     ChannelOptions::new()
         .slots(slots)
-        .buffer_bytes(args.payload.unwrap_or(NUMBER_BYTES).saturating_add(64).max(1000))
+        .buffer_bytes(payload_bytes.saturating_add(64).max(1000))
         .waiting(wait)
         .timeout(PATIENCE)
 }
@@ -157,8 +157,10 @@ struct Side<T> {
 impl<T: Message> Side<T> {
     fn start(args: &BenchArgs, slots: usize, wait: Waiting, core: Option<usize>) -> anyhow::Result<Self> {
         let (mode, readers) = (args.mode, args.readers as usize);
-        let back_options = options(args, slots, wait);
-        let there_options = back_options.clone().readers(readers);
+        // Answers are numbers, of which there is one under way.
+        let back_options = options(NUMBER_BYTES, SLOTS, wait);
+        let payload_bytes = args.payload.unwrap_or(NUMBER_BYTES);
+        let there_options = options(payload_bytes, slots, wait).readers(readers);
         let mut others = Others::default();
         let mut back = Vec::new();
         if args.transport != Transport::Shm {
@@ -344,7 +346,7 @@ fn measured<T: Message>(
     measured.map_err(|_| anyhow::anyhow!("the measuring thread panicked"))?
 }
 
-/// One repeat, of about `budget`, on the cores asked for; with the better number of slots.
+/// One repeat, of about `budget`, on the cores asked for; with the best number of slots.
 ///
 /// # Errors
 /// The other side could not be started, or does not answer.

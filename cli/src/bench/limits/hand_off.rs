@@ -1,8 +1,8 @@
 //! A payload from one core to the other and eight bytes back: copied in from private memory on one, every byte read
 //! on the other, both spinning. The floor of every channel that copies a payload once.
 //!
-//! The cost of a large payload is the cache hand-over rather than the copy, and several slots used in turn give the
-//! caches time; so both one slot and [`SLOTS`] are tried, and the better one is the floor.
+//! The cost of a large payload is the cache hand-over rather than the copy. Several slots used in turn give the caches time,
+//! few of them stay in the nearest one; so [`COUNTS`] are tried, and the best one is the floor.
 
 #![allow(unsafe_code)] // slots are raw shared memory; who owns one is ARENA-3
 
@@ -12,20 +12,16 @@ use super::arena::{Arena, Direction, Slots};
 use super::patience::spin_until;
 use super::peer::STOP;
 
-/// Slots used in turn in the second form.
-const SLOTS: usize = 8;
-/// Memory that the second form may take; beyond it the caches are too small to matter.
+/// Slots used in turn; the forms of every channel that is measured beside it.
+pub(crate) const COUNTS: [usize; 3] = [1, 2, 8];
+/// Memory that several slots may take; beyond it the caches are too small to matter.
 const ROOM_BYTES: usize = 512 << 20;
 
 /// The divisions of memory to try for one payload size.
 pub(crate) fn forms(payload_bytes: usize) -> Vec<Slots> {
+    let fits = |count: &usize| *count == 1 || payload_bytes.saturating_mul(*count) <= ROOM_BYTES;
     let form = |count| Slots { count, payload_bytes };
-    let several = (ROOM_BYTES / payload_bytes.max(1)).clamp(1, SLOTS);
-    if several == 1 {
-        vec![form(1)]
-    } else {
-        vec![form(1), form(several)]
-    }
+    COUNTS.into_iter().filter(fits).map(form).collect()
 }
 
 /// One payload there and its sum back a call.

@@ -16,7 +16,7 @@ mod patience;
 
 mod cache_line;
 mod futex;
-mod hand_off;
+pub(super) mod hand_off;
 mod memcpy;
 
 mod peer;
@@ -248,6 +248,11 @@ mod tests {
                 payload_bytes: 1 << 30
             }]
         );
-        assert_eq!(hand_off::forms(64 << 20).last().map(|slots| slots.count), Some(8));
+        let counts = |payload_bytes| -> Vec<usize> {
+            let forms = hand_off::forms(payload_bytes);
+            forms.iter().map(|slots| slots.count).collect()
+        };
+        assert_eq!(counts(64 << 20), [1, 2, 8]);
+        assert_eq!(counts(65 << 20), [1, 2]);
     }
 }
