@@ -309,6 +309,51 @@ fn dag_39_shutdown_drains_before_it_ends() -> Result<()> {
     Ok(())
 }
 
+pub struct Holder;
+
+#[actor]
+impl Holder {
+    pub fn new() -> Self {
+        Holder
+    }
+
+    /// Keeps its argument in its slot until the gate is open.
+    pub fn hold(&mut self, x: &i64, #[constant] gate: &str) -> i64 {
+        let gate = std::fs::File::open(gate).expect("a gate");
+        gate.lock_shared().expect("a lock");
+        *x
+    }
+}
+
+#[test]
+fn dag_31_room_that_comes_without_a_result_is_seen_by_who_spins() -> Result<()> {
+    let runtime = Runtime::new();
+    let (quick, last) = (
+        counter(&runtime, "quick", Placement::Thread),
+        counter(&runtime, "last", Placement::Thread),
+    );
+    let slow = runtime.spawn::<Holder>("slow", ()).in_thread()?;
+    let gate = Gate::closed();
+    let options = Options::new().max_inflight(2).slots(1).wait(Wait::Spin);
+    let graph = runtime.compile_with(options, |x: Edge<i64>| {
+        let (quick, slow) = (quick.fail_if_negative(&x), slow.hold(&x, gate.path()));
+        last.add(&quick, &slow)
+    })?;
+    // All of its results are there, and it still holds the slot of an input.
+    assert!(matches!(graph.execute(-1).wait(), Err(ExecError::Task(_))));
+    assert!(graph.try_execute(1).is_err(), "no room");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // For the other to be waiting by then; nothing depends on it.
+            std::thread::sleep(Duration::from_millis(20));
+            gate.open();
+        });
+        graph.execute(1).wait()
+    })
+    .map(|sum| assert_eq!(sum, 2))?;
+    Ok(())
+}
+
 #[test]
 fn dag_31_whoever_has_a_result_finds_room_for_the_next_execution() -> Result<()> {
     for placement in PLACEMENTS {

@@ -43,7 +43,7 @@ impl<T> Slot<T> {
     unsafe fn take(&self) -> Message<T> {
         // SAFETY: initialised, and the caller's to move, as it promises; a `MaybeUninit` is laid out as what it may hold.
         self.message
-            .with(|cell| unsafe { cell.cast::<Message<T>>().read() })
+            .with_mut(|cell| unsafe { cell.cast::<Message<T>>().read() })
     }
 }
 

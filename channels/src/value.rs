@@ -349,6 +349,11 @@ impl<T: Wire> Value<T> {
             && let Held::Owned(value) = std::mem::replace(&mut self.held, Held::Nothing)
         {
             self.head.vacant = true;
+            // What came with tensors aside is owned, and its slot still held.
+            #[cfg(feature = "cuda")]
+            if let Source::Shared(reader) = &mut self.source {
+                reader.release()?;
+            }
             return Ok(value);
         }
         self.take_other()

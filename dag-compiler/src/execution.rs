@@ -83,7 +83,7 @@ impl<Out> Execution<Out> {
         self.wait_at_most(timeout, "Options::timeout")
     }
 
-    /// Waits at most `timeout`; zero looks once. After [`ExecError::Timeout`] the execution goes on and may be
+    /// Waits at most `timeout`; zero looks once, unless another thread is looking. After [`ExecError::Timeout`] the execution goes on and may be
     /// waited for again; after a result or any other error it is [`ExecError::Taken`].
     ///
     /// # Errors

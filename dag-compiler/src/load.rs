@@ -116,16 +116,13 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
     load().map_err(|error| error.to_string())
 }
 
-/// Slots of a ring. One between the driver and the lanes never has more messages than `max_inflight`, whatever its slots; it has
-/// enough of them for its writer to look only once in many executions at what its readers have passed, since each such look
-/// fetches a line that they have just written.
-fn ring_slots(channel: &ChannelPlan, payload: &PayloadType) -> usize {
+/// Slots of a ring. Where those that were asked for are enough for all that is under way, one between the driver and the lanes
+/// gets enough of them for its writer to look only once in many executions at what its readers have passed, since each such
+/// look fetches a line that they have just written. Nobody runs further ahead for it: `max_inflight` bounds that.
+fn ring_slots(plan: &Plan, channel: &ChannelPlan, payload: &PayloadType) -> usize {
     let drivers = channel.writer == Writer::Submit || channel.readers == [LaneId::DRIVER];
-    let least = if drivers && payload.len_bytes() <= SMALL_BYTES {
-        DRIVER_SLOTS
-    } else {
-        1
-    };
+    let enough = channel.slots >= plan.settings.max_inflight && payload.len_bytes() <= SMALL_BYTES;
+    let least = if drivers && enough { DRIVER_SLOTS } else { 1 };
     (channel.slots as usize).max(least)
 }
 
@@ -371,7 +368,7 @@ impl Site<'_> {
         for channel in self.plan.channels.iter().filter(here) {
             let payload = self.payload(channel.value)?;
             let bells = self.reader_bells(channel)?;
-            let slots = ring_slots(channel, &payload);
+            let slots = ring_slots(self.plan, channel, &payload);
             let (writer, readers) = payload.ring(slots, self.writer_bell(channel)?, bells)?;
             let ends = RingEnds {
                 writer: Some(writer),

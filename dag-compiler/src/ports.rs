@@ -170,7 +170,7 @@ impl<'a> Collected<'a> {
     pub fn next<T: Wire>(&mut self) -> Result<T, Fault> {
         if let Some(coming) = &mut self.coming {
             let value = coming.typed_mut::<T>().and_then(Value::take_next);
-            self.taken = value.is_some();
+            self.taken |= value.is_some();
             return value.ok_or_else(Fault::cancelled);
         }
         let leaf = self

@@ -254,6 +254,9 @@ impl Driver {
     /// Whether something may have come, by a quick look.
     #[inline]
     pub(crate) fn stirs(&self) -> bool {
+        if !self.lane.steps.is_empty() {
+            return true;
+        }
         let port = self.sole.and_then(|sole| self.lane.ports.get(sole));
         let value = port.and_then(|port| self.lane.values.get(port.value));
         value.is_none_or(|value| value.stirs())

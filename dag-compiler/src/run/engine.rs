@@ -57,6 +57,8 @@ pub(crate) struct Engine {
 
 /// What somebody waits for. It keeps its own answer: handing it through all that waits costs more than all else on the way.
 pub(crate) trait Sight {
+    /// Whether it is to look also where nothing has moved.
+    const ALWAYS: bool = false;
     /// Looks for the answer where it is to be had before anything is pumped.
     fn at_once(&mut self, _: &mut Driver) -> bool {
         false
@@ -74,6 +76,9 @@ struct Until<R, F> {
 }
 
 impl<R, F: FnMut(&mut Driver) -> Option<Result<R, ExecError>>> Sight for Until<R, F> {
+    // Room in an input comes from a lane that gives it back: nothing moves here for it.
+    const ALWAYS: bool = true;
+
     fn look(&mut self, driver: &mut Driver) -> bool {
         self.found = (self.check)(driver);
         self.found.is_some()
@@ -322,7 +327,7 @@ impl Engine {
 
     /// The same for who has kept the driver since the last look: looks where something has changed since.
     #[inline]
-    fn look_again(&self, driver: &mut Driver, sight: &mut impl Sight, changed: &mut bool) -> bool {
+    fn look_again<S: Sight>(&self, driver: &mut Driver, sight: &mut S, changed: &mut bool) -> bool {
         if sight.at_once(driver) {
             self.turn.moved();
             return true;
@@ -332,7 +337,7 @@ impl Engine {
         if moved {
             self.turn.moved();
         }
-        if (std::mem::take(changed) || moved) && sight.look(driver) {
+        if (S::ALWAYS || std::mem::take(changed) || moved) && sight.look(driver) {
             return true;
         }
         match pumped.err().or_else(|| self.ended()) {

@@ -112,6 +112,10 @@ impl LaneLoop {
             return Ran::Computed;
         };
         if let Err(failure) = invoked {
+            // It may have handed over a result and failed then: that was none.
+            if let Some(local) = outlet.within().and_then(|local| self.values.get_mut(local)) {
+                let _ = local.abandon();
+            }
             outlet.stage_fault(fault_of(&task.info, execution, *failure));
         }
         let published = outlet.publish(execution, &mut self.values);
