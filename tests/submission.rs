@@ -334,7 +334,13 @@ fn dag_31_room_that_comes_without_a_result_is_seen_by_who_spins() -> Result<()> 
     );
     let slow = runtime.spawn::<Holder>("slow", ()).in_thread()?;
     let gate = Gate::closed();
-    let options = Options::new().max_inflight(2).slots(1).wait(Wait::Spin);
+    // Whoever is not told finds out when this is over.
+    let far = Duration::from_secs(60);
+    let options = Options::new()
+        .max_inflight(2)
+        .slots(1)
+        .wait(Wait::Spin)
+        .submit_timeout(far);
     let graph = runtime.compile_with(options, |x: Edge<i64>| {
         let (quick, slow) = (quick.fail_if_negative(&x), slow.hold(&x, gate.path()));
         last.add(&quick, &slow)
@@ -342,6 +348,7 @@ fn dag_31_room_that_comes_without_a_result_is_seen_by_who_spins() -> Result<()> 
     // All of its results are there, and it still holds the slot of an input.
     assert!(matches!(graph.execute(-1).wait(), Err(ExecError::Task(_))));
     assert!(graph.try_execute(1).is_err(), "no room");
+    let begun = Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // For the other to be waiting by then; nothing depends on it.
@@ -351,6 +358,7 @@ fn dag_31_room_that_comes_without_a_result_is_seen_by_who_spins() -> Result<()> 
         graph.execute(1).wait()
     })
     .map(|sum| assert_eq!(sum, 2))?;
+    assert!(begun.elapsed() < far);
     Ok(())
 }
 
