@@ -15,7 +15,7 @@ mod census;
 use std::time::{Duration, Instant};
 
 use actors::counter;
-use census::{Census, wait_until};
+use census::{Census, settled, wait_until};
 use selvedge::Exit;
 use selvedge::prelude::*;
 
@@ -55,7 +55,7 @@ fn dag_37_kill_9_two_hundred_times() -> Result<()> {
         .wait()?;
     warm.actor().kill();
     // The warm one's descriptors go with its control node, a moment after its death is known.
-    let before = settled();
+    let before = settled(Census::take);
     let (mut noticed, mut reused) = (Vec::new(), Vec::new());
     for round in 0..kills {
         let victim = counter(&runtime, &format!("victim{round}"), Placement::Process);
@@ -109,19 +109,6 @@ fn dag_37_kill_9_two_hundred_times() -> Result<()> {
     );
     drop(runtime);
     Ok(())
-}
-
-/// A census that has stopped changing.
-fn settled() -> Census {
-    let mut last = Census::take();
-    loop {
-        std::thread::sleep(Duration::from_millis(50));
-        let now = Census::take();
-        if now == last {
-            return now;
-        }
-        last = now;
-    }
 }
 
 fn report(what: &str, times: &mut [Duration]) {

@@ -17,7 +17,7 @@ use selvedge::prelude::*;
 #[test]
 fn dag_39_dropping_graph_and_runtime_leaves_nothing() -> Result<()> {
     warm_up();
-    let before = census::Census::take();
+    let before = census::settled(census::Census::take);
     for placement in PLACEMENTS {
         let runtime = Runtime::new();
         let (a, b) = (

@@ -7,33 +7,15 @@
     reason = "helpers of tests"
 )]
 
+#[path = "../../tests/census/mod.rs"]
+mod census;
 mod toys;
 
-use std::fs;
 use std::time::Duration;
 
+use census::{Census, settled, wait_until};
 use selvedge_core::{Restart, Runtime};
 use toys::*;
-
-#[derive(Debug, PartialEq, Eq)]
-struct Census {
-    threads: usize,
-    descriptors: usize,
-    children: usize,
-}
-
-fn census() -> Census {
-    let count = |path: &str| fs::read_dir(path).unwrap().count();
-    let children = fs::read_dir("/proc/self/task").unwrap().filter_map(|task| {
-        let list = fs::read_to_string(task.ok()?.path().join("children")).ok()?;
-        Some(list.split_whitespace().count())
-    });
-    Census {
-        threads: count("/proc/self/task"),
-        descriptors: count("/proc/self/fd"),
-        children: children.sum(),
-    }
-}
 
 /// Everything a runtime can own, in one go; with deaths, restarts, kills and failures in between.
 fn live_a_life() {
@@ -93,12 +75,9 @@ fn worker_process(toy: &ToyHandle) -> selvedge_core::ProcessId {
 fn a_runtime_leaves_no_thread_descriptor_or_child() {
     let _dog = Watchdog::new("leak");
     live_a_life(); // what the process itself opens once (standard streams' locks, libraries) is opened here
-    let before = census();
+    let before = settled(Census::take);
     for _ in 0..5 {
         live_a_life();
     }
-    // A joined thread may be listed for a moment longer.
-    eventually(&format!("back to {before:?}, now {:?}", census()), || {
-        census() == before
-    });
+    assert_eq!(wait_until(&before, Census::take), before);
 }

@@ -11,7 +11,7 @@
 #[path = "../../tests/census/mod.rs"]
 mod census;
 
-use census::{Census, wait_until};
+use census::{Census, settled, wait_until};
 use selvedge::batching::OnBroken;
 use selvedge::prelude::*;
 
@@ -64,7 +64,7 @@ fn batchers_leave_nothing() {
         drop(tickets);
     };
     (0..4).for_each(round);
-    let before = Census::take();
+    let before = settled(Census::take);
     (0..12).for_each(round);
     assert_eq!(wait_until(&before, Census::take), before);
 }

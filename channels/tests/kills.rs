@@ -11,11 +11,15 @@
     clippy::indexing_slicing
 )] // a test may panic
 
+#[path = "../../tests/census/mod.rs"]
+mod census;
+
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use census::{settled, wait_until};
 use selvedge_channels::{
     ChannelError, ChannelOptions, Culprit, End, Provider, Reader, SharedChannel, Waiting, Writer,
 };
@@ -136,7 +140,7 @@ fn provider(_: &mut Dice) -> Provider {
 }
 
 /// Descriptors and threads of this process, and names of ours that nobody living has.
-fn census() -> (usize, usize, usize) {
+fn held() -> (usize, usize, usize) {
     // What a killed writer has left of growth is swept by who makes the next segment.
     #[cfg(feature = "named")]
     drop(options().provider(Provider::Named).shared::<u8>().unwrap());
@@ -231,9 +235,9 @@ fn chan_25_every_death_is_heard_of_by_name_and_leaves_nothing() {
     let (trials, seed) = (number("KILLS", 100), number("SEED", 1));
     let mut dice = Dice(seed);
     trial(&mut dice);
-    let before = census();
+    let before = settled(held);
     let mut times: Vec<_> = (0..trials).map(|_| trial(&mut dice).0).collect();
-    assert_eq!(census(), before, "descriptors and threads");
+    assert_eq!(wait_until(&before, held), before, "descriptors and threads");
     times.sort_unstable();
     println!(
         "{trials} kills, seed {seed}: known after {:?} (median), {:?} (p99), {:?} (slowest)",

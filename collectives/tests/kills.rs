@@ -5,11 +5,15 @@
 #![cfg(not(miri))] // Miri starts no processes
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test may panic
 
+#[path = "../../tests/census/mod.rs"]
+mod census;
+
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use census::{settled, wait_until};
 use selvedge_channels::{DType, Tensor, Waiting};
 use selvedge_collectives::{Collective, CommError, Communicator, Group, Rank, ReduceOp};
 
@@ -105,7 +109,7 @@ impl Dice {
 }
 
 /// Descriptors and threads of this process, and its mappings of anonymous files.
-fn census() -> (usize, usize, usize) {
+fn held() -> (usize, usize, usize) {
     let count = |path: &str| fs::read_dir(path).unwrap().count();
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let ours = maps
@@ -186,7 +190,7 @@ fn comm_08_every_death_is_heard_of_by_name_and_leaves_nothing() {
     let (trials, seed) = (number("KILLS", 50), number("SEED", 1));
     let mut dice = Dice(seed);
     trial(&mut dice);
-    let before = census();
+    let before = settled(held);
     let mut times: Vec<_> = (0..trials)
         .map(|_| {
             let time = trial(&mut dice);
@@ -194,7 +198,11 @@ fn comm_08_every_death_is_heard_of_by_name_and_leaves_nothing() {
             time
         })
         .collect();
-    assert_eq!(census(), before, "descriptors, threads and mappings");
+    assert_eq!(
+        wait_until(&before, held),
+        before,
+        "descriptors, threads and mappings"
+    );
     times.sort_unstable();
     println!(
         "{trials} kills, seed {seed}: known after {:?} (median), {:?} (p99), {:?} (slowest)",

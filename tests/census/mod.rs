@@ -1,5 +1,5 @@
 //! What a process holds: threads, descriptors, children, shared mappings. Counted before and after.
-#![allow(dead_code)] // each test file uses its own part
+#![allow(dead_code, unreachable_pub)] // each test file uses its own part
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -49,6 +49,19 @@ pub fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')')
         .is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+/// What `look` says once it says the same for a while: a joined thread is listed for a moment longer.
+pub fn settled<T: PartialEq>(mut look: impl FnMut() -> T) -> T {
+    let mut last = look();
+    loop {
+        std::thread::sleep(Duration::from_millis(50));
+        let now = look();
+        if now == last {
+            return now;
+        }
+        last = now;
+    }
 }
 
 /// Looks until `look` says `wanted`, and returns what it said last. Only a failure takes the whole minute.
