@@ -13,7 +13,7 @@ mod actors;
 
 use std::time::{Duration, Instant};
 
-use actors::{Gate, PLACEMENTS, REMOTE, Text, counter};
+use actors::{Gate, PLACEMENTS, REMOTE, Table, Text, counter};
 use selvedge::prelude::*;
 
 #[test]
@@ -370,9 +370,15 @@ fn dag_31_whoever_has_a_result_finds_room_for_the_next_execution() -> Result<()>
         // It reads its argument in place, in the slot that the next execution needs.
         let text = runtime.spawn::<Text>("text", ()).place(placement)?;
         let options = Options::new().max_inflight(1).wait(Wait::Park);
-        let graph = runtime.compile_with(options, |x: Edge<String>| text.upper(&x))?;
-        for _ in 0..20_000 {
+        let graph = runtime.compile_with(options.clone(), |x: Edge<String>| text.upper(&x))?;
+        for _ in 0..2_000 {
             assert_eq!(graph.try_execute("a".into())?.wait()?, "A", "{placement}");
+        }
+        drop(graph);
+        // The same where the ring has that one slot and no more.
+        let graph = runtime.compile_with(options, |x: Edge<Table>| text.first(&x))?;
+        for _ in 0..10_000 {
+            assert_eq!(graph.try_execute(Table([[7; 32]; 8]))?.wait()?, 7, "{placement}");
         }
     }
     Ok(())

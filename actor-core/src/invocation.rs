@@ -16,8 +16,10 @@ pub struct Invocation<'a> {
     args: &'a [usize],
     outlets: &'a mut [Option<Box<dyn AnyOutlet>>],
     driver: &'a AsyncDriver,
-    /// The execution, where a result within the lane is to be handed over at once.
+    /// The execution, where a result that goes to one place is to be handed over at once.
     at_once: Option<u64>,
+    /// Also to another lane.
+    sends: bool,
     handed_over: bool,
 }
 
@@ -36,16 +38,19 @@ impl<'a> Invocation<'a> {
             outlets,
             driver,
             at_once: None,
+            sends: false,
             handed_over: false,
         }
     }
 
     /// Has a result that goes to one local value and nowhere else put there at once, as that of `execution`, where it would
-    /// be staged otherwise; see [`has_handed_over`](Self::has_handed_over).
+    /// be staged otherwise; with `sends`, also one that goes to one ring and nowhere else, once nobody waits for the arguments
+    /// to be given back. See [`has_handed_over`](Self::has_handed_over).
     #[inline]
     #[must_use]
-    pub fn at_once(mut self, execution: u64) -> Self {
+    pub fn at_once(mut self, execution: u64, sends: bool) -> Self {
         self.at_once = Some(execution);
+        self.sends = sends;
         self
     }
 
@@ -118,6 +123,28 @@ impl<'a> Invocation<'a> {
                 Some(back) => value = back,
             }
         }
+        self.hand_on(value)
+    }
+
+    /// Hands over what leaves the lane, or is to be staged.
+    #[inline(never)]
+    fn hand_on<T: Wire>(&mut self, mut value: T) -> Result<(), Box<Failure>> {
+        let Some(Some(outlet)) = self.outlets.first_mut() else {
+            return Ok(());
+        };
+        if self.sends
+            && outlet.only_moves()
+            && owes_nothing(self.values, self.args)
+            && let Some(outlet) = outlet.typed_mut::<T>()
+        {
+            match outlet.try_send(value) {
+                None => {
+                    self.handed_over = true;
+                    return Ok(());
+                }
+                Some(back) => value = back,
+            }
+        }
         stage_in(outlet.as_mut(), value)
     }
 
@@ -162,6 +189,14 @@ impl<'a> Invocation<'a> {
         let value = self.values.get(index).ok_or_else(|| no_value(i, index))?;
         value.typed::<T>().ok_or_else(|| wrong_argument::<T>(i))
     }
+}
+
+/// Whether nobody waits for any of the arguments to be given back.
+#[inline]
+fn owes_nothing(values: &[Box<dyn AnyValue>], args: &[usize]) -> bool {
+    let value = |index: &usize| values.get(*index);
+    args.iter()
+        .all(|index| value(index).is_some_and(|value| value.owes_nothing()))
 }
 
 /// Stages into an outlet that may be absent; a value nobody wants is dropped.

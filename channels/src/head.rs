@@ -27,6 +27,8 @@ pub(crate) struct ValueHead {
     pub(crate) arrival: Arrival,
     /// What was held has been moved out: there is nothing to be given back.
     pub(crate) vacant: bool,
+    /// It does not come from elsewhere: nobody else waits for it to be given back.
+    pub(crate) at_home: bool,
 }
 
 /// What is to be done when a read is.
@@ -39,7 +41,7 @@ pub(crate) enum AfterRead {
 }
 
 impl ValueHead {
-    pub(crate) fn new(id: TypeId, reads: u32) -> Self {
+    pub(crate) fn new(id: TypeId, reads: u32, at_home: bool) -> Self {
         ValueHead {
             id,
             execution: 0,
@@ -47,7 +49,14 @@ impl ValueHead {
             left: 0,
             arrival: Arrival::Nothing,
             vacant: false,
+            at_home,
         }
+    }
+
+    /// Whether nobody waits for what is held to be given back.
+    #[inline]
+    pub(crate) fn owes_nothing(&self) -> bool {
+        self.at_home || self.left == 0 || (self.left == 1 && self.vacant)
     }
 
     /// Takes note of what has come.

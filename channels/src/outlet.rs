@@ -172,6 +172,19 @@ impl<T: Wire> Outlet<T> {
         dispose(self.staged.replace(Ok(value)));
     }
 
+    /// Publishes a value at once, where it goes to one ring of this process, which has room, and nowhere else; gives it back
+    /// otherwise.
+    #[inline]
+    pub fn try_send(&mut self, value: T) -> Option<T> {
+        match &mut self.ring {
+            Some(ring) if self.head.only_moves => match ring.try_write(Ok(value)) {
+                Ok(()) => None,
+                Err(back) => back.ok(),
+            },
+            _ => Some(value),
+        }
+    }
+
     /// Writes the routes, which all have space, in an order in which only the first can refuse: bytes by reference,
     /// then the value itself. What is the user's code (`Clone`, `Serialize`) runs while the message is staged and
     /// nowhere else, so that a panic in it leaves it so.

@@ -15,6 +15,7 @@
 #![allow(unsafe_code)] // slots are cells
 
 use std::mem::MaybeUninit;
+use std::ptr;
 
 use crate::cursor::{self, ReadCursor, Sight, WriteCursor};
 use crate::dispose::dispose;
@@ -44,6 +45,21 @@ impl<T> Slot<T> {
         // SAFETY: initialised, and the caller's to move, as it promises; a `MaybeUninit` is laid out as what it may hold.
         self.message
             .with_mut(|cell| unsafe { cell.cast::<Message<T>>().read() })
+    }
+
+    /// Moves the value of the message out, where it has one; the value alone, which is less to be copied about.
+    ///
+    /// # Safety
+    /// As for [`take`](Self::take), where it gives something; otherwise the message stays.
+    #[inline]
+    #[cfg_attr(loom, allow(dead_code))] // for `value`, which is not built under loom
+    unsafe fn take_value(&self) -> Option<T> {
+        self.message.with_mut(|cell| {
+            // SAFETY: initialised, and the caller's, as it promises.
+            let value = unsafe { &*cell.cast::<Message<T>>() }.as_ref().ok()?;
+            // SAFETY: the caller's to move; a fault, which would have to be dropped, it is not.
+            Some(unsafe { ptr::read(value) })
+        })
     }
 }
 
@@ -390,10 +406,15 @@ impl<T: Clone> RingReader<T> {
     #[inline]
     #[cfg_attr(loom, allow(dead_code))] // for `channel`, which is not built under loom
     pub(crate) fn take_value(&mut self) -> Option<T> {
-        if !self.shared.sole() || !matches!(self.current(), Some(Ok(_))) {
+        let shared = &*self.shared;
+        let (slot, tail) = (self.slot()?, shared.tails.get(self.index)?);
+        if !shared.sole() || self.cursor.look(&slot.stamp) != Sight::Ready {
             return None;
         }
-        self.pass()?.ok()
+        // SAFETY: stamped and not yet passed, so it is there (RING-7), and the sole reader owns it (RING-4).
+        let value = unsafe { slot.take_value() }?;
+        self.cursor.pass(tail.words(), &shared.writer_bell, self.quiet);
+        Some(value)
     }
 
     /// The next message: moved when this is the only reader or the last one, cloned otherwise. Passes it.

@@ -172,6 +172,12 @@ impl dyn AnyValue + '_ {
         self.head().is_there(execution)
     }
 
+    /// Whether nobody outside of the lane waits for it to be given back: it has been moved out, or does not come from elsewhere.
+    #[inline]
+    pub fn owes_nothing(&self) -> bool {
+        self.head().owes_nothing()
+    }
+
     /// As `read_done` where nothing follows from it; `false`, and nothing has changed, elsewhere.
     #[inline]
     pub fn count_read(&mut self) -> bool {
@@ -215,7 +221,7 @@ impl<T: Wire> Value<T> {
             });
         }
         Ok(Value {
-            head: ValueHead::new(TypeId::of::<T>(), reads),
+            head: ValueHead::new(TypeId::of::<T>(), reads, matches!(source, Source::Local)),
             held: Held::Nothing,
             source,
             #[cfg(feature = "cuda")]
@@ -242,7 +248,7 @@ impl<T: Wire> Value<T> {
     }
 
     pub(crate) fn constant(value: T) -> Self {
-        let mut head = ValueHead::new(TypeId::of::<T>(), ALWAYS);
+        let mut head = ValueHead::new(TypeId::of::<T>(), ALWAYS, true);
         head.arrived(0, Arrival::Value);
         Value {
             head,
@@ -366,13 +372,11 @@ impl<T: Wire> Value<T> {
             Held::InRing if self.head.left == 1 => {
                 self.held = Held::Nothing;
                 self.head.vacant = true;
-                match &mut self.source {
-                    Source::Ring(reader) => match reader.take() {
-                        Some(Ok(value)) => Ok(value),
-                        _ => Err(ChannelError::NoValue),
-                    },
-                    _ => Err(ChannelError::NoValue),
-                }
+                let Source::Ring(reader) = &mut self.source else {
+                    return Err(ChannelError::NoValue);
+                };
+                let taken = reader.take_value().or_else(|| reader.take()?.ok());
+                taken.ok_or(ChannelError::NoValue)
             }
             _ => self.copied(),
         }

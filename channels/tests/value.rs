@@ -472,6 +472,44 @@ fn nothing_staged_is_nothing_to_publish() {
 }
 
 #[test]
+fn what_is_sent_at_once_goes_to_one_ring_with_room_and_is_given_back_elsewhere() {
+    let mut only = wire::<String>(1, None, true, None);
+    let mut read = value::<String>(only.inlets.remove(0), 1);
+    let sends = |outlet: &mut Box<dyn AnyOutlet>, text: &str| {
+        let back = outlet.typed_mut::<String>().unwrap().try_send(text.to_owned());
+        assert!(back.as_deref().is_none_or(|back| back == text));
+        back.is_none()
+    };
+    assert!(sends(&mut only.outlet, "a"));
+    assert!(!sends(&mut only.outlet, "b"), "there is one slot");
+    assert_eq!(typed::<String>(&mut read).take_next().as_deref(), Some("a"));
+    assert_eq!(typed::<String>(&mut read).take_next(), None, "nothing has come");
+    only.outlet.stage_fault(Fault::cancelled());
+    assert_eq!(only.outlet.publish(1, &mut []).unwrap(), Readiness::Ready);
+    assert_eq!(
+        typed::<String>(&mut read).take_next(),
+        None,
+        "a fault is no value"
+    );
+    assert_eq!(read.fill(1).unwrap(), Arrival::Fault);
+    read.read_done().unwrap();
+    assert!(sends(&mut only.outlet, "c"));
+    assert_eq!(read.fill(2).unwrap(), Arrival::Value);
+    assert!(!read.owes_nothing(), "its slot is waited for");
+    assert_eq!(typed::<String>(&mut read).take().unwrap(), "c");
+    assert!(read.owes_nothing(), "the slot has been given back");
+
+    for mut wiring in [
+        wire::<String>(2, Some(0), true, None),
+        wire::<String>(2, Some(0), false, None),
+        wire::<String>(2, None, true, Some(spec(2, 1))),
+        wire::<String>(2, None, false, None),
+    ] {
+        assert!(!sends(&mut wiring.outlet, "d"));
+    }
+}
+
+#[test]
 fn an_output_nobody_reads_takes_everything() {
     let mut outlet = wire::<u32>(1, None, false, None).outlet;
     for execution in 0..3 {

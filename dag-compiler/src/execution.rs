@@ -80,7 +80,7 @@ impl<Out> Execution<Out> {
     /// failed output ends the wait; it does not wait for the others.
     pub fn wait(mut self) -> Result<Out, ExecError> {
         let timeout = self.engine.options.timeout_value();
-        self.wait_at_most(timeout, "Options::timeout")
+        self.wait_at_most(&Patience::new(timeout, "Options::timeout"))
     }
 
     /// Waits at most `timeout`; zero looks once, unless another thread is looking. After [`ExecError::Timeout`] the execution goes on and may be
@@ -89,7 +89,7 @@ impl<Out> Execution<Out> {
     /// # Errors
     /// As [`wait`](Self::wait).
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Out, ExecError> {
-        self.wait_at_most(Some(timeout), "the argument of wait_timeout")
+        self.wait_at_most(&Patience::new(Some(timeout), "the argument of wait_timeout"))
     }
 
     /// The result if it is there, without waiting.
@@ -102,12 +102,12 @@ impl<Out> Execution<Out> {
         sight.found
     }
 
-    fn wait_at_most(&mut self, timeout: Option<Duration>, option: &'static str) -> Result<Out, ExecError> {
+    pub(crate) fn wait_at_most(&mut self, patience: &Patience) -> Result<Out, ExecError> {
         if let Some(error) = self.early() {
             return Err(error);
         }
         let (engine, mut sight) = self.sight();
-        match engine.wait(sight.number, &Patience::new(timeout, option), &mut sight) {
+        match engine.wait(sight.number, patience, &mut sight) {
             None => sight.found.unwrap_or_else(unanswered),
             Some(error) => Err(error),
         }

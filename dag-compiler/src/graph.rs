@@ -1,5 +1,6 @@
 //! A compiled graph: what a user executes.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,6 +8,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use futures_core::Stream;
+use selvedge_channels::AnyOutlet;
 
 use crate::error::CompileError;
 use crate::execution::{Execution, Take};
@@ -16,7 +18,8 @@ use crate::map::Map;
 use crate::options::OnFull;
 use crate::ports::Submitter;
 use crate::profile::Profile;
-use crate::run::engine::Engine;
+use crate::run::driver::Driver;
+use crate::run::engine::{Engine, Through};
 use crate::run::error::{ExecError, Refused};
 use crate::run::patience::Patience;
 use crate::run::teardown::Teardown;
@@ -27,6 +30,9 @@ use crate::stream::Streamed;
 /// Writes an input value to the outlets of the graph's input.
 pub(crate) type Write<In> = fn(In, &mut Submitter<'_>);
 
+/// Publishes an input value at once, where that can be done.
+pub(crate) type Send<In> = fn(In, &mut dyn AnyOutlet) -> Option<In>;
+
 /// A compiled graph over actors, loaded and running.
 ///
 /// Any number of threads may execute it. Dropping it tears it down within `Options::teardown_timeout`; its
@@ -34,6 +40,7 @@ pub(crate) type Write<In> = fn(In, &mut Submitter<'_>);
 pub struct Graph<In, Out> {
     pub(crate) engine: Arc<Engine>,
     write: Write<In>,
+    send: Send<In>,
     take: Take<Out>,
     leaves: usize,
     types: PhantomData<fn(In) -> Out>,
@@ -57,10 +64,16 @@ impl<In, Out> std::fmt::Debug for Graph<In, Out> {
 }
 
 impl<In: 'static, Out> Graph<In, Out> {
-    pub(crate) fn new(engine: Arc<Engine>, write: Write<In>, take: Take<Out>, leaves: usize) -> Self {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        (write, send): (Write<In>, Send<In>),
+        take: Take<Out>,
+        leaves: usize,
+    ) -> Self {
         Graph {
             engine,
             write,
+            send,
             take,
             leaves,
             types: PhantomData,
@@ -79,6 +92,40 @@ impl<In: 'static, Out> Graph<In, Out> {
         }
     }
 
+    /// Executes `x` and waits for the result: as `execute(x).wait()`, and faster where nothing else is under way, since no
+    /// handle is made that others could hold. A loop that always waits at once is best written with this.
+    ///
+    /// # Errors
+    /// As [`Execution::wait`], and what [`execute`](Self::execute) would refuse with.
+    pub fn run(&self, x: In) -> Result<Out, ExecError> {
+        let engine = &self.engine;
+        let value = Cell::new(Some(x));
+        let patience = Patience::new(engine.options.timeout_value(), "Options::timeout");
+        let send = |outlet: &mut dyn AnyOutlet| {
+            let back = value.take().and_then(|value| (self.send)(value, outlet));
+            let sent = back.is_none();
+            value.set(back);
+            sent
+        };
+        let stage = |driver: &mut Driver| self.stage(driver, value.take());
+        let mut found = None;
+        let through = engine.run_through(&patience, self.take, &mut found, send, stage);
+        if let Some(found) = found {
+            return found;
+        }
+        self.run_on(through, value.take(), &patience)
+    }
+
+    /// The rest of [`run`](Self::run), where it did not go through at once.
+    #[inline(never)]
+    fn run_on(&self, through: Through, mut value: Option<In>, patience: &Patience) -> Result<Out, ExecError> {
+        let mut execution = match through {
+            Through::Submitted(number) => self.handle(number),
+            _ => self.submit(&mut value, self.engine.options.on_full_value())?,
+        };
+        execution.wait_at_most(patience)
+    }
+
     /// Submits `x` if there is room right now.
     ///
     /// # Errors
@@ -93,20 +140,25 @@ impl<In: 'static, Out> Graph<In, Out> {
     }
 
     fn submit(&self, value: &mut Option<In>, on_full: OnFull) -> Result<Execution<Out>, ExecError> {
-        let number = self.engine.submit(on_full, |driver| {
-            let mut submitter = Submitter::new(&mut driver.inputs, self.engine.options.inputs_value());
-            if let Some(value) = value.take() {
-                (self.write)(value, &mut submitter);
-            }
-            let expected = self.engine.plan.ir.inputs.len();
-            submitter.finish().map_err(|_| ExecError::InputCount { expected })
-        })?;
-        Ok(Execution::submitted(
-            Arc::clone(&self.engine),
-            number,
-            0..self.leaves,
-            self.take,
-        ))
+        let number = self
+            .engine
+            .submit(on_full, |driver| self.stage(driver, value.take()))?;
+        Ok(self.handle(number))
+    }
+
+    /// Stages the value in the graph's inputs.
+    #[inline]
+    fn stage(&self, driver: &mut Driver, value: Option<In>) -> Result<(), ExecError> {
+        let mut submitter = Submitter::new(&mut driver.inputs, self.engine.options.inputs_value());
+        if let Some(value) = value {
+            (self.write)(value, &mut submitter);
+        }
+        let expected = self.engine.plan.ir.inputs.len();
+        submitter.finish().map_err(|_| ExecError::InputCount { expected })
+    }
+
+    fn handle(&self, number: u64) -> Execution<Out> {
+        Execution::submitted(Arc::clone(&self.engine), number, 0..self.leaves, self.take)
     }
 
     /// Executes `n` inputs, several at once, and measures how long every task computes (the median). What is still in the
@@ -142,7 +194,12 @@ impl<In: 'static, Out> Graph<In, Out> {
         profile.apply(&mut ir);
         let (options, recipe) = (engine.options.clone(), Arc::clone(&engine.recipe));
         let started = plan_and_start(engine.lease.runtime(), options, ir, recipe)?;
-        Ok(Graph::new(started, self.write, self.take, self.leaves))
+        Ok(Graph::new(
+            started,
+            (self.write, self.send),
+            self.take,
+            self.leaves,
+        ))
     }
 
     /// Executes every item and yields the results in order, keeping at most `max_inflight` submitted.
@@ -240,7 +297,7 @@ impl<In, Out> Graph<In, Out> {
     /// Waits until every submitted execution has finished, at most `grace`, then tears the graph down.
     pub fn shutdown(self, grace: Duration) -> Teardown {
         let all = self.counters().submitted;
-        let drained = |driver: &mut crate::run::driver::Driver| (driver.finished() >= all).then_some(Ok(()));
+        let drained = |driver: &mut Driver| (driver.finished() >= all).then_some(Ok(()));
         let patience = Patience::new(Some(grace), "the argument of shutdown");
         let _ = self.engine.wait_for(&patience, drained);
         self.teardown()

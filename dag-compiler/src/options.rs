@@ -379,6 +379,7 @@ impl Options {
         self.max_buffered
     }
 
+    #[inline]
     pub(crate) fn timeout_value(&self) -> Option<Duration> {
         self.timeout.filter(|timeout| *timeout <= TIMEOUT_MAX)
     }

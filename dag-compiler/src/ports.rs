@@ -54,6 +54,20 @@ impl InputPort {
             && self.parts.iter_mut().flatten().all(|part| part.is_open())
     }
 
+    /// The only outlet of this leaf, where its value goes there as it is.
+    #[inline]
+    pub(crate) fn sole(&mut self) -> Option<&mut dyn AnyOutlet> {
+        match self {
+            InputPort {
+                whole: Some(whole),
+                parts,
+                splitter: None,
+                signal: false,
+            } if parts.is_empty() => Some(whole.as_mut()),
+            _ => None,
+        }
+    }
+
     /// Every outlet of this leaf.
     pub(crate) fn outlets(&mut self) -> impl Iterator<Item = &mut Box<dyn AnyOutlet>> {
         self.whole.iter_mut().chain(self.parts.iter_mut().flatten())
@@ -223,6 +237,11 @@ pub trait Inputs: Sized {
     fn open(ports: &mut InputPorts) -> Self;
     /// Stages a value.
     fn write(value: Self::Value, ports: &mut Submitter<'_>);
+    /// Publishes a value at once, where it is that of one edge and its channel can take it; gives it back otherwise.
+    #[doc(hidden)]
+    fn send(value: Self::Value, _: &mut dyn AnyOutlet) -> Option<Self::Value> {
+        Some(value)
+    }
 }
 
 /// What a graph may give: an edge, or a tuple, array or `Vec` of outputs.
@@ -260,6 +279,13 @@ impl<T: Wire> Inputs for Edge<T> {
 
     fn write(value: T, ports: &mut Submitter<'_>) {
         ports.next(value);
+    }
+
+    fn send(value: T, outlet: &mut dyn AnyOutlet) -> Option<T> {
+        match outlet.typed_mut::<T>() {
+            Some(outlet) => outlet.try_send(value),
+            None => Some(value),
+        }
     }
 }
 

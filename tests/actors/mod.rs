@@ -111,6 +111,10 @@ impl Counter {
     }
 }
 
+/// More than a ring has spare slots for.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Table(pub [[u64; 32]; 8]);
+
 pub struct Text;
 
 #[actor]
@@ -121,6 +125,10 @@ impl Text {
 
     pub fn upper(&mut self, text: &str) -> String {
         text.to_uppercase()
+    }
+
+    pub fn first(&mut self, table: &Table) -> u64 {
+        table.0[0][0]
     }
 
     pub fn bytes(&mut self, text: &str) -> Vec<u8> {

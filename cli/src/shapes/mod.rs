@@ -108,7 +108,7 @@ impl<In: Clone + 'static, Out: PartialEq> Compiled<In, Out> {
 
 impl<In: Clone + 'static, Out: PartialEq> Drive for Compiled<In, Out> {
     fn once(&self) -> anyhow::Result<()> {
-        let found = self.graph.execute(self.input.clone()).wait()?;
+        let found = self.graph.run(self.input.clone())?;
         self.check(&found)
     }
 

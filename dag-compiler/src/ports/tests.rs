@@ -83,7 +83,7 @@ fn leaves(messages: Vec<Result<u8, Fault>>) -> Vec<Box<dyn AnyLeaf>> {
         let mut value = payload.value(selvedge_channels::Inlet::Local, 1).unwrap();
         value.typed_mut::<u8>().unwrap().put(0, message).unwrap();
         let mut leaf: Box<dyn AnyLeaf> = Box::new(Leaf::<u8>::with_capacity(1));
-        leaf.open();
+        leaf.open(0);
         let info = crate::run::report::TaskInfo {
             task: "a.f".into(),
             actor: "a".into(),

@@ -8,7 +8,7 @@
 //! - `CTL-4` only the lane itself writes its progress line.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use selvedge_channels::{Doorbell, Region, Segment, SegmentError};
 use selvedge_core::LaneId;
@@ -204,12 +204,19 @@ impl Control {
         }
     }
 
+    /// As [`is_cancelled`](Self::is_cancelled), for who asks several times.
+    #[inline]
+    pub(crate) fn cancels(&self, execution: u64) -> Cancels<'_> {
+        Cancels {
+            cell: self.cancels.atomic_u64(self.cancel_cell(execution)).ok(),
+            execution,
+        }
+    }
+
     /// Whether an execution has been cancelled. At most `max_inflight` are unfinished, so cells are not shared.
     #[inline]
     pub(crate) fn is_cancelled(&self, execution: u64) -> bool {
-        self.cancels
-            .atomic_u64(self.cancel_cell(execution))
-            .is_ok_and(|cell| cell.load(Ordering::Relaxed) == execution + 1)
+        self.cancels(execution).is_cancelled()
     }
 
     /// Where a lane writes its progress.
@@ -234,6 +241,21 @@ impl Control {
             task: (word >> 32) as u32,
             phase,
         })
+    }
+}
+
+/// Whether one execution has been cancelled, looked up once.
+pub(crate) struct Cancels<'a> {
+    cell: Option<&'a AtomicU64>,
+    execution: u64,
+}
+
+impl Cancels<'_> {
+    /// As [`Control::is_cancelled`].
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cell
+            .is_some_and(|cell| cell.load(Ordering::Relaxed) == self.execution + 1)
     }
 }
 

@@ -23,6 +23,7 @@ fn unknown(actor: ActorId) -> Failure {
 }
 
 impl Crew for LaneHost<'_> {
+    #[inline]
     fn invoke(
         &mut self,
         seat: &mut usize,

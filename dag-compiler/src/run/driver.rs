@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
-use selvedge_channels::{ChannelError, Fault};
+use selvedge_channels::{AnyOutlet, ChannelError, Fault};
 
 use crate::execution::Take;
 use crate::ports::{Collected, InputPort};
@@ -163,22 +163,43 @@ impl Driver {
         })
     }
 
-    /// Publishes what has been staged in the inputs; returns the number of the execution.
+    /// Publishes what has been staged in the inputs; returns the number of the execution, for which `handles` are given out.
     #[inline]
     pub(crate) fn submit(&mut self, handles: u32) -> Result<u64, ChannelError> {
+        let execution = self.send()?;
+        self.book(execution, handles);
+        Ok(execution)
+    }
+
+    /// Makes a place for the results of the last execution that was sent.
+    #[inline]
+    pub(crate) fn book(&mut self, execution: u64, handles: u32) {
+        self.lane.leaves.iter_mut().for_each(|leaf| leaf.open(execution));
+        self.handles.push_back(handles);
+        if self.lane.ports.is_empty() {
+            self.count();
+        }
+    }
+
+    /// Publishes what has been staged in the inputs; returns the number of the execution. Its results have no place yet, so
+    /// it is followed by [`book`](Self::book), or by [`take_sent`](Self::take_sent), before anybody else has the driver.
+    #[inline]
+    pub(crate) fn send(&mut self) -> Result<u64, ChannelError> {
         let execution = self.submitted;
         for port in &mut self.inputs {
             let (info, values) = (&self.input_info, &mut self.lane.values);
             port.try_each(|outlet| publish(outlet, info, execution, values))?;
         }
-        self.lane.leaves.iter_mut().for_each(|leaf| leaf.open());
-        self.handles.push_back(handles);
+        Ok(self.sent())
+    }
+
+    /// Counts an execution whose inputs have been published; returns its number.
+    #[inline]
+    pub(crate) fn sent(&mut self) -> u64 {
+        let execution = self.submitted;
         self.submitted += 1;
         self.tally.submitted.store(self.submitted, Ordering::Relaxed);
-        if self.lane.ports.is_empty() {
-            self.count();
-        }
-        Ok(execution)
+        execution
     }
 
     /// Moves whatever can move without waiting. `true` when something did.
@@ -232,6 +253,37 @@ impl Driver {
         lengths: &[usize],
         take: Take<Out>,
     ) -> Option<Result<Out, Fault>> {
+        let taken = self.take_next(execution, lengths, take)?;
+        self.lane.leaves.iter_mut().for_each(|leaf| leaf.pass(execution));
+        self.count();
+        if !self.waiting.is_empty() {
+            self.wake();
+        }
+        Some(taken)
+    }
+
+    /// The same for an execution that was [sent](Self::send) and not [booked](Self::book), while nothing else is under way.
+    #[inline]
+    pub(crate) fn take_sent<Out>(
+        &mut self,
+        execution: u64,
+        lengths: &[usize],
+        take: Take<Out>,
+    ) -> Option<Result<Out, Fault>> {
+        let taken = self.take_next(execution, lengths, take)?;
+        self.base = self.submitted;
+        self.finished = self.submitted;
+        self.tally.finished.store(self.finished, Ordering::Relaxed);
+        Some(taken)
+    }
+
+    #[inline]
+    fn take_next<Out>(
+        &mut self,
+        execution: u64,
+        lengths: &[usize],
+        take: Take<Out>,
+    ) -> Option<Result<Out, Fault>> {
         let port = self.lane.ports.get_mut(self.sole?)?;
         let value = self.lane.values.get_mut(port.value)?;
         if port.collected != execution || !value.stirs() {
@@ -243,12 +295,27 @@ impl Driver {
             return None;
         }
         port.collected += 1;
-        self.lane.leaves.iter_mut().for_each(|leaf| leaf.pass(execution));
-        self.count();
-        if !self.waiting.is_empty() {
-            self.wake();
-        }
         Some(taken)
+    }
+
+    /// Whether an execution may be followed from here to its result without a place of its own: nothing else is under way or
+    /// kept, nobody is to be woken, no task runs here, and the graph's only output moves here from a lane of this process.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.base == self.submitted
+            && self.sole.is_some()
+            && self.lane.steps.is_empty()
+            && self.waiting.is_empty()
+            && self.due.is_empty()
+    }
+
+    /// Where the graph's only input goes, as it is.
+    #[inline]
+    pub(crate) fn sole_input(&mut self) -> Option<&mut dyn AnyOutlet> {
+        match self.inputs.as_mut_slice() {
+            [port] => port.sole(),
+            _ => None,
+        }
     }
 
     /// Whether something may have come, by a quick look.

@@ -4,6 +4,8 @@
 //! the driver's doorbell, so the leader sees it and rouses the rest. No wait is unbounded but that of the thread that
 //! serves `.await`, which tear-down ends.
 
+mod through;
+
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -27,6 +29,8 @@ use crate::run::patience::Patience;
 use crate::run::report::TaskError;
 use crate::run::stuck::suspects;
 use crate::run::turn::{Role, Turn};
+
+pub(crate) use self::through::Through;
 
 /// Everything of a graph that its handles share.
 pub(crate) struct Engine {

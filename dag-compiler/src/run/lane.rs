@@ -175,6 +175,21 @@ pub(crate) struct Cursor {
     forgone: Vec<Forgone>,
 }
 
+impl Cursor {
+    /// Goes on after so many steps of a program of `len`; `true` where that ends the execution.
+    #[inline]
+    fn pass(&mut self, steps: usize, len: usize) -> bool {
+        self.waiting = false;
+        self.step += steps;
+        let ends = self.step >= len;
+        if ends {
+            self.step = 0;
+            self.execution += 1;
+        }
+        ends
+    }
+}
+
 impl LaneLoop {
     /// Number of the execution the lane is at.
     pub(crate) fn execution(&self) -> u64 {
@@ -231,11 +246,8 @@ impl LaneLoop {
         }
         let moved = match step {
             Step::Await(task) => self.await_inputs(task),
-            Step::Run(task) => match self.run(task, crew) {
-                Ran::Done => {
-                    self.pass(3);
-                    return Ok(Moved::Advanced);
-                }
+            Step::Run(task) => match self.run(crew) {
+                Ran::Done => return Ok(Moved::Advanced),
                 Ran::Computed => {
                     self.pass(2);
                     return Ok(Moved::Advanced);
@@ -329,12 +341,7 @@ impl LaneLoop {
     /// Goes on after so many steps.
     #[inline]
     fn pass(&mut self, steps: usize) {
-        self.state.waiting = false;
-        self.state.step += steps;
-        if self.state.step >= self.steps.len() {
-            self.state.step = 0;
-            self.state.execution += 1;
-        }
+        self.state.pass(steps, self.steps.len());
     }
 
     fn await_inputs(&mut self, index: usize) -> Result<Moved, Box<Broken>> {

@@ -30,8 +30,8 @@ pub(crate) enum Status {
 
 /// A leaf with its type erased.
 pub(crate) trait AnyLeaf: Send {
-    /// Makes room for the next execution.
-    fn open(&mut self);
+    /// Makes room for `execution`, the next one that will be waited for here.
+    fn open(&mut self, execution: u64);
     /// Moves the message of `execution` from the lane's value into this leaf. What cannot be decoded is the failure
     /// of the task that made it.
     fn collect(
@@ -116,7 +116,11 @@ impl<T: Wire> Leaf<T> {
 }
 
 impl<T: Wire> AnyLeaf for Leaf<T> {
-    fn open(&mut self) {
+    fn open(&mut self, execution: u64) {
+        if self.entries.is_empty() {
+            // Executions without an entry may have come and gone.
+            self.base = execution;
+        }
         self.entries.push_back(Entry::Pending);
     }
 

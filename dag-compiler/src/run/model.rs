@@ -169,6 +169,8 @@ enum Mutant {
     WrongRow,
     /// A handle that is dropped is forgotten instead of closed.
     Forgets,
+    /// An execution that was to run through and did not has no place for its result.
+    Unbooked,
     /// Tear-down tells nobody.
     Silent,
 }
@@ -179,6 +181,8 @@ struct Loop {
     /// Whether handles may be dropped, and the graph torn down.
     drops: bool,
     tears: bool,
+    /// Whether executions may run through with the driver in hand.
+    runs: bool,
     /// Lanes do plain tasks in one go, as they do where nobody looks; else step by step, so that others come in between.
     merged: bool,
     mutant: Mutant,
@@ -188,6 +192,10 @@ struct Loop {
 enum Action {
     Submit,
     Pump,
+    /// Submits with the driver in hand, which nobody else uses until it has run through or is given a place.
+    Run,
+    Through,
+    Book,
     Lane(usize),
     Get(u64),
     Drop(u64),
@@ -206,6 +214,8 @@ struct World {
     ended: Vec<bool>,
     driver: Driver,
     handles: Vec<Handle>,
+    /// The execution for which somebody has the driver in hand.
+    sent: Option<u64>,
     torn: bool,
 }
 
@@ -231,6 +241,13 @@ impl Loop {
         if room.is_err() && self.mutant != Mutant::NoLimit {
             return Ok(());
         }
+        self.stage(world)?;
+        let number = world.handles.len() as u64;
+        let given = world.driver.submit(1).map_err(|_| "a submission is an error")?;
+        self.given(world, number, given)
+    }
+
+    fn stage(&self, world: &mut World) -> Result<(), &'static str> {
         let number = world.handles.len() as u64;
         for outlet in world
             .driver
@@ -241,7 +258,10 @@ impl Loop {
             let typed = outlet.typed_mut::<i64>();
             typed.ok_or("an input of another type")?.stage(input(number));
         }
-        let given = world.driver.submit(1).map_err(|_| "a submission is an error")?;
+        Ok(())
+    }
+
+    fn given(&self, world: &mut World, number: u64, given: u64) -> Result<(), &'static str> {
         if given != number {
             return Err("an execution has another number than its turn");
         }
@@ -251,6 +271,43 @@ impl Loop {
             return Err("more executions are unfinished than allowed");
         }
         Ok(())
+    }
+
+    fn run(&self, world: &mut World) -> Result<(), &'static str> {
+        let done = world.torn || world.handles.len() as u64 == self.executions;
+        if done || !world.driver.is_idle() || !world.driver.has_room() {
+            return Ok(());
+        }
+        self.stage(world)?;
+        let number = world.handles.len() as u64;
+        let given = world.driver.send().map_err(|_| "a submission is an error")?;
+        world.sent = Some(number);
+        self.given(world, number, given)
+    }
+
+    fn through(&self, world: &mut World) -> Result<(), &'static str> {
+        let Some(execution) = world.sent else {
+            return Ok(());
+        };
+        if let Some(taken) = world
+            .driver
+            .take_sent(execution, &[], |it| Ok(vec![it.next::<i64>()?]))
+        {
+            if taken.ok() != Some(expected(&self.plan, execution)) {
+                return Err("a result is not that of its execution");
+            }
+            world.sent = None;
+            world.handles[execution as usize] = Handle::Done;
+        }
+        Ok(())
+    }
+
+    fn book(&self, world: &mut World) {
+        if let Some(execution) = world.sent.take()
+            && self.mutant != Mutant::Unbooked
+        {
+            world.driver.book(execution, 1);
+        }
     }
 
     fn get(&self, world: &mut World, execution: u64) -> Result<(), &'static str> {
@@ -352,15 +409,24 @@ impl Machine for Loop {
             lanes,
             driver,
             handles: Vec::new(),
+            sent: None,
             torn: false,
         }
     }
 
     fn actions(&self, world: &World) -> Vec<Action> {
-        let mut actions = vec![Action::Submit, Action::Pump];
-        actions.extend((0..world.lanes.len()).map(Action::Lane));
+        let mut actions: Vec<Action> = (0..world.lanes.len()).map(Action::Lane).collect();
+        let in_hand = world.sent.is_some();
+        if in_hand {
+            actions.extend([Action::Through, Action::Book]);
+        } else {
+            actions.extend([Action::Submit, Action::Pump]);
+        }
+        if self.runs && !in_hand {
+            actions.push(Action::Run);
+        }
         for (execution, handle) in (0u64..).zip(&world.handles) {
-            if *handle == Handle::Open {
+            if *handle == Handle::Open && !in_hand {
                 actions.push(Action::Get(execution));
                 if self.drops {
                     actions.push(Action::Drop(execution));
@@ -376,6 +442,12 @@ impl Machine for Loop {
     fn step(&self, world: &mut World, action: Action) -> Result<(), &'static str> {
         match action {
             Action::Submit => self.submit(world),
+            Action::Run => self.run(world),
+            Action::Through => self.through(world),
+            Action::Book => {
+                self.book(world);
+                Ok(())
+            }
             Action::Pump => match world.driver.pump() {
                 Ok(_) | Err(LaneError::Channel(ChannelError::Closed)) => Ok(()),
                 Err(_) => Err("the driver's lane is an error"),
@@ -416,6 +488,7 @@ impl Machine for Loop {
     fn seen(&self, world: &World) -> Vec<u64> {
         let mut seen = vec![
             u64::from(world.torn),
+            world.sent.map_or(0, |execution| execution + 1),
             u64::from(world.control.state() == State::Running),
             world.driver.finished(),
         ];
@@ -465,6 +538,7 @@ fn machine(plan: Plan, executions: u64) -> Loop {
         executions,
         drops: false,
         tears: false,
+        runs: false,
         merged: false,
         mutant: Mutant::None,
     }
@@ -527,6 +601,23 @@ fn m8_results_are_fetched_dropped_and_torn_down_in_any_order() {
 }
 
 #[test]
+fn m8_an_execution_runs_through_or_is_given_a_place_whatever_comes_in_between() {
+    for (drops, tears) in [(false, false), (true, false), (true, true)] {
+        for inflight in [1, 2] {
+            let graph = graph(&[(1, &[0]), (2, &[1])], &[2]);
+            let mut model = machine(planned(graph, inflight, inflight), executions());
+            (model.drops, model.tears, model.runs) = (drops, tears, true);
+            let without = holds(Loop {
+                runs: false,
+                plan: model.plan.clone(),
+                ..model
+            });
+            assert!(holds(model) > without, "it ran through nowhere");
+        }
+    }
+}
+
+#[test]
 fn m8_mutants_are_found() {
     let with = |mutant, drops, tears| {
         let graph = graph(&[(1, &[0]), (2, &[1])], &[2]);
@@ -549,6 +640,17 @@ fn m8_mutants_are_found() {
         ],
     );
     is_found(with(Mutant::Forgets, true, false), &["what nobody holds is kept"]);
+    let unbooked = Loop {
+        runs: true,
+        ..with(Mutant::Unbooked, false, false)
+    };
+    is_found(
+        unbooked,
+        &[
+            "a result that nobody has taken is gone",
+            "nobody can submit any more",
+        ],
+    );
     is_found(
         with(Mutant::Silent, false, true),
         &[

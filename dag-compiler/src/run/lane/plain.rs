@@ -4,12 +4,16 @@ use selvedge_channels::{AnyValue, Arrival, ChannelError, Readiness};
 use selvedge_core::{Failure, Invocation};
 
 use super::work::say_done;
-use super::{Broken, LaneLoop, broken};
+use super::{Broken, LaneLoop, Step, TaskRun, broken};
 use crate::ir::TaskId;
 use crate::run::clock::ticks;
 use crate::run::control::Phase;
 use crate::run::crew::Crew;
 use crate::run::report::fault_of;
+use crate::run::trace::Recorder;
+
+/// Steps of one task: READ, COMPUTE and WRITE.
+const STEPS: usize = 3;
 
 /// What became of a task that was to run in one go.
 pub(super) enum Ran {
@@ -25,10 +29,56 @@ pub(super) enum Ran {
     Broken(Box<Broken>),
 }
 
-/// What has come of a value; `None` where its channel has something to say.
+/// What is known of an input.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Input {
+    There,
+    NotYet,
+    /// A fault, or something that its channel has to say.
+    Otherwise,
+}
+
+#[inline]
+fn input(values: &mut [Box<dyn AnyValue>], index: usize, execution: u64) -> Input {
+    let Some(value) = values.get_mut(index) else {
+        return Input::Otherwise;
+    };
+    if value.is_there(execution) || value.arrives(execution) {
+        return Input::There;
+    }
+    arrival(value.as_mut(), execution)
+}
+
 #[inline(never)]
-fn arrival(value: &mut dyn AnyValue, execution: u64) -> Option<Arrival> {
-    value.fill(execution).ok()
+fn arrival(value: &mut dyn AnyValue, execution: u64) -> Input {
+    match value.fill(execution) {
+        Ok(Arrival::Value) => Input::There,
+        Ok(Arrival::Nothing) => Input::NotYet,
+        _ => Input::Otherwise,
+    }
+}
+
+/// All inputs of a task: what is known of the first that is not there.
+#[inline]
+fn inputs(values: &mut [Box<dyn AnyValue>], task: &TaskRun, execution: u64) -> Input {
+    if let [only] = task.args.as_slice() {
+        return input(values, *only, execution);
+    }
+    let mut inputs = task.args.iter().map(|index| input(values, *index, execution));
+    let first = inputs.find(|input| *input != Input::There);
+    // Beside one that has not come there may be a fault.
+    first.map_or(Input::There, |_| Input::Otherwise)
+}
+
+#[inline]
+fn read_done(values: &mut [Box<dyn AnyValue>], index: usize, task: TaskId) -> Result<(), Box<Broken>> {
+    let Some(value) = values.get_mut(index) else {
+        return Ok(());
+    };
+    if value.count_read() {
+        return Ok(());
+    }
+    give_back(value.as_mut(), task)
 }
 
 #[inline(never)]
@@ -36,97 +86,123 @@ fn give_back(value: &mut dyn AnyValue, task: TaskId) -> Result<(), Box<Broken>> 
     value.read_done().map_err(|error| broken(task, error))
 }
 
+#[inline]
+fn reads_done(values: &mut [Box<dyn AnyValue>], task: &TaskRun) -> Result<(), Box<Broken>> {
+    if let [only] = task.args.as_slice() {
+        return read_done(values, *only, task.id);
+    }
+    let mut args = task.args.iter();
+    args.try_for_each(|index| read_done(values, *index, task.id))
+}
+
 impl LaneLoop {
-    /// Does a task whose inputs have all come.
+    /// Does the task of this step, whose inputs have all come, and those that follow, up to the end of the execution or to
+    /// what is out of the ordinary. Goes on to the next step for each that is done; says what became of the first that is not,
+    /// where none was.
     #[inline]
-    pub(super) fn run<C: Crew + ?Sized>(&mut self, index: usize, crew: &mut C) -> Ran {
+    pub(super) fn run<C: Crew + ?Sized>(&mut self, crew: &mut C) -> Ran {
         let execution = self.state.execution;
-        let Some(task) = self.tasks.get_mut(index) else {
-            return Ran::Otherwise;
-        };
-        if !self.state.forgone.is_empty() || self.control.is_cancelled(execution) {
+        if !self.state.forgone.is_empty() {
             return Ran::Otherwise;
         }
-        for value in &task.args {
-            let Some(value) = self.values.get_mut(*value) else {
-                return Ran::Otherwise;
+        let LaneLoop {
+            values,
+            tasks,
+            steps,
+            ranks,
+            control,
+            progress,
+            recorder,
+            driver,
+            state,
+            ..
+        } = self;
+        let cancels = control.cancels(execution);
+        let traced = recorder.is_on();
+        let mut any = false;
+        let halted = |any: bool, ran: Ran| if any { Ran::Done } else { ran };
+        while let Some(Step::Run(index)) = steps.get(state.step).copied() {
+            let Some(task) = tasks.get_mut(index) else {
+                return halted(any, Ran::Otherwise);
             };
-            if value.is_there(execution) || value.arrives(execution) {
-                continue;
+            if cancels.is_cancelled() {
+                return halted(any, Ran::Otherwise);
             }
-            match arrival(value.as_mut(), execution) {
-                Some(Arrival::Value) => {}
-                // Its only input: there is no fault to look for beside it.
-                Some(Arrival::Nothing) if self.state.waiting && task.args.len() == 1 => {
-                    return Ran::Blocked;
+            match inputs(values, task, execution) {
+                Input::There => {}
+                Input::NotYet if state.waiting => return halted(any, Ran::Blocked),
+                _ => return halted(any, Ran::Otherwise),
+            }
+            // From here on it goes to its end.
+            let read = if traced { ticks() } else { 0 };
+            task.gave_up = false;
+            progress.set(execution, task.id.0, Phase::Computing);
+            let results = task.results.min(task.outlets.len());
+            let (results, signal) = task.outlets.split_at_mut(results);
+            // A result that others can see is recorded before, so that whoever has it finds the event too.
+            let mut invocation =
+                Invocation::new(values, &task.params, results, driver).at_once(execution, !traced);
+            let invoked = crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation);
+            let handed_over = invocation.has_handed_over();
+            if !handed_over && invoked.is_ok() {
+                for signal in signal.iter_mut().flatten() {
+                    say_done(signal.as_mut());
                 }
-                _ => return Ran::Otherwise,
             }
-        }
-        let results = task.results.min(task.outlets.len());
-        let (results, signal) = task.outlets.split_at_mut(results);
-        // From here on it goes to its end.
-        let traced = self.recorder.is_on();
-        let read = if traced { ticks() } else { 0 };
-        task.gave_up = false;
-        self.progress.set(execution, task.id.0, Phase::Computing);
-        let mut invocation =
-            Invocation::new(&mut self.values, &task.params, results, &self.driver).at_once(execution);
-        let invoked = crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation);
-        let handed_over = invocation.has_handed_over();
-        if !handed_over && invoked.is_ok() {
-            for signal in signal.iter_mut().flatten() {
-                say_done(signal.as_mut());
-            }
-        }
-        // Before the result can be seen: whoever has that may write the next input (`LOOP-5`). What was handed over is seen
-        // by this lane alone.
-        for value in &task.args {
-            if let Some(value) = self.values.get_mut(*value)
-                && !value.count_read()
-                && let Err(broken) = give_back(value.as_mut(), task.id)
-            {
+            // Before the result can be seen: whoever has that may write the next input (`LOOP-5`). What was handed over is seen
+            // by this lane alone, or had nothing to be given back before it.
+            if let Err(broken) = reads_done(values, task) {
                 return Ran::Broken(broken);
             }
-        }
-        if traced {
-            // Before the result can be seen, so that whoever has it finds the event too.
-            self.recorder
-                .record_run(task.id, task.args.len(), execution, read);
-        }
-        if handed_over && invoked.is_ok() {
-            return Ran::Done;
-        }
-        self.publish_sole(index, invoked)
-    }
-
-    /// Publishes what a plain task's method has staged, or its failure.
-    #[inline]
-    fn publish_sole(&mut self, index: usize, invoked: Result<(), Box<Failure>>) -> Ran {
-        let execution = self.state.execution;
-        let Some(task) = self.tasks.get_mut(index) else {
-            return Ran::Computed;
-        };
-        let outlet = task.sole.and_then(|sole| task.outlets.get_mut(sole)?.as_mut());
-        let Some(outlet) = outlet else {
-            return Ran::Computed;
-        };
-        if let Err(failure) = invoked {
-            // It may have handed over a result and failed then: that was none.
-            if let Some(local) = outlet.within().and_then(|local| self.values.get_mut(local)) {
-                let _ = local.abandon();
+            if traced {
+                recorder.record_run(task.id, task.args.len(), execution, read);
             }
-            outlet.stage_fault(fault_of(&task.info, execution, *failure));
+            if !(handed_over && invoked.is_ok()) {
+                let published = publish_sole(task, values, recorder, execution, handed_over, invoked);
+                if !matches!(published, Ran::Done) {
+                    return published;
+                }
+            }
+            any = true;
+            // Ranks are looked after between two steps.
+            if state.pass(STEPS, steps.len()) || !ranks.is_empty() {
+                break;
+            }
         }
-        let published = outlet.publish(execution, &mut self.values);
-        if self.recorder.is_on() && !matches!(published, Ok(Readiness::Ready)) {
-            self.recorder.retract_write();
+        halted(any, Ran::Otherwise)
+    }
+}
+
+/// Publishes what a plain task's method has staged, or its failure.
+fn publish_sole(
+    task: &mut TaskRun,
+    values: &mut [Box<dyn AnyValue>],
+    recorder: &mut Recorder,
+    execution: u64,
+    handed_over: bool,
+    invoked: Result<(), Box<Failure>>,
+) -> Ran {
+    let outlet = task.sole.and_then(|sole| task.outlets.get_mut(sole)?.as_mut());
+    let Some(outlet) = outlet else {
+        return Ran::Computed;
+    };
+    if let Err(failure) = invoked {
+        // It may have handed over a result and failed then: that was none, unless others have seen it.
+        match outlet.within().and_then(|local| values.get_mut(local)) {
+            Some(local) => drop(local.abandon()),
+            None if handed_over => return Ran::Done,
+            None => {}
         }
-        match published {
-            Ok(Readiness::Ready) => Ran::Done,
-            // The WRITE waits for room, or says that there is no value.
-            Ok(Readiness::Blocked) | Err(ChannelError::NoValue) => Ran::Computed,
-            Err(error) => Ran::Broken(broken(task.id, error)),
-        }
+        outlet.stage_fault(fault_of(&task.info, execution, *failure));
+    }
+    let published = outlet.publish(execution, values);
+    if recorder.is_on() && !matches!(published, Ok(Readiness::Ready)) {
+        recorder.retract_write();
+    }
+    match published {
+        Ok(Readiness::Ready) => Ran::Done,
+        // The WRITE waits for room, or says that there is no value.
+        Ok(Readiness::Blocked) | Err(ChannelError::NoValue) => Ran::Computed,
+        Err(error) => Ran::Broken(broken(task.id, error)),
     }
 }
