@@ -15,6 +15,6 @@ fn main() -> Result<()> {
     let runtime = Runtime::new();
     let tok = runtime.spawn::<Tok>("tok", (97,)).in_thread()?;
     let graph = runtime.compile(|text: Edge<String>| tok.count(&tok.encode(&text)))?;
-    println!("{} tokens", graph.execute("hello".into()).wait()?);
+    println!("{} tokens", graph.run("hello".into())?);
     Ok(())
 }

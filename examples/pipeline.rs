@@ -95,7 +95,7 @@ fn bubble(runtime: &Runtime, schedule: Schedule, stages: usize, batches: usize) 
     })?;
     let executions = 20;
     for execution in 0..executions {
-        graph.execute(vec![execution; batches]).wait()?;
+        graph.run(vec![execution; batches])?;
     }
     let mut measured: Vec<f64> = (0..executions)
         .map(|execution| idle(&graph.trace(), execution, stages))
@@ -124,7 +124,7 @@ fn profiled(runtime: &Runtime) -> Result<()> {
         let mut took = Vec::new();
         for x in 0..25 {
             let start = Instant::now();
-            graph.execute(x).wait()?;
+            graph.run(x)?;
             took.push(start.elapsed().as_secs_f64() * 1e3);
         }
         took.sort_by(f64::total_cmp);

@@ -44,8 +44,8 @@ impl<'a> Invocation<'a> {
     }
 
     /// Has a result that goes to one local value and nowhere else put there at once, as that of `execution`, where it would
-    /// be staged otherwise; with `sends`, also one that goes to one ring and nowhere else, once nobody waits for the arguments
-    /// to be given back. See [`has_handed_over`](Self::has_handed_over).
+    /// be staged otherwise; with `sends`, also one that goes to one channel and nowhere else, where that runs none of the
+    /// user's code and nobody waits for the arguments to be given back. See [`has_handed_over`](Self::has_handed_over).
     #[inline]
     #[must_use]
     pub fn at_once(mut self, execution: u64, sends: bool) -> Self {

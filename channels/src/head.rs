@@ -112,6 +112,6 @@ pub(crate) struct OutletHead {
     pub(crate) local: Option<usize>,
     /// It goes there and nowhere else, and nothing is agreed that would have to be looked at.
     pub(crate) within: bool,
-    /// Publishing runs none of the user's code.
+    /// There is one route, and publishing on it runs none of the user's code.
     pub(crate) only_moves: bool,
 }

@@ -9,7 +9,7 @@ use crate::device::Crossing;
 use crate::doorbell::Doorbell;
 use crate::error::ChannelError;
 use crate::outlet::{AnyOutlet, Outlet, Routes};
-use crate::payload::{Wire, decode};
+use crate::payload::{Wire, decode, is_plain};
 use crate::ring::{RingReader, RingWriter, ring};
 use crate::value::{AnyValue, Inlet, Source, Value};
 
@@ -20,6 +20,7 @@ trait Operations: Send + Sync {
     fn name(&self) -> &'static str;
     fn id(&self) -> TypeId;
     fn len_bytes(&self) -> usize;
+    fn is_plain(&self) -> bool;
     fn ring(
         &self,
         slots: usize,
@@ -66,6 +67,10 @@ impl<T: Wire, const TENSORS: bool> Operations for Typed<T, TENSORS> {
 
     fn len_bytes(&self) -> usize {
         size_of::<T>()
+    }
+
+    fn is_plain(&self) -> bool {
+        is_plain::<T>()
     }
 
     fn ring(
@@ -157,6 +162,11 @@ impl PayloadType {
     /// Its id.
     pub fn id(&self) -> TypeId {
         self.0.id()
+    }
+
+    /// Whether its values travel between processes without any of the user's code: numbers, `Vec`s of them, and text.
+    pub fn is_plain(&self) -> bool {
+        self.0.is_plain()
     }
 
     /// Bytes of a value where it lies, without what it points to.

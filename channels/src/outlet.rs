@@ -12,7 +12,7 @@ use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
 use crate::head::OutletHead;
-use crate::payload::Wire;
+use crate::payload::{Wire, is_plain};
 use crate::ring::RingWriter;
 use crate::shared::SharedWriter;
 use crate::terms::{Agreed, Terms};
@@ -118,7 +118,8 @@ impl dyn AnyOutlet + '_ {
         Some(unsafe { &mut *ptr::from_mut(self).cast::<Outlet<T>>() })
     }
 
-    /// Whether publishing runs none of the user's code: one route within the process, to which the value moves.
+    /// Whether publishing runs none of the user's code: there is one route, to which the value moves, or over which it is written
+    /// as it is.
     #[inline]
     pub fn only_moves(&self) -> bool {
         self.head().only_moves
@@ -144,7 +145,11 @@ impl<T: Wire> Outlet<T> {
                 id: TypeId::of::<T>(),
                 local,
                 within: local.is_some() && ring.is_none() && shared.is_none(),
-                only_moves: shared.is_none() && (local.is_none() || ring.is_none()),
+                only_moves: match (local.is_some(), ring.is_some(), shared.is_some()) {
+                    (false, false, true) => is_plain::<T>(),
+                    (true, true, _) | (_, _, true) => false,
+                    _ => true,
+                },
             },
             staged: None,
             ring,
@@ -172,16 +177,24 @@ impl<T: Wire> Outlet<T> {
         dispose(self.staged.replace(Ok(value)));
     }
 
-    /// Publishes a value at once, where it goes to one ring of this process, which has room, and nowhere else; gives it back
-    /// otherwise.
+    /// Publishes a value at once, where it goes to one channel, which has room, and nowhere else, and that runs none of the
+    /// user's code; gives it back otherwise.
     #[inline]
     pub fn try_send(&mut self, value: T) -> Option<T> {
-        match &mut self.ring {
-            Some(ring) if self.head.only_moves => match ring.try_write(Ok(value)) {
+        if !self.head.only_moves {
+            return Some(value);
+        }
+        match (&mut self.ring, &mut self.shared) {
+            (Some(ring), _) => match ring.try_write(Ok(value)) {
                 Ok(()) => None,
                 Err(back) => back.ok(),
             },
-            _ => Some(value),
+            // What the channel has to say against it, it says again to who publishes.
+            (None, Some(shared)) => match shared.try_write(&value) {
+                Ok(true) => None,
+                Ok(false) | Err(_) => Some(value),
+            },
+            (None, None) => Some(value),
         }
     }
 

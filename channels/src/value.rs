@@ -378,6 +378,16 @@ impl<T: Wire> Value<T> {
                 let taken = reader.take_value().or_else(|| reader.take()?.ok());
                 taken.ok_or(ChannelError::NoValue)
             }
+            Held::InSlot(_) if self.head.left == 1 => {
+                let value = self.copied()?;
+                // VAL-1: what borrows from the slot goes first.
+                dispose(std::mem::replace(&mut self.held, Held::Nothing));
+                self.head.vacant = true;
+                if let Source::Shared(reader) = &mut self.source {
+                    reader.release()?;
+                }
+                Ok(value)
+            }
             _ => self.copied(),
         }
     }

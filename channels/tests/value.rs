@@ -472,7 +472,7 @@ fn nothing_staged_is_nothing_to_publish() {
 }
 
 #[test]
-fn what_is_sent_at_once_goes_to_one_ring_with_room_and_is_given_back_elsewhere() {
+fn what_is_sent_at_once_goes_to_one_channel_with_room_and_is_given_back_elsewhere() {
     let mut only = wire::<String>(1, None, true, None);
     let mut read = value::<String>(only.inlets.remove(0), 1);
     let sends = |outlet: &mut Box<dyn AnyOutlet>, text: &str| {
@@ -498,6 +498,22 @@ fn what_is_sent_at_once_goes_to_one_ring_with_room_and_is_given_back_elsewhere()
     assert!(!read.owes_nothing(), "its slot is waited for");
     assert_eq!(typed::<String>(&mut read).take().unwrap(), "c");
     assert!(read.owes_nothing(), "the slot has been given back");
+
+    let small = SharedSpec {
+        max_bytes: 1000,
+        ..spec(1, 1)
+    };
+    let mut far = wire::<String>(1, None, false, Some(small));
+    let mut read = value::<String>(far.inlets.remove(0), 1);
+    assert!(!sends(&mut far.outlet, &"e".repeat(2000)), "it does not fit");
+    assert!(sends(&mut far.outlet, "f") && !sends(&mut far.outlet, "g"));
+    assert_eq!(read.fill(0).unwrap(), Arrival::Value);
+    assert!(!read.owes_nothing(), "its slot is waited for");
+    assert_eq!(typed::<String>(&mut read).take().unwrap(), "f");
+    assert!(
+        read.owes_nothing() && sends(&mut far.outlet, "h"),
+        "the slot has been given back"
+    );
 
     for mut wiring in [
         wire::<String>(2, Some(0), true, None),

@@ -15,7 +15,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::error::CompileError;
 use crate::graph::Graph;
 use crate::inspect;
-use crate::ir::{ChannelKind, GraphIr, Origin, Plan, SourceLocation, ValueId};
+use crate::ir::{ChannelKind, ChannelPlan, GraphIr, Origin, Plan, SourceLocation, ValueId};
 use crate::load::{Built, Index, KIND, LoadError, Shipment, Site, create_segment, programs};
 use crate::options::Options;
 use crate::ports::{InputPort, Inputs, Outputs};
@@ -302,6 +302,19 @@ fn maker(plan: &Plan, value: ValueId) -> TaskInfo {
     }
 }
 
+/// Whether only one end reads a channel, and to take a value from it runs none of the user's code.
+fn moves(channel: &ChannelPlan, recipe: &Recipe) -> bool {
+    let as_it_is = match channel.kind {
+        ChannelKind::Local => false,
+        ChannelKind::Ring => true,
+        ChannelKind::Shared => {
+            let payload = recipe.payloads.get(channel.value.index());
+            payload.is_some_and(PayloadType::is_plain)
+        }
+    };
+    as_it_is && channel.readers.len() == 1
+}
+
 /// Gives the driver's lane its outputs: free where only the graph's output reads a value, otherwise as steps at
 /// the end of its program, so that inline tasks and outputs keep the same pace.
 fn attach_ports(plan: &Plan, recipe: &Recipe, lane: &mut LaneLoop) -> Result<Vec<usize>, LoadError> {
@@ -331,9 +344,7 @@ fn attach_ports(plan: &Plan, recipe: &Recipe, lane: &mut LaneLoop) -> Result<Vec
             info,
             value: index,
             leaves,
-            moves: value.reads == 1
-                && channel
-                    .is_some_and(|channel| channel.kind == ChannelKind::Ring && channel.readers.len() == 1),
+            moves: value.reads == 1 && channel.is_some_and(|channel| moves(channel, recipe)),
             collected: 0,
         });
         if shared || local {

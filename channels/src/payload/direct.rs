@@ -1,7 +1,7 @@
 //! The short ways into a slot, for values whose frame is known without encoding them first. They write what
 //! [`encode`](super::encode) would.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::mem::needs_drop;
 
 use super::Wire;
@@ -32,6 +32,12 @@ pub(crate) fn write_short<T: Wire>(value: &T, out: &mut [u8]) -> Option<Result<u
     };
     *before = prefix(head_len, 0, Form::Tree)?;
     Some(Ok(HEAD + head_len))
+}
+
+/// Whether values of this type are encoded and decoded without any of the user's code: numbers, `Vec`s of them, and text.
+#[inline]
+pub(crate) fn is_plain<T: 'static>() -> bool {
+    dtype_of::<T>().is_some() || vec_dtype_of::<T>().is_some() || TypeId::of::<T>() == TypeId::of::<String>()
 }
 
 /// The frame of a value that is one part: a `Vec` of numbers, or a `String`.

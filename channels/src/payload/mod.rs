@@ -34,7 +34,7 @@ mod tensor;
 
 pub(crate) use decode::decode_in_place;
 pub use decode::{decode, view_slice, view_str};
-pub(crate) use direct::{Whole, write_short};
+pub(crate) use direct::{Whole, is_plain, write_short};
 pub use element::{DType, Element, bytes_of};
 pub use encode::{Encoded, encode};
 pub use frame::PART_ALIGN;

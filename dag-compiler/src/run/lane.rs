@@ -98,7 +98,7 @@ pub(crate) struct Port {
     pub(crate) info: TaskInfo,
     pub(crate) value: usize,
     pub(crate) leaves: Vec<usize>,
-    /// It moves here from another lane of this process, and nobody else reads it.
+    /// It comes from another lane and nobody else reads it; taking it runs none of the user's code.
     pub(crate) moves: bool,
     /// Executions collected so far.
     pub(crate) collected: u64,
@@ -497,6 +497,7 @@ impl LaneLoop {
                     return Ok(Moved::Blocked);
                 }
                 Err(ChannelError::NoValue) => {}
+                Err(error) if error.refuses_value() => {}
                 Err(error) => return Err(broken(task.id, error)),
             }
         }

@@ -201,8 +201,9 @@ fn publish_sole(
     }
     match published {
         Ok(Readiness::Ready) => Ran::Done,
-        // The WRITE waits for room, or says that there is no value.
+        // The WRITE waits for room, or says that there is no value, or that it cannot be written.
         Ok(Readiness::Blocked) | Err(ChannelError::NoValue) => Ran::Computed,
+        Err(error) if error.refuses_value() => Ran::Computed,
         Err(error) => Ran::Broken(broken(task.id, error)),
     }
 }

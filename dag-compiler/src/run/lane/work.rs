@@ -76,10 +76,12 @@ pub(crate) fn publish(
     execution: u64,
     values: &mut [Box<dyn AnyValue>],
 ) -> Result<(), ChannelError> {
-    if outlet.only_moves() {
-        return outlet.publish(execution, values).map(|_| ());
-    }
-    let cause = match catch_unwind(AssertUnwindSafe(|| outlet.publish(execution, values))) {
+    let published = if outlet.only_moves() {
+        Ok(outlet.publish(execution, values))
+    } else {
+        catch_unwind(AssertUnwindSafe(|| outlet.publish(execution, values)))
+    };
+    let cause = match published {
         Ok(Err(error)) if error.refuses_value() => Cause::of_refusal(error),
         Ok(published) => return published.map(|_| ()),
         Err(payload) => Cause::Panic {
