@@ -56,3 +56,30 @@ fn chan_14_a_payload_above_the_cap_is_the_tasks_error_and_the_graph_goes_on() ->
     }
     Ok(())
 }
+
+#[test]
+fn chan_14_a_result_above_the_cap_is_the_tasks_error_too() -> Result<()> {
+    for trace in [0, 100] {
+        let runtime = Runtime::new();
+        let t = runtime.spawn::<Text>("t", ()).place(Placement::Process)?;
+        let options = Options::new()
+            .buffer_bytes(SLOT)
+            .max_payload_bytes(1 << 20)
+            .trace(trace);
+        let graph = runtime.compile_with(options, |count: Edge<u64>| t.zeros(&count))?;
+        for _ in 0..3 {
+            for result in [graph.run(2 << 20), graph.execute(2 << 20).wait()] {
+                let error = result.expect_err("too large");
+                assert!(matches!(&error, ExecError::Task(_)), "{error:?}");
+                assert!(error.to_string().contains("t.zeros"), "{error}");
+            }
+            assert_eq!(graph.run(3)?, [0; 3]);
+            assert_eq!(
+                graph.execute(1 << 19).wait()?.len(),
+                1 << 19,
+                "in a larger segment"
+            );
+        }
+    }
+    Ok(())
+}

@@ -44,13 +44,20 @@ impl<'a> Invocation<'a> {
     }
 
     /// Has a result that goes to one local value and nowhere else put there at once, as that of `execution`, where it would
-    /// be staged otherwise; with `sends`, also one that goes to one channel and nowhere else, where that runs none of the
-    /// user's code and nobody waits for the arguments to be given back. See [`has_handed_over`](Self::has_handed_over).
+    /// be staged otherwise. See [`has_handed_over`](Self::has_handed_over).
     #[inline]
     #[must_use]
-    pub fn at_once(mut self, execution: u64, sends: bool) -> Self {
+    pub fn at_once(mut self, execution: u64) -> Self {
         self.at_once = Some(execution);
-        self.sends = sends;
+        self
+    }
+
+    /// Has one that goes to one channel and nowhere else sent at once too, where that runs none of the user's code and nobody
+    /// notices when the arguments are given back.
+    #[inline]
+    #[must_use]
+    pub fn sending(mut self) -> Self {
+        self.sends = true;
         self
     }
 
@@ -191,7 +198,7 @@ impl<'a> Invocation<'a> {
     }
 }
 
-/// Whether nobody waits for any of the arguments to be given back.
+/// Whether nobody notices when the arguments are given back.
 #[inline]
 fn owes_nothing(values: &[Box<dyn AnyValue>], args: &[usize]) -> bool {
     let value = |index: &usize| values.get(*index);

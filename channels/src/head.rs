@@ -27,7 +27,7 @@ pub(crate) struct ValueHead {
     pub(crate) arrival: Arrival,
     /// What was held has been moved out: there is nothing to be given back.
     pub(crate) vacant: bool,
-    /// It does not come from elsewhere: nobody else waits for it to be given back.
+    /// It does not come from elsewhere and has no destructor: nobody notices when it is given back.
     pub(crate) at_home: bool,
 }
 
@@ -53,7 +53,7 @@ impl ValueHead {
         }
     }
 
-    /// Whether nobody waits for what is held to be given back.
+    /// Whether nobody notices when what is held is given back.
     #[inline]
     pub(crate) fn owes_nothing(&self) -> bool {
         self.at_home || self.left == 0 || (self.left == 1 && self.vacant)
@@ -112,6 +112,6 @@ pub(crate) struct OutletHead {
     pub(crate) local: Option<usize>,
     /// It goes there and nowhere else, and nothing is agreed that would have to be looked at.
     pub(crate) within: bool,
-    /// There is one route, and publishing on it runs none of the user's code.
+    /// There is one route at most, and publishing on it runs none of the user's code.
     pub(crate) only_moves: bool,
 }

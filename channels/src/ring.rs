@@ -52,7 +52,6 @@ impl<T> Slot<T> {
     /// # Safety
     /// As for [`take`](Self::take), where it gives something; otherwise the message stays.
     #[inline]
-    #[cfg_attr(loom, allow(dead_code))] // for `value`, which is not built under loom
     unsafe fn take_value(&self) -> Option<T> {
         self.message.with_mut(|cell| {
             // SAFETY: initialised, and the caller's, as it promises.
@@ -245,6 +244,7 @@ impl<T> RingWriter<T> {
             // Nobody is left to read it; numbers go on.
             self.alone_at.get_or_insert(self.cursor.number());
             self.cursor.publish(&slot.stamp);
+            dispose(message);
             return Ok(());
         }
         if !self.shared.sole() {
@@ -420,6 +420,9 @@ impl<T: Clone> RingReader<T> {
     /// The next message: moved when this is the only reader or the last one, cloned otherwise. Passes it.
     #[inline]
     pub fn take(&mut self) -> Option<Message<T>> {
+        if let Some(value) = self.take_value() {
+            return Some(Ok(value));
+        }
         if !self.is_ready() {
             return None;
         }

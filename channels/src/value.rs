@@ -11,6 +11,7 @@
 
 use std::any::{Any, TypeId};
 use std::cell::OnceCell;
+use std::mem::needs_drop;
 use std::ptr;
 
 #[cfg(feature = "cuda")]
@@ -172,7 +173,7 @@ impl dyn AnyValue + '_ {
         self.head().is_there(execution)
     }
 
-    /// Whether nobody outside of the lane waits for it to be given back: it has been moved out, or does not come from elsewhere.
+    /// Whether nobody notices when it is given back: it has been moved out, or does not come from elsewhere and has no destructor.
     #[inline]
     pub fn owes_nothing(&self) -> bool {
         self.head().owes_nothing()
@@ -220,8 +221,10 @@ impl<T: Wire> Value<T> {
                 least: 1,
             });
         }
+        // What has a destructor is dropped before anybody can know that it has been read.
+        let at_home = matches!(source, Source::Local) && !needs_drop::<T>();
         Ok(Value {
-            head: ValueHead::new(TypeId::of::<T>(), reads, matches!(source, Source::Local)),
+            head: ValueHead::new(TypeId::of::<T>(), reads, at_home),
             held: Held::Nothing,
             source,
             #[cfg(feature = "cuda")]
@@ -375,8 +378,7 @@ impl<T: Wire> Value<T> {
                 let Source::Ring(reader) = &mut self.source else {
                     return Err(ChannelError::NoValue);
                 };
-                let taken = reader.take_value().or_else(|| reader.take()?.ok());
-                taken.ok_or(ChannelError::NoValue)
+                reader.take().and_then(Message::ok).ok_or(ChannelError::NoValue)
             }
             Held::InSlot(_) if self.head.left == 1 => {
                 let value = self.copied()?;

@@ -31,7 +31,7 @@ use crate::stream::Streamed;
 pub(crate) type Write<In> = fn(In, &mut Submitter<'_>);
 
 /// Publishes an input value at once, where that can be done.
-pub(crate) type Send<In> = fn(In, &mut dyn AnyOutlet) -> Option<In>;
+pub(crate) type SendNow<In> = fn(In, &mut dyn AnyOutlet) -> Option<In>;
 
 /// A compiled graph over actors, loaded and running.
 ///
@@ -40,7 +40,7 @@ pub(crate) type Send<In> = fn(In, &mut dyn AnyOutlet) -> Option<In>;
 pub struct Graph<In, Out> {
     pub(crate) engine: Arc<Engine>,
     write: Write<In>,
-    send: Send<In>,
+    send: SendNow<In>,
     take: Take<Out>,
     leaves: usize,
     types: PhantomData<fn(In) -> Out>,
@@ -66,7 +66,7 @@ impl<In, Out> std::fmt::Debug for Graph<In, Out> {
 impl<In: 'static, Out> Graph<In, Out> {
     pub(crate) fn new(
         engine: Arc<Engine>,
-        (write, send): (Write<In>, Send<In>),
+        (write, send): (Write<In>, SendNow<In>),
         take: Take<Out>,
         leaves: usize,
     ) -> Self {
@@ -92,8 +92,9 @@ impl<In: 'static, Out> Graph<In, Out> {
         }
     }
 
-    /// Executes `x` and waits for the result: as `execute(x).wait()`, and faster where nothing else is under way, since no
-    /// handle is made that others could hold. A loop that always waits at once is best written with this.
+    /// Executes `x` and waits for the result, as `execute(x).wait()`. Faster where nothing else is under way, lanes spin before
+    /// they park, no task is inline, and the graph has one output that comes within the process, or is a number, a vector of
+    /// numbers or text: no handle is made then that others could hold.
     ///
     /// # Errors
     /// As [`Execution::wait`], and what [`execute`](Self::execute) would refuse with.

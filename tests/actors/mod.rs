@@ -127,6 +127,10 @@ impl Text {
         text.to_uppercase()
     }
 
+    pub fn zeros(&mut self, count: u64) -> Vec<u8> {
+        vec![0; count as usize]
+    }
+
     pub fn first(&mut self, table: &Table) -> u64 {
         table.0[0][0]
     }

@@ -33,7 +33,7 @@ pub(crate) struct Driver {
     pub(crate) crew: Inline,
     /// Ports that no inline task shares; they are collected as they come, in any order among each other.
     pub(crate) free_ports: Vec<usize>,
-    /// The only port, where its value is the graph's only output and moves here from a lane of this process.
+    /// The only port, where its value is the graph's only output and can be taken from where it comes (`Port::moves`).
     sole: Option<usize>,
     pub(crate) max_inflight: usize,
     pub(crate) max_buffered: usize,
@@ -166,7 +166,7 @@ impl Driver {
     /// Publishes what has been staged in the inputs; returns the number of the execution, for which `handles` are given out.
     #[inline]
     pub(crate) fn submit(&mut self, handles: u32) -> Result<u64, ChannelError> {
-        let execution = self.send()?;
+        let execution = self.publish_inputs()?;
         self.book(execution, handles);
         Ok(execution)
     }
@@ -184,7 +184,7 @@ impl Driver {
     /// Publishes what has been staged in the inputs; returns the number of the execution. Its results have no place yet, so
     /// it is followed by [`book`](Self::book), or by [`take_sent`](Self::take_sent), before anybody else has the driver.
     #[inline]
-    pub(crate) fn send(&mut self) -> Result<u64, ChannelError> {
+    pub(crate) fn publish_inputs(&mut self) -> Result<u64, ChannelError> {
         let execution = self.submitted;
         for port in &mut self.inputs {
             let (info, values) = (&self.input_info, &mut self.lane.values);
@@ -262,7 +262,7 @@ impl Driver {
         Some(taken)
     }
 
-    /// The same for an execution that was [sent](Self::send) and not [booked](Self::book), while nothing else is under way.
+    /// The same for an execution that was [sent](Self::sent) and not [booked](Self::book), while nothing else is under way.
     #[inline]
     pub(crate) fn take_sent<Out>(
         &mut self,
@@ -299,7 +299,7 @@ impl Driver {
     }
 
     /// Whether an execution may be followed from here to its result without a place of its own: nothing else is under way or
-    /// kept, nobody is to be woken, no task runs here, and the graph's only output moves here from a lane of this process.
+    /// kept, nobody is to be woken, no task runs here, and the graph has one output, which can be taken from where it comes.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.base == self.submitted

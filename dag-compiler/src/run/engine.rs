@@ -358,10 +358,13 @@ impl Engine {
         loop {
             let looked = self.drive(patience, |driver| {
                 // Most results come soon: who has the driver already, and is the only one, waits a while with it in hand.
-                let spun = if !self.turn.is_led() {
+                let led = self.turn.is_led();
+                let spun = if !led && !patience.has_spun() {
                     self.spin(driver, patience, sight)
                 } else if self.look(driver, sight) {
                     Spun::Found
+                } else if !led {
+                    Spun::Out
                 } else {
                     Spun::Interrupted
                 };

@@ -280,7 +280,10 @@ impl Loop {
         }
         self.stage(world)?;
         let number = world.handles.len() as u64;
-        let given = world.driver.send().map_err(|_| "a submission is an error")?;
+        let given = world
+            .driver
+            .publish_inputs()
+            .map_err(|_| "a submission is an error")?;
         world.sent = Some(number);
         self.given(world, number, given)
     }

@@ -10,6 +10,8 @@ pub(crate) struct Patience {
     /// What sets this time, for whoever runs out of it.
     pub(crate) option: &'static str,
     started: Cell<Option<Instant>>,
+    /// As long as anybody spins has been spun.
+    spun: Cell<bool>,
 }
 
 impl Patience {
@@ -19,7 +21,18 @@ impl Patience {
             timeout,
             option,
             started: Cell::new(None),
+            spun: Cell::new(false),
         }
+    }
+
+    /// Takes note that it is time to park.
+    pub(crate) fn spent_spinning(&self) {
+        self.spun.set(true);
+    }
+
+    /// Whether it is time to park, without spinning first.
+    pub(crate) fn has_spun(&self) -> bool {
+        self.spun.get()
     }
 
     /// When it ends. Starts the clock; a time beyond what a clock can show has no end.

@@ -66,7 +66,10 @@ async fn gone(service: &Running) -> f64 {
 #[tokio::test]
 async fn a_full_queue_is_429_with_retry_after() {
     let service = Arc::new(gated("full", 1, 2).await);
-    let clients = [1, 2, 3].map(|accepted| {
+    let stats = || service.service.stats();
+    let mut clients = Vec::new();
+    // One after the other: who comes while the first has not left the queue would find it full.
+    for (in_flight, queued) in [(1, 0), (1, 1), (1, 2)] {
         let service = Arc::clone(&service);
         let answer = async move {
             service
@@ -75,13 +78,12 @@ async fn a_full_queue_is_429_with_retry_after() {
                 .await
                 .unwrap()
         };
-        (accepted, tokio::spawn(answer))
-    });
-    let stats = || service.service.stats();
-    until("one runs and two wait", async || {
-        (stats().in_flight, stats().queued) == (1, 2)
-    })
-    .await;
+        clients.push(tokio::spawn(answer));
+        until("one runs and the others wait", async || {
+            (stats().in_flight, stats().queued) == (in_flight, queued)
+        })
+        .await;
+    }
     let refused = service
         .client
         .send(Method::POST, COMPLETIONS, body("abc", true))
@@ -100,7 +102,7 @@ async fn a_full_queue_is_429_with_retry_after() {
     assert_eq!(error["error"]["type"], "rate_limit_error");
     assert_eq!(error["error"]["code"], "queue_full");
     open("full", 100);
-    for (_, answer) in clients {
+    for answer in clients {
         let (status, text) = answer.await.unwrap();
         assert_eq!(status, 200, "{text}");
     }

@@ -44,7 +44,8 @@ impl Engine {
             let execution = if driver.sole_input().is_some_and(send) {
                 driver.sent()
             } else if driver.has_room() {
-                let sent = stage(driver).and_then(|()| driver.send().map_err(|error| self.broke(&error)));
+                let sent =
+                    stage(driver).and_then(|()| driver.publish_inputs().map_err(|error| self.broke(&error)));
                 match sent {
                     Ok(execution) => execution,
                     Err(error) => {
@@ -70,23 +71,181 @@ impl Engine {
         found: &mut Option<Result<Out, ExecError>>,
     ) -> Through {
         let lengths = self.recipe.lengths.as_slice();
-        self.budget.waiting().spin_on(
+        let stopped = self.budget.waiting().spin_on(
             patience.deadline(),
             driver,
             |driver| driver.stirs(),
             |driver| {
+                // Before the look: what is there and cannot be taken is a fault.
+                let stirs = driver.stirs();
                 if let Some(taken) = driver.take_sent(execution, lengths, take) {
                     *found = Some(taken.map_err(|fault| Engine::error_of(execution, &fault)));
                     return true;
                 }
-                // What stirs and cannot be taken is a fault.
-                driver.stirs() || self.driver.is_wanted() || !self.control.is_running()
+                stirs || self.driver.is_wanted() || !self.control.is_running()
             },
         );
         if found.is_some() {
             return Through::Done;
         }
         driver.book(execution, 1);
+        if !stopped {
+            patience.spent_spinning();
+        }
         Through::Submitted(execution)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use linkme::distributed_slice;
+    use selvedge_channels::PayloadType;
+    use selvedge_core::{
+        ACTORS, Actor, ActorEntry, ActorRef, BoxError, Failure, MethodEntry, ParamEntry, Runtime,
+    };
+
+    use super::*;
+    use crate::bind::bind;
+    use crate::edge::Edge;
+    use crate::graph::Graph;
+    use crate::options::{Options, Wait};
+    use crate::ports::{Inputs, Outputs};
+    use crate::start::Compile;
+
+    struct Echo;
+
+    static ENTRY: ActorEntry = ActorEntry {
+        name: Echo::NAME,
+        create: |_| Ok(Box::new(Echo)),
+        methods: &[MethodEntry {
+            name: "echo",
+            params: &[ParamEntry {
+                name: "x",
+                payload: || PayloadType::of::<i64>(),
+                lists: Vec::new,
+            }],
+            result: || PayloadType::of::<i64>(),
+            parts: Vec::new,
+            compute: |_, invocation| {
+                let x = invocation.take::<i64>(0)?;
+                invocation.finish(x)
+            },
+            call: |_, _, _| Err(Failure::Internal("nobody calls".into())),
+        }],
+    };
+
+    #[distributed_slice(ACTORS)]
+    static REGISTERED: fn() -> &'static ActorEntry = || &ENTRY;
+
+    impl Actor for Echo {
+        type Args = ();
+        type Handle = ActorRef;
+        const NAME: &'static str = "selvedge_compiler::through::Echo";
+
+        fn entry() -> &'static ActorEntry {
+            &ENTRY
+        }
+
+        fn create((): ()) -> Result<Self, BoxError> {
+            Ok(Echo)
+        }
+
+        fn handle(actor: ActorRef) -> ActorRef {
+            actor
+        }
+    }
+
+    /// How far a run goes, and what it comes to, if it has come.
+    fn ran<I: Inputs, O: Outputs>(
+        graph: &Graph<I::Value, O::Value>,
+        x: I::Value,
+    ) -> (Through, Option<O::Value>)
+    where
+        O::Value: Copy,
+    {
+        let patience = Patience::new(None, "nothing");
+        let (sent, mut found) = (std::cell::Cell::new(Some(x)), None);
+        let through = graph.engine.run_through(
+            &patience,
+            O::take,
+            &mut found,
+            |outlet| {
+                sent.set(sent.take().and_then(|x| I::send(x, outlet)));
+                let went = sent.take();
+                let done = went.is_none();
+                sent.set(went);
+                done
+            },
+            |driver| {
+                let mut submitter = crate::ports::Submitter::new(&mut driver.inputs, 0);
+                I::write(sent.take().unwrap(), &mut submitter);
+                submitter.finish().unwrap();
+                Ok(())
+            },
+        );
+        (through, found.map(Result::unwrap))
+    }
+
+    fn echo(runtime: &Runtime, inline: bool) -> ActorRef {
+        let spawned = runtime.spawn::<Echo>("echo", ());
+        let echo = if inline {
+            spawned.inline()
+        } else {
+            spawned.in_thread()
+        };
+        echo.unwrap()
+    }
+
+    #[test]
+    fn who_has_the_graph_to_himself_goes_through() {
+        let runtime = Runtime::new();
+        let echo = echo(&runtime, false);
+        let one = |x: Edge<i64>| bind(&echo, 0).arg(&x).finish::<i64>();
+        let options = Options::new().wait(Wait::Spin);
+        let graph = runtime.compile_with(options.clone(), one).unwrap();
+        for x in 0..100 {
+            // Others may want the core meanwhile, but nobody wants the driver.
+            let ran = ran::<Edge<i64>, Edge<i64>>(&graph, x);
+            assert!(matches!(ran, (Through::Done, Some(found)) if found == x));
+        }
+        drop(graph);
+        let tuple = |(x,): (Edge<i64>,)| bind(&echo, 0).arg(&x).finish::<i64>();
+        let graph = runtime.compile_with(options.clone(), tuple).unwrap();
+        let staged = ran::<(Edge<i64>,), Edge<i64>>(&graph, (7,));
+        assert!(matches!(staged, (Through::Done, Some(7))));
+        drop(graph);
+        let straight = runtime.compile_with(options, |x: Edge<i64>| x).unwrap();
+        let straight = ran::<Edge<i64>, Edge<i64>>(&straight, 8);
+        assert!(matches!(straight, (Through::Done, Some(8))));
+    }
+
+    #[test]
+    fn who_has_not_does_not() {
+        let runtime = Runtime::new();
+        let echo = echo(&runtime, false);
+        let one = |x: Edge<i64>| bind(&echo, 0).arg(&x).finish::<i64>();
+        let graph = runtime.compile_with(Options::new().max_inflight(4), one).unwrap();
+        let held = graph.execute(1);
+        let refused = ran::<Edge<i64>, Edge<i64>>(&graph, 2);
+        assert!(matches!(refused, (Through::Refused, None)));
+        assert_eq!(held.wait().unwrap(), 1);
+        drop(graph);
+        let parks = Options::new().wait(Wait::Park);
+        let graph = runtime.compile_with(parks, one).unwrap();
+        let submitted = ran::<Edge<i64>, Edge<i64>>(&graph, 3);
+        assert!(matches!(submitted, (Through::Submitted(0), None)));
+    }
+
+    #[test]
+    fn what_is_computed_here_does_not() {
+        let runtime = Runtime::new();
+        let echo = echo(&runtime, true);
+        let graph = runtime
+            .compile(|x: Edge<i64>| bind(&echo, 0).arg(&x).finish::<i64>())
+            .unwrap();
+        let refused = ran::<Edge<i64>, Edge<i64>>(&graph, 2);
+        assert!(matches!(refused, (Through::Refused, None)));
+        assert_eq!(graph.run(2).unwrap(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! A plain task in one go: its READs, its COMPUTE and its WRITE, where nothing is out of the ordinary.
+//! Plain tasks one after the other, each in one go: its READs, its COMPUTE and its WRITE, where nothing is out of the ordinary.
 
 use selvedge_channels::{AnyValue, Arrival, ChannelError, Readiness};
 use selvedge_core::{Failure, Invocation};
@@ -58,7 +58,7 @@ fn arrival(value: &mut dyn AnyValue, execution: u64) -> Input {
     }
 }
 
-/// All inputs of a task: what is known of the first that is not there.
+/// All inputs of a task; that one of several has not come is out of the ordinary, since there may be a fault beside it.
 #[inline]
 fn inputs(values: &mut [Box<dyn AnyValue>], task: &TaskRun, execution: u64) -> Input {
     if let [only] = task.args.as_slice() {
@@ -66,7 +66,6 @@ fn inputs(values: &mut [Box<dyn AnyValue>], task: &TaskRun, execution: u64) -> I
     }
     let mut inputs = task.args.iter().map(|index| input(values, *index, execution));
     let first = inputs.find(|input| *input != Input::There);
-    // Beside one that has not come there may be a fault.
     first.map_or(Input::There, |_| Input::Otherwise)
 }
 
@@ -120,18 +119,18 @@ impl LaneLoop {
         let cancels = control.cancels(execution);
         let traced = recorder.is_on();
         let mut any = false;
-        let halted = |any: bool, ran: Ran| if any { Ran::Done } else { ran };
+        let or_done = |any: bool, ran: Ran| if any { Ran::Done } else { ran };
         while let Some(Step::Run(index)) = steps.get(state.step).copied() {
             let Some(task) = tasks.get_mut(index) else {
-                return halted(any, Ran::Otherwise);
+                return or_done(any, Ran::Otherwise);
             };
             if cancels.is_cancelled() {
-                return halted(any, Ran::Otherwise);
+                return or_done(any, Ran::Otherwise);
             }
             match inputs(values, task, execution) {
                 Input::There => {}
-                Input::NotYet if state.waiting => return halted(any, Ran::Blocked),
-                _ => return halted(any, Ran::Otherwise),
+                Input::NotYet if state.waiting => return or_done(any, Ran::Blocked),
+                _ => return or_done(any, Ran::Otherwise),
             }
             // From here on it goes to its end.
             let read = if traced { ticks() } else { 0 };
@@ -140,8 +139,10 @@ impl LaneLoop {
             let results = task.results.min(task.outlets.len());
             let (results, signal) = task.outlets.split_at_mut(results);
             // A result that others can see is recorded before, so that whoever has it finds the event too.
-            let mut invocation =
-                Invocation::new(values, &task.params, results, driver).at_once(execution, !traced);
+            let mut invocation = Invocation::new(values, &task.params, results, driver).at_once(execution);
+            if !traced {
+                invocation = invocation.sending();
+            }
             let invoked = crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation);
             let handed_over = invocation.has_handed_over();
             if !handed_over && invoked.is_ok() {
@@ -169,7 +170,7 @@ impl LaneLoop {
                 break;
             }
         }
-        halted(any, Ran::Otherwise)
+        or_done(any, Ran::Otherwise)
     }
 }
 
