@@ -85,7 +85,7 @@ impl ActorCell {
     ///
     /// # Errors
     /// What the method failed with; [`RebuildFailed`] inside [`Failure::Error`] while there is no state.
-    #[inline(always)] // one of the three calls of every computation, otherwise
+    #[inline]
     pub fn invoke(&mut self, method: u16, invocation: &mut Invocation<'_>) -> Result<(), Box<Failure>> {
         let compute = self
             .entry()

@@ -181,20 +181,11 @@ impl<T: Wire> Outlet<T> {
     /// user's code; gives it back otherwise.
     #[inline]
     pub fn try_send(&mut self, value: T) -> Option<T> {
-        if !self.head.only_moves {
-            return Some(value);
-        }
+        // What the channel has to say against it, it says again to who publishes. What is written as it is has nothing aside.
         match (&mut self.ring, &mut self.shared) {
-            (Some(ring), _) => match ring.try_write(Ok(value)) {
-                Ok(()) => None,
-                Err(back) => back.ok(),
-            },
-            // What the channel has to say against it, it says again to who publishes.
-            (None, Some(shared)) => match shared.try_write(&value) {
-                Ok(true) => None,
-                Ok(false) | Err(_) => Some(value),
-            },
-            (None, None) => Some(value),
+            (Some(ring), _) if self.head.only_moves => ring.send(value),
+            (None, Some(shared)) if self.head.only_moves => shared.writer.send(value),
+            _ => Some(value),
         }
     }
 

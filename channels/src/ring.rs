@@ -267,6 +267,13 @@ impl<T> RingWriter<T> {
         Ok(())
     }
 
+    /// Writes a value, or gives it back: the short way for who says elsewhere why not.
+    #[inline]
+    #[cfg_attr(loom, allow(dead_code))] // for `channel` and `outlet`, which are not built under loom
+    pub(crate) fn send(&mut self, value: T) -> Option<T> {
+        self.try_write(Ok(value)).err().and_then(Result::ok)
+    }
+
     /// Which readers hold the writer back, for people.
     #[cfg(not(loom))]
     pub(crate) fn laggards(&self) -> String {

@@ -463,22 +463,18 @@ impl<T: Wire> Value<T> {
     /// [`ChannelError::Closed`] when the writer has gone, and what else the channel may say.
     #[inline]
     pub(crate) fn fill(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
-        match self.head.held(execution) {
-            Some(arrival) => Ok(arrival),
-            None => self.fetch(execution),
-        }
+        let erased: &mut dyn AnyValue = self;
+        erased.fill(execution)
     }
 
-    /// One of this execution's reads is done; after the last one the memory is given back.
+    /// As for any value.
     ///
     /// # Errors
     /// [`ChannelError::NoValue`] when there was nothing to read (CACHE-04), and what the channel says.
     #[inline]
     pub fn read_done(&mut self) -> Result<(), ChannelError> {
-        match self.head.read_done()? {
-            AfterRead::Nothing => Ok(()),
-            AfterRead::GiveBack => self.release(),
-        }
+        let erased: &mut dyn AnyValue = self;
+        erased.read_done()
     }
 
     /// Gives the slot back.

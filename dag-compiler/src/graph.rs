@@ -99,9 +99,24 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// # Errors
     /// As [`Execution::wait`], and what [`execute`](Self::execute) would refuse with.
     pub fn run(&self, x: In) -> Result<Out, ExecError> {
-        let engine = &self.engine;
         let value = Cell::new(Some(x));
-        let patience = Patience::new(engine.options.timeout_value(), "Options::timeout");
+        let patience = Patience::new(self.engine.options.timeout_value(), "Options::timeout");
+        let mut found = None;
+        let through = self.through(&value, &patience, &mut found);
+        match found {
+            Some(found) => found,
+            None => self.run_on(through, value.take(), &patience),
+        }
+    }
+
+    /// As far as [`run`](Self::run) goes in one go.
+    #[inline]
+    pub(crate) fn through(
+        &self,
+        value: &Cell<Option<In>>,
+        patience: &Patience,
+        found: &mut Option<Result<Out, ExecError>>,
+    ) -> Through {
         let send = |outlet: &mut dyn AnyOutlet| {
             let back = value.take().and_then(|value| (self.send)(value, outlet));
             let sent = back.is_none();
@@ -109,12 +124,7 @@ impl<In: 'static, Out> Graph<In, Out> {
             sent
         };
         let stage = |driver: &mut Driver| self.stage(driver, value.take());
-        let mut found = None;
-        let through = engine.run_through(&patience, self.take, &mut found, send, stage);
-        if let Some(found) = found {
-            return found;
-        }
-        self.run_on(through, value.take(), &patience)
+        self.engine.run_through(patience, self.take, found, send, stage)
     }
 
     /// The rest of [`run`](Self::run), where it did not go through at once.

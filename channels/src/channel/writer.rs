@@ -59,11 +59,8 @@ impl<T: Wire> WriteEnd<T> {
     #[inline]
     fn at_once(&mut self, value: T) -> Option<T> {
         match self {
-            WriteEnd::Ring(ring) => ring.try_write(Ok(value)).err().and_then(Result::ok),
-            WriteEnd::Shared(shared) => match shared.try_write(&value) {
-                Ok(true) => None,
-                _ => Some(value),
-            },
+            WriteEnd::Ring(ring) => ring.send(value),
+            WriteEnd::Shared(shared) => shared.send(value),
         }
     }
 

@@ -162,6 +162,15 @@ impl SharedWriter {
         Ok(true)
     }
 
+    /// Writes a value, or gives it back: the short way for who says elsewhere why not.
+    #[inline]
+    pub(crate) fn send<T: Wire>(&mut self, value: T) -> Option<T> {
+        match self.try_write(&value) {
+            Ok(true) => None,
+            Ok(false) | Err(_) => Some(value),
+        }
+    }
+
     /// Writes bytes that are a payload already (CHAN-15); `false` when every slot is taken.
     ///
     /// # Errors

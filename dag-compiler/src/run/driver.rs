@@ -182,7 +182,7 @@ impl Driver {
     }
 
     /// Publishes what has been staged in the inputs; returns the number of the execution. Its results have no place yet, so
-    /// it is followed by [`book`](Self::book), or by [`take_sent`](Self::take_sent), before anybody else has the driver.
+    /// it is followed by [`book`](Self::book), or by [`take_at_once`](Self::take_at_once), before anybody else has the driver.
     #[inline]
     pub(crate) fn publish_inputs(&mut self) -> Result<u64, ChannelError> {
         let execution = self.submitted;
@@ -207,12 +207,18 @@ impl Driver {
         let mut moved = false;
         let pumped = self.pump_all(&mut moved);
         if moved {
-            self.count();
-            if !self.waiting.is_empty() {
-                self.wake();
-            }
+            self.moved();
         }
         pumped.map(|()| moved)
+    }
+
+    /// Counts and wakes, after some port has collected.
+    #[inline]
+    fn moved(&mut self) {
+        self.count();
+        if self.is_awaited() {
+            self.wake();
+        }
     }
 
     #[inline]
@@ -245,40 +251,10 @@ impl Driver {
     }
 
     /// Takes the result of `execution` from where it comes, before it is collected: where it is the next one, the graph's only
-    /// output, and there. `None` where it is not, or is a fault: nothing has changed then.
+    /// output, and there. `None` where it is not, or is a fault: nothing has changed then. Also of one that was sent and not
+    /// [booked](Self::book).
     #[inline]
     pub(crate) fn take_at_once<Out>(
-        &mut self,
-        execution: u64,
-        lengths: &[usize],
-        take: Take<Out>,
-    ) -> Option<Result<Out, Fault>> {
-        let taken = self.take_next(execution, lengths, take)?;
-        self.lane.leaves.iter_mut().for_each(|leaf| leaf.pass(execution));
-        self.count();
-        if !self.waiting.is_empty() {
-            self.wake();
-        }
-        Some(taken)
-    }
-
-    /// The same for an execution that was [sent](Self::sent) and not [booked](Self::book), while nothing else is under way.
-    #[inline]
-    pub(crate) fn take_sent<Out>(
-        &mut self,
-        execution: u64,
-        lengths: &[usize],
-        take: Take<Out>,
-    ) -> Option<Result<Out, Fault>> {
-        let taken = self.take_next(execution, lengths, take)?;
-        self.base = self.submitted;
-        self.finished = self.submitted;
-        self.tally.finished.store(self.finished, Ordering::Relaxed);
-        Some(taken)
-    }
-
-    #[inline]
-    fn take_next<Out>(
         &mut self,
         execution: u64,
         lengths: &[usize],
@@ -295,6 +271,13 @@ impl Driver {
             return None;
         }
         port.collected += 1;
+        if self.handles.is_empty() {
+            // It was sent and has no place: nothing else is under way.
+            self.base = self.submitted;
+        } else {
+            self.lane.leaves.iter_mut().for_each(|leaf| leaf.pass(execution));
+        }
+        self.moved();
         Some(taken)
     }
 
@@ -305,7 +288,7 @@ impl Driver {
         self.base == self.submitted
             && self.sole.is_some()
             && self.lane.steps.is_empty()
-            && self.waiting.is_empty()
+            && !self.is_awaited()
             && self.due.is_empty()
     }
 

@@ -294,7 +294,7 @@ impl Loop {
         };
         if let Some(taken) = world
             .driver
-            .take_sent(execution, &[], |it| Ok(vec![it.next::<i64>()?]))
+            .take_at_once(execution, &[], |it| Ok(vec![it.next::<i64>()?]))
         {
             if taken.ok() != Some(expected(&self.plan, execution)) {
                 return Err("a result is not that of its execution");

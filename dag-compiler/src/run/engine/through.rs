@@ -78,7 +78,7 @@ impl Engine {
             |driver| {
                 // Before the look: what is there and cannot be taken is a fault.
                 let stirs = driver.stirs();
-                if let Some(taken) = driver.take_sent(execution, lengths, take) {
+                if let Some(taken) = driver.take_at_once(execution, lengths, take) {
                     *found = Some(taken.map_err(|fault| Engine::error_of(execution, &fault)));
                     return true;
                 }
@@ -99,6 +99,8 @@ impl Engine {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use std::cell::Cell;
+
     use linkme::distributed_slice;
     use selvedge_channels::PayloadType;
     use selvedge_core::{
@@ -110,7 +112,6 @@ mod tests {
     use crate::edge::Edge;
     use crate::graph::Graph;
     use crate::options::{Options, Wait};
-    use crate::ports::{Inputs, Outputs};
     use crate::start::Compile;
 
     struct Echo;
@@ -157,33 +158,9 @@ mod tests {
     }
 
     /// How far a run goes, and what it comes to, if it has come.
-    fn ran<I: Inputs, O: Outputs>(
-        graph: &Graph<I::Value, O::Value>,
-        x: I::Value,
-    ) -> (Through, Option<O::Value>)
-    where
-        O::Value: Copy,
-    {
-        let patience = Patience::new(None, "nothing");
-        let (sent, mut found) = (std::cell::Cell::new(Some(x)), None);
-        let through = graph.engine.run_through(
-            &patience,
-            O::take,
-            &mut found,
-            |outlet| {
-                sent.set(sent.take().and_then(|x| I::send(x, outlet)));
-                let went = sent.take();
-                let done = went.is_none();
-                sent.set(went);
-                done
-            },
-            |driver| {
-                let mut submitter = crate::ports::Submitter::new(&mut driver.inputs, 0);
-                I::write(sent.take().unwrap(), &mut submitter);
-                submitter.finish().unwrap();
-                Ok(())
-            },
-        );
+    fn ran<In: 'static, Out>(graph: &Graph<In, Out>, x: In) -> (Through, Option<Out>) {
+        let (patience, mut found) = (Patience::new(None, "nothing"), None);
+        let through = graph.through(&Cell::new(Some(x)), &patience, &mut found);
         (through, found.map(Result::unwrap))
     }
 
@@ -206,17 +183,17 @@ mod tests {
         let graph = runtime.compile_with(options.clone(), one).unwrap();
         for x in 0..100 {
             // Others may want the core meanwhile, but nobody wants the driver.
-            let ran = ran::<Edge<i64>, Edge<i64>>(&graph, x);
+            let ran = ran(&graph, x);
             assert!(matches!(ran, (Through::Done, Some(found)) if found == x));
         }
         drop(graph);
         let tuple = |(x,): (Edge<i64>,)| bind(&echo, 0).arg(&x).finish::<i64>();
         let graph = runtime.compile_with(options.clone(), tuple).unwrap();
-        let staged = ran::<(Edge<i64>,), Edge<i64>>(&graph, (7,));
+        let staged = ran(&graph, (7,));
         assert!(matches!(staged, (Through::Done, Some(7))));
         drop(graph);
         let straight = runtime.compile_with(options, |x: Edge<i64>| x).unwrap();
-        let straight = ran::<Edge<i64>, Edge<i64>>(&straight, 8);
+        let straight = ran(&straight, 8);
         assert!(matches!(straight, (Through::Done, Some(8))));
     }
 
@@ -227,13 +204,13 @@ mod tests {
         let one = |x: Edge<i64>| bind(&echo, 0).arg(&x).finish::<i64>();
         let graph = runtime.compile_with(Options::new().max_inflight(4), one).unwrap();
         let held = graph.execute(1);
-        let refused = ran::<Edge<i64>, Edge<i64>>(&graph, 2);
+        let refused = ran(&graph, 2);
         assert!(matches!(refused, (Through::Refused, None)));
         assert_eq!(held.wait().unwrap(), 1);
         drop(graph);
         let parks = Options::new().wait(Wait::Park);
         let graph = runtime.compile_with(parks, one).unwrap();
-        let submitted = ran::<Edge<i64>, Edge<i64>>(&graph, 3);
+        let submitted = ran(&graph, 3);
         assert!(matches!(submitted, (Through::Submitted(0), None)));
     }
 
@@ -244,7 +221,7 @@ mod tests {
         let graph = runtime
             .compile(|x: Edge<i64>| bind(&echo, 0).arg(&x).finish::<i64>())
             .unwrap();
-        let refused = ran::<Edge<i64>, Edge<i64>>(&graph, 2);
+        let refused = ran(&graph, 2);
         assert!(matches!(refused, (Through::Refused, None)));
         assert_eq!(graph.run(2).unwrap(), 2);
     }

@@ -87,9 +87,6 @@ fn give_back(value: &mut dyn AnyValue, task: TaskId) -> Result<(), Box<Broken>> 
 
 #[inline]
 fn reads_done(values: &mut [Box<dyn AnyValue>], task: &TaskRun) -> Result<(), Box<Broken>> {
-    if let [only] = task.args.as_slice() {
-        return read_done(values, *only, task.id);
-    }
     let mut args = task.args.iter();
     args.try_for_each(|index| read_done(values, *index, task.id))
 }
