@@ -251,13 +251,14 @@ impl<In, Out> Graph<In, Out> {
         }
     }
 
-    /// The operations still in the event rings, by start time; empty unless `Options::trace` asked for them.
+    /// The operations still in the event rings, by start time, and what is under way; empty unless `Options::trace` asked for them.
     pub fn trace(&self) -> Vec<Event> {
         let Some(began) = self.engine.began else {
             return Vec::new();
         };
         let (engine, segment) = (&self.engine, &self.engine.segment);
-        trace::read(&engine.plan, &engine.layout, began, |offset, len| {
+        let finished = engine.tally.finished.load(Ordering::Relaxed);
+        trace::read(&engine.plan, &engine.layout, began, finished, |offset, len| {
             segment.region(offset, len).ok()
         })
     }

@@ -65,6 +65,11 @@ impl Moment {
         Moment { ticks, ns }
     }
 
+    /// What [`ticks`] said.
+    pub(crate) fn ticks(self) -> u64 {
+        self.ticks
+    }
+
     /// What a reading was in nanoseconds of the monotonic clock, by this moment and a later one.
     pub(crate) fn ns_of(self, later: Moment, ticks: u64) -> u64 {
         let (ns, passed) = (

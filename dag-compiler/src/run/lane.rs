@@ -221,7 +221,8 @@ impl LaneLoop {
 
     /// Whether something that the next step waits for may have come: a quick look, for who waits.
     #[inline]
-    fn stirs(&self) -> bool {
+    fn stirs(&mut self) -> bool {
+        self.recorder.looks();
         let Some(Step::Await(task) | Step::Run(task)) = self.steps.get(self.state.step) else {
             return true;
         };

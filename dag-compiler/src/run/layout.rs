@@ -11,7 +11,7 @@ use selvedge_collectives::shm::group_bytes;
 use selvedge_core::LaneId;
 
 use crate::ir::{ChannelId, ChannelKind, ChannelPlan, Plan};
-use crate::run::trace::TRACE_EVENT_BYTES;
+use crate::run::trace::ring_bytes;
 
 /// Bytes of the control line and of each progress line.
 pub(crate) const LINE_BYTES: usize = 64;
@@ -67,7 +67,7 @@ impl Layout {
         // A power of two: lanes find their cell twice a task, and a division costs more than all else on that way.
         let cells = (plan.settings.max_inflight as usize).checked_next_power_of_two()?;
         let cancels = cursor.span(cells.checked_mul(8)?)?;
-        let trace_bytes = (plan.settings.trace_events as usize).checked_mul(TRACE_EVENT_BYTES)?;
+        let trace_bytes = ring_bytes(plan.settings.trace_events as usize)?;
         let mut lanes = BTreeMap::new();
         for lane in &plan.lanes {
             let spans = LaneSpans {

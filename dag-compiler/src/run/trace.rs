@@ -1,14 +1,15 @@
-//! The event ring: records of 32 bytes, newest over oldest, one ring per lane (TASK-15).
+//! The event ring: records of a cache line each, newest over oldest, one ring per lane (TASK-15).
 //!
-//! Off by default (`Options::trace`), and then it costs one test of a length. Records keep ticks of `clock`; the events
+//! Off by default (`Options::trace`), and then it costs one test of a pointer. Records keep ticks of `clock`; the events
 //! read from them are nanoseconds of `CLOCK_MONOTONIC`, which all processes of a host share.
 //!
 //! An operation begins where the one before it on its lane ended, so the clock is read once an operation: a READ lasts
 //! from there until its value has come.
 //!
-//! A record is four words: the execution, two of times, and what it is about (`Word`). Mostly that is one operation, which
-//! began and ended then. A task that ran in one go is one record too: its second time holds how long its READs and its
-//! COMPUTE took, 32 bits each, and its WRITE took none.
+//! A task that runs in one go has one record of all its operations, which is *open* while it runs: whoever has its result finds
+//! it, and nobody waits for the clock. That is read twice, and both times while others are waited for: between two looks for
+//! the value that has not come, and when the result is on its way. So its COMPUTE begins up to one look, some hundred
+//! nanoseconds, before the value was there, and its WRITE, which takes no time by itself, is counted to it.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -19,8 +20,19 @@ use crate::ir::{OpKind, Plan, TaskId};
 use crate::run::clock::{Moment, ticks};
 use crate::run::layout::Layout;
 
+/// Words of one record: what it is about (`What`), the execution, and three times.
+const WORDS: usize = 5;
+
 /// Size of one record in the segment.
-pub(crate) const TRACE_EVENT_BYTES: usize = 32;
+const RECORD_BYTES: usize = 64;
+
+/// Size of the ring of a lane which keeps so many records; one more is being written.
+pub(crate) fn ring_bytes(records: usize) -> Option<usize> {
+    match records {
+        0 => Some(0),
+        _ => records.checked_add(1)?.checked_mul(RECORD_BYTES),
+    }
+}
 
 /// One operation of one execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,24 +53,34 @@ pub struct Event {
     pub execution: u64,
     /// Start, in nanoseconds of the monotonic clock.
     pub start_ns: u64,
-    /// End, in nanoseconds of the monotonic clock.
+    /// End, in nanoseconds of the monotonic clock; of an operation that is under way, when the trace was taken.
     pub end_ns: u64,
 }
 
-/// What a record is about, as its last word says.
+/// What a record is about, as its first word says: the task, then 8 bits of this. 0 is no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Read,
     Compute,
     Write,
     Collective,
+    /// A task in one go that has not ended: its READs, its COMPUTE and, where its result can be seen, its WRITE.
+    Open,
     /// A task in one go: its READs, its COMPUTE and its WRITE.
     Run,
     /// The same, of which the WRITE has to wait.
     Computed,
 }
 
-/// The last word of a record: the task, then 8 bits of what. 0 is no record.
+/// What became of a task in one go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Its result has been written.
+    Written,
+    /// Its WRITE is still to be done.
+    Computed,
+}
+
 impl What {
     const fn of(kind: OpKind) -> What {
         match kind {
@@ -76,8 +98,9 @@ impl What {
             What::Compute => 2,
             What::Write => 3,
             What::Collective => 4,
-            What::Run => 5,
-            What::Computed => 6,
+            What::Open => 5,
+            What::Run => 6,
+            What::Computed => 7,
         };
         u64::from(task.0) << 8 | code
     }
@@ -88,12 +111,22 @@ impl What {
             2 => What::Compute,
             3 => What::Write,
             4 => What::Collective,
-            5 => What::Run,
-            6 => What::Computed,
+            5 => What::Open,
+            6 => What::Run,
+            7 => What::Computed,
             _ => return None,
         };
         Some((what, TaskId((word >> 8) as u32)))
     }
+}
+
+/// When a record's operations began and ended, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Times {
+    start: u64,
+    /// Where its COMPUTE begins, if there are several.
+    read: u64,
+    end: u64,
 }
 
 /// A lane's end of its event ring.
@@ -103,16 +136,19 @@ pub(crate) struct Recorder {
     next: usize,
     /// When the last operation ended.
     ended: u64,
+    /// When it was looked last for a value that had not come; 0 where nobody has looked since.
+    looked: u64,
 }
 
 impl Recorder {
     pub(crate) fn new(ring: Region) -> Self {
-        let records = ring.len_bytes() / TRACE_EVENT_BYTES;
+        let records = ring.len_bytes() / RECORD_BYTES;
         Recorder {
             ring: (records > 0).then_some(ring),
             records,
             next: 0,
             ended: ticks(),
+            looked: 0,
         }
     }
 
@@ -122,91 +158,128 @@ impl Recorder {
         self.ring.is_some()
     }
 
+    /// The lane looks whether what it waits for has come.
+    #[inline]
+    pub(crate) fn looks(&mut self) {
+        if self.is_on() {
+            self.looked = ticks();
+        }
+    }
+
+    /// It has not, and the lane may sleep before it looks again.
+    #[inline]
+    pub(crate) fn blocked(&mut self) {
+        self.looked = 0;
+    }
+
     /// Records operations that end now, together: those of one task that are one wait.
     #[inline]
     pub(crate) fn record(&mut self, task: TaskId, kinds: impl Iterator<Item = OpKind>, execution: u64) {
-        if self.ring.is_some() {
+        if self.is_on() {
             let (start, end) = (self.ended, ticks());
-            self.ended = end;
-            kinds.for_each(|kind| self.write(What::of(kind).word(task), execution, start, end));
+            (self.ended, self.looked) = (end, 0);
+            kinds.for_each(|kind| self.keep(What::of(kind).word(task), execution, start, end));
         }
     }
 
     /// Records an operation that took no time.
     #[inline]
     pub(crate) fn record_at_once(&mut self, task: TaskId, kind: OpKind, execution: u64) {
-        self.write(What::of(kind).word(task), execution, self.ended, self.ended);
+        self.keep(What::of(kind).word(task), execution, self.ended, self.ended);
     }
 
-    /// Records a task that runs in one go: `reads` READs that ended when the clock was at `read`, its COMPUTE that ends now,
-    /// and its WRITE, which follows at once.
+    /// Opens the record of a task whose READs are over and which runs in one go from here. `follows` where it comes right
+    /// after the one that was recorded last.
     #[inline]
-    pub(crate) fn record_run(&mut self, task: TaskId, reads: usize, execution: u64, read: u64) {
-        self.record_run_until(task, reads, execution, read, ticks());
-    }
-
-    #[inline]
-    fn record_run_until(&mut self, task: TaskId, reads: usize, execution: u64, read: u64, computed: u64) {
-        let start = std::mem::replace(&mut self.ended, computed);
+    pub(crate) fn open(&mut self, task: TaskId, execution: u64, follows: bool) {
+        let start = self.ended;
+        let read = match std::mem::take(&mut self.looked) {
+            _ if follows => start,
+            0 => ticks(),
+            looked => looked,
+        };
         // Counters of two cores may differ by a few ticks; no operation takes less than none.
-        let (reading, computing) = (read.saturating_sub(start), computed.saturating_sub(read));
-        if reading | computing <= u64::from(u32::MAX) {
-            let took = reading | computing << 32;
-            return self.write(What::Run.word(task), execution, start, took);
-        }
-        for _ in 0..reads {
-            self.write(What::Read.word(task), execution, start, read);
-        }
-        self.write(What::Compute.word(task), execution, read, computed);
-        self.write(What::Write.word(task), execution, computed, computed);
+        let read = read.max(start);
+        self.write(
+            What::Open.word(task),
+            execution,
+            Times {
+                start,
+                read,
+                end: read,
+            },
+        );
     }
 
-    /// Takes back the WRITE that [`record_run`](Self::record_run) has just recorded.
-    #[cold]
-    pub(crate) fn retract_write(&mut self) {
+    /// Ends the record that is open.
+    #[inline]
+    pub(crate) fn close(&mut self, task: TaskId, ended: Ended) {
+        let what = match ended {
+            Ended::Written => What::Run,
+            Ended::Computed => What::Computed,
+        };
         let Some(ring) = &self.ring else { return };
-        let last = self.next.checked_sub(1).unwrap_or(self.records - 1);
-        let Ok(word) = ring.atomic_u64(last * TRACE_EVENT_BYTES + 24) else {
-            return;
-        };
-        let (word, next) = match What::from_word(word.load(Ordering::Relaxed)) {
-            Some((What::Run, task)) => {
-                word.store(What::Computed.word(task), Ordering::Release);
-                return;
-            }
-            Some((What::Write, _)) => (word, last),
-            _ => return,
-        };
-        word.store(0, Ordering::Release);
-        self.next = next;
+        self.ended = ticks().max(self.ended);
+        if let Ok([word, .., end]) = ring.atomics::<WORDS>(self.next * RECORD_BYTES) {
+            // Who reads it before the word below makes nothing of it.
+            end.store(self.ended, Ordering::Relaxed);
+            // SYNC trace-event.
+            word.store(what.word(task), Ordering::Release);
+        }
+        self.pass();
     }
 
     #[inline]
-    fn write(&mut self, word: u64, execution: u64, first: u64, second: u64) {
+    fn keep(&mut self, word: u64, execution: u64, start: u64, end: u64) {
+        self.write(
+            word,
+            execution,
+            Times {
+                start,
+                read: end,
+                end,
+            },
+        );
+        self.pass();
+    }
+
+    #[inline]
+    fn write(&mut self, word: u64, execution: u64, times: Times) {
         let Some(ring) = &self.ring else { return };
-        if let Ok([number, from, to, last]) = ring.atomics::<4>(self.next * TRACE_EVENT_BYTES) {
-            // SYNC trace-torn: pairs with the fence in `read_record`, which then finds no record, or sees that it has changed.
-            last.store(0, Ordering::Relaxed);
-            fence(Ordering::Release);
+        if let Ok([about, number, start, read, end]) = ring.atomics::<WORDS>(self.next * RECORD_BYTES) {
             number.store(execution, Ordering::Relaxed);
-            from.store(first, Ordering::Relaxed);
-            to.store(second, Ordering::Relaxed);
-            // SYNC trace-event: stored with release, `read` loads it with acquire.
-            last.store(word, Ordering::Release);
+            start.store(times.start, Ordering::Relaxed);
+            read.store(times.read, Ordering::Relaxed);
+            end.store(times.end, Ordering::Relaxed);
+            // SYNC trace-event: stored with release, `read_record` loads it with acquire.
+            about.store(word, Ordering::Release);
         }
+    }
+
+    /// Goes on to the next record, which is none until it is written: so its line is here by then.
+    #[inline]
+    fn pass(&mut self) {
+        let Some(ring) = &self.ring else { return };
         self.next += 1;
         if self.next == self.records {
             self.next = 0;
         }
+        if let Ok(word) = ring.atomic_u64(self.next * RECORD_BYTES) {
+            word.store(0, Ordering::Relaxed);
+            // SYNC trace-torn: what is written into it from here on comes after it is none. Pairs with the fence in `read_record`,
+            // which then finds none, or sees that it has changed.
+            fence(Ordering::Release);
+        }
     }
 }
 
-/// All events still in the rings, by start time. Events being overwritten meanwhile may be torn, so the ring is
-/// best read when the graph is idle.
+/// All events still in the rings, by start time; `finished` executions, the first ones, have ended, as far as who asks knows.
+/// Events being overwritten meanwhile may be missing, so the ring is best read when the graph is idle.
 pub(crate) fn read(
     plan: &Plan,
     layout: &Layout,
     begin: Moment,
+    finished: u64,
     region_of: impl Fn(usize, usize) -> Option<Region>,
 ) -> Vec<Event> {
     let mut events = Vec::new();
@@ -215,14 +288,15 @@ pub(crate) fn read(
         let Some(ring) = region_of(spans.trace.offset, spans.trace.len) else {
             continue;
         };
-        for index in 0..spans.trace.len / TRACE_EVENT_BYTES {
-            let Some((what, task, execution, times)) = read_record(&ring, index * TRACE_EVENT_BYTES) else {
+        for index in 0..spans.trace.len / RECORD_BYTES {
+            let Some((what, task, execution, times)) = read_record(&ring, index * RECORD_BYTES) else {
                 continue;
             };
             let Some(found) = plan.ir.task(task) else { continue };
             let Some(actor) = plan.ir.actor(found.actor) else {
                 continue;
             };
+            let (what, times) = so_far(what, times, execution < finished, now.ticks());
             let operations = operations(what, found.args.len(), times).into_iter();
             events.extend(operations.map(|(operation, start, end)| Event {
                 actor: actor.name.clone(),
@@ -241,34 +315,45 @@ pub(crate) fn read(
     events
 }
 
-fn read_record(ring: &Region, base: usize) -> Option<(What, TaskId, u64, (u64, u64))> {
-    let [execution, first, second, last] = ring.atomics::<4>(base).ok()?;
-    let word = last.load(Ordering::Acquire);
+fn read_record(ring: &Region, base: usize) -> Option<(What, TaskId, u64, Times)> {
+    let [about, execution, start, read, end] = ring.atomics::<WORDS>(base).ok()?;
+    let word = about.load(Ordering::Acquire);
     let (what, task) = What::from_word(word)?;
-    let [execution, first, second] = [execution, first, second].map(|word| word.load(Ordering::Relaxed));
+    let [execution, start, read, end] =
+        [execution, start, read, end].map(|word| word.load(Ordering::Relaxed));
     // SYNC trace-torn.
     fence(Ordering::Acquire);
-    if last.load(Ordering::Relaxed) != word {
+    if about.load(Ordering::Relaxed) != word {
         return None;
     }
-    Some((what, task, execution, (first, second)))
+    Some((what, task, execution, Times { start, read, end }))
+}
+
+/// What an open record comes to that is looked at `now`.
+fn so_far(what: What, times: Times, finished: bool, now: u64) -> (What, Times) {
+    if what != What::Open {
+        return (what, times);
+    }
+    // Its lane has only to close it, where the execution has ended.
+    let what = if finished { What::Run } else { What::Computed };
+    let end = now.max(times.read);
+    (what, Times { end, ..times })
 }
 
 /// The operations of a record of a task with so many arguments, and when each began and ended.
-fn operations(what: What, reads: usize, (first, second): (u64, u64)) -> Vec<(&'static str, u64, u64)> {
-    let one = |operation| vec![(operation, first, second)];
+fn operations(what: What, reads: usize, times: Times) -> Vec<(&'static str, u64, u64)> {
+    let Times { start, read, end } = times;
+    let one = |operation| vec![(operation, start, end)];
     match what {
         What::Read => one("READ"),
         What::Compute => one("COMPUTE"),
         What::Write => one("WRITE"),
         What::Collective => one("COLLECTIVE"),
-        What::Run | What::Computed => {
-            let read = first.saturating_add(second & u64::from(u32::MAX));
-            let computed = read.saturating_add(second >> 32);
-            let mut all = vec![("READ", first, read); reads];
-            all.push(("COMPUTE", read, computed));
+        What::Open | What::Run | What::Computed => {
+            let mut all = vec![("READ", start, read); reads];
+            all.push(("COMPUTE", read, end));
             if what == What::Run {
-                all.push(("WRITE", computed, computed));
+                all.push(("WRITE", end, end));
             }
             all
         }
@@ -286,92 +371,119 @@ mod tests {
     type Operation = (&'static str, u64, u64);
 
     fn recorder(records: usize) -> (Recorder, Region) {
-        let segment = Segment::create(Provider::Heap, records * TRACE_EVENT_BYTES).unwrap();
-        let ring = segment.region(0, records * TRACE_EVENT_BYTES).unwrap();
-        let mut recorder = Recorder::new(ring.clone());
-        recorder.ended = 100;
-        (recorder, ring)
+        let bytes = ring_bytes(records).unwrap();
+        let segment = Segment::create(Provider::Heap, bytes).unwrap();
+        let ring = segment.region(0, bytes).unwrap();
+        (Recorder::new(ring.clone()), ring)
     }
 
-    /// What the ring's records say of a task of two arguments, which all are of `TASK`.
-    fn read_all(ring: &Region) -> Vec<(u64, Vec<Operation>)> {
-        let records = (0..ring.len_bytes() / TRACE_EVENT_BYTES)
-            .filter_map(|index| read_record(ring, index * TRACE_EVENT_BYTES));
+    /// What the ring's records say of a task of two arguments, which all are of `TASK`; open ones are looked at later than all.
+    fn read_all(ring: &Region, finished: u64) -> Vec<(u64, Vec<Operation>)> {
+        let records =
+            (0..ring.len_bytes() / RECORD_BYTES).filter_map(|index| read_record(ring, index * RECORD_BYTES));
         records
             .map(|(what, task, execution, times)| {
                 assert_eq!(task, TASK);
+                let (what, times) = so_far(what, times, execution < finished, u64::MAX);
                 (execution, operations(what, 2, times))
             })
             .collect()
     }
 
+    fn names(operations: &[Operation]) -> Vec<&str> {
+        operations.iter().map(|(name, ..)| *name).collect()
+    }
+
     #[test]
     fn a_task_in_one_go_is_one_record_of_all_its_operations() {
         let (mut recorder, ring) = recorder(4);
-        recorder.record_run_until(TASK, 2, 5, 130, 170);
-        recorder.record_run_until(TASK, 2, 6, 170, 180);
-        let first = vec![
-            ("READ", 100, 130),
-            ("READ", 100, 130),
-            ("COMPUTE", 130, 170),
-            ("WRITE", 170, 170),
-        ];
-        let second = vec![
-            ("READ", 170, 170),
-            ("READ", 170, 170),
-            ("COMPUTE", 170, 180),
-            ("WRITE", 180, 180),
-        ];
-        assert_eq!(read_all(&ring), [(5, first), (6, second)]);
-    }
-
-    #[test]
-    fn what_took_longer_than_32_bits_of_ticks_is_kept_exactly() {
-        let long = 1 << 40;
-        for (read, computed) in [(100 + long, 200 + long), (130, 130 + long)] {
-            let (mut recorder, ring) = recorder(4);
-            recorder.record_run_until(TASK, 2, 5, read, computed);
-            let told: Vec<Operation> = read_all(&ring).into_iter().flat_map(|(_, all)| all).collect();
-            let all = [
-                ("READ", 100, read),
-                ("READ", 100, read),
-                ("COMPUTE", read, computed),
-                ("WRITE", computed, computed),
-            ];
-            assert_eq!(told, all);
+        let begun = recorder.ended;
+        recorder.open(TASK, 5, false);
+        recorder.close(TASK, Ended::Written);
+        let between = recorder.ended;
+        recorder.open(TASK, 6, true);
+        recorder.close(TASK, Ended::Written);
+        let told = read_all(&ring, 0);
+        let [(5, first), (6, second)] = told.as_slice() else {
+            panic!("{told:?}");
+        };
+        for operations in [first, second] {
+            assert_eq!(names(operations), ["READ", "READ", "COMPUTE", "WRITE"]);
         }
+        let (read, computed) = (first[1].2, first[2].2);
+        assert!(begun <= read && read <= computed && computed == between);
+        assert_eq!((first[0], first[1].1), (first[1], begun));
+        assert_eq!((first[2].1, first[3]), (read, ("WRITE", between, between)));
+        // What follows at once reads no clock before it ends.
+        let ended = recorder.ended;
+        let expected = [
+            ("READ", between, between),
+            ("READ", between, between),
+            ("COMPUTE", between, ended),
+            ("WRITE", ended, ended),
+        ];
+        assert_eq!(second.as_slice(), expected);
     }
 
     #[test]
-    fn a_write_that_has_to_wait_is_taken_back_and_recorded_when_it_is_done() {
-        for took in [10, 1 << 40] {
-            let (mut recorder, ring) = recorder(4);
-            recorder.record_run_until(TASK, 2, 5, 100, 100 + took);
-            recorder.retract_write();
-            let told = |ring| {
-                read_all(ring)
-                    .into_iter()
-                    .flat_map(|(_, all)| all)
-                    .collect::<Vec<_>>()
-            };
-            assert_eq!(told(&ring).last(), Some(&("COMPUTE", 100, 100 + took)));
-            recorder.record(TASK, std::iter::once(OpKind::Write), 5);
-            assert_eq!(
-                told(&ring).iter().filter(|(what, ..)| *what == "WRITE").count(),
-                1
-            );
-            assert_eq!(told(&ring).len(), 4);
+    fn a_value_that_was_looked_for_came_when_it_was_looked_last_if_nobody_slept_since() {
+        let (mut recorder, ring) = recorder(4);
+        recorder.looks();
+        let looked = recorder.looked;
+        recorder.open(TASK, 0, false);
+        recorder.close(TASK, Ended::Written);
+        recorder.looks();
+        let stale = recorder.looked;
+        recorder.blocked();
+        let woken = ticks();
+        recorder.open(TASK, 1, false);
+        recorder.close(TASK, Ended::Written);
+        let told = read_all(&ring, 0);
+        assert_eq!(told[0].1[0].2, looked);
+        assert!(told[1].1[0].2 >= woken && woken >= stale);
+    }
+
+    #[test]
+    fn what_is_under_way_is_found_and_has_been_written_where_its_execution_has_ended() {
+        let (mut recorder, ring) = recorder(4);
+        recorder.open(TASK, 3, false);
+        for (finished, expected) in [
+            (3, &["READ", "READ", "COMPUTE"][..]),
+            (4, &["READ", "READ", "COMPUTE", "WRITE"]),
+        ] {
+            let told = read_all(&ring, finished);
+            assert_eq!(names(&told[0].1), expected);
+            assert_eq!(told[0].1[2].2, u64::MAX, "until it is looked at");
         }
+        recorder.close(TASK, Ended::Computed);
+        let told = read_all(&ring, 4);
+        assert_eq!(names(&told[0].1), ["READ", "READ", "COMPUTE"]);
+        assert_eq!(told[0].1[2].2, recorder.ended);
     }
 
     #[test]
-    fn at_the_end_of_the_ring_a_write_is_taken_back_too() {
+    fn a_write_that_has_to_wait_is_recorded_when_it_is_done() {
+        let (mut recorder, ring) = recorder(4);
+        recorder.open(TASK, 5, false);
+        recorder.close(TASK, Ended::Computed);
+        let computed = recorder.ended;
+        recorder.record(TASK, std::iter::once(OpKind::Write), 5);
+        let told = read_all(&ring, 6);
+        assert_eq!(names(&told[0].1), ["READ", "READ", "COMPUTE"]);
+        assert_eq!(told[1], (5, vec![("WRITE", computed, recorder.ended)]));
+    }
+
+    #[test]
+    fn the_newest_records_are_kept() {
         let (mut recorder, ring) = recorder(2);
-        for execution in 0..2 {
-            recorder.record_run_until(TASK, 2, execution, 100, 100);
+        assert!(read_all(&ring, 9).is_empty());
+        for execution in 0..7 {
+            recorder.open(TASK, execution, false);
+            recorder.close(TASK, Ended::Written);
+            let mut told: Vec<u64> = read_all(&ring, 9).iter().map(|(number, _)| *number).collect();
+            told.sort_unstable();
+            let first = execution.saturating_sub(1);
+            assert_eq!(told, (first..=execution).collect::<Vec<_>>());
         }
-        recorder.retract_write();
-        let told: Vec<usize> = read_all(&ring).iter().map(|(_, all)| all.len()).collect();
-        assert_eq!(told, [4, 3]);
     }
 }

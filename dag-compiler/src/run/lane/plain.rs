@@ -6,11 +6,10 @@ use selvedge_core::{Failure, Invocation};
 use super::work::say_done;
 use super::{Broken, LaneLoop, Step, TaskRun, broken};
 use crate::ir::TaskId;
-use crate::run::clock::ticks;
 use crate::run::control::Phase;
 use crate::run::crew::Crew;
 use crate::run::report::fault_of;
-use crate::run::trace::Recorder;
+use crate::run::trace::Ended;
 
 /// Steps of one task: READ, COMPUTE and WRITE.
 const STEPS: usize = 3;
@@ -27,6 +26,16 @@ pub(super) enum Ran {
     Otherwise,
     /// The graph cannot go on.
     Broken(Box<Broken>),
+}
+
+impl Ran {
+    #[inline]
+    fn ended(&self) -> Ended {
+        match self {
+            Ran::Done => Ended::Written,
+            _ => Ended::Computed,
+        }
+    }
 }
 
 /// What is known of an input.
@@ -126,20 +135,23 @@ impl LaneLoop {
             }
             match inputs(values, task, execution) {
                 Input::There => {}
-                Input::NotYet if state.waiting => return or_done(any, Ran::Blocked),
+                Input::NotYet if state.waiting => {
+                    recorder.blocked();
+                    return or_done(any, Ran::Blocked);
+                }
                 _ => return or_done(any, Ran::Otherwise),
             }
             // From here on it goes to its end.
-            let read = if traced { ticks() } else { 0 };
+            if traced {
+                recorder.open(task.id, execution, any);
+            }
             task.gave_up = false;
             progress.set(execution, task.id.0, Phase::Computing);
             let results = task.results.min(task.outlets.len());
             let (results, signal) = task.outlets.split_at_mut(results);
-            // A result that others can see is recorded before, so that whoever has it finds the event too.
-            let mut invocation = Invocation::new(values, &task.params, results, driver).at_once(execution);
-            if !traced {
-                invocation = invocation.sending();
-            }
+            let mut invocation = Invocation::new(values, &task.params, results, driver)
+                .at_once(execution)
+                .sending();
             let invoked = crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation);
             let handed_over = invocation.has_handed_over();
             if !handed_over && invoked.is_ok() {
@@ -149,17 +161,16 @@ impl LaneLoop {
             }
             // Before the result can be seen: whoever has that may write the next input (`LOOP-5`). What was handed over is seen
             // by this lane alone, or had nothing to be given back before it.
-            if let Err(broken) = reads_done(values, task) {
-                return Ran::Broken(broken);
-            }
+            let ran = match reads_done(values, task) {
+                Err(broken) => Ran::Broken(broken),
+                Ok(()) if handed_over && invoked.is_ok() => Ran::Done,
+                Ok(()) => publish_sole(task, values, execution, handed_over, invoked),
+            };
             if traced {
-                recorder.record_run(task.id, task.args.len(), execution, read);
+                recorder.close(task.id, ran.ended());
             }
-            if !(handed_over && invoked.is_ok()) {
-                let published = publish_sole(task, values, recorder, execution, handed_over, invoked);
-                if !matches!(published, Ran::Done) {
-                    return published;
-                }
+            if !matches!(ran, Ran::Done) {
+                return ran;
             }
             any = true;
             // Ranks are looked after between two steps.
@@ -175,7 +186,6 @@ impl LaneLoop {
 fn publish_sole(
     task: &mut TaskRun,
     values: &mut [Box<dyn AnyValue>],
-    recorder: &mut Recorder,
     execution: u64,
     handed_over: bool,
     invoked: Result<(), Box<Failure>>,
@@ -193,11 +203,7 @@ fn publish_sole(
         }
         outlet.stage_fault(fault_of(&task.info, execution, *failure));
     }
-    let published = outlet.publish(execution, values);
-    if recorder.is_on() && !matches!(published, Ok(Readiness::Ready)) {
-        recorder.retract_write();
-    }
-    match published {
+    match outlet.publish(execution, values) {
         Ok(Readiness::Ready) => Ran::Done,
         // The WRITE waits for room, or says that there is no value, or that it cannot be written.
         Ok(Readiness::Blocked) | Err(ChannelError::NoValue) => Ran::Computed,
