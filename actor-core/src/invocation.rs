@@ -18,8 +18,6 @@ pub struct Invocation<'a> {
     driver: &'a AsyncDriver,
     /// The execution, where a result that goes to one place is to be handed over at once.
     at_once: Option<u64>,
-    /// Also to another lane.
-    sends: bool,
     handed_over: bool,
 }
 
@@ -38,26 +36,17 @@ impl<'a> Invocation<'a> {
             outlets,
             driver,
             at_once: None,
-            sends: false,
             handed_over: false,
         }
     }
 
-    /// Has a result that goes to one local value and nowhere else put there at once, as that of `execution`, where it would
-    /// be staged otherwise. See [`has_handed_over`](Self::has_handed_over).
+    /// Has a result that goes to one place and nowhere else handed over at once, as that of `execution`, where it would be staged
+    /// otherwise: put into a local value, or sent to a channel where that runs none of the user's code and nobody notices when
+    /// the arguments are given back. See [`has_handed_over`](Self::has_handed_over).
     #[inline]
     #[must_use]
     pub fn at_once(mut self, execution: u64) -> Self {
         self.at_once = Some(execution);
-        self
-    }
-
-    /// Has one that goes to one channel and nowhere else sent at once too, where that runs none of the user's code and nobody
-    /// notices when the arguments are given back.
-    #[inline]
-    #[must_use]
-    pub fn sending(mut self) -> Self {
-        self.sends = true;
         self
     }
 
@@ -139,7 +128,7 @@ impl<'a> Invocation<'a> {
         let Some(Some(outlet)) = self.outlets.first_mut() else {
             return Ok(());
         };
-        if self.sends
+        if self.at_once.is_some()
             && outlet.only_moves()
             && owes_nothing(self.values, self.args)
             && let Some(outlet) = outlet.typed_mut::<T>()

@@ -36,6 +36,17 @@ struct Slot<T> {
 }
 
 impl<T> Slot<T> {
+    /// Makes the slot ready for a message to so many readers.
+    #[inline(never)]
+    fn clear_for(&self, readers: usize) {
+        if self.left.load(Ordering::Relaxed) > 0 {
+            // SAFETY: nobody else has it: every tail has passed it (RING-1), and it is still there (RING-5, RING-7).
+            dispose(unsafe { self.take() });
+        }
+        // Relaxed: the stamp publishes it. RING-5: readers only become fewer.
+        self.left.store(readers as u32, Ordering::Relaxed);
+    }
+
     /// Moves the message out.
     ///
     /// # Safety
@@ -236,34 +247,7 @@ impl<T> RingWriter<T> {
         if !self.has_space() {
             return Err(message);
         }
-        let Some(slot) = self.shared.slots.get(self.cursor.slot()) else {
-            return Err(message);
-        };
-        let readers = self.cursor.readers();
-        if readers == 0 {
-            // Nobody is left to read it; numbers go on.
-            self.alone_at.get_or_insert(self.cursor.number());
-            self.cursor.publish(&slot.stamp);
-            dispose(message);
-            return Ok(());
-        }
-        if !self.shared.sole() {
-            if slot.left.load(Ordering::Relaxed) > 0 {
-                // SAFETY: nobody else has it: every tail has passed it (RING-1), and it is still there (RING-5, RING-7).
-                dispose(unsafe { slot.take() });
-            }
-            // Relaxed: the stamp publishes it. RING-5: readers only become fewer.
-            slot.left.store(readers as u32, Ordering::Relaxed);
-        }
-        // SAFETY: every tail has passed the message that lay here (has_space, RING-1), so the slot is the writer's alone
-        // (RING-3) until the stamp below. It holds nothing: the only reader has taken what it passed (RING-4), of several the
-        // last one has, or it was cleared.
-        slot.message
-            .with_mut(|cell| unsafe { cell.cast::<Message<T>>().write(message) });
-        self.cursor.publish(&slot.stamp);
-        if !self.quiet {
-            Doorbell::ring_all(&self.shared.reader_bells);
-        }
+        self.write(|| message);
         Ok(())
     }
 
@@ -271,7 +255,39 @@ impl<T> RingWriter<T> {
     #[inline]
     #[cfg_attr(loom, allow(dead_code))] // for `channel` and `outlet`, which are not built under loom
     pub(crate) fn send(&mut self, value: T) -> Option<T> {
-        self.try_write(Ok(value)).err().and_then(Result::ok)
+        if !self.has_space() {
+            return Some(value);
+        }
+        self.write(|| Ok(value));
+        None
+    }
+
+    /// Writes the next message, for which there is space. It is made where it is to lie: what has just been put together
+    /// elsewhere, word by word, could be copied only after a while.
+    #[inline]
+    fn write(&mut self, message: impl FnOnce() -> Message<T>) {
+        let Some(slot) = self.shared.slots.get(self.cursor.slot()) else {
+            return;
+        };
+        if self.cursor.readers() == 0 {
+            // Nobody is left to read it; numbers go on.
+            self.alone_at.get_or_insert(self.cursor.number());
+            self.cursor.publish(&slot.stamp);
+            dispose(message());
+            return;
+        }
+        if !self.shared.sole() {
+            slot.clear_for(self.cursor.readers());
+        }
+        // SAFETY: every tail has passed the message that lay here (there is space, RING-1), so the slot is the writer's alone
+        // (RING-3) until the stamp below. It holds nothing: the only reader has taken what it passed (RING-4), of several the
+        // last one has, or it was cleared.
+        slot.message
+            .with_mut(|cell| unsafe { cell.cast::<Message<T>>().write(message()) });
+        self.cursor.publish(&slot.stamp);
+        if !self.quiet {
+            Doorbell::ring_all(&self.shared.reader_bells);
+        }
     }
 
     /// Which readers hold the writer back, for people.

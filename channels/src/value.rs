@@ -82,6 +82,21 @@ enum Held<T> {
     InSlot(OnceCell<T>),
 }
 
+impl<T> Held<T> {
+    /// Moves the value out, where it is owned; nothing is held then.
+    #[inline]
+    fn take_owned(&mut self) -> Option<T> {
+        let Held::Owned(value) = self else { return None };
+        // Not `mem::replace`, which copies all that could be held: a value that has just been put, word by word, would be waited
+        // for until it is in the cache.
+        // SAFETY: initialised, and ours; what is left of it is overwritten next, without being dropped.
+        let value = unsafe { ptr::read(value) };
+        // SAFETY: it is ours to write to, and nothing panics in between.
+        unsafe { ptr::write(self, Held::Nothing) };
+        Some(value)
+    }
+}
+
 /// A lane's cached end of a channel.
 #[repr(C)]
 pub struct Value<T> {
@@ -354,8 +369,8 @@ impl<T: Wire> Value<T> {
     /// As [`get`](Self::get).
     #[inline]
     pub fn take(&mut self) -> Result<T, ChannelError> {
-        if let (1, Held::Owned(_)) = (self.head.left, &self.held)
-            && let Held::Owned(value) = std::mem::replace(&mut self.held, Held::Nothing)
+        if self.head.left == 1
+            && let Some(value) = self.held.take_owned()
         {
             self.head.vacant = true;
             // What came with tensors aside is owned, and its slot still held.
@@ -378,6 +393,9 @@ impl<T: Wire> Value<T> {
                 let Source::Ring(reader) = &mut self.source else {
                     return Err(ChannelError::NoValue);
                 };
+                if let Some(value) = reader.take_value() {
+                    return Ok(value);
+                }
                 reader.take().and_then(Message::ok).ok_or(ChannelError::NoValue)
             }
             Held::InSlot(_) if self.head.left == 1 => {

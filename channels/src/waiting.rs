@@ -94,16 +94,17 @@ impl Waiting {
             Waiting::SpinThenPark(budget) => Some(budget),
             Waiting::YieldThenPark(times) => return yields(times, || ready(on)),
         };
-        let started = Instant::now();
+        let mut started = None;
         loop {
-            for turn in 0..LOOKS {
+            for turn in 1..=LOOKS {
                 if (turn % GLANCES == 0 || glance(on)) && ready(on) {
                     return true;
                 }
                 futex::relax();
             }
+            // Most waits are over before the clock is read for the first time.
             let now = Instant::now();
-            let spent = now.duration_since(started);
+            let spent = now.duration_since(*started.get_or_insert(now));
             let exhausted = budget.is_some_and(|budget| spent >= budget);
             if exhausted || deadline.is_some_and(|deadline| now >= deadline) {
                 return false;

@@ -104,7 +104,9 @@ impl<In: 'static, Out> Graph<In, Out> {
         let mut found = None;
         let through = self.through(&value, &patience, &mut found);
         match found {
-            Some(found) => found,
+            // Not as a whole: what has just been put together, word by word, could be copied only after a while.
+            Some(Ok(found)) => Ok(found),
+            Some(Err(error)) => Err(error),
             None => self.run_on(through, value.take(), &patience),
         }
     }

@@ -47,10 +47,12 @@ impl LaneHost<'_> {
     /// As [`LaneHost::actor`], with where it was found last, which is looked at first.
     #[inline]
     pub fn actor_at(&mut self, seat: &mut usize, id: ActorId) -> Option<&mut ActorCell> {
-        if self.lane.actors.get(*seat).is_none_or(|cell| cell.id() != id) {
-            *seat = self.lane.actors.binary_search_by_key(&id, ActorCell::id).ok()?;
+        let actors = &mut self.lane.actors;
+        if actors.get(*seat).is_some_and(|cell| cell.id() == id) {
+            return actors.get_mut(*seat);
         }
-        self.lane.actors.get_mut(*seat)
+        *seat = actors.binary_search_by_key(&id, ActorCell::id).ok()?;
+        actors.get_mut(*seat)
     }
 
     /// What drives this lane's async methods; a clone is cheap and shares the runtime.

@@ -18,8 +18,10 @@ pub(crate) trait Crew {
     ) -> Result<(), Box<Failure>>;
 }
 
-fn unknown(actor: ActorId) -> Failure {
-    Failure::Internal(format!("actor {} does not live on this lane", actor.0))
+#[cold]
+fn unknown(actor: ActorId) -> Box<Failure> {
+    let text = format!("actor {} does not live on this lane", actor.0);
+    Box::new(Failure::Internal(text))
 }
 
 impl Crew for LaneHost<'_> {
@@ -31,9 +33,10 @@ impl Crew for LaneHost<'_> {
         method: u16,
         invocation: &mut Invocation<'_>,
     ) -> Result<(), Box<Failure>> {
-        self.actor_at(seat, actor)
-            .ok_or_else(|| unknown(actor))?
-            .invoke(method, invocation)
+        match self.actor_at(seat, actor) {
+            Some(cell) => cell.invoke(method, invocation),
+            None => Err(unknown(actor)),
+        }
     }
 }
 

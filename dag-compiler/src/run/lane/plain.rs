@@ -1,6 +1,6 @@
 //! Plain tasks one after the other, each in one go: its READs, its COMPUTE and its WRITE, where nothing is out of the ordinary.
 
-use selvedge_channels::{AnyValue, Arrival, ChannelError, Readiness};
+use selvedge_channels::{AnyOutlet, AnyValue, Arrival, ChannelError, Readiness};
 use selvedge_core::{Failure, Invocation};
 
 use super::work::say_done;
@@ -96,6 +96,9 @@ fn give_back(value: &mut dyn AnyValue, task: TaskId) -> Result<(), Box<Broken>> 
 
 #[inline]
 fn reads_done(values: &mut [Box<dyn AnyValue>], task: &TaskRun) -> Result<(), Box<Broken>> {
+    if let [only] = task.args.as_slice() {
+        return read_done(values, *only, task.id);
+    }
     let mut args = task.args.iter();
     args.try_for_each(|index| read_done(values, *index, task.id))
 }
@@ -135,9 +138,17 @@ impl LaneLoop {
             }
             match inputs(values, task, execution) {
                 Input::There => {}
-                Input::NotYet if state.waiting => {
+                Input::NotYet => {
+                    if any {
+                        return Ran::Done;
+                    }
                     recorder.blocked();
-                    return or_done(any, Ran::Blocked);
+                    if !state.waiting {
+                        (task.fault, task.gave_up) = (None, false);
+                        state.waiting = true;
+                        progress.set(execution, task.id.0, Phase::Reading);
+                    }
+                    return Ran::Blocked;
                 }
                 _ => return or_done(any, Ran::Otherwise),
             }
@@ -147,24 +158,15 @@ impl LaneLoop {
             }
             task.gave_up = false;
             progress.set(execution, task.id.0, Phase::Computing);
-            let results = task.results.min(task.outlets.len());
-            let (results, signal) = task.outlets.split_at_mut(results);
-            let mut invocation = Invocation::new(values, &task.params, results, driver)
-                .at_once(execution)
-                .sending();
+            let results = task.outlets.get_mut(..task.results).unwrap_or_default();
+            let mut invocation = Invocation::new(values, &task.params, results, driver).at_once(execution);
             let invoked = crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation);
             let handed_over = invocation.has_handed_over();
-            if !handed_over && invoked.is_ok() {
-                for signal in signal.iter_mut().flatten() {
-                    say_done(signal.as_mut());
-                }
-            }
-            // Before the result can be seen: whoever has that may write the next input (`LOOP-5`). What was handed over is seen
-            // by this lane alone, or had nothing to be given back before it.
-            let ran = match reads_done(values, task) {
-                Err(broken) => Ran::Broken(broken),
-                Ok(()) if handed_over && invoked.is_ok() => Ran::Done,
-                Ok(()) => publish_sole(task, values, execution, handed_over, invoked),
+            let ran = match invoked {
+                // It is seen by this lane alone, or had nothing to be given back before it.
+                Ok(()) if handed_over => reads_done(values, task).map_or_else(Ran::Broken, |()| Ran::Done),
+                Ok(()) => publish_result(task, values, execution),
+                Err(failure) => publish_failure(task, values, execution, *failure, handed_over),
             };
             if traced {
                 recorder.close(task.id, ran.ended());
@@ -182,32 +184,57 @@ impl LaneLoop {
     }
 }
 
-/// Publishes what a plain task's method has staged, or its failure.
-fn publish_sole(
+/// Publishes what a plain task's method has staged.
+#[inline(never)]
+fn publish_result(task: &mut TaskRun, values: &mut [Box<dyn AnyValue>], execution: u64) -> Ran {
+    for signal in task.outlets.iter_mut().skip(task.results).flatten() {
+        say_done(signal.as_mut());
+    }
+    publish_sole(task, values, execution)
+}
+
+/// Publishes that a plain task's method has failed.
+#[cold]
+fn publish_failure(
     task: &mut TaskRun,
     values: &mut [Box<dyn AnyValue>],
     execution: u64,
+    failure: Failure,
     handed_over: bool,
-    invoked: Result<(), Box<Failure>>,
 ) -> Ran {
-    let outlet = task.sole.and_then(|sole| task.outlets.get_mut(sole)?.as_mut());
-    let Some(outlet) = outlet else {
-        return Ran::Computed;
-    };
-    if let Err(failure) = invoked {
+    let fault = fault_of(&task.info, execution, failure);
+    if let Some(outlet) = sole(task) {
         // It may have handed over a result and failed then: that was none, unless others have seen it.
         match outlet.within().and_then(|local| values.get_mut(local)) {
             Some(local) => drop(local.abandon()),
-            None if handed_over => return Ran::Done,
+            None if handed_over => return reads_done(values, task).map_or_else(Ran::Broken, |()| Ran::Done),
             None => {}
         }
-        outlet.stage_fault(fault_of(&task.info, execution, *failure));
+        outlet.stage_fault(fault);
     }
+    publish_sole(task, values, execution)
+}
+
+#[inline]
+fn sole(task: &mut TaskRun) -> Option<&mut dyn AnyOutlet> {
+    let outlet = task.outlets.get_mut(task.sole?)?;
+    Some(outlet.as_mut()?.as_mut())
+}
+
+fn publish_sole(task: &mut TaskRun, values: &mut [Box<dyn AnyValue>], execution: u64) -> Ran {
+    // Before the result can be seen: whoever has that may write the next input (`LOOP-5`).
+    if let Err(broken) = reads_done(values, task) {
+        return Ran::Broken(broken);
+    }
+    let id = task.id;
+    let Some(outlet) = sole(task) else {
+        return Ran::Computed;
+    };
     match outlet.publish(execution, values) {
         Ok(Readiness::Ready) => Ran::Done,
         // The WRITE waits for room, or says that there is no value, or that it cannot be written.
         Ok(Readiness::Blocked) | Err(ChannelError::NoValue) => Ran::Computed,
         Err(error) if error.refuses_value() => Ran::Computed,
-        Err(error) => Ran::Broken(broken(task.id, error)),
+        Err(error) => Ran::Broken(broken(id, error)),
     }
 }
