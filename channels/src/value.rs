@@ -369,16 +369,23 @@ impl<T: Wire> Value<T> {
     /// As [`get`](Self::get).
     #[inline]
     pub fn take(&mut self) -> Result<T, ChannelError> {
-        if self.head.left == 1
-            && let Some(value) = self.held.take_owned()
-        {
-            self.head.vacant = true;
-            // What came with tensors aside is owned, and its slot still held.
-            #[cfg(feature = "cuda")]
-            if let Source::Shared(reader) = &mut self.source {
-                reader.release()?;
+        if self.head.left == 1 {
+            if let Some(value) = self.held.take_owned() {
+                self.head.vacant = true;
+                // What came with tensors aside is owned, and its slot still held.
+                #[cfg(feature = "cuda")]
+                if let Source::Shared(reader) = &mut self.source {
+                    reader.release()?;
+                }
+                return Ok(value);
             }
-            return Ok(value);
+            if let (Held::InRing, Source::Ring(reader)) = (&self.held, &mut self.source)
+                && let Some(value) = reader.take_value()
+            {
+                self.held = Held::Nothing;
+                self.head.vacant = true;
+                return Ok(value);
+            }
         }
         self.take_other()
     }
@@ -393,9 +400,6 @@ impl<T: Wire> Value<T> {
                 let Source::Ring(reader) = &mut self.source else {
                     return Err(ChannelError::NoValue);
                 };
-                if let Some(value) = reader.take_value() {
-                    return Ok(value);
-                }
                 reader.take().and_then(Message::ok).ok_or(ChannelError::NoValue)
             }
             Held::InSlot(_) if self.head.left == 1 => {
