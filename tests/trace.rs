@@ -157,7 +157,8 @@ fn task_15_a_write_that_waits_for_room_is_one_event_that_begins_where_its_comput
         // The gate keeps `b`, so `a` comes to a COMPUTE whose result has no room.
         let begun = Instant::now();
         loop {
-            let (computes, writes) = of_a();
+            let (mut computes, writes) = of_a();
+            computes.retain(|compute| !compute.under_way);
             if computes.len() > 1 && computes.len() > writes.len() {
                 break;
             }
@@ -180,5 +181,58 @@ fn task_15_a_write_that_waits_for_room_is_one_event_that_begins_where_its_comput
             "{writes:?}"
         );
     }
+    Ok(())
+}
+
+/// How often the thread of this name has gone to sleep, where it sleeps now.
+fn slept(name: &str) -> Option<u64> {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let status = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("status")).ok();
+    let found = threads
+        .filter_map(status)
+        .find(|status| status.starts_with(&format!("Name:\t{name}\n")))?;
+    let field = |key: &str| found.lines().find_map(|line| line.strip_prefix(key));
+    field("State:\tS")?;
+    field("voluntary_ctxt_switches:\t")?.parse().ok()
+}
+
+fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn task_15_what_is_under_way_is_seen_and_a_lane_that_slept_did_not_compute_meanwhile() -> Result<()> {
+    let runtime = Runtime::new();
+    let keeper = counter(&runtime, "keeper", Placement::Inline);
+    let sleeper = counter(&runtime, "sleeper", Placement::Thread);
+    let gate = Gate::closed();
+    let bind = |x: Edge<i64>| sleeper.add(&x, &keeper.pass(&x, gate.path()));
+    let graph = runtime.compile_with(Options::new().trace(64), bind)?;
+    let idle = until("it waits for its first input", || slept("lane sleeper"));
+    let opened = std::thread::scope(|scope| -> Result<u64> {
+        let run = scope.spawn(|| graph.run(1));
+        let under_way = |event: &Event| event.task == "keeper.pass" && event.under_way;
+        until("the gate keeps it", || graph.trace().into_iter().find(under_way));
+        // One of its inputs has come; it spins for the other, and sleeps.
+        until("it sleeps again", || {
+            slept("lane sleeper").filter(|slept| *slept > idle)
+        });
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        gate.open();
+        assert_eq!(run.join().unwrap()?, 2);
+        Ok(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+    })?;
+    let events = graph.trace();
+    assert!(events.iter().all(|event| !event.under_way), "{events:?}");
+    let computes = |event: &&Event| event.task == "sleeper.add" && event.operation == "COMPUTE";
+    let found = events.iter().find(computes).unwrap();
+    assert!(found.start_ns >= opened, "{opened} {found:?}");
     Ok(())
 }

@@ -267,7 +267,7 @@ impl<T> RingWriter<T> {
     #[inline]
     fn write(&mut self, message: impl FnOnce() -> Message<T>) {
         let Some(slot) = self.shared.slots.get(self.cursor.slot()) else {
-            return;
+            return dispose(message());
         };
         if self.cursor.readers() == 0 {
             // Nobody is left to read it; numbers go on.

@@ -7,7 +7,7 @@
 //! - `VAL-1` what borrows from a slot is dropped before the slot is released.
 //! - `VAL-2` what borrows from a slot leaves its value by reference only.
 //! - `VAL-3` an [`AnyValue`] is a [`Value<T>`] (the trait is sealed), which begins with its head, which says what `T` is.
-#![allow(unsafe_code)] // borrows a tensor from a slot; looks at an erased value's head
+#![allow(unsafe_code)] // borrows a tensor from a slot; looks at an erased value's head; moves a value out alone
 
 use std::any::{Any, TypeId};
 use std::cell::OnceCell;

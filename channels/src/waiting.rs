@@ -102,7 +102,7 @@ impl Waiting {
                 }
                 futex::relax();
             }
-            // Most waits are over before the clock is read for the first time.
+            // Most waits are over before the clock is read for the first time; the budget counts from there.
             let now = Instant::now();
             let spent = now.duration_since(*started.get_or_insert(now));
             let exhausted = budget.is_some_and(|budget| spent >= budget);

@@ -268,7 +268,7 @@ impl Options {
     }
 
     /// Keeps the last so many operations of every lane for `Graph::trace`, or more: the READs, COMPUTE and WRITE of a task that ran in
-    /// one go count as one. Default 0, off.
+    /// one go count as one. 64 bytes each in the graph's segment. Default 0, off.
     pub fn trace(mut self, events: usize) -> Self {
         self.trace = events;
         self

@@ -28,10 +28,11 @@ pub struct Work {
 }
 
 impl Profile {
-    /// The durations of every COMPUTE among some events.
+    /// The durations of every COMPUTE among some events that is not under way.
     pub fn of(events: &[Event]) -> Self {
         let mut found: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-        for event in events.iter().filter(|event| event.operation == "COMPUTE") {
+        let computed = |event: &&Event| event.operation == "COMPUTE" && !event.under_way;
+        for event in events.iter().filter(computed) {
             let ns = event.end_ns.saturating_sub(event.start_ns);
             found.entry(&event.task).or_default().push(ns);
         }

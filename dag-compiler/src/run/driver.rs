@@ -251,7 +251,7 @@ impl Driver {
     }
 
     /// Takes the result of `execution` from where it comes, before it is collected: where it is the next one, the graph's only
-    /// output, and there. `None` where it is not, or is a fault: nothing has changed then. Also of one that was sent and not
+    /// output, and there. `None` where it is not, or is a fault: nothing has changed then. It may be one that was sent and not
     /// [booked](Self::book).
     #[inline]
     pub(crate) fn take_at_once<Out>(
@@ -272,7 +272,7 @@ impl Driver {
         }
         port.collected += 1;
         if self.handles.is_empty() {
-            // It was sent and has no place: nothing else is under way.
+            // It was sent and has no place, as what is booked and not collected has: nothing else is under way.
             self.base = self.submitted;
         } else {
             self.lane.leaves.iter_mut().for_each(|leaf| leaf.pass(execution));

@@ -274,6 +274,7 @@ impl LaneLoop {
     fn halted(&mut self, moved: Result<Moved, Box<Broken>>) -> Result<Moved, Box<Broken>> {
         match moved {
             Ok(Moved::Blocked) => {
+                self.recorder.blocked();
                 if self.control.state() != State::Running {
                     return Ok(Moved::Ended);
                 }

@@ -1,15 +1,15 @@
 //! The event ring: records of a cache line each, newest over oldest, one ring per lane (TASK-15).
 //!
-//! Off by default (`Options::trace`), and then it costs one test of a pointer. Records keep ticks of `clock`; the events
+//! Off by default (`Options::trace`), and then it costs a test of a pointer here and there. Records keep ticks of `clock`; the events
 //! read from them are nanoseconds of `CLOCK_MONOTONIC`, which all processes of a host share.
 //!
 //! An operation begins where the one before it on its lane ended, so the clock is read once an operation: a READ lasts
 //! from there until its value has come.
 //!
 //! A task that runs in one go has one record of all its operations, which is *open* while it runs: whoever has its result finds
-//! it, and nobody waits for the clock. That is read twice, and both times while others are waited for: between two looks for
-//! the value that has not come, and when the result is on its way. So its COMPUTE begins up to one look, some hundred
-//! nanoseconds, before the value was there, and its WRITE, which takes no time by itself, is counted to it.
+//! it, and nobody waits for the clock, which is read again when the result is on its way. So its COMPUTE includes handing the
+//! result over: a copy into shared memory, the waking of who sleeps. Where its lane spun for an input, the clock was read at
+//! the last look before that came, and its COMPUTE begins there, some hundred nanoseconds too early at most.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -22,6 +22,12 @@ use crate::run::layout::Layout;
 
 /// Words of one record: what it is about (`What`), the execution, and three times.
 const WORDS: usize = 5;
+
+/// One lap in a record's first word.
+const LAP: u64 = 1 << 40;
+
+/// Looks at a record that changes under them: within a lap it does so once, when it is closed.
+const LOOKS: usize = 4;
 
 /// Size of one record in the segment.
 const RECORD_BYTES: usize = 64;
@@ -51,20 +57,25 @@ pub struct Event {
     pub operation: String,
     /// Number of the execution.
     pub execution: u64,
-    /// Start, in nanoseconds of the monotonic clock.
+    /// Start, in nanoseconds of the monotonic clock. A COMPUTE that a lane spun for may have begun some hundred nanoseconds later.
     pub start_ns: u64,
-    /// End, in nanoseconds of the monotonic clock; of an operation that is under way, when the trace was taken.
+    /// End, in nanoseconds of the monotonic clock; where it is under way, when the trace was taken. A COMPUTE whose result is sent at
+    /// once ends when that is on its way, so its reader may have begun before.
     pub end_ns: u64,
+    /// It has not ended, as far as is known. What has not ended of an execution that is over is taken to end when the trace
+    /// is taken, though a task that a fault or a cancel has left behind may go on.
+    #[serde(default)]
+    pub under_way: bool,
 }
 
-/// What a record is about, as its first word says: the task, then 8 bits of this. 0 is no record.
+/// What a record is about, as its first word says: 24 bits of the lap, 32 of the task, 8 of this. 0 is no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Read,
     Compute,
     Write,
     Collective,
-    /// A task in one go that has not ended: its READs, its COMPUTE and, where its result can be seen, its WRITE.
+    /// A task in one go that has not ended, as far as is known: its READs and its COMPUTE.
     Open,
     /// A task in one go: its READs, its COMPUTE and its WRITE.
     Run,
@@ -134,6 +145,9 @@ pub(crate) struct Recorder {
     ring: Option<Region>,
     records: usize,
     next: usize,
+    /// How often the ring has been filled, where it stands in the word of a record: so no record looks like the one that lay
+    /// there before.
+    lap: u64,
     /// When the last operation ended.
     ended: u64,
     /// When it was looked last for a value that had not come; 0 where nobody has looked since.
@@ -147,6 +161,7 @@ impl Recorder {
             ring: (records > 0).then_some(ring),
             records,
             next: 0,
+            lap: 0,
             ended: ticks(),
             looked: 0,
         }
@@ -158,7 +173,7 @@ impl Recorder {
         self.ring.is_some()
     }
 
-    /// The lane looks whether what it waits for has come.
+    /// The lane looks whether what it spins for has come.
     #[inline]
     pub(crate) fn looks(&mut self) {
         if self.is_on() {
@@ -166,7 +181,7 @@ impl Recorder {
         }
     }
 
-    /// It has not, and the lane may sleep before it looks again.
+    /// It has not, and the lane may sleep or do something else before it looks again.
     #[inline]
     pub(crate) fn blocked(&mut self) {
         self.looked = 0;
@@ -177,7 +192,7 @@ impl Recorder {
     pub(crate) fn record(&mut self, task: TaskId, kinds: impl Iterator<Item = OpKind>, execution: u64) {
         if self.is_on() {
             let (start, end) = (self.ended, ticks());
-            (self.ended, self.looked) = (end, 0);
+            self.ended = end;
             kinds.for_each(|kind| self.keep(What::of(kind).word(task), execution, start, end));
         }
     }
@@ -199,16 +214,9 @@ impl Recorder {
             looked => looked,
         };
         // Counters of two cores may differ by a few ticks; no operation takes less than none.
-        let read = read.max(start);
-        self.write(
-            What::Open.word(task),
-            execution,
-            Times {
-                start,
-                read,
-                end: read,
-            },
-        );
+        self.ended = read.max(start);
+        let (read, end) = (self.ended, self.ended);
+        self.write(What::Open.word(task), execution, Times { start, read, end });
     }
 
     /// Ends the record that is open.
@@ -224,7 +232,7 @@ impl Recorder {
             // Who reads it before the word below makes nothing of it.
             end.store(self.ended, Ordering::Relaxed);
             // SYNC trace-event.
-            word.store(what.word(task), Ordering::Release);
+            word.store(self.lap | what.word(task), Ordering::Release);
         }
         self.pass();
     }
@@ -252,7 +260,7 @@ impl Recorder {
             read.store(times.read, Ordering::Relaxed);
             end.store(times.end, Ordering::Relaxed);
             // SYNC trace-event: stored with release, `read_record` loads it with acquire.
-            about.store(word, Ordering::Release);
+            about.store(self.lap | word, Ordering::Release);
         }
     }
 
@@ -260,9 +268,11 @@ impl Recorder {
     #[inline]
     fn pass(&mut self) {
         let Some(ring) = &self.ring else { return };
+        self.looked = 0;
         self.next += 1;
         if self.next == self.records {
             self.next = 0;
+            self.lap = self.lap.wrapping_add(LAP);
         }
         if let Ok(word) = ring.atomic_u64(self.next * RECORD_BYTES) {
             word.store(0, Ordering::Relaxed);
@@ -296,9 +306,10 @@ pub(crate) fn read(
             let Some(actor) = plan.ir.actor(found.actor) else {
                 continue;
             };
-            let (what, times) = so_far(what, times, execution < finished, now.ticks());
+            let (what, times, under_way) = so_far(what, times, execution < finished, now.ticks());
             let operations = operations(what, found.args.len(), times).into_iter();
             events.extend(operations.map(|(operation, start, end)| Event {
+                under_way: under_way && operation == "COMPUTE",
                 actor: actor.name.clone(),
                 method: found.method_name.clone(),
                 task: found.label.clone(),
@@ -317,27 +328,29 @@ pub(crate) fn read(
 
 fn read_record(ring: &Region, base: usize) -> Option<(What, TaskId, u64, Times)> {
     let [about, execution, start, read, end] = ring.atomics::<WORDS>(base).ok()?;
-    let word = about.load(Ordering::Acquire);
-    let (what, task) = What::from_word(word)?;
-    let [execution, start, read, end] =
-        [execution, start, read, end].map(|word| word.load(Ordering::Relaxed));
-    // SYNC trace-torn.
-    fence(Ordering::Acquire);
-    if about.load(Ordering::Relaxed) != word {
-        return None;
+    for _ in 0..LOOKS {
+        let word = about.load(Ordering::Acquire);
+        let (what, task) = What::from_word(word)?;
+        let [execution, start, read, end] =
+            [execution, start, read, end].map(|word| word.load(Ordering::Relaxed));
+        // SYNC trace-torn.
+        fence(Ordering::Acquire);
+        if about.load(Ordering::Relaxed) == word {
+            return Some((what, task, execution, Times { start, read, end }));
+        }
     }
-    Some((what, task, execution, Times { start, read, end }))
+    None
 }
 
-/// What an open record comes to that is looked at `now`.
-fn so_far(what: What, times: Times, finished: bool, now: u64) -> (What, Times) {
+/// What a record comes to that is looked at `now`, and whether it is under way.
+fn so_far(what: What, times: Times, finished: bool, now: u64) -> (What, Times, bool) {
     if what != What::Open {
-        return (what, times);
+        return (what, times, false);
     }
-    // Its lane has only to close it, where the execution has ended.
+    // Where the execution is over, its lane has only to close it, unless a fault or a cancel has left the task behind.
     let what = if finished { What::Run } else { What::Computed };
     let end = now.max(times.read);
-    (what, Times { end, ..times })
+    (what, Times { end, ..times }, !finished)
 }
 
 /// The operations of a record of a task with so many arguments, and when each began and ended.
@@ -384,7 +397,8 @@ mod tests {
         records
             .map(|(what, task, execution, times)| {
                 assert_eq!(task, TASK);
-                let (what, times) = so_far(what, times, execution < finished, u64::MAX);
+                let (what, times, under_way) = so_far(what, times, execution < finished, u64::MAX);
+                assert_eq!(under_way, what == What::Computed && times.end == u64::MAX);
                 (execution, operations(what, 2, times))
             })
             .collect()

@@ -64,7 +64,9 @@ impl Plan {
         }
         let across = handovers(&self.ir, &shown).into_iter();
         for (write, compute) in across.filter(|(write, compute)| row_of(write) != row_of(compute)) {
-            canvas.arrow(at(write, write.end_ns), at(compute, compute.start_ns));
+            // As in the file for Perfetto.
+            let sent = write.end_ns.min(compute.start_ns);
+            canvas.arrow(at(write, sent), at(compute, compute.start_ns));
         }
         let executions = executions.len().min(last);
         let took = micros(end - begin);

@@ -112,8 +112,10 @@ impl Plan {
                     r#"{{"ph":{phase},"name":{name},"cat":"edge","id":{id},"ts":{at},"pid":{process},"tid":{lane}}}"#
                 )
             };
-            rows.push(end(r#""s""#, middle(write), from));
-            rows.push(end(r#""f","bp":"e""#, middle(compute), to));
+            // A reader may have begun before it is known that the value was on its way; an arrow leads forward all the same.
+            let arrives = middle(compute);
+            rows.push(end(r#""s""#, middle(write).min(arrives), from));
+            rows.push(end(r#""f","bp":"e""#, arrives, to));
         }
         rows
     }

@@ -142,7 +142,6 @@ impl LaneLoop {
                     if any {
                         return Ran::Done;
                     }
-                    recorder.blocked();
                     if !state.waiting {
                         (task.fault, task.gave_up) = (None, false);
                         state.waiting = true;
@@ -202,14 +201,15 @@ fn publish_failure(
     failure: Failure,
     handed_over: bool,
 ) -> Ran {
+    // It may have handed over a result and failed then: that was none, unless others have seen it.
+    let local = sole(task).and_then(|outlet| outlet.within());
+    match local.and_then(|local| values.get_mut(local)) {
+        Some(local) => drop(local.abandon()),
+        None if handed_over => return reads_done(values, task).map_or_else(Ran::Broken, |()| Ran::Done),
+        None => {}
+    }
     let fault = fault_of(&task.info, execution, failure);
     if let Some(outlet) = sole(task) {
-        // It may have handed over a result and failed then: that was none, unless others have seen it.
-        match outlet.within().and_then(|local| values.get_mut(local)) {
-            Some(local) => drop(local.abandon()),
-            None if handed_over => return reads_done(values, task).map_or_else(Ran::Broken, |()| Ran::Done),
-            None => {}
-        }
         outlet.stage_fault(fault);
     }
     publish_sole(task, values, execution)
