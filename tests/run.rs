@@ -13,7 +13,7 @@ mod actors;
 
 use std::time::Duration;
 
-use actors::{Counter, CounterHandle, Gate, PLACEMENTS, REMOTE, counter};
+use actors::{Counter, CounterHandle, Gate, PLACEMENTS, REMOTE, counter, until};
 use proptest::prelude::*;
 use selvedge::prelude::*;
 
@@ -141,9 +141,7 @@ fn dag_39_a_tear_down_ends_a_run_that_waits() -> Result<()> {
     let graph = runtime.compile_with(options, |x: Edge<i64>| a.pass(&x, gate.path()))?;
     std::thread::scope(|scope| {
         let run = scope.spawn(|| graph.run(1));
-        while graph.counters().submitted == 0 {
-            std::thread::yield_now();
-        }
+        until("it has begun", || (graph.counters().submitted > 0).then_some(()));
         let _ = graph.teardown();
         assert!(matches!(run.join().unwrap(), Err(ExecError::TornDown { .. })));
     });

@@ -11,9 +11,8 @@
 mod actors;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
-use actors::{Gate, PLACEMENTS, counter};
+use actors::{Gate, PLACEMENTS, counter, until};
 use selvedge::Event;
 use selvedge::prelude::*;
 use serde_json::Value;
@@ -155,16 +154,11 @@ fn task_15_a_write_that_waits_for_room_is_one_event_that_begins_where_its_comput
             events.partition(|event| event.operation == "COMPUTE")
         };
         // The gate keeps `b`, so `a` comes to a COMPUTE whose result has no room.
-        let begun = Instant::now();
-        loop {
+        until("a result has no room", || {
             let (mut computes, writes) = of_a();
             computes.retain(|compute| !compute.under_way);
-            if computes.len() > 1 && computes.len() > writes.len() {
-                break;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", graph.trace());
-            std::thread::yield_now();
-        }
+            (computes.len() > 1 && computes.len() > writes.len()).then_some(())
+        });
         gate.open();
         for execution in under_way {
             execution.wait()?;
@@ -194,17 +188,6 @@ fn slept(name: &str) -> Option<u64> {
     let field = |key: &str| found.lines().find_map(|line| line.strip_prefix(key));
     field("State:\tS")?;
     field("voluntary_ctxt_switches:\t")?.parse().ok()
-}
-
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
-        std::thread::yield_now();
-    }
 }
 
 #[test]

@@ -253,8 +253,8 @@ impl<In, Out> Graph<In, Out> {
         }
     }
 
-    /// The operations still in the event rings, by start time, and the COMPUTEs that are under way; empty unless `Options::trace` asked for
-    /// them.
+    /// The operations still in the event rings, by start time, and the COMPUTEs that are under way; empty unless
+    /// `Options::trace` asked for them.
     pub fn trace(&self) -> Vec<Event> {
         let Some(began) = self.engine.began else {
             return Vec::new();

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use selvedge::prelude::*;
 
@@ -202,4 +202,16 @@ pub fn counter(runtime: &Runtime, name: &str, placement: Placement) -> CounterHa
         .spawn::<Counter>(name, (0,))
         .place(placement)
         .expect("spawn")
+}
+
+/// Looks until there is something, and fails after half a minute.
+pub fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::yield_now();
+    }
 }

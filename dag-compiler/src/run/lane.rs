@@ -1,7 +1,7 @@
 //! The loop: one lane's program, run execution after execution.
 //!
-//! A program is a straight list of steps. `step` tries one, or a stretch of plain tasks, and says whether it moved, so the same machine runs
-//! on a borrowed thread (which spins, then parks on its doorbell) and inside the driver's own thread.
+//! A program is a straight list of steps. `step` tries one, or a stretch of plain tasks, and says whether it moved, so the same
+//! machine runs on a borrowed thread (which spins, then parks on its doorbell) and inside the driver's own thread.
 //!
 //! Invariants:
 //! - `LOOP-1` every task publishes exactly one message per execution on every output: a value, its error, or a
@@ -33,8 +33,8 @@ use crate::run::trace::Recorder;
 
 pub(crate) use self::bring::BringRun;
 use self::plain::Ran;
+pub(crate) use self::work::publish;
 use self::work::{invoke, invoke_prepared};
-pub(crate) use self::work::{publish, say_done};
 
 /// A task as its lane runs it.
 pub(crate) struct TaskRun {
@@ -64,6 +64,17 @@ pub(crate) struct TaskRun {
     pub(crate) gave_up: bool,
     /// What it does in place of a method, as a rank of a collective.
     pub(crate) collective: Option<CollectiveRun>,
+}
+
+impl TaskRun {
+    /// Stages what tells others only that the task is done.
+    pub(crate) fn say_done(&mut self) {
+        for signal in self.outlets.iter_mut().skip(self.results).flatten() {
+            if let Some(signal) = signal.typed_mut::<()>() {
+                signal.stage(());
+            }
+        }
+    }
 }
 
 /// A list that is put together before its task computes.

@@ -212,8 +212,7 @@ fn settle(
         return Ok(());
     };
     collective.part = Part::Over;
-    let results = task.results.min(task.outlets.len());
-    let (results, signal) = task.outlets.split_at_mut(results);
+    let results = task.outlets.get_mut(..task.results).unwrap_or_default();
     let failure = match outcome {
         Ok(product) => {
             let outlet = results.iter_mut().flatten().next();
@@ -249,10 +248,7 @@ fn settle(
             let outlets = task.outlets.iter_mut().flatten();
             outlets.for_each(|outlet| outlet.stage_fault(fault.clone()));
         }
-        None => signal
-            .iter_mut()
-            .flatten()
-            .for_each(|signal| super::lane::say_done(signal.as_mut())),
+        None => task.say_done(),
     }
     Ok(())
 }

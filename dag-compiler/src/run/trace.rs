@@ -103,7 +103,7 @@ impl What {
     }
 
     #[inline]
-    fn word(self, task: TaskId) -> u64 {
+    fn word(self, task: TaskId, lap: u64) -> u64 {
         let code = match self {
             What::Read => 1,
             What::Compute => 2,
@@ -113,7 +113,7 @@ impl What {
             What::Run => 6,
             What::Computed => 7,
         };
-        u64::from(task.0) << 8 | code
+        lap | u64::from(task.0) << 8 | code
     }
 
     fn from_word(word: u64) -> Option<(What, TaskId)> {
@@ -193,14 +193,14 @@ impl Recorder {
         if self.is_on() {
             let (start, end) = (self.ended, ticks());
             self.ended = end;
-            kinds.for_each(|kind| self.keep(What::of(kind).word(task), execution, start, end));
+            kinds.for_each(|kind| self.keep(What::of(kind), task, execution, start, end));
         }
     }
 
     /// Records an operation that took no time.
     #[inline]
     pub(crate) fn record_at_once(&mut self, task: TaskId, kind: OpKind, execution: u64) {
-        self.keep(What::of(kind).word(task), execution, self.ended, self.ended);
+        self.keep(What::of(kind), task, execution, self.ended, self.ended);
     }
 
     /// Opens the record of a task whose READs are over and which runs in one go from here. `follows` where it comes right
@@ -216,7 +216,7 @@ impl Recorder {
         // Counters of two cores may differ by a few ticks; no operation takes less than none.
         self.ended = read.max(start);
         let (read, end) = (self.ended, self.ended);
-        self.write(What::Open.word(task), execution, Times { start, read, end });
+        self.write(What::Open, task, execution, Times { start, read, end });
     }
 
     /// Ends the record that is open.
@@ -232,27 +232,20 @@ impl Recorder {
             // Who reads it before the word below makes nothing of it.
             end.store(self.ended, Ordering::Relaxed);
             // SYNC trace-event.
-            word.store(self.lap | what.word(task), Ordering::Release);
+            word.store(what.word(task, self.lap), Ordering::Release);
         }
         self.pass();
     }
 
     #[inline]
-    fn keep(&mut self, word: u64, execution: u64, start: u64, end: u64) {
-        self.write(
-            word,
-            execution,
-            Times {
-                start,
-                read: end,
-                end,
-            },
-        );
+    fn keep(&mut self, what: What, task: TaskId, execution: u64, start: u64, end: u64) {
+        let read = end;
+        self.write(what, task, execution, Times { start, read, end });
         self.pass();
     }
 
     #[inline]
-    fn write(&mut self, word: u64, execution: u64, times: Times) {
+    fn write(&mut self, what: What, task: TaskId, execution: u64, times: Times) {
         let Some(ring) = &self.ring else { return };
         if let Ok([about, number, start, read, end]) = ring.atomics::<WORDS>(self.next * RECORD_BYTES) {
             number.store(execution, Ordering::Relaxed);
@@ -260,7 +253,7 @@ impl Recorder {
             read.store(times.read, Ordering::Relaxed);
             end.store(times.end, Ordering::Relaxed);
             // SYNC trace-event: stored with release, `read_record` loads it with acquire.
-            about.store(self.lap | word, Ordering::Release);
+            about.store(what.word(task, self.lap), Ordering::Release);
         }
     }
 

@@ -3,7 +3,6 @@
 use selvedge_channels::{AnyOutlet, AnyValue, Arrival, ChannelError, Readiness};
 use selvedge_core::{Failure, Invocation};
 
-use super::work::say_done;
 use super::{Broken, LaneLoop, Step, TaskRun, broken};
 use crate::ir::TaskId;
 use crate::run::control::Phase;
@@ -96,6 +95,7 @@ fn give_back(value: &mut dyn AnyValue, task: TaskId) -> Result<(), Box<Broken>> 
 
 #[inline]
 fn reads_done(values: &mut [Box<dyn AnyValue>], task: &TaskRun) -> Result<(), Box<Broken>> {
+    // Mostly there is one, and a loop around it costs as much as it does.
     if let [only] = task.args.as_slice() {
         return read_done(values, *only, task.id);
     }
@@ -186,9 +186,7 @@ impl LaneLoop {
 /// Publishes what a plain task's method has staged.
 #[inline(never)]
 fn publish_result(task: &mut TaskRun, values: &mut [Box<dyn AnyValue>], execution: u64) -> Ran {
-    for signal in task.outlets.iter_mut().skip(task.results).flatten() {
-        say_done(signal.as_mut());
-    }
+    task.say_done();
     publish_sole(task, values, execution)
 }
 

@@ -18,13 +18,10 @@ pub(super) fn invoke<C: Crew + ?Sized>(
     driver: &AsyncDriver,
     crew: &mut C,
 ) -> Result<(), Box<Failure>> {
-    let results = task.results.min(task.outlets.len());
-    let (results, signal) = task.outlets.split_at_mut(results);
+    let results = task.outlets.get_mut(..task.results).unwrap_or_default();
     let mut invocation = Invocation::new(values, &task.params, results, driver);
     crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation)?;
-    for signal in signal.iter_mut().flatten() {
-        say_done(signal.as_mut());
-    }
+    task.say_done();
     Ok(())
 }
 
@@ -59,13 +56,6 @@ fn put_together(
         let mut lists = lists.iter();
         lists.try_for_each(|list| (list.gather)(values, &list.members, list.into, execution))
     })
-}
-
-/// Stages what tells others only that a task is done.
-pub(crate) fn say_done(signal: &mut dyn AnyOutlet) {
-    if let Some(signal) = signal.typed_mut::<()>() {
-        signal.stage(());
-    }
 }
 
 /// Publishes a staged message. A value that cannot travel is the task's failure, not the graph's, also when its own
