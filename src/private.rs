@@ -9,6 +9,6 @@ pub use selvedge_compiler::CARRIERS;
 pub use selvedge_compiler::bind;
 pub use selvedge_compiler::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{
-    ACTORS, ActorEntry, Arguments, AsyncDriver, BoxError, Failure, Invocation, ListLevel, MethodEntry,
-    ParamEntry, PartsProbe, PlainResult, Returned, TupleResult,
+    ACTORS, ActorEntry, Arguments, AsyncDriver, BoxError, Failure, Hop, Invocation, ListLevel, MethodEntry,
+    Operands, ParamEntry, PartsProbe, PlainResult, Returned, State, TupleResult,
 };

@@ -4,15 +4,19 @@
 //! the types of its actor, its users do not: arguments come as positions in an [`Invocation`] or as a tuple in
 //! [`Arguments`], and the functions in the entry downcast.
 
-use std::any::Any;
 use std::fmt;
 
 use selvedge_channels::{PayloadType, Wire};
 
-use crate::{ActorRef, Arguments, AsyncDriver, BoxError, Failure, Invocation, ListLevel, Returned};
+use crate::{
+    ActorRef, Arguments, AsyncDriver, BoxError, Failure, Hop, Invocation, ListLevel, Returned, State,
+};
 
 /// Decodes the arguments and calls the constructor.
-pub type Create = fn(&[u8]) -> Result<Box<dyn Any + Send>, BoxError>;
+pub type Create = fn(&[u8]) -> Result<State, BoxError>;
+
+/// Runs a method from where its one argument lies to where its result goes.
+pub type ComputeHop = fn(&mut State, &mut Hop<'_>) -> Result<(), Box<Failure>>;
 
 /// A type whose values live on a lane and are worked on by calls and by programs.
 pub trait Actor: Sized + Send + 'static {
@@ -60,9 +64,11 @@ pub struct MethodEntry {
     /// The types of a tuple result's parts; empty for any other result.
     pub parts: fn() -> Vec<PayloadType>,
     /// Runs the method inside a program: arguments from values, result into outlets.
-    pub compute: fn(&mut dyn Any, &mut Invocation<'_>) -> Result<(), Box<Failure>>,
+    pub compute: fn(&mut State, &mut Invocation<'_>) -> Result<(), Box<Failure>>,
+    /// The same for tasks that are no more than a hop; `None` where the method has not exactly one parameter, or is async.
+    pub hop: Option<ComputeHop>,
     /// Runs the method for an ordinary call.
-    pub call: fn(&mut dyn Any, Arguments, &AsyncDriver) -> Result<Returned, Failure>,
+    pub call: fn(&mut State, Arguments, &AsyncDriver) -> Result<Returned, Failure>,
 }
 
 /// One parameter of a method.

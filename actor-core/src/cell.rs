@@ -9,7 +9,7 @@ use selvedge_channels::dispose;
 use crate::actor::ActorEntry;
 use crate::id::ActorId;
 use crate::placement::OnPanic;
-use crate::{Arguments, AsyncDriver, Failure, Invocation, Returned};
+use crate::{Arguments, AsyncDriver, Failure, Hop, Invocation, Returned, State};
 
 /// What is needed to build an actor, and to build it again.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl Blueprint {
 pub struct ActorCell {
     blueprint: Blueprint,
     /// `None` only after a panic whose rebuild failed; the next use tries again.
-    state: Option<Box<dyn Any + Send>>,
+    state: Option<State>,
 }
 
 /// The state was lost to a panic and could not be built anew.
@@ -87,12 +87,22 @@ impl ActorCell {
     /// What the method failed with; [`RebuildFailed`] inside [`Failure::Error`] while there is no state.
     #[inline]
     pub fn invoke(&mut self, method: u16, invocation: &mut Invocation<'_>) -> Result<(), Box<Failure>> {
-        let compute = self
-            .entry()
-            .method(method)
-            .ok_or_else(|| self.no_method(method))?
-            .compute;
-        self.guarded(|state| compute(state, invocation))
+        let Some(method) = self.entry().method(method) else {
+            return Err(self.no_method(method));
+        };
+        self.guarded(|state| (method.compute)(state, invocation))
+    }
+
+    /// As [`invoke`](Self::invoke), for a method and a task that are no more than a hop.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn hop(&mut self, method: u16, hop: &mut Hop<'_>) -> Result<(), Box<Failure>> {
+        let Some(compute) = self.entry().method(method).and_then(|method| method.hop) else {
+            return Err(self.no_method(method));
+        };
+        self.guarded(|state| compute(state, hop))
     }
 
     /// Runs a method for an ordinary call, guarded like [`ActorCell::invoke`].
@@ -105,39 +115,53 @@ impl ActorCell {
         arguments: Arguments,
         driver: &AsyncDriver,
     ) -> Result<Returned, Failure> {
-        let call = self
-            .entry()
-            .method(method)
-            .ok_or_else(|| self.no_method(method))?
-            .call;
-        self.guarded(|state| call(state, arguments, driver))
+        let Some(method) = self.entry().method(method) else {
+            return Err(self.no_method(method));
+        };
+        self.guarded(|state| (method.call)(state, arguments, driver))
     }
 
     #[inline]
     fn guarded<T, E: From<Failure>>(
         &mut self,
-        work: impl FnOnce(&mut dyn Any) -> Result<T, E>,
+        work: impl FnOnce(&mut State) -> Result<T, E>,
     ) -> Result<T, E> {
-        if self.state.is_none() {
-            self.rebuild()?;
+        let Some(state) = self.state.as_mut() else {
+            return self.guarded_anew(work);
+        };
+        // Unwind safe: the policy below decides what becomes of a state that a panic left half changed.
+        match catch_unwind(AssertUnwindSafe(|| work(state))) {
+            Ok(result) => result,
+            Err(payload) => Err(self.panicked(payload)),
         }
+    }
+
+    /// The same, after another attempt to build the state anew.
+    #[cold]
+    #[inline(never)]
+    fn guarded_anew<T, E: From<Failure>>(
+        &mut self,
+        work: impl FnOnce(&mut State) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.rebuild()?;
         let Some(state) = self.state.as_mut() else {
             let failure = Failure::Internal("an actor has no state after its rebuild".to_owned());
             return Err(failure.into());
         };
-        // Unwind safe: the policy below decides what becomes of a state that a panic left half changed.
-        match catch_unwind(AssertUnwindSafe(|| work(state.as_mut()))) {
-            Ok(result) => result,
-            Err(payload) => {
-                let failure = Failure::panic(payload.as_ref());
-                dispose(payload);
-                if self.blueprint.on_panic == OnPanic::Rebuild {
-                    // A failing constructor is reported by the next use, which tries again.
-                    let _ = self.rebuild();
-                }
-                Err(failure.into())
-            }
+        catch_unwind(AssertUnwindSafe(|| work(state))).unwrap_or_else(|payload| Err(self.panicked(payload)))
+    }
+
+    /// What a method's panic comes to; the state is built anew where the policy says so.
+    #[cold]
+    #[inline(never)]
+    fn panicked<E: From<Failure>>(&mut self, payload: Box<dyn Any + Send>) -> E {
+        let failure = Failure::panic(payload.as_ref());
+        dispose(payload);
+        if self.blueprint.on_panic == OnPanic::Rebuild {
+            // A failing constructor is reported by the next use, which tries again.
+            let _ = self.rebuild();
         }
+        failure.into()
     }
 
     #[cold]
@@ -165,8 +189,10 @@ impl ActorCell {
     }
 
     #[cold]
-    fn no_method(&self, method: u16) -> Failure {
-        Failure::Internal(format!("`{}` has no method {method}", self.entry().name))
+    #[inline(never)]
+    fn no_method<E: From<Failure>>(&self, method: u16) -> E {
+        let text = format!("`{}` has no method {method}", self.entry().name);
+        Failure::Internal(text).into()
     }
 }
 
@@ -176,6 +202,6 @@ impl Drop for ActorCell {
     }
 }
 
-fn construct(entry: &ActorEntry, args: &[u8]) -> Result<Box<dyn Any + Send>, Failure> {
+fn construct(entry: &ActorEntry, args: &[u8]) -> Result<State, Failure> {
     Failure::catch(|| (entry.create)(args).map_err(Failure::from_error))
 }

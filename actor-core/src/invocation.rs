@@ -2,12 +2,12 @@
 
 use std::future::Future;
 
-use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Value, Wire};
+use selvedge_channels::{AnyOutlet, AnyValue, Wire};
 
+use crate::operands::{Operands, send, stage, typed, typed_mut, unread};
 use crate::{AsyncDriver, Failure, Parts};
 
-/// What a generated method wrapper works on. It takes the owned arguments first, in order, then borrows the
-/// others, calls the method and finishes with its result.
+/// What a generated method works on.
 ///
 /// `args[i]` is the index in `values` of argument `i`; `outlets[0]` is the whole result, `outlets[1..]` are the
 /// parts of a tuple result, each `None` where nobody wants it.
@@ -56,53 +56,68 @@ impl<'a> Invocation<'a> {
         self.handed_over
     }
 
-    /// Argument `i`, owned: moved where this is its last read, cloned otherwise.
+    /// Runs an async method's future to its end on this thread.
     ///
     /// # Errors
-    /// [`Failure::Channel`] where the value cannot be read, [`Failure::Internal`] for a wrong position.
+    /// [`Failure::Busy`] when it was interrupted.
+    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Box<Failure>> {
+        Ok(self.driver.block_on(future).map_err(Failure::from)?)
+    }
+
+    /// Hands over what leaves the lane, or is to be staged.
+    #[inline(never)]
+    fn hand_on<T: Wire>(&mut self, value: T) -> Result<(), Box<Failure>> {
+        let Some(Some(outlet)) = self.outlets.first_mut() else {
+            return Ok(());
+        };
+        if self.at_once.is_none() || !owes_nothing(self.values, self.args) {
+            return stage(outlet.as_mut(), value);
+        }
+        self.handed_over = send(outlet.as_mut(), value)?;
+        Ok(())
+    }
+
     #[inline]
-    pub fn take<T: Wire>(&mut self, i: usize) -> Result<T, Box<Failure>> {
-        let index = self.index(i)?;
-        let value = self.values.get_mut(index).ok_or_else(|| no_value(i, index))?;
-        match value.typed_mut::<T>() {
-            Some(value) => value.take().map_err(unread),
-            None => Err(wrong_argument::<T>(i)),
+    fn index(&self, i: usize) -> Result<usize, Box<Failure>> {
+        match self.args.get(i) {
+            Some(index) => Ok(*index),
+            None => Err(no_argument(i, self.args.len())),
         }
     }
 
-    /// Argument `i`, in place.
-    ///
-    /// # Errors
-    /// As [`Invocation::take`].
     #[inline]
-    pub fn get<T: Wire>(&self, i: usize) -> Result<&T, Box<Failure>> {
-        self.value::<T>(i)?.get().map_err(unread)
+    fn value(&self, i: usize) -> Result<&dyn AnyValue, Box<Failure>> {
+        let index = self.index(i)?;
+        let value = self.values.get(index).ok_or_else(|| no_value(i, index))?;
+        Ok(value.as_ref())
+    }
+}
+
+impl Operands for Invocation<'_> {
+    #[inline]
+    fn take<T: Wire>(&mut self, i: usize) -> Result<T, Box<Failure>> {
+        let index = self.index(i)?;
+        let value = self.values.get_mut(index).ok_or_else(|| no_value(i, index))?;
+        typed_mut::<T>(value.as_mut(), i)?.take().map_err(unread)
     }
 
-    /// Argument `i`, a `Vec<E>`, as a slice: a view into the slot where `E` is a primitive.
-    ///
-    /// # Errors
-    /// As [`Invocation::take`].
     #[inline]
-    pub fn slice<E: Wire>(&self, i: usize) -> Result<&[E], Box<Failure>> {
-        self.value::<Vec<E>>(i)?.slice().map_err(unread)
+    fn get<T: Wire>(&self, i: usize) -> Result<&T, Box<Failure>> {
+        typed::<T>(self.value(i)?, i)?.get().map_err(unread)
     }
 
-    /// Argument `i`, a `String`, as text in place.
-    ///
-    /// # Errors
-    /// As [`Invocation::take`].
     #[inline]
-    pub fn text(&self, i: usize) -> Result<&str, Box<Failure>> {
-        self.value::<String>(i)?.text().map_err(unread)
+    fn slice<E: Wire>(&self, i: usize) -> Result<&[E], Box<Failure>> {
+        typed::<Vec<E>>(self.value(i)?, i)?.slice().map_err(unread)
     }
 
-    /// Hands over the method's result.
-    ///
-    /// # Errors
-    /// [`Failure::Internal`] where the outlet is of another type.
     #[inline]
-    pub fn finish<T: Wire>(&mut self, value: T) -> Result<(), Box<Failure>> {
+    fn text(&self, i: usize) -> Result<&str, Box<Failure>> {
+        typed::<String>(self.value(i)?, i)?.text().map_err(unread)
+    }
+
+    #[inline]
+    fn finish<T: Wire>(&mut self, value: T) -> Result<(), Box<Failure>> {
         let Some(Some(outlet)) = self.outlets.first_mut() else {
             return Ok(());
         };
@@ -122,68 +137,19 @@ impl<'a> Invocation<'a> {
         self.hand_on(value)
     }
 
-    /// Hands over what leaves the lane, or is to be staged.
-    #[inline(never)]
-    fn hand_on<T: Wire>(&mut self, mut value: T) -> Result<(), Box<Failure>> {
-        let Some(Some(outlet)) = self.outlets.first_mut() else {
-            return Ok(());
-        };
-        if self.at_once.is_some()
-            && outlet.only_moves()
-            && owes_nothing(self.values, self.args)
-            && let Some(outlet) = outlet.typed_mut::<T>()
-        {
-            match outlet.try_send(value) {
-                None => {
-                    self.handed_over = true;
-                    return Ok(());
-                }
-                Some(back) => value = back,
-            }
-        }
-        stage_in(outlet.as_mut(), value)
-    }
-
-    /// Hands over a tuple result, whole and in parts, as they are wanted.
-    ///
-    /// # Errors
-    /// As [`Invocation::finish`].
-    pub fn finish_parts<T: Parts>(&mut self, value: T) -> Result<(), Box<Failure>> {
+    fn finish_parts<T: Parts>(&mut self, value: T) -> Result<(), Box<Failure>> {
         let Some((whole, parts)) = self.outlets.split_first_mut() else {
             return Ok(());
         };
         let parts_wanted = parts.iter().any(Option::is_some);
-        match (whole.is_some(), parts_wanted) {
-            (true, true) => {
-                stage(Some(whole), value.clone())?;
+        match (whole, parts_wanted) {
+            (Some(whole), true) => {
+                stage(whole.as_mut(), value.clone())?;
                 value.stage(parts)
             }
-            (true, false) => stage(Some(whole), value),
-            (false, _) => value.stage(parts),
+            (Some(whole), false) => stage(whole.as_mut(), value),
+            (None, _) => value.stage(parts),
         }
-    }
-
-    /// Runs an async method's future to its end on this thread.
-    ///
-    /// # Errors
-    /// [`Failure::Busy`] when it was interrupted.
-    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Box<Failure>> {
-        Ok(self.driver.block_on(future).map_err(Failure::from)?)
-    }
-
-    #[inline]
-    fn index(&self, i: usize) -> Result<usize, Box<Failure>> {
-        match self.args.get(i) {
-            Some(index) => Ok(*index),
-            None => Err(no_argument(i, self.args.len())),
-        }
-    }
-
-    #[inline]
-    fn value<T: Wire>(&self, i: usize) -> Result<&Value<T>, Box<Failure>> {
-        let index = self.index(i)?;
-        let value = self.values.get(index).ok_or_else(|| no_value(i, index))?;
-        value.typed::<T>().ok_or_else(|| wrong_argument::<T>(i))
     }
 }
 
@@ -193,42 +159,6 @@ fn owes_nothing(values: &[Box<dyn AnyValue>], args: &[usize]) -> bool {
     let value = |index: &usize| values.get(*index);
     args.iter()
         .all(|index| value(index).is_some_and(|value| value.owes_nothing()))
-}
-
-/// Stages into an outlet that may be absent; a value nobody wants is dropped.
-pub(crate) fn stage<T: Wire>(
-    outlet: Option<&mut Option<Box<dyn AnyOutlet>>>,
-    value: T,
-) -> Result<(), Box<Failure>> {
-    match outlet {
-        Some(Some(outlet)) => stage_in(outlet.as_mut(), value),
-        _ => Ok(()),
-    }
-}
-
-#[inline]
-fn stage_in<T: Wire>(outlet: &mut dyn AnyOutlet, value: T) -> Result<(), Box<Failure>> {
-    match outlet.typed_mut::<T>() {
-        Some(outlet) => {
-            outlet.stage(value);
-            Ok(())
-        }
-        None => Err(wrong_outlet::<T>()),
-    }
-}
-
-#[cold]
-fn wrong_outlet<T>() -> Box<Failure> {
-    unread(ChannelError::WrongType {
-        expected: "the outlet's type",
-        found: std::any::type_name::<T>(),
-    })
-}
-
-/// A failure is boxed where programs run: what every computation returns is then a word, and not to be copied about.
-#[cold]
-fn unread(error: ChannelError) -> Box<Failure> {
-    Box::new(Failure::Channel(error))
 }
 
 #[cold]
@@ -242,13 +172,5 @@ fn no_argument(i: usize, count: usize) -> Box<Failure> {
 fn no_value(i: usize, index: usize) -> Box<Failure> {
     Box::new(Failure::Internal(format!(
         "argument {i} is value {index}, which does not exist"
-    )))
-}
-
-#[cold]
-fn wrong_argument<T>(i: usize) -> Box<Failure> {
-    let wanted = std::any::type_name::<T>();
-    Box::new(Failure::Internal(format!(
-        "argument {i} is read as `{wanted}` but holds another type"
     )))
 }

@@ -4,9 +4,10 @@
 //!
 //! - `actor`, `registry`: a type with its methods as plain data, found by name in every process of the program.
 //! - `runtime`, `spawn`, `placement`: an actor gets a name, a place and policies.
-//! - `cell`, `lane`: its state, and the thread that runs its methods one at a time.
+//! - `state`, `cell`, `lane`: its state, and the thread that runs its methods one at a time.
 //! - `call`: ordinary calls.
-//! - `lease`, `program`, `invocation`: lending a lane to whoever has a program for it.
+//! - `lease`, `program`: lending a lane to whoever has a program for it.
+//! - `operands`, `invocation`, `hop`: what such a program has a method work on.
 //! - `worker`: worker processes, the same executable run again.
 //! - `control`: the control plane, ractor actors on one thread of the driver.
 //! - `death`, `failure`: how things end.
@@ -34,13 +35,19 @@ pub(crate) mod arguments;
 
 pub(crate) mod promise;
 
+pub(crate) mod state;
+
 pub(crate) mod cell;
 
 pub(crate) mod lane;
 
 pub(crate) mod async_driver;
 
+pub(crate) mod operands;
+
 pub(crate) mod invocation;
+
+pub(crate) mod hop;
 
 pub(crate) mod list;
 
@@ -69,7 +76,7 @@ pub(crate) mod guarded;
 /// Any error of a user's code.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-pub use actor::{Actor, ActorEntry, Create, MethodEntry, ParamEntry};
+pub use actor::{Actor, ActorEntry, ComputeHop, Create, MethodEntry, ParamEntry};
 pub use actor_ref::ActorRef;
 pub use arguments::{Arguments, ArgumentsKind, Returned};
 pub use async_driver::{AsyncDriver, Interrupted};
@@ -79,18 +86,21 @@ pub use cores::cores;
 pub use death::{Death, Exit};
 pub use failure::{Failure, FailureKind, FailureReport, panic_message};
 pub use guarded::{Guarded, NoEntry};
+pub use hop::{Destination, Hop};
 pub use id::{ActorId, LaneId, ProcessId};
 pub use invocation::Invocation;
 pub use lane::gather::gather;
 pub use lane::host::LaneHost;
 pub use lease::{Lease, LeaseError};
 pub use list::{Gather, ListLevel};
+pub use operands::Operands;
 pub use parts::{Parts, PartsProbe, PlainResult, TupleResult};
 pub use placement::{OnPanic, Placement, PlacementLabel, Restart, UnknownPlacement};
 pub use program::{LoadedPrograms, Program, ProgramLoader};
 pub use registry::{ACTORS, LOADERS, UnknownActorType, find_actor, known_actors};
 pub use runtime::{Lane, Runtime, ShutdownReport, Worker};
 pub use spawn::{Spawn, SpawnError};
+pub use state::State;
 pub use worker::hello::HelloError;
 pub use worker::launch::NotAllowed;
 pub use worker::premain::init;

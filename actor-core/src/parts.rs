@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use selvedge_channels::{AnyOutlet, PayloadType, Wire};
 
 use crate::Failure;
-use crate::invocation::{Invocation, stage};
+use crate::operands::{Operands, stage};
 
 /// A tuple of two to eight values that may travel one by one.
 pub trait Parts: Wire {
@@ -35,7 +35,9 @@ macro_rules! parts {
             fn stage(self, parts: &mut [Option<Box<dyn AnyOutlet>>]) -> Result<(), Box<Failure>> {
                 let ($($name,)+) = self;
                 let mut parts = parts.iter_mut();
-                $(stage(parts.next(), $name)?;)+
+                $(if let Some(Some(part)) = parts.next() {
+                    stage(part.as_mut(), $name)?;
+                })+
                 Ok(())
             }
         }
@@ -72,11 +74,11 @@ pub trait TupleResult<T> {
     /// The types of the parts.
     fn types(&self) -> Vec<PayloadType>;
 
-    /// [`Invocation::finish_parts`].
+    /// [`Operands::finish_parts`].
     ///
     /// # Errors
     /// As there.
-    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Box<Failure>>;
+    fn finish<O: Operands>(&self, operands: &mut O, value: T) -> Result<(), Box<Failure>>;
 }
 
 impl<T: Parts> TupleResult<T> for PartsProbe<T> {
@@ -84,8 +86,8 @@ impl<T: Parts> TupleResult<T> for PartsProbe<T> {
         T::types()
     }
 
-    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Box<Failure>> {
-        invocation.finish_parts(value)
+    fn finish<O: Operands>(&self, operands: &mut O, value: T) -> Result<(), Box<Failure>> {
+        operands.finish_parts(value)
     }
 }
 
@@ -94,11 +96,11 @@ pub trait PlainResult<T> {
     /// Nothing.
     fn types(&self) -> Vec<PayloadType>;
 
-    /// [`Invocation::finish`].
+    /// [`Operands::finish`].
     ///
     /// # Errors
     /// As there.
-    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Box<Failure>>;
+    fn finish<O: Operands>(&self, operands: &mut O, value: T) -> Result<(), Box<Failure>>;
 }
 
 impl<T: Wire> PlainResult<T> for &PartsProbe<T> {
@@ -106,8 +108,8 @@ impl<T: Wire> PlainResult<T> for &PartsProbe<T> {
         Vec::new()
     }
 
-    fn finish(&self, invocation: &mut Invocation<'_>, value: T) -> Result<(), Box<Failure>> {
-        invocation.finish(value)
+    fn finish<O: Operands>(&self, operands: &mut O, value: T) -> Result<(), Box<Failure>> {
+        operands.finish(value)
     }
 }
 

@@ -188,6 +188,12 @@ impl dyn AnyValue + '_ {
         self.head().is_there(execution)
     }
 
+    /// Whether it holds nothing, as a local value does when it can be put.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head().left == 0
+    }
+
     /// Whether nobody notices when it is given back: it has been moved out, or does not come from elsewhere and has no destructor.
     #[inline]
     pub fn owes_nothing(&self) -> bool {
@@ -316,7 +322,8 @@ impl<T: Wire> Value<T> {
     /// Writes a local value, if it can be put; gives it back otherwise.
     #[inline]
     pub fn try_put(&mut self, execution: u64, value: T) -> Option<T> {
-        if !self.is_free() {
+        // It holds nothing where it is free; said again, so that nothing is to be dropped.
+        if !self.is_free() || !matches!(self.held, Held::Nothing) {
             return Some(value);
         }
         self.held = Held::Owned(value);
@@ -369,31 +376,45 @@ impl<T: Wire> Value<T> {
     /// As [`get`](Self::get).
     #[inline]
     pub fn take(&mut self) -> Result<T, ChannelError> {
-        if self.head.left == 1 {
-            if let Some(value) = self.held.take_owned() {
-                self.head.vacant = true;
-                // What came with tensors aside is owned, and its slot still held.
-                #[cfg(feature = "cuda")]
-                if let Source::Shared(reader) = &mut self.source {
-                    reader.release()?;
-                }
-                return Ok(value);
-            }
-            if let (Held::InRing, Source::Ring(reader)) = (&self.held, &mut self.source)
-                && let Some(value) = reader.take_value()
-            {
-                self.held = Held::Nothing;
-                self.head.vacant = true;
-                return Ok(value);
-            }
+        self.try_take().map_or_else(|| self.take_other(), Ok)
+    }
+
+    /// The value, moved, where this is its last read and it is ours to give; nothing has changed otherwise. Most are taken so,
+    /// which this is inlined for.
+    #[inline]
+    pub fn try_take(&mut self) -> Option<T> {
+        if self.head.left != 1 {
+            return None;
         }
-        self.take_other()
+        // What came with tensors aside is owned, and its slot still held.
+        #[cfg(feature = "cuda")]
+        if let Source::Shared(_) = self.source {
+            return None;
+        }
+        let taken = match (&mut self.held, &mut self.source) {
+            (Held::InRing, Source::Ring(reader)) => {
+                let taken = reader.take_value()?;
+                self.held = Held::Nothing;
+                taken
+            }
+            (held, _) => held.take_owned()?,
+        };
+        self.head.vacant = true;
+        Some(taken)
     }
 
     /// What is not ours yet, or is not ours alone.
     #[inline(never)]
     fn take_other(&mut self) -> Result<T, ChannelError> {
         match &self.held {
+            Held::Owned(_) if self.head.left == 1 => {
+                let value = self.held.take_owned().ok_or(ChannelError::NoValue)?;
+                self.head.vacant = true;
+                if let Source::Shared(reader) = &mut self.source {
+                    reader.release()?;
+                }
+                Ok(value)
+            }
             Held::InRing if self.head.left == 1 => {
                 self.held = Held::Nothing;
                 self.head.vacant = true;

@@ -27,7 +27,7 @@ use crate::ir::{
     TaskId, TaskIr, ValueId, Writer,
 };
 use crate::run::control::{Control, State};
-use crate::run::lane::{Cursor, GatherRun, LaneLoop, Step, TaskRun};
+use crate::run::lane::{Cursor, GatherRun, HopRun, LaneLoop, STEPS, Step, TaskRun};
 use crate::run::layout::{Layout, Span, shared_spec};
 use crate::run::report::TaskInfo;
 use crate::run::trace::Recorder;
@@ -487,11 +487,13 @@ impl Site<'_> {
             .get(&program.lane)
             .ok_or(LoadError::Inconsistent("a lane without memory"))?;
         let progress = self.control.progress_line(program.lane);
+        let steps = merged(steps(&program.steps, &known), &tasks);
+        stretch(&steps, &mut tasks);
         Ok(LaneLoop {
             lane: program.lane,
             values,
             ranks: ranks.runs,
-            steps: merged(steps(&program.steps, &known), &tasks),
+            steps,
             tasks,
             ports: Vec::new(),
             leaves: Vec::new(),
@@ -583,7 +585,7 @@ impl Site<'_> {
             (Some((index, true)), None) => Some(index),
             _ => None,
         };
-        Ok(TaskRun {
+        let mut run = TaskRun {
             id,
             actor: task.actor,
             seat: 0,
@@ -596,10 +598,13 @@ impl Site<'_> {
             outlets,
             results,
             sole,
+            hop: None,
             fault: None,
             gave_up: false,
             collective: None,
-        })
+        };
+        run.hop = HopRun::of(&run, method);
+        Ok(run)
     }
 }
 
@@ -703,4 +708,17 @@ fn merged(mut steps: Vec<Step>, tasks: &[TaskRun]) -> Vec<Step> {
         }
     }
     steps
+}
+
+/// Has each hop know how many follow it, in the program and among the tasks.
+fn stretch(steps: &[Step], tasks: &mut [TaskRun]) {
+    for (first, step) in steps.iter().enumerate().rev() {
+        let Step::Run(index) = *step else { continue };
+        let follows = matches!(steps.get(first + STEPS), Some(Step::Run(next)) if *next == index + 1);
+        let after = tasks.get(index + 1).and_then(|next| next.hop);
+        let after = after.filter(|_| follows).map_or(0, |hop| hop.stretch);
+        if let Some(hop) = tasks.get_mut(index).and_then(|task| task.hop.as_mut()) {
+            hop.stretch = 1 + after;
+        }
+    }
 }

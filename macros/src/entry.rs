@@ -40,18 +40,19 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
         const _: () = {
             // By name are only what no name of the user's can stand for: traits, for their methods.
             #[allow(unused_imports)]
-            use ::selvedge::__private::{PlainResult as _, TupleResult as _};
+            use ::selvedge::__private::{Operands as _, PlainResult as _, TupleResult as _};
 
             #wires
 
-            fn create(bytes: &[u8]) -> ::std::result::Result<::std::boxed::Box<dyn ::selvedge::__private::Any + Send>, ::selvedge::__private::BoxError> {
+            fn create(bytes: &[u8]) -> ::std::result::Result<::selvedge::__private::State, ::selvedge::__private::BoxError> {
                 let args = ::selvedge::__private::decode::<<#name as ::selvedge::Actor>::Args>(bytes)?;
-                ::std::result::Result::Ok(::std::boxed::Box::new(<#name as ::selvedge::Actor>::create(args)?))
+                ::std::result::Result::Ok(::selvedge::__private::State::new(<#name as ::selvedge::Actor>::create(args)?))
             }
 
-            fn receiver(actor: &mut dyn ::selvedge::__private::Any) -> ::std::result::Result<&mut #name, ::selvedge::__private::Failure> {
-                actor.downcast_mut::<#name>().ok_or_else(|| {
-                    ::selvedge::__private::Failure::Internal(::std::format!("an actor is not the `{}` it should be", #text))
+            #[inline]
+            fn receiver(actor: &mut ::selvedge::__private::State) -> ::std::result::Result<&mut #name, ::std::boxed::Box<::selvedge::__private::Failure>> {
+                actor.typed_mut::<#name>().ok_or_else(|| {
+                    ::std::boxed::Box::new(::selvedge::__private::Failure::Internal(::std::format!("an actor is not the `{}` it should be", #text)))
                 })
             }
 
@@ -132,15 +133,15 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
         .filter(|(_, (param, _))| matches!(param.pass, Pass::Owned))
         .map(|(i, (param, name))| {
             let edge = &param.edge;
-            quote!(let #name = invocation.take::<#edge>(#i)?;)
+            quote!(let #name = operands.take::<#edge>(#i)?;)
         });
     let borrowed = numbered().filter_map(|(i, (param, name))| {
         let edge = &param.edge;
         match &param.pass {
             Pass::Owned => None,
-            Pass::Reference => Some(quote!(let #name = invocation.get::<#edge>(#i)?;)),
-            Pass::Slice(element) => Some(quote!(let #name = invocation.slice::<#element>(#i)?;)),
-            Pass::Text => Some(quote!(let #name = invocation.text(#i)?;)),
+            Pass::Reference => Some(quote!(let #name = operands.get::<#edge>(#i)?;)),
+            Pass::Slice(element) => Some(quote!(let #name = operands.slice::<#element>(#i)?;)),
+            Pass::Text => Some(quote!(let #name = operands.text(#i)?;)),
         }
     });
     let edges: Vec<_> = operation.params.iter().map(|param| &param.edge).collect();
@@ -149,7 +150,7 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
     let in_call = quote!(#actor::#method(receiver, #(#passed),*));
     let (in_graph, in_call) = if operation.is_async {
         (
-            quote!(invocation.block_on(#in_graph)?),
+            quote!(operands.block_on(#in_graph)?),
             quote!(driver.block_on(#in_call)?),
         )
     } else {
@@ -160,25 +161,32 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
     } else {
         quote!(result)
     };
+    // One body for both kinds of tasks that it can be.
+    let operands = if hops(operation) {
+        quote!(impl ::selvedge::__private::Operands)
+    } else {
+        quote!(::selvedge::__private::Invocation<'_>)
+    };
     quote! {
         #[allow(clippy::let_unit_value, clippy::unit_arg, clippy::needless_borrow)]
-        fn #compute(actor: &mut dyn ::selvedge::__private::Any, invocation: &mut ::selvedge::__private::Invocation<'_>) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> {
+        #[inline]
+        fn #compute(actor: &mut ::selvedge::__private::State, operands: &mut #operands) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> {
             let receiver = receiver(actor)?;
             #(#taken)*
             let result = {
                 #(#borrowed)*
                 #in_graph
             };
-            (&::selvedge::__private::PartsProbe::<#result>::new()).finish(invocation, #value)
+            (&::selvedge::__private::PartsProbe::<#result>::new()).finish(operands, #value)
         }
 
         #[allow(unused_variables, clippy::let_unit_value, clippy::unit_arg)]
         fn #call(
-            actor: &mut dyn ::selvedge::__private::Any,
+            actor: &mut ::selvedge::__private::State,
             arguments: ::selvedge::__private::Arguments,
             driver: &::selvedge::__private::AsyncDriver,
         ) -> ::std::result::Result<::selvedge::__private::Returned, ::selvedge::__private::Failure> {
-            let receiver = receiver(actor)?;
+            let receiver = receiver(actor).map_err(|failure| *failure)?;
             let kind = arguments.kind();
             let (#(#names,)*) = arguments.into::<(#(#edges,)*)>()?;
             let result = #in_call;
@@ -187,10 +195,20 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
     }
 }
 
+/// Whether a task that calls it may be no more than a hop.
+fn hops(operation: &Operation) -> bool {
+    operation.params.len() == 1 && !operation.is_async
+}
+
 /// One line of the entry's table.
 fn method(index: usize, operation: &Operation) -> TokenStream {
     let (compute, call) = (format_ident!("compute_{index}"), format_ident!("call_{index}"));
     let (name, result) = (operation.name.to_string(), &operation.result);
+    let hop = if hops(operation) {
+        quote!(::std::option::Option::Some(|actor, hop| #compute(actor, hop)))
+    } else {
+        quote!(::std::option::Option::None)
+    };
     let params = operation.params.iter().map(|param| {
         let (name, edge) = (param.name.to_string(), &param.edge);
         let levels = list_elements(edge);
@@ -206,7 +224,8 @@ fn method(index: usize, operation: &Operation) -> TokenStream {
             params: &[#(#params),*],
             result: ::selvedge::__private::PayloadType::of::<#result>,
             parts: || (&::selvedge::__private::PartsProbe::<#result>::new()).types(),
-            compute: #compute,
+            compute: |actor, invocation| #compute(actor, invocation),
+            hop: #hop,
             call: #call,
         }
     }

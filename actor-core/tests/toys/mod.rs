@@ -3,7 +3,6 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use selvedge_channels::{Doorbell, PayloadType, Waiting, decode, encode};
 use selvedge_core::{
     ACTORS, Actor, ActorEntry, ActorId, ActorRef, Arguments, AsyncDriver, BoxError, Call, Failure,
     Invocation, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry, Program, ProgramLoader, Returned,
+    State,
 };
 use serde::{Deserialize, Serialize};
 
@@ -76,12 +76,13 @@ macro_rules! entry {
             params: &[],
             result: || PayloadType::of::<$result>(),
             parts: Vec::new,
-            compute: |_: &mut dyn Any, _: &mut Invocation<'_>| Err(Box::new(Failure::Internal("not in graphs".to_owned()))),
+            compute: |_: &mut State, _: &mut Invocation<'_>| Err(Box::new(Failure::Internal("not in graphs".to_owned()))),
+            hop: None,
             call: |toy, arguments, driver| {
                 let run: fn(&mut Toy, $types, &AsyncDriver) -> Result<$result, Failure> =
                     |$toy, ($($arg,)*), $driver| $body;
                 let kind = arguments.kind();
-                let toy = toy.downcast_mut::<Toy>().unwrap();
+                let toy = toy.typed_mut::<Toy>().unwrap();
                 Returned::new(run(toy, arguments.into()?, driver)?, kind)
             },
         }
@@ -133,7 +134,7 @@ static ENTRY: ActorEntry = ActorEntry {
     name: concat!(module_path!(), "::Toy"),
     create: |bytes| {
         let (birth, sum) = decode(bytes)?;
-        Ok(Box::new(Toy::create((birth, sum))?))
+        Ok(State::new(Toy::create((birth, sum))?))
     },
     methods: METHODS,
 };

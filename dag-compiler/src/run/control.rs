@@ -204,8 +204,8 @@ impl Control {
         }
     }
 
-    /// As [`is_cancelled`](Self::is_cancelled), for who asks several times.
-    #[inline]
+    /// As [`is_cancelled`](Self::is_cancelled), for who asks several times: not inlined, so that it is looked up once.
+    #[inline(never)]
     pub(crate) fn cancels(&self, execution: u64) -> Cancels<'_> {
         Cancels {
             cell: self.cancels.atomic_u64(self.cancel_cell(execution)).ok(),
@@ -264,8 +264,23 @@ impl Cancels<'_> {
 pub(crate) struct ProgressLine(Region);
 
 impl ProgressLine {
+    /// Where what the lane is at in an execution is written.
+    #[inline(never)]
+    pub(crate) fn at(&self, execution: u64) -> ProgressAt<'_> {
+        let words = self.0.atomics::<2>(0).ok();
+        ProgressAt(words.map(|[first, second]| {
+            first.store(execution, Ordering::Relaxed);
+            second
+        }))
+    }
+}
+
+/// The same in one execution.
+pub(crate) struct ProgressAt<'a>(Option<&'a AtomicU64>);
+
+impl ProgressAt<'_> {
     #[inline]
-    pub(crate) fn set(&self, execution: u64, task: u32, phase: Phase) {
+    pub(crate) fn set(&self, task: u32, phase: Phase) {
         let code = match phase {
             Phase::Reading => 1,
             Phase::Computing => 2,
@@ -273,9 +288,8 @@ impl ProgressLine {
             Phase::Meeting => 4,
             Phase::Idle => 0,
         };
-        if let Ok([first, second]) = self.0.atomics::<2>(0) {
-            first.store(execution, Ordering::Relaxed);
-            second.store(u64::from(task) << 32 | code, Ordering::Relaxed);
+        if let Some(word) = self.0 {
+            word.store(u64::from(task) << 32 | code, Ordering::Relaxed);
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use selvedge_core::{ActorCell, ActorId, Failure, Guarded, Invocation, LaneHost, NoEntry};
+use selvedge_core::{ActorCell, ActorId, Failure, Guarded, Hop, Invocation, LaneHost, NoEntry};
 
 /// The actors of one lane.
 pub(crate) trait Crew {
@@ -15,6 +15,15 @@ pub(crate) trait Crew {
         actor: ActorId,
         method: u16,
         invocation: &mut Invocation<'_>,
+    ) -> Result<(), Box<Failure>>;
+
+    /// The same for a task that is no more than a hop.
+    fn hop(
+        &mut self,
+        seat: &mut usize,
+        actor: ActorId,
+        method: u16,
+        hop: &mut Hop<'_>,
     ) -> Result<(), Box<Failure>>;
 }
 
@@ -35,6 +44,20 @@ impl Crew for LaneHost<'_> {
     ) -> Result<(), Box<Failure>> {
         match self.actor_at(seat, actor) {
             Some(cell) => cell.invoke(method, invocation),
+            None => Err(unknown(actor)),
+        }
+    }
+
+    #[inline]
+    fn hop(
+        &mut self,
+        seat: &mut usize,
+        actor: ActorId,
+        method: u16,
+        hop: &mut Hop<'_>,
+    ) -> Result<(), Box<Failure>> {
+        match self.actor_at(seat, actor) {
+            Some(cell) => cell.hop(method, hop),
             None => Err(unknown(actor)),
         }
     }
@@ -67,13 +90,13 @@ impl Inline {
     }
 }
 
-impl Crew for Inline {
-    fn invoke(
-        &mut self,
+impl Inline {
+    /// Has an actor do something, which waits for an ordinary call that it is busy with.
+    fn with(
+        &self,
         seat: &mut usize,
         actor: ActorId,
-        method: u16,
-        invocation: &mut Invocation<'_>,
+        work: impl FnOnce(&mut ActorCell) -> Result<(), Box<Failure>>,
     ) -> Result<(), Box<Failure>> {
         if self.actors.get(*seat).is_none_or(|(id, _)| *id != actor) {
             let place = self.actors.binary_search_by_key(&actor, |(id, _)| *id);
@@ -84,7 +107,29 @@ impl Crew for Inline {
             self.patience
                 .and_then(|patience| Instant::now().checked_add(patience))
         };
-        cell.with(deadline, |cell| cell.invoke(method, invocation))
+        cell.with(deadline, work)
             .unwrap_or_else(|refused| Err(Box::new(self.busy(refused))))
+    }
+}
+
+impl Crew for Inline {
+    fn invoke(
+        &mut self,
+        seat: &mut usize,
+        actor: ActorId,
+        method: u16,
+        invocation: &mut Invocation<'_>,
+    ) -> Result<(), Box<Failure>> {
+        self.with(seat, actor, |cell| cell.invoke(method, invocation))
+    }
+
+    fn hop(
+        &mut self,
+        seat: &mut usize,
+        actor: ActorId,
+        method: u16,
+        hop: &mut Hop<'_>,
+    ) -> Result<(), Box<Failure>> {
+        self.with(seat, actor, |cell| cell.hop(method, hop))
     }
 }

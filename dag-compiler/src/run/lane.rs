@@ -14,6 +14,7 @@
 //!   the slots of its inputs free.
 
 mod bring;
+mod hop;
 mod plain;
 mod work;
 
@@ -32,6 +33,7 @@ use crate::run::report::{TaskInfo, fault_of};
 use crate::run::trace::Recorder;
 
 pub(crate) use self::bring::BringRun;
+pub(crate) use self::hop::HopRun;
 use self::plain::Ran;
 pub(crate) use self::work::publish;
 use self::work::{invoke, invoke_prepared};
@@ -58,6 +60,8 @@ pub(crate) struct TaskRun {
     pub(crate) results: usize,
     /// The only outlet, where there is only one and publishing to it runs none of the user's code.
     pub(crate) sole: Option<usize>,
+    /// What it is where it is no more than that.
+    pub(crate) hop: Option<HopRun>,
     /// What `Await` found: the task will not run in this execution.
     pub(crate) fault: Option<Fault>,
     /// It gave up before all of its inputs had come.
@@ -85,6 +89,9 @@ pub(crate) struct GatherRun {
     /// Index of the list's own value.
     pub(crate) into: usize,
 }
+
+/// Steps of a task that runs in one go: READ, COMPUTE and WRITE.
+pub(crate) const STEPS: usize = 3;
 
 /// One thing a lane does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,7 +266,7 @@ impl LaneLoop {
         }
         let moved = match step {
             Step::Await(task) => self.await_inputs(task),
-            Step::Run(task) => match self.run(crew) {
+            Step::Run(task) => match self.run(crew, task) {
                 Ran::Done => return Ok(Moved::Advanced),
                 Ran::Computed => {
                     self.pass(2);
@@ -392,7 +399,7 @@ impl LaneLoop {
                 // What has been cancelled does not wait for its inputs.
                 if !self.control.is_cancelled(execution) {
                     self.state.waiting = true;
-                    self.progress.set(execution, task.id.0, Phase::Reading);
+                    self.progress.at(execution).set(task.id.0, Phase::Reading);
                     return Ok(Moved::Blocked);
                 }
                 task.fault = Some(Fault::cancelled());
@@ -415,7 +422,7 @@ impl LaneLoop {
             task.fault = Some(Fault::cancelled());
         }
         if task.fault.is_none() {
-            self.progress.set(execution, task.id.0, Phase::Computing);
+            self.progress.at(execution).set(task.id.0, Phase::Computing);
             let invoked = if task.gathers.is_empty() && task.brings.is_empty() {
                 invoke(task, &mut self.values, &self.driver, crew)
             } else {
@@ -506,7 +513,7 @@ impl LaneLoop {
             match outlet.publish(execution, &mut self.values) {
                 Ok(Readiness::Ready) => return Ok(Moved::Advanced),
                 Ok(Readiness::Blocked) => {
-                    self.progress.set(execution, task.id.0, Phase::Writing);
+                    self.progress.at(execution).set(task.id.0, Phase::Writing);
                     self.state.waiting = true;
                     return Ok(Moved::Blocked);
                 }
@@ -525,7 +532,7 @@ impl LaneLoop {
         };
         let id = task.id;
         if task.collective.is_some() && !self.is_over(index).map_err(|error| broken(id, error))? {
-            self.progress.set(execution, id.0, Phase::Meeting);
+            self.progress.at(execution).set(id.0, Phase::Meeting);
             return Ok(Moved::Blocked);
         }
         let Some(task) = self.tasks.get_mut(index) else {
@@ -538,7 +545,7 @@ impl LaneLoop {
             }
             if !outlet.has_space().map_err(|error| broken(id, error))? {
                 self.state.waiting = true;
-                self.progress.set(execution, id.0, Phase::Writing);
+                self.progress.at(execution).set(id.0, Phase::Writing);
                 return Ok(Moved::Blocked);
             }
         }
@@ -618,7 +625,7 @@ impl LaneLoop {
         {
             outlet.close();
         }
-        self.progress.set(self.state.execution, u32::MAX, Phase::Idle);
+        self.progress.at(self.state.execution).set(u32::MAX, Phase::Idle);
     }
 }
 

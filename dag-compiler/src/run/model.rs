@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use linkme::distributed_slice;
 use selvedge_channels::{ChannelError, PayloadType};
-use selvedge_core::{ACTORS, ActorEntry, ActorId, Failure, Invocation, LaneId, MethodEntry, ProcessId};
+use selvedge_core::{
+    ACTORS, ActorEntry, ActorId, Failure, Hop, Invocation, LaneId, MethodEntry, Operands, ProcessId,
+};
 
 use super::explore::{Machine, holds, is_found};
 use crate::bind::Recipe;
@@ -29,6 +31,7 @@ const fn method() -> MethodEntry {
         result: || PayloadType::of::<i64>(),
         parts: Vec::new,
         compute: |_, _| Err(Box::new(Failure::Internal("the model computes".into()))),
+        hop: Some(|_, _| Err(Box::new(Failure::Internal("the model computes".into())))),
         call: |_, _, _| Err(Failure::Internal("nobody calls".into())),
     }
 }
@@ -70,6 +73,11 @@ impl Crew for Sums<'_> {
             .map(|at| invocation.take::<i64>(at))
             .collect::<Result<Vec<_>, _>>()?;
         invocation.finish(sum(task, &args))
+    }
+
+    fn hop(&mut self, _: &mut usize, _: ActorId, task: u16, hop: &mut Hop<'_>) -> Result<(), Box<Failure>> {
+        let arg = hop.take::<i64>(0)?;
+        hop.finish(sum(usize::from(task), &[arg]))
     }
 }
 

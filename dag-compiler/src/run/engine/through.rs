@@ -104,7 +104,8 @@ mod tests {
     use linkme::distributed_slice;
     use selvedge_channels::PayloadType;
     use selvedge_core::{
-        ACTORS, Actor, ActorEntry, ActorRef, BoxError, Failure, MethodEntry, ParamEntry, Runtime,
+        ACTORS, Actor, ActorEntry, ActorRef, BoxError, Failure, MethodEntry, Operands, ParamEntry, Runtime,
+        State,
     };
 
     use super::*;
@@ -118,7 +119,7 @@ mod tests {
 
     static ENTRY: ActorEntry = ActorEntry {
         name: Echo::NAME,
-        create: |_| Ok(Box::new(Echo)),
+        create: |_| Ok(State::new(Echo)),
         methods: &[MethodEntry {
             name: "echo",
             params: &[ParamEntry {
@@ -132,6 +133,7 @@ mod tests {
                 let x = invocation.take::<i64>(0)?;
                 invocation.finish(x)
             },
+            hop: None,
             call: |_, _, _| Err(Failure::Internal("nobody calls".into())),
         }],
     };

@@ -1,17 +1,14 @@
-//! Plain tasks one after the other, each in one go: its READs, its COMPUTE and its WRITE, where nothing is out of the ordinary.
+//! Plain tasks, each in one go: its READs, its COMPUTE and its WRITE, where nothing is out of the ordinary.
 
 use selvedge_channels::{AnyOutlet, AnyValue, Arrival, ChannelError, Readiness};
 use selvedge_core::{Failure, Invocation};
 
-use super::{Broken, LaneLoop, Step, TaskRun, broken};
+use super::{Broken, LaneLoop, STEPS, TaskRun, broken};
 use crate::ir::TaskId;
 use crate::run::control::Phase;
 use crate::run::crew::Crew;
 use crate::run::report::fault_of;
 use crate::run::trace::Ended;
-
-/// Steps of one task: READ, COMPUTE and WRITE.
-const STEPS: usize = 3;
 
 /// What became of a task that was to run in one go.
 pub(super) enum Ran {
@@ -29,7 +26,7 @@ pub(super) enum Ran {
 
 impl Ran {
     #[inline]
-    fn ended(&self) -> Ended {
+    pub(super) fn ended(&self) -> Ended {
         match self {
             Ran::Done => Ended::Written,
             _ => Ended::Computed,
@@ -39,7 +36,7 @@ impl Ran {
 
 /// What is known of an input.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Input {
+pub(super) enum Input {
     There,
     NotYet,
     /// A fault, or something that its channel has to say.
@@ -47,7 +44,7 @@ enum Input {
 }
 
 #[inline]
-fn input(values: &mut [Box<dyn AnyValue>], index: usize, execution: u64) -> Input {
+pub(super) fn input(values: &mut [Box<dyn AnyValue>], index: usize, execution: u64) -> Input {
     let Some(value) = values.get_mut(index) else {
         return Input::Otherwise;
     };
@@ -104,90 +101,97 @@ fn reads_done(values: &mut [Box<dyn AnyValue>], task: &TaskRun) -> Result<(), Bo
 }
 
 impl LaneLoop {
-    /// Does the task of this step, whose inputs have all come, and those that follow, up to the end of the execution or to
-    /// what is out of the ordinary. Goes on to the next step for each that is done; says what became of the first that is not,
-    /// where none was.
+    /// Does the task of this step, whose inputs have all come, and goes on behind it; a hop and those that follow it in one go, up
+    /// to what is out of the ordinary. Says what became of the first that is not done, where none was.
     #[inline]
-    pub(super) fn run<C: Crew + ?Sized>(&mut self, crew: &mut C) -> Ran {
-        let execution = self.state.execution;
+    pub(super) fn run<C: Crew + ?Sized>(&mut self, crew: &mut C, first: usize) -> Ran {
         if !self.state.forgone.is_empty() {
             return Ran::Otherwise;
         }
-        let LaneLoop {
-            values,
-            tasks,
-            steps,
-            ranks,
-            control,
-            progress,
-            recorder,
-            driver,
-            state,
-            ..
-        } = self;
-        let cancels = control.cancels(execution);
-        let traced = recorder.is_on();
-        let mut any = false;
-        let or_done = |any: bool, ran: Ran| if any { Ran::Done } else { ran };
-        while let Some(Step::Run(index)) = steps.get(state.step).copied() {
-            let Some(task) = tasks.get_mut(index) else {
-                return or_done(any, Ran::Otherwise);
-            };
-            if cancels.is_cancelled() {
-                return or_done(any, Ran::Otherwise);
+        let hop = self.tasks.get(first).and_then(|task| task.hop);
+        let (done, ran) = match hop {
+            Some(hop) => self.hops(crew, first, hop.stretch),
+            None => self.plain(crew, first),
+        };
+        if done == 0 {
+            if let Ran::Blocked = ran {
+                self.begin_to_wait(first);
             }
-            match inputs(values, task, execution) {
-                Input::There => {}
-                Input::NotYet => {
-                    if any {
-                        return Ran::Done;
-                    }
-                    if !state.waiting {
-                        (task.fault, task.gave_up) = (None, false);
-                        state.waiting = true;
-                        progress.set(execution, task.id.0, Phase::Reading);
-                    }
-                    return Ran::Blocked;
-                }
-                _ => return or_done(any, Ran::Otherwise),
-            }
-            // From here on it goes to its end.
-            if traced {
-                recorder.open(task.id, execution, any);
-            }
-            task.gave_up = false;
-            progress.set(execution, task.id.0, Phase::Computing);
-            let results = task.outlets.get_mut(..task.results).unwrap_or_default();
-            let mut invocation = Invocation::new(values, &task.params, results, driver).at_once(execution);
-            let invoked = crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation);
-            let handed_over = invocation.has_handed_over();
-            let ran = match invoked {
-                // It is seen by this lane alone, or had nothing to be given back before it.
-                Ok(()) if handed_over => reads_done(values, task).map_or_else(Ran::Broken, |()| Ran::Done),
-                Ok(()) => publish_result(task, values, execution),
-                Err(failure) => publish_failure(task, values, execution, *failure, handed_over),
-            };
-            if traced {
-                recorder.close(task.id, ran.ended());
-            }
-            if !matches!(ran, Ran::Done) {
-                return ran;
-            }
-            any = true;
-            // Ranks are looked after between two steps.
-            if state.pass(STEPS, steps.len()) || !ranks.is_empty() {
-                break;
-            }
+            return ran;
         }
-        or_done(any, Ran::Otherwise)
+        self.pass(STEPS * done);
+        match ran {
+            Ran::Blocked | Ran::Otherwise => Ran::Done,
+            ran => ran,
+        }
+    }
+
+    /// Takes note that a task waits for its inputs.
+    #[inline]
+    fn begin_to_wait(&mut self, index: usize) {
+        if self.state.waiting {
+            return;
+        }
+        if let Some(task) = self.tasks.get_mut(index) {
+            (task.fault, task.gave_up) = (None, false);
+            self.state.waiting = true;
+            let progress = self.progress.at(self.state.execution);
+            progress.set(task.id.0, Phase::Reading);
+        }
+    }
+
+    /// Does one task, whatever its arguments are; returns how many it has done, and what became of it.
+    #[inline(never)]
+    fn plain<C: Crew + ?Sized>(&mut self, crew: &mut C, index: usize) -> (usize, Ran) {
+        let execution = self.state.execution;
+        let Some(task) = self.tasks.get_mut(index) else {
+            return (0, Ran::Otherwise);
+        };
+        let values = self.values.as_mut_slice();
+        if self.control.is_cancelled(execution) {
+            return (0, Ran::Otherwise);
+        }
+        match inputs(values, task, execution) {
+            Input::There => {}
+            Input::NotYet => return (0, Ran::Blocked),
+            Input::Otherwise => return (0, Ran::Otherwise),
+        }
+        // From here on it goes to its end.
+        let traced = self.recorder.is_on();
+        if traced {
+            self.recorder.open(task.id, execution, false);
+        }
+        task.gave_up = false;
+        self.progress.at(execution).set(task.id.0, Phase::Computing);
+        let results = task.outlets.get_mut(..task.results).unwrap_or_default();
+        let mut invocation = Invocation::new(values, &task.params, results, &self.driver).at_once(execution);
+        let invoked = crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation);
+        let handed_over = invocation.has_handed_over();
+        let ran = settle(task, values, execution, invoked, handed_over);
+        if traced {
+            self.recorder.close(task.id, ran.ended());
+        }
+        (usize::from(matches!(ran, Ran::Done)), ran)
     }
 }
 
-/// Publishes what a plain task's method has staged.
-#[inline(never)]
-fn publish_result(task: &mut TaskRun, values: &mut [Box<dyn AnyValue>], execution: u64) -> Ran {
-    task.say_done();
-    publish_sole(task, values, execution)
+/// What follows from what a task's method has come to.
+pub(super) fn settle(
+    task: &mut TaskRun,
+    values: &mut [Box<dyn AnyValue>],
+    execution: u64,
+    invoked: Result<(), Box<Failure>>,
+    handed_over: bool,
+) -> Ran {
+    match invoked {
+        // It is seen by this lane alone, or had nothing to be given back before it.
+        Ok(()) if handed_over => reads_done(values, task).map_or_else(Ran::Broken, |()| Ran::Done),
+        Ok(()) => {
+            task.say_done();
+            publish_sole(task, values, execution)
+        }
+        Err(failure) => publish_failure(task, values, execution, *failure, handed_over),
+    }
 }
 
 /// Publishes that a plain task's method has failed.

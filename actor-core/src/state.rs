@@ -1,0 +1,57 @@
+//! An actor's state, its type erased.
+//!
+//! - `STATE-1` what lies in the box is of the type that `id` says.
+#![allow(unsafe_code)] // looks at an erased state without asking its table
+
+use std::any::{Any, TypeId};
+use std::ptr;
+
+/// An actor's value where it lives. It knows its type: `dyn Any` would be asked by a call, which takes as long as a small method.
+pub struct State {
+    id: TypeId,
+    value: Box<dyn Any + Send>,
+}
+
+impl State {
+    /// Erases the type of an actor.
+    #[must_use]
+    pub fn new<A: Send + 'static>(actor: A) -> Self {
+        State {
+            id: TypeId::of::<A>(),
+            value: Box::new(actor),
+        }
+    }
+
+    /// The actor, if it is of this type.
+    #[inline]
+    pub fn typed_mut<A: 'static>(&mut self) -> Option<&mut A> {
+        if self.id != TypeId::of::<A>() {
+            return None;
+        }
+        // SAFETY: it is an `A` (STATE-1); borrowed exclusively.
+        Some(unsafe { &mut *ptr::from_mut(self.value.as_mut()).cast::<A>() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_what_it_was_made_of_and_nothing_else() {
+        let mut state = State::new(String::from("one"));
+        state.typed_mut::<String>().unwrap().push_str(" and more");
+        assert_eq!(state.typed_mut::<String>().unwrap(), "one and more");
+        assert!(state.typed_mut::<Vec<u8>>().is_none());
+        let mut nothing = State::new(());
+        assert!(nothing.typed_mut::<()>().is_some());
+    }
+
+    #[test]
+    fn a_state_is_dropped_with_its_actor() {
+        let shared = std::sync::Arc::new(());
+        let state = State::new(std::sync::Arc::clone(&shared));
+        drop(state);
+        assert_eq!(std::sync::Arc::strong_count(&shared), 1);
+    }
+}

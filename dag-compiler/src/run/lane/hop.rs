@@ -1,0 +1,115 @@
+//! Hops: tasks of one argument and one result, one after the other, each in one go.
+//!
+//! Where the argument lies and where the result goes is known when the plan is loaded, and so is how many such tasks follow each
+//! other: what is left to be asked of each is whether its execution has been cancelled, whether its argument has come, and whether
+//! its result can be put.
+
+use selvedge_channels::{AnyOutlet, AnyValue};
+use selvedge_core::{Destination, Hop, MethodEntry};
+
+use super::plain::{Input, Ran, input, settle};
+use super::{LaneLoop, TaskRun};
+use crate::run::control::Phase;
+use crate::run::crew::Crew;
+use crate::run::trace::Ended;
+
+/// What a task is that is no more than a hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HopRun {
+    /// Index of the argument in the lane's values.
+    from: usize,
+    /// Index of the value that the result goes to, where it goes to one of the same lane and nowhere else.
+    to: Option<usize>,
+    /// Hops that follow each other from here on, this one among them, in the program and among the lane's tasks.
+    pub(crate) stretch: usize,
+}
+
+impl HopRun {
+    /// What a task is, if it is no more than a hop.
+    pub(crate) fn of(task: &TaskRun, method: Option<&MethodEntry>) -> Option<Self> {
+        method?.hop?;
+        let ([from], [param]) = (task.args.as_slice(), task.params.as_slice()) else {
+            return None;
+        };
+        let to = task.outlets.first()?.as_ref()?.within();
+        (from == param && task.sole == Some(0) && to != Some(*from)).then_some(HopRun {
+            from: *from,
+            to,
+            stretch: 1,
+        })
+    }
+
+    /// One computation, unless there is no room for its result.
+    #[inline]
+    fn computation<'a>(
+        self,
+        values: &'a mut [Box<dyn AnyValue>],
+        outlets: &'a mut [Option<Box<dyn AnyOutlet>>],
+        execution: u64,
+    ) -> Option<Hop<'a>> {
+        let Some(to) = self.to else {
+            let argument = values.get_mut(self.from)?.as_mut();
+            let outlet = outlets.first_mut()?.as_mut()?.as_mut();
+            return Some(Hop::new(argument, Destination::Outlet(outlet), execution));
+        };
+        let [argument, local] = values.get_disjoint_mut([self.from, to]).ok()?;
+        let free = local.is_empty();
+        free.then(|| Hop::new(argument.as_mut(), Destination::Local(local.as_mut()), execution))
+    }
+}
+
+impl LaneLoop {
+    /// Does so many hops from this task on, up to what is out of the ordinary; returns how many it has done, and what became of the
+    /// last.
+    #[inline(never)]
+    pub(super) fn hops<C: Crew + ?Sized>(
+        &mut self,
+        crew: &mut C,
+        first: usize,
+        stretch: usize,
+    ) -> (usize, Ran) {
+        let execution = self.state.execution;
+        // Ranks are looked after between two steps.
+        let stretch = if self.ranks.is_empty() { stretch } else { 1 };
+        let tasks = self.tasks.get_mut(first..first + stretch).unwrap_or_default();
+        let (values, recorder) = (self.values.as_mut_slice(), &mut self.recorder);
+        let (progress, cancels) = (self.progress.at(execution), self.control.cancels(execution));
+        let traced = recorder.is_on();
+        for (done, task) in tasks.iter_mut().enumerate() {
+            let Some(hop) = task.hop else {
+                return (done, Ran::Otherwise);
+            };
+            if cancels.is_cancelled() {
+                return (done, Ran::Otherwise);
+            }
+            match input(values, hop.from, execution) {
+                Input::There => {}
+                Input::NotYet => return (done, Ran::Blocked),
+                Input::Otherwise => return (done, Ran::Otherwise),
+            }
+            let Some(mut computation) = hop.computation(values, &mut task.outlets, execution) else {
+                return (done, Ran::Otherwise);
+            };
+            // From here on it goes to its end.
+            if traced {
+                recorder.open(task.id, execution, done > 0);
+            }
+            progress.set(task.id.0, Phase::Computing);
+            let invoked = crew.hop(&mut task.seat, task.actor, task.method, &mut computation);
+            let handed_over = computation.has_handed_over();
+            if invoked.is_err() || !handed_over || !computation.into_argument().count_read() {
+                let ran = settle(task, values, execution, invoked, handed_over);
+                if !matches!(ran, Ran::Done) {
+                    if traced {
+                        recorder.close(task.id, ran.ended());
+                    }
+                    return (done, ran);
+                }
+            }
+            if traced {
+                recorder.close(task.id, Ended::Written);
+            }
+        }
+        (tasks.len(), Ran::Done)
+    }
+}
