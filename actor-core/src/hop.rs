@@ -57,11 +57,11 @@ impl Hop<'_> {
         let Destination::Outlet(outlet) = &mut self.destination else {
             return Err(wrong_outlet::<T>());
         };
-        if self.argument.owes_nothing() {
-            self.handed_over = send(*outlet, value)?;
-            return Ok(());
+        if !self.argument.owes_nothing() {
+            return stage(*outlet, value);
         }
-        stage(*outlet, value)
+        self.handed_over = send(*outlet, value)?;
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::any::type_name;
 
-use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Value, Wire};
+use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Outlet, Value, Wire};
 
 use crate::{Failure, Parts};
 
@@ -63,15 +63,22 @@ pub(crate) fn typed_mut<T: Wire>(value: &mut dyn AnyValue, i: usize) -> Result<&
 #[inline]
 pub(crate) fn send<T: Wire>(outlet: &mut dyn AnyOutlet, value: T) -> Result<bool, Box<Failure>> {
     let outlet = outlet.typed_mut::<T>().ok_or_else(wrong_outlet::<T>)?;
-    let Some(back) = outlet.try_send(value) else {
-        return Ok(true);
-    };
-    outlet.stage(back);
-    Ok(false)
+    match outlet.try_send(value) {
+        None => Ok(true),
+        Some(back) => {
+            stage_typed(outlet, back);
+            Ok(false)
+        }
+    }
+}
+
+#[inline(never)]
+fn stage_typed<T: Wire>(outlet: &mut Outlet<T>, value: T) {
+    outlet.stage(value);
 }
 
 /// Stages a result.
-#[inline]
+#[inline(never)]
 pub(crate) fn stage<T: Wire>(outlet: &mut dyn AnyOutlet, value: T) -> Result<(), Box<Failure>> {
     let outlet = outlet.typed_mut::<T>().ok_or_else(wrong_outlet::<T>)?;
     outlet.stage(value);

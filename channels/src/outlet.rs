@@ -181,10 +181,19 @@ impl<T: Wire> Outlet<T> {
     /// user's code; gives it back otherwise.
     #[inline]
     pub fn try_send(&mut self, value: T) -> Option<T> {
+        match &mut self.ring {
+            Some(ring) if self.head.only_moves => ring.send(value),
+            Some(_) => Some(value),
+            None => self.try_send_far(value),
+        }
+    }
+
+    /// The same, to other processes.
+    #[inline(never)]
+    fn try_send_far(&mut self, value: T) -> Option<T> {
         // What the channel has to say against it, it says again to who publishes. What is written as it is has nothing aside.
-        match (&mut self.ring, &mut self.shared) {
-            (Some(ring), _) if self.head.only_moves => ring.send(value),
-            (None, Some(shared)) if self.head.only_moves => shared.writer.send(value),
+        match &mut self.shared {
+            Some(shared) if self.head.only_moves => shared.writer.send(value),
             _ => Some(value),
         }
     }

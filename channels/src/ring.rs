@@ -251,34 +251,50 @@ impl<T> RingWriter<T> {
         Ok(())
     }
 
-    /// Writes a value, or gives it back: the short way for who says elsewhere why not.
+    /// Writes a value, or gives it back: the short way for who says elsewhere why not. Most find space without a look, and one
+    /// reader, which this is inlined for.
     #[inline]
     #[cfg_attr(loom, allow(dead_code))] // for `channel` and `outlet`, which are not built under loom
     pub(crate) fn send(&mut self, value: T) -> Option<T> {
-        if !self.has_space() {
-            return Some(value);
+        if !self.cursor.has_space() || self.cursor.readers() != 1 || !self.shared.sole() {
+            return self.send_other(value);
         }
-        self.write(|| Ok(value));
+        self.put(|| Ok(value));
         None
     }
 
-    /// Writes the next message, for which there is space. It is made where it is to lie: what has just been put together
-    /// elsewhere, word by word, could be copied only after a while.
+    #[inline(never)]
+    #[cfg_attr(loom, allow(dead_code))] // as `send`
+    fn send_other(&mut self, value: T) -> Option<T> {
+        self.try_write(Ok(value)).err().and_then(Message::ok)
+    }
+
+    /// Writes the next message, for which there is space.
     #[inline]
     fn write(&mut self, message: impl FnOnce() -> Message<T>) {
-        let Some(slot) = self.shared.slots.get(self.cursor.slot()) else {
-            return dispose(message());
-        };
         if self.cursor.readers() == 0 {
             // Nobody is left to read it; numbers go on.
-            self.alone_at.get_or_insert(self.cursor.number());
-            self.cursor.publish(&slot.stamp);
-            dispose(message());
-            return;
+            if let Some(slot) = self.shared.slots.get(self.cursor.slot()) {
+                self.alone_at.get_or_insert(self.cursor.number());
+                self.cursor.publish(&slot.stamp);
+            }
+            return dispose(message());
         }
-        if !self.shared.sole() {
+        if !self.shared.sole()
+            && let Some(slot) = self.shared.slots.get(self.cursor.slot())
+        {
             slot.clear_for(self.cursor.readers());
         }
+        self.put(message);
+    }
+
+    /// Puts the next message into its slot, which is ready for it, for readers of which there are some. It is made where it is to
+    /// lie: what has just been put together elsewhere, word by word, could be copied only after a while.
+    #[inline]
+    fn put(&mut self, message: impl FnOnce() -> Message<T>) {
+        let Some(slot) = self.shared.slots.get(self.cursor.slot()) else {
+            return;
+        };
         // SAFETY: every tail has passed the message that lay here (there is space, RING-1), so the slot is the writer's alone
         // (RING-3) until the stamp below. It holds nothing: the only reader has taken what it passed (RING-4), of several the
         // last one has, or it was cleared.

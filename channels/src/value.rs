@@ -391,15 +391,21 @@ impl<T: Wire> Value<T> {
         if let Source::Shared(_) = self.source {
             return None;
         }
-        let taken = match (&mut self.held, &mut self.source) {
-            (Held::InRing, Source::Ring(reader)) => {
-                let taken = reader.take_value()?;
-                self.held = Held::Nothing;
-                taken
-            }
-            (held, _) => held.take_owned()?,
+        let taken = match self.held.take_owned() {
+            Some(taken) => taken,
+            None => self.take_from_ring()?,
         };
         self.head.vacant = true;
+        Some(taken)
+    }
+
+    #[inline(never)]
+    fn take_from_ring(&mut self) -> Option<T> {
+        let (Held::InRing, Source::Ring(reader)) = (&self.held, &mut self.source) else {
+            return None;
+        };
+        let taken = reader.take_value()?;
+        self.held = Held::Nothing;
         Some(taken)
     }
 
@@ -471,19 +477,25 @@ impl<T: Wire> Value<T> {
         if self.head.left > 0 {
             return None;
         }
-        match &mut self.source {
-            Source::Ring(reader) => reader.take_value(),
-            Source::Shared(reader) => {
-                let Ok(Some(Ok(bytes))) = reader.current() else {
-                    return None;
-                };
-                let value = decode::<T>(bytes).ok()?;
-                // It is there, so it can be passed.
-                let _ = reader.release();
-                Some(value)
-            }
-            Source::Local | Source::Constant => None,
+        if let Source::Ring(reader) = &mut self.source {
+            return reader.take_value();
         }
+        self.decode_next()
+    }
+
+    /// The same, of what comes from other processes.
+    #[inline(never)]
+    fn decode_next(&mut self) -> Option<T> {
+        let Source::Shared(reader) = &mut self.source else {
+            return None;
+        };
+        let Ok(Some(Ok(bytes))) = reader.current() else {
+            return None;
+        };
+        let value = decode::<T>(bytes).ok()?;
+        // It is there, so it can be passed.
+        let _ = reader.release();
+        Some(value)
     }
 
     /// The value or the fault, owned; counts as one read.

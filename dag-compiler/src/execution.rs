@@ -183,6 +183,9 @@ impl<Out> Handle<'_, Out> {
 impl<Out> Sight for Handle<'_, Out> {
     #[inline]
     fn at_once(&mut self, driver: &mut Driver) -> bool {
+        if !driver.stirs() {
+            return false;
+        }
         let lengths = self.engine.recipe.lengths.as_slice();
         let Some(taken) = driver.take_at_once(self.number, lengths, self.take) else {
             return false;

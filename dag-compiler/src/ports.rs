@@ -187,6 +187,11 @@ impl<'a> Collected<'a> {
             self.taken |= value.is_some();
             return value.ok_or_else(Fault::cancelled);
         }
+        self.next_leaf()
+    }
+
+    #[inline(never)]
+    fn next_leaf<T: Wire>(&mut self) -> Result<T, Fault> {
         let leaf = self
             .leaves
             .next()

@@ -251,8 +251,8 @@ impl Driver {
     }
 
     /// Takes the result of `execution` from where it comes, before it is collected: where it is the next one, the graph's only
-    /// output, and there. `None` where it is not, or is a fault: nothing has changed then. It may be one that was sent and not
-    /// [booked](Self::book).
+    /// output, and there, which is [to be looked](Self::stirs) before. `None` where it is not, or is a fault: nothing has changed
+    /// then. It may be one that was sent and not [booked](Self::book).
     #[inline]
     pub(crate) fn take_at_once<Out>(
         &mut self,
@@ -262,7 +262,7 @@ impl Driver {
     ) -> Option<Result<Out, Fault>> {
         let port = self.lane.ports.get_mut(self.sole?)?;
         let value = self.lane.values.get_mut(port.value)?;
-        if port.collected != execution || !value.stirs() {
+        if port.collected != execution {
             return None;
         }
         let mut collected = Collected::at_once(value.as_mut(), lengths, execution);

@@ -76,13 +76,14 @@ impl Engine {
             driver,
             |driver| driver.stirs(),
             |driver| {
-                // Before the look: what is there and cannot be taken is a fault.
-                let stirs = driver.stirs();
+                if !driver.stirs() {
+                    return self.driver.is_wanted() || !self.control.is_running();
+                }
+                // What is there and cannot be taken is a fault.
                 if let Some(taken) = driver.take_at_once(execution, lengths, take) {
                     *found = Some(taken.map_err(|fault| Engine::error_of(execution, &fault)));
-                    return true;
                 }
-                stirs || self.driver.is_wanted() || !self.control.is_running()
+                true
             },
         );
         if found.is_some() {
