@@ -9,7 +9,7 @@ use selvedge_channels::dispose;
 use crate::actor::ActorEntry;
 use crate::id::ActorId;
 use crate::placement::OnPanic;
-use crate::{Arguments, AsyncDriver, Failure, Hop, Invocation, Returned, State};
+use crate::{Arguments, AsyncDriver, ComputeHop, Failure, Hop, Invocation, Returned, State};
 
 /// What is needed to build an actor, and to build it again.
 #[derive(Clone)]
@@ -93,15 +93,12 @@ impl ActorCell {
         self.guarded(|state| (method.compute)(state, invocation))
     }
 
-    /// As [`invoke`](Self::invoke), for a method and a task that are no more than a hop.
+    /// As [`invoke`](Self::invoke), for a task that is no more than a hop: `compute` is the method of the actor's entry.
     ///
     /// # Errors
     /// As there.
     #[inline]
-    pub fn hop(&mut self, method: u16, hop: &mut Hop<'_>) -> Result<(), Box<Failure>> {
-        let Some(compute) = self.entry().method(method).and_then(|method| method.hop) else {
-            return Err(self.no_method(method));
-        };
+    pub fn hop(&mut self, compute: ComputeHop, hop: &mut Hop<'_>) -> Result<(), Box<Failure>> {
         self.guarded(|state| compute(state, hop))
     }
 

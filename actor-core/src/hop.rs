@@ -121,3 +121,86 @@ impl Operands for Hop<'_> {
         self.finish(value)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_channels::{Arrival, Doorbell, Inlet, PayloadType, Readiness, Routes};
+
+    use super::*;
+
+    fn local(put: Option<i64>) -> Box<dyn AnyValue> {
+        let mut value = PayloadType::of::<i64>().value(Inlet::Local, 1).unwrap();
+        if let Some(put) = put {
+            value.typed_mut::<i64>().unwrap().put(0, Ok(put)).unwrap();
+        }
+        value
+    }
+
+    /// An outlet to another lane, and the value there.
+    fn away() -> (Box<dyn AnyOutlet>, Box<dyn AnyValue>) {
+        let kind = PayloadType::of::<i64>();
+        let (writer, readers) = kind.ring(2, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();
+        let routes = Routes {
+            local: None,
+            ring: Some(writer),
+            shared: None,
+        };
+        let reader = readers.into_iter().next().unwrap();
+        (
+            kind.outlet(routes).unwrap(),
+            kind.value(Inlet::Ring(reader), 1).unwrap(),
+        )
+    }
+
+    #[test]
+    fn a_result_goes_from_value_to_value() {
+        let (mut from, mut to) = (local(Some(20)), local(None));
+        let mut hop = Hop::new(from.as_mut(), Destination::Local(to.as_mut()), 0);
+        assert_eq!(*hop.get::<i64>(0).unwrap(), 20);
+        let taken = hop.take::<i64>(0).unwrap();
+        hop.finish(taken + 1).unwrap();
+        assert!(hop.has_handed_over());
+        assert!(hop.into_argument().count_read());
+        assert!(from.is_empty());
+        assert_eq!(to.fill(0).unwrap(), Arrival::Value);
+        assert_eq!(to.typed_mut::<i64>().unwrap().take().unwrap(), 21);
+    }
+
+    #[test]
+    fn a_result_leaves_at_once_where_nobody_waits_for_the_argument_and_is_staged_otherwise() {
+        for (reads, at_once) in [(1, true), (2, false)] {
+            let (mut outlet, mut there) = away();
+            let mut argument = PayloadType::of::<String>().value(Inlet::Local, reads).unwrap();
+            let text = Ok("twenty".to_owned());
+            argument.typed_mut::<String>().unwrap().put(0, text).unwrap();
+            let mut hop = Hop::new(argument.as_mut(), Destination::Outlet(outlet.as_mut()), 0);
+            let taken = hop.take::<String>(0).unwrap();
+            hop.finish(taken.len() as i64).unwrap();
+            assert_eq!(hop.has_handed_over(), at_once);
+            if !at_once {
+                assert_eq!(there.fill(0).unwrap(), Arrival::Nothing);
+                assert_eq!(outlet.publish(0, &mut []).unwrap(), Readiness::Ready);
+            }
+            assert_eq!(there.fill(0).unwrap(), Arrival::Value);
+            assert_eq!(there.typed_mut::<i64>().unwrap().take().unwrap(), 6);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_nothing_is_lost() {
+        let (mut from, mut to) = (local(Some(20)), local(Some(1)));
+        let mut hop = Hop::new(from.as_mut(), Destination::Local(to.as_mut()), 0);
+        assert!(hop.take::<String>(0).is_err());
+        assert!(hop.slice::<u8>(0).is_err());
+        assert!(hop.finish(String::new()).is_err());
+        assert!(hop.finish(2_i64).is_err(), "it holds another");
+        assert!(!hop.has_handed_over());
+        assert_eq!(hop.take::<i64>(0).unwrap(), 20);
+        assert!(hop.take::<i64>(0).is_err(), "it is gone");
+        assert_eq!(to.typed_mut::<i64>().unwrap().take().unwrap(), 1);
+        let (mut outlet, _there) = away();
+        let mut hop = Hop::new(from.as_mut(), Destination::Outlet(outlet.as_mut()), 0);
+        assert!(hop.finish(String::new()).is_err());
+        assert!(!hop.has_handed_over());
+    }
+}

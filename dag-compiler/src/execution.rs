@@ -79,8 +79,8 @@ impl<Out> Execution<Out> {
     /// [`ExecError::TornDown`] when the graph has ended, [`ExecError::Timeout`] when time ran out. The first
     /// failed output ends the wait; it does not wait for the others.
     pub fn wait(mut self) -> Result<Out, ExecError> {
-        let timeout = self.engine.options.timeout_value();
-        self.wait_at_most(&Patience::new(timeout, "Options::timeout"))
+        let patience = self.engine.patience();
+        self.wait_at_most(&patience)
     }
 
     /// Waits at most `timeout`; zero looks once, unless another thread is looking. After [`ExecError::Timeout`] the execution goes on and may be

@@ -100,14 +100,13 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// As [`Execution::wait`], and what [`execute`](Self::execute) would refuse with.
     pub fn run(&self, x: In) -> Result<Out, ExecError> {
         let value = Cell::new(Some(x));
-        let patience = Patience::new(self.engine.options.timeout_value(), "Options::timeout");
         let mut found = None;
-        let through = self.through(&value, &patience, &mut found);
+        let through = self.through(&value, &mut found);
         match found {
             // Not as a whole: what has just been put together, word by word, could be copied only after a while.
             Some(Ok(found)) => Ok(found),
             Some(Err(error)) => Err(error),
-            None => self.run_on(through, value.take(), &patience),
+            None => self.run_on(through, value.take()),
         }
     }
 
@@ -116,7 +115,6 @@ impl<In: 'static, Out> Graph<In, Out> {
     pub(crate) fn through(
         &self,
         value: &Cell<Option<In>>,
-        patience: &Patience,
         found: &mut Option<Result<Out, ExecError>>,
     ) -> Through {
         let send = |outlet: &mut dyn AnyOutlet| {
@@ -126,17 +124,20 @@ impl<In: 'static, Out> Graph<In, Out> {
             sent
         };
         let stage = |driver: &mut Driver| self.stage(driver, value.take());
-        self.engine.run_through(patience, self.take, found, send, stage)
+        self.engine.run_through(self.take, found, send, stage)
     }
 
     /// The rest of [`run`](Self::run), where it did not go through at once.
     #[inline(never)]
-    fn run_on(&self, through: Through, mut value: Option<In>, patience: &Patience) -> Result<Out, ExecError> {
-        let mut execution = match through {
-            Through::Submitted(number) => self.handle(number),
-            _ => self.submit(&mut value, self.engine.options.on_full_value())?,
+    fn run_on(&self, through: Through, mut value: Option<In>) -> Result<Out, ExecError> {
+        let (mut execution, patience) = match through {
+            Through::Submitted(number, patience) => (self.handle(number), patience),
+            _ => (
+                self.submit(&mut value, self.engine.options.on_full_value())?,
+                self.engine.patience(),
+            ),
         };
-        execution.wait_at_most(patience)
+        execution.wait_at_most(&patience)
     }
 
     /// Submits `x` if there is room right now.

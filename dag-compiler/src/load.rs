@@ -35,11 +35,11 @@ use crate::run::trace::Recorder;
 /// The kind under which worker processes find this loader.
 pub(crate) const KIND: &str = "selvedge.graph";
 
-/// Slots of a ring between the driver and lanes, at least.
-const DRIVER_SLOTS: usize = 8;
+/// What a ring between the driver and lanes may take, beyond the slots that were asked for.
+const DRIVER_RING_BYTES: usize = 4096;
 
-/// Values of more bytes than this are not worth more slots than asked for.
-const SMALL_BYTES: usize = 1024;
+/// What a slot takes beside its value, at most.
+const SLOT_BYTES: usize = 128;
 
 /// What a worker process is sent.
 #[derive(Serialize, Deserialize)]
@@ -121,9 +121,9 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
 /// look fetches a line that they have just written. Nobody runs further ahead for it: `max_inflight` bounds that.
 fn ring_slots(plan: &Plan, channel: &ChannelPlan, payload: &PayloadType) -> usize {
     let drivers = channel.writer == Writer::Submit || channel.readers == [LaneId::DRIVER];
-    let enough = channel.slots >= plan.settings.max_inflight && payload.len_bytes() <= SMALL_BYTES;
-    let least = if drivers && enough { DRIVER_SLOTS } else { 1 };
-    (channel.slots as usize).max(least)
+    let enough = channel.slots >= plan.settings.max_inflight;
+    let room = if drivers && enough { DRIVER_RING_BYTES } else { 0 };
+    (channel.slots as usize).max(room / (SLOT_BYTES + payload.len_bytes()))
 }
 
 /// The programs of a process's lanes, those among them that only lend their actors to another lane.

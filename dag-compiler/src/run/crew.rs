@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use selvedge_core::{ActorCell, ActorId, Failure, Guarded, Hop, Invocation, LaneHost, NoEntry};
+use selvedge_core::{ActorCell, ActorId, ComputeHop, Failure, Guarded, Hop, Invocation, LaneHost, NoEntry};
 
 /// The actors of one lane.
 pub(crate) trait Crew {
@@ -22,7 +22,7 @@ pub(crate) trait Crew {
         &mut self,
         seat: &mut usize,
         actor: ActorId,
-        method: u16,
+        compute: ComputeHop,
         hop: &mut Hop<'_>,
     ) -> Result<(), Box<Failure>>;
 }
@@ -53,11 +53,11 @@ impl Crew for LaneHost<'_> {
         &mut self,
         seat: &mut usize,
         actor: ActorId,
-        method: u16,
+        compute: ComputeHop,
         hop: &mut Hop<'_>,
     ) -> Result<(), Box<Failure>> {
         match self.actor_at(seat, actor) {
-            Some(cell) => cell.hop(method, hop),
+            Some(cell) => cell.hop(compute, hop),
             None => Err(unknown(actor)),
         }
     }
@@ -127,9 +127,9 @@ impl Crew for Inline {
         &mut self,
         seat: &mut usize,
         actor: ActorId,
-        method: u16,
+        compute: ComputeHop,
         hop: &mut Hop<'_>,
     ) -> Result<(), Box<Failure>> {
-        self.with(seat, actor, |cell| cell.hop(method, hop))
+        self.with(seat, actor, |cell| cell.hop(compute, hop))
     }
 }

@@ -274,9 +274,15 @@ impl Engine {
         Ok(result)
     }
 
+    /// To wait at most `Options::timeout`.
+    #[inline]
+    pub(crate) fn patience(&self) -> Patience {
+        Patience::new(self.options.timeout_value(), "Options::timeout")
+    }
+
     /// Uses the driver for something short, at most `Options::timeout` from now.
     pub(crate) fn drive_soon<R>(&self, act: impl FnOnce(&mut Driver) -> R) -> Result<R, ExecError> {
-        let patience = Patience::new(self.options.timeout_value(), "Options::timeout");
+        let patience = self.patience();
         self.drive(&patience, act)
             .map_err(|refused| self.refusal(refused, None, &patience))
     }

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use linkme::distributed_slice;
 use selvedge_channels::{ChannelError, PayloadType};
 use selvedge_core::{
-    ACTORS, ActorEntry, ActorId, Failure, Hop, Invocation, LaneId, MethodEntry, Operands, ProcessId,
+    ACTORS, ActorEntry, ActorId, ComputeHop, Failure, Hop, Invocation, LaneId, MethodEntry, Operands,
+    ProcessId,
 };
 
 use super::explore::{Machine, holds, is_found};
@@ -62,12 +63,11 @@ impl Crew for Sums<'_> {
     fn invoke(
         &mut self,
         _: &mut usize,
-        actor: ActorId,
-        task: u16,
+        task: ActorId,
+        _: u16,
         invocation: &mut Invocation<'_>,
     ) -> Result<(), Box<Failure>> {
-        let _ = actor;
-        let task = usize::from(task);
+        let task = task.0 as usize;
         let args = self.0.ir.tasks[task].args.len();
         let args = (0..args)
             .map(|at| invocation.take::<i64>(at))
@@ -75,9 +75,15 @@ impl Crew for Sums<'_> {
         invocation.finish(sum(task, &args))
     }
 
-    fn hop(&mut self, _: &mut usize, _: ActorId, task: u16, hop: &mut Hop<'_>) -> Result<(), Box<Failure>> {
+    fn hop(
+        &mut self,
+        _: &mut usize,
+        task: ActorId,
+        _: ComputeHop,
+        hop: &mut Hop<'_>,
+    ) -> Result<(), Box<Failure>> {
         let arg = hop.take::<i64>(0)?;
-        hop.finish(sum(usize::from(task), &[arg]))
+        hop.finish(sum(task.0 as usize, &[arg]))
     }
 }
 
@@ -390,9 +396,8 @@ impl Machine for Loop {
             ..
         } = prepare(&self.plan, &recipe).unwrap();
         for lane in &mut lanes {
-            // The model's crew finds the task by the number of the method.
             for task in &mut lane.tasks {
-                task.method = task.id.0 as u16;
+                task.actor = ActorId(task.id.0);
             }
             for step in &mut lane.steps {
                 if let (Step::Run(task), false) = (*step, self.merged) {
@@ -553,6 +558,27 @@ fn machine(plan: Plan, executions: u64) -> Loop {
         merged: false,
         mutant: Mutant::None,
     }
+}
+
+/// How many hops follow each other from each task of a lane on, 0 for what is none.
+fn stretches(graph: GraphIr, lane: u32) -> Vec<usize> {
+    let world = machine(planned(graph, 1, 1), 1).fresh();
+    let lane = world.lanes.iter().find(|it| it.lane == LaneId(lane)).unwrap();
+    lane.tasks
+        .iter()
+        .map(|task| task.hop.map_or(0, |hop| hop.stretch))
+        .collect()
+}
+
+#[test]
+fn tasks_of_one_argument_and_one_result_are_hops() {
+    let chain = graph(&[(1, &[0]), (1, &[1]), (1, &[2]), (1, &[3, 3]), (1, &[4])], &[5]);
+    assert_eq!(stretches(chain, 1), [3, 2, 1, 0, 1], "two arguments are no hop");
+    let both = graph(&[(1, &[0]), (1, &[1]), (2, &[1])], &[2, 3]);
+    assert_eq!(stretches(both.clone(), 1), [2, 1], "wherever it goes");
+    assert_eq!(stretches(both, 2), [1]);
+    let between = graph(&[(1, &[0]), (2, &[1]), (1, &[2]), (1, &[3])], &[4]);
+    assert_eq!(stretches(between, 1), [3, 2, 1], "wherever it comes from");
 }
 
 /// How many executions a model runs; `EXECUTIONS=3` takes some minutes, in a debug build.

@@ -16,6 +16,7 @@ pub(crate) struct Patience {
 
 impl Patience {
     /// Waits at most `timeout`; `None` is without end.
+    #[inline]
     pub(crate) fn new(timeout: Option<Duration>, option: &'static str) -> Self {
         Patience {
             timeout,

@@ -13,12 +13,11 @@ use crate::run::error::ExecError;
 use crate::run::patience::Patience;
 
 /// How far it went.
-#[derive(Clone, Copy)]
 pub(crate) enum Through {
     /// To its end: what it came to has been put where it was asked for.
     Done,
-    /// It has been submitted, and is to be waited for as any other.
-    Submitted(u64),
+    /// It has been submitted, and is to be waited for as any other, for what is left of the time.
+    Submitted(u64, Patience),
     /// Nowhere: it is to be submitted as any other.
     Refused,
 }
@@ -30,7 +29,6 @@ impl Engine {
     #[inline]
     pub(crate) fn run_through<Out>(
         &self,
-        patience: &Patience,
         take: Take<Out>,
         found: &mut Option<Result<Out, ExecError>>,
         send: impl FnOnce(&mut dyn AnyOutlet) -> bool,
@@ -56,7 +54,7 @@ impl Engine {
             } else {
                 return Through::Refused;
             };
-            self.await_through(driver, patience, execution, take, found)
+            self.await_through(driver, execution, take, found)
         });
         through.unwrap_or(Through::Refused)
     }
@@ -65,11 +63,12 @@ impl Engine {
     fn await_through<Out>(
         &self,
         driver: &mut Driver,
-        patience: &Patience,
         execution: u64,
         take: Take<Out>,
         found: &mut Option<Result<Out, ExecError>>,
     ) -> Through {
+        // Not before the input is on its way, which the lanes wait for.
+        let patience = self.patience();
         let lengths = self.recipe.lengths.as_slice();
         let stopped = self.budget.waiting().spin_on(
             patience.deadline(),
@@ -93,7 +92,7 @@ impl Engine {
         if !stopped {
             patience.spent_spinning();
         }
-        Through::Submitted(execution)
+        Through::Submitted(execution, patience)
     }
 }
 
@@ -162,8 +161,8 @@ mod tests {
 
     /// How far a run goes, and what it comes to, if it has come.
     fn ran<In: 'static, Out>(graph: &Graph<In, Out>, x: In) -> (Through, Option<Out>) {
-        let (patience, mut found) = (Patience::new(None, "nothing"), None);
-        let through = graph.through(&Cell::new(Some(x)), &patience, &mut found);
+        let mut found = None;
+        let through = graph.through(&Cell::new(Some(x)), &mut found);
         (through, found.map(Result::unwrap))
     }
 
@@ -214,7 +213,7 @@ mod tests {
         let parks = Options::new().wait(Wait::Park);
         let graph = runtime.compile_with(parks, one).unwrap();
         let submitted = ran(&graph, 3);
-        assert!(matches!(submitted, (Through::Submitted(0), None)));
+        assert!(matches!(submitted, (Through::Submitted(0, _), None)));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! its result can be put.
 
 use selvedge_channels::{AnyOutlet, AnyValue};
-use selvedge_core::{Destination, Hop, MethodEntry};
+use selvedge_core::{ComputeHop, Destination, Hop, MethodEntry};
 
 use super::plain::{Input, Ran, input, settle};
 use super::{LaneLoop, TaskRun};
@@ -14,8 +14,10 @@ use crate::run::crew::Crew;
 use crate::run::trace::Ended;
 
 /// What a task is that is no more than a hop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct HopRun {
+    /// Its method.
+    compute: ComputeHop,
     /// Index of the argument in the lane's values.
     from: usize,
     /// Index of the value that the result goes to, where it goes to one of the same lane and nowhere else.
@@ -27,12 +29,13 @@ pub(crate) struct HopRun {
 impl HopRun {
     /// What a task is, if it is no more than a hop.
     pub(crate) fn of(task: &TaskRun, method: Option<&MethodEntry>) -> Option<Self> {
-        method?.hop?;
+        let compute = method?.hop?;
         let ([from], [param]) = (task.args.as_slice(), task.params.as_slice()) else {
             return None;
         };
         let to = task.outlets.first()?.as_ref()?.within();
         (from == param && task.sole == Some(0) && to != Some(*from)).then_some(HopRun {
+            compute,
             from: *from,
             to,
             stretch: 1,
@@ -95,7 +98,7 @@ impl LaneLoop {
                 recorder.open(task.id, execution, done > 0);
             }
             progress.set(task.id.0, Phase::Computing);
-            let invoked = crew.hop(&mut task.seat, task.actor, task.method, &mut computation);
+            let invoked = crew.hop(&mut task.seat, task.actor, hop.compute, &mut computation);
             let handed_over = computation.has_handed_over();
             if invoked.is_err() || !handed_over || !computation.into_argument().count_read() {
                 let ran = settle(task, values, execution, invoked, handed_over);
