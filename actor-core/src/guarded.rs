@@ -3,18 +3,45 @@
 //! User code runs under some of our locks: an inline actor's method under its actor's, a graph with inline actors
 //! under its driver's. What that code calls may lead back to the same lock, and a plain mutex would hang there.
 
-use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 
 /// A value that one thread at a time may use.
 #[derive(Debug)]
 pub struct Guarded<T> {
-    value: ReentrantMutex<RefCell<T>>,
+    value: Mutex<T>,
+    /// The thread that has the value; 0 while nobody has.
+    holder: AtomicUsize,
     /// Threads that wait for the value.
     waiting: AtomicUsize,
+}
+
+/// A number that no other living thread has, and that is not 0.
+#[inline]
+fn this_thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
+
+/// Says who has the value, for as long as it lives.
+struct Holding<'a>(&'a AtomicUsize);
+
+impl<'a> Holding<'a> {
+    #[inline]
+    fn by_this_thread(holder: &'a AtomicUsize) -> Self {
+        // Relaxed: it tells a thread about itself alone.
+        holder.store(this_thread(), Ordering::Relaxed);
+        Holding(holder)
+    }
+}
+
+impl Drop for Holding<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Why the value cannot be used.
@@ -30,7 +57,8 @@ impl<T> Guarded<T> {
     /// Guards `value`.
     pub fn new(value: T) -> Self {
         Guarded {
-            value: ReentrantMutex::new(RefCell::new(value)),
+            value: Mutex::new(value),
+            holder: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
         }
     }
@@ -46,34 +74,43 @@ impl<T> Guarded<T> {
         deadline: impl FnOnce() -> Option<Instant>,
         act: impl FnOnce(&mut T) -> R,
     ) -> Result<R, NoEntry> {
-        let lock = self.value.try_lock().or_else(|| self.wait(deadline()));
-        self.using(lock.ok_or(NoEntry::OutOfTime)?, act)
+        match self.value.try_lock() {
+            Some(value) => Ok(self.using(value, act)),
+            None => Ok(self.using(self.wait(deadline)?, act)),
+        }
     }
 
     #[cold]
-    fn wait(&self, deadline: Option<Instant>) -> Option<ReentrantMutexGuard<'_, RefCell<T>>> {
+    fn wait(&self, deadline: impl FnOnce() -> Option<Instant>) -> Result<MutexGuard<'_, T>, NoEntry> {
+        self.look_out()?;
         // Relaxed, like the look at it: who sees it late lets go a little later.
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let lock = match deadline {
+        let lock = match deadline() {
             None => Some(self.value.lock()),
             Some(deadline) => self.value.try_lock_until(deadline),
         };
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        lock
+        lock.ok_or(NoEntry::OutOfTime)
+    }
+
+    /// Who has the value already would wait for itself.
+    fn look_out(&self) -> Result<(), NoEntry> {
+        if self.holder.load(Ordering::Relaxed) == this_thread() {
+            return Err(NoEntry::Reentered);
+        }
+        Ok(())
     }
 
     #[inline]
-    fn using<R>(
-        &self,
-        lock: ReentrantMutexGuard<'_, RefCell<T>>,
-        act: impl FnOnce(&mut T) -> R,
-    ) -> Result<R, NoEntry> {
-        let result = act(&mut *lock.try_borrow_mut().map_err(|_| NoEntry::Reentered)?);
+    fn using<R>(&self, mut value: MutexGuard<'_, T>, act: impl FnOnce(&mut T) -> R) -> R {
+        let holding = Holding::by_this_thread(&self.holder);
+        let result = act(&mut value);
+        drop(holding);
         if self.is_wanted() {
             // Whoever has waited comes next, also where we come back at once.
-            ReentrantMutexGuard::unlock_fair(lock);
+            MutexGuard::unlock_fair(value);
         }
-        Ok(result)
+        result
     }
 
     /// Whether others wait for the value: a hint for who uses it for long.
@@ -88,7 +125,10 @@ impl<T> Guarded<T> {
     /// As [`with`](Self::with).
     #[inline]
     pub fn try_with<R>(&self, act: impl FnOnce(&mut T) -> R) -> Result<R, NoEntry> {
-        self.using(self.value.try_lock().ok_or(NoEntry::OutOfTime)?, act)
+        match self.value.try_lock() {
+            Some(value) => Ok(self.using(value, act)),
+            None => Err(self.look_out().err().unwrap_or(NoEntry::OutOfTime)),
+        }
     }
 }
 
