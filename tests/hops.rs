@@ -187,13 +187,16 @@ fn executions_that_overlap_stay_apart() -> Result<()> {
         })
         .collect::<std::result::Result<_, _>>()?;
     let away = counter(&runtime, "away", Placement::Thread);
-    let options = Options::new().max_inflight(8);
-    let graph = runtime.compile_with(options, |x: Edge<i64>| {
-        let x = crowd[..2].iter().fold(x, |x, actor| actor.echo(&x));
-        let (there, here) = (away.echo(&x), crowd[2].echo(&x));
-        (crowd[3].echo(&there), here)
-    })?;
-    let results: Vec<(i64, i64)> = graph.map(0..1000).collect::<std::result::Result<_, _>>()?;
-    assert_eq!(results, (0..1000).map(|x| (x, x)).collect::<Vec<_>>());
+    // With one slot a hop in the middle finds no room.
+    for (slots, trace) in [(8, 0), (8, 100), (1, 0), (1, 100)] {
+        let options = Options::new().max_inflight(8).slots(slots).trace(trace);
+        let graph = runtime.compile_with(options, |x: Edge<i64>| {
+            let x = crowd[..2].iter().fold(x, |x, actor| actor.echo(&x));
+            let (there, here) = (away.echo(&x), crowd[2].echo(&x));
+            (away.echo(&here), crowd[3].echo(&there))
+        })?;
+        let results: Vec<(i64, i64)> = graph.map(0..1000).collect::<std::result::Result<_, _>>()?;
+        assert_eq!(results, (0..1000).map(|x| (x, x)).collect::<Vec<_>>());
+    }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! What an actor type is to the runtime: a constructor and methods, described by plain data.
 //!
 //! `#[actor]` generates these items from an `impl` block; anybody may write them by hand. An [`ActorEntry`] knows
-//! the types of its actor, its users do not: arguments come as positions in an [`Invocation`] or as a tuple in
-//! [`Arguments`], and the functions in the entry downcast.
+//! the types of its actor, its users do not: arguments come as positions in an [`Invocation`], alone in a [`Hop`],
+//! or as a tuple in [`Arguments`], and the functions in the entry know the type of the [`State`] they get.
 
 use std::fmt;
 

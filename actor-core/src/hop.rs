@@ -37,7 +37,7 @@ impl<'a> Hop<'a> {
         }
     }
 
-    /// Whether the result has been put where it goes: otherwise it is staged in the outlet.
+    /// Whether the result has been put where it goes. Where its method has succeeded otherwise, it is staged in the outlet.
     #[inline]
     pub fn has_handed_over(&self) -> bool {
         self.handed_over

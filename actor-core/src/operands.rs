@@ -78,10 +78,8 @@ fn stage_typed<T: Wire>(outlet: &mut Outlet<T>, value: T) {
 }
 
 /// Stages a result.
-#[inline(never)]
 pub(crate) fn stage<T: Wire>(outlet: &mut dyn AnyOutlet, value: T) -> Result<(), Box<Failure>> {
-    let outlet = outlet.typed_mut::<T>().ok_or_else(wrong_outlet::<T>)?;
-    outlet.stage(value);
+    stage_typed(outlet.typed_mut::<T>().ok_or_else(wrong_outlet::<T>)?, value);
     Ok(())
 }
 

@@ -409,10 +409,11 @@ impl<T: Wire> Value<T> {
         Some(taken)
     }
 
-    /// What is not ours yet, or is not ours alone.
+    /// What is not taken by a move alone: it is decoded or cloned, or a slot is given back with it.
     #[inline(never)]
     fn take_other(&mut self) -> Result<T, ChannelError> {
         match &self.held {
+            #[cfg(feature = "cuda")]
             Held::Owned(_) if self.head.left == 1 => {
                 let value = self.held.take_owned().ok_or(ChannelError::NoValue)?;
                 self.head.vacant = true;

@@ -35,11 +35,14 @@ use crate::run::trace::Recorder;
 /// The kind under which worker processes find this loader.
 pub(crate) const KIND: &str = "selvedge.graph";
 
-/// What a ring between the driver and lanes may take, beyond the slots that were asked for.
-const DRIVER_RING_BYTES: usize = 4096;
+/// Slots of a ring from the driver to lanes, at least.
+const SLOTS_IN: usize = 8;
 
-/// What a slot takes beside its value, at most.
-const SLOT_BYTES: usize = 128;
+/// Slots of a ring from a lane to the driver, at least.
+const SLOTS_OUT: usize = 16;
+
+/// Values of more bytes than this are not worth more slots than asked for.
+const SMALL_BYTES: usize = 1024;
 
 /// What a worker process is sent.
 #[derive(Serialize, Deserialize)]
@@ -118,12 +121,16 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
 
 /// Slots of a ring. Where those that were asked for are enough for all that is under way, one between the driver and the lanes
 /// gets enough of them for its writer to look only once in many executions at what its readers have passed, since each such
-/// look fetches a line that they have just written. Nobody runs further ahead for it: `max_inflight` bounds that.
+/// look fetches a line that they have just written. Results are never more than `max_inflight` for it; inputs are where an
+/// execution is over before all lanes have read its input, because another has failed.
 fn ring_slots(plan: &Plan, channel: &ChannelPlan, payload: &PayloadType) -> usize {
-    let drivers = channel.writer == Writer::Submit || channel.readers == [LaneId::DRIVER];
-    let enough = channel.slots >= plan.settings.max_inflight;
-    let room = if drivers && enough { DRIVER_RING_BYTES } else { 0 };
-    (channel.slots as usize).max(room / (SLOT_BYTES + payload.len_bytes()))
+    let enough = channel.slots >= plan.settings.max_inflight && payload.len_bytes() <= SMALL_BYTES;
+    let least = match channel.writer {
+        Writer::Submit if enough => SLOTS_IN,
+        _ if enough && channel.readers == [LaneId::DRIVER] => SLOTS_OUT,
+        _ => 1,
+    };
+    (channel.slots as usize).max(least)
 }
 
 /// The programs of a process's lanes, those among them that only lend their actors to another lane.

@@ -213,7 +213,8 @@ impl Control {
         }
     }
 
-    /// Whether an execution has been cancelled. At most `max_inflight` are unfinished, so cells are not shared.
+    /// Whether an execution has been cancelled. There is a cell for each of the `max_inflight` that may be unfinished. What is over,
+    /// and a lane has yet to read, may have lost its own to a later one: then the lane computes what nobody wants.
     #[inline]
     pub(crate) fn is_cancelled(&self, execution: u64) -> bool {
         self.cancels(execution).is_cancelled()

@@ -1,6 +1,6 @@
 //! The loop: one lane's program, run execution after execution.
 //!
-//! A program is a straight list of steps. `step` tries one, or a stretch of plain tasks, and says whether it moved, so the same
+//! A program is a straight list of steps. `step` tries one, or a stretch of hops, and says whether it moved, so the same
 //! machine runs on a borrowed thread (which spins, then parks on its doorbell) and inside the driver's own thread.
 //!
 //! Invariants:
@@ -98,8 +98,8 @@ pub(crate) const STEPS: usize = 3;
 pub(crate) enum Step {
     /// All READs of a task: one wait for inputs that come in any order (RW-03).
     Await(usize),
-    /// A task's READs, and with them its COMPUTE and WRITE, the next two steps, where nothing is out of the ordinary; then the
-    /// same of the tasks that follow.
+    /// A task's READs, and with them its COMPUTE and WRITE, the next two steps, where nothing is out of the ordinary; of a
+    /// hop, then the same of the hops that follow.
     Run(usize),
     /// The task's method.
     Compute(usize),

@@ -4,7 +4,8 @@
 //! read from them are nanoseconds of `CLOCK_MONOTONIC`, which all processes of a host share.
 //!
 //! An operation begins where the one before it on its lane ended, so the clock is read once an operation: a READ lasts
-//! from there until its value has come.
+//! from there until its value has come. For a task that runs in one go it is read twice; of a stretch of hops, for all but the
+//! first once.
 //!
 //! A task that runs in one go has one record of all its operations, which is *open* while it runs: whoever has its result finds
 //! it, and nobody waits for the clock, which is read again when the result is on its way. So its COMPUTE includes handing the
@@ -204,7 +205,7 @@ impl Recorder {
     }
 
     /// Opens the record of a task whose READs are over and which runs in one go from here. `follows` where it comes right
-    /// after the one that was recorded last.
+    /// after the one that was recorded last, in one stretch.
     #[inline]
     pub(crate) fn open(&mut self, task: TaskId, execution: u64, follows: bool) {
         let start = self.ended;

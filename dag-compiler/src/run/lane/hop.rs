@@ -74,7 +74,9 @@ impl LaneLoop {
         let execution = self.state.execution;
         // Ranks are looked after between two steps.
         let stretch = if self.ranks.is_empty() { stretch } else { 1 };
-        let tasks = self.tasks.get_mut(first..first + stretch).unwrap_or_default();
+        let Some(tasks) = self.tasks.get_mut(first..first + stretch) else {
+            return (0, Ran::Otherwise);
+        };
         let (values, recorder) = (self.values.as_mut_slice(), &mut self.recorder);
         let (progress, cancels) = (self.progress.at(execution), self.control.cancels(execution));
         let traced = recorder.is_on();
