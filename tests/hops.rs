@@ -14,6 +14,7 @@ mod actors;
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use actors::{PLACEMENTS, counter};
 use selvedge::prelude::*;
@@ -198,5 +199,28 @@ fn executions_that_overlap_stay_apart() -> Result<()> {
         let results: Vec<(i64, i64)> = graph.map(0..1000).collect::<std::result::Result<_, _>>()?;
         assert_eq!(results, (0..1000).map(|x| (x, x)).collect::<Vec<_>>());
     }
+    Ok(())
+}
+
+/// A lane whose next input is always there goes from execution to execution, and still answers.
+#[test]
+fn calls_are_answered_between_executions_that_never_pause() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Thread);
+    let options = Options::new().max_inflight(8).wait(Wait::Spin);
+    let graph = runtime.compile_with(options, |x: Edge<i64>| a.sleep_ms(&x))?;
+    std::thread::scope(|scope| {
+        let calls = scope.spawn(|| {
+            for call in 1..=20 {
+                let answer = a.call().inc(1).wait_timeout(Duration::from_secs(60));
+                assert_eq!(answer.unwrap(), call);
+            }
+        });
+        let inputs = std::iter::repeat_with(|| 1).take_while(|_| !calls.is_finished());
+        for result in graph.map(inputs) {
+            assert_eq!(result.unwrap(), 1);
+        }
+        calls.join().unwrap();
+    });
     Ok(())
 }

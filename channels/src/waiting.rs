@@ -57,6 +57,16 @@ impl Waiting {
         }
     }
 
+    /// Whether it looks again and again at first.
+    #[inline]
+    pub fn spins(self) -> bool {
+        match self {
+            Waiting::Spin => true,
+            Waiting::SpinThenPark(budget) => !budget.is_zero(),
+            Waiting::Park | Waiting::YieldThenPark(_) => false,
+        }
+    }
+
     #[cfg(not(loom))] // for `channel`, which is not built under loom
     /// The same where messages of so many bytes are expected: their copying and reading is waited for as well, so that a
     /// stream of large payloads does not pay for two wake-ups each. Parks after 5 ms whatever their size.
@@ -141,5 +151,7 @@ mod tests {
         assert_eq!(Waiting::Spin.for_payload(1 << 30), Waiting::Spin);
         let parks = Waiting::SpinThenPark(Duration::ZERO);
         assert_eq!(parks.for_payload(1 << 30), parks);
+        assert!(Waiting::Spin.spins() && auto.spins());
+        assert!(!parks.spins() && !Waiting::Park.spins() && !Waiting::YieldThenPark(1).spins());
     }
 }

@@ -63,6 +63,7 @@ impl LaneHost<'_> {
 
     /// Whether calls wait. One atomic load.
     #[must_use]
+    #[inline]
     pub fn mailbox_pending(&self) -> bool {
         self.lane.mailbox.is_pending()
     }

@@ -25,6 +25,9 @@ pub(crate) trait Crew {
         compute: ComputeHop,
         hop: &mut Hop<'_>,
     ) -> Result<(), Box<Failure>>;
+
+    /// Whether somebody wants the actors for something else, or may do so unseen.
+    fn is_called(&self) -> bool;
 }
 
 #[cold]
@@ -60,6 +63,11 @@ impl Crew for LaneHost<'_> {
             Some(cell) => cell.hop(compute, hop),
             None => Err(unknown(actor)),
         }
+    }
+
+    #[inline]
+    fn is_called(&self) -> bool {
+        self.mailbox_pending()
     }
 }
 
@@ -131,5 +139,9 @@ impl Crew for Inline {
         hop: &mut Hop<'_>,
     ) -> Result<(), Box<Failure>> {
         self.with(seat, actor, |cell| cell.hop(compute, hop))
+    }
+
+    fn is_called(&self) -> bool {
+        true
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use linkme::distributed_slice;
-use selvedge_channels::{ChannelError, PayloadType};
+use selvedge_channels::{ChannelError, PayloadType, Waiting};
 use selvedge_core::{
     ACTORS, ActorEntry, ActorId, ComputeHop, Failure, Hop, Invocation, LaneId, MethodEntry, Operands,
     ProcessId,
@@ -85,6 +85,10 @@ impl Crew for Sums<'_> {
         let arg = hop.take::<i64>(0)?;
         hop.finish(sum(task.0 as usize, &[arg]))
     }
+
+    fn is_called(&self) -> bool {
+        false
+    }
 }
 
 /// A graph of one input: for each task its lane and what it reads, 0 for the input and n for task n - 1.
@@ -146,7 +150,7 @@ fn planned(graph: GraphIr, slots: u32, max_inflight: u32) -> Plan {
         auto_slots: false,
         slot_bytes: 1000,
         max_bytes: 1000,
-        waiting: selvedge_channels::Waiting::Park,
+        waiting: Waiting::Park,
         trace_events: 0,
         overlap: true,
         lanes: Lanes::Spawned,
@@ -396,6 +400,10 @@ impl Machine for Loop {
             ..
         } = prepare(&self.plan, &recipe).unwrap();
         for lane in &mut lanes {
+            if self.merged {
+                // It goes on with the next execution in one go, where that is there.
+                lane.waiting = Waiting::Spin;
+            }
             for task in &mut lane.tasks {
                 task.actor = ActorId(task.id.0);
             }

@@ -8,10 +8,10 @@ use selvedge_channels::{AnyOutlet, AnyValue};
 use selvedge_core::{ComputeHop, Destination, Hop, MethodEntry};
 
 use super::plain::{Input, Ran, input, settle};
-use super::{LaneLoop, TaskRun};
-use crate::run::control::Phase;
+use super::{LaneLoop, STEPS, TaskRun};
+use crate::run::control::{Control, Phase};
 use crate::run::crew::Crew;
-use crate::run::trace::Ended;
+use crate::run::trace::{Ended, Recorder};
 
 /// What a task is that is no more than a hop.
 #[derive(Clone, Copy)]
@@ -61,9 +61,35 @@ impl HopRun {
     }
 }
 
+/// Looks at the next input that are worth it before it is waited for as any other: some microseconds.
+const LOOKS: u32 = 64;
+
+/// Whether the next input comes within some looks, before somebody calls an actor or the graph ends.
+#[inline]
+fn comes_soon<C: Crew + ?Sized>(
+    value: &dyn AnyValue,
+    crew: &C,
+    control: &Control,
+    recorder: &mut Recorder,
+) -> bool {
+    for _ in 0..LOOKS {
+        if crew.is_called() || !control.is_running() {
+            break;
+        }
+        recorder.looks();
+        if value.stirs() {
+            return true;
+        }
+        std::hint::spin_loop();
+    }
+    recorder.blocked();
+    false
+}
+
 impl LaneLoop {
     /// Does so many hops from this task on, up to what is out of the ordinary; returns how many it has done, and what became of the
-    /// last.
+    /// last. Where the program is nothing else, it goes on with the executions that follow, as long as their inputs come soon: it
+    /// returns what it has done of the last.
     #[inline(never)]
     pub(super) fn hops<C: Crew + ?Sized>(
         &mut self,
@@ -71,15 +97,46 @@ impl LaneLoop {
         first: usize,
         stretch: usize,
     ) -> (usize, Ran) {
-        let execution = self.state.execution;
         // Ranks are looked after between two steps.
         let stretch = if self.ranks.is_empty() { stretch } else { 1 };
+        let steps = self.steps.len();
+        let lingers = STEPS * stretch == steps && self.ranks.is_empty() && self.waiting.spins();
+        let mut again = false;
+        loop {
+            match self.lap(crew, first, stretch, again) {
+                (done, Ran::Done) if lingers && done == stretch => {
+                    self.state.pass(steps, steps);
+                    again = true;
+                }
+                // The executions before have moved; this one is begun as any other.
+                (0, Ran::Blocked | Ran::Otherwise) if again => return (0, Ran::Done),
+                ran => return ran,
+            }
+        }
+    }
+
+    /// The hops of one execution; where it is done `again`, only if its input comes soon.
+    #[inline]
+    fn lap<C: Crew + ?Sized>(
+        &mut self,
+        crew: &mut C,
+        first: usize,
+        stretch: usize,
+        again: bool,
+    ) -> (usize, Ran) {
+        let execution = self.state.execution;
         let Some(tasks) = self.tasks.get_mut(first..first + stretch) else {
             return (0, Ran::Otherwise);
         };
         let (values, recorder) = (self.values.as_mut_slice(), &mut self.recorder);
         let (progress, cancels) = (self.progress.at(execution), self.control.cancels(execution));
         let traced = recorder.is_on();
+        if again {
+            let input = tasks.first().and_then(|task| values.get(task.hop?.from));
+            if !input.is_some_and(|value| comes_soon(value.as_ref(), crew, &self.control, recorder)) {
+                return (0, Ran::Blocked);
+            }
+        }
         for (done, task) in tasks.iter_mut().enumerate() {
             let Some(hop) = task.hop else {
                 return (done, Ran::Otherwise);
