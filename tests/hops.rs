@@ -46,18 +46,15 @@ impl Drop for Counted {
     }
 }
 
-pub struct Forms {
-    seen: i64,
-}
+pub struct Forms;
 
 #[actor]
 impl Forms {
     pub fn new() -> Self {
-        Forms { seen: 0 }
+        Forms
     }
 
     pub fn digits(&mut self, number: i64) -> String {
-        self.seen += 1;
         number.to_string()
     }
 

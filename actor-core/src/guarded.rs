@@ -82,7 +82,10 @@ impl<T> Guarded<T> {
 
     #[cold]
     fn wait(&self, deadline: impl FnOnce() -> Option<Instant>) -> Result<MutexGuard<'_, T>, NoEntry> {
-        self.look_out()?;
+        // Who has it already would wait for itself.
+        if self.is_held_here() {
+            return Err(NoEntry::Reentered);
+        }
         // Relaxed, like the look at it: who sees it late lets go a little later.
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let lock = match deadline() {
@@ -93,12 +96,8 @@ impl<T> Guarded<T> {
         lock.ok_or(NoEntry::OutOfTime)
     }
 
-    /// Who has the value already would wait for itself.
-    fn look_out(&self) -> Result<(), NoEntry> {
-        if self.holder.load(Ordering::Relaxed) == this_thread() {
-            return Err(NoEntry::Reentered);
-        }
-        Ok(())
+    fn is_held_here(&self) -> bool {
+        self.holder.load(Ordering::Relaxed) == this_thread()
     }
 
     #[inline]
@@ -127,7 +126,8 @@ impl<T> Guarded<T> {
     pub fn try_with<R>(&self, act: impl FnOnce(&mut T) -> R) -> Result<R, NoEntry> {
         match self.value.try_lock() {
             Some(value) => Ok(self.using(value, act)),
-            None => Err(self.look_out().err().unwrap_or(NoEntry::OutOfTime)),
+            None if self.is_held_here() => Err(NoEntry::Reentered),
+            None => Err(NoEntry::OutOfTime),
         }
     }
 }

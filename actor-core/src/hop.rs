@@ -6,7 +6,7 @@
 
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Value, Wire, dispose};
 
-use crate::operands::{Operands, send, stage, typed, typed_mut, unread, wrong_outlet};
+use crate::operands::{Operands, send, typed, typed_mut, unread, wrong_outlet};
 use crate::{Failure, Parts};
 
 /// Where a result goes.
@@ -57,10 +57,7 @@ impl Hop<'_> {
         let Destination::Outlet(outlet) = &mut self.destination else {
             return Err(wrong_outlet::<T>());
         };
-        if !self.argument.owes_nothing() {
-            return stage(*outlet, value);
-        }
-        self.handed_over = send(*outlet, value)?;
+        self.handed_over = send(*outlet, value, self.argument.owes_nothing())?;
         Ok(())
     }
 }

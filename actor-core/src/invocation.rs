@@ -70,10 +70,8 @@ impl<'a> Invocation<'a> {
         let Some(Some(outlet)) = self.outlets.first_mut() else {
             return Ok(());
         };
-        if self.at_once.is_none() || !owes_nothing(self.values, self.args) {
-            return stage(outlet.as_mut(), value);
-        }
-        self.handed_over = send(outlet.as_mut(), value)?;
+        let at_once = self.at_once.is_some() && owes_nothing(self.values, self.args);
+        self.handed_over = send(outlet.as_mut(), value, at_once)?;
         Ok(())
     }
 

@@ -58,12 +58,21 @@ pub(crate) fn typed_mut<T: Wire>(value: &mut dyn AnyValue, i: usize) -> Result<&
     value.typed_mut::<T>().ok_or_else(|| wrong_argument::<T>(i))
 }
 
-/// Sends a result at once where it goes to one channel, which has room, and that runs none of the user's code; stages it otherwise.
-/// Whether it has been sent. Nobody may notice when the arguments are given back: it is seen before that.
+/// Sends a result `at_once` where it goes to one channel, which has room, and that runs none of the user's code; stages it otherwise.
+/// Whether it has been sent. At once is where nobody notices when the arguments are given back: it is seen before that.
 #[inline]
-pub(crate) fn send<T: Wire>(outlet: &mut dyn AnyOutlet, value: T) -> Result<bool, Box<Failure>> {
+pub(crate) fn send<T: Wire>(
+    outlet: &mut dyn AnyOutlet,
+    value: T,
+    at_once: bool,
+) -> Result<bool, Box<Failure>> {
     let outlet = outlet.typed_mut::<T>().ok_or_else(wrong_outlet::<T>)?;
-    match outlet.try_send(value) {
+    let left = if at_once {
+        outlet.try_send(value)
+    } else {
+        Some(value)
+    };
+    match left {
         None => Ok(true),
         Some(back) => {
             stage_typed(outlet, back);

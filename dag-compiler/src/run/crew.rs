@@ -36,6 +36,15 @@ fn unknown(actor: ActorId) -> Box<Failure> {
     Box::new(Failure::Internal(text))
 }
 
+#[inline]
+fn cell<'a>(
+    lane: &'a mut LaneHost<'_>,
+    seat: &mut usize,
+    actor: ActorId,
+) -> Result<&'a mut ActorCell, Box<Failure>> {
+    lane.actor_at(seat, actor).ok_or_else(|| unknown(actor))
+}
+
 impl Crew for LaneHost<'_> {
     #[inline]
     fn invoke(
@@ -45,10 +54,7 @@ impl Crew for LaneHost<'_> {
         method: u16,
         invocation: &mut Invocation<'_>,
     ) -> Result<(), Box<Failure>> {
-        match self.actor_at(seat, actor) {
-            Some(cell) => cell.invoke(method, invocation),
-            None => Err(unknown(actor)),
-        }
+        cell(self, seat, actor)?.invoke(method, invocation)
     }
 
     #[inline]
@@ -59,10 +65,7 @@ impl Crew for LaneHost<'_> {
         compute: ComputeHop,
         hop: &mut Hop<'_>,
     ) -> Result<(), Box<Failure>> {
-        match self.actor_at(seat, actor) {
-            Some(cell) => cell.hop(compute, hop),
-            None => Err(unknown(actor)),
-        }
+        cell(self, seat, actor)?.hop(compute, hop)
     }
 
     #[inline]
@@ -96,9 +99,7 @@ impl Inline {
             _ => "the inline actor was used by its own method; give it a thread".to_owned(),
         })
     }
-}
 
-impl Inline {
     /// Has an actor do something, which waits for an ordinary call that it is busy with.
     fn with(
         &self,

@@ -195,17 +195,15 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Goes on after so many steps of a program of `len`; `true` where that ends the execution.
+    /// Goes on after so many steps of a program of `len`.
     #[inline]
-    fn pass(&mut self, steps: usize, len: usize) -> bool {
+    fn pass(&mut self, steps: usize, len: usize) {
         self.waiting = false;
         self.step += steps;
-        let ends = self.step >= len;
-        if ends {
+        if self.step >= len {
             self.step = 0;
             self.execution += 1;
         }
-        ends
     }
 }
 

@@ -11,7 +11,7 @@ use super::plain::{Input, Ran, input, settle};
 use super::{LaneLoop, STEPS, TaskRun};
 use crate::run::control::{Control, Phase};
 use crate::run::crew::Crew;
-use crate::run::trace::{Ended, Recorder};
+use crate::run::trace::Recorder;
 
 /// What a task is that is no more than a hop.
 #[derive(Clone, Copy)]
@@ -99,13 +99,13 @@ impl LaneLoop {
     ) -> (usize, Ran) {
         // Ranks are looked after between two steps.
         let stretch = if self.ranks.is_empty() { stretch } else { 1 };
-        let steps = self.steps.len();
-        let lingers = STEPS * stretch == steps && self.ranks.is_empty() && self.waiting.spins();
+        let steps = STEPS * stretch;
+        let lingers = steps == self.steps.len() && self.ranks.is_empty() && self.waiting.spins();
         let mut again = false;
         loop {
             match self.lap(crew, first, stretch, again) {
                 (done, Ran::Done) if lingers && done == stretch => {
-                    self.state.pass(steps, steps);
+                    self.pass(steps);
                     again = true;
                 }
                 // The executions before have moved; this one is begun as any other.
@@ -159,17 +159,16 @@ impl LaneLoop {
             progress.set(task.id.0, Phase::Computing);
             let invoked = crew.hop(&mut task.seat, task.actor, hop.compute, &mut computation);
             let handed_over = computation.has_handed_over();
-            if invoked.is_err() || !handed_over || !computation.into_argument().count_read() {
-                let ran = settle(task, values, execution, invoked, handed_over);
-                if !matches!(ran, Ran::Done) {
-                    if traced {
-                        recorder.close(task.id, ran.ended());
-                    }
-                    return (done, ran);
-                }
-            }
+            let ran = if invoked.is_ok() && handed_over && computation.into_argument().count_read() {
+                Ran::Done
+            } else {
+                settle(task, values, execution, invoked, handed_over)
+            };
             if traced {
-                recorder.close(task.id, Ended::Written);
+                recorder.close(task.id, ran.ended());
+            }
+            if !matches!(ran, Ran::Done) {
+                return (done, ran);
             }
         }
         (tasks.len(), Ran::Done)
