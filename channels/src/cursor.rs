@@ -118,6 +118,12 @@ impl WriteCursor {
         self.place.number < self.limit
     }
 
+    /// Whether space is known for one more message only, of several slots.
+    #[inline]
+    pub(crate) fn runs_low(&self) -> bool {
+        self.limit - self.place.number == 1 && self.place.slots > 2
+    }
+
     /// Looks for space, and says so where there is none (`RING-6`).
     pub(crate) fn seek<'a, T: Iterator<Item = Tail<'a>>>(
         &mut self,
@@ -161,7 +167,7 @@ impl WriteCursor {
         self.blocked = blocked;
     }
 
-    fn look<'a>(&mut self, tails: impl Iterator<Item = Tail<'a>>) -> Result<(), Ahead> {
+    pub(crate) fn look<'a>(&mut self, tails: impl Iterator<Item = Tail<'a>>) -> Result<(), Ahead> {
         let mut slowest = self.place.number;
         let mut readers = 0;
         for tail in tails {
@@ -275,5 +281,32 @@ pub(crate) fn freed(tail: Tail<'_>, writer: &Doorbell) {
     fence(Ordering::SeqCst);
     if tail.blocked.load(Ordering::Relaxed) != 0 {
         writer.wake_sleeper();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_looks_ahead_when_one_slot_of_several_is_left() {
+        let (passed, blocked) = (AtomicU64::new(0), AtomicU64::new(0));
+        let tails = || {
+            let (passed, blocked) = (&passed, &blocked);
+            std::iter::once(Tail { passed, blocked })
+        };
+        let stamp = AtomicU64::new(0);
+        let mut writer = WriteCursor::new(4, 1);
+        for low in [false, false, true] {
+            writer.publish(&stamp);
+            assert_eq!(writer.runs_low(), low);
+        }
+        passed.store(2, Ordering::Relaxed);
+        writer.look(tails()).unwrap();
+        assert!(!writer.runs_low() && writer.has_space(), "two have been let go");
+        assert_eq!(blocked.load(Ordering::Relaxed), 0, "it does not wait");
+        let mut pair = WriteCursor::new(2, 1);
+        pair.publish(&stamp);
+        assert!(!pair.runs_low(), "it would look after each message");
     }
 }

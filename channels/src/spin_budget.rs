@@ -76,7 +76,7 @@ impl SpinBudget {
         mut ready: impl FnMut(&mut S) -> bool,
     ) -> bool {
         ready(on)
-            || self.waiting().spin_on(deadline, on, glance, &mut ready)
+            || self.waiting().spin_on(deadline, on, glance, |on, _| ready(on))
             || self.park(bell, deadline, || ready(on))
     }
 

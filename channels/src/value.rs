@@ -45,6 +45,10 @@ pub enum Arrival {
     Nothing,
 }
 
+/// Bytes of a value that is moved out of its ring as it comes, where there is no other reader: it is with the lane then as any
+/// local one, and its slot is free.
+const SMALL: usize = 64;
+
 /// Where a lane's value comes from, its type erased.
 #[expect(
     clippy::large_enum_variant,
@@ -701,14 +705,24 @@ impl<T: Wire> AnyValue for Value<T> {
 
     #[inline]
     fn arrives(&mut self, execution: u64) -> bool {
-        let Source::Ring(reader) = &self.source else {
+        let Source::Ring(reader) = &mut self.source else {
             return matches!(self.fill(execution), Ok(Arrival::Value));
         };
         let free = self.head.left == 0 && reader.position() == execution;
-        if !free || !matches!(reader.current(), Some(Ok(_))) {
+        if !free || !matches!(self.held, Held::Nothing) {
             return self.head.is_there(execution);
         }
-        self.held = Held::InRing;
+        if reader.is_sole() && size_of::<T>() <= SMALL {
+            let Some(value) = reader.take_value() else {
+                return false;
+            };
+            self.held = Held::Owned(value);
+        } else {
+            if !matches!(reader.current(), Some(Ok(_))) {
+                return false;
+            }
+            self.held = Held::InRing;
+        }
         self.head.arrived(execution, Arrival::Value);
         true
     }

@@ -84,30 +84,31 @@ impl Waiting {
     /// Spins as long as this allows, until `ready` says so; `false` when it is time to park, or too late.
     #[inline]
     pub fn spin(self, deadline: Option<Instant>, mut ready: impl FnMut() -> bool) -> bool {
-        self.spin_on(deadline, &mut ready, |_| true, |ready| ready())
+        self.spin_on(deadline, &mut ready, |_| true, |ready, _| ready())
     }
 
     /// The same for who has a quicker way to see most of what is waited for: `glance` is asked in between, and where it sees
-    /// something, or after some turns in any case, `ready` is. The quicker the look, the sooner it is seen.
+    /// something, or after some turns in any case, `ready` is, and told which. The quicker the look, the sooner it is seen.
     #[inline]
     pub fn spin_on<S: ?Sized>(
         self,
         deadline: Option<Instant>,
         on: &mut S,
         mut glance: impl FnMut(&mut S) -> bool,
-        mut ready: impl FnMut(&mut S) -> bool,
+        mut ready: impl FnMut(&mut S, bool) -> bool,
     ) -> bool {
         let budget = match self {
             Waiting::Spin => None,
             Waiting::Park => return false,
             Waiting::SpinThenPark(budget) if budget.is_zero() => return false,
             Waiting::SpinThenPark(budget) => Some(budget),
-            Waiting::YieldThenPark(times) => return yields(times, || ready(on)),
+            Waiting::YieldThenPark(times) => return yields(times, || ready(on, false)),
         };
         let mut started = None;
         loop {
             for turn in 1..=LOOKS {
-                if (turn % GLANCES == 0 || glance(on)) && ready(on) {
+                let seen = turn % GLANCES != 0 && glance(on);
+                if (seen || turn % GLANCES == 0) && ready(on, seen) {
                     return true;
                 }
                 futex::relax();

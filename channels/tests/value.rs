@@ -195,6 +195,47 @@ fn every_message_of_a_ring_is_dropped_once_whoever_goes_first() {
     }
 }
 
+/// The first message of a ring of one slot, looked at by its only reader, and whether the slot is free then.
+fn looked_at<T: Wire>(message: T) -> (Box<dyn AnyValue>, bool) {
+    let Wiring { mut outlet, inlets } = wire::<T>(1, None, true, None);
+    let mut value = value::<T>(inlets.into_iter().next().unwrap(), 2);
+    assert!(!value.arrives(0), "nothing has been written");
+    stage(&mut outlet, message);
+    assert_eq!(outlet.publish(0, &mut []).unwrap(), Readiness::Ready);
+    assert!(!value.arrives(1), "it is not that of the second execution");
+    assert!(value.arrives(0) && value.arrives(0), "it stays");
+    let free = outlet.has_space().unwrap();
+    (value, free)
+}
+
+#[test]
+fn a_small_value_leaves_its_slot_as_it_comes_and_a_large_one_when_it_is_read() {
+    let (mut small, free) = looked_at(String::from("small"));
+    assert!(free);
+    assert_eq!(typed::<String>(&mut small).get().unwrap(), "small");
+    small.read_done().unwrap();
+    assert_eq!(
+        typed::<String>(&mut small).take().unwrap(),
+        "small",
+        "the last read"
+    );
+    small.read_done().unwrap();
+    assert!(small.is_empty());
+    let (mut large, free) = looked_at([7_u64; 20]);
+    assert!(!free);
+    assert_eq!(typed::<[u64; 20]>(&mut large).get().unwrap()[19], 7);
+}
+
+#[test]
+fn a_fault_does_not_arrive_as_a_value() {
+    let Wiring { mut outlet, inlets } = wire::<u64>(1, None, true, None);
+    let mut value = value::<u64>(inlets.into_iter().next().unwrap(), 1);
+    outlet.stage_fault(Fault::cancelled());
+    outlet.publish(0, &mut []).unwrap();
+    assert!(!value.arrives(0));
+    assert_eq!(value.fill(0).unwrap(), Arrival::Fault);
+}
+
 #[test]
 fn intra_01_the_object_itself_is_passed() {
     for (mut outlet, mut values) in every_route::<Vec<u64>>(1).into_iter().take(2) {

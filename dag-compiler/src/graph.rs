@@ -100,23 +100,20 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// As [`Execution::wait`], and what [`execute`](Self::execute) would refuse with.
     pub fn run(&self, x: In) -> Result<Out, ExecError> {
         let value = Cell::new(Some(x));
-        let mut found = None;
-        let through = self.through(&value, &mut found);
-        match found {
+        let mut through = Through::Refused;
+        self.through(&value, &mut through);
+        match through {
             // Not as a whole: what has just been put together, word by word, could be copied only after a while.
-            Some(Ok(found)) => Ok(found),
-            Some(Err(error)) => Err(error),
-            None => self.run_on(through, value.take()),
+            Through::Done(Ok(found)) => Ok(found),
+            Through::Done(Err(error)) => Err(error),
+            Through::Submitted(number, patience) => self.handle(number).wait_at_most(&patience),
+            Through::Refused => self.run_on(value.take()),
         }
     }
 
     /// As far as [`run`](Self::run) goes in one go.
     #[inline]
-    pub(crate) fn through(
-        &self,
-        value: &Cell<Option<In>>,
-        found: &mut Option<Result<Out, ExecError>>,
-    ) -> Through {
+    pub(crate) fn through(&self, value: &Cell<Option<In>>, through: &mut Through<Out>) {
         let send = |outlet: &mut dyn AnyOutlet| {
             let back = value.take().and_then(|value| (self.send)(value, outlet));
             let sent = back.is_none();
@@ -124,20 +121,14 @@ impl<In: 'static, Out> Graph<In, Out> {
             sent
         };
         let stage = |driver: &mut Driver| self.stage(driver, value.take());
-        self.engine.run_through(self.take, found, send, stage)
+        self.engine.run_through(self.take, through, send, stage);
     }
 
-    /// The rest of [`run`](Self::run), where it did not go through at once.
+    /// [`run`](Self::run) where it did not go through at once.
     #[inline(never)]
-    fn run_on(&self, through: Through, mut value: Option<In>) -> Result<Out, ExecError> {
-        let (mut execution, patience) = match through {
-            Through::Submitted(number, patience) => (self.handle(number), patience),
-            _ => (
-                self.submit(&mut value, self.engine.options.on_full_value())?,
-                self.engine.patience(),
-            ),
-        };
-        execution.wait_at_most(&patience)
+    fn run_on(&self, mut value: Option<In>) -> Result<Out, ExecError> {
+        let mut execution = self.submit(&mut value, self.engine.options.on_full_value())?;
+        execution.wait_at_most(&self.engine.patience())
     }
 
     /// Submits `x` if there is room right now.

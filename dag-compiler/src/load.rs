@@ -722,8 +722,9 @@ fn stretch(steps: &[Step], tasks: &mut [TaskRun]) {
     for (first, step) in steps.iter().enumerate().rev() {
         let Step::Run(index) = *step else { continue };
         let follows = matches!(steps.get(first + STEPS), Some(Step::Run(next)) if *next == index + 1);
-        let after = tasks.get(index + 1).and_then(|next| next.hop);
-        let after = after.filter(|_| follows).map_or(0, |hop| hop.stretch);
+        let hop = tasks.get(index).and_then(|task| task.hop);
+        let next = tasks.get_mut(index + 1).and_then(|next| next.hop.as_mut());
+        let after = next.filter(|_| follows).map_or(0, |next| next.come_after(hop));
         if let Some(hop) = tasks.get_mut(index).and_then(|task| task.hop.as_mut()) {
             hop.stretch = 1 + after;
         }

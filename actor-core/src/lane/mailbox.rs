@@ -109,6 +109,7 @@ impl Mailbox {
     }
 
     /// Whether a message waits. One load: programs ask between two executions.
+    #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         // SYNC mail-pending, acquire side.
         self.pending.load(Ordering::Acquire)

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 pub const REPEATS: usize = 5;
 /// A sample shorter than this would measure the clock: reading it costs 20 to 40 ns.
 const SAMPLE_NS_MIN: f64 = 2_000.0;
+/// Operations in a sample at most.
+const BATCH_MAX: u32 = 1 << 20;
 /// What a message of a stream takes, roughly.
 const MESSAGE_NS: f64 = 100.0;
 /// Samples kept in one repeat; the memory for them is touched before the clock starts.
@@ -87,7 +89,9 @@ impl Samples {
         // Written once here: a page's first touch costs microseconds, and would land in the samples.
         let mut ns = vec![1.0_f64; SAMPLES_MAX];
         ns.clear();
-        let batch = (SAMPLE_NS_MIN / one_ns.max(0.1)).ceil().clamp(1.0, 1e6) as u32;
+        let batch = (SAMPLE_NS_MIN / one_ns.max(0.1))
+            .ceil()
+            .clamp(1.0, f64::from(BATCH_MAX)) as u32;
         let start = Instant::now();
         Samples {
             ns,
@@ -108,6 +112,19 @@ impl Samples {
             self.last = now;
             self.pending = 0;
         }
+    }
+
+    /// Begins again with longer samples, where the last one was far too short for the clock: the guess at an operation's duration
+    /// came from a slow moment.
+    fn lengthen(&mut self) -> bool {
+        let short = |per_operation: &f64| per_operation * f64::from(self.batch) < SAMPLE_NS_MIN / 2.0;
+        let lengthens = self.batch < BATCH_MAX && self.ns.last().is_some_and(short);
+        if lengthens {
+            self.batch *= 2;
+            self.ns.clear();
+            self.start = self.last;
+        }
+        lengthens
     }
 
     /// Whether `budget` is used up, as of the last sample.
@@ -140,7 +157,7 @@ pub fn measure(
     loop {
         operation()?;
         samples.tick();
-        if samples.pending == 0 && samples.is_done(budget) {
+        if samples.pending == 0 && !samples.lengthen() && samples.is_done(budget) {
             return samples.summary();
         }
     }
@@ -214,6 +231,20 @@ mod tests {
             })
         );
         assert_eq!(Summary::median(&[]), None);
+    }
+
+    #[test]
+    fn a_guess_from_a_slow_moment_is_mended() {
+        let mut samples = Samples::new(1e6);
+        samples.ns.push(300.0);
+        assert!(samples.lengthen(), "one operation, too short for the clock");
+        assert!(samples.ns.is_empty());
+        samples.ns.push(SAMPLE_NS_MIN / 2.0);
+        assert!(!samples.lengthen(), "two are long enough");
+        assert_eq!((samples.batch, samples.ns.len()), (2, 1));
+        samples.batch = BATCH_MAX;
+        samples.ns.push(0.0);
+        assert!(!samples.lengthen(), "it has an end");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
-use selvedge_channels::{AnyOutlet, ChannelError, Fault};
+use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Fault};
 
 use crate::execution::Take;
 use crate::ports::{Collected, InputPort};
@@ -97,6 +97,7 @@ impl Driver {
     }
 
     /// Counts them, after some port has collected.
+    #[inline]
     fn count(&mut self) {
         let collected = self.lane.ports.iter().map(|port| port.collected);
         self.finished = collected.min().unwrap_or(self.submitted);
@@ -251,8 +252,7 @@ impl Driver {
     }
 
     /// Takes the result of `execution` from where it comes, before it is collected: where it is the next one, the graph's only
-    /// output, and there, which is [to be looked](Self::stirs) before. `None` where it is not, or is a fault: nothing has changed
-    /// then. It may be one that was sent and not [booked](Self::book).
+    /// output, and there. `None` where it is not, or is a fault: nothing has changed then. It may be one that was sent and not [booked](Self::book).
     #[inline]
     pub(crate) fn take_at_once<Out>(
         &mut self,
@@ -299,6 +299,13 @@ impl Driver {
             [port] => port.sole(),
             _ => None,
         }
+    }
+
+    /// Where the graph's only output comes from, if it can be taken there.
+    #[inline]
+    pub(crate) fn coming(&mut self) -> Option<&mut dyn AnyValue> {
+        let port = self.lane.ports.get(self.sole?)?;
+        Some(self.lane.values.get_mut(port.value)?.as_mut())
     }
 
     /// Whether something may have come, by a quick look.

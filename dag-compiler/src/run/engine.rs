@@ -426,7 +426,7 @@ impl Engine {
             patience.deadline(),
             driver,
             |driver| driver.stirs(),
-            |driver| {
+            |driver, _| {
                 found = self.look_again(driver, sight, &mut changed);
                 found || self.driver.is_wanted() || driver.is_due()
             },

@@ -12,10 +12,10 @@ use crate::run::engine::Engine;
 use crate::run::error::ExecError;
 use crate::run::patience::Patience;
 
-/// How far it went.
-pub(crate) enum Through {
-    /// To its end: what it came to has been put where it was asked for.
-    Done,
+/// How far it went. It is put where it was asked for: handing it through all that waits costs more than all else on the way.
+pub(crate) enum Through<Out> {
+    /// To its end, and what it came to.
+    Done(Result<Out, ExecError>),
     /// It has been submitted, and is to be waited for as any other, for what is left of the time.
     Submitted(u64, Patience),
     /// Nowhere: it is to be submitted as any other.
@@ -24,20 +24,20 @@ pub(crate) enum Through {
 
 impl Engine {
     /// Publishes the input with `send`, or stages it with `stage` where that is not to be had, and waits for the result with
-    /// the driver in hand: as long as it spins for a result, and while nobody else wants the driver. The result is put into
-    /// `found`: handing it through all that waits costs more than all else on the way.
+    /// the driver in hand: as long as it spins for a result, and while nobody else wants the driver. `through` is refused before.
     #[inline]
     pub(crate) fn run_through<Out>(
         &self,
         take: Take<Out>,
-        found: &mut Option<Result<Out, ExecError>>,
+        through: &mut Through<Out>,
         send: impl FnOnce(&mut dyn AnyOutlet) -> bool,
         stage: impl FnOnce(&mut Driver) -> Result<(), ExecError>,
-    ) -> Through {
-        let through = self.driver.try_with(|driver| {
+    ) {
+        // Where it is not free it is refused.
+        let _ = self.driver.try_with(|driver| {
             // Who leads waits for something, and would have to be told of every move.
             if self.turn.is_led() || !driver.is_idle() || !self.control.is_running() {
-                return Through::Refused;
+                return;
             }
             let execution = if driver.sole_input().is_some_and(send) {
                 driver.sent()
@@ -47,16 +47,15 @@ impl Engine {
                 match sent {
                     Ok(execution) => execution,
                     Err(error) => {
-                        *found = Some(Err(error));
-                        return Through::Done;
+                        *through = Through::Done(Err(error));
+                        return;
                     }
                 }
             } else {
-                return Through::Refused;
+                return;
             };
-            self.await_through(driver, execution, take, found)
+            self.await_through(driver, execution, take, through);
         });
-        through.unwrap_or(Through::Refused)
     }
 
     #[inline]
@@ -65,34 +64,30 @@ impl Engine {
         driver: &mut Driver,
         execution: u64,
         take: Take<Out>,
-        found: &mut Option<Result<Out, ExecError>>,
-    ) -> Through {
+        through: &mut Through<Out>,
+    ) {
         // Not before the input is on its way, which the lanes wait for.
         let patience = self.patience();
-        let lengths = self.recipe.lengths.as_slice();
-        let stopped = self.budget.waiting().spin_on(
-            patience.deadline(),
-            driver,
-            |driver| driver.stirs(),
-            |driver| {
-                if !driver.stirs() {
-                    return self.driver.is_wanted() || !self.control.is_running();
-                }
-                // What is there and cannot be taken is a fault.
-                if let Some(taken) = driver.take_at_once(execution, lengths, take) {
-                    *found = Some(taken.map_err(|fault| Engine::error_of(execution, &fault)));
-                }
-                true
-            },
-        );
-        if found.is_some() {
-            return Through::Done;
+        let stopped = driver.coming().is_none_or(|coming| {
+            self.budget.waiting().spin_on(
+                patience.deadline(),
+                coming,
+                |coming| coming.stirs(),
+                |coming, stirs| {
+                    stirs || coming.stirs() || self.driver.is_wanted() || !self.control.is_running()
+                },
+            )
+        });
+        // What is there and cannot be taken is a fault.
+        if stopped && let Some(taken) = driver.take_at_once(execution, &self.recipe.lengths, take) {
+            *through = Through::Done(taken.map_err(|fault| Engine::error_of(execution, &fault)));
+            return;
         }
         driver.book(execution, 1);
         if !stopped {
             patience.spent_spinning();
         }
-        Through::Submitted(execution, patience)
+        *through = Through::Submitted(execution, patience);
     }
 }
 
@@ -159,11 +154,11 @@ mod tests {
         }
     }
 
-    /// How far a run goes, and what it comes to, if it has come.
-    fn ran<In: 'static, Out>(graph: &Graph<In, Out>, x: In) -> (Through, Option<Out>) {
-        let mut found = None;
-        let through = graph.through(&Cell::new(Some(x)), &mut found);
-        (through, found.map(Result::unwrap))
+    /// How far a run goes.
+    fn ran<In: 'static, Out>(graph: &Graph<In, Out>, x: In) -> Through<Out> {
+        let mut through = Through::Refused;
+        graph.through(&Cell::new(Some(x)), &mut through);
+        through
     }
 
     fn echo(runtime: &Runtime, inline: bool) -> ActorRef {
@@ -186,17 +181,17 @@ mod tests {
         for x in 0..100 {
             // Others may want the core meanwhile, but nobody wants the driver.
             let ran = ran(&graph, x);
-            assert!(matches!(ran, (Through::Done, Some(found)) if found == x));
+            assert!(matches!(ran, Through::Done(Ok(found)) if found == x));
         }
         drop(graph);
         let tuple = |(x,): (Edge<i64>,)| bind(&echo, 0).arg(&x).finish::<i64>();
         let graph = runtime.compile_with(options.clone(), tuple).unwrap();
         let staged = ran(&graph, (7,));
-        assert!(matches!(staged, (Through::Done, Some(7))));
+        assert!(matches!(staged, Through::Done(Ok(7))));
         drop(graph);
         let straight = runtime.compile_with(options, |x: Edge<i64>| x).unwrap();
         let straight = ran(&straight, 8);
-        assert!(matches!(straight, (Through::Done, Some(8))));
+        assert!(matches!(straight, Through::Done(Ok(8))));
     }
 
     #[test]
@@ -207,13 +202,13 @@ mod tests {
         let graph = runtime.compile_with(Options::new().max_inflight(4), one).unwrap();
         let held = graph.execute(1);
         let refused = ran(&graph, 2);
-        assert!(matches!(refused, (Through::Refused, None)));
+        assert!(matches!(refused, Through::Refused));
         assert_eq!(held.wait().unwrap(), 1);
         drop(graph);
         let parks = Options::new().wait(Wait::Park);
         let graph = runtime.compile_with(parks, one).unwrap();
         let submitted = ran(&graph, 3);
-        assert!(matches!(submitted, (Through::Submitted(0, _), None)));
+        assert!(matches!(submitted, Through::Submitted(0, _)));
     }
 
     #[test]
@@ -224,7 +219,7 @@ mod tests {
             .compile(|x: Edge<i64>| bind(&echo, 0).arg(&x).finish::<i64>())
             .unwrap();
         let refused = ran(&graph, 2);
-        assert!(matches!(refused, (Through::Refused, None)));
+        assert!(matches!(refused, Through::Refused));
         assert_eq!(graph.run(2).unwrap(), 2);
     }
 }

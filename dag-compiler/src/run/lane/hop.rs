@@ -5,13 +5,13 @@
 //! its result can be put.
 
 use selvedge_channels::{AnyOutlet, AnyValue};
-use selvedge_core::{ComputeHop, Destination, Hop, MethodEntry};
+use selvedge_core::{ComputeHop, Destination, Failure, Hop, MethodEntry};
 
 use super::plain::{Input, Ran, input, settle};
 use super::{LaneLoop, STEPS, TaskRun};
 use crate::run::control::{Control, Phase};
 use crate::run::crew::Crew;
-use crate::run::trace::Recorder;
+use crate::run::trace::{Ended, Recorder};
 
 /// What a task is that is no more than a hop.
 #[derive(Clone, Copy)]
@@ -22,6 +22,8 @@ pub(crate) struct HopRun {
     from: usize,
     /// Index of the value that the result goes to, where it goes to one of the same lane and nowhere else.
     to: Option<usize>,
+    /// The hop before it in the stretch, if there is one, puts its argument where it lies.
+    follows: bool,
     /// Hops that follow each other from here on, this one among them, in the program and among the lane's tasks.
     pub(crate) stretch: usize,
 }
@@ -38,8 +40,15 @@ impl HopRun {
             compute,
             from: *from,
             to,
+            follows: false,
             stretch: 1,
         })
+    }
+
+    /// Takes note of the hop before it; returns how many follow each other from here on.
+    pub(crate) fn come_after(&mut self, before: Option<HopRun>) -> usize {
+        self.follows = before.is_some_and(|before| before.to == Some(self.from));
+        self.stretch
     }
 
     /// One computation, unless there is no room for its result.
@@ -64,6 +73,9 @@ impl HopRun {
 /// Looks at the next input that are worth it before it is waited for as any other: some microseconds.
 const LOOKS: u32 = 64;
 
+/// Looks at it for one at everything else: the quicker they are, the sooner it is seen.
+const GLANCES: u32 = 8;
+
 /// Whether the next input comes within some looks, before somebody calls an actor or the graph ends.
 #[inline]
 fn comes_soon<C: Crew + ?Sized>(
@@ -72,18 +84,38 @@ fn comes_soon<C: Crew + ?Sized>(
     control: &Control,
     recorder: &mut Recorder,
 ) -> bool {
-    for _ in 0..LOOKS {
+    for _ in 0..LOOKS / GLANCES {
         if crew.is_called() || !control.is_running() {
             break;
         }
-        recorder.looks();
-        if value.stirs() {
-            return true;
+        for _ in 0..GLANCES {
+            recorder.looks();
+            if value.stirs() {
+                return true;
+            }
+            std::hint::spin_loop();
         }
-        std::hint::spin_loop();
     }
     recorder.blocked();
     false
+}
+
+/// What a hop has come to that is not over with its method; `None` where its result is there as any other.
+#[inline(never)]
+fn otherwise(
+    task: &mut TaskRun,
+    values: &mut [Box<dyn AnyValue>],
+    recorder: &mut Recorder,
+    execution: u64,
+    invoked: Result<(), Box<Failure>>,
+    handed_over: bool,
+) -> Option<Ran> {
+    let failed = invoked.is_err();
+    let ran = settle(task, values, execution, invoked, handed_over);
+    if recorder.is_on() {
+        recorder.close(task.id, ran.ended());
+    }
+    (failed || !matches!(ran, Ran::Done)).then_some(ran)
 }
 
 impl LaneLoop {
@@ -144,10 +176,13 @@ impl LaneLoop {
             if cancels.is_cancelled() {
                 return (done, Ran::Otherwise);
             }
-            match input(values, hop.from, execution) {
-                Input::There => {}
-                Input::NotYet => return (done, Ran::Blocked),
-                Input::Otherwise => return (done, Ran::Otherwise),
+            // What the hop before has put there is there.
+            if done == 0 || !hop.follows {
+                match input(values, hop.from, execution) {
+                    Input::There => {}
+                    Input::NotYet => return (done, Ran::Blocked),
+                    Input::Otherwise => return (done, Ran::Otherwise),
+                }
             }
             let Some(mut computation) = hop.computation(values, &mut task.outlets, execution) else {
                 return (done, Ran::Otherwise);
@@ -159,16 +194,12 @@ impl LaneLoop {
             progress.set(task.id.0, Phase::Computing);
             let invoked = crew.hop(&mut task.seat, task.actor, hop.compute, &mut computation);
             let handed_over = computation.has_handed_over();
-            let ran = if invoked.is_ok() && handed_over && computation.into_argument().count_read() {
-                Ran::Done
-            } else {
-                settle(task, values, execution, invoked, handed_over)
-            };
-            if traced {
-                recorder.close(task.id, ran.ended());
-            }
-            if !matches!(ran, Ran::Done) {
-                return (done, ran);
+            if invoked.is_ok() && handed_over && computation.into_argument().count_read() {
+                if traced {
+                    recorder.close(task.id, Ended::Written);
+                }
+            } else if let Some(ran) = otherwise(task, values, recorder, execution, invoked, handed_over) {
+                return (done + usize::from(matches!(ran, Ran::Done)), ran);
             }
         }
         (tasks.len(), Ran::Done)
