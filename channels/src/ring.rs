@@ -2,7 +2,7 @@
 //!
 //! Stamps and tails work as `cursor.rs` says (`RING-1` to `RING-3`, `RING-6`). A stamp lies in the cache line of
 //! a small payload, so a hop costs one line; each tail has a line of its own, and the writer looks at them only when
-//! the ring seems full (as rtrb does), and once before it does, when a message has just gone out and nobody waits for it.
+//! the ring seems full (as rtrb does), and once before that, when a message has gone out and nobody waits for the writer.
 //!
 //! - `RING-4` with one reader, that reader owns the message it reads: it moves it out or drops it. With several,
 //!   the last to let go does (a countdown), so memory returns at once and not a lap later.
@@ -231,6 +231,7 @@ impl<T> RingWriter<T> {
         self.cursor.drained(tails).unwrap_or(false)
     }
 
+    #[inline(never)]
     fn seek(&mut self) -> bool {
         let shared = &*self.shared;
         let tails = || shared.tails.iter().map(Tail::words);
@@ -305,16 +306,9 @@ impl<T> RingWriter<T> {
             Doorbell::ring_all(&self.shared.reader_bells);
         }
         if self.cursor.runs_low() {
-            self.look_ahead();
+            // The tails' lines come from other cores, which nobody waits for now.
+            self.seek();
         }
-    }
-
-    /// Looks at the tails before there is no space, while nobody waits: their lines come from other cores.
-    #[inline(never)]
-    fn look_ahead(&mut self) {
-        let shared = &*self.shared;
-        // A tail is never ahead: only readers of this type write it.
-        let _ = self.cursor.look(shared.tails.iter().map(Tail::words));
     }
 
     /// Which readers hold the writer back, for people.

@@ -1,7 +1,7 @@
 //! One value that a lane reads in every execution: the cached end of a channel.
 //!
 //! However many tasks of the lane read it, the channel is read once; after the last read the slot is given back
-//! (CACHE-01, CACHE-02). A message's number is the number of its execution, so leftovers of earlier executions are
+//! (CACHE-01, CACHE-02), or before the first, where a small value is moved out of it (`SMALL`). A message's number is the number of its execution, so leftovers of earlier executions are
 //! recognised and skipped (RW-05).
 //!
 //! - `VAL-1` what borrows from a slot is dropped before the slot is released.
@@ -45,8 +45,8 @@ pub enum Arrival {
     Nothing,
 }
 
-/// Bytes of a value that is moved out of its ring as it comes, where there is no other reader: it is with the lane then as any
-/// local one, and its slot is free.
+/// Bytes of a value without destructor that is moved out of its ring as it comes, where there is no other reader: its slot is free
+/// from there on.
 const SMALL: usize = 64;
 
 /// Where a lane's value comes from, its type erased.
@@ -712,7 +712,7 @@ impl<T: Wire> AnyValue for Value<T> {
         if !free || !matches!(self.held, Held::Nothing) {
             return self.head.is_there(execution);
         }
-        if reader.is_sole() && size_of::<T>() <= SMALL {
+        if reader.is_sole() && !needs_drop::<T>() && size_of::<T>() <= SMALL {
             let Some(value) = reader.take_value() else {
                 return false;
             };

@@ -86,6 +86,28 @@ fn ring_01_one_reader_sees_every_message_in_order() {
     });
 }
 
+/// K = 3, four messages: the writer looks at the tail when one slot is left, and finds more or not.
+#[test]
+fn ring_01_a_writer_that_looks_ahead_writes_what_has_been_read_over() {
+    model(|| {
+        let (to_writer, to_reader) = (Doorbell::heap(), Doorbell::heap());
+        let (mut writer, mut readers) = ring::<u32>(3, to_writer.clone(), vec![to_reader.clone()]).unwrap();
+        let mut reader = readers.pop().unwrap();
+        writer.try_write(Ok(0)).unwrap();
+        let thread = thread::spawn(move || {
+            for message in 1..4 {
+                assert!(to_writer.wait(&Waiting::Park, None, || writer.has_space()));
+                writer.try_write(Ok(message)).unwrap();
+            }
+        });
+        for expected in 0..4 {
+            assert!(to_reader.wait(&Waiting::Park, None, || reader.ready()));
+            assert_eq!(reader.take().unwrap().unwrap(), expected);
+        }
+        thread.join().unwrap();
+    });
+}
+
 /// One writer, two readers, K = 2, three messages: the third waits for the slower reader, both see all in order, and
 /// whoever is last moves the value out instead of cloning it.
 #[test]

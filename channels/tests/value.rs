@@ -209,21 +209,20 @@ fn looked_at<T: Wire>(message: T) -> (Box<dyn AnyValue>, bool) {
 }
 
 #[test]
-fn a_small_value_leaves_its_slot_as_it_comes_and_a_large_one_when_it_is_read() {
-    let (mut small, free) = looked_at(String::from("small"));
+fn cache_02_a_small_value_leaves_its_slot_as_it_comes_and_others_after_the_last_read() {
+    let (mut small, free) = looked_at(7_u64);
     assert!(free);
-    assert_eq!(typed::<String>(&mut small).get().unwrap(), "small");
+    assert_eq!(*typed::<u64>(&mut small).get().unwrap(), 7);
     small.read_done().unwrap();
-    assert_eq!(
-        typed::<String>(&mut small).take().unwrap(),
-        "small",
-        "the last read"
-    );
+    assert_eq!(typed::<u64>(&mut small).take().unwrap(), 7, "the last read");
     small.read_done().unwrap();
     assert!(small.is_empty());
     let (mut large, free) = looked_at([7_u64; 20]);
     assert!(!free);
     assert_eq!(typed::<[u64; 20]>(&mut large).get().unwrap()[19], 7);
+    let (mut owning, free) = looked_at(vec![7_u8]);
+    assert!(!free, "it may hold any amount of memory");
+    assert_eq!(typed::<Vec<u8>>(&mut owning).get().unwrap(), &[7]);
 }
 
 #[test]

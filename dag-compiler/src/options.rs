@@ -187,7 +187,8 @@ impl Options {
     }
 
     /// Messages of one channel that may be under way: a number, or [`Slots::Auto`]; default [`Slots::Inflight`]. Fewer save
-    /// memory and bound how far a fast stage runs ahead.
+    /// memory and bound how far a fast stage runs ahead. A plain value of up to 64 bytes is no longer under way as soon as its reader
+    /// has seen it.
     pub fn slots(mut self, slots: impl Into<Slots>) -> Self {
         self.slots = slots.into();
         self

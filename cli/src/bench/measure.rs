@@ -77,6 +77,8 @@ fn percentile(sorted: &[f64], per_mille: usize) -> Option<f64> {
 /// The samples of one repeat while it is measured.
 pub(crate) struct Samples {
     ns: Vec<f64>,
+    /// Operations in those that are kept.
+    iterations: u64,
     batch: u32,
     pending: u32,
     start: Instant,
@@ -95,6 +97,7 @@ impl Samples {
         let start = Instant::now();
         Samples {
             ns,
+            iterations: 0,
             batch,
             pending: 0,
             start,
@@ -110,21 +113,18 @@ impl Samples {
             self.ns
                 .push(now.duration_since(self.last).as_nanos() as f64 / f64::from(self.batch));
             self.last = now;
+            self.iterations += u64::from(self.batch);
             self.pending = 0;
         }
     }
 
-    /// Begins again with longer samples, where the last one was far too short for the clock: the guess at an operation's duration
+    /// Takes longer samples from here on, where the last one was far too short for the clock: the guess at an operation's duration
     /// came from a slow moment.
-    fn lengthen(&mut self) -> bool {
+    fn lengthen(&mut self) {
         let short = |per_operation: &f64| per_operation * f64::from(self.batch) < SAMPLE_NS_MIN / 2.0;
-        let lengthens = self.batch < BATCH_MAX && self.ns.last().is_some_and(short);
-        if lengthens {
-            self.batch *= 2;
-            self.ns.clear();
-            self.start = self.last;
+        if self.ns.last().is_some_and(short) {
+            self.batch = self.batch.saturating_mul(2).min(BATCH_MAX);
         }
-        lengthens
     }
 
     /// Whether `budget` is used up, as of the last sample.
@@ -139,8 +139,7 @@ impl Samples {
 
     /// What the samples say.
     pub(crate) fn summary(self) -> anyhow::Result<Summary> {
-        let iterations = self.ns.len() as u64 * u64::from(self.batch);
-        Summary::of_samples(self.ns, iterations, self.last.duration_since(self.start))
+        Summary::of_samples(self.ns, self.iterations, self.last.duration_since(self.start))
             .ok_or_else(|| anyhow::anyhow!("too slow for the time given: not one sample was taken"))
     }
 }
@@ -157,8 +156,11 @@ pub fn measure(
     loop {
         operation()?;
         samples.tick();
-        if samples.pending == 0 && !samples.lengthen() && samples.is_done(budget) {
-            return samples.summary();
+        if samples.pending == 0 {
+            if samples.is_done(budget) {
+                return samples.summary();
+            }
+            samples.lengthen();
         }
     }
 }
@@ -236,15 +238,15 @@ mod tests {
     #[test]
     fn a_guess_from_a_slow_moment_is_mended() {
         let mut samples = Samples::new(1e6);
-        samples.ns.push(300.0);
-        assert!(samples.lengthen(), "one operation, too short for the clock");
-        assert!(samples.ns.is_empty());
-        samples.ns.push(SAMPLE_NS_MIN / 2.0);
-        assert!(!samples.lengthen(), "two are long enough");
-        assert_eq!((samples.batch, samples.ns.len()), (2, 1));
-        samples.batch = BATCH_MAX;
-        samples.ns.push(0.0);
-        assert!(!samples.lengthen(), "it has an end");
+        let mut batch_after = |per_operation| {
+            samples.ns.push(per_operation);
+            samples.lengthen();
+            samples.batch
+        };
+        assert_eq!(batch_after(300.0), 2, "one operation is too short for the clock");
+        assert_eq!(batch_after(SAMPLE_NS_MIN / 2.0), 2, "two are long enough");
+        assert_eq!((0..40).map(|_| batch_after(0.0)).last(), Some(BATCH_MAX));
+        assert_eq!(samples.ns.len(), 42, "none is lost");
     }
 
     #[test]

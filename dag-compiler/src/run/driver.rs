@@ -252,7 +252,8 @@ impl Driver {
     }
 
     /// Takes the result of `execution` from where it comes, before it is collected: where it is the next one, the graph's only
-    /// output, and there. `None` where it is not, or is a fault: nothing has changed then. It may be one that was sent and not [booked](Self::book).
+    /// output, and there. `None` where it is not, or is a fault: nothing has changed then. It may be one that was sent and not
+    /// [booked](Self::book).
     #[inline]
     pub(crate) fn take_at_once<Out>(
         &mut self,
@@ -303,20 +304,15 @@ impl Driver {
 
     /// Where the graph's only output comes from, if it can be taken there.
     #[inline]
-    pub(crate) fn coming(&mut self) -> Option<&mut dyn AnyValue> {
+    pub(crate) fn coming(&self) -> Option<&dyn AnyValue> {
         let port = self.lane.ports.get(self.sole?)?;
-        Some(self.lane.values.get_mut(port.value)?.as_mut())
+        Some(self.lane.values.get(port.value)?.as_ref())
     }
 
     /// Whether something may have come, by a quick look.
     #[inline]
     pub(crate) fn stirs(&self) -> bool {
-        if !self.lane.steps.is_empty() {
-            return true;
-        }
-        let port = self.sole.and_then(|sole| self.lane.ports.get(sole));
-        let value = port.and_then(|port| self.lane.values.get(port.value));
-        value.is_none_or(|value| value.stirs())
+        !self.lane.steps.is_empty() || self.coming().is_none_or(|coming| coming.stirs())
     }
 
     /// Has every task woken that awaits a result; each looks for itself whether its own has come.

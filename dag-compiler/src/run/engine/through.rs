@@ -68,10 +68,10 @@ impl Engine {
     ) {
         // Not before the input is on its way, which the lanes wait for.
         let patience = self.patience();
-        let stopped = driver.coming().is_none_or(|coming| {
+        let stopped = driver.coming().is_none_or(|mut coming| {
             self.budget.waiting().spin_on(
                 patience.deadline(),
-                coming,
+                &mut coming,
                 |coming| coming.stirs(),
                 |coming, stirs| {
                     stirs || coming.stirs() || self.driver.is_wanted() || !self.control.is_running()
