@@ -1,8 +1,8 @@
 //! One value that a lane reads in every execution: the cached end of a channel.
 //!
 //! However many tasks of the lane read it, the channel is read once; after the last read the slot is given back
-//! (CACHE-01, CACHE-02), or before the first, where a small value is moved out of it (`SMALL`). A message's number is the number of its execution, so leftovers of earlier executions are
-//! recognised and skipped (RW-05).
+//! (CACHE-01, CACHE-02), or before the first, where a small value is moved out of it (`SMALL`). A message's number is the
+//! number of its execution, so leftovers of earlier executions are recognised and skipped (RW-05).
 //!
 //! - `VAL-1` what borrows from a slot is dropped before the slot is released.
 //! - `VAL-2` what borrows from a slot leaves its value by reference only.

@@ -64,20 +64,23 @@ fn bell_02_two_ringers_one_waiter() {
     });
 }
 
-/// K = 2, three messages: the third waits until a slot is free.
-#[test]
-fn ring_01_one_reader_sees_every_message_in_order() {
-    model(|| {
+/// One message more than slots, so many of them written before the reader looks: it sees all in order, and then the end.
+fn in_order(slots: u32, before: u32) {
+    model(move || {
         let (to_writer, to_reader) = (Doorbell::heap(), Doorbell::heap());
-        let (mut writer, mut readers) = ring::<u32>(2, to_writer.clone(), vec![to_reader.clone()]).unwrap();
+        let (mut writer, mut readers) =
+            ring::<u32>(slots as usize, to_writer.clone(), vec![to_reader.clone()]).unwrap();
         let mut reader = readers.pop().unwrap();
+        for message in 0..before {
+            writer.try_write(Ok(message)).unwrap();
+        }
         let thread = thread::spawn(move || {
-            for message in 0..3 {
+            for message in before..=slots {
                 assert!(to_writer.wait(&Waiting::Park, None, || writer.has_space()));
                 writer.try_write(Ok(message)).unwrap();
             }
         });
-        for expected in 0..3 {
+        for expected in 0..=slots {
             assert!(to_reader.wait(&Waiting::Park, None, || reader.ready()));
             assert_eq!(reader.take().unwrap().unwrap(), expected);
         }
@@ -86,26 +89,16 @@ fn ring_01_one_reader_sees_every_message_in_order() {
     });
 }
 
+/// K = 2, three messages: the third waits until a slot is free.
+#[test]
+fn ring_01_one_reader_sees_every_message_in_order() {
+    in_order(2, 0);
+}
+
 /// K = 3, four messages: the writer looks at the tail when one slot is left, and finds more or not.
 #[test]
 fn ring_01_a_writer_that_looks_ahead_writes_what_has_been_read_over() {
-    model(|| {
-        let (to_writer, to_reader) = (Doorbell::heap(), Doorbell::heap());
-        let (mut writer, mut readers) = ring::<u32>(3, to_writer.clone(), vec![to_reader.clone()]).unwrap();
-        let mut reader = readers.pop().unwrap();
-        writer.try_write(Ok(0)).unwrap();
-        let thread = thread::spawn(move || {
-            for message in 1..4 {
-                assert!(to_writer.wait(&Waiting::Park, None, || writer.has_space()));
-                writer.try_write(Ok(message)).unwrap();
-            }
-        });
-        for expected in 0..4 {
-            assert!(to_reader.wait(&Waiting::Park, None, || reader.ready()));
-            assert_eq!(reader.take().unwrap().unwrap(), expected);
-        }
-        thread.join().unwrap();
-    });
+    in_order(3, 1);
 }
 
 /// One writer, two readers, K = 2, three messages: the third waits for the slower reader, both see all in order, and
