@@ -87,6 +87,12 @@ struct File {
     attention_bias: bool,
     #[serde(default)]
     mlp_bias: bool,
+    quantization_config: Option<Quantization>,
+}
+
+#[derive(Deserialize)]
+struct Quantization {
+    quant_method: Option<String>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -240,6 +246,11 @@ impl Rules<'_> {
         }
         if file.mlp_bias {
             return Err(self.broken("mlp_bias", "false", true));
+        }
+        if let Some(Quantization { quant_method }) = &file.quantization_config {
+            let expected = "none: quantised weights are not read; take the model that it was made from";
+            let found = quant_method.as_deref().unwrap_or("there");
+            return Err(self.broken("quantization_config", expected, found));
         }
         Ok(())
     }

@@ -160,8 +160,7 @@ impl Deployment {
             rank: 0,
             ranks: layout.tensor,
         };
-        probe.check(&folder.config, &folder.path)?;
-        layout.shares().try_for_each(|share| folder.check(&share))?;
+        folder.check(&probe)?;
         let room = layout.room(&folder.config)?;
         let mut shares = Spawned(Vec::new());
         let all = layout.pipeline * layout.tensor;

@@ -56,6 +56,37 @@ pub enum LoadError {
         /// The names in the file that look most like it.
         nearest: Vec<String>,
     },
+    /// The weights are quantised (GPTQ, AWQ), which this program does not compute with.
+    #[error(
+        "{} has quantised weights (`{found}`); this program reads F32, F16 or BF16: take the model that it was made from",
+        path.display()
+    )]
+    Quantized {
+        /// The file.
+        path: PathBuf,
+        /// A tensor that says so.
+        found: String,
+    },
+    /// The folder has weights that PyTorch pickled, and none of safetensors.
+    #[error(
+        "{} is pickled; this program reads safetensors: convert it with `save_pretrained(.., safe_serialization=True)` of transformers",
+        path.display()
+    )]
+    Pickled {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file has tensors that this architecture does not read: computed without them, text would be wrong.
+    #[error(
+        "{} has {} that LlamaForCausalLM does not read: {}; `config.json` describes another model than the file holds",
+        path.display(), counted(tensors.len()), first(tensors)
+    )]
+    Unread {
+        /// The file.
+        path: PathBuf,
+        /// Their names, all of them.
+        tensors: Vec<String>,
+    },
     /// A tensor has another shape than `config.json` says.
     #[error("tensor `{tensor}` of {} has the shape {found:?}, expected {expected:?}", path.display())]
     Shape {
@@ -139,6 +170,25 @@ fn proposal(nearest: &[String]) -> String {
         return "; it has none at all".into();
     }
     format!("; the nearest names are `{}`", nearest.join("`, `"))
+}
+
+/// How many names an error shows.
+const SHOWN: usize = 3;
+
+fn counted(tensors: usize) -> String {
+    match tensors {
+        1 => "a tensor".into(),
+        more => format!("{more} tensors"),
+    }
+}
+
+fn first(names: &[String]) -> String {
+    let (shown, rest) = names.split_at(names.len().min(SHOWN));
+    let shown = shown.join("`, `");
+    match rest.len() {
+        0 => format!("`{shown}`"),
+        more => format!("`{shown}` and {more} more"),
+    }
 }
 
 fn listed(numbers: &[usize]) -> String {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::config::Config;
 use crate::error::LoadError;
 use crate::share::Share;
-use crate::tensors::needed;
+use crate::tensors::{is_derived, needed};
 use crate::weights::Weights;
 
 /// The folder that comes with the repository.
@@ -41,15 +41,18 @@ impl Folder {
         })
     }
 
-    /// Whether the model can be cut like that, and whether everything that this share needs is there. Reads no weights.
+    /// Checks that the model can be cut like that, that all its tensors are there, and that there are no others. Reads no weights.
     ///
     /// # Errors
-    /// As [`Share::check`] and [`Weights::check`].
+    /// As [`Share::check`] and [`Weights::check`]; [`LoadError::Unread`] where the files have tensors that no share reads.
     pub fn check(&self, share: &Share) -> Result<(), LoadError> {
         share.check(&self.config, &self.path)?;
-        let needed = needed(&self.config, share);
+        let needed = needed(&self.config, &Share::WHOLE);
         needed
             .iter()
-            .try_for_each(|one| self.weights.check(&one.name, &one.shape))
+            .try_for_each(|one| self.weights.check(&one.name, &one.shape))?;
+        self.weights.check_unread(|name| {
+            is_derived(&self.config, name) || needed.iter().any(|one| one.name == name)
+        })
     }
 }

@@ -30,6 +30,11 @@ pub(crate) fn head(config: &Config) -> &'static str {
     if config.tied { EMBEDDING } else { HEAD }
 }
 
+/// True of tensors that some files have and that follow from others: the angles of positions, and a head that is the embedding.
+pub(crate) fn is_derived(config: &Config, name: &str) -> bool {
+    name.ends_with("rotary_emb.inv_freq") || (config.tied && name == HEAD)
+}
+
 /// The name of a tensor of a layer.
 pub(crate) fn of_layer(layer: usize, name: &str) -> String {
     format!("model.layers.{layer}.{name}.weight")

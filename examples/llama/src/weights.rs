@@ -17,6 +17,8 @@ const NEAREST: usize = 3;
 
 const ONE_FILE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
+/// What PyTorch writes instead.
+const PICKLED: [&str; 2] = ["pytorch_model.bin", "pytorch_model.bin.index.json"];
 
 /// Which part of a tensor is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,14 +61,18 @@ impl Weights {
     /// Maps the files of a folder and reads what they say of their tensors.
     ///
     /// # Errors
-    /// [`LoadError::Unreadable`], [`LoadError::Malformed`], [`LoadError::Truncated`], [`LoadError::Missing`] where a file lacks what the
-    /// index promises.
+    /// [`LoadError::Unreadable`], [`LoadError::Pickled`], [`LoadError::Malformed`], [`LoadError::Truncated`], [`LoadError::Missing`]
+    /// where a file lacks what the index promises.
     pub fn open(folder: &Path) -> Result<Self, LoadError> {
         let index = folder.join(INDEX);
         if !folder.join(ONE_FILE).exists() && index.exists() {
             return Weights::open_index(folder, index);
         }
         let path = folder.join(ONE_FILE);
+        let pickled = PICKLED.iter().map(|name| folder.join(name));
+        if let (false, Some(found)) = (path.exists(), pickled.into_iter().find(|file| file.exists())) {
+            return Err(LoadError::Pickled { path: found });
+        }
         let shard = Shard::open(&path)?;
         let names = shard.names().map(|name| (name.to_owned(), 0)).collect();
         Ok(Weights::over(path, vec![shard], names))
@@ -117,9 +123,25 @@ impl Weights {
     /// Whether there is such a tensor of this shape and of readable elements. Reads nothing of it.
     ///
     /// # Errors
-    /// [`LoadError::Missing`], [`LoadError::Shape`], [`LoadError::Elements`].
+    /// [`LoadError::Missing`], [`LoadError::Quantized`], [`LoadError::Shape`], [`LoadError::Elements`].
     pub fn check(&self, tensor: &str, shape: &[usize]) -> Result<(), LoadError> {
         self.find(tensor, shape).map(|_| ())
+    }
+
+    /// Checks that every tensor of every file is among those that are `read`.
+    ///
+    /// # Errors
+    /// [`LoadError::Unread`], with all names of the first file that has others.
+    pub(crate) fn check_unread(&self, read: impl Fn(&str) -> bool) -> Result<(), LoadError> {
+        self.shards.iter().try_for_each(|shard| {
+            let unread = shard.names().filter(|name| !read(name));
+            let tensors: Vec<String> = unread.map(str::to_owned).collect();
+            if tensors.is_empty() {
+                return Ok(());
+            }
+            let path = shard.path().to_owned();
+            Err(LoadError::Unread { path, tensors })
+        })
     }
 
     /// Reads a part of a tensor as `f32`, and no byte of the rest.
@@ -166,6 +188,11 @@ impl Weights {
 fn missing<'n>(path: &Path, tensor: &str, names: impl Iterator<Item = &'n str>) -> LoadError {
     // Favours a common beginning: a layer's other tensors are nearer than the same tensor of another layer.
     let mut names: Vec<&str> = names.collect();
+    let quantized = tensor.strip_suffix("weight").map(|start| format!("{start}qweight"));
+    if let Some(found) = quantized.filter(|name| names.contains(&name.as_str())) {
+        let path = path.to_owned();
+        return LoadError::Quantized { path, found };
+    }
     let likeness = |name: &str| strsim::jaro_winkler(name, tensor);
     // By name among equals, so that the same file gives the same text.
     names.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)).then_with(|| a.cmp(b)));

@@ -67,6 +67,82 @@ fn a_missing_tensor_is_named_with_the_nearest_that_are_there() {
 }
 
 #[test]
+fn tensors_that_nobody_reads_are_refused_by_name() {
+    // Qwen2 has biases and Qwen3 norms; computed without them, the text would be wrong.
+    let bias = "model.layers.3.self_attn.q_proj.bias";
+    let made = changed("unread", |tensors| {
+        for name in [bias, "model.layers.3.self_attn.q_norm.weight", "a", "b", "c"] {
+            tensors.insert(name.into(), (vec![1], vec![0.0]));
+        }
+    });
+    for layout in [cut(1, 1), cut(4, 1), cut(1, 2)] {
+        let error = load(&made, layout);
+        let LoadError::Unread { path, tensors } = &error else {
+            panic!("{error}")
+        };
+        assert_eq!((path, tensors.len()), (&made.weights(), 5));
+        assert!(tensors.iter().any(|name| name == bias), "{tensors:?}");
+        let text = error.to_string();
+        assert!(text.contains("has 5 tensors that LlamaForCausalLM does not read: `a`, `b`, `c` and 2 more"), "{text}");
+    }
+    // In several files too, whether the index names them or not.
+    let made = changed("unread in a shard", |tensors| {
+        tensors.insert(bias.into(), (vec![1], vec![0.0]));
+    });
+    let names = tensors(&made.config()).into_keys();
+    let map: serde_json::Map<_, _> = names.map(|name| (name, "shard.safetensors".into())).collect();
+    fs::rename(made.weights(), made.path.join("shard.safetensors")).unwrap();
+    let index = serde_json::json!({ "weight_map": map });
+    fs::write(made.path.join("model.safetensors.index.json"), index.to_string()).unwrap();
+    let error = load(&made, cut(1, 1)).to_string();
+    assert!(error.contains("has a tensor that LlamaForCausalLM does not read: `model.layers.3.self_attn.q_proj.bias`;"), "{error}");
+}
+
+#[test]
+fn tensors_that_follow_from_others_may_be_there() {
+    let made = changed("derived", |tensors| {
+        let name = "model.layers.0.self_attn.rotary_emb.inv_freq";
+        tensors.insert(name.into(), (vec![8], vec![1.0; 8]));
+    });
+    Folder::open(&made.path).unwrap().check(&Share::WHOLE).unwrap();
+    // A head that is the embedding is in some files nevertheless.
+    let tied = CONFIG.replace(r#""tie_word_embeddings": false"#, r#""tie_word_embeddings": true"#);
+    let made = Made::bare("tied", &tied);
+    let mut all = tensors(&made.config());
+    let table = all.get("model.embed_tokens.weight").unwrap().clone();
+    all.insert("lm_head.weight".into(), table);
+    fs::write(made.weights(), bytes(&all, Dtype::F32)).unwrap();
+    Folder::open(&made.path).unwrap().check(&Share::WHOLE).unwrap();
+}
+
+#[test]
+fn weights_of_another_kind_are_told_what_they_are() {
+    // GPTQ, with and without a word in the configuration.
+    let made = changed("quantised", |tensors| {
+        let up = tensors.remove(UP).unwrap();
+        tensors.insert(UP.replace("weight", "qweight"), up);
+    });
+    let error = load(&made, cut(1, 1));
+    assert!(matches!(error, LoadError::Quantized { .. }), "{error}");
+    assert!(error.to_string().contains("has quantised weights (`model.layers.2.mlp.up_proj.qweight`)"), "{error}");
+    let extra = r#"{"quantization_config": {"quant_method": "gptq", "bits": 4},"#;
+    fs::write(made.path.join("config.json"), CONFIG.replacen('{', extra, 1)).unwrap();
+    let error = load(&made, cut(1, 1)).to_string();
+    assert!(error.starts_with("`quantization_config` of ") && error.contains("is gptq"), "{error}");
+
+    for name in ["pytorch_model.bin", "pytorch_model.bin.index.json"] {
+        let made = Made::bare("pickled", CONFIG);
+        fs::write(made.path.join(name), "").unwrap();
+        let error = load(&made, cut(1, 1));
+        let LoadError::Pickled { path } = &error else {
+            panic!("{error}")
+        };
+        assert_eq!(path, &made.path.join(name));
+        assert!(error.to_string().contains("reads safetensors: convert it"), "{error}");
+    }
+}
+
+#[test]
 fn a_wrong_shape_is_named_with_the_right_one() {
     let made = changed("shape", |tensors| {
         tensors.get_mut(UP).unwrap().0 = vec![64, 128];
