@@ -8,7 +8,8 @@ pub enum OnBroken {
     /// They are answered with the cause, and so is whatever is submitted before there is a new graph.
     #[default]
     Fail,
-    /// They wait for [`Batcher::replace`](crate::Batcher::replace), each until its deadline.
+    /// They wait for [`Batcher::replace`](crate::Batcher::replace), each until its deadline; then it has
+    /// [expired](crate::BatchError::Expired).
     Keep,
 }
 

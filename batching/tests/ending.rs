@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use doubling::{batcher, graph, one_by_one};
 use gate::{Gate, LONG, until};
@@ -164,6 +164,21 @@ fn a_broken_graph_answers_everybody_unless_told_otherwise() {
     ));
     batcher.replace(graph(&runtime, &Gate::opened(), Placement::Thread).1);
     assert_eq!(batcher.submit(4).wait().unwrap(), 8);
+}
+
+/// No graph failed on it: none has seen it.
+#[test]
+fn who_waits_too_long_for_another_graph_has_expired() {
+    let (runtime, gate) = (Runtime::new(), Gate::opened());
+    let (_, held) = graph(&runtime, &gate, Placement::Thread);
+    let _ = held.teardown();
+    let batcher = Batcher::new(held, one_by_one().on_broken(OnBroken::Keep)).unwrap();
+    batcher.breakage().wait().unwrap();
+    let answer = batcher
+        .submit_with(1, Terms::new().deadline(Instant::now()))
+        .wait();
+    assert!(matches!(answer, Err(BatchError::Expired { .. })), "{answer:?}");
+    assert_eq!(batcher.stats().expired, 1);
 }
 
 #[test]

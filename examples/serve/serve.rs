@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p selvedge-serve -- [--listen HOST:PORT] [--model DIR] [--pipeline P] [--tensor T] [--slots N]`
 //!
-//! SIGINT and SIGTERM end it: it accepts nothing more and lets what is under way end; a second one ends it at once.
+//! SIGINT and SIGTERM end it: it accepts no more requests and lets what is under way end; a second one ends it at once.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use selvedge_serve::{classify, folder, listen};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What is left of the grace for answers when all connections are closed: none waits for them any more.
+/// How long threads and workers get to end when all requests are answered.
 const CLOSE: Duration = Duration::from_secs(2);
 
 /// Either of the signals that end a service.
@@ -70,12 +70,18 @@ async fn run(arguments: Arguments, runtime: Runtime) -> Result<(), BoxError> {
             }
         });
     };
+    let closing = Arc::clone(&service);
+    let last_word = async move {
+        // Fails only where closing panics, and then connections are cut off.
+        let _ = tokio::task::spawn_blocking(move || closing.close(Duration::ZERO)).await;
+    };
     let left = listen::serve(
         listener,
         service.router(),
         arguments.connections(),
         stop,
         arguments.grace(),
+        last_word,
     )
     .await;
     drop(ended);

@@ -76,12 +76,9 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         let now = self.now();
         let expired = state.queue.expire(now);
         let result = act(&mut state, now);
-        let cause = state.broken.as_ref().filter(|_| !expired.is_empty()).cloned();
         drop(state);
-        self.turn_away(expired, |arrival| {
-            let waited = now.saturating_sub(arrival);
-            let expired = BatchError::Expired { waited };
-            cause.clone().map_or(expired, BatchError::Failed)
+        self.turn_away(expired, |arrival| BatchError::Expired {
+            waited: now.saturating_sub(arrival),
         });
         result
     }

@@ -51,8 +51,7 @@ impl Folder {
         needed
             .iter()
             .try_for_each(|one| self.weights.check(&one.name, &one.shape))?;
-        self.weights.check_unread(|name| {
-            is_derived(&self.config, name) || needed.iter().any(|one| one.name == name)
-        })
+        self.weights
+            .check_unread(|name| is_derived(&self.config, name) || needed.iter().any(|one| one.name == name))
     }
 }

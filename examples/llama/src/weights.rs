@@ -188,7 +188,9 @@ impl Weights {
 fn missing<'n>(path: &Path, tensor: &str, names: impl Iterator<Item = &'n str>) -> LoadError {
     // Favours a common beginning: a layer's other tensors are nearer than the same tensor of another layer.
     let mut names: Vec<&str> = names.collect();
-    let quantized = tensor.strip_suffix("weight").map(|start| format!("{start}qweight"));
+    let quantized = tensor
+        .strip_suffix("weight")
+        .map(|start| format!("{start}qweight"));
     if let Some(found) = quantized.filter(|name| names.contains(&name.as_str())) {
         let path = path.to_owned();
         return LoadError::Quantized { path, found };

@@ -83,7 +83,10 @@ fn tensors_that_nobody_reads_are_refused_by_name() {
         assert_eq!((path, tensors.len()), (&made.weights(), 5));
         assert!(tensors.iter().any(|name| name == bias), "{tensors:?}");
         let text = error.to_string();
-        assert!(text.contains("has 5 tensors that LlamaForCausalLM does not read: `a`, `b`, `c` and 2 more"), "{text}");
+        assert!(
+            text.contains("has 5 tensors that LlamaForCausalLM does not read: `a`, `b`, `c` and 2 more"),
+            "{text}"
+        );
     }
     // In several files too, whether the index names them or not.
     let made = changed("unread in a shard", |tensors| {
@@ -95,7 +98,12 @@ fn tensors_that_nobody_reads_are_refused_by_name() {
     let index = serde_json::json!({ "weight_map": map });
     fs::write(made.path.join("model.safetensors.index.json"), index.to_string()).unwrap();
     let error = load(&made, cut(1, 1)).to_string();
-    assert!(error.contains("has a tensor that LlamaForCausalLM does not read: `model.layers.3.self_attn.q_proj.bias`;"), "{error}");
+    assert!(
+        error.contains(
+            "has a tensor that LlamaForCausalLM does not read: `model.layers.3.self_attn.q_proj.bias`;"
+        ),
+        "{error}"
+    );
 }
 
 #[test]
@@ -106,7 +114,10 @@ fn tensors_that_follow_from_others_may_be_there() {
     });
     Folder::open(&made.path).unwrap().check(&Share::WHOLE).unwrap();
     // A head that is the embedding is in some files nevertheless.
-    let tied = CONFIG.replace(r#""tie_word_embeddings": false"#, r#""tie_word_embeddings": true"#);
+    let tied = CONFIG.replace(
+        r#""tie_word_embeddings": false"#,
+        r#""tie_word_embeddings": true"#,
+    );
     let made = Made::bare("tied", &tied);
     let mut all = tensors(&made.config());
     let table = all.get("model.embed_tokens.weight").unwrap().clone();
@@ -124,11 +135,19 @@ fn weights_of_another_kind_are_told_what_they_are() {
     });
     let error = load(&made, cut(1, 1));
     assert!(matches!(error, LoadError::Quantized { .. }), "{error}");
-    assert!(error.to_string().contains("has quantised weights (`model.layers.2.mlp.up_proj.qweight`)"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("has quantised weights (`model.layers.2.mlp.up_proj.qweight`)"),
+        "{error}"
+    );
     let extra = r#"{"quantization_config": {"quant_method": "gptq", "bits": 4},"#;
     fs::write(made.path.join("config.json"), CONFIG.replacen('{', extra, 1)).unwrap();
     let error = load(&made, cut(1, 1)).to_string();
-    assert!(error.starts_with("`quantization_config` of ") && error.contains("is gptq"), "{error}");
+    assert!(
+        error.starts_with("`quantization_config` of ") && error.contains("is gptq"),
+        "{error}"
+    );
 
     for name in ["pytorch_model.bin", "pytorch_model.bin.index.json"] {
         let made = Made::bare("pickled", CONFIG);
@@ -138,7 +157,10 @@ fn weights_of_another_kind_are_told_what_they_are() {
             panic!("{error}")
         };
         assert_eq!(path, &made.path.join(name));
-        assert!(error.to_string().contains("reads safetensors: convert it"), "{error}");
+        assert!(
+            error.to_string().contains("reads safetensors: convert it"),
+            "{error}"
+        );
     }
 }
 

@@ -156,7 +156,7 @@ impl IntoResponse for Error {
         let mut response = (self.status(), json_type(), self.to_json().to_string()).into_response();
         let again = match self {
             Error::Overloaded { retry_after } => Some(seconds(retry_after)),
-            Error::Lost { .. } | Error::Expired => Some(1),
+            Error::Lost { .. } | Error::Expired | Error::ShuttingDown => Some(1),
             _ => None,
         };
         if let Some(seconds) = again {

@@ -11,7 +11,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use selvedge::{BoxError, Graph};
-use selvedge_batching::{Batcher, Batching, ContinuousBatcher, OnBroken, Stats};
+use selvedge_batching::{Batcher, Batching, ContinuousBatcher, OnBroken, Stats, Terms};
 use selvedge_llama::step::{Batch, Sampled};
 use serde_json::{Value, json};
 
@@ -165,7 +165,7 @@ impl Service {
         self.crew.pids()
     }
 
-    /// Tells `/health` that it ends; what is under way goes on.
+    /// Tells `/health` and all new requests that it ends; what is under way goes on.
     pub fn drain(&self) {
         // Relaxed: a flag that orders nothing.
         self.draining.store(true, Ordering::Relaxed);
@@ -188,7 +188,8 @@ impl Service {
         let (vocabulary, metrics) = (Arc::clone(&self.vocabulary), Arc::clone(&self.metrics));
         let served_by = ServedBy::new(Arc::clone(&self.crew));
         let text = Text::new(generation, vocabulary, metrics, sender, Arc::clone(&served_by));
-        let ticket = self.texts.submit(text);
+        let accepted = self.texts.try_submit(text, Terms::new());
+        let ticket = accepted.map_err(|refused| told(refused.error))?;
         self.metrics.prompt_tokens.add(tokens as u64);
         let shape = Shape::new(kind, &self.name, tokens);
         Ok(Answer {
@@ -204,9 +205,19 @@ impl Service {
         })
     }
 
-    /// The object in a body.
+    fn is_draining(&self) -> bool {
+        // Relaxed: a flag that orders nothing.
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// The object in a body; whoever comes when the service ends is told so.
     async fn fields(&self, request: Request) -> Result<Fields, Error> {
-        Fields::parse(&self.limits.body.read(request).await?)
+        let late = self.is_draining();
+        let body = self.limits.body.read(request).await?;
+        if late {
+            return Err(Error::ShuttingDown);
+        }
+        Fields::parse(&body)
     }
 
     /// The object in a body that asks for the language model.
@@ -277,10 +288,8 @@ async fn models(State(service): Shared) -> Response {
 }
 
 async fn health(State(service): Shared) -> Response {
-    // Relaxed: a flag that orders nothing.
-    let draining = service.draining.load(Ordering::Relaxed);
     let broken = service.texts.broken().is_some() || service.digits.broken().is_some();
-    let (status, word) = match (draining, broken) {
+    let (status, word) = match (service.is_draining(), broken) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
         (false, true) => (StatusCode::SERVICE_UNAVAILABLE, "rebuilding"),
         (false, false) => (StatusCode::OK, "ok"),

@@ -112,6 +112,8 @@ async fn a_full_queue_is_429_with_retry_after() {
             .await,
         1.0
     );
+    let counted = service.metric("selvedge_prompt_tokens_total").await;
+    assert_eq!(counted, 9.0, "three prompts of three tokens were accepted");
 }
 
 #[tokio::test]
@@ -250,6 +252,7 @@ async fn a_connection_that_takes_nothing_is_given_up() {
         limits,
         until,
         grace,
+        async {},
     ));
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream
@@ -281,15 +284,23 @@ async fn a_head_that_never_ends_is_given_up() {
 #[tokio::test]
 async fn draining_lets_what_is_under_way_end() {
     let service = gated("drain", 4, 8).await;
-    let (client, address) = (Client::new(service.address.to_string()), service.address);
+    let client = Client::new(service.address.to_string());
+    let late = Client::new(service.address.to_string());
     open("drain", 1);
     let mut answer = begin(&client, "until the end").await;
     let first = answer.piece().await.unwrap().unwrap();
     let stopping = tokio::spawn(service.stop());
-    until("nobody new is let in", async || {
-        TcpStream::connect(address).await.is_err()
+    // Connections that come now are told.
+    until("it says that it drains", async || {
+        let (status, health) = late.get("/health").await.unwrap();
+        status == 503 && health.contains("draining")
     })
     .await;
+    let (status, refusal) = late.post(COMPLETIONS, body("too late", true)).await.unwrap();
+    assert!(
+        status == 503 && refusal.contains("shutting_down"),
+        "{status} {refusal}"
+    );
     open("drain", 100);
     let text = String::from_utf8_lossy(&first).into_owned() + &rest(answer).await;
     let (objects, done) = support::events(&text);
@@ -301,20 +312,34 @@ async fn draining_lets_what_is_under_way_end() {
     assert_eq!(stopping.await.unwrap(), 0);
 }
 
+/// Neither a stream nor a request that waits ends without a word.
 #[tokio::test]
-async fn draining_ends_within_its_grace() {
-    let setup = Setup {
+async fn shutting_down_is_answered_when_the_grace_is_over() {
+    let mut setup = Setup {
         gate: Some("grace".into()),
         grace: Duration::from_millis(50),
         ..Setup::default()
     };
+    setup.limits.slots = 1;
     let service = start(setup).await;
-    let client = Client::new(service.address.to_string());
+    let stats = || service.service.stats();
+    let [client, other] = [(); 2].map(|()| Client::new(service.address.to_string()));
     open("grace", 1);
-    let mut answer = begin(&client, "never to its end").await;
-    answer.piece().await.unwrap().unwrap();
+    let mut stream = begin(&client, "never to its end").await;
+    let first = stream.piece().await.unwrap().unwrap();
+    let waiting = tokio::spawn(async move { other.post(COMPLETIONS, body("ab", false)).await.unwrap() });
+    until("another waits", async || stats().queued == 1).await;
     let stopping = tokio::spawn(service.stop());
-    while let Ok(Some(_)) = answer.piece().await {}
+    let text = String::from_utf8_lossy(&first).into_owned() + &rest(stream).await;
+    let (objects, done) = support::events(&text);
+    assert_eq!(
+        objects.last().unwrap()["error"]["code"],
+        "shutting_down",
+        "{text}"
+    );
+    assert!(!done, "{text}");
+    let (status, text) = waiting.await.unwrap();
+    assert!(status == 503 && text.contains("shutting_down"), "{status} {text}");
     open("grace", 100);
-    assert_eq!(stopping.await.unwrap(), 1, "one connection was cut off");
+    assert_eq!(stopping.await.unwrap(), 0, "none was cut off");
 }

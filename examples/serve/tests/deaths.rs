@@ -160,6 +160,27 @@ async fn a_model_that_cannot_be_built_is_tried_again() {
     assert_eq!(service.metric("selvedge_failed_builds_total").await, 2.0);
 }
 
+/// No model was lost while it worked on this request: none ever did.
+#[tokio::test]
+async fn who_waits_too_long_for_the_next_model_is_told_so() {
+    let mut setup = Setup {
+        failed_builds: usize::MAX,
+        ..in_process()
+    };
+    setup.limits.wait = Duration::from_secs(1);
+    let service = start(setup).await;
+    let lost = service
+        .json(COMPLETIONS, &body(&format!("ab{DEATH}"), false))
+        .await;
+    assert_eq!(lost.1["error"]["code"], "model_lost", "{lost:?}");
+    let (status, answer) = service.json(COMPLETIONS, &body("hello", false)).await;
+    assert_eq!(
+        (status, &answer["error"]["code"]),
+        (503, &json!("queue_timeout")),
+        "{answer}"
+    );
+}
+
 #[tokio::test]
 async fn a_request_that_the_model_fails_on_is_500_and_nothing_is_rebuilt() {
     let service = start(in_process()).await;

@@ -227,12 +227,18 @@ pub async fn start(setup: Setup) -> Running {
         let _ = stopped.await;
     };
     let grace = setup.grace;
+    let closing = Arc::clone(&service);
+    let last_word = async move {
+        let close = move || closing.close(Duration::ZERO);
+        tokio::task::spawn_blocking(close).await.unwrap();
+    };
     let serving = tokio::spawn(listen::serve(
         listener,
         service.router(),
         setup.connections,
         until,
         grace,
+        last_word,
     ));
     let client = Client::new(address.to_string());
     Running {
