@@ -83,3 +83,116 @@ fn chan_14_a_result_above_the_cap_is_the_tasks_error_too() -> Result<()> {
     }
     Ok(())
 }
+
+/// As serde lets people write requests.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Request {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u32>,
+    level: u32,
+    tokens: Vec<u32>,
+    #[serde(flatten)]
+    kind: Tagged,
+    rest: serde_json::Value,
+    any: Option<Untagged>,
+}
+
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "type")]
+pub enum Tagged {
+    A { x: i64 },
+    B,
+}
+
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(untagged)]
+pub enum Untagged {
+    Narrow(u8),
+    Wide(u16),
+    Text(String),
+}
+
+/// Keeps a request.
+pub struct Keeper {
+    made_of: Request,
+}
+
+#[actor]
+impl Keeper {
+    pub fn new(made_of: Request) -> Self {
+        Keeper { made_of }
+    }
+
+    pub fn argument(&mut self, request: &Request) -> Request {
+        request.clone()
+    }
+
+    pub fn owned(&mut self, request: Request) -> Request {
+        request
+    }
+
+    pub fn constant(&mut self, _x: &Request, #[constant] constant: Request) -> Request {
+        constant
+    }
+
+    pub fn constructed(&mut self, _x: &Request) -> Request {
+        self.made_of.clone()
+    }
+
+    pub fn untagged(&mut self, value: &Untagged) -> String {
+        format!("{value:?}")
+    }
+}
+
+fn request(seed: Option<u32>, kind: Tagged) -> Request {
+    Request {
+        seed,
+        level: 0,
+        tokens: vec![1, 5],
+        kind,
+        rest: serde_json::json!({"a": [1, -2, 0.5, null, {"b": true}]}),
+        any: seed.map(|_| Untagged::Text("x".to_owned())),
+    }
+}
+
+#[test]
+fn rser_01_fields_left_out_arrive_so_as_arguments_constants_and_in_constructors() -> Result<()> {
+    for placement in PLACEMENTS {
+        let value = request(None, Tagged::A { x: 1 });
+        let runtime = Runtime::new();
+        let keeper = runtime.spawn::<Keeper>("k", (value.clone(),)).place(placement)?;
+        let graph = runtime.compile(|x: Edge<Request>| {
+            (
+                keeper.argument(&x),
+                keeper.owned(&x),
+                keeper.constant(&x, value.clone()),
+                keeper.constructed(&x),
+            )
+        })?;
+        for sent in [value.clone(), request(Some(7), Tagged::B), value.clone()] {
+            let (argument, owned, constant, constructed) = graph.run(sent.clone())?;
+            assert_eq!((&argument, &owned), (&sent, &sent), "{placement}");
+            assert_eq!((&constant, &constructed), (&value, &value), "{placement}");
+        }
+        assert_eq!(keeper.call().owned(value.clone()).wait()?, value, "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
+fn rser_01_a_value_that_would_arrive_as_another_is_the_tasks_error_by_name() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let value = request(None, Tagged::B);
+        let keeper = runtime.spawn::<Keeper>("k", (value,)).place(placement)?;
+        let graph = runtime.compile(|x: Edge<Untagged>| keeper.untagged(&x))?;
+        for _ in 0..3 {
+            assert_eq!(graph.run(Untagged::Narrow(1))?, "Narrow(1)");
+            match graph.run(Untagged::Wide(1)) {
+                Ok(text) => assert_eq!(text, "Wide(1)", "{placement}"),
+                Err(error) => assert!(error.to_string().contains("Untagged` cannot travel"), "{error}"),
+            }
+        }
+    }
+    Ok(())
+}

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 #[cfg(not(loom))]
-use crate::payload::TensorLayout;
+use crate::payload::{SerdeError, TensorLayout};
 
 /// What bounds the memory of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,8 +105,23 @@ pub enum SegmentError {
 #[non_exhaustive]
 pub enum EncodeError {
     /// The value's own `Serialize` refused.
-    #[error("the value cannot be serialised: {0}")]
-    Serialize(#[from] postcard::Error),
+    #[cfg(not(loom))]
+    #[error("a value of `{type_name}` cannot be serialised: {source}")]
+    Serialize {
+        /// Its type.
+        type_name: &'static str,
+        /// What was said, and where in the value.
+        source: SerdeError,
+    },
+    /// The value would arrive as another one, or not at all.
+    #[cfg(not(loom))]
+    #[error("a value of `{type_name}` cannot travel as itself: {source}")]
+    Another {
+        /// Its type.
+        type_name: &'static str,
+        /// What reading it back has shown.
+        source: SerdeError,
+    },
     /// The buffer given is too small.
     #[error("{need_bytes} bytes do not fit into {have_bytes}")]
     Buffer {
@@ -125,12 +140,13 @@ pub enum EncodeError {
 #[non_exhaustive]
 pub enum DecodeError {
     /// The head does not decode.
+    #[cfg(not(loom))]
     #[error("the bytes are not a {type_name}: {source}")]
     Deserialize {
         /// The type that was expected.
         type_name: &'static str,
-        /// What the decoder said.
-        source: postcard::Error,
+        /// What the type's own `Deserialize` said, or what does not fit, and where in the value.
+        source: SerdeError,
     },
     /// The frame is inconsistent.
     #[error("the payload is malformed: {0}")]

@@ -1,6 +1,7 @@
 //! What the fuzz targets run (`channels/fuzz`), and, for a moment, every `cargo test`: bytes of any content are a value
 //! or an error, never a panic, never a read outside the memory they lie in.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::atomic::Ordering;
 
@@ -36,6 +37,31 @@ pub enum Kind {
     Struct {
         floats: Vec<f32>,
     },
+}
+
+/// What goes by name: fields that may be left out, fields of any name, values of any kind.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Loose {
+    /// Left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// All others.
+    #[serde(flatten)]
+    pub rest: BTreeMap<String, Any>,
+}
+
+/// Whatever is there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+#[allow(missing_docs)] // the names say it
+pub enum Any {
+    Number(i32),
+    Deep(Option<Option<bool>>),
+    Letter(char),
+    Kind(Kind),
+    Tensor(Tensor),
+    List(Vec<Any>),
+    Loose(Box<Loose>),
 }
 
 /// A stream of small decisions.
@@ -76,6 +102,7 @@ fn decode_as_all(bytes: &[u8]) {
     decode_as::<Vec<String>>(bytes);
     decode_as::<Tensor>(bytes);
     decode_as::<Sample>(bytes);
+    decode_as::<Loose>(bytes);
     if let Ok(Some(slice)) = view_slice::<u32>(bytes) {
         assert!(size_of_val(slice) <= bytes.len());
     }
@@ -87,7 +114,7 @@ fn decode_as_all(bytes: &[u8]) {
 /// Takes bytes for values of every kind, as they are and with a prefix that claims each kind of value.
 pub fn decoders(bytes: &[u8]) {
     decode_as_all(bytes);
-    for form in [0, 1, 0x10, 0x12, 0x19] {
+    for form in [0, 1, 2, 0x10, 0x12, 0x19] {
         let mut claimed = bytes.to_vec();
         if let Some(claim) = claimed.get_mut(6..8) {
             claim.copy_from_slice(&[form, 1]);
@@ -222,6 +249,24 @@ mod tests {
         }
     }
 
+    fn loose() -> Loose {
+        let tensor = Tensor::from_slice(&[1u8; 9], &[3, 3]).unwrap();
+        let inner = Loose {
+            name: Some("inner".to_owned()),
+            rest: BTreeMap::from([("tensor".to_owned(), Any::Tensor(tensor))]),
+        };
+        let list = vec![Any::Number(7), Any::Deep(Some(None)), Any::Kind(sample().kind)];
+        let rest = [
+            ("list", Any::List(list)),
+            ("loose", Any::Loose(Box::new(inner))),
+            ("letter", Any::Letter('ß')),
+        ];
+        Loose {
+            name: None,
+            rest: rest.map(|(name, any)| (name.to_owned(), any)).into(),
+        }
+    }
+
     #[test]
     fn rser_10_mutated_descriptors_are_one_or_an_error() {
         let valid = "selvedge-channel-1:8:4096:1:1073741824:4121:7:1234567890123456789:65536";
@@ -274,6 +319,7 @@ mod tests {
             encode(&Tensor::from_slice(&[1u16; 30], &[5, 6]).unwrap())
                 .unwrap()
                 .to_vec(),
+            encode(&loose()).unwrap().to_vec(),
             encode(&vec![1.0f64; 5]).unwrap().to_vec(),
             encode(&"text".to_owned()).unwrap().to_vec(),
         ];

@@ -174,6 +174,9 @@ impl<T: Wire> Outlet<T> {
     /// Stages a value.
     #[inline]
     pub fn stage(&mut self, value: T) {
+        if let Some(agreed) = &mut self.agreed {
+            agreed.forget();
+        }
         dispose(self.staged.replace(Ok(value)));
     }
 
@@ -265,6 +268,9 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
     }
 
     fn stage_fault(&mut self, fault: Fault) {
+        if let Some(agreed) = &mut self.agreed {
+            agreed.forget();
+        }
         dispose(self.staged.replace(Err(fault)));
     }
 
@@ -300,10 +306,39 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
         execution: u64,
         values: &mut [Box<dyn AnyValue>],
     ) -> Result<Readiness, ChannelError> {
-        match (&self.staged, &mut self.agreed) {
-            (None, _) => return Err(ChannelError::NoValue),
-            (Some(Ok(value)), Some(agreed)) => agreed.check(value)?,
-            _ => {}
+        let Some(agreed) = &mut self.agreed else {
+            return self.publish_staged(execution, values);
+        };
+        if let Some(Ok(value)) = &self.staged {
+            agreed.check(value)?;
+        }
+        let published = self.publish_staged(execution, values);
+        if let (Ok(Readiness::Ready), Some(agreed)) = (&published, &mut self.agreed) {
+            agreed.sent();
+        }
+        published
+    }
+
+    fn close(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.close();
+        }
+        if let Some(shared) = &mut self.shared {
+            shared.writer.close();
+        }
+    }
+}
+
+impl<T: Wire> Outlet<T> {
+    /// Publishes what is staged, which keeps to what was agreed.
+    #[inline]
+    fn publish_staged(
+        &mut self,
+        execution: u64,
+        values: &mut [Box<dyn AnyValue>],
+    ) -> Result<Readiness, ChannelError> {
+        if self.staged.is_none() {
+            return Err(ChannelError::NoValue);
         }
         if let (Some(_), None, None) = (self.head.local, &self.ring, &self.shared) {
             // Within the lane: no space to look for, and nothing that could be half done.
@@ -345,15 +380,6 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
                 }
                 Err(error)
             }
-        }
-    }
-
-    fn close(&mut self) {
-        if let Some(ring) = &mut self.ring {
-            ring.close();
-        }
-        if let Some(shared) = &mut self.shared {
-            shared.writer.close();
         }
     }
 }

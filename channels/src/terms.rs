@@ -15,20 +15,42 @@ pub struct Terms {
     pub static_shape: bool,
 }
 
-/// The same, and what the first value has fixed.
+/// What was agreed, and what the first value has fixed.
 pub(crate) struct Agreed {
     terms: Terms,
     first: Option<Vec<TensorLayout>>,
+    /// The layouts of the value that is to be sent, once it has been looked at.
+    sends: Option<Vec<TensorLayout>>,
 }
 
 impl Agreed {
     pub(crate) fn new(terms: Terms) -> Self {
-        Agreed { terms, first: None }
+        Agreed {
+            terms,
+            first: None,
+            sends: None,
+        }
     }
 
-    /// Refuses a value that does not keep to it. The first value that does fixes the layouts.
+    /// Refuses a value that does not keep to it. Each is looked at once, however often it is asked for until it is sent.
     pub(crate) fn check<T: Wire>(&mut self, value: &T) -> Result<(), ChannelError> {
-        self.check_seen(survey(value)?)
+        if self.sends.is_none() {
+            self.check_seen(survey(value)?)?;
+        }
+        Ok(())
+    }
+
+    /// Another value is to be sent, or none.
+    pub(crate) fn forget(&mut self) {
+        self.sends = None;
+    }
+
+    /// The value was sent. The first one fixes the layouts.
+    pub(crate) fn sent(&mut self) {
+        let sent = self.sends.take();
+        if self.terms.static_shape && self.first.is_none() {
+            self.first = sent;
+        }
     }
 
     fn check_seen(&mut self, seen: Vec<Seen>) -> Result<(), ChannelError> {
@@ -46,21 +68,17 @@ impl Agreed {
                 found,
             });
         }
-        if !static_shape {
-            return Ok(());
-        }
         let found: Vec<_> = seen.into_iter().map(|(layout, _)| layout).collect();
-        match &self.first {
-            None => self.first = Some(found),
-            Some(first) if *first == found => {}
-            Some(first) => {
-                return Err(ChannelError::StaticShape {
-                    edge: edge.clone(),
-                    expected: first.clone(),
-                    found,
-                });
-            }
+        if let (true, Some(first)) = (*static_shape, &self.first)
+            && *first != found
+        {
+            return Err(ChannelError::StaticShape {
+                edge: edge.clone(),
+                expected: first.clone(),
+                found,
+            });
         }
+        self.sends = Some(found);
         Ok(())
     }
 }
@@ -101,8 +119,13 @@ mod tests {
     fn acc_06_the_first_value_fixes_the_layouts() {
         let mut agreed = agreed(None, true);
         let tensor = |shape: &[usize]| Tensor::zeros::<f32>(shape).unwrap();
-        agreed.check(&vec![tensor(&[2, 3]), tensor(&[])]).unwrap();
-        agreed.check(&vec![tensor(&[2, 3]), tensor(&[])]).unwrap();
+        // One that was not sent in the end fixes nothing.
+        agreed.check(&vec![tensor(&[9])]).unwrap();
+        agreed.forget();
+        for _ in 0..2 {
+            agreed.check(&vec![tensor(&[2, 3]), tensor(&[])]).unwrap();
+            agreed.sent();
+        }
         for other in [vec![], vec![tensor(&[2, 3])], vec![tensor(&[3, 2]), tensor(&[])]] {
             let refused = agreed.check(&other).unwrap_err();
             let ChannelError::StaticShape {

@@ -179,7 +179,7 @@ fn chan_14_a_value_that_cannot_be_serialised_changes_nothing() {
     let refused = writer.try_write(&Refuses);
     assert!(matches!(
         refused,
-        Err(ChannelError::Encode(EncodeError::Serialize(_)))
+        Err(ChannelError::Encode(EncodeError::Serialize { .. }))
     ));
     pass(&mut writer, &mut readers, 0, 10);
 }

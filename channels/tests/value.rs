@@ -702,3 +702,55 @@ fn comp_07_a_route_that_fails_closes_the_others() {
     ));
     assert!(matches!(beside.fill(2), Err(ChannelError::Closed)));
 }
+
+thread_local! {
+    static SERIALISED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts how often it is serialised, on this thread.
+#[derive(Clone, serde::Deserialize)]
+struct Seen(Tensor);
+
+impl serde::Serialize for Seen {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        SERIALISED.set(SERIALISED.get() + 1);
+        serializer.serialize_newtype_struct("Seen", &self.0)
+    }
+}
+
+#[test]
+fn a_value_that_waits_for_space_is_looked_at_once_and_one_that_is_refused_fixes_no_shape() {
+    let seen = |len: usize| Seen(Tensor::zeros::<u8>(&[len]).unwrap());
+    let spec = SharedSpec {
+        max_bytes: 4096,
+        ..spec(1, 1)
+    };
+    let Wiring {
+        mut outlet,
+        inlets: _inlets,
+    } = wire::<Seen>(1, None, false, Some(spec));
+    outlet.agree(selvedge_channels::Terms {
+        edge: "a.f".to_owned(),
+        device: None,
+        static_shape: true,
+    });
+    stage(&mut outlet, seen(10_000));
+    assert!(matches!(
+        outlet.publish(0, &mut []),
+        Err(ChannelError::TooLarge { .. })
+    ));
+    stage(&mut outlet, seen(5));
+    assert_eq!(outlet.publish(0, &mut []).unwrap(), Readiness::Ready);
+    // Looked at for what was agreed, and sent.
+    stage(&mut outlet, seen(5));
+    SERIALISED.set(0);
+    for _ in 0..9 {
+        assert_eq!(outlet.publish(1, &mut []).unwrap(), Readiness::Blocked);
+    }
+    assert_eq!(SERIALISED.get(), 1);
+    stage(&mut outlet, seen(6));
+    assert!(matches!(
+        outlet.publish(1, &mut []),
+        Err(ChannelError::StaticShape { .. })
+    ));
+}

@@ -13,7 +13,7 @@ use super::error::DeviceError;
 use super::gpu::Gpu;
 use super::tensor::DeviceTensor;
 use crate::error::{ChannelError, DecodeError};
-use crate::payload::{Wire, decode, encode, note};
+use crate::payload::{Wire, decode, encode_as, note, way_of};
 
 /// Which tensors may be taken out of a value.
 pub(super) enum Of {
@@ -80,7 +80,8 @@ pub(super) enum NotTaken {
 /// that is not asked for is refused.
 pub(super) fn take_apart<T: Wire>(value: &T, of: Of) -> Result<(Vec<u8>, Vec<DeviceTensor>), NotTaken> {
     let laid = Laid::new(Table::Taken(of, Vec::new(), None));
-    let encoded = encode(value);
+    // Its tensors could not be put into it twice.
+    let encoded = encode_as(value, way_of::<T>, false);
     let Table::Taken(_, tensors, refused) = laid.take() else {
         let what = "a value that encodes another one in the middle of itself";
         return Err(NotTaken::Channel(ChannelError::Corrupt { what }));

@@ -9,7 +9,14 @@ use std::sync::Arc;
 
 use super::bytes64::Bytes64;
 
-type Outgoing = Vec<Arc<Bytes64>>;
+/// Parts that tensors have left.
+#[derive(Default)]
+struct Outgoing {
+    parts: Vec<Arc<Bytes64>>,
+    /// Where the value is written again: its parts of the first time, each until it comes.
+    before: Vec<Option<Arc<Bytes64>>>,
+}
+
 type Incoming = Vec<Option<Arc<Bytes64>>>;
 
 thread_local! {
@@ -27,21 +34,39 @@ impl<F: FnMut()> Drop for Restore<F> {
 }
 
 /// Runs `encode` and returns the parts that tensors left.
-pub(super) fn collecting<R>(encode: impl FnOnce() -> R) -> (R, Outgoing) {
-    let mut before = OUT.with(|out| out.borrow_mut().replace(Vec::new()));
+pub(super) fn collecting<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Bytes64>>) {
+    collecting_again(&[], encode)
+}
+
+/// Runs `encode`, of a value whose tensors left these parts before: where they come again, each has the number it had.
+pub(super) fn collecting_again<R>(
+    parts: &[Arc<Bytes64>],
+    encode: impl FnOnce() -> R,
+) -> (R, Vec<Arc<Bytes64>>) {
+    let outgoing = Outgoing {
+        parts: Vec::new(),
+        before: parts.iter().cloned().map(Some).collect(),
+    };
+    let mut before = OUT.with(|out| out.borrow_mut().replace(outgoing));
     let _restore = Restore(|| OUT.with(|out| *out.borrow_mut() = before.take()));
     let result = encode();
     let parts = OUT.with(|out| out.borrow_mut().take()).unwrap_or_default();
-    (result, parts)
+    (result, parts.parts)
 }
 
 /// Adds a part to the value being encoded; `None` outside a scope.
 pub(super) fn push(part: Arc<Bytes64>) -> Option<u32> {
     OUT.with(|out| {
         let mut out = out.borrow_mut();
-        let parts = out.as_mut()?;
-        let index = u32::try_from(parts.len()).ok()?;
-        parts.push(part);
+        let out = out.as_mut()?;
+        let came =
+            |before: &Option<Arc<Bytes64>>| before.as_ref().is_some_and(|known| Arc::ptr_eq(known, &part));
+        if let Some(index) = out.before.iter().position(came) {
+            out.before.get_mut(index)?.take();
+            return u32::try_from(index).ok();
+        }
+        let index = u32::try_from(out.before.len() + out.parts.len()).ok()?;
+        out.parts.push(part);
         Some(index)
     })
 }

@@ -6,6 +6,7 @@ use std::any::TypeId;
 use std::sync::Arc;
 
 use super::bytes64::Bytes64;
+use super::codec::Reader;
 use super::element::{
     DType, cast_slice, dtype_of, number_from_bytes, same_type, vec_dtype_of, vec_from_bytes,
 };
@@ -20,9 +21,12 @@ fn malformed(what: &'static str) -> DecodeError {
 
 /// The head as a value; every byte of it must have a meaning.
 #[inline]
-fn read<T: for<'de> serde::Deserialize<'de> + 'static>(head: &[u8]) -> Result<T, DecodeError> {
-    match postcard::take_from_bytes(head) {
-        Ok((value, [])) => Ok(value),
+fn read<T: for<'de> serde::Deserialize<'de> + 'static, const NAMED: bool>(
+    head: &[u8],
+) -> Result<T, DecodeError> {
+    let mut reader = Reader::<NAMED>::new(head);
+    match T::deserialize(&mut reader) {
+        Ok(value) if reader.is_done() => Ok(value),
         Ok(_) => Err(malformed("its head is longer than its value")),
         Err(source) => Err(DecodeError::Deserialize {
             type_name: std::any::type_name::<T>(),
@@ -57,7 +61,12 @@ pub fn decode<T: Wire>(bytes: &[u8]) -> Result<T, DecodeError> {
     if TypeId::of::<T>() == TypeId::of::<String>() {
         return same_type(view_str(bytes)?.to_owned()).ok_or(malformed("it is not a string"));
     }
-    let frame = Frame::parse(bytes, Form::Tree)?;
+    let frame = Frame::parse_tree(bytes)?;
+    let read = if frame.is_named {
+        read::<T, true>
+    } else {
+        read::<T, false>
+    };
     if !std::mem::needs_drop::<T>() && frame.parts == 0 {
         // It owns nothing, so no tensor in it can ask for a part.
         return read(frame.head);
@@ -81,7 +90,7 @@ pub(crate) unsafe fn decode_in_place<T: Wire>(bytes: &[u8]) -> Result<T, DecodeE
         return decode(bytes);
     }
     let frame = Frame::parse(bytes, Form::Tree)?;
-    let head: Head = read(frame.head)?;
+    let head = read::<Head, false>(frame.head)?;
     // SAFETY: the caller keeps `bytes` and the tensor together.
     match unsafe { Tensor::borrowed(head, frame.only_part()?) } {
         Some(tensor) => same_type(tensor).ok_or(malformed("it is not a tensor")),

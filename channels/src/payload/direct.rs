@@ -1,10 +1,11 @@
 //! The short ways into a slot, for values whose frame is known without encoding them first. They write what
 //! [`encode`](super::encode) would.
 
-use std::any::{Any, TypeId};
+use std::any::{Any, TypeId, type_name};
 use std::mem::needs_drop;
 
 use super::Wire;
+use super::codec::{Sink, Way, Writer};
 use super::element::{dtype_of, number_bytes, vec_bytes, vec_dtype_of};
 use super::frame::{Form, Offsets, length_at, prefix};
 use crate::error::EncodeError;
@@ -12,10 +13,32 @@ use crate::error::EncodeError;
 /// Bytes before the head of a frame without parts.
 const HEAD: usize = length_at(0);
 
+/// Bytes that are all there is.
+struct Room<'a> {
+    left: &'a mut [u8],
+    len: usize,
+}
+
+impl Sink for Room<'_> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) -> bool {
+        let Some((first, left)) = std::mem::take(&mut self.left).split_at_mut_checked(bytes.len()) else {
+            return false;
+        };
+        first.copy_from_slice(bytes);
+        (self.left, self.len) = (left, self.len + bytes.len());
+        true
+    }
+}
+
 /// Writes the frame of a value that owns nothing, so that no tensor can be in it, and whose frame fits `out`; says how
 /// long it is. `None` for other values.
 #[inline]
-pub(crate) fn write_short<T: Wire>(value: &T, out: &mut [u8]) -> Option<Result<usize, EncodeError>> {
+pub(crate) fn write_short<T: Wire>(
+    value: &T,
+    way: impl FnOnce() -> Way,
+    out: &mut [u8],
+) -> Option<Result<usize, EncodeError>> {
     if needs_drop::<T>() {
         return None;
     }
@@ -25,13 +48,23 @@ pub(crate) fn write_short<T: Wire>(value: &T, out: &mut [u8]) -> Option<Result<u
         *before = prefix(number.len(), 0, Form::Number(dtype))?;
         return Some(Ok(HEAD + number.len()));
     }
-    let head_len = match postcard::to_slice(value, room) {
-        Ok(head) => head.len(),
-        Err(postcard::Error::SerializeBufferFull) => return None,
-        Err(error) => return Some(Err(error.into())),
+    let Way::Packed(shape) = way() else {
+        return None;
     };
-    *before = prefix(head_len, 0, Form::Tree)?;
-    Some(Ok(HEAD + head_len))
+    let mut writer = Writer::<_, false>::new(Room { left: room, len: 0 }, Some(shape));
+    let written = value.serialize(&mut writer);
+    // What did not fit, or is not packed, takes the long way.
+    if writer.stop.is_some() {
+        return None;
+    }
+    if let Err(source) = written {
+        return Some(Err(EncodeError::Serialize {
+            type_name: type_name::<T>(),
+            source,
+        }));
+    }
+    *before = prefix(writer.sink.len, 0, Form::Tree)?;
+    Some(Ok(HEAD + writer.sink.len))
 }
 
 /// Whether values of this type are encoded and decoded without any of the user's code: numbers, `Vec`s of them, and text.
@@ -105,7 +138,7 @@ impl<'a> Whole<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Tensor, encode};
+    use super::super::{Tensor, encode, way_of};
     use super::*;
 
     fn whole<T: Wire>(value: &T) -> Option<Vec<u8>> {
@@ -117,7 +150,7 @@ mod tests {
 
     fn short<T: Wire>(value: &T) -> Option<Vec<u8>> {
         let mut bytes = [9; 40];
-        let len = write_short(value, &mut bytes)?.unwrap();
+        let len = write_short(value, way_of::<T>, &mut bytes)?.unwrap();
         Some(bytes[..len].to_vec())
     }
 

@@ -1,11 +1,10 @@
 //! From a value to head and parts, without copying what is large.
 
-use std::any::Any;
+use std::any::{Any, type_name};
 use std::sync::Arc;
 
-use postcard::ser_flavors::Flavor;
-
 use super::bytes64::Bytes64;
+use super::codec::{SerdeError, Shape, Sink, Stop, Way, Writer, arrives, say_named, way_of};
 use super::element::{dtype_of, number_bytes, vec_bytes, vec_dtype_of};
 use super::frame::{Form, Offsets, PART_ALIGN, PARTS_MAX, length_at, prefix};
 use super::tensor::Tensor;
@@ -67,42 +66,45 @@ impl Head {
     }
 }
 
-/// postcard's way of writing to a head.
-struct HeadFlavor<'h>(&'h mut Head);
-
-impl Flavor for HeadFlavor<'_> {
-    type Output = ();
-
+impl Sink for Head {
     #[inline]
-    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
-        self.0.extend(&[byte]);
-        Ok(())
-    }
-
-    #[inline]
-    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-        self.0.extend(bytes);
-        Ok(())
-    }
-
-    fn finalize(self) -> postcard::Result<()> {
-        Ok(())
+    fn put(&mut self, bytes: &[u8]) -> bool {
+        self.extend(bytes);
+        true
     }
 }
 
+/// A value's head, and whether the value writes what packed bytes are read as.
 #[inline]
-fn head_of<T: serde::Serialize>(value: &T) -> Result<Head, postcard::Error> {
-    let mut head = Head::new();
-    postcard::serialize_with_flavor(value, HeadFlavor(&mut head))?;
-    Ok(head)
+fn head_of<T: serde::Serialize, const NAMED: bool>(
+    value: &T,
+    shape: Option<&Shape>,
+) -> Result<Option<Head>, SerdeError> {
+    let mut writer = Writer::<_, NAMED>::new(Head::new(), shape);
+    let written = value.serialize(&mut writer);
+    if writer.stop == Some(Stop::Unpacked) {
+        return Ok(None);
+    }
+    written?;
+    Ok(Some(writer.sink))
 }
 
 /// Encodes a value.
 ///
 /// # Errors
-/// [`EncodeError`] when its `Serialize` refuses, or the value has more parts than a payload may have.
+/// [`EncodeError`] when its `Serialize` refuses, it would arrive as another value, or it has more parts than a payload may have.
 #[inline]
 pub fn encode<T: Wire>(value: &T) -> Result<Encoded<'_>, EncodeError> {
+    encode_as(value, way_of::<T>, true)
+}
+
+/// Encodes a value in a way that is known; unless `is_compared`, one that goes by name is not read back.
+#[inline]
+pub(crate) fn encode_as<T: Wire>(
+    value: &T,
+    way: impl FnOnce() -> Way,
+    is_compared: bool,
+) -> Result<Encoded<'_>, EncodeError> {
     let any: &dyn Any = value;
     if let (Some(dtype), Some(bytes)) = (vec_dtype_of::<T>(), vec_bytes(value)) {
         return Ok(Encoded::raw(Form::Numbers(dtype), bytes));
@@ -120,21 +122,37 @@ pub fn encode<T: Wire>(value: &T) -> Result<Encoded<'_>, EncodeError> {
         return Ok(Encoded::raw(Form::Text, text.as_bytes()));
     }
     if let Some(tensor) = any.downcast_ref::<Tensor>() {
+        let head = head_of::<_, false>(&tensor.head(0), None).map_err(refused::<T>)?;
         return Ok(Encoded {
             form: Form::Tree,
-            head: head_of(&tensor.head(0))?,
+            head: head.unwrap_or_else(Head::new),
             parts: Parts::One(tensor.bytes()),
         });
     }
-    let (head, parts) = collector::collecting(|| head_of(value));
-    if parts.len() > PARTS_MAX {
-        return Err(EncodeError::TooLarge);
+    if let Way::Packed(shape) = way() {
+        let (head, parts) = collector::collecting(|| head_of::<_, false>(value, Some(shape)));
+        if let Some(head) = head.map_err(refused::<T>)? {
+            return Encoded::tree(Form::Tree, head, parts);
+        }
+        say_named::<T>();
     }
-    Ok(Encoded {
-        form: Form::Tree,
-        head: head?,
-        parts: Parts::Shared(parts),
-    })
+    let (head, parts) = collector::collecting(|| head_of::<_, true>(value, None));
+    let head = head.map_err(refused::<T>)?.unwrap_or_else(Head::new);
+    if is_compared {
+        arrives::<T>(head.as_slice(), &parts).map_err(|source| EncodeError::Another {
+            type_name: type_name::<T>(),
+            source,
+        })?;
+    }
+    Encoded::tree(Form::Named, head, parts)
+}
+
+#[cold]
+fn refused<T>(source: SerdeError) -> EncodeError {
+    EncodeError::Serialize {
+        type_name: type_name::<T>(),
+        source,
+    }
 }
 
 impl<'a> Encoded<'a> {
@@ -144,6 +162,22 @@ impl<'a> Encoded<'a> {
             head: Head::new(),
             parts: Parts::One(bytes),
         }
+    }
+
+    fn tree(form: Form, head: Head, parts: Vec<Arc<Bytes64>>) -> Result<Self, EncodeError> {
+        if parts.len() > PARTS_MAX {
+            return Err(EncodeError::TooLarge);
+        }
+        Ok(Encoded {
+            form,
+            head,
+            parts: Parts::Shared(parts),
+        })
+    }
+
+    /// Whether it goes by name.
+    pub(crate) fn is_named(&self) -> bool {
+        self.form == Form::Named
     }
 
     fn count(&self) -> usize {

@@ -19,8 +19,10 @@ const _: () = assert!(
 /// Which kind of value a payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// postcard in the head; parts are the bytes of tensors in it.
+    /// Packed in the head; parts are the bytes of tensors in it.
     Tree,
+    /// By name in the head; parts likewise.
+    Named,
     /// A number of this type in the head, as its bytes.
     Number(DType),
     /// One part: UTF-8.
@@ -34,6 +36,7 @@ impl Form {
         match self {
             Form::Tree => 0,
             Form::Text => 1,
+            Form::Named => 2,
             Form::Numbers(dtype) => 0x10 | dtype as u8,
             Form::Number(dtype) => 0x20 | dtype as u8,
         }
@@ -89,6 +92,8 @@ pub(super) fn number_head(bytes: &[u8], dtype: DType) -> Option<&[u8]> {
 pub(super) struct Frame<'a> {
     pub(super) head: &'a [u8],
     pub(super) parts: usize,
+    /// Whether its head is by name.
+    pub(super) is_named: bool,
     bytes: &'a [u8],
     first_part: usize,
 }
@@ -101,13 +106,26 @@ impl<'a> Frame<'a> {
     /// The frame of a value of this form.
     #[inline]
     pub(super) fn parse(bytes: &'a [u8], form: Form) -> Result<Self, DecodeError> {
+        Self::of_forms(bytes, |found| found == form.code())
+    }
+
+    /// The frame of a value that is a tree, packed or by name.
+    #[inline]
+    pub(super) fn parse_tree(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        Self::of_forms(bytes, |found| {
+            found == Form::Tree.code() || found == Form::Named.code()
+        })
+    }
+
+    #[inline]
+    fn of_forms(bytes: &'a [u8], fits: impl FnOnce(u8) -> bool) -> Result<Self, DecodeError> {
         let Some([h0, h1, h2, h3, p0, p1, found, version]) = bytes.first_chunk::<PREFIX>().copied() else {
             return malformed("it ends in its own header");
         };
         if version != VERSION {
             return malformed("it is of another version");
         }
-        if found != form.code() {
+        if !fits(found) {
             return malformed("it holds another kind of value");
         }
         let parts = usize::from(u16::from_le_bytes([p0, p1]));
@@ -125,6 +143,7 @@ impl<'a> Frame<'a> {
         Ok(Frame {
             head,
             parts,
+            is_named: found == Form::Named.code(),
             bytes,
             first_part: offsets.first_part,
         })

@@ -5,8 +5,8 @@
 //! | head u32   | parts u16 | form u8 | version u8 | lengths u64 … | head bytes | pad | part 0 | pad | part 1 | …
 //! ```
 //!
-//! Anything that serde can serialise is a payload: it goes through postcard into the head, where a number by itself is its
-//! own bytes: there is nothing to compute, and few stores to a line that another core polls. What is large and flat
+//! Anything that serde can serialise is a payload: it goes into the head, packed or by name (`codec`), where a number by itself is
+//! its own bytes: there is nothing to compute, and few stores to a line that another core polls. What is large and flat
 //! goes out as a part instead, copied once into the slot and read there in place: `String`, `Vec` of a primitive
 //! number, [`Tensor`], and a `Tensor` anywhere inside another value (the idea of Python's pickle 5 and of Monarch's
 //! `serde_multipart`). Numbers are little-endian; `form` says which kind of value the bytes are, so that a `Vec<u32>`
@@ -20,6 +20,7 @@
 //! [`DecodeError`]: crate::DecodeError
 
 mod bytes64;
+mod codec;
 mod collector;
 mod decode;
 mod direct;
@@ -32,10 +33,13 @@ mod numbers;
 mod survey;
 mod tensor;
 
+pub use codec::SerdeError;
+pub(crate) use codec::{Way, way_of};
 pub(crate) use decode::decode_in_place;
 pub use decode::{decode, view_slice, view_str};
 pub(crate) use direct::{Whole, is_plain, write_short};
 pub use element::{DType, Element, bytes_of};
+pub(crate) use encode::encode_as;
 pub use encode::{Encoded, encode};
 pub use frame::PART_ALIGN;
 #[cfg(all(feature = "dlpack", feature = "cuda"))]

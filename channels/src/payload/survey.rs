@@ -3,12 +3,11 @@
 //! The value is serialised to nowhere, while its tensors say what they are to a table of this thread. Its cost is that of
 //! looking at the value's other fields.
 
-use std::any::TypeId;
+use std::any::{TypeId, type_name};
 use std::cell::RefCell;
 
-use postcard::ser_flavors::Flavor;
-
 use super::Wire;
+use super::codec::{Sink, Writer};
 use super::element::vec_dtype_of;
 use super::layout::TensorLayout;
 use crate::error::EncodeError;
@@ -46,19 +45,9 @@ pub(crate) fn note(seen: impl FnOnce() -> Option<Seen>) -> bool {
 /// Where the bytes go.
 struct Nowhere;
 
-impl Flavor for Nowhere {
-    type Output = ();
-
-    fn try_push(&mut self, _: u8) -> postcard::Result<()> {
-        Ok(())
-    }
-
-    fn try_extend(&mut self, _: &[u8]) -> postcard::Result<()> {
-        Ok(())
-    }
-
-    fn finalize(self) -> postcard::Result<()> {
-        Ok(())
+impl Sink for Nowhere {
+    fn put(&mut self, _: &[u8]) -> bool {
+        true
     }
 }
 
@@ -71,7 +60,11 @@ pub(crate) fn survey<T: Wire>(value: &T) -> Result<Vec<Seen>, EncodeError> {
         return Ok(Vec::new());
     }
     let _laid = Laid::new();
-    postcard::serialize_with_flavor(value, Nowhere)?;
+    let written = value.serialize(&mut Writer::<_, false>::new(Nowhere, None));
+    written.map_err(|source| EncodeError::Serialize {
+        type_name: type_name::<T>(),
+        source,
+    })?;
     Ok(TABLE.with_borrow_mut(|table| table.take()).unwrap_or_default())
 }
 

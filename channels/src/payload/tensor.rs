@@ -10,6 +10,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::bytes64::Bytes64;
+use super::codec::{is_ours, is_trial};
 use super::element::{DType, Element, bytes_of, cast_slice, cast_slice_mut};
 use super::layout::{TensorLayout, dense_strides};
 use super::{collector, survey};
@@ -419,7 +420,7 @@ impl fmt::Debug for Tensor {
 impl Serialize for Tensor {
     /// Out of band inside an edge's payload; in line, with its bytes, for readable formats.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if serializer.is_human_readable() {
+        if !is_ours::<S::Error>() && serializer.is_human_readable() {
             return (self.dtype, &self.shape, self.bytes()).serialize(serializer);
         }
         if survey::note(|| Some((TensorLayout::of(self).ok()?, None))) {
@@ -437,7 +438,7 @@ impl Serialize for Tensor {
 impl<'de> Deserialize<'de> for Tensor {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let misfit = || D::Error::custom("a tensor's shape does not fit its bytes");
-        if deserializer.is_human_readable() {
+        if !is_ours::<D::Error>() && deserializer.is_human_readable() {
             let (dtype, shape, bytes) = <(DType, Vec<usize>, Vec<u8>)>::deserialize(deserializer)?;
             let bytes = Bytes64::copy_of(&bytes).ok_or_else(|| D::Error::custom("no memory for a tensor"))?;
             let head = Head {
@@ -448,6 +449,9 @@ impl<'de> Deserialize<'de> for Tensor {
             return Tensor::owned(head, Arc::new(bytes)).ok_or_else(misfit);
         }
         let head = Head::deserialize(deserializer)?;
+        if is_trial() {
+            return Tensor::zeros::<u8>(&[0]).map_err(D::Error::custom);
+        }
         let bytes =
             collector::take(head.part).ok_or_else(|| D::Error::custom("a tensor without its bytes"))?;
         Tensor::owned(head, bytes).ok_or_else(misfit)

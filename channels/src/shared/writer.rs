@@ -1,6 +1,7 @@
 //! The writing end.
 #![allow(unsafe_code)] // writes into slots
 
+use std::any::TypeId;
 use std::sync::atomic::Ordering;
 
 use super::SharedSpec;
@@ -11,7 +12,7 @@ use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, EncodeError, End};
 use crate::fault::{Fault, FaultKind};
 use crate::fault_point;
-use crate::payload::{Whole, Wire, encode, write_short};
+use crate::payload::{Way, Whole, Wire, encode_as, is_plain, way_of, write_short};
 use crate::region::Region;
 
 /// The writing end of a shared channel. Dropping it closes the channel.
@@ -23,6 +24,8 @@ pub struct SharedWriter {
     quiet: bool,
     /// Bytes of the last message, which the next is likely to have.
     last_bytes: usize,
+    /// Which way the last value went, by its type.
+    way: Option<(TypeId, Way)>,
     /// Outgrown generations with the number of the first message that is not in them (`SHM-2`).
     retired: Vec<(Generation, u64)>,
 }
@@ -66,6 +69,7 @@ impl SharedWriter {
             grown: None,
             quiet: false,
             last_bytes: 0,
+            way: None,
             retired: Vec::new(),
         })
     }
@@ -203,17 +207,37 @@ impl SharedWriter {
         if let Some(whole) = Whole::of(value) {
             return self.put(kind::VALUE, whole.len_bytes(), |out| whole.write_to(out));
         }
-        let encoded = encode(value)?;
+        let way = self.way::<T>();
+        let encoded = encode_as(value, || way, true)?;
+        if let (Way::Packed(_), true) = (way, encoded.is_named()) {
+            self.way = None;
+        }
         self.put(kind::VALUE, encoded.len_bytes(), |out| encoded.write_to(out))
+    }
+
+    /// Which way values of a type go.
+    #[inline]
+    fn way<T: Wire>(&mut self) -> Way {
+        let id = TypeId::of::<T>();
+        match self.way {
+            Some((known, way)) if known == id => way,
+            _ => self.way.insert((id, way_of::<T>())).1,
+        }
     }
 
     /// Writes a value that fits the line of its stamp; `false` for others, of which nothing has been written.
     #[inline]
     fn put_short<T: Wire>(&mut self, value: &T) -> Result<bool, ChannelError> {
+        // Numbers need none.
+        let way = if is_plain::<T>() {
+            Way::Named
+        } else {
+            self.way::<T>()
+        };
         let cap = usize::try_from(self.place.spec.max_bytes).unwrap_or(usize::MAX);
         let mut lent = self.lend(slot::INLINE_MAX.min(cap))?;
         fault_point::at("writer: before the fill");
-        let Some(len) = write_short(value, self.lent_mut(&lent)?) else {
+        let Some(len) = write_short(value, || way, self.lent_mut(&lent)?) else {
             return Ok(false);
         };
         lent.len = len?;

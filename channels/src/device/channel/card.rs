@@ -11,8 +11,12 @@ use super::ring::{Ring, RingSpec};
 use crate::device::abi::Exported;
 use crate::device::error::DeviceId;
 use crate::device::event::Event;
-use crate::error::{ChannelError, DecodeError, SegmentError};
+use crate::error::{ChannelError, DecodeError, EncodeError, SegmentError};
+use crate::payload::SerdeError;
 use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
+
+/// What errors call it.
+const CARD: &str = "card of a channel of tensors";
 
 /// Said first, and raised with every change of what follows.
 const VERSION: u32 = 1;
@@ -85,7 +89,12 @@ impl Card {
 
     /// Writes it into a segment of its own.
     pub(super) fn publish(&self) -> Result<Segment, DeviceChannelError> {
-        let bytes = postcard::to_allocvec(self).map_err(|error| ChannelError::Encode(error.into()))?;
+        let bytes = postcard::to_allocvec(self).map_err(|error| {
+            ChannelError::Encode(EncodeError::Serialize {
+                type_name: CARD,
+                source: SerdeError::said(error),
+            })
+        })?;
         let len = bytes.len().next_multiple_of(8) + 8;
         let segment = Segment::create(Provider::Memfd, SEGMENT_HEADER_BYTES + len)?;
         let region = segment.region(SEGMENT_HEADER_BYTES, len)?;
@@ -115,9 +124,11 @@ impl Card {
             let word = region.atomic_u64(8 + bytes.len())?.load(Ordering::Relaxed);
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
-        let card: Card = postcard::from_bytes(&bytes).map_err(|source| {
-            let type_name = "card of a channel of tensors";
-            ChannelError::Decode(DecodeError::Deserialize { type_name, source })
+        let card: Card = postcard::from_bytes(&bytes).map_err(|error| {
+            ChannelError::Decode(DecodeError::Deserialize {
+                type_name: CARD,
+                source: SerdeError::said(error),
+            })
         })?;
         card.check()?;
         Ok(card)

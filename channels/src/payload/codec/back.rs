@@ -1,0 +1,114 @@
+//! Whether a value that goes by name comes back as itself: it is read back, written again, and both are compared.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::super::bytes64::Bytes64;
+use super::super::collector;
+use super::error::SerdeError;
+use super::read::Reader;
+use super::tag;
+use super::write::{Sink, Writer};
+
+impl Sink for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) -> bool {
+        self.extend_from_slice(bytes);
+        true
+    }
+}
+
+/// Refuses a value that went by name as `head` and does not come back as itself.
+pub(crate) fn arrives<T: Serialize + DeserializeOwned>(
+    head: &[u8],
+    parts: &[Arc<Bytes64>],
+) -> Result<(), SerdeError> {
+    let given = parts.iter().cloned().map(Some).collect();
+    let mut reader = Reader::<true>::new(head);
+    let read = collector::providing(given, || T::deserialize(&mut reader))?;
+    if !reader.is_done() {
+        return Err(SerdeError::said("its `Deserialize` does not read all of it"));
+    }
+    let (again, _) = collector::collecting_again(parts, || {
+        let mut writer = Writer::<_, true>::new(Vec::with_capacity(head.len()), None);
+        read.serialize(&mut writer).map(|()| writer.sink)
+    });
+    crate::dispose::dispose(read);
+    let again = again?;
+    // Sets and maps come in any order.
+    if again == head || sum(head).is_some_and(|of_first| sum(&again) == Some(of_first)) {
+        return Ok(());
+    }
+    Err(SerdeError::said(
+        "its `Deserialize` makes another value of what its `Serialize` writes: look at `untagged`, at fields that are left out and \
+         at their defaults",
+    ))
+}
+
+/// A number for what bytes by name say, that does not depend on the order of lists and maps.
+fn sum(mut bytes: &[u8]) -> Option<u64> {
+    let sum = Sum::value(&mut bytes)?;
+    bytes.is_empty().then_some(sum)
+}
+
+struct Sum;
+
+impl Sum {
+    fn mix(seed: u64, word: u64) -> u64 {
+        let mixed = (seed.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 29
+    }
+
+    fn bytes(seed: u64, bytes: &[u8]) -> u64 {
+        let sum = bytes
+            .iter()
+            .fold(seed, |sum, byte| Self::mix(sum, u64::from(*byte)));
+        Self::mix(sum, bytes.len() as u64)
+    }
+
+    fn lengthy(seed: u64, from: &mut &[u8]) -> Option<u64> {
+        let (mut len, mut shift) = (0_usize, 0);
+        loop {
+            let byte = *from.split_off_first()?;
+            len |= usize::from(byte & 0x7f).checked_shl(shift)?;
+            if byte < 0x80 {
+                return Some(Self::bytes(seed, from.split_off(..len)?));
+            }
+            shift += 7;
+        }
+    }
+
+    /// As deep as the writer went.
+    fn value(from: &mut &[u8]) -> Option<u64> {
+        let tag = *from.split_off_first()?;
+        let seed = Self::mix(1, u64::from(tag));
+        let fixed = match tag {
+            tag::U8 | tag::I8 => 1,
+            tag::U16 | tag::I16 => 2,
+            tag::U32 | tag::I32 | tag::F32 | tag::CHAR => 4,
+            tag::U64 | tag::I64 | tag::F64 => 8,
+            tag::U128 | tag::I128 => 16,
+            tag::STR | tag::BYTES | tag::UNIT_VARIANT => return Self::lengthy(seed, from),
+            tag::SOME => return Some(Self::mix(seed, Self::value(from)?)),
+            tag::VARIANT => {
+                let named = Self::lengthy(seed, from)?;
+                return Some(Self::mix(named, Self::value(from)?));
+            }
+            tag::SEQ | tag::MAP => {
+                let mut all = seed;
+                while from.first() != Some(&tag::END) {
+                    let mut item = Self::mix(2, Self::value(from)?);
+                    if tag == tag::MAP {
+                        item = Self::mix(item, Self::value(from)?);
+                    }
+                    all = all.wrapping_add(item);
+                }
+                from.split_off_first()?;
+                return Some(Self::mix(3, all));
+            }
+            _ => 0,
+        };
+        Some(Self::bytes(seed, from.split_off(..fixed)?))
+    }
+}

@@ -1,0 +1,655 @@
+//! From bytes to a value. They may come from another process, and are believed in nothing.
+
+use serde::de::value::{BorrowedStrDeserializer, U32Deserializer};
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
+
+use super::error::SerdeError;
+use super::{NEST_MAX, tag};
+
+/// Reads a value, by name or packed.
+pub(in crate::payload) struct Reader<'de, const NAMED: bool> {
+    bytes: &'de [u8],
+    depth: u16,
+}
+
+type Result<T> = std::result::Result<T, SerdeError>;
+
+#[cold]
+fn short() -> SerdeError {
+    SerdeError::said("it ends too early")
+}
+
+impl<'de, const NAMED: bool> Reader<'de, NAMED> {
+    #[inline]
+    pub(in crate::payload) fn new(bytes: &'de [u8]) -> Self {
+        Reader { bytes, depth: 0 }
+    }
+
+    /// Whether every byte has been read.
+    #[inline]
+    pub(in crate::payload) fn is_done(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    #[inline]
+    fn byte(&mut self) -> Result<u8> {
+        let (first, rest) = self.bytes.split_first().ok_or_else(short)?;
+        self.bytes = rest;
+        Ok(*first)
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (first, rest) = self.bytes.split_first_chunk().ok_or_else(short)?;
+        self.bytes = rest;
+        Ok(*first)
+    }
+
+    #[inline]
+    fn unsigned(&mut self) -> Result<u64> {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let byte = u64::from(self.byte()?);
+            let bits = byte & 0x7f;
+            if shift > 63 || (bits << shift) >> shift != bits {
+                return Err(SerdeError::said("it holds a number of more than 64 bits"));
+            }
+            number |= bits << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+            shift += 7;
+        }
+    }
+
+    #[inline]
+    fn narrow<N: TryFrom<u64>>(&mut self) -> Result<N> {
+        let number = self.unsigned()?;
+        N::try_from(number).map_err(|_| SerdeError::said("it holds a number that is too large for its type"))
+    }
+
+    #[inline]
+    fn narrow_signed<N: TryFrom<i64>>(&mut self) -> Result<N> {
+        let number = self.unsigned()?;
+        let number = (number >> 1).cast_signed() ^ -((number & 1).cast_signed());
+        N::try_from(number).map_err(|_| SerdeError::said("it holds a number that is too large for its type"))
+    }
+
+    fn unsigned_128(&mut self) -> Result<u128> {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let byte = u128::from(self.byte()?);
+            let bits = byte & 0x7f;
+            if shift > 127 || (bits << shift) >> shift != bits {
+                return Err(SerdeError::said("it holds a number of more than 128 bits"));
+            }
+            number |= bits << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+            shift += 7;
+        }
+    }
+
+    #[inline]
+    fn lengthy(&mut self) -> Result<&'de [u8]> {
+        let len = self.narrow::<usize>()?;
+        let (found, rest) = self.bytes.split_at_checked(len).ok_or_else(short)?;
+        self.bytes = rest;
+        Ok(found)
+    }
+
+    #[inline]
+    fn text(&mut self) -> Result<&'de str> {
+        std::str::from_utf8(self.lengthy()?).map_err(|_| SerdeError::said("it holds text that is not UTF-8"))
+    }
+
+    fn deeper<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        if self.depth >= NEST_MAX {
+            return Err(SerdeError::said(format_args!(
+                "it nests deeper than {NEST_MAX} levels"
+            )));
+        }
+        self.depth += 1;
+        let value = read(self);
+        self.depth -= 1;
+        value
+    }
+
+    /// Whether the list or map ends here.
+    fn ends(&mut self) -> bool {
+        let Some((&tag::END, rest)) = self.bytes.split_first() else {
+            return false;
+        };
+        self.bytes = rest;
+        true
+    }
+
+    fn list<V: Visitor<'de>>(
+        &mut self,
+        names: Option<&'static [&'static str]>,
+        visitor: V,
+    ) -> Result<V::Value> {
+        self.deeper(|reader| {
+            let mut items = Items::by_name(reader, names);
+            let value = visitor.visit_seq(&mut items)?;
+            items.finish()?;
+            Ok(value)
+        })
+    }
+
+    fn map<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
+        self.deeper(|reader| {
+            let mut items = Items::by_name(reader, None);
+            let value = visitor.visit_map(&mut items)?;
+            items.finish()?;
+            Ok(value)
+        })
+    }
+
+    /// Shows what is there, much as JSON would.
+    fn any<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
+        match self.byte()? {
+            tag::UNIT => visitor.visit_unit(),
+            tag::FALSE => visitor.visit_bool(false),
+            tag::TRUE => visitor.visit_bool(true),
+            tag::U8 => visitor.visit_u8(self.byte()?),
+            tag::U16 => visitor.visit_u16(u16::from_le_bytes(self.array()?)),
+            tag::U32 => visitor.visit_u32(u32::from_le_bytes(self.array()?)),
+            tag::U64 => visitor.visit_u64(u64::from_le_bytes(self.array()?)),
+            tag::U128 => {
+                let number = u128::from_le_bytes(self.array()?);
+                match u64::try_from(number) {
+                    Ok(number) => visitor.visit_u64(number),
+                    Err(_) => visitor.visit_u128(number),
+                }
+            }
+            tag::I8 => visitor.visit_i8(i8::from_le_bytes(self.array()?)),
+            tag::I16 => visitor.visit_i16(i16::from_le_bytes(self.array()?)),
+            tag::I32 => visitor.visit_i32(i32::from_le_bytes(self.array()?)),
+            tag::I64 => visitor.visit_i64(i64::from_le_bytes(self.array()?)),
+            tag::I128 => {
+                let number = i128::from_le_bytes(self.array()?);
+                match i64::try_from(number) {
+                    Ok(number) => visitor.visit_i64(number),
+                    Err(_) => visitor.visit_i128(number),
+                }
+            }
+            tag::F32 => visitor.visit_f32(f32::from_le_bytes(self.array()?)),
+            tag::F64 => visitor.visit_f64(f64::from_le_bytes(self.array()?)),
+            tag::CHAR => {
+                let letter = char::from_u32(u32::from_le_bytes(self.array()?));
+                visitor.visit_char(letter.ok_or_else(|| SerdeError::said("it holds a letter that is none"))?)
+            }
+            tag::STR => visitor.visit_borrowed_str(self.text()?),
+            tag::BYTES => visitor.visit_borrowed_bytes(self.lengthy()?),
+            tag::NONE => visitor.visit_none(),
+            // Who does not know of options is shown what is in it, where that leaves no doubt.
+            tag::SOME => match self.bytes.first() {
+                Some(&(tag::NONE | tag::SOME | tag::UNIT)) => {
+                    self.deeper(|reader| visitor.visit_some(&mut *reader))
+                }
+                _ => self.deeper(|reader| reader.any(visitor)),
+            },
+            tag::SEQ => self.list(None, visitor),
+            tag::MAP => self.map(visitor),
+            tag::UNIT_VARIANT => visitor.visit_borrowed_str(self.text()?),
+            tag::VARIANT => {
+                let name = self.text()?;
+                self.deeper(|reader| {
+                    visitor.visit_map(OneEntry {
+                        name: Some(name),
+                        reader,
+                    })
+                })
+            }
+            _ => Err(SerdeError::said("it holds a tag that is none")),
+        }
+    }
+}
+
+/// A list or a map: the rest of it, to be read.
+struct Items<'r, 'de, const NAMED: bool> {
+    reader: &'r mut Reader<'de, NAMED>,
+    /// How many are left, where nothing in the bytes ends them.
+    left: usize,
+    done: usize,
+    has_ended: bool,
+    names: Option<&'static [&'static str]>,
+}
+
+impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
+    fn by_name(reader: &'r mut Reader<'de, NAMED>, names: Option<&'static [&'static str]>) -> Self {
+        Items {
+            reader,
+            left: 0,
+            done: 0,
+            has_ended: false,
+            names,
+        }
+    }
+
+    #[inline]
+    fn packed(
+        reader: &'r mut Reader<'de, NAMED>,
+        left: usize,
+        names: Option<&'static [&'static str]>,
+    ) -> Self {
+        Items {
+            reader,
+            left,
+            done: 0,
+            has_ended: false,
+            names,
+        }
+    }
+
+    /// Whether there is another one.
+    #[inline]
+    fn goes_on(&mut self) -> bool {
+        if NAMED {
+            self.has_ended = self.has_ended || self.reader.ends();
+            return !self.has_ended;
+        }
+        let goes_on = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        goes_on
+    }
+
+    /// The end of what goes by name.
+    fn finish(&mut self) -> Result<()> {
+        if self.goes_on() {
+            return Err(SerdeError::said("it holds more than its type takes"));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn read<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value> {
+        let index = self.done;
+        let value = seed.deserialize(&mut *self.reader);
+        value.map_err(|error| match self.names.and_then(|names| names.get(index)) {
+            Some(name) => error.in_name(name),
+            None => error.in_index(index),
+        })
+    }
+
+    fn hint(&self) -> Option<usize> {
+        // No element is worth more bytes than there are.
+        (!NAMED).then(|| self.left.min(self.reader.bytes.len()))
+    }
+}
+
+impl<'de, const NAMED: bool> SeqAccess<'de> for Items<'_, 'de, NAMED> {
+    type Error = SerdeError;
+
+    #[inline]
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
+        if !self.goes_on() {
+            return Ok(None);
+        }
+        let value = self.read(seed)?;
+        self.done += 1;
+        Ok(Some(value))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> Option<usize> {
+        self.hint()
+    }
+}
+
+impl<'de, const NAMED: bool> MapAccess<'de> for Items<'_, 'de, NAMED> {
+    type Error = SerdeError;
+
+    #[inline]
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
+        if !self.goes_on() {
+            return Ok(None);
+        }
+        self.read(seed).map(Some)
+    }
+
+    #[inline]
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value> {
+        let value = self.read(seed)?;
+        self.done += 1;
+        Ok(value)
+    }
+
+    #[inline]
+    fn size_hint(&self) -> Option<usize> {
+        self.hint()
+    }
+}
+
+/// A variant shown as JSON would show it: a map of one entry.
+struct OneEntry<'r, 'de, const NAMED: bool> {
+    name: Option<&'de str>,
+    reader: &'r mut Reader<'de, NAMED>,
+}
+
+impl<'de, const NAMED: bool> MapAccess<'de> for OneEntry<'_, 'de, NAMED> {
+    type Error = SerdeError;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
+        match self.name.take() {
+            Some(name) => seed.deserialize(BorrowedStrDeserializer::new(name)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value> {
+        seed.deserialize(&mut *self.reader)
+    }
+}
+
+/// A variant, and whether anything comes with it.
+struct Variant<'r, 'de, const NAMED: bool> {
+    reader: &'r mut Reader<'de, NAMED>,
+    name: &'de str,
+    is_unit: bool,
+}
+
+impl<'r, 'de, const NAMED: bool> EnumAccess<'de> for Variant<'r, 'de, NAMED> {
+    type Error = SerdeError;
+    type Variant = Self;
+
+    #[inline]
+    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self)> {
+        let value = if NAMED {
+            seed.deserialize(BorrowedStrDeserializer::new(self.name))?
+        } else {
+            let index: U32Deserializer<SerdeError> = self.reader.narrow::<u32>()?.into_deserializer();
+            seed.deserialize(index)?
+        };
+        Ok((value, self))
+    }
+}
+
+impl<'de, const NAMED: bool> Variant<'_, 'de, NAMED> {
+    fn bare<R>(&self) -> Result<R> {
+        Err(SerdeError::said(format_args!(
+            "its variant `{}` comes without what is in it",
+            self.name
+        )))
+    }
+}
+
+impl<'de, const NAMED: bool> VariantAccess<'de> for Variant<'_, 'de, NAMED> {
+    type Error = SerdeError;
+
+    #[inline]
+    fn unit_variant(self) -> Result<()> {
+        if !NAMED || self.is_unit {
+            return Ok(());
+        }
+        serde::Deserialize::deserialize(self.reader)
+    }
+
+    #[inline]
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value> {
+        if NAMED && self.is_unit {
+            return self.bare();
+        }
+        seed.deserialize(self.reader)
+    }
+
+    #[inline]
+    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value> {
+        if NAMED && self.is_unit {
+            return self.bare();
+        }
+        self.reader.deserialize_tuple(len, visitor)
+    }
+
+    #[inline]
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
+        if NAMED && self.is_unit {
+            return self.bare();
+        }
+        self.reader.deserialize_struct("", fields, visitor)
+    }
+}
+
+/// What only a value that goes by name can show.
+#[cold]
+fn unnamed<T>() -> Result<T> {
+    Err(SerdeError::said(
+        "its type asks what is there, which packed bytes do not say",
+    ))
+}
+
+macro_rules! numbers {
+    ($($method:ident: $visit:ident, $read:expr;)*) => {$(
+        #[inline]
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+            if NAMED {
+                return self.any(visitor);
+            }
+            let read: fn(&mut Reader<'de, NAMED>) -> Result<_> = $read;
+            visitor.$visit(read(self)?)
+        }
+    )*};
+}
+
+impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
+    type Error = SerdeError;
+
+    #[inline]
+    fn is_human_readable(&self) -> bool {
+        NAMED
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        if NAMED { self.any(visitor) } else { unnamed() }
+    }
+
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.deserialize_any(visitor)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.deserialize_any(visitor)
+    }
+
+    numbers! {
+        deserialize_u8: visit_u8, |reader| reader.byte();
+        deserialize_u16: visit_u16, |reader| reader.narrow();
+        deserialize_u32: visit_u32, |reader| reader.narrow();
+        deserialize_u64: visit_u64, |reader| reader.unsigned();
+        deserialize_i8: visit_i8, |reader| reader.array().map(i8::from_le_bytes);
+        deserialize_i16: visit_i16, |reader| reader.narrow_signed();
+        deserialize_i32: visit_i32, |reader| reader.narrow_signed();
+        deserialize_i64: visit_i64, |reader| reader.narrow_signed();
+        deserialize_f32: visit_f32, |reader| reader.array().map(f32::from_le_bytes);
+        deserialize_f64: visit_f64, |reader| reader.array().map(f64::from_le_bytes);
+        deserialize_str: visit_borrowed_str, |reader| reader.text();
+        deserialize_string: visit_borrowed_str, |reader| reader.text();
+        deserialize_bytes: visit_borrowed_bytes, |reader| reader.lengthy();
+        deserialize_byte_buf: visit_borrowed_bytes, |reader| reader.lengthy();
+    }
+
+    fn deserialize_u128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        if NAMED && self.bytes.first() != Some(&tag::U128) {
+            return self.any(visitor);
+        }
+        if NAMED {
+            self.byte()?;
+            return visitor.visit_u128(u128::from_le_bytes(self.array()?));
+        }
+        visitor.visit_u128(self.unsigned_128()?)
+    }
+
+    fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        if NAMED && self.bytes.first() != Some(&tag::I128) {
+            return self.any(visitor);
+        }
+        if NAMED {
+            self.byte()?;
+            return visitor.visit_i128(i128::from_le_bytes(self.array()?));
+        }
+        let number = self.unsigned_128()?;
+        visitor.visit_i128((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
+    }
+
+    #[inline]
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        if NAMED {
+            return self.any(visitor);
+        }
+        match self.byte()? {
+            0 => visitor.visit_bool(false),
+            1 => visitor.visit_bool(true),
+            _ => Err(SerdeError::said("it holds a bool that is none")),
+        }
+    }
+
+    #[inline]
+    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        if NAMED {
+            return self.any(visitor);
+        }
+        let text = self.text()?;
+        let mut letters = text.chars();
+        match (letters.next(), letters.next()) {
+            (Some(letter), None) => visitor.visit_char(letter),
+            _ => Err(SerdeError::said("it holds a letter that is none")),
+        }
+    }
+
+    #[inline]
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        if !NAMED {
+            return match self.byte()? {
+                0 => visitor.visit_none(),
+                1 => visitor.visit_some(self),
+                _ => Err(SerdeError::said("it holds an option that is none")),
+            };
+        }
+        match self.bytes.first() {
+            Some(&(tag::NONE | tag::UNIT)) => {
+                self.byte()?;
+                visitor.visit_none()
+            }
+            Some(&tag::SOME) => {
+                self.byte()?;
+                self.deeper(|reader| visitor.visit_some(reader))
+            }
+            _ => self.deeper(|reader| visitor.visit_some(reader)),
+        }
+    }
+
+    #[inline]
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        if NAMED {
+            return self.any(visitor);
+        }
+        visitor.visit_unit()
+    }
+
+    #[inline]
+    fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value> {
+        self.deserialize_unit(visitor)
+    }
+
+    #[inline]
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    #[inline]
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        if NAMED {
+            return self.any(visitor);
+        }
+        let len = self.narrow()?;
+        visitor.visit_seq(Items::packed(self, len, None))
+    }
+
+    #[inline]
+    fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value> {
+        if NAMED {
+            return self.any(visitor);
+        }
+        visitor.visit_seq(Items::packed(self, len, None))
+    }
+
+    #[inline]
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        len: usize,
+        visitor: V,
+    ) -> Result<V::Value> {
+        self.deserialize_tuple(len, visitor)
+    }
+
+    #[inline]
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        if NAMED {
+            return self.any(visitor);
+        }
+        let len = self.narrow()?;
+        visitor.visit_map(Items::packed(self, len, None))
+    }
+
+    #[inline]
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
+        if !NAMED {
+            return visitor.visit_seq(Items::packed(self, fields.len(), Some(fields)));
+        }
+        if self.bytes.first() == Some(&tag::SEQ) {
+            self.byte()?;
+            return self.list(Some(fields), visitor);
+        }
+        self.any(visitor)
+    }
+
+    #[inline]
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
+        if !NAMED {
+            return visitor.visit_enum(Variant {
+                reader: self,
+                name: "",
+                is_unit: false,
+            });
+        }
+        let kind = self.byte()?;
+        if kind == tag::MAP && self.byte()? != tag::STR {
+            return Err(SerdeError::said("it holds a map in place of a variant"));
+        }
+        let is_unit = matches!(kind, tag::UNIT_VARIANT | tag::STR);
+        if !is_unit && !matches!(kind, tag::VARIANT | tag::MAP) {
+            return Err(SerdeError::said("it holds something else in place of a variant"));
+        }
+        let name = self.text()?;
+        self.deeper(|reader| {
+            let value = visitor.visit_enum(Variant {
+                reader: &mut *reader,
+                name,
+                is_unit,
+            })?;
+            if kind == tag::MAP && !reader.ends() {
+                return Err(SerdeError::said("it holds more than a variant"));
+            }
+            Ok(value)
+        })
+    }
+}

@@ -1,0 +1,517 @@
+//! From a value to bytes.
+
+use serde::ser::{
+    Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
+    SerializeTupleStruct, SerializeTupleVariant, Serializer,
+};
+
+use super::error::SerdeError;
+use super::trial::Shape;
+use super::{NEST_MAX, tag};
+
+/// Where bytes go.
+pub(in crate::payload) trait Sink {
+    /// Takes bytes; `false` when there is no room for them.
+    fn put(&mut self, bytes: &[u8]) -> bool;
+}
+
+/// Why a writer stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::payload) enum Stop {
+    /// There is no room.
+    Full,
+    /// The value has to go by name.
+    Unpacked,
+}
+
+/// Writes a value, by name or packed.
+pub(in crate::payload) struct Writer<'s, S, const NAMED: bool> {
+    pub(in crate::payload) sink: S,
+    /// What the type's `Deserialize` reads; without it nothing is compared.
+    shape: Option<&'s Shape>,
+    pub(in crate::payload) stop: Option<Stop>,
+    depth: u16,
+}
+
+impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
+    #[inline]
+    pub(in crate::payload) fn new(sink: S, shape: Option<&'s Shape>) -> Self {
+        Writer {
+            sink,
+            shape,
+            stop: None,
+            depth: 0,
+        }
+    }
+
+    #[cold]
+    fn stop(&mut self, stop: Stop) -> SerdeError {
+        self.stop.get_or_insert(stop);
+        SerdeError::stopped()
+    }
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) -> Result<(), SerdeError> {
+        if self.sink.put(bytes) {
+            return Ok(());
+        }
+        Err(self.stop(Stop::Full))
+    }
+
+    /// A tag and what follows, in one piece.
+    #[inline]
+    fn tagged<const N: usize>(&mut self, tag: u8, bytes: [u8; N]) -> Result<(), SerdeError> {
+        self.put(&[tag])?;
+        self.put(&bytes)
+    }
+
+    #[inline]
+    fn unsigned(&mut self, mut number: u64) -> Result<(), SerdeError> {
+        let (mut bytes, mut len) = ([0; 10], 0);
+        for byte in &mut bytes {
+            len += 1;
+            *byte = number as u8 & 0x7f;
+            number >>= 7;
+            if number == 0 {
+                break;
+            }
+            *byte |= 0x80;
+        }
+        self.put(bytes.get(..len).unwrap_or_default())
+    }
+
+    fn unsigned_128(&mut self, mut number: u128) -> Result<(), SerdeError> {
+        while number > 0x7f {
+            self.put(&[number as u8 | 0x80])?;
+            number >>= 7;
+        }
+        self.put(&[number as u8])
+    }
+
+    #[inline]
+    fn signed(&mut self, number: i64) -> Result<(), SerdeError> {
+        self.unsigned((number << 1 ^ number >> 63).cast_unsigned())
+    }
+
+    #[inline]
+    fn lengthy(&mut self, bytes: &[u8]) -> Result<(), SerdeError> {
+        self.unsigned(bytes.len() as u64)?;
+        self.put(bytes)
+    }
+
+    /// Leaves the packed way where the type's `Deserialize` does not read this.
+    #[inline]
+    fn compare(&mut self, reads: impl FnOnce(&Shape) -> bool) -> Result<(), SerdeError> {
+        match self.shape {
+            Some(shape) if !reads(shape) => Err(self.stop(Stop::Unpacked)),
+            _ => Ok(()),
+        }
+    }
+
+    /// One level deeper.
+    fn deeper(&mut self) -> Result<(), SerdeError> {
+        self.depth += 1;
+        if self.depth > NEST_MAX {
+            return Err(SerdeError::said(format_args!(
+                "it nests deeper than {NEST_MAX} levels"
+            )));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn variant(&mut self, kind: u8, index: u32, name: &'static str) -> Result<(), SerdeError> {
+        if NAMED {
+            self.put(&[kind])?;
+            return self.lengthy(name.as_bytes());
+        }
+        self.unsigned(u64::from(index))
+    }
+
+    /// Begins a list or a map, which ends with what it gives.
+    #[inline]
+    fn begin(
+        &mut self,
+        kind: u8,
+        len: Option<usize>,
+        is_counted: bool,
+    ) -> Result<Items<'_, 's, S, NAMED>, SerdeError> {
+        if NAMED {
+            self.deeper()?;
+            self.put(&[kind])?;
+        } else {
+            match len {
+                Some(len) if is_counted => self.unsigned(len as u64)?,
+                Some(_) => {}
+                None if self.shape.is_some() => return Err(self.stop(Stop::Unpacked)),
+                None => {}
+            }
+        }
+        Ok(Items {
+            writer: self,
+            len,
+            done: 0,
+        })
+    }
+}
+
+/// The rest of a list, a map, a struct.
+pub(in crate::payload) struct Items<'w, 's, S, const NAMED: bool> {
+    writer: &'w mut Writer<'s, S, NAMED>,
+    len: Option<usize>,
+    done: usize,
+}
+
+impl<S: Sink, const NAMED: bool> Items<'_, '_, S, NAMED> {
+    #[inline]
+    fn item<T: ?Sized + Serialize>(&mut self, value: &T) -> Result<(), SerdeError> {
+        let index = self.done;
+        self.done += 1;
+        let written = value.serialize(&mut *self.writer);
+        written.map_err(|error| error.in_index(index))
+    }
+
+    #[inline]
+    fn field<T: ?Sized + Serialize>(&mut self, name: &'static str, value: &T) -> Result<(), SerdeError> {
+        self.done += 1;
+        if NAMED {
+            self.writer.put(&[tag::STR])?;
+            self.writer.lengthy(name.as_bytes())?;
+        }
+        let written = value.serialize(&mut *self.writer);
+        written.map_err(|error| error.in_name(name))
+    }
+
+    #[inline]
+    fn close(self) -> Result<(), SerdeError> {
+        if NAMED {
+            self.writer.depth -= 1;
+            return self.writer.put(&[tag::END]);
+        }
+        // More or fewer than were announced.
+        if self.len.is_some_and(|len| len != self.done) && self.writer.shape.is_some() {
+            return Err(self.writer.stop(Stop::Unpacked));
+        }
+        Ok(())
+    }
+}
+
+macro_rules! lists {
+    ($($trait:ident :: $method:ident),*) => {$(
+        impl<S: Sink, const NAMED: bool> $trait for Items<'_, '_, S, NAMED> {
+            type Ok = ();
+            type Error = SerdeError;
+
+            #[inline]
+            fn $method<T: ?Sized + Serialize>(&mut self, value: &T) -> Result<(), SerdeError> {
+                self.item(value)
+            }
+
+            #[inline]
+            fn end(self) -> Result<(), SerdeError> {
+                self.close()
+            }
+        }
+    )*};
+}
+
+lists!(
+    SerializeSeq::serialize_element,
+    SerializeTuple::serialize_element,
+    SerializeTupleStruct::serialize_field,
+    SerializeTupleVariant::serialize_field
+);
+
+macro_rules! structs {
+    ($($trait:ident),*) => {$(
+        impl<S: Sink, const NAMED: bool> $trait for Items<'_, '_, S, NAMED> {
+            type Ok = ();
+            type Error = SerdeError;
+
+            #[inline]
+            fn serialize_field<T: ?Sized + Serialize>(
+                &mut self,
+                name: &'static str,
+                value: &T,
+            ) -> Result<(), SerdeError> {
+                self.field(name, value)
+            }
+
+            fn skip_field(&mut self, _: &'static str) -> Result<(), SerdeError> {
+                if NAMED || self.writer.shape.is_none() {
+                    return Ok(());
+                }
+                Err(self.writer.stop(Stop::Unpacked))
+            }
+
+            #[inline]
+            fn end(self) -> Result<(), SerdeError> {
+                self.close()
+            }
+        }
+    )*};
+}
+
+structs!(SerializeStruct, SerializeStructVariant);
+
+impl<S: Sink, const NAMED: bool> SerializeMap for Items<'_, '_, S, NAMED> {
+    type Ok = ();
+    type Error = SerdeError;
+
+    #[inline]
+    fn serialize_key<T: ?Sized + Serialize>(&mut self, key: &T) -> Result<(), SerdeError> {
+        self.item(key)
+    }
+
+    #[inline]
+    fn serialize_value<T: ?Sized + Serialize>(&mut self, value: &T) -> Result<(), SerdeError> {
+        let index = self.done.saturating_sub(1);
+        let written = value.serialize(&mut *self.writer);
+        written.map_err(|error| error.in_index(index))
+    }
+
+    #[inline]
+    fn end(self) -> Result<(), SerdeError> {
+        self.close()
+    }
+}
+
+macro_rules! numbers {
+    ($($method:ident($type:ty): $tag:ident, $packed:ident;)*) => {$(
+        #[inline]
+        fn $method(self, number: $type) -> Result<(), SerdeError> {
+            if NAMED {
+                return self.tagged(tag::$tag, number.to_le_bytes());
+            }
+            self.$packed(number.into())
+        }
+    )*};
+}
+
+impl<'w, 's, S: Sink, const NAMED: bool> Serializer for &'w mut Writer<'s, S, NAMED> {
+    type Ok = ();
+    type Error = SerdeError;
+    type SerializeSeq = Items<'w, 's, S, NAMED>;
+    type SerializeTuple = Items<'w, 's, S, NAMED>;
+    type SerializeTupleStruct = Items<'w, 's, S, NAMED>;
+    type SerializeTupleVariant = Items<'w, 's, S, NAMED>;
+    type SerializeMap = Items<'w, 's, S, NAMED>;
+    type SerializeStruct = Items<'w, 's, S, NAMED>;
+    type SerializeStructVariant = Items<'w, 's, S, NAMED>;
+
+    /// What `untagged` and the like have put aside to look at it is read as if for people, whatever it came from.
+    #[inline]
+    fn is_human_readable(&self) -> bool {
+        NAMED
+    }
+
+    numbers! {
+        serialize_u16(u16): U16, unsigned;
+        serialize_u32(u32): U32, unsigned;
+        serialize_u64(u64): U64, unsigned;
+        serialize_u128(u128): U128, unsigned_128;
+        serialize_i16(i16): I16, signed;
+        serialize_i32(i32): I32, signed;
+        serialize_i64(i64): I64, signed;
+    }
+
+    #[inline]
+    fn serialize_i128(self, number: i128) -> Result<(), SerdeError> {
+        if NAMED {
+            return self.tagged(tag::I128, number.to_le_bytes());
+        }
+        self.unsigned_128((number << 1 ^ number >> 127).cast_unsigned())
+    }
+
+    #[inline]
+    fn serialize_bool(self, value: bool) -> Result<(), SerdeError> {
+        if NAMED {
+            return self.put(&[if value { tag::TRUE } else { tag::FALSE }]);
+        }
+        self.put(&[value.into()])
+    }
+
+    #[inline]
+    fn serialize_u8(self, number: u8) -> Result<(), SerdeError> {
+        if NAMED {
+            self.put(&[tag::U8])?;
+        }
+        self.put(&[number])
+    }
+
+    #[inline]
+    fn serialize_i8(self, number: i8) -> Result<(), SerdeError> {
+        if NAMED {
+            self.put(&[tag::I8])?;
+        }
+        self.put(&number.to_le_bytes())
+    }
+
+    #[inline]
+    fn serialize_f32(self, number: f32) -> Result<(), SerdeError> {
+        if NAMED {
+            self.put(&[tag::F32])?;
+        }
+        self.put(&number.to_bits().to_le_bytes())
+    }
+
+    #[inline]
+    fn serialize_f64(self, number: f64) -> Result<(), SerdeError> {
+        if NAMED {
+            self.put(&[tag::F64])?;
+        }
+        self.put(&number.to_bits().to_le_bytes())
+    }
+
+    #[inline]
+    fn serialize_char(self, letter: char) -> Result<(), SerdeError> {
+        if NAMED {
+            return self.tagged(tag::CHAR, u32::from(letter).to_le_bytes());
+        }
+        self.lengthy(letter.encode_utf8(&mut [0; 4]).as_bytes())
+    }
+
+    #[inline]
+    fn serialize_str(self, text: &str) -> Result<(), SerdeError> {
+        if NAMED {
+            self.put(&[tag::STR])?;
+        }
+        self.lengthy(text.as_bytes())
+    }
+
+    #[inline]
+    fn serialize_bytes(self, bytes: &[u8]) -> Result<(), SerdeError> {
+        if NAMED {
+            self.put(&[tag::BYTES])?;
+        }
+        self.lengthy(bytes)
+    }
+
+    #[inline]
+    fn serialize_none(self) -> Result<(), SerdeError> {
+        self.put(&[if NAMED { tag::NONE } else { 0 }])
+    }
+
+    #[inline]
+    fn serialize_some<T: ?Sized + Serialize>(self, value: &T) -> Result<(), SerdeError> {
+        if !NAMED {
+            self.put(&[1])?;
+            return value.serialize(self);
+        }
+        self.deeper()?;
+        self.put(&[tag::SOME])?;
+        value.serialize(&mut *self)?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn serialize_unit(self) -> Result<(), SerdeError> {
+        if NAMED {
+            return self.put(&[tag::UNIT]);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn serialize_unit_struct(self, _: &'static str) -> Result<(), SerdeError> {
+        self.serialize_unit()
+    }
+
+    #[inline]
+    fn serialize_unit_variant(
+        self,
+        name: &'static str,
+        index: u32,
+        variant: &'static str,
+    ) -> Result<(), SerdeError> {
+        self.compare(|shape| shape.has_variant(name, index, variant))?;
+        self.variant(tag::UNIT_VARIANT, index, variant)
+    }
+
+    #[inline]
+    fn serialize_newtype_struct<T: ?Sized + Serialize>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<(), SerdeError> {
+        value.serialize(self)
+    }
+
+    #[inline]
+    fn serialize_newtype_variant<T: ?Sized + Serialize>(
+        self,
+        name: &'static str,
+        index: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<(), SerdeError> {
+        self.compare(|shape| shape.has_variant(name, index, variant))?;
+        if NAMED {
+            self.deeper()?;
+        }
+        self.variant(tag::VARIANT, index, variant)?;
+        let written = value.serialize(&mut *self);
+        if NAMED {
+            self.depth -= 1;
+        }
+        written.map_err(|error| error.in_name(variant))
+    }
+
+    #[inline]
+    fn serialize_seq(self, len: Option<usize>) -> Result<Self::SerializeSeq, SerdeError> {
+        self.begin(tag::SEQ, len, true)
+    }
+
+    #[inline]
+    fn serialize_tuple(self, len: usize) -> Result<Self::SerializeTuple, SerdeError> {
+        self.begin(tag::SEQ, Some(len), false)
+    }
+
+    #[inline]
+    fn serialize_tuple_struct(
+        self,
+        name: &'static str,
+        len: usize,
+    ) -> Result<Self::SerializeTupleStruct, SerdeError> {
+        self.compare(|shape| shape.has_struct(name, len))?;
+        self.begin(tag::SEQ, Some(len), false)
+    }
+
+    #[inline]
+    fn serialize_tuple_variant(
+        self,
+        name: &'static str,
+        index: u32,
+        variant: &'static str,
+        len: usize,
+    ) -> Result<Self::SerializeTupleVariant, SerdeError> {
+        self.compare(|shape| shape.has_variant(name, index, variant) && shape.has_fields(name, index, len))?;
+        self.variant(tag::VARIANT, index, variant)?;
+        self.begin(tag::SEQ, Some(len), false)
+    }
+
+    #[inline]
+    fn serialize_map(self, len: Option<usize>) -> Result<Self::SerializeMap, SerdeError> {
+        self.begin(tag::MAP, len, true)
+    }
+
+    #[inline]
+    fn serialize_struct(self, name: &'static str, len: usize) -> Result<Self::SerializeStruct, SerdeError> {
+        self.compare(|shape| shape.has_struct(name, len))?;
+        self.begin(tag::MAP, Some(len), false)
+    }
+
+    #[inline]
+    fn serialize_struct_variant(
+        self,
+        name: &'static str,
+        index: u32,
+        variant: &'static str,
+        len: usize,
+    ) -> Result<Self::SerializeStructVariant, SerdeError> {
+        self.compare(|shape| shape.has_variant(name, index, variant) && shape.has_fields(name, index, len))?;
+        self.variant(tag::VARIANT, index, variant)?;
+        self.begin(tag::MAP, Some(len), false)
+    }
+}

@@ -1,0 +1,629 @@
+//! What serde can serialise arrives as itself, or is refused by name; never another value.
+#![cfg(not(loom))]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)] // a test may panic
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Debug;
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use selvedge_channels::{ChannelOptions, DecodeError, EncodeError, Tensor, Wire, decode, encode};
+use serde::de::Error as _;
+use serde::ser::{Error as _, SerializeStruct};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The kind of value that a frame says it holds.
+const FORM: usize = 6;
+const PACKED: u8 = 0;
+const NAMED: u8 = 2;
+
+fn bytes_of<T: Wire>(value: &T) -> Vec<u8> {
+    encode(value).unwrap().to_vec()
+}
+
+fn there_and_back<T: Wire>(value: &T) -> T {
+    decode(&bytes_of(value)).unwrap()
+}
+
+#[track_caller]
+fn arrives<T: Wire + PartialEq + Debug>(value: &T) {
+    assert_eq!(&there_and_back(value), value);
+}
+
+#[track_caller]
+fn arrives_as<T: Wire + PartialEq + Debug>(form: u8, value: &T) {
+    arrives(value);
+    assert_eq!(bytes_of(value)[FORM], form, "{value:?}");
+}
+
+/// As every request of a language model is written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Request {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u32>,
+    level: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    stop: Vec<String>,
+    tokens: Vec<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+enum Tagged {
+    A { x: i64, list: Vec<Option<f64>> },
+    B,
+    C(Inner),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "t", content = "c")]
+enum Adjacent {
+    Unit,
+    New(Inner),
+    Tuple(u8, String),
+    Struct { a: char },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Untagged {
+    Int(i64),
+    Float(f64),
+    Text(String),
+    List(Vec<Untagged>),
+    Inner(Inner),
+    Address { at: IpAddr },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Inner {
+    deep: Option<Option<u8>>,
+    unit: (),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Flat {
+    id: u64,
+    #[serde(flatten)]
+    inner: Inner,
+    #[serde(flatten)]
+    kind: Kind,
+    #[serde(flatten)]
+    rest: BTreeMap<String, serde_json::Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum Kind {
+    Unit,
+    New(u16),
+    Tuple(i64, char),
+    Struct {
+        floats: Vec<f32>,
+        next: Option<Box<Kind>>,
+    },
+}
+
+/// All of serde's kinds, none of which asks for names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Plain {
+    wide: (u128, i128, i8, u16, i32),
+    letter: char,
+    deep: Option<Option<Option<u8>>>,
+    by_number: BTreeMap<i32, Kind>,
+    by_pair: BTreeMap<(u8, bool), ()>,
+    nested: Vec<Result<Kind, String>>,
+    not_zero: NonZeroU32,
+    address: IpAddr,
+    time: std::time::Duration,
+    set: HashSet<u32>,
+    children: Vec<Plain>,
+}
+
+fn inner() -> impl Strategy<Value = Inner> {
+    any::<Option<Option<u8>>>().prop_map(|deep| Inner { deep, unit: () })
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    let leaf = prop_oneof![
+        Just(Kind::Unit),
+        any::<u16>().prop_map(Kind::New),
+        any::<(i64, char)>().prop_map(|(number, letter)| Kind::Tuple(number, letter)),
+    ];
+    leaf.prop_recursive(3, 8, 1, |inner| {
+        (any::<Vec<f32>>(), proptest::option::of(inner)).prop_map(|(floats, next)| Kind::Struct {
+            floats,
+            next: next.map(Box::new),
+        })
+    })
+}
+
+fn json() -> impl Strategy<Value = serde_json::Value> {
+    use serde_json::Value;
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::btree_map(any::<String>(), inner, 0..4).prop_map(Value::from_iter),
+        ]
+    })
+}
+
+fn untagged() -> impl Strategy<Value = Untagged> {
+    let leaf = prop_oneof![
+        any::<i64>().prop_map(Untagged::Int),
+        any::<f64>().prop_map(Untagged::Float),
+        any::<String>().prop_map(Untagged::Text),
+        inner().prop_map(Untagged::Inner),
+        any::<IpAddr>().prop_map(|at| Untagged::Address { at }),
+    ];
+    leaf.prop_recursive(3, 8, 3, |inner| {
+        proptest::collection::vec(inner, 0..4).prop_map(Untagged::List)
+    })
+}
+
+fn plain() -> impl Strategy<Value = Plain> {
+    let leaf = (
+        any::<((u128, i128, i8, u16, i32), char, Option<Option<Option<u8>>>)>(),
+        proptest::collection::btree_map(any::<i32>(), kind(), 0..3),
+        any::<BTreeMap<(u8, bool), ()>>(),
+        proptest::collection::vec(proptest::result::maybe_ok(kind(), any::<String>()), 0..3),
+        any::<(NonZeroU32, IpAddr, std::time::Duration, HashSet<u32>)>(),
+    );
+    let leaf = leaf.prop_map(
+        |((wide, letter, deep), by_number, by_pair, nested, (not_zero, address, time, set))| Plain {
+            wide,
+            letter,
+            deep,
+            by_number,
+            by_pair,
+            nested,
+            not_zero,
+            address,
+            time,
+            set,
+            children: vec![],
+        },
+    );
+    leaf.prop_recursive(2, 4, 2, |inner| {
+        (inner.clone(), proptest::collection::vec(inner, 0..3))
+            .prop_map(|(parent, children)| Plain { children, ..parent })
+    })
+}
+
+fn all<T: Debug>(strategy: impl Strategy<Value = T>, check: impl Fn(T)) {
+    let mut runner = TestRunner::new(Config {
+        cases: if cfg!(miri) { 3 } else { 128 },
+        failure_persistence: None,
+        ..Config::default()
+    });
+    let checked = |value| {
+        check(value);
+        Ok(())
+    };
+    runner.run(&strategy, checked).unwrap();
+}
+
+#[test]
+fn packed_values_are_what_postcard_writes() {
+    all(plain(), |value| {
+        arrives_as(PACKED, &value);
+        // Sets have no order: what is compared has none.
+        let value = Plain {
+            set: HashSet::new(),
+            children: vec![],
+            ..value
+        };
+        let head = postcard::to_allocvec(&value).unwrap();
+        assert_eq!(&bytes_of(&value)[8..], head);
+        assert_eq!(postcard::from_bytes::<Plain>(&head).unwrap(), value);
+    });
+}
+
+#[test]
+fn rser_01_fields_that_are_left_out_arrive_left_out() {
+    all(any::<(Option<u32>, u32, Vec<String>, Vec<u32>)>(), |value| {
+        let (seed, level, stop, tokens) = value;
+        arrives(&Request {
+            seed,
+            level,
+            stop,
+            tokens,
+        });
+    });
+    arrives_as(
+        NAMED,
+        &vec![Request {
+            seed: None,
+            level: 0,
+            stop: vec![],
+            tokens: vec![1, 5],
+        }],
+    );
+}
+
+#[test]
+fn rser_01_tagged_untagged_and_flat_types_arrive() {
+    all(inner(), |inner| {
+        arrives(&Tagged::C(inner.clone()));
+        arrives(&Adjacent::New(inner));
+    });
+    all(any::<(i64, Vec<Option<f64>>)>(), |(x, list)| {
+        arrives(&Tagged::A { x, list })
+    });
+    arrives_as(NAMED, &Tagged::B);
+    arrives(&vec![
+        Adjacent::Unit,
+        Adjacent::Tuple(7, "x".to_owned()),
+        Adjacent::Struct { a: 'ß' },
+    ]);
+    all(untagged(), |value| arrives_as(NAMED, &value));
+    all(json(), |value| arrives_as(NAMED, &value));
+    let rest = proptest::collection::btree_map("[a-c][a-z]{9}", json(), 0..3);
+    all(
+        (any::<u64>(), inner(), kind(), rest),
+        |(id, inner, kind, rest)| {
+            arrives_as(
+                NAMED,
+                &Flat {
+                    id,
+                    inner,
+                    kind,
+                    rest,
+                },
+            );
+        },
+    );
+}
+
+#[test]
+fn numbers_that_are_none_arrive_bit_for_bit() {
+    #[derive(Clone, Serialize, Deserialize)]
+    #[serde(tag = "kind")]
+    enum Two {
+        Some { wide: f64, narrow: f32 },
+    }
+    let (wide, narrow) = (f64::from_bits(0x7ff8_0000_dead_beef), f32::from_bits(0x7fc0_1234));
+    let packed = there_and_back(&(wide, narrow, ()));
+    assert_eq!(
+        (packed.0.to_bits(), packed.1.to_bits()),
+        (wide.to_bits(), narrow.to_bits())
+    );
+    let Two::Some { wide: w, narrow: n } = there_and_back(&Two::Some { wide, narrow });
+    assert_eq!((w.to_bits(), n.to_bits()), (wide.to_bits(), narrow.to_bits()));
+}
+
+#[test]
+fn wide_numbers_bytes_and_keys_of_any_type_arrive_by_name() {
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Wide {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        none: Option<()>,
+        some: Option<()>,
+        wide: (u128, i128),
+        by_number: HashMap<i64, u8>,
+        by_letter: BTreeMap<char, Option<Option<()>>>,
+        set: HashSet<String>,
+        kind: Kind,
+    }
+    all(
+        any::<((u128, i128), HashMap<i64, u8>, HashSet<String>)>(),
+        |value| {
+            let (wide, by_number, set) = value;
+            arrives_as(
+                NAMED,
+                &Wide {
+                    none: None,
+                    some: Some(()),
+                    wide,
+                    by_number,
+                    by_letter: BTreeMap::from([('a', None), ('b', Some(None)), ('ü', Some(Some(())))]),
+                    set,
+                    kind: Kind::Struct {
+                        floats: vec![1.5],
+                        next: Some(Box::new(Kind::Unit)),
+                    },
+                },
+            );
+        },
+    );
+}
+
+#[test]
+fn tensors_arrive_beside_values_that_go_by_name() {
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Many { all: HashMap<String, Tensor> },
+        One(Tensor),
+    }
+    let tensor = |value: u8| Tensor::from_slice(&[value; 4096], &[64, 64]).unwrap();
+    arrives_as(NAMED, &Either::One(tensor(1)));
+    let all = ('a'..'i').map(|name| (name.to_string(), tensor(name as u8)));
+    let many = Either::Many { all: all.collect() };
+    arrives_as(NAMED, &many);
+    assert!(bytes_of(&many).len() < 8 * 4096 + 2000, "the tensors are parts");
+    // A tensor elsewhere in a type costs it nothing.
+    arrives_as(PACKED, &(1_u8, vec![Some(tensor(2))]));
+}
+
+#[test]
+fn a_variant_that_is_left_out_does_not_turn_the_next_into_another() {
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    enum Gap {
+        A,
+        #[serde(skip)]
+        #[allow(dead_code)]
+        B,
+        C,
+        D,
+    }
+    arrives(&Gap::A);
+    arrives(&Gap::C);
+    arrives(&vec![Gap::D, Gap::A]);
+}
+
+#[test]
+fn a_field_that_is_never_written_takes_its_default() {
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Secret {
+        #[serde(skip_serializing, default)]
+        key: u32,
+        level: u32,
+        more: u32,
+    }
+    let back = there_and_back(&Secret {
+        key: 9,
+        level: 1,
+        more: 2,
+    });
+    assert_eq!((back.key, back.level, back.more), (0, 1, 2));
+}
+
+#[track_caller]
+fn refused<T: Wire + Debug>(value: &T, name: &str) {
+    match encode(value).map(|encoded| decode::<T>(&encoded.to_vec())) {
+        Err(error @ EncodeError::Another { .. }) => {
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_value_that_would_arrive_as_another_is_refused_by_name() {
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Ambiguous {
+        Narrow(u8),
+        Wide(u16),
+        A { x: Option<u8> },
+        B { x: Option<u8>, y: Option<u8> },
+        Huge { h: u128 },
+    }
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    struct Odd {
+        #[serde(skip_serializing_if = "is_zero", default = "five")]
+        level: u8,
+    }
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    struct Shifts(
+        #[serde(skip_serializing_if = "Option::is_none")] Option<u8>,
+        #[serde(default)] Option<u8>,
+    );
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde's way
+    fn is_zero(level: &u8) -> bool {
+        *level == 0
+    }
+    fn five() -> u8 {
+        5
+    }
+    for value in [Ambiguous::Narrow(1), Ambiguous::A { x: None }] {
+        let _ = there_and_back(&value);
+    }
+    for value in [
+        Ambiguous::Wide(1),
+        Ambiguous::B { x: None, y: Some(2) },
+        Ambiguous::Huge { h: u128::MAX },
+    ] {
+        refused(&value, "Ambiguous");
+    }
+    let _ = there_and_back(&Odd { level: 3 });
+    refused(&vec![Odd { level: 0 }], "Odd");
+    let _ = there_and_back(&Shifts(Some(1), Some(2)));
+    refused(&Shifts(None, Some(2)), "Shifts");
+}
+
+#[test]
+fn a_length_that_is_not_kept_to_is_not_believed() {
+    /// Announces more than it writes.
+    #[derive(Clone, Debug, PartialEq, Deserialize)]
+    struct Liar {
+        a: u8,
+        b: Option<u8>,
+    }
+    impl Serialize for Liar {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            let mut fields = serializer.serialize_struct("Liar", 2)?;
+            fields.serialize_field("a", &self.a)?;
+            fields.end()
+        }
+    }
+    arrives(&vec![Liar { a: 1, b: None }; 2]);
+}
+
+#[test]
+fn what_nests_too_deep_to_go_by_name_is_refused_by_name() {
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Deep {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next: Option<Box<Deep>>,
+    }
+    let deep = |levels| {
+        (0..levels).fold(Deep { next: None }, |deep, _| Deep {
+            next: Some(Box::new(deep)),
+        })
+    };
+    arrives_as(NAMED, &deep(60));
+    let Err(error) = encode(&deep(200)) else {
+        panic!("it went")
+    };
+    let text = error.to_string();
+    assert!(
+        text.contains("Deep` cannot be serialised: it nests deeper than"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_type_that_holds_itself_goes_packed_however_deep() {
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    enum Tree {
+        Node(Box<Tree>, Box<Tree>),
+        Many(Vec<Tree>),
+        Leaf(Last),
+    }
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    enum Last {
+        A,
+        B { more: Option<Box<Tree>> },
+    }
+    let mut tree = Tree::Leaf(Last::B { more: None });
+    for _ in 0..100 {
+        tree = Tree::Node(
+            Box::new(Tree::Leaf(Last::B {
+                more: Some(Box::new(Tree::Many(vec![Tree::Leaf(Last::A)]))),
+            })),
+            Box::new(tree),
+        );
+    }
+    arrives_as(PACKED, &tree);
+    // Found behind every other variant: a field that is left out.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    enum Far {
+        Near,
+        Node(Box<Far>, Farther),
+    }
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    enum Farther {
+        A,
+        B,
+        C(Vec<Untagged>),
+    }
+    let far = Far::Node(Box::new(Far::Near), Farther::C(vec![Untagged::Int(1)]));
+    arrives_as(NAMED, &far);
+}
+
+#[test]
+fn chan_14_what_serialize_and_deserialize_said_is_told_with_where() {
+    #[derive(Clone, Debug)]
+    struct Picky(u8);
+    impl Serialize for Picky {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            if self.0 == 0 {
+                return Err(S::Error::custom("zero is not a level"));
+            }
+            self.0.serialize(serializer)
+        }
+    }
+    impl<'de> Deserialize<'de> for Picky {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            match u8::deserialize(deserializer)? {
+                9 => Err(D::Error::custom("nine is too much")),
+                level => Ok(Picky(level)),
+            }
+        }
+    }
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    struct Levels {
+        all: Vec<(bool, Picky)>,
+    }
+    let levels = |level| Levels {
+        all: vec![(true, Picky(1)), (true, Picky(level))],
+    };
+    let Err(error) = encode(&levels(0)) else {
+        panic!("zero went")
+    };
+    let text = error.to_string();
+    assert!(
+        text.contains("Levels` cannot be serialised: zero is not a level, at `.all[1][1]`"),
+        "{text}"
+    );
+    let error = decode::<Levels>(&bytes_of(&levels(9))).unwrap_err();
+    assert!(matches!(error, DecodeError::Deserialize { .. }));
+    let text = error.to_string();
+    assert!(
+        text.contains("Levels: nine is too much, at `.all[1][1]`"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_value_is_serialised_once_for_a_channel() {
+    thread_local! {
+        static RUNS: Cell<u32> = const { Cell::new(0) };
+    }
+    #[derive(Clone, Debug, Deserialize)]
+    struct Counted(Vec<u8>);
+    impl Serialize for Counted {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            RUNS.set(RUNS.get() + 1);
+            serializer.serialize_newtype_struct("Counted", &self.0)
+        }
+    }
+    let channel = ChannelOptions::new().shared::<Counted>().unwrap();
+    let (mut writer, mut reader) = (channel.writer().unwrap(), channel.reader(0).unwrap());
+    for sent in 1..9 {
+        writer.send(Counted(vec![1; 100])).unwrap();
+        assert_eq!(RUNS.get(), sent);
+        assert_eq!(reader.recv().unwrap().0.len(), 100);
+    }
+}
+
+#[test]
+fn cut_and_scribbled_values_by_name_are_errors_or_values() {
+    let value = Flat {
+        id: 1,
+        inner: Inner {
+            deep: Some(None),
+            unit: (),
+        },
+        kind: Kind::Tuple(1, 'a'),
+        rest: BTreeMap::from([("more".to_owned(), serde_json::json!([1, {"a": null}]))]),
+    };
+    let bytes = bytes_of(&value);
+    for cut in 0..bytes.len() {
+        assert!(decode::<Flat>(&bytes[..cut]).is_err());
+    }
+    for at in 0..bytes.len() {
+        for scribble in [0, 1, 19, 20, 24, 25, 0x7f, 0xff] {
+            let mut bytes = bytes.clone();
+            bytes[at] = scribble;
+            let _ = decode::<Flat>(&bytes);
+            let _ = decode::<serde_json::Value>(&bytes);
+        }
+    }
+    // Nesting without end is an error, and no overflow of the stack.
+    for tag in [19, 20, 21] {
+        let head = vec![tag; 100_000];
+        let mut bytes = (head.len() as u32).to_le_bytes().to_vec();
+        bytes.extend([0, 0, NAMED, 1]);
+        bytes.extend(head);
+        assert!(decode::<serde_json::Value>(&bytes).is_err());
+    }
+}
