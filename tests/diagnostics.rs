@@ -120,6 +120,40 @@ fn dag_05_an_actor_of_another_runtime_is_refused() {
 }
 
 #[test]
+fn dag_05_an_actor_of_another_runtime_is_never_taken_for_ones_own() {
+    // Each is the first actor of its runtime, on its first lane, in its first worker.
+    for placement in PLACEMENTS {
+        let (runtime, other) = (Runtime::new(), Runtime::new());
+        let own = counter(&runtime, "own", placement);
+        let foreign = counter(&other, "foreign", placement);
+        let orders = [
+            refused(runtime.compile(|x: Edge<i64>| foreign.scale(&own.echo(&x), 2))),
+            refused(runtime.compile(|x: Edge<i64>| own.echo(&foreign.scale(&x, 2)))),
+            refused(runtime.compile(|x: Edge<i64>| (own.echo(&x), foreign.scale(&x, 2)))),
+        ];
+        for text in orders {
+            assert!(text.contains("D0107") && text.contains("`foreign`"), "{text}");
+            assert!(!text.contains("`own`"), "{text}");
+        }
+        // An option that names a foreign actor says nothing of one's own.
+        let commuting = Options::new().commuting(foreign.actor());
+        let graph = runtime
+            .compile_with(commuting, |x: Edge<i64>| own.echo(&x))
+            .unwrap();
+        assert!(!graph.plan().ir.actors[0].commutes, "{placement}");
+        assert_eq!(graph.run(3).unwrap(), 3, "{placement}");
+    }
+}
+
+#[test]
+fn dag_20_every_actor_of_another_runtime_is_listed() {
+    let (runtime, other) = (Runtime::new(), Runtime::new());
+    let [a, b] = ["a", "b"].map(|name| counter(&other, name, Placement::Inline));
+    let text = refused(runtime.compile(|x: Edge<i64>| (a.echo(&x), b.echo(&x))));
+    assert!(text.contains("`a`") && text.contains("`b`"), "{text}");
+}
+
+#[test]
 fn chan_19_options_out_of_bounds_are_refused_by_name() {
     let runtime = Runtime::new();
     let a = counter(&runtime, "a", Placement::Inline);

@@ -59,7 +59,7 @@ impl ActorRef {
         self.directory.upgrade()
     }
 
-    /// Its number, unique in its runtime.
+    /// Its number, unique among the actors of all runtimes of this process.
     #[must_use]
     pub fn id(&self) -> ActorId {
         self.resident.id()

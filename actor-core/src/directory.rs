@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -25,9 +25,6 @@ struct Entries {
 
 pub(crate) struct Directory {
     entries: Mutex<Entries>,
-    next_actor: AtomicU32,
-    next_lane: AtomicU32,
-    next_process: AtomicU32,
     closed: AtomicBool,
     pub(crate) leases: LeaseDesk,
 }
@@ -36,26 +33,9 @@ impl Directory {
     pub(crate) fn new() -> Self {
         Self {
             entries: Mutex::new(Entries::default()),
-            next_actor: AtomicU32::new(0),
-            next_lane: AtomicU32::new(LaneId::DRIVER.0 + 1),
-            next_process: AtomicU32::new(ProcessId::DRIVER.0 + 1),
             closed: AtomicBool::new(false),
             leases: LeaseDesk::default(),
         }
-    }
-
-    // The counters only have to differ: relaxed.
-
-    pub(crate) fn next_actor(&self) -> ActorId {
-        ActorId(self.next_actor.fetch_add(1, Ordering::Relaxed))
-    }
-
-    pub(crate) fn next_lane(&self) -> LaneId {
-        LaneId(self.next_lane.fetch_add(1, Ordering::Relaxed))
-    }
-
-    pub(crate) fn next_process(&self) -> ProcessId {
-        ProcessId(self.next_process.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Whether the runtime is shut down, or about to be.

@@ -14,7 +14,7 @@ use crate::cores::CoreError;
 use crate::directory::Directory;
 use crate::failure::Failure;
 use crate::guarded::Guarded;
-use crate::id::LaneId;
+use crate::id::{LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
 use crate::placement::Restart;
 use crate::promise::promise;
@@ -95,7 +95,7 @@ impl Runtime {
     /// A lane of this process, a thread that several actors may share. Started with its first actor.
     pub fn lane(&self, name: impl Into<String>) -> Lane {
         Lane {
-            id: self.inner.directory.next_lane(),
+            id: LaneId::next(),
             name: name.into(),
             runtime: self.clone(),
             home: LaneHome::Thread,
@@ -112,7 +112,7 @@ impl Runtime {
 
     pub(crate) fn start_worker(&self, name: &str, env: Vec<(String, String)>) -> Result<Worker, SpawnError> {
         let depth = launch::allowed()?;
-        let record = Arc::new(WorkerRecord::new(self.inner.directory.next_process(), name, env));
+        let record = Arc::new(WorkerRecord::new(ProcessId::next(), name, env));
         let (reply, mut answer) = promise();
         let message = SupervisorMessage::AddWorker {
             record: Arc::clone(&record),
@@ -367,7 +367,7 @@ impl Worker {
     pub fn lane(&self, name: impl Into<String>) -> Lane {
         let home = LaneHome::Worker(Arc::clone(&self.record));
         Lane {
-            id: self.runtime.inner.directory.next_lane(),
+            id: LaneId::next(),
             name: name.into(),
             runtime: self.runtime.clone(),
             home,

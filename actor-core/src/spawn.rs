@@ -8,6 +8,7 @@ use crate::arguments::to_bytes;
 use crate::cell::Blueprint;
 use crate::cores::CoreError;
 use crate::failure::FailureReport;
+use crate::id::ActorId;
 use crate::placement::{OnPanic, Placement, Restart};
 use crate::registry::{UnknownActorType, find_actor};
 use crate::resident::Home;
@@ -293,7 +294,7 @@ impl<'r, A: Actor> Spawn<'r, A> {
             reason: failure.to_string(),
         })?;
         Ok(Blueprint {
-            id: self.runtime.inner().directory.next_actor(),
+            id: ActorId::next(),
             name: self.name.as_str().into(),
             entry,
             args: args.into(),

@@ -226,6 +226,20 @@ fn a_lane_of_another_runtime_is_refused() {
 }
 
 #[test]
+fn no_number_of_one_runtime_is_a_number_of_another() {
+    let (one, other) = (Runtime::new(), Runtime::new());
+    for placement in [Placement::Thread, Placement::Process] {
+        let (mine, theirs) = (toy(&one, placement).0, toy(&other, placement).0);
+        assert_ne!(mine.id(), theirs.id(), "{placement}");
+        assert_ne!(mine.lane(), theirs.lane(), "{placement}");
+        if placement == Placement::Process {
+            assert_ne!(mine.process(), theirs.process());
+        }
+    }
+    assert_ne!(one.lane("a").id(), other.lane("a").id());
+}
+
+#[test]
 fn after_a_shutdown_calls_and_spawns_say_so() {
     let runtime = Runtime::new();
     for placement in PLACEMENTS {

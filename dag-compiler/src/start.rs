@@ -111,15 +111,21 @@ fn refuse(code: Code, message: impl Into<String>, location: &SourceLocation) -> 
     CompileError::from(Diagnostic::new(code, message, location.clone()))
 }
 
-/// Refuses actors of other runtimes, at the line where they were bound.
+/// Refuses actors of other runtimes, each at the line where it was bound.
 fn foreign(runtime: &Runtime, ir: &GraphIr, recipe: &Recipe) -> Result<(), CompileError> {
-    let Some(actor) = recipe.actors.iter().find(|actor| !actor.same_runtime(runtime)) else {
+    let foreign = recipe.actors.iter().filter(|actor| !actor.same_runtime(runtime));
+    let mistakes: Vec<Diagnostic> = foreign
+        .map(|actor| {
+            let task = ir.tasks.iter().find(|task| task.actor == actor.id());
+            let location = task.map_or(&ir.compiled_at, |task| &task.bound_at);
+            let message = format!("actor `{}` belongs to another runtime", actor.name());
+            Diagnostic::new(Code::ForeignActor, message, location.clone())
+        })
+        .collect();
+    if mistakes.is_empty() {
         return Ok(());
-    };
-    let task = ir.tasks.iter().find(|task| task.actor == actor.id());
-    let location = task.map_or(&ir.compiled_at, |task| &task.bound_at);
-    let message = format!("actor `{}` belongs to another runtime", actor.name());
-    Err(refuse(Code::ForeignActor, message, location))
+    }
+    Err(CompileError::all(mistakes))
 }
 
 fn lease_error(error: LeaseError, location: &SourceLocation) -> CompileError {
