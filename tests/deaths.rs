@@ -140,6 +140,35 @@ fn rinit_02_no_worker_outlives_a_killed_driver() {
     ends_with_its_workers(rustix::process::Signal::KILL);
 }
 
+/// A terminal sends Ctrl-C to the whole group, a service manager SIGTERM to all of a service: the driver decides.
+#[test]
+fn dag_42_workers_outlive_signals_that_are_for_everybody() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Process);
+    let graph = runtime.compile(|x: Edge<i64>| a.inc(&x))?;
+    let pid = a.actor().pid().expect("a process");
+    let process = rustix::process::Pid::from_raw(pid as i32).expect("pid");
+    for (signal, total) in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().zip(1..) {
+        let signal = rustix::process::Signal::from_named_raw(signal).expect("a signal");
+        rustix::process::kill_process(process, signal).expect("kill");
+        assert_eq!(graph.run(1)?, total, "{signal:?}");
+    }
+    assert_eq!(a.actor().pid(), Some(pid));
+    Ok(())
+}
+
+#[test]
+fn dag_42_what_a_worker_starts_can_be_interrupted() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Process);
+    // SIGINT and SIGHUP may be ignored from outside (`nohup`, a shell's background).
+    assert_eq!(
+        a.call().interrupt_a_child(libc::SIGTERM).wait()?,
+        Some(libc::SIGTERM)
+    );
+    Ok(())
+}
+
 fn ends_with_its_workers(signal: rustix::process::Signal) {
     use std::io::{BufRead, BufReader};
     let mut driver = Command::new(std::env::current_exe().expect("exe"))

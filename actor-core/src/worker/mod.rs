@@ -14,6 +14,7 @@
 //! - the driver tells it to (`Shutdown`), or kills it after the grace;
 //! - the driver dies: `PR_SET_PDEATHSIG` (set in `premain`, with a look at the parent's pid for the race), and, should
 //!   that fail, the end of the socket's stream;
+//! - signals to the whole group or service (Ctrl-C) do not end it: its driver decides;
 //! - it dies by itself: the kernel closes its end of the socket, the driver reads the end of the stream, reaps it.
 
 pub(crate) mod launch;

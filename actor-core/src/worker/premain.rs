@@ -68,6 +68,7 @@ fn take_link(fd: i32) -> std::io::Result<UnixStream> {
     }
     // SAFETY: SIG_IGN is a valid disposition and no handler of anybody is replaced: a fresh process has none.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    outlive_the_group();
     for key in [ENV_FD, ENV_DRIVER] {
         // SAFETY: before `main`, or first thing in it, no other thread reads or writes the environment.
         unsafe { std::env::remove_var(key) };
@@ -88,6 +89,23 @@ fn take_link(fd: i32) -> std::io::Result<UnixStream> {
         std::mem::forget(given);
     }
     Ok(UnixStream::from(link))
+}
+
+/// What a terminal or a service manager sends to everybody at once is the driver's to act on: a worker goes on until its
+/// driver ends it, or dies.
+fn outlive_the_group() {
+    // A handler, for it ends at `exec`: what the user's code starts can be interrupted as ever.
+    extern "C" fn go_on(_: libc::c_int) {}
+    let go_on = go_on as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler does nothing, so it may run at any moment; a fresh process has none that it would replace.
+        let before = unsafe { libc::signal(signal, go_on) };
+        if before == libc::SIG_IGN {
+            // What was ignored from the start (`nohup`) stays so, for the worker's children as well.
+            // SAFETY: the disposition that the process began with.
+            unsafe { libc::signal(signal, before) };
+        }
+    }
 }
 
 /// Ends a worker that cannot begin, with a sentence on standard error: the driver shows it.
