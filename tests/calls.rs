@@ -10,8 +10,12 @@
 
 mod actors;
 
-use actors::{Counter, Negative, PLACEMENTS, Text, counter};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use actors::{Counter, Gate, Negative, PLACEMENTS, REMOTE, Text, counter};
 use selvedge::prelude::*;
+use selvedge::{CallError, SpawnError};
 
 #[test]
 fn dag_51_calls_wait_or_await() -> Result<()> {
@@ -92,6 +96,93 @@ fn dag_45_calls_from_many_threads_are_served_one_at_a_time() -> Result<()> {
             }
         });
         assert_eq!(a.call().total(()).wait()?, 400, "{placement}");
+    }
+    Ok(())
+}
+
+/// A waker, and an error, that end in a panic without a word.
+#[derive(Debug)]
+struct Bomb;
+
+impl std::task::Wake for Bomb {
+    fn wake(self: Arc<Self>) {
+        std::panic::resume_unwind(Box::new("this waker panics"));
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("an error that cannot be dropped")]
+struct Spiteful;
+
+impl Drop for Spiteful {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new("this drop panics"));
+    }
+}
+
+struct Grudge;
+
+#[actor]
+impl Grudge {
+    pub fn new(refuses: bool) -> std::result::Result<Self, Spiteful> {
+        if refuses { Err(Spiteful) } else { Ok(Grudge) }
+    }
+
+    pub fn fail(&mut self, fails: bool) -> std::result::Result<bool, Spiteful> {
+        if fails { Err(Spiteful) } else { Ok(fails) }
+    }
+}
+
+#[test]
+fn a_waker_that_panics_costs_neither_the_actor_nor_the_watch_over_its_worker() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let other = counter(&runtime, "other", placement);
+        let gate = Gate::closed();
+        let mut call = Box::pin(a.call().pass(1, gate.path()).into_future());
+        let waker = Waker::from(Arc::new(Bomb));
+        assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        gate.open();
+        assert_eq!(a.call().echo(5).wait()?, 5, "{placement}");
+        assert_eq!(other.call().echo(6).wait()?, 6, "{placement}");
+        assert!(matches!(
+            call.as_mut().poll(&mut Context::from_waker(&waker)),
+            Poll::Ready(Ok(1))
+        ));
+        assert_eq!(
+            runtime.compile(|x: Edge<i64>| other.echo(&a.echo(&x)))?.run(7)?,
+            7
+        );
+        if placement == Placement::Process {
+            let died = a.call().exit_if_negative(-1).wait();
+            assert!(matches!(died, Err(CallError::ActorDied { .. })), "{died:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn an_error_whose_drop_panics_costs_neither_the_actor_nor_its_lane() -> Result<()> {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w")?;
+    for lane in [runtime.lane("here"), worker.lane("there")] {
+        let a = runtime.spawn::<Grudge>("a", (false,)).in_lane(&lane)?;
+        let refused = runtime.spawn::<Grudge>("b", (true,)).in_lane(&lane);
+        assert!(
+            matches!(refused, Err(SpawnError::Constructor { .. })),
+            "{refused:?}"
+        );
+        // Nobody waits for this answer; whoever gives it drops the error.
+        drop(a.call().fail(true));
+        let failed = a.call().fail(true).wait();
+        assert!(
+            failed
+                .as_ref()
+                .is_err_and(|error| error.to_string().contains("cannot be dropped"))
+        );
+        std::mem::forget(failed);
+        assert!(!a.call().fail(false).wait()?);
     }
     Ok(())
 }

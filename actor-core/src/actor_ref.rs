@@ -192,7 +192,7 @@ impl ActorRef {
             Home::Inline(_) | Home::Lane { .. } => ArgumentsKind::Local,
         };
         let arguments = match kind {
-            ArgumentsKind::Local => Arguments::Local(Box::new(args)),
+            ArgumentsKind::Local => Arguments::local(args),
             ArgumentsKind::Bytes => match Failure::catch(|| to_bytes(&args)) {
                 Ok(bytes) => Arguments::Bytes(bytes),
                 Err(failure) => return Answer::ready(Err(CallFault::Failed(failure))),

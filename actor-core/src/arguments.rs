@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use selvedge_channels::{Wire, decode, encode};
+use selvedge_channels::{Wire, decode, dispose, encode};
 
 use crate::Failure;
 
@@ -18,13 +18,28 @@ pub enum ArgumentsKind {
 /// The arguments of an ordinary call, a tuple.
 #[derive(Debug)]
 pub enum Arguments {
-    /// A tuple of this process.
+    /// A tuple of this process, made by [`Arguments::local`].
     Local(Box<dyn Any + Send>),
     /// An encoded tuple.
     Bytes(Vec<u8>),
 }
 
+/// A tuple that nobody may read: then it is dropped on a thread that others need, whatever its drop panics with.
+struct Underway<T>(Option<T>);
+
+impl<T> Drop for Underway<T> {
+    fn drop(&mut self) {
+        dispose(self.0.take());
+    }
+}
+
 impl Arguments {
+    /// A tuple as it is, for an actor of this process.
+    #[must_use]
+    pub fn local<T: Wire>(value: T) -> Self {
+        Arguments::Local(Box::new(Underway(Some(value))))
+    }
+
     /// Which form this is.
     #[must_use]
     pub fn kind(&self) -> ArgumentsKind {
@@ -40,7 +55,11 @@ impl Arguments {
     /// [`Failure::Channel`] for bytes that are no `T`, [`Failure::Internal`] for a value of another type.
     pub fn into<T: Wire>(self) -> Result<T, Failure> {
         match self {
-            Arguments::Local(value) => downcast(value, "arguments"),
+            Arguments::Local(value) => {
+                let value = value.downcast::<Underway<T>>();
+                let value = value.ok().and_then(|mut value| value.0.take());
+                value.ok_or_else(|| another::<T>("arguments"))
+            }
             Arguments::Bytes(bytes) => from_bytes(&bytes),
         }
     }
@@ -73,7 +92,10 @@ impl Returned {
     /// As [`Arguments::into`].
     pub fn into<T: Wire>(self) -> Result<T, Failure> {
         match self {
-            Returned::Local(value) => downcast(value, "result"),
+            Returned::Local(value) => match value.downcast::<T>() {
+                Ok(value) => Ok(*value),
+                Err(_) => Err(another::<T>("result")),
+            },
             Returned::Bytes(bytes) => from_bytes(&bytes),
         }
     }
@@ -88,13 +110,11 @@ fn from_bytes<T: Wire>(bytes: &[u8]) -> Result<T, Failure> {
     decode(bytes).map_err(|error| Failure::Channel(error.into()))
 }
 
-fn downcast<T: Wire>(value: Box<dyn Any + Send>, what: &str) -> Result<T, Failure> {
-    value.downcast::<T>().map(|value| *value).map_err(|_| {
-        let wanted = std::any::type_name::<T>();
-        Failure::Internal(format!(
-            "the {what} of a call are read as `{wanted}` but hold another type"
-        ))
-    })
+fn another<T>(what: &str) -> Failure {
+    let wanted = std::any::type_name::<T>();
+    Failure::Internal(format!(
+        "the {what} of a call are read as `{wanted}` but hold another type"
+    ))
 }
 
 #[cfg(test)]
@@ -103,7 +123,7 @@ mod tests {
 
     #[test]
     fn arguments_arrive_in_both_forms() {
-        let local = Arguments::Local(Box::new((1_u32, "a".to_owned())));
+        let local = Arguments::local((1_u32, "a".to_owned()));
         assert_eq!(local.into::<(u32, String)>().unwrap(), (1, "a".to_owned()));
         let bytes = Arguments::Bytes(to_bytes(&(1_u32, "a".to_owned())).unwrap());
         assert_eq!(bytes.kind(), ArgumentsKind::Bytes);
@@ -112,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_value_of_another_type_is_refused() {
-        let local = Arguments::Local(Box::new(1_u32));
+        let local = Arguments::local(1_u32);
         assert!(matches!(local.into::<(String,)>(), Err(Failure::Internal(_))));
     }
 }

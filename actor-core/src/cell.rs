@@ -170,7 +170,7 @@ impl ActorCell {
                 Ok(())
             }
             Err(failure) => {
-                let reason = failure.to_string();
+                let reason = failure.into_report().to_string();
                 Err(Failure::from_error(RebuildFailed {
                     actor: self.name().to_owned(),
                     reason,

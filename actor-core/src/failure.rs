@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Waker;
 
 use selvedge_channels::{ChannelError, dispose};
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,13 @@ impl Failure {
             dispose(payload);
             Err(failure)
         })
+    }
+
+    /// The failure as plain data; of the error itself nothing is left. What its drop panics with is its own affair.
+    pub(crate) fn into_report(self) -> FailureReport {
+        let report = self.report();
+        dispose(self);
+        report
     }
 
     pub(crate) fn panic(payload: &(dyn std::any::Any + Send)) -> Self {
@@ -199,6 +207,13 @@ fn cut(mut text: String) -> String {
         text.push('…');
     }
     text
+}
+
+/// Wakes whoever waits: user code, and what it panics with is its own affair.
+pub fn wake(waker: Waker) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        dispose(payload);
+    }
 }
 
 /// The text of a panic's payload.

@@ -84,7 +84,7 @@ pub use call::{Call, CallError};
 pub use cell::{ActorCell, RebuildFailed};
 pub use cores::cores;
 pub use death::{Death, Exit};
-pub use failure::{Failure, FailureKind, FailureReport, panic_message};
+pub use failure::{Failure, FailureKind, FailureReport, panic_message, wake};
 pub use guarded::{Guarded, NoEntry};
 pub use hop::{Destination, Hop};
 pub use id::{ActorId, LaneId, ProcessId};

@@ -9,6 +9,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
+use selvedge_channels::dispose;
+
+use crate::failure::wake;
 
 /// The promise was dropped without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +62,10 @@ impl<T> Promise<T> {
         let previous = std::mem::replace(&mut *shared.state.lock(), outcome);
         shared.changed.notify_all();
         if let State::Open(Some(waker)) = previous {
-            waker.wake();
+            wake(waker);
         }
+        // Where nobody waits any more, the answer's own drop runs here.
+        dispose(shared);
     }
 }
 
@@ -151,5 +156,32 @@ mod tests {
         assert_eq!(answer.wait(Some(Instant::now() + Duration::from_millis(1))), None);
         drop(promise);
         assert_eq!(answer.wait(None), Some(Err(Broken)));
+    }
+
+    struct Bomb;
+
+    impl std::task::Wake for Bomb {
+        fn wake(self: Arc<Self>) {
+            std::panic::resume_unwind(Box::new(Bomb));
+        }
+    }
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("a bomb"));
+        }
+    }
+
+    #[test]
+    fn whoever_keeps_a_promise_is_spared_the_wakers_panic_and_the_values() {
+        let (promise, mut answer) = super::promise();
+        let waker = Waker::from(Arc::new(Bomb));
+        assert!(answer.poll(&mut Context::from_waker(&waker)).is_pending());
+        std::mem::forget(waker);
+        promise.keep(5);
+        assert_eq!(answer.wait(None), Some(Ok(5)));
+        let (promise, answer) = super::promise();
+        drop(answer);
+        promise.keep(Bomb);
     }
 }

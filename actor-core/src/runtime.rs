@@ -224,7 +224,7 @@ impl Inner {
             Some(core) => Err(Failure::from_error(CoreError::Inline { core })),
             None => blueprint.clone().build(),
         };
-        let cell = built.map_err(|failure| SpawnError::not_built(actor, failure.report()))?;
+        let cell = built.map_err(|failure| SpawnError::not_built(actor, failure.into_report()))?;
         let home = Home::Inline(Arc::new(Guarded::new(cell)));
         let resident = Arc::new(Resident::new(blueprint, home, restart));
         self.directory.add_resident(&resident);

@@ -158,7 +158,7 @@ fn build(resident: &Arc<Resident>, reply: Promise<Result<(), SpawnError>>) {
         Home::Lane { lane, .. } => {
             let name = resident.name().to_owned();
             let created = move |result: Result<(), Failure>| {
-                reply.keep(result.map_err(|failure| SpawnError::not_built(name, failure.report())));
+                reply.keep(result.map_err(|failure| SpawnError::not_built(name, failure.into_report())));
             };
             // A lane that has ended drops the message, and with it the promise.
             let _ = lane.push(LaneMessage::Create(resident.blueprint.clone(), Box::new(created)));

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
+use selvedge_channels::dispose;
 
 use crate::death::Death;
 use crate::id::{ActorId, LaneId};
@@ -133,5 +134,7 @@ impl LeaseDesk {
 
 /// A watcher that panics must not take the control thread with it; the panic's message is on stderr.
 fn tell(watcher: &Watcher, death: &Death) {
-    let _ = catch_unwind(AssertUnwindSafe(|| watcher(death)));
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| watcher(death))) {
+        dispose(payload);
+    }
 }

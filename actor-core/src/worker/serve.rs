@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use selvedge_channels::dispose;
 
 use crate::cell::Blueprint;
-use crate::failure::{Failure, FailureReport, panic_message};
+use crate::failure::{Failure, panic_message};
 use crate::id::{ActorId, LaneId};
 use crate::lane::mailbox::{LaneCall, LaneMessage, Unserved};
 use crate::lane::thread::LaneThread;
@@ -245,28 +246,34 @@ fn load_programs(kind: &str, bytes: &[u8]) -> Result<crate::program::LoadedProgr
 }
 
 fn created(writer: &Writer, request: RequestId, result: Result<(), Failure>) {
-    let result = result.map_err(|failure| failure.report());
-    writer.send(&FromWorker::Created { request, result });
+    let report = result.as_ref().copied().map_err(Failure::report);
+    writer.send(&FromWorker::Created {
+        request,
+        result: report,
+    });
+    dispose(result);
 }
 
+/// Answers a call. The answer goes first: an error's drop is the user's code, which may panic or take its time.
 fn returned(writer: &Writer, request: RequestId, result: Result<Returned, Unserved>) {
-    let refusal = |report: FailureReport| Err(Refusal::Failed(report));
-    let (result, body) = match result {
-        Ok(Returned::Bytes(body)) => (Ok(()), body),
-        Ok(Returned::Local(_)) => {
-            let failure = Failure::Internal("a call between processes returned no bytes".to_owned());
-            (refusal(failure.report()), Vec::new())
-        }
-        Err(Unserved::Failed(failure)) => (refusal(failure.report()), Vec::new()),
-        Err(Unserved::NoActor) => (Err(Refusal::NoActor), Vec::new()),
+    let refusal = |failure: &Failure| (Err(Refusal::Failed(failure.report())), [].as_slice());
+    let (answer, body) = match &result {
+        Ok(Returned::Bytes(body)) => (Ok(()), body.as_slice()),
+        Ok(Returned::Local(_)) => refusal(&Failure::Internal(
+            "a call between processes returned no bytes".to_owned(),
+        )),
+        Err(Unserved::Failed(failure)) => refusal(failure),
+        Err(Unserved::NoActor) => (Err(Refusal::NoActor), [].as_slice()),
     };
-    if let Err(error) = writer.send_with(&FromWorker::Returned { request, result }, &body) {
-        let report = Failure::from_error(error).report();
-        writer.send(&FromWorker::Returned {
-            request,
-            result: Err(Refusal::Failed(report)),
-        });
+    let answer = FromWorker::Returned {
+        request,
+        result: answer,
+    };
+    if let Err(error) = writer.send_with(&answer, body) {
+        let (result, _) = refusal(&Failure::from_error(error));
+        writer.send(&FromWorker::Returned { request, result });
     }
+    dispose(result);
 }
 
 fn read_frame(link: &mut UnixStream) -> Result<Option<(ToWorker, Vec<u8>)>, FrameError> {

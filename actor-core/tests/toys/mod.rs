@@ -237,7 +237,7 @@ impl Program for ToyProgram {
 fn add(lane: &mut LaneHost<'_>, actor: ActorId, x: i64) -> i64 {
     let driver = lane.driver();
     let cell = lane.actor(actor).unwrap();
-    let arguments = Arguments::Local(Box::new((x,)));
+    let arguments = Arguments::local((x,));
     cell.call(ADD, arguments, &driver).unwrap().into::<i64>().unwrap()
 }
 

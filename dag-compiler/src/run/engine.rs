@@ -7,14 +7,13 @@
 mod through;
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use parking_lot::Mutex;
 use selvedge_channels::{Doorbell, Fault, FaultKind, Segment, SpinBudget, Waiting};
-use selvedge_core::{AsyncDriver, Death, Exit, Guarded, LaneId, Lease, NoEntry};
+use selvedge_core::{AsyncDriver, Death, Exit, Guarded, LaneId, Lease, NoEntry, wake};
 
 use crate::bind::Recipe;
 use crate::ir::Plan;
@@ -597,9 +596,4 @@ impl Engine {
             ),
         }
     }
-}
-
-/// User code: what it panics with is its own affair.
-fn wake(waker: Waker) {
-    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }
