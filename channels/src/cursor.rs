@@ -67,6 +67,8 @@ pub(crate) struct WriteCursor {
     place: Place,
     /// The first message that may not be written yet, as far as is known (`RING-1`).
     limit: u64,
+    /// `limit`, or 0 once no message follows.
+    end: u64,
     /// Readers that were there at the last look.
     readers: usize,
     /// Whether "blocked" has been said (`RING-6`).
@@ -82,6 +84,7 @@ impl WriteCursor {
                 slots,
             },
             limit: slots as u64,
+            end: slots as u64,
             readers,
             blocked: false,
         }
@@ -115,7 +118,17 @@ impl WriteCursor {
     /// Whether the next message may be written, by what is known without a look.
     #[inline]
     pub(crate) fn has_space(&self) -> bool {
-        self.place.number < self.limit
+        self.place.number < self.end
+    }
+
+    /// No message follows: from now on there is no space.
+    pub(crate) fn close(&mut self) {
+        self.end = 0;
+    }
+
+    /// Whether no message follows.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.end == 0
     }
 
     /// Whether space is known for one more message only, of several slots.
@@ -186,6 +199,9 @@ impl WriteCursor {
         self.readers = readers;
         // A tail that went back is a lie; the liar alone pays for not being believed.
         self.limit = self.limit.max(slowest + self.place.slots as u64);
+        if !self.is_closed() {
+            self.end = self.limit;
+        }
         Ok(())
     }
 

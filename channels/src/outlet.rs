@@ -293,7 +293,11 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
         if let Some(ring) = &mut self.ring
             && !ring.has_space()
         {
-            return Ok(false);
+            return if ring.is_closed() {
+                Err(ChannelError::Closed)
+            } else {
+                Ok(false)
+            };
         }
         self.shared
             .as_mut()
@@ -357,6 +361,9 @@ impl<T: Wire> Outlet<T> {
                 Ok(()) => Readiness::Ready,
                 Err(back) => {
                     self.staged = Some(back);
+                    if ring.is_closed() {
+                        return Err(ChannelError::Closed);
+                    }
                     Readiness::Blocked
                 }
             });

@@ -239,7 +239,12 @@ impl<T> RingWriter<T> {
         self.cursor.seek(tails).unwrap_or(false)
     }
 
-    /// Writes the next message, or gives it back when every slot is taken.
+    /// Whether this end has said that no message follows.
+    pub fn is_closed(&self) -> bool {
+        self.cursor.is_closed()
+    }
+
+    /// Writes the next message, or gives it back when every slot is taken, and after [`close`](Self::close).
     ///
     /// # Errors
     /// The message, unchanged.
@@ -335,8 +340,10 @@ impl<T> RingWriter<T> {
         }
     }
 
-    /// Says that no message follows, and wakes the readers. Never waits; again is the same as once (CHAN-06).
+    /// Says that no message follows, and wakes the readers. Never waits; again is the same as once (CHAN-06). What is written
+    /// afterwards is given back.
     pub fn close(&mut self) {
+        self.cursor.close();
         // SYNC ring-closed: pairs with the load in `is_closed`; the last stamp happened before.
         self.shared.closed.store(true, Ordering::Release);
         Doorbell::ring_all(&self.shared.reader_bells);

@@ -142,6 +142,37 @@ fn chan_06_close_lets_readers_finish_and_then_tells_them() {
 }
 
 #[test]
+fn chan_06_a_write_after_close_fails_and_nothing_follows_the_end() {
+    for kind in KINDS {
+        let options = ChannelOptions::new().slots(4).timeout(None);
+        let (mut writer, mut readers) = make::<Vec<u8>>(kind, &options, 2);
+        writer.send(vec![1]).unwrap();
+        writer.close();
+        let closed =
+            |error: ChannelError| assert!(matches!(error, ChannelError::Closed), "{kind:?}: {error}");
+        let refused = writer.send(vec![2]).unwrap_err();
+        assert_eq!(refused.value, [2]);
+        closed(refused.error);
+        closed(writer.try_send(vec![3]).unwrap_err().error);
+        closed(writer.send_ref(&vec![4]).unwrap_err());
+        closed(writer.reserve(1).map(drop).unwrap_err());
+        let mut more = [vec![5], vec![6]].into_iter();
+        closed(writer.send_all(&mut more).unwrap_err().error);
+        assert_eq!(more.len(), 1);
+        assert_eq!(writer.position(), 1);
+        for reader in &mut readers {
+            assert_eq!(reader.recv().unwrap(), [1]);
+            closed(reader.recv().unwrap_err());
+            closed(reader.try_recv().map(drop).unwrap_err());
+        }
+        // All of it was read, also where slots of earlier laps are free.
+        writer.flush().unwrap();
+        closed(writer.try_send(vec![7]).unwrap_err().error);
+        closed(readers[0].recv().unwrap_err());
+    }
+}
+
+#[test]
 fn chan_06_a_parked_reader_wakes_when_the_writer_goes() {
     for kind in KINDS {
         let options = ChannelOptions::new().waiting(Waiting::Park).timeout(None);

@@ -79,6 +79,8 @@ fn in_order(slots: u32, before: u32) {
                 assert!(to_writer.wait(&Waiting::Park, None, || writer.has_space()));
                 writer.try_write(Ok(message)).unwrap();
             }
+            writer.close();
+            writer.try_write(Ok(u32::MAX)).unwrap_err();
         });
         for expected in 0..=slots {
             assert!(to_reader.wait(&Waiting::Park, None, || reader.ready()));

@@ -754,3 +754,22 @@ fn a_value_that_waits_for_space_is_looked_at_once_and_one_that_is_refused_fixes_
         Err(ChannelError::StaticShape { .. })
     ));
 }
+
+#[test]
+fn chan_06_a_composite_that_is_closed_publishes_nothing() {
+    for (ring, shared) in [(true, None), (false, Some(spec(2, 1))), (true, Some(spec(2, 1)))] {
+        let Wiring { mut outlet, inlets } = wire::<u64>(2, None, ring, shared);
+        let mut values: Vec<_> = inlets.into_iter().map(|inlet| value::<u64>(inlet, 1)).collect();
+        outlet.close();
+        assert!(!outlet.is_open());
+        assert!(matches!(outlet.has_space(), Err(ChannelError::Closed)));
+        stage(&mut outlet, 7_u64);
+        for _ in 0..2 {
+            assert!(matches!(outlet.publish(0, &mut []), Err(ChannelError::Closed)));
+        }
+        assert!(outlet.typed_mut::<u64>().unwrap().try_send(8).is_some());
+        for value in &mut values {
+            assert!(matches!(value.fill(0), Err(ChannelError::Closed)));
+        }
+    }
+}

@@ -76,7 +76,7 @@ impl<T: Wire> WriteEnd<T> {
                     Ok(()) => Ok(Some(())),
                     Err(back) => {
                         *value = back.ok();
-                        Ok(None)
+                        check_open(ring).map(|()| None)
                     }
                 }
             }
@@ -105,7 +105,10 @@ impl<T: Wire> WriteEnd<T> {
 
     pub(super) fn has_space(&mut self) -> Result<Option<()>, ChannelError> {
         let space = match self {
-            WriteEnd::Ring(ring) => ring.has_space(),
+            WriteEnd::Ring(ring) => {
+                check_open(ring)?;
+                ring.has_space()
+            }
             WriteEnd::Shared(shared) => shared.has_space()?,
         };
         Ok(space.then_some(()))
@@ -118,6 +121,14 @@ impl<T: Wire> WriteEnd<T> {
         };
         Ok(drained.then_some(()))
     }
+}
+
+/// Refuses what follows the end.
+fn check_open<T>(ring: &RingWriter<T>) -> Result<(), ChannelError> {
+    if ring.is_closed() {
+        return Err(ChannelError::Closed);
+    }
+    Ok(())
 }
 
 impl<T: Wire> Writer<T> {
@@ -144,8 +155,8 @@ impl<T: Wire> Writer<T> {
     ///
     /// # Errors
     /// [`SendError`] with the value: [`ChannelError::Timeout`] (nothing has changed; the next attempt may succeed),
-    /// [`ChannelError::Poisoned`] when a reader's process has died, [`ChannelError::TooLarge`],
-    /// [`ChannelError::Encode`], [`ChannelError::Segment`].
+    /// [`ChannelError::Poisoned`] when a reader's process has died, [`ChannelError::Closed`] after [`close`](Self::close),
+    /// [`ChannelError::TooLarge`], [`ChannelError::Encode`], [`ChannelError::Segment`].
     #[inline]
     pub fn send(&mut self, value: T) -> Result<(), SendError<T>> {
         self.send_within(value, self.line.timeout)
@@ -287,7 +298,8 @@ impl<T: Wire> Writer<T> {
         waited.map_err(|error| self.blame(error))
     }
 
-    /// Says that no message follows. Never waits; again is the same as once.
+    /// Says that no message follows. Never waits; again is the same as once. What is sent afterwards is refused with
+    /// [`ChannelError::Closed`].
     pub fn close(&mut self) {
         match &mut self.end {
             WriteEnd::Ring(ring) => ring.close(),

@@ -147,6 +147,9 @@ impl SharedWriter {
         if !space {
             place.check_open()?;
         }
+        if self.cursor.is_closed() {
+            return Err(ChannelError::Closed);
+        }
         Ok(space)
     }
 
@@ -398,8 +401,10 @@ impl SharedWriter {
         }
     }
 
-    /// Says that no message follows, and wakes the readers. Never waits; again is the same as once (CHAN-06).
+    /// Says that no message follows, and wakes the readers. Never waits; again is the same as once (CHAN-06). What is written
+    /// afterwards is refused.
     pub fn close(&mut self) {
+        self.cursor.close();
         self.place.close();
         fault_point::at("writer: after closing");
         Doorbell::ring_all(&self.reader_bells);
