@@ -283,7 +283,7 @@ mod tests {
         let maker = Segment::create(Provider::Memfd, SEGMENT_HEADER_BYTES + Doorbell::BYTES).unwrap();
         let other = Segment::open(&maker.id().unwrap()).unwrap();
         let bell = |segment: &Segment| {
-            let region = segment.region(SEGMENT_HEADER_BYTES, Doorbell::BYTES).unwrap();
+            let region = segment.part(SEGMENT_HEADER_BYTES, Doorbell::BYTES).unwrap();
             Doorbell::at(region).unwrap()
         };
         let open = AtomicBool::new(false);

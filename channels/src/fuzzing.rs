@@ -151,7 +151,7 @@ fn run(script: &[u8]) -> Result<(), ChannelError> {
     };
     let size = spec.size_bytes()?;
     let segment = Segment::create(Provider::Heap, SEGMENT_HEADER_BYTES + size)?;
-    let region = segment.region(SEGMENT_HEADER_BYTES, size)?;
+    let region = segment.part(SEGMENT_HEADER_BYTES, size)?;
     format(&region, &spec)?;
     let bell = Doorbell::heap();
     let mut writer = SharedWriter::attach(

@@ -89,7 +89,8 @@ fn a_hop_through_shared_memory_does_not_allocate() {
     };
     let size = spec.size_bytes().unwrap();
     let segment = Segment::create(Provider::Heap, SEGMENT_HEADER_BYTES + size).unwrap();
-    let region = segment.region(SEGMENT_HEADER_BYTES, size).unwrap();
+    // SAFETY: the segment is new, and nothing else uses it.
+    let region = unsafe { segment.region(SEGMENT_HEADER_BYTES, size) }.unwrap();
     format(&region, &spec).unwrap();
     let bell = Doorbell::heap();
     let reader = SharedReader::attach(region.clone(), &spec, 0, bell.clone()).unwrap();

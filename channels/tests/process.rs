@@ -2,6 +2,7 @@
 #![cfg(not(any(miri, loom)))] // Miri starts no processes
 #![allow(
     missing_docs,
+    unsafe_code,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
@@ -47,7 +48,10 @@ impl Layout {
 
     fn of(segment: &Segment) -> Self {
         let size = spec().size_bytes().unwrap();
-        let at = |offset, len| segment.region(SEGMENT_HEADER_BYTES + offset, len).unwrap();
+        let at = |offset, len| {
+            // SAFETY: both processes lay the segment out in this way, and use it for nothing else.
+            unsafe { segment.region(SEGMENT_HEADER_BYTES + offset, len) }.unwrap()
+        };
         let bell = |index: usize| Doorbell::at(at(index * Doorbell::BYTES, Doorbell::BYTES)).unwrap();
         let channel = |index: usize| at(2 * Doorbell::BYTES + index * size.next_multiple_of(64), size);
         Layout {

@@ -2,6 +2,7 @@
 #![cfg(not(loom))]
 #![allow(
     missing_docs,
+    unsafe_code,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
@@ -73,7 +74,8 @@ fn an_end_of_a_region_that_holds_no_such_channel_is_refused() {
         SharedReader::attach(region.clone(), spec, index, Doorbell::heap()).map(drop)
     };
     assert!(matches!(reader(&other, 0), Err(ChannelError::Corrupt { .. })));
-    let blank = segment.region(128, spec.size_bytes().unwrap() - 64).unwrap();
+    // SAFETY: no end is attached, nor will be to what is no channel.
+    let blank = unsafe { segment.region(128, spec.size_bytes().unwrap() - 64) }.unwrap();
     let writer = SharedWriter::attach(blank, &spec, Doorbell::heap(), vec![]);
     assert!(writer.is_err());
     let short = region.sub(0, 640).unwrap();
@@ -160,7 +162,8 @@ fn chan_25_poison_ends_a_wait_for_a_writer_that_was_killed() {
 #[test]
 fn a_region_without_a_channel_cannot_be_poisoned() {
     let segment = selvedge_channels::Segment::create(Provider::Heap, 4096).unwrap();
-    let blank = segment.region(64, 1024).unwrap();
+    // SAFETY: the segment is new, and nothing else uses it.
+    let blank = unsafe { segment.region(64, 1024) }.unwrap();
     assert!(matches!(
         shared::poison(&blank, CULPRIT),
         Err(ChannelError::Corrupt { .. })

@@ -18,9 +18,11 @@ use crate::map::Map;
 use crate::options::OnFull;
 use crate::ports::Submitter;
 use crate::profile::Profile;
+use crate::run::control::region;
 use crate::run::driver::Driver;
 use crate::run::engine::{Engine, Through};
 use crate::run::error::{ExecError, Refused};
+use crate::run::layout::Span;
 use crate::run::patience::Patience;
 use crate::run::teardown::Teardown;
 use crate::run::trace::{self, Event};
@@ -254,7 +256,7 @@ impl<In, Out> Graph<In, Out> {
         let (engine, segment) = (&self.engine, &self.engine.segment);
         let finished = engine.tally.finished.load(Ordering::Relaxed);
         trace::read(&engine.plan, &engine.layout, began, finished, |offset, len| {
-            segment.region(offset, len).ok()
+            region(segment, Span { offset, len }).ok()
         })
     }
 

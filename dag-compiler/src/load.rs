@@ -26,7 +26,7 @@ use crate::ir::{
     self, ArgIr, ChannelId, ChannelKind, ChannelPlan, GraphIr, LaneProgram, OpKind, Operation, Origin, Plan,
     TaskId, TaskIr, ValueId, Writer,
 };
-use crate::run::control::{Control, State};
+use crate::run::control::{Control, State, region};
 use crate::run::lane::{Cursor, GatherRun, HopRun, LaneLoop, STEPS, Step, TaskRun};
 use crate::run::layout::{Layout, Span, shared_spec};
 use crate::run::report::TaskInfo;
@@ -160,12 +160,12 @@ pub(crate) fn create_segment(plan: &Plan, layout: &Layout) -> Result<Segment, Lo
     let segment = Segment::create(provider, layout.len_bytes)?;
     for channel in &plan.channels {
         if let Some(span) = layout.channels.get(&channel.id) {
-            format(&segment.region(span.offset, span.len)?, &shared_spec(channel))?;
+            format(&region(&segment, *span)?, &shared_spec(channel))?;
         }
     }
     Control::new(&segment, layout)?.set_key();
     for (communicator, span) in plan.communicators.iter().zip(&layout.communicators) {
-        let region = segment.region(span.offset, span.len)?;
+        let region = region(&segment, *span)?;
         let bells = communicator.ranks.iter().map(|_| Doorbell::heap()).collect();
         Group::at(region, bells, Provider::Heap, true)?;
     }
@@ -387,7 +387,7 @@ impl Site<'_> {
     }
 
     fn region(&self, span: &Span) -> Result<selvedge_channels::Region, LoadError> {
-        Ok(self.segment.region(span.offset, span.len)?)
+        Ok(region(self.segment, *span)?)
     }
 
     fn shared_region(&self, channel: ChannelId) -> Result<selvedge_channels::Region, LoadError> {

@@ -119,14 +119,14 @@ impl<T: Wire> SharedChannel<T> {
     fn region(&self) -> Result<Region, ChannelError> {
         let spec = &self.descriptor.spec;
         let offset = ring_offset(spec).unwrap_or(usize::MAX);
-        Ok(self.segment.region(offset, spec.size_bytes()?)?)
+        Ok(self.segment.part(offset, spec.size_bytes()?)?)
     }
 
     /// The bell of every end, the writer's first.
     fn bells(&self) -> Result<Vec<Doorbell>, ChannelError> {
         let bell = |index: usize| -> Result<Doorbell, ChannelError> {
             let offset = SEGMENT_HEADER_BYTES + index * Doorbell::BYTES;
-            Ok(Doorbell::at(self.segment.region(offset, Doorbell::BYTES)?)?)
+            Ok(Doorbell::at(self.segment.part(offset, Doorbell::BYTES)?)?)
         };
         (0..=self.descriptor.spec.readers as usize).map(bell).collect()
     }

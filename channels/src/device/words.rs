@@ -67,8 +67,8 @@ impl Words {
     {
         gpu.bind()?;
         let bytes = lines.saturating_mul(LINE);
-        let region = segment.region(SEGMENT_HEADER_BYTES, bytes)?;
-        let whole = segment.region(0, segment.len_bytes())?;
+        let region = segment.part(SEGMENT_HEADER_BYTES, bytes)?;
+        let whole = segment.part(0, segment.len_bytes())?;
         let base = whole.address(0, segment.len_bytes())?;
         let context = Arc::clone(&gpu.context);
         let calls = context.calls;

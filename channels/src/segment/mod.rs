@@ -121,11 +121,42 @@ impl Segment {
         self.memory.len_bytes()
     }
 
-    /// A part of it, from a 64-byte boundary.
+    /// A part of it, from a 64-byte boundary. Whoever has a region, a clone of it or a part of it, can write its every word,
+    /// format it and attach ends to it. So this is the door to the bytes, and safe code does not pass it:
+    ///
+    /// ```compile_fail
+    /// use selvedge_channels::{Provider, Segment};
+    ///
+    /// let segment = Segment::create(Provider::Heap, 4096)?;
+    /// let region = segment.region(64, 1024)?;
+    /// region.atomic_u64(0)?;
+    /// # Ok::<(), selvedge_channels::SegmentError>(())
+    /// ```
+    ///
+    /// ```
+    /// # use selvedge_channels::{Provider, Segment};
+    /// # let segment = Segment::create(Provider::Heap, 4096)?;
+    /// // SAFETY: the segment is new, and nothing else uses it.
+    /// let region = unsafe { segment.region(64, 1024) }?;
+    /// region.atomic_u64(0)?;
+    /// # Ok::<(), selvedge_channels::SegmentError>(())
+    /// ```
     ///
     /// # Errors
     /// [`SegmentError::OutOfBounds`].
-    pub fn region(&self, offset: usize, len: usize) -> Result<Region, SegmentError> {
+    ///
+    /// # Safety
+    /// Nothing that is reached by the region, its clones or its parts may go against how its bytes are used otherwise, in this
+    /// process or by references that outlive the call: a channel's memory is formatted before any of its ends is attached, is
+    /// written by its ends alone from then on, and the words of a protocol are accessed as that says. In new memory, and in
+    /// memory that one protocol has to itself, that is so.
+    #[allow(unsafe_code)] // the door
+    pub unsafe fn region(&self, offset: usize, len: usize) -> Result<Region, SegmentError> {
+        self.part(offset, len)
+    }
+
+    /// As [`region`](Self::region), for who keeps its promise within this crate.
+    pub(crate) fn part(&self, offset: usize, len: usize) -> Result<Region, SegmentError> {
         Region::new(self.clone(), offset, len)
     }
 
@@ -160,7 +191,7 @@ mod tests {
         for provider in [Provider::Heap, provider] {
             let segment = Segment::create(provider, LEN).unwrap();
             assert!(segment.base().as_ptr().addr().is_multiple_of(64));
-            let region = segment.region(SEGMENT_HEADER_BYTES, 64).unwrap();
+            let region = segment.part(SEGMENT_HEADER_BYTES, 64).unwrap();
             assert_eq!(region.atomic_u64(56).unwrap().load(Ordering::Relaxed), 0);
         }
     }
@@ -171,7 +202,7 @@ mod tests {
         let maker = Segment::create(Provider::Memfd, LEN).unwrap();
         let bytes = postcard::to_allocvec(&maker.id().unwrap()).unwrap();
         let opened = Segment::open(&postcard::from_bytes(&bytes).unwrap()).unwrap();
-        let word = |segment: &Segment| segment.region(SEGMENT_HEADER_BYTES, 64).unwrap();
+        let word = |segment: &Segment| segment.part(SEGMENT_HEADER_BYTES, 64).unwrap();
         word(&maker).atomic_u64(8).unwrap().store(7, Ordering::Relaxed);
         assert_eq!(word(&opened).atomic_u64(8).unwrap().load(Ordering::Relaxed), 7);
         assert_eq!(opened.id(), maker.id());
@@ -184,7 +215,7 @@ mod tests {
         let id = maker.id().unwrap();
         let opened = Segment::open(&id).unwrap();
         drop(maker);
-        let region = opened.region(SEGMENT_HEADER_BYTES, 64).unwrap();
+        let region = opened.part(SEGMENT_HEADER_BYTES, 64).unwrap();
         region.atomic_u64(0).unwrap().store(1, Ordering::Relaxed);
         assert!(Segment::open(&id).is_err());
     }

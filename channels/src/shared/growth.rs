@@ -52,7 +52,7 @@ impl Generation {
             pid: 0,
             what: "it cannot be named",
         })?;
-        let payloads = segment.region(SEGMENT_HEADER_BYTES, len - SEGMENT_HEADER_BYTES)?;
+        let payloads = segment.part(SEGMENT_HEADER_BYTES, len - SEGMENT_HEADER_BYTES)?;
         Ok(Generation {
             number,
             stride,
@@ -72,7 +72,7 @@ impl Generation {
         let area = |stride: usize| Some((stride, stride.checked_mul(slots as usize)?));
         let (stride, len) = stride.and_then(area).ok_or(corrupt)?;
         let segment = Segment::open(&id)?;
-        let payloads = segment.region(SEGMENT_HEADER_BYTES, len)?;
+        let payloads = segment.part(SEGMENT_HEADER_BYTES, len)?;
         Ok(Generation {
             number,
             stride,

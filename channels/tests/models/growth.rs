@@ -86,7 +86,8 @@ impl Machine for Growth {
         };
         let size = spec.size_bytes().unwrap();
         let segment = Segment::create(Provider::Heap, SEGMENT_HEADER_BYTES + size).unwrap();
-        let region = segment.region(SEGMENT_HEADER_BYTES, size).unwrap();
+        // SAFETY: the segment is new, and nothing else uses it.
+        let region = unsafe { segment.region(SEGMENT_HEADER_BYTES, size) }.unwrap();
         format(&region, &spec).unwrap();
         let bells: Vec<_> = (0..self.readers).map(|_| Doorbell::heap()).collect();
         let writer = SharedWriter::attach(region.clone(), &spec, Doorbell::heap(), bells).unwrap();

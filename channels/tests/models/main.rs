@@ -11,6 +11,7 @@
 #![cfg(not(any(miri, loom)))] // thousands of states; Miri would take hours
 #![allow(
     missing_docs,
+    unsafe_code,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

@@ -7,6 +7,9 @@ use selvedge_channels::{
 
 use crate::explore::{Machine, holds, is_found};
 
+/// Where the channel says whether it is open, and what it says there when it is not.
+const STATE: usize = 8;
+const CLOSED: u64 = 1;
 /// What a reader's words and a slot's header take.
 const LINE: usize = 128;
 
@@ -188,7 +191,8 @@ impl Machine for Ring {
         let spec = self.spec();
         let size = spec.size_bytes().unwrap();
         let segment = Segment::create(Provider::Heap, SEGMENT_HEADER_BYTES + size).unwrap();
-        let region = segment.region(SEGMENT_HEADER_BYTES, size).unwrap();
+        // SAFETY: the segment is new, and nothing else uses it.
+        let region = unsafe { segment.region(SEGMENT_HEADER_BYTES, size) }.unwrap();
         format(&region, &spec).unwrap();
         let bells: Vec<_> = (0..spec.readers).map(|_| Doorbell::heap()).collect();
         let writer = SharedWriter::attach(region.clone(), &spec, Doorbell::heap(), bells).unwrap();
@@ -252,9 +256,16 @@ impl Machine for Ring {
         match action {
             Action::Write => self.write(world)?,
             Action::Close => {
-                world.writer.close();
                 world.closed = true;
-                if self.mutant != Mutant::ClosesFirst || world.writer.position() == self.messages {
+                if self.mutant == Mutant::ClosesFirst && world.writer.position() < self.messages {
+                    // Behind its end's back, which writes nothing after its own end.
+                    let state = world.region.atomic_u64(STATE).unwrap();
+                    state.store(CLOSED, std::sync::atomic::Ordering::Relaxed);
+                } else {
+                    world.writer.close();
+                    if world.writer.try_write(&0_u64).is_ok() {
+                        return Err("CHAN-06: a write after the end");
+                    }
                     world.writing = Party::Done;
                 }
             }

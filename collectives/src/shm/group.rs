@@ -149,8 +149,10 @@ impl Group {
         Group::over(&segment, layout, Provider::Memfd, false)
     }
 
+    #[allow(unsafe_code)] // one place
     fn over(segment: &Segment, layout: Layout, provider: Provider, fresh: bool) -> Result<Self, CommError> {
-        let region = segment.region(SEGMENT_HEADER_BYTES, layout.len_bytes())?;
+        // SAFETY: the words of a group, which are accessed as words only.
+        let region = unsafe { segment.region(SEGMENT_HEADER_BYTES, layout.len_bytes()) }?;
         let words = Words::at(region, layout, fresh)?;
         let bells = (0..layout.ranks)
             .map(|rank| words.bell(rank))

@@ -63,8 +63,12 @@ pub(crate) struct Control {
     progress: BTreeMap<LaneId, Region>,
 }
 
-fn region(segment: &Segment, span: Span) -> Result<Region, SegmentError> {
-    segment.region(span.offset, span.len)
+/// A span of the graph's segment.
+#[allow(unsafe_code)] // one place
+pub(crate) fn region(segment: &Segment, span: Span) -> Result<Region, SegmentError> {
+    // SAFETY: spans of a layout do not overlap, and each is a channel, a group or words: its ends, its ranks or who reads and
+    // writes words are all that gets it.
+    unsafe { segment.region(span.offset, span.len) }
 }
 
 impl Control {

@@ -373,6 +373,8 @@ mod tests {
     use selvedge_channels::{Provider, Segment};
 
     use super::*;
+    use crate::run::control::region;
+    use crate::run::layout::Span;
 
     const TASK: TaskId = TaskId(7);
     type Operation = (&'static str, u64, u64);
@@ -380,7 +382,11 @@ mod tests {
     fn recorder(records: usize) -> (Recorder, Region) {
         let bytes = ring_bytes(records).unwrap();
         let segment = Segment::create(Provider::Heap, bytes).unwrap();
-        let ring = segment.region(0, bytes).unwrap();
+        let whole = Span {
+            offset: 0,
+            len: bytes,
+        };
+        let ring = region(&segment, whole).unwrap();
         (Recorder::new(ring.clone()), ring)
     }
 

@@ -97,7 +97,7 @@ impl Card {
         })?;
         let len = bytes.len().next_multiple_of(8) + 8;
         let segment = Segment::create(Provider::Memfd, SEGMENT_HEADER_BYTES + len)?;
-        let region = segment.region(SEGMENT_HEADER_BYTES, len)?;
+        let region = segment.part(SEGMENT_HEADER_BYTES, len)?;
         region.atomic_u64(0)?.store(bytes.len() as u64, Ordering::Relaxed);
         for (at, chunk) in bytes.chunks(8).enumerate() {
             let mut word = [0; 8];
@@ -114,7 +114,7 @@ impl Card {
     pub(super) fn read(id: &SegmentId) -> Result<Self, DeviceChannelError> {
         let segment = Segment::open(id)?;
         let len = segment.len_bytes().saturating_sub(SEGMENT_HEADER_BYTES);
-        let region = segment.region(SEGMENT_HEADER_BYTES, len)?;
+        let region = segment.part(SEGMENT_HEADER_BYTES, len)?;
         let said = region.atomic_u64(0)?.load(Ordering::Relaxed);
         if said > BYTES_MAX || said > (len as u64).saturating_sub(8) {
             return Err(corrupt("a card longer than its segment"));
@@ -215,7 +215,7 @@ mod tests {
             assert!(matches!(refused, DeviceChannelError::Channel(_)), "{refused}");
         }
         let other = Segment::create(Provider::Memfd, SEGMENT_HEADER_BYTES + 64).unwrap();
-        let words = other.region(SEGMENT_HEADER_BYTES, 64).unwrap();
+        let words = other.part(SEGMENT_HEADER_BYTES, 64).unwrap();
         words.atomic_u64(0).unwrap().store(57, Ordering::Relaxed);
         assert!(Card::read(&other.id().unwrap()).is_err(), "too long");
     }
