@@ -67,10 +67,10 @@ pub mod prelude {
 macro_rules! contributes {
     ($type:ty) => {
         const _: () = {
-            #[allow(unsafe_code)] // a place in the binary
             #[$crate::__private::linkme::distributed_slice($crate::__private::CONTRIBUTORS)]
             #[linkme(crate = $crate::__private::linkme)]
-            static CONTRIBUTOR: $crate::__private::Adapter = $crate::__private::Adapter::of::<$type>();
+            static __SELVEDGE_CONTRIBUTOR: $crate::__private::Adapter =
+                $crate::__private::Adapter::of::<$type>();
         };
     };
 }
@@ -83,10 +83,9 @@ macro_rules! contributes {
 macro_rules! carries_tensors {
     ($type:ty) => {
         const _: () = {
-            #[allow(unsafe_code)] // a place in the binary
             #[$crate::__private::linkme::distributed_slice($crate::__private::CARRIERS)]
             #[linkme(crate = $crate::__private::linkme)]
-            static CARRIER: fn() -> $crate::__private::PayloadType =
+            static __SELVEDGE_CARRIER: fn() -> $crate::__private::PayloadType =
                 $crate::__private::PayloadType::with_tensors::<$type>;
         };
     };
@@ -98,10 +97,9 @@ macro_rules! carries_tensors {
 macro_rules! communicator_backend {
     ($backend:expr) => {
         const _: () = {
-            #[allow(unsafe_code)] // a place in the binary
             #[$crate::__private::linkme::distributed_slice($crate::__private::BACKENDS)]
             #[linkme(crate = $crate::__private::linkme)]
-            static BACKEND: $crate::collectives::Backend = $backend;
+            static __SELVEDGE_BACKEND: $crate::collectives::Backend = $backend;
         };
     };
 }

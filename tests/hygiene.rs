@@ -18,6 +18,13 @@ pub struct Ok;
 #[allow(dead_code)]
 pub struct Vec;
 
+/// In types of parameters.
+pub const ENTRY: usize = 4;
+pub const REGISTERED: usize = 2;
+pub const fn create() -> usize {
+    3
+}
+
 pub struct Any {
     bytes: i64,
 }
@@ -32,6 +39,14 @@ impl Any {
 
     pub fn receiver(&mut self, receiver: i64, invocation: i64, result: &i64, driver: i64) -> Failure {
         Failure(receiver * 1000 + invocation * 100 + result * 10 + driver)
+    }
+
+    pub fn lengths(&mut self, x: [u8; ENTRY]) -> [u8; REGISTERED] {
+        [x[0], x[3]]
+    }
+
+    pub fn length(&mut self, x: [u8; create()]) -> u8 {
+        x[2]
     }
 
     pub async fn create(&mut self, actor: &Failure, arguments: i64, kind: &str) -> Result<i64, Infallible> {
@@ -52,6 +67,10 @@ fn names_of_the_users_stay_the_users() {
         2222 + 2 + 3 + 789
     );
     drop(graph);
+    let lengths = runtime.compile(|x: Edge<[u8; ENTRY]>| any.lengths(&x)).unwrap();
+    assert_eq!(lengths.run([1, 2, 3, 4]).unwrap(), [1, 4]);
+    drop(lengths);
+    assert_eq!(any.call().length([1, 2, 3]).wait().unwrap(), 3);
     assert_eq!(any.call().receiver(1, 2, 3, 4).wait().unwrap(), Failure(1234));
     assert_eq!(
         any.call().create(Failure(1), 2, "abc".into()).wait().unwrap(),

@@ -27,7 +27,7 @@ pub trait Actor: Sized + Send + 'static {
     /// What the user holds: one method per public method of the actor.
     type Handle: Clone;
 
-    /// The name under which workers find the type: `concat!(module_path!(), "::", "Tok")`.
+    /// The type's name, as its entry has it: `concat!(module_path!(), "::", "Tok")`.
     const NAME: &'static str;
 
     /// The actor's description. The same one that is registered in [`ACTORS`](crate::ACTORS).
@@ -45,8 +45,11 @@ pub trait Actor: Sized + Send + 'static {
 
 /// Everything the runtime knows of an actor type.
 pub struct ActorEntry {
-    /// The type's name, unique in the program.
+    /// The type's name: its module and what it is called there. Types inside functions and two versions of one crate
+    /// can have one name.
     pub name: &'static str,
+    /// Where the type is written, as `file:line:column`, which tells types of one name apart. May be empty.
+    pub place: &'static str,
     /// Decodes the constructor's arguments and builds a value.
     pub create: Create,
     /// The methods; a method is named by its index here.

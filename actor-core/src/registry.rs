@@ -5,8 +5,9 @@
 
 use linkme::distributed_slice;
 
-use crate::actor::ActorEntry;
+use crate::actor::{Actor, ActorEntry};
 use crate::program::ProgramLoader;
+use crate::spawn::SpawnError;
 
 /// Every actor type of the program. `#[actor]` adds to it at link time.
 #[distributed_slice]
@@ -30,19 +31,54 @@ pub struct UnknownActorType {
     pub known: Vec<&'static str>,
 }
 
-/// The entry of the actor type with this name.
+impl ActorEntry {
+    /// What [`find_actor`] finds the type by: its name, followed by its place where another linked type has the name too.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let same = entries().filter(|entry| entry.name == self.name).take(2).count();
+        if same < 2 || self.place.is_empty() {
+            return self.name.to_owned();
+        }
+        format!("{} ({})", self.name, self.place)
+    }
+
+    fn has_key(&self, key: &str) -> bool {
+        let Some(rest) = key.strip_prefix(self.name) else {
+            return false;
+        };
+        rest.is_empty() || rest.strip_prefix(" (").and_then(|rest| rest.strip_suffix(')')) == Some(self.place)
+    }
+}
+
+fn entries() -> impl Iterator<Item = &'static ActorEntry> {
+    ACTORS.iter().map(|entry| entry())
+}
+
+/// The entry of the actor type with this [key](ActorEntry::key).
 ///
 /// # Errors
 /// [`UnknownActorType`], which lists the known names.
-pub fn find_actor(name: &str) -> Result<&'static ActorEntry, UnknownActorType> {
-    ACTORS
-        .iter()
-        .map(|entry| entry())
-        .find(|entry| entry.name == name)
+pub fn find_actor(key: &str) -> Result<&'static ActorEntry, UnknownActorType> {
+    entries()
+        .find(|entry| entry.has_key(key))
         .ok_or_else(|| UnknownActorType {
-            name: name.to_owned(),
+            name: key.to_owned(),
             known: known_actors(),
         })
+}
+
+/// The entry of `A`, which the registry finds by its key here and in every worker.
+pub(crate) fn registered<A: Actor>() -> Result<&'static ActorEntry, SpawnError> {
+    let used = A::entry();
+    let found = find_actor(&used.key())?;
+    if std::ptr::eq(found, used) {
+        return Ok(used);
+    }
+    Err(SpawnError::AmbiguousType {
+        name: used.name,
+        used: used.place,
+        found: found.place,
+    })
 }
 
 /// The names of all linked actor types, sorted.
@@ -78,7 +114,7 @@ pub(crate) fn fnv1a(hash: u64, byte: u8) -> u64 {
 }
 
 fn describe(entry: &ActorEntry) -> String {
-    let mut line = format!("actor {}", entry.name);
+    let mut line = format!("actor {} {}", entry.name, entry.place);
     for method in entry.methods {
         line.push_str(&format!(" {}({})", method.name, method.params.len()));
     }

@@ -10,7 +10,7 @@ use crate::cores::CoreError;
 use crate::failure::FailureReport;
 use crate::id::ActorId;
 use crate::placement::{OnPanic, Placement, Restart};
-use crate::registry::{UnknownActorType, find_actor};
+use crate::registry::{UnknownActorType, registered};
 use crate::resident::Home;
 use crate::runtime::{Lane, LaneHome, Runtime, Worker};
 use crate::worker::launch::{NotAllowed, check_env};
@@ -46,6 +46,20 @@ pub enum SpawnError {
     /// The actor's type is not linked into this program.
     #[error(transparent)]
     UnknownType(#[from] UnknownActorType),
+    /// Another actor type has the same name and place, so a worker could not tell which is meant.
+    #[error(
+        "two actor types are called `{name}`, one at {}, the other at {}: rename one of them",
+        place(used),
+        place(found)
+    )]
+    AmbiguousType {
+        /// The name of both.
+        name: &'static str,
+        /// Where the spawned type is written, as `file:line:column`.
+        used: &'static str,
+        /// Where the other is written.
+        found: &'static str,
+    },
     /// The worker process could not be started.
     #[error("worker `{worker}` could not be started: {error}")]
     Launch {
@@ -114,6 +128,14 @@ impl SpawnError {
             return SpawnError::Core { actor, reason };
         }
         SpawnError::Constructor { actor, failure }
+    }
+}
+
+fn place(place: &str) -> &str {
+    if place.is_empty() {
+        "an unknown place"
+    } else {
+        place
     }
 }
 
@@ -287,7 +309,7 @@ impl<'r, A: Actor> Spawn<'r, A> {
 
     fn blueprint(self) -> Result<Blueprint, SpawnError> {
         // Same program, same registry: what is missing here would be missing in the worker.
-        let entry = find_actor(A::NAME)?;
+        let entry = registered::<A>()?;
         let actor = self.name.clone();
         let args = to_bytes(&self.args).map_err(|failure| SpawnError::Arguments {
             actor,

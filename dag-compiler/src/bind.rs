@@ -574,7 +574,7 @@ fn actor_ir(actor: &ActorRef) -> ActorIr {
     ActorIr {
         id: actor.id(),
         name: actor.name().to_owned(),
-        type_name: actor.entry().name.to_owned(),
+        type_name: actor.entry().key(),
         lane: actor.lane(),
         home: actor.lane(),
         process: actor.process(),

@@ -1,5 +1,7 @@
 //! What travels along an edge for a parameter, and how the method gets it.
 
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Error, GenericArgument, PathArguments, ReturnType, Type, parse_quote};
 
@@ -25,8 +27,10 @@ pub(crate) fn edge_type(ty: &Type) -> syn::Result<(Type, Pass)> {
                 "name a concrete type",
             ));
         }
+        owned(ty)?;
         return Ok((ty.clone(), Pass::Owned));
     };
+    owned(&reference.elem)?;
     if reference.mutability.is_some() {
         let message = "an operation cannot change its arguments in place";
         return Err(help(ty, message, "take `T` by value, or `&T`"));
@@ -49,6 +53,46 @@ pub(crate) fn edge_type(ty: &Type) -> syn::Result<(Type, Pass)> {
         Type::Path(path) if path.path.is_ident("str") => (parse_quote!(::std::string::String), Pass::Text),
         other => (other.clone(), Pass::Reference),
     })
+}
+
+/// Refuses a type that borrows: `Cow<'_, str>`, `(&str, u8)`.
+fn owned(ty: &Type) -> syn::Result<()> {
+    match borrow(ty.to_token_stream()) {
+        None => Ok(()),
+        Some(lifetime) => Err(help(
+            lifetime,
+            "what travels along an edge owns its data",
+            "take `&str`, `&[T]` or `&T` as the parameter itself, or an owned type",
+        )),
+    }
+}
+
+/// The first token of a lifetime other than `'static`, or of a reference without one. Types of functions borrow nothing.
+fn borrow(tokens: TokenStream) -> Option<TokenTree> {
+    let mut tokens = tokens.into_iter().peekable();
+    // After an operand, `&` is the operator of a constant expression.
+    let mut operand = false;
+    while let Some(token) = tokens.next() {
+        let after_operand = std::mem::replace(&mut operand, !matches!(token, TokenTree::Punct(_)));
+        let borrows = match &token {
+            TokenTree::Ident(name) if name == "fn" || name == "for" || name == "dyn" => return None,
+            TokenTree::Punct(mark) if mark.as_char() == '\'' => {
+                tokens.next().is_some_and(|name| name.to_string() != "static")
+            }
+            TokenTree::Punct(mark) if mark.as_char() == '&' && !after_operand => {
+                !matches!(tokens.peek(), Some(TokenTree::Punct(mark)) if mark.as_char() == '\'')
+            }
+            TokenTree::Group(group) => match borrow(group.stream()) {
+                None => false,
+                found => return found,
+            },
+            _ => false,
+        };
+        if borrows {
+            return Some(token);
+        }
+    }
+    None
 }
 
 /// The result's type: `T` of `Result<T, ..>`, recognised by its spelling, and whether it was one.
@@ -106,8 +150,6 @@ pub(crate) fn help(at: impl Spanned, message: impl std::fmt::Display, help: impl
 
 #[cfg(test)]
 mod tests {
-    use quote::ToTokens;
-
     use super::*;
 
     fn edge(ty: Type) -> String {
@@ -143,6 +185,26 @@ mod tests {
     fn a_mutable_reference_is_refused_with_a_help() {
         let error = edge_type(&parse_quote!(&mut u8)).err().expect("an error");
         assert!(error.to_string().contains("help: take `T` by value"));
+    }
+
+    #[test]
+    fn a_type_that_borrows_is_refused_with_a_help() {
+        let refused = |ty: Type| edge_type(&ty).err().map(|error| error.to_string());
+        for ty in [
+            parse_quote!(Cow<'_, str>),
+            parse_quote!((u8, &str)),
+            parse_quote!(&[&str]),
+        ] {
+            assert!(refused(ty).is_some_and(|text| text.contains("help: take `&str`")));
+        }
+        for ty in [
+            parse_quote!(Cow<'static, str>),
+            parse_quote!([u8; 3]),
+            parse_quote!(&'static str),
+        ] {
+            let text = refused(ty);
+            assert!(text.is_none_or(|text| !text.contains("owns its data")));
+        }
     }
 
     #[test]

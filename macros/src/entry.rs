@@ -37,6 +37,7 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
         .map(|(index, operation)| method(index, operation));
     let wires = wires(parsed);
     quote! {
+        #[allow(deprecated)]
         const _: () = {
             // By name are only what no name of the user's can stand for: traits, for their methods.
             #[allow(unused_imports)]
@@ -44,13 +45,13 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
 
             #wires
 
-            fn create(bytes: &[u8]) -> ::std::result::Result<::selvedge::__private::State, ::selvedge::__private::BoxError> {
+            fn __selvedge_create(bytes: &[u8]) -> ::std::result::Result<::selvedge::__private::State, ::selvedge::__private::BoxError> {
                 let args = ::selvedge::__private::decode::<<#name as ::selvedge::Actor>::Args>(bytes)?;
                 ::std::result::Result::Ok(::selvedge::__private::State::new(<#name as ::selvedge::Actor>::create(args)?))
             }
 
             #[inline]
-            fn receiver(actor: &mut ::selvedge::__private::State) -> ::std::result::Result<&mut #name, ::std::boxed::Box<::selvedge::__private::Failure>> {
+            fn __selvedge_receiver(actor: &mut ::selvedge::__private::State) -> ::std::result::Result<&mut #name, ::std::boxed::Box<::selvedge::__private::Failure>> {
                 actor.typed_mut::<#name>().ok_or_else(|| {
                     ::std::boxed::Box::new(::selvedge::__private::Failure::Internal(::std::format!("an actor is not the `{}` it should be", #text)))
                 })
@@ -58,9 +59,10 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
 
             #(#functions)*
 
-            static ENTRY: ::selvedge::__private::ActorEntry = ::selvedge::__private::ActorEntry {
+            static __SELVEDGE_ENTRY: ::selvedge::__private::ActorEntry = ::selvedge::__private::ActorEntry {
                 name: ::std::concat!(::std::module_path!(), "::", #text),
-                create,
+                place: ::std::concat!(::std::file!(), ":", ::std::line!(), ":", ::std::column!()),
+                create: __selvedge_create,
                 methods: &[#(#methods),*],
             };
 
@@ -70,7 +72,7 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
                 const NAME: &'static str = ::std::concat!(::std::module_path!(), "::", #text);
 
                 fn entry() -> &'static ::selvedge::__private::ActorEntry {
-                    &ENTRY
+                    &__SELVEDGE_ENTRY
                 }
 
                 fn create(args: Self::Args) -> ::std::result::Result<Self, ::selvedge::__private::BoxError> {
@@ -85,7 +87,7 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
 
             #[::selvedge::__private::linkme::distributed_slice(::selvedge::__private::ACTORS)]
             #[linkme(crate = ::selvedge::__private::linkme)]
-            static REGISTERED: fn() -> &'static ::selvedge::__private::ActorEntry = <#name as ::selvedge::Actor>::entry;
+            static __SELVEDGE_REGISTERED: fn() -> &'static ::selvedge::__private::ActorEntry = <#name as ::selvedge::Actor>::entry;
         };
     }
 }
@@ -106,18 +108,17 @@ fn passed(params: &[Param]) -> Vec<TokenStream> {
 
 /// One mistake per type that cannot travel, at the user's own spelling of it.
 fn wires(parsed: &Parsed) -> TokenStream {
-    let params = parsed
-        .operations
-        .iter()
-        .flat_map(|operation| operation.params.iter().map(|param| &param.edge));
-    let results = parsed.operations.iter().map(|operation| &operation.result);
-    let checks = params
-        .chain(results)
-        .map(|ty| quote_spanned!(ty.span()=> wire::<#ty>();));
+    let checks = parsed.operations.iter().flat_map(|operation| {
+        let cfgs = &operation.cfgs;
+        let params = operation.params.iter().map(|param| &param.edge);
+        params
+            .chain([&operation.result])
+            .map(move |ty| quote_spanned!(ty.span()=> #(#cfgs)* __selvedge_wire::<#ty>();))
+    });
     quote! {
         #[allow(dead_code)]
-        fn wires() {
-            fn wire<T: ::selvedge::Wire>() {}
+        fn __selvedge_wires() {
+            fn __selvedge_wire<__SelvedgeT: ::selvedge::Wire>() {}
             #(#checks)*
         }
     }
@@ -125,8 +126,12 @@ fn wires(parsed: &Parsed) -> TokenStream {
 
 /// The type-erased functions of one operation.
 fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStream {
-    let (compute, call) = (format_ident!("compute_{index}"), format_ident!("call_{index}"));
+    let (compute, call) = (
+        format_ident!("__selvedge_compute_{index}"),
+        format_ident!("__selvedge_call_{index}"),
+    );
     let (actor, method, result) = (&parsed.name, &operation.name, &operation.result);
+    let cfgs = &operation.cfgs;
     let names = variables(&operation.params);
     let numbered = || operation.params.iter().zip(&names).enumerate();
     let taken = numbered()
@@ -168,10 +173,11 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
         quote!(::selvedge::__private::Invocation<'_>)
     };
     quote! {
+        #(#cfgs)*
         #[allow(clippy::let_unit_value, clippy::unit_arg, clippy::needless_borrow)]
         #[inline]
         fn #compute(actor: &mut ::selvedge::__private::State, operands: &mut #operands) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> {
-            let receiver = receiver(actor)?;
+            let receiver = __selvedge_receiver(actor)?;
             #(#taken)*
             let result = {
                 #(#borrowed)*
@@ -180,13 +186,14 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
             (&::selvedge::__private::PartsProbe::<#result>::new()).finish(operands, #value)
         }
 
+        #(#cfgs)*
         #[allow(unused_variables, clippy::let_unit_value, clippy::unit_arg)]
         fn #call(
             actor: &mut ::selvedge::__private::State,
             arguments: ::selvedge::__private::Arguments,
             driver: &::selvedge::__private::AsyncDriver,
         ) -> ::std::result::Result<::selvedge::__private::Returned, ::selvedge::__private::Failure> {
-            let receiver = receiver(actor).map_err(|failure| *failure)?;
+            let receiver = __selvedge_receiver(actor).map_err(|failure| *failure)?;
             let kind = arguments.kind();
             let (#(#names,)*) = arguments.into::<(#(#edges,)*)>()?;
             let result = #in_call;
@@ -202,8 +209,12 @@ fn hops(operation: &Operation) -> bool {
 
 /// One line of the entry's table.
 fn method(index: usize, operation: &Operation) -> TokenStream {
-    let (compute, call) = (format_ident!("compute_{index}"), format_ident!("call_{index}"));
+    let (compute, call) = (
+        format_ident!("__selvedge_compute_{index}"),
+        format_ident!("__selvedge_call_{index}"),
+    );
     let (name, result) = (operation.name.to_string(), &operation.result);
+    let cfgs = &operation.cfgs;
     let hop = if hops(operation) {
         quote!(::std::option::Option::Some(|actor, hop| #compute(actor, hop)))
     } else {
@@ -219,6 +230,7 @@ fn method(index: usize, operation: &Operation) -> TokenStream {
         })
     });
     quote! {
+        #(#cfgs)*
         ::selvedge::__private::MethodEntry {
             name: #name,
             params: &[#(#params),*],

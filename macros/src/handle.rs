@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use crate::parse::{Operation, Parsed};
+use crate::parse::{Mistaken, Operation, Parsed};
 
 /// The handle and the calls of an actor.
 pub(crate) fn handle(parsed: &Parsed) -> TokenStream {
@@ -11,16 +11,15 @@ pub(crate) fn handle(parsed: &Parsed) -> TokenStream {
         format_ident!("{}Handle", parsed.name),
         format_ident!("{}Call", parsed.name),
     );
-    let binds = parsed
-        .operations
+    let binds = parsed.operations.iter().map(bind);
+    let call = parsed.operations.iter().map(call);
+    // Names of the handle's own methods are mistakes of their own.
+    let ours = |method: &&Mistaken| method.name == "call" || method.name == "actor";
+    let mistaken = parsed
+        .mistaken
         .iter()
-        .enumerate()
-        .map(|(index, operation)| bind(index as u16, operation));
-    let call = parsed
-        .operations
-        .iter()
-        .enumerate()
-        .map(|(index, operation)| call(index as u16, operation));
+        .filter(|method| !ours(method))
+        .map(mistaken);
     let (about_handle, about_calls) = (
         format!(
             " A handle to a [`{}`]: its methods bind tasks into a graph.",
@@ -36,9 +35,11 @@ pub(crate) fn handle(parsed: &Parsed) -> TokenStream {
             actor: ::selvedge::ActorRef,
         }
 
-        #[allow(missing_docs, unreachable_pub, private_interfaces, dead_code, clippy::ptr_arg, clippy::too_many_arguments)]
+        #[allow(missing_docs, unreachable_pub, private_interfaces, dead_code, deprecated, clippy::ptr_arg, clippy::too_many_arguments)]
         impl #handle {
             #(#binds)*
+
+            #(#mistaken)*
 
             /// Calls outside any graph: the same methods, over values.
             pub fn call(&self) -> #calls {
@@ -58,17 +59,18 @@ pub(crate) fn handle(parsed: &Parsed) -> TokenStream {
             actor: ::selvedge::ActorRef,
         }
 
-        #[allow(missing_docs, unreachable_pub, private_interfaces, dead_code, clippy::too_many_arguments)]
+        #[allow(missing_docs, unreachable_pub, private_interfaces, dead_code, deprecated, clippy::too_many_arguments)]
         impl #calls {
             #(#call)*
         }
     }
 }
 
-fn bind(index: u16, operation: &Operation) -> TokenStream {
+fn bind(operation: &Operation) -> TokenStream {
     let Operation {
         name,
         attributes,
+        index,
         result,
         ..
     } = operation;
@@ -98,10 +100,24 @@ fn bind(index: u16, operation: &Operation) -> TokenStream {
     }
 }
 
-fn call(index: u16, operation: &Operation) -> TokenStream {
+/// Takes whatever it is given: what is wrong with the method has been said.
+fn mistaken(method: &Mistaken) -> TokenStream {
+    let (name, result) = (&method.name, &method.result);
+    let types: Vec<_> = (0..method.params)
+        .map(|i| format_ident!("__Selvedge{i}"))
+        .collect();
+    quote! {
+        pub fn #name<#(#types),*>(&self, #(_: #types),*) -> ::selvedge::Edge<#result> {
+            ::std::unreachable!()
+        }
+    }
+}
+
+fn call(operation: &Operation) -> TokenStream {
     let Operation {
         name,
         attributes,
+        index,
         result,
         ..
     } = operation;

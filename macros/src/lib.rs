@@ -1,15 +1,18 @@
 //! The attribute that makes an ordinary `impl` block an actor.
 //!
 //! `parse` reads the block, `edge_type` decides what travels for each parameter, `handle` writes what users call,
-//! `entry` writes what the runtime calls.
+//! `entry` writes what the runtime calls. `stub` stands in for that beside a mistake.
 
 mod edge_type;
 mod entry;
 mod handle;
 mod parse;
+mod stub;
 
 use proc_macro::TokenStream;
+use proc_macro2::TokenStream as TokenStream2;
 use quote::quote;
+use syn::{Error, ItemImpl};
 
 /// Makes the type of an `impl` block an actor.
 ///
@@ -25,23 +28,35 @@ use quote::quote;
 ///   actor's own thread, and dropped where it awaits when its graph has to end.
 #[proc_macro_attribute]
 pub fn actor(attributes: TokenStream, item: TokenStream) -> TokenStream {
-    match expand(attributes.into(), item.into()) {
-        Ok(tokens) => tokens.into(),
-        Err(error) => error.into_compile_error().into(),
-    }
+    expand(attributes.into(), item.into()).into()
 }
 
-fn expand(
-    attributes: proc_macro2::TokenStream,
-    item: proc_macro2::TokenStream,
-) -> syn::Result<proc_macro2::TokenStream> {
-    if !attributes.is_empty() {
-        return Err(syn::Error::new_spanned(
-            attributes,
-            "`#[actor]` takes no arguments",
-        ));
+fn expand(attributes: TokenStream2, item: TokenStream2) -> TokenStream2 {
+    let mut block: ItemImpl = match syn::parse2(item.clone()) {
+        Ok(block) => block,
+        Err(error) => {
+            let error = error.into_compile_error();
+            return quote!(#item #error);
+        }
+    };
+    let parsed = if attributes.is_empty() {
+        parse::parse(&block)
+    } else {
+        Err(Error::new_spanned(attributes, "`#[actor]` takes no arguments"))
+    };
+    parse::strip(&mut block);
+    match parsed {
+        Ok(parsed) => {
+            let handle = handle::handle(&parsed);
+            let rest = match &parsed.error {
+                None => entry::entry(&parsed),
+                Some(error) => stub::stub(&parsed, error),
+            };
+            quote!(#block #handle #rest)
+        }
+        Err(error) => {
+            let error = error.into_compile_error();
+            quote!(#block #error)
+        }
     }
-    let parsed = parse::parse(syn::parse2(item)?)?;
-    let (block, handle, entry) = (&parsed.block, handle::handle(&parsed), entry::entry(&parsed));
-    Ok(quote!(#block #handle #entry))
 }

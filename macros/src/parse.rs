@@ -1,6 +1,11 @@
 //! Reads an `impl` block: its constructor and its operations.
 
-use syn::{Attribute, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Pat, Type, Visibility};
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::{
+    Attribute, Error, FnArg, GenericParam, Ident, ImplItem, ImplItemFn, ItemImpl, Pat, Type, Visibility,
+    parse_quote,
+};
 
 use crate::edge_type::{Pass, edge_type, help, result_type};
 
@@ -21,24 +26,54 @@ pub(crate) struct Constructor {
 /// A method that can be bound.
 pub(crate) struct Operation {
     pub(crate) name: Ident,
-    /// Documentation and `cfg` of the method, for the handle's.
+    /// Documentation, `cfg` and `deprecated` of the method, for the handle's.
     pub(crate) attributes: Vec<Attribute>,
+    /// Its `cfg` attributes, for all that names it.
+    pub(crate) cfgs: Vec<Attribute>,
+    /// Its position among the methods that are compiled in.
+    pub(crate) index: TokenStream,
     pub(crate) params: Vec<Param>,
     pub(crate) result: Type,
     pub(crate) fallible: bool,
     pub(crate) is_async: bool,
 }
 
+/// A method with a mistake in it: enough to say nothing more of it where it is used.
+pub(crate) struct Mistaken {
+    pub(crate) name: Ident,
+    pub(crate) params: usize,
+    pub(crate) result: Type,
+}
+
 /// An actor.
 pub(crate) struct Parsed {
-    pub(crate) block: ItemImpl,
     pub(crate) name: Ident,
     pub(crate) constructor: Constructor,
     pub(crate) operations: Vec<Operation>,
+    pub(crate) mistaken: Vec<Mistaken>,
+    /// All mistakes.
+    pub(crate) error: Option<Error>,
 }
 
-/// Reads the block, and takes our own attributes off its parameters.
-pub(crate) fn parse(mut block: ItemImpl) -> syn::Result<Parsed> {
+/// Takes our own attributes off the parameters of a block that has been read.
+pub(crate) fn strip(block: &mut ItemImpl) {
+    let functions = block.items.iter_mut().filter_map(|item| match item {
+        ImplItem::Fn(function) => Some(function),
+        _ => None,
+    });
+    for input in functions.flat_map(|function| &mut function.sig.inputs) {
+        if let FnArg::Typed(input) = input {
+            input.attrs.retain(|attribute| !is_constant(attribute));
+        }
+    }
+}
+
+fn is_constant(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("constant")
+}
+
+/// Reads the block.
+pub(crate) fn parse(block: &ItemImpl) -> syn::Result<Parsed> {
     if let Some((path, _)) = &block.trait_ {
         return Err(help(
             path,
@@ -46,13 +81,21 @@ pub(crate) fn parse(mut block: ItemImpl) -> syn::Result<Parsed> {
             "put the operations into `impl Type`",
         ));
     }
-    if !block.generics.params.is_empty() {
-        let message = "an actor's type has no generic parameters: it is found by name in a worker process";
-        return Err(help(
-            &block.generics,
-            message,
-            "write one actor per concrete type",
-        ));
+    match block.generics.params.first() {
+        None => {}
+        Some(GenericParam::Lifetime(lifetime)) => {
+            let message = "an actor's type has no lifetimes: it lives until its runtime ends";
+            return Err(help(lifetime, message, "own the data, or share it in an `Arc`"));
+        }
+        Some(_) => {
+            let message =
+                "an actor's type has no generic parameters: it is found by name in a worker process";
+            return Err(help(
+                &block.generics,
+                message,
+                "write one actor per concrete type",
+            ));
+        }
     }
     let name = match &*block.self_ty {
         Type::Path(path) => path.path.get_ident().cloned(),
@@ -67,34 +110,59 @@ pub(crate) fn parse(mut block: ItemImpl) -> syn::Result<Parsed> {
     })?;
     let mut constructor = None;
     let mut operations = Vec::new();
-    for item in &mut block.items {
+    let mut mistaken = Vec::new();
+    let mut errors = Vec::new();
+    for item in &block.items {
         let ImplItem::Fn(function) = item else { continue };
         if !matches!(function.vis, Visibility::Public(_)) {
             continue;
         }
         let takes_self = matches!(function.sig.inputs.first(), Some(FnArg::Receiver(_)));
         if takes_self {
-            operations.push(operation(function)?);
+            match operation(function, &operations) {
+                Ok(operation) => operations.push(operation),
+                Err(error) => {
+                    errors.push(error);
+                    mistaken.push(Mistaken {
+                        name: function.sig.ident.clone(),
+                        params: function.sig.inputs.len() - 1,
+                        result: result_type(&function.sig.output)
+                            .map_or_else(|_| parse_quote!(()), |(ty, _)| ty),
+                    });
+                }
+            }
         } else if function.sig.ident == "new" {
-            constructor = Some(new(function)?);
+            constructor = Some(new(function));
         }
     }
-    let constructor = constructor.ok_or_else(|| {
-        help(
+    let missing = || {
+        Err(help(
             &name,
-            format!("actor `{name}` has no constructor"),
-            "add `pub fn new(..) -> Self`",
-        )
-    })?;
+            format!("actor `{name}` has no constructor in this block"),
+            "add `pub fn new(..) -> Self`; an actor has one `#[actor]` block, with its constructor and all its operations",
+        ))
+    };
+    let constructor = constructor.unwrap_or_else(missing).unwrap_or_else(|error| {
+        errors.push(error);
+        Constructor {
+            params: Vec::new(),
+            fallible: false,
+        }
+    });
+    let error = errors.into_iter().reduce(|mut all, error| {
+        all.combine(error);
+        all
+    });
     Ok(Parsed {
-        block,
         name,
         constructor,
         operations,
+        mistaken,
+        error,
     })
 }
 
-fn new(function: &mut ImplItemFn) -> syn::Result<Constructor> {
+fn new(function: &ImplItemFn) -> syn::Result<Constructor> {
     plain(function)?;
     if let Some(asyncness) = &function.sig.asyncness {
         return Err(help(
@@ -110,7 +178,7 @@ fn new(function: &mut ImplItemFn) -> syn::Result<Constructor> {
     })
 }
 
-fn operation(function: &mut ImplItemFn) -> syn::Result<Operation> {
+fn operation(function: &ImplItemFn, before: &[Operation]) -> syn::Result<Operation> {
     plain(function)?;
     let name = function.sig.ident.clone();
     if let Some(FnArg::Receiver(receiver)) = function.sig.inputs.first()
@@ -134,17 +202,34 @@ fn operation(function: &mut ImplItemFn) -> syn::Result<Operation> {
             "return data",
         ));
     }
-    let copied =
-        |attribute: &&Attribute| attribute.path().is_ident("doc") || attribute.path().is_ident("cfg");
-    let attributes = function.attrs.iter().filter(copied).cloned().collect();
+    let copied = |names: &[&str]| -> Vec<Attribute> {
+        let named = |attribute: &&Attribute| names.iter().any(|name| attribute.path().is_ident(name));
+        function.attrs.iter().filter(named).cloned().collect()
+    };
     Ok(Operation {
         name,
-        attributes,
+        attributes: copied(&["doc", "cfg", "deprecated"]),
+        cfgs: copied(&["cfg"]),
+        index: index(before)?,
         params,
         result,
         fallible,
         is_async: function.sig.asyncness.is_some(),
     })
+}
+
+/// The position of a method that comes after these, of which some may be compiled out.
+fn index(before: &[Operation]) -> syn::Result<TokenStream> {
+    let (sometimes, always): (Vec<_>, Vec<_>) =
+        before.iter().partition(|operation| !operation.cfgs.is_empty());
+    let always = always.len() as u16;
+    let mut index = quote!(#always);
+    for operation in sometimes {
+        let conditions = operation.cfgs.iter().map(|cfg| cfg.parse_args::<TokenStream>());
+        let conditions = conditions.collect::<syn::Result<Vec<_>>>()?;
+        index.extend(quote!(+ ::core::cfg!(all(#(#conditions),*)) as u16));
+    }
+    Ok(index)
 }
 
 fn plain(function: &ImplItemFn) -> syn::Result<()> {
@@ -157,22 +242,16 @@ fn plain(function: &ImplItemFn) -> syn::Result<()> {
     }
 }
 
-fn params(function: &mut ImplItemFn) -> syn::Result<Vec<Param>> {
+fn params(function: &ImplItemFn) -> syn::Result<Vec<Param>> {
     let mut params = Vec::new();
-    for (position, input) in function.sig.inputs.iter_mut().enumerate() {
+    for (position, input) in function.sig.inputs.iter().enumerate() {
         let FnArg::Typed(input) = input else { continue };
-        let constant = input
-            .attrs
-            .iter()
-            .any(|attribute| attribute.path().is_ident("constant"));
-        input
-            .attrs
-            .retain(|attribute| !attribute.path().is_ident("constant"));
+        let constant = input.attrs.iter().any(is_constant);
         let name = match &*input.pat {
             Pat::Ident(pattern) if pattern.subpat.is_none() && pattern.by_ref.is_none() => {
                 pattern.ident.clone()
             }
-            Pat::Wild(_) => quote::format_ident!("_{position}"),
+            Pat::Wild(_) => format_ident!("_{position}"),
             other => {
                 return Err(help(
                     other,
@@ -194,30 +273,32 @@ fn params(function: &mut ImplItemFn) -> syn::Result<Vec<Param>> {
 
 #[cfg(test)]
 mod tests {
-    use syn::parse_quote;
-
     use super::*;
 
     fn refused(block: ItemImpl) -> String {
-        parse(block).err().expect("an error").to_string()
+        let error = match parse(&block) {
+            Ok(parsed) => parsed.error,
+            Err(error) => Some(error),
+        };
+        error.expect("an error").to_string()
     }
 
     #[test]
     fn operations_are_public_functions_with_self() {
-        let parsed = parse(parse_quote! {
+        let mut block = parse_quote! {
             impl Tok {
                 pub fn new(vocab: u32) -> Self { Tok }
                 pub fn encode(&mut self, text: &str, #[constant] limit: usize) -> Result<Vec<u32>> { todo!() }
                 pub fn helper(x: u8) -> u8 { x }
                 fn private(&mut self) {}
             }
-        })
-        .expect("an actor");
+        };
+        let parsed = parse(&block).expect("an actor");
         assert_eq!(parsed.operations.len(), 1);
         assert!(parsed.operations[0].fallible && parsed.operations[0].params[1].constant);
-        let block = &parsed.block;
+        strip(&mut block);
         assert!(
-            !quote::quote!(#block).to_string().contains("constant"),
+            !quote!(#block).to_string().contains("constant"),
             "our attribute is taken off"
         );
     }

@@ -8,7 +8,12 @@ impl A {
         A
     }
 
-    pub fn f<T>(&mut self, x: T) -> u32 { 1 }
+    pub fn f<T>(&mut self, x: T) -> u32 { drop(x); 1 }
 }
 
-fn main() {}
+fn main() {
+    let runtime = Runtime::new();
+    let a = runtime.spawn::<A>("a", ()).in_thread().unwrap();
+    let graph = runtime.compile(|x: Edge<u32>| a.f(&x)).unwrap();
+    println!("{}", graph.run(1).unwrap());
+}

@@ -9,4 +9,9 @@ impl A {
     }
 }
 
-fn main() {}
+fn main() {
+    let runtime = Runtime::new();
+    let a: AHandle = runtime.spawn::<A>("a", ()).in_thread().unwrap();
+    let graph = runtime.compile(|x: Edge<u32>| a.f(&x)).unwrap();
+    println!("{}", graph.run(1).unwrap());
+}

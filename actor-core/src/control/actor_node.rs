@@ -204,7 +204,7 @@ pub(crate) fn build_in_worker(
         lane_name: lane_name.to_string(),
         actor: blueprint.id,
         name: blueprint.name.to_string(),
-        type_name: blueprint.entry.name.to_owned(),
+        type_name: blueprint.entry.key(),
         on_panic: blueprint.on_panic,
         core: blueprint.core,
     };

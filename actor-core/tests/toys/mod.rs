@@ -132,6 +132,7 @@ static METHODS: &[MethodEntry] = &[
 
 static ENTRY: ActorEntry = ActorEntry {
     name: concat!(module_path!(), "::Toy"),
+    place: "",
     create: |bytes| {
         let (birth, sum) = decode(bytes)?;
         Ok(State::new(Toy::create((birth, sum))?))

@@ -39,6 +39,7 @@ const fn method() -> MethodEntry {
 
 static ENTRY: ActorEntry = ActorEntry {
     name: "selvedge_compiler::model",
+    place: "",
     create: |_| Err("never created".into()),
     methods: &[method()],
 };

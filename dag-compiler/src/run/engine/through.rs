@@ -114,6 +114,7 @@ mod tests {
 
     static ENTRY: ActorEntry = ActorEntry {
         name: Echo::NAME,
+        place: "",
         create: |_| Ok(State::new(Echo)),
         methods: &[MethodEntry {
             name: "echo",

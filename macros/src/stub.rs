@@ -1,0 +1,35 @@
+//! What stands beside a mistake: an actor that compiles, so that the compiler says nothing more of those who use it.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::Error;
+
+use crate::parse::Parsed;
+
+/// The mistakes, and an implementation of `Actor` that does nothing.
+pub(crate) fn stub(parsed: &Parsed, error: &Error) -> TokenStream {
+    let (name, handle) = (&parsed.name, format_ident!("{}Handle", parsed.name));
+    let args = parsed.constructor.params.iter().map(|param| &param.edge);
+    let mistakes = error.to_compile_error();
+    quote! {
+        #mistakes
+
+        impl ::selvedge::Actor for #name {
+            type Args = (#(#args,)*);
+            type Handle = #handle;
+            const NAME: &'static str = "";
+
+            fn entry() -> &'static ::selvedge::__private::ActorEntry {
+                ::std::unreachable!()
+            }
+
+            fn create(_: Self::Args) -> ::std::result::Result<Self, ::selvedge::__private::BoxError> {
+                ::std::unreachable!()
+            }
+
+            fn handle(_: ::selvedge::ActorRef) -> Self::Handle {
+                ::std::unreachable!()
+            }
+        }
+    }
+}
