@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::flags;
+use crate::worker::premain::initialised;
 use crate::worker::{DEPTH_MAX, ENV_DEPTH, ENV_DRIVER, ENV_FD};
 
 /// A process that was started and has said nothing yet.
@@ -29,10 +30,9 @@ pub(crate) struct Launched {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotAllowed {
-    /// This process was itself started as a worker and runs `main` instead.
+    /// Without the feature `premain`, `main` has not called [`init`](crate::init): workers would run `main` again.
     #[error(
-        "this process was started as a worker, but ran `main` without calling `selvedge::init()` first \
-         (or the feature `premain` is off)"
+        "no worker may start before `selvedge::init()`: without the feature `premain`, call it first in `main`"
     )]
     NotInitialised,
     /// Workers start workers start workers.
@@ -47,7 +47,7 @@ pub enum NotAllowed {
 
 /// Whether this process may start workers; answers the depth its workers will have.
 pub(crate) fn allowed() -> Result<u32, NotAllowed> {
-    if std::env::var_os(ENV_FD).is_some() {
+    if !initialised() {
         return Err(NotAllowed::NotInitialised);
     }
     let depth = std::env::var(ENV_DEPTH)

@@ -13,6 +13,7 @@
 
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
@@ -42,6 +43,8 @@ mod hook {
 /// With the feature `premain` (the default, on Linux) this has already happened before `main`. Without it, call
 /// this first in `main`: whatever runs before also runs in every worker.
 pub fn init() {
+    // Relaxed: says only that this function ran, and publishes nothing.
+    INITIALISED.store(true, Ordering::Relaxed);
     let Some(value) = std::env::var_os(ENV_FD) else {
         return flags::take();
     };
@@ -54,6 +57,13 @@ pub fn init() {
         None => refuse(&format!("{ENV_FD} is {value:?}, not a number")),
     }
 }
+
+/// [`init`] has run, before `main` or in it. What is started as a worker then becomes one.
+pub(crate) fn initialised() -> bool {
+    INITIALISED.load(Ordering::Relaxed)
+}
+
+static INITIALISED: AtomicBool = AtomicBool::new(false);
 
 /// Makes sure the worker dies with its driver, then takes the link away from descriptor `fd`.
 fn take_link(fd: i32) -> std::io::Result<UnixStream> {
