@@ -46,12 +46,15 @@ fn program() {
 
 /// This very test, as a program of the user's, with flags behind libtest's own arguments.
 fn run(kind: &str, flags: &[&str]) -> Output {
-    Command::new(std::env::current_exe().unwrap())
+    program_of(kind).args(flags).output().unwrap()
+}
+
+fn program_of(kind: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
         .args(["--exact", "the_users_program", "--nocapture", "--test-threads=1"])
-        .args(flags)
-        .env(ENV_PROGRAM, kind)
-        .output()
-        .unwrap()
+        .env(ENV_PROGRAM, kind);
+    command
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -122,6 +125,46 @@ fn a_format_that_is_none_is_said_to_be_none() {
     let refused = run("whole", &["--selvedge-graph=png"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("text, dot, mermaid, json, svg, html"));
+}
+
+#[test]
+fn a_flag_that_is_none_is_refused_by_name_and_nothing_is_executed() {
+    for flag in ["--selvedge-foo", "--selvedge-graph=", "--selvedge-trace="] {
+        let refused = run("whole", &[flag]);
+        assert_eq!(refused.status.code(), Some(2), "{flag}");
+        assert!(
+            text(&refused.stderr).contains(&format!("`{flag}`")),
+            "{}",
+            text(&refused.stderr)
+        );
+        assert!(!text(&refused.stdout).contains("result"));
+    }
+}
+
+#[test]
+fn a_variable_that_is_none_is_refused_by_name() {
+    let refused = program_of("whole").env("SELVEDGE_TIMEOUT", "5").output().unwrap();
+    let printed = printed(&refused);
+    assert!(
+        printed.contains("refused: ") && printed.contains("`SELVEDGE_TIMEOUT`"),
+        "{printed}"
+    );
+    assert!(!printed.contains("result 2"), "{printed}");
+}
+
+#[test]
+fn help_lists_the_flags_and_the_variables() {
+    let help = run("whole", &["--selvedge-help"]);
+    assert_eq!(help.status.code(), Some(0));
+    let help = text(&help.stdout);
+    for name in [
+        "--selvedge-graph",
+        "--selvedge-check",
+        "--selvedge-trace",
+        "SELVEDGE_TIMEOUT_MS",
+    ] {
+        assert!(help.contains(name), "{help}");
+    }
 }
 
 #[test]

@@ -1,9 +1,13 @@
-//! Flags that every program understands, whatever it makes of its own command line.
+//! Flags that every program understands, whatever it makes of its own command line, and variables that selvedge reads.
 //!
-//! [`init`](crate::init) finds them before the program does, and starts the program anew without them, with what they ask for in the
-//! environment: the program's own parser never sees them.
+//! [`init`](crate::init) finds the flags before the program does, and starts the program anew without them, with what they ask for
+//! in the environment: the program's own parser never sees them. A flag or a variable that begins like ours and is none is refused.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
+
+use crate::worker::premain::exit_now;
+use crate::worker::{ENV_DEPTH, ENV_DRIVER, ENV_FD};
 
 /// How a compiled graph is to be printed (`--selvedge-graph[=FORMAT]`); the program ends then.
 pub const ENV_GRAPH: &str = "SELVEDGE_GRAPH";
@@ -12,52 +16,171 @@ pub const ENV_CHECK: &str = "SELVEDGE_CHECK";
 /// Where the trace of a graph is to be written when it is torn down (`--selvedge-trace=FILE`).
 pub const ENV_TRACE: &str = "SELVEDGE_TRACE_FILE";
 
-/// All of them: workers get none.
+/// All that flags set: workers get none.
 pub(crate) const ALL: [&str; 3] = [ENV_GRAPH, ENV_CHECK, ENV_TRACE];
 
-/// What a flag sets, if it is one of ours.
-fn setting(argument: &OsStr) -> Option<(&'static str, &str)> {
-    let argument = argument.to_str()?;
-    match argument {
-        "--selvedge-graph" => Some((ENV_GRAPH, "text")),
-        "--selvedge-check" => Some((ENV_CHECK, "1")),
-        _ => {
-            let graph = argument
-                .strip_prefix("--selvedge-graph=")
-                .map(|format| (ENV_GRAPH, format));
-            graph.or_else(|| {
-                argument
-                    .strip_prefix("--selvedge-trace=")
-                    .map(|file| (ENV_TRACE, file))
-            })
+/// What all our flags begin with.
+const PREFIX: &str = "--selvedge-";
+
+const HELP: &str = "\
+Flags of every program that uses selvedge, given before any `--`:
+  --selvedge-graph[=FORMAT]  prints the first graph and ends: text, dot, mermaid, json, svg or html
+  --selvedge-check           proves the first graph and ends
+  --selvedge-trace=FILE      writes a trace when the graph ends: a page for .html, a picture for .svg, else JSON
+  --selvedge-help            prints this and ends
+
+Variables of the environment:
+";
+
+/// The variables that selvedge reads, with what they say.
+const VARIABLES: [(&str, &str); 14] = [
+    (ENV_GRAPH, "as --selvedge-graph"),
+    (ENV_CHECK, "as --selvedge-check"),
+    (ENV_TRACE, "as --selvedge-trace"),
+    (
+        "SELVEDGE_COMMUNICATOR",
+        "the communicator of graphs that name none",
+    ),
+    (
+        "SELVEDGE_MAX_INFLIGHT",
+        "of `Options::from_env`: unfinished executions at most",
+    ),
+    (
+        "SELVEDGE_MAX_BUFFERED",
+        "of `Options::from_env`: results that wait at most",
+    ),
+    (
+        "SELVEDGE_BUFFER_BYTES",
+        "of `Options::from_env`: bytes of a slot between processes",
+    ),
+    (
+        "SELVEDGE_MAX_PAYLOAD_BYTES",
+        "of `Options::from_env`: the largest payload between processes",
+    ),
+    (
+        "SELVEDGE_TIMEOUT_MS",
+        "of `Options::from_env`: how long `wait` waits",
+    ),
+    (
+        "SELVEDGE_SUBMIT_TIMEOUT_MS",
+        "of `Options::from_env`: how long `execute` waits for room",
+    ),
+    (
+        "SELVEDGE_TEARDOWN_TIMEOUT_MS",
+        "of `Options::from_env`: how long a tear-down may take",
+    ),
+    ("SELVEDGE_TRACE", "of `Options::from_env`: events kept per lane"),
+    ("SELVEDGE_CUDA_LIB", "the path of NVIDIA's driver library"),
+    ("SELVEDGE_NCCL_LIB", "the path of NCCL"),
+];
+
+/// What selvedge sets for its own processes and fault injection.
+const OWN: [&str; 5] = [
+    ENV_FD,
+    ENV_DRIVER,
+    ENV_DEPTH,
+    "SELVEDGE_FAULT_POINT",
+    "SELVEDGE_SKIP_STEP",
+];
+
+/// Of tests, and of the simulated driver.
+const TESTS: [&str; 2] = ["SELVEDGE_TEST_", "SELVEDGE_SIM_"];
+
+/// Selvedge reads a variable of this name.
+#[must_use]
+pub fn is_variable(name: &str) -> bool {
+    VARIABLES.iter().any(|(known, _)| *known == name)
+        || OWN.contains(&name)
+        || TESTS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The first of these names, in alphabetical order, that begins with `SELVEDGE_` and that selvedge does not read.
+#[must_use]
+pub fn unknown_variable(names: impl IntoIterator<Item = OsString>) -> Option<String> {
+    names
+        .into_iter()
+        .map(|name| name.to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("SELVEDGE_") && !is_variable(name))
+        .min()
+}
+
+/// What a flag of ours asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Flag {
+    Help,
+    Sets(&'static str, String),
+}
+
+/// Reads an argument, if it is one of ours.
+///
+/// # Errors
+/// What is wrong with a flag that begins like ours.
+fn flag(argument: &OsStr) -> Result<Option<Flag>, String> {
+    let argument = argument.to_string_lossy();
+    let Some(name) = argument.strip_prefix(PREFIX) else {
+        return Ok(None);
+    };
+    let (name, value) = match name.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (name, None),
+    };
+    let sets = |variable, value: &str| Ok(Some(Flag::Sets(variable, value.to_owned())));
+    match (name, value) {
+        ("help", None) => Ok(Some(Flag::Help)),
+        ("check", None) => sets(ENV_CHECK, "1"),
+        ("graph", None) => sets(ENV_GRAPH, "text"),
+        ("graph", Some("")) => Err(format!("`{argument}` names no format")),
+        ("graph", Some(format)) => sets(ENV_GRAPH, format),
+        ("trace", None | Some("")) => Err(format!("`{argument}` names no file")),
+        ("trace", Some(file)) if file.contains(['\0', char::REPLACEMENT_CHARACTER]) => {
+            Err(format!("`{argument}` names a file that is not UTF-8"))
         }
+        ("trace", Some(file)) => sets(ENV_TRACE, file),
+        ("help" | "check", Some(_)) => Err(format!("`{argument}`: the flag takes no value")),
+        _ => Err(format!("`{argument}` is no flag of selvedge")),
     }
 }
 
-/// A command line without our flags, and what they set. What stands behind `--` is the program's.
-fn split(arguments: Vec<OsString>) -> (Vec<OsString>, Vec<(&'static str, String)>) {
+/// A command line without our flags, and what they ask for. What stands behind `--` is the program's.
+///
+/// # Errors
+/// What is wrong with the first flag that is wrong.
+fn split(arguments: Vec<OsString>) -> Result<(Vec<OsString>, Vec<Flag>), String> {
     let mut rest = Vec::with_capacity(arguments.len());
     let mut found = Vec::new();
     let mut ours = true;
     for argument in arguments {
         ours &= argument != "--";
-        match setting(&argument).filter(|_| ours) {
-            Some((name, value)) => found.push((name, value.to_owned())),
+        match ours.then(|| flag(&argument)).transpose()?.flatten() {
+            Some(flag) => found.push(flag),
             None => rest.push(argument),
         }
     }
-    (rest, found)
+    Ok((rest, found))
 }
 
-/// Starts the program anew if its command line has any of the flags; otherwise does nothing.
+/// Starts the program anew if its command line has any of the flags; otherwise does nothing. Ends it where a flag asks for help, or
+/// is none.
 #[cfg(unix)]
 pub(crate) fn take() {
     use std::os::unix::process::CommandExt;
     let mut arguments = std::env::args_os();
     let program = arguments.next();
-    let (rest, found) = split(arguments.collect());
+    let (rest, found) = match split(arguments.collect()) {
+        Ok(split) => split,
+        Err(wrong) => {
+            // Nobody reads standard error: the exit code says it too.
+            let _ = writeln!(std::io::stderr(), "error: {wrong}\n\n{HELP}{}", variables());
+            exit_now(EXIT_USAGE);
+        }
+    };
     if found.is_empty() {
         return;
+    }
+    if found.contains(&Flag::Help) {
+        let mut out = std::io::stdout();
+        let _ = write!(out, "{HELP}{}", variables()).and_then(|()| out.flush());
+        exit_now(0);
     }
     let Ok(executable) = std::env::current_exe() else {
         return;
@@ -66,8 +189,22 @@ pub(crate) fn take() {
     if let Some(program) = program {
         command.arg0(program);
     }
+    let settings = found.into_iter().filter_map(|flag| match flag {
+        Flag::Help => None,
+        Flag::Sets(name, value) => Some((name, value)),
+    });
     // Comes back only where it fails; then the program sees the flags, and says what it thinks of them.
-    let _ = command.args(rest).envs(found).exec();
+    let _ = command.args(rest).envs(settings).exec();
+}
+
+/// The exit code of a command line that is wrong.
+const EXIT_USAGE: i32 = 2;
+
+fn variables() -> String {
+    VARIABLES
+        .iter()
+        .map(|(name, says)| format!("  {name:<28}  {says}\n"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -78,31 +215,58 @@ mod tests {
         text.split_whitespace().map(OsString::from).collect()
     }
 
+    fn sets(name: &'static str, value: &str) -> Flag {
+        Flag::Sets(name, value.to_owned())
+    }
+
     #[test]
     fn our_flags_are_taken_and_the_rest_stays_in_order() {
-        let (rest, found) = split(words("run --selvedge-graph=dot --fast --selvedge-trace=t.json x"));
+        let (rest, found) =
+            split(words("run --selvedge-graph=dot --fast --selvedge-trace=t.json x")).unwrap();
         assert_eq!(rest, words("run --fast x"));
-        assert_eq!(
-            found,
-            [(ENV_GRAPH, "dot".to_owned()), (ENV_TRACE, "t.json".to_owned())]
-        );
-        let (rest, found) = split(words("--selvedge-check --selvedge-graph"));
+        assert_eq!(found, [sets(ENV_GRAPH, "dot"), sets(ENV_TRACE, "t.json")]);
+        let (rest, found) = split(words("--selvedge-check --selvedge-graph --selvedge-help")).unwrap();
         assert!(rest.is_empty());
-        assert_eq!(
-            found,
-            [(ENV_CHECK, "1".to_owned()), (ENV_GRAPH, "text".to_owned())]
-        );
+        assert_eq!(found, [sets(ENV_CHECK, "1"), sets(ENV_GRAPH, "text"), Flag::Help]);
     }
 
     #[test]
     fn what_is_not_ours_is_left_alone() {
         for line in [
             "--selvedge",
-            "--selvedge-graphs",
-            "--selvedge-trace",
-            "a -- --selvedge-check",
+            "selvedge-check",
+            "a -- --selvedge-check --selvedge-foo",
         ] {
-            assert_eq!(split(words(line)), (words(line), Vec::new()), "{line}");
+            assert_eq!(split(words(line)), Ok((words(line), Vec::new())), "{line}");
         }
+    }
+
+    #[test]
+    fn a_flag_that_is_none_is_refused_by_name() {
+        for argument in [
+            "--selvedge-foo",
+            "--selvedge-graphs",
+            "--selvedge-graph=",
+            "--selvedge-trace",
+            "--selvedge-trace=",
+            "--selvedge-check=1",
+            "--selvedge-",
+        ] {
+            let wrong = split(words(argument)).unwrap_err();
+            assert!(wrong.contains(&format!("`{argument}`")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_variable_that_begins_like_ours_and_is_none_is_found() {
+        let unknown = |names: &str| unknown_variable(words(names));
+        assert_eq!(
+            unknown("PATH SELVEDGE_TIMEOUTS_MS SELVEDGE_TIMEOUT").as_deref(),
+            Some("SELVEDGE_TIMEOUT")
+        );
+        assert_eq!(
+            unknown("SELVEDGE_TIMEOUT_MS SELVEDGE_SIM_SEED SELVEDGE_DEPTH MY_SELVEDGE_X"),
+            None
+        );
     }
 }

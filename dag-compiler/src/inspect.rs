@@ -6,7 +6,7 @@
 use std::io::Write;
 use std::process::exit;
 
-use selvedge_core::flags::{ENV_CHECK, ENV_GRAPH, ENV_TRACE};
+use selvedge_core::flags::{ENV_CHECK, ENV_GRAPH, ENV_TRACE, unknown_variable};
 
 use crate::error::CompileError;
 use crate::ir::Plan;
@@ -33,11 +33,19 @@ pub(crate) fn trace_file() -> Option<String> {
 }
 
 /// Options with what a flag asks for.
-pub(crate) fn options(options: Options) -> Options {
-    match trace_file() {
+///
+/// # Errors
+/// The name of a variable that looks like ours and that nobody reads.
+pub(crate) fn options(options: Options) -> Result<Options, String> {
+    if let Some(name) = unknown_variable(std::env::vars_os().map(|(name, _)| name)) {
+        return Err(format!(
+            "the environment has `{name}`, which selvedge does not know: `--selvedge-help` lists what it reads"
+        ));
+    }
+    Ok(match trace_file() {
         Some(_) if options.trace_value() == 0 => options.trace(EVENTS),
         _ => options,
-    }
+    })
 }
 
 /// Prints or checks a graph that was compiled, if that was asked for; the process ends then.

@@ -105,6 +105,8 @@ impl Default for Options {
 /// Longer than any program waits, and short enough to be added to an `Instant`: what is longer is without end.
 const TIMEOUT_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
+const TEARDOWN: &str = "SELVEDGE_TEARDOWN_TIMEOUT_MS";
+
 /// A limit's name, its value, and its bounds.
 type Bound = (&'static str, usize, usize, usize);
 
@@ -114,19 +116,19 @@ impl Options {
         Options::default()
     }
 
-    /// The defaults, overridden by the environment (DAG-52):
+    /// The defaults, overridden by the environment:
     ///
     /// | variable | option |
     /// |---|---|
     /// | `SELVEDGE_MAX_INFLIGHT`, `SELVEDGE_MAX_BUFFERED`, `SELVEDGE_BUFFER_BYTES`, `SELVEDGE_MAX_PAYLOAD_BYTES` | of the same name |
     /// | `SELVEDGE_TIMEOUT_MS`, `SELVEDGE_SUBMIT_TIMEOUT_MS` | the time-outs; `-1`, `off` and `false` are without end, `0` looks once |
-    /// | `SELVEDGE_TEARDOWN_TIMEOUT_MS` | of the same name |
+    /// | `SELVEDGE_TEARDOWN_TIMEOUT_MS` | of the same name; a tear-down always has an end |
     /// | `SELVEDGE_TRACE` | events per lane; `0` and `false` are off |
     ///
     /// # Errors
-    /// The name and text of a variable that is not a number, or that must not be negative.
+    /// The name and text of a variable that is not a number, or out of its range.
     pub fn from_env() -> Result<Self, String> {
-        Options::from_lookup(|name| std::env::var(name).ok())
+        Options::from_lookup(|name| Some(std::env::var_os(name)?.to_string_lossy().into_owned()))
     }
 
     /// As [`from_env`](Self::from_env), from any source of variables.
@@ -151,7 +153,16 @@ impl Options {
             usize::try_from(value).map_err(|_| format!("{name} is {value}, which is negative"))
         };
         let time = |name: &str, default: Option<Duration>| -> Result<Option<Duration>, String> {
-            Ok(number(name, -1)?.map_or(default, |ms| u64::try_from(ms).ok().map(Duration::from_millis)))
+            match number(name, -1)? {
+                None => Ok(default),
+                Some(-1) => Ok(None),
+                Some(ms) => match u64::try_from(ms) {
+                    Ok(ms) => Ok(Some(Duration::from_millis(ms))),
+                    Err(_) => Err(format!(
+                        "{name} is {ms}, which is no time: give milliseconds, or `off` for without end"
+                    )),
+                },
+            }
         };
         let base = Options::new();
         Ok(Options {
@@ -162,8 +173,9 @@ impl Options {
             trace: size("SELVEDGE_TRACE", base.trace)?,
             timeout: time("SELVEDGE_TIMEOUT_MS", base.timeout)?,
             submit_timeout: time("SELVEDGE_SUBMIT_TIMEOUT_MS", base.submit_timeout)?,
-            teardown_timeout: time("SELVEDGE_TEARDOWN_TIMEOUT_MS", Some(base.teardown_timeout))?
-                .unwrap_or(base.teardown_timeout),
+            teardown_timeout: time(TEARDOWN, Some(base.teardown_timeout))?.ok_or_else(|| {
+                format!("{TEARDOWN} is without end, and a tear-down has one: give milliseconds")
+            })?,
             ..base
         })
     }

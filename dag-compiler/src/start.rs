@@ -62,7 +62,8 @@ impl Compile for Runtime {
         bind: impl FnOnce(I) -> O,
     ) -> Result<Graph<I::Value, O::Value>, CompileError> {
         let location = SourceLocation::from(Location::caller());
-        let options = inspect::options(options);
+        let options =
+            inspect::options(options).map_err(|wrong| refuse(Code::InvalidOption, wrong, &location))?;
         if let Some(wrong) = options.out_of_bounds() {
             return Err(refuse(Code::InvalidOption, wrong, &location));
         }

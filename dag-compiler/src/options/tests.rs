@@ -78,6 +78,36 @@ fn dag_52_what_is_no_number_is_named() {
 }
 
 #[test]
+fn dag_52_chan_04_a_time_that_is_none_is_refused_by_name() {
+    for (name, value) in [
+        ("SELVEDGE_TIMEOUT_MS", "-5"),
+        ("SELVEDGE_SUBMIT_TIMEOUT_MS", "-2"),
+        ("SELVEDGE_TEARDOWN_TIMEOUT_MS", "-5"),
+        ("SELVEDGE_TEARDOWN_TIMEOUT_MS", "off"),
+        ("SELVEDGE_TEARDOWN_TIMEOUT_MS", "-1"),
+        ("SELVEDGE_TIMEOUT_MS", "1.5"),
+    ] {
+        let refused = from(&[(name, value)]).unwrap_err();
+        assert!(refused.contains(name), "{name}={value}: {refused}");
+    }
+}
+
+#[test]
+fn every_variable_that_options_read_is_a_known_one() {
+    let read = std::cell::RefCell::new(Vec::new());
+    let _ = Options::from_lookup(|name| {
+        read.borrow_mut().push(name.to_owned());
+        None
+    })
+    .unwrap();
+    let read = read.into_inner();
+    assert_eq!(read.len(), 8);
+    for name in read {
+        assert!(selvedge_core::flags::is_variable(&name), "{name}");
+    }
+}
+
+#[test]
 fn chan_19_every_bound_is_checked_and_named() {
     assert_eq!(Options::new().out_of_bounds(), None);
     for (options, name) in [
