@@ -8,6 +8,8 @@
 //! - `BELL-2` a ringer that finds the word "asleep" sets it awake before it wakes, so the futex call returns.
 //! - `BELL-3` a ringer never waits: not for the waiter, not for another ringer, not for the dead.
 //!
+//! Beside the word, a ringer that wakes the waiter leaves the core that it runs on, so that the waiter knows when both share one.
+//!
 //! A wake-up may be spurious (a ringer that was slow), so the waiter always looks again. Model: `tests/loom.rs`.
 
 use std::time::Instant;
@@ -17,15 +19,23 @@ use crate::error::SegmentError;
 use crate::futex;
 #[cfg(not(loom))]
 use crate::region::Region;
+#[cfg(not(loom))]
+use crate::shared_core::current_core;
 use crate::sync::{Arc, AtomicU32, Ordering, fence};
 use crate::waiting::Waiting;
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 
+/// Where in a region the core of the last ringer lies, plus one; 0 before anybody rang.
+#[cfg(not(loom))]
+const CORE_AT: usize = 4;
+
 #[repr(align(64))]
 struct Line {
     word: AtomicU32,
+    #[cfg(not(loom))]
+    ringer_core: AtomicU32,
     #[cfg(loom)]
     sleeper: futex::Sleeper,
 }
@@ -57,6 +67,8 @@ impl Doorbell {
     pub fn heap() -> Self {
         let line = Line {
             word: AtomicU32::new(AWAKE),
+            #[cfg(not(loom))]
+            ringer_core: AtomicU32::new(0),
             #[cfg(loom)]
             sleeper: futex::Sleeper::new(),
         };
@@ -73,6 +85,7 @@ impl Doorbell {
     pub fn at(region: Region) -> Result<Self, SegmentError> {
         let region = region.sub(0, Self::BYTES)?;
         region.atomic_u32(0)?;
+        region.atomic_u32(CORE_AT)?;
         Ok(Doorbell {
             place: Place::Region(region),
         })
@@ -86,6 +99,24 @@ impl Doorbell {
             #[cfg(not(loom))]
             Place::Region(region) => region.atomic_u32(0).ok(),
         }
+    }
+
+    /// The core of the last ringer that woke the waiter, plus one. `None` never happens: `at` has looked.
+    #[cfg(not(loom))]
+    fn ringer_core(&self) -> Option<&AtomicU32> {
+        match &self.place {
+            Place::Heap(line) => Some(&line.ringer_core),
+            Place::Region(region) => region.atomic_u32(CORE_AT).ok(),
+        }
+    }
+
+    /// Whether the waiter, which this thread is, was woken from the core that it runs on. `None` where nobody has woken it since
+    /// it asked last.
+    #[cfg(not(loom))]
+    pub(crate) fn woken_on_own_core(&self) -> Option<bool> {
+        // Relaxed: written before the swap in `wake_up`, which the waiter has seen; a late write of another ringer is as good.
+        let core = self.ringer_core()?.swap(0, Ordering::Relaxed);
+        (core != 0).then(|| core == current_core().wrapping_add(1))
     }
 
     #[cfg(not(loom))]
@@ -141,6 +172,10 @@ impl Doorbell {
 
     #[cold]
     fn wake_up(&self, word: &AtomicU32) {
+        #[cfg(not(loom))]
+        if let Some(core) = self.ringer_core() {
+            core.store(current_core().wrapping_add(1), Ordering::Relaxed);
+        }
         // Of several ringers one makes the system call (BELL-2). SYNC bell-word.
         if word.swap(AWAKE, Ordering::AcqRel) == ASLEEP {
             futex::wake(word, self.reach());
@@ -274,6 +309,40 @@ mod tests {
             play(0);
         });
         assert_eq!(number.into_inner(), 2 * rounds);
+    }
+
+    #[test]
+    #[cfg(not(miri))] // Miri has one core
+    fn a_waiter_knows_whether_it_was_woken_from_its_own_core() {
+        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+        let allowed = sched_getaffinity(None).unwrap();
+        let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+        let first = cores.next().unwrap();
+        for (ringer, waiter) in [Some((first, first)), cores.next().map(|second| (first, second))]
+            .into_iter()
+            .flatten()
+        {
+            let bell = Doorbell::heap();
+            let on = |core| {
+                let mut one = CpuSet::new();
+                one.set(core);
+                sched_setaffinity(None, &one).unwrap();
+            };
+            let rings = || {
+                on(ringer);
+                bell.ring();
+            };
+            let waits = || {
+                on(waiter);
+                assert_eq!(bell.woken_on_own_core(), None, "nobody rang");
+                bell.announce();
+                thread::scope(|scope| scope.spawn(rings).join()).unwrap();
+                bell.sleep();
+                assert_eq!(bell.woken_on_own_core(), Some(ringer == waiter));
+                assert_eq!(bell.woken_on_own_core(), None, "it is said once");
+            };
+            thread::scope(|scope| scope.spawn(waits).join()).unwrap();
+        }
     }
 
     #[test]

@@ -9,8 +9,8 @@
 //! - [`Terms`]: what was agreed of the tensors in a value.
 //! - [`ring`](mod@ring): the in-process channel; values move by pointer.
 //! - [`shared`]: the channel between processes; grows for larger payloads.
-//! - [`doorbell`], [`waiting`], [`spin_budget`]: one wait for all of a lane's channels; spin as long as waits usually take, then
-//!   park on a futex.
+//! - [`doorbell`], [`waiting`], [`spin_budget`], [`shared_core`]: one wait for all of a lane's channels; spin as long as waits
+//!   usually take, then park on a futex; leave a core that is shared with the one who is waited for.
 //! - [`segment`], [`region`]: where memory comes from.
 //! - [`process`](mod@process), [`deaths`]: who has the other ends, and whether they live.
 #![cfg_attr(
@@ -51,6 +51,7 @@ pub mod device;
 
 pub mod doorbell;
 
+#[cfg(not(loom))]
 pub mod spin_budget;
 pub mod waiting;
 
@@ -76,6 +77,8 @@ mod futex;
 mod prefetch;
 #[cfg(not(loom))]
 pub mod process;
+#[cfg(not(loom))]
+pub mod shared_core;
 mod sync;
 
 #[cfg(not(loom))]
@@ -104,6 +107,9 @@ pub use ring::{RingReader, RingWriter, ring};
 pub use segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 #[cfg(not(loom))]
 pub use shared::{SharedReader, SharedSpec, SharedWriter, format};
+#[cfg(not(loom))]
+pub use shared_core::Mover;
+#[cfg(not(loom))]
 pub use spin_budget::SpinBudget;
 #[cfg(not(loom))]
 pub use terms::Terms;

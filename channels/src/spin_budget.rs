@@ -4,8 +4,11 @@
 //! tens of microseconds in the way of what is waited for. So after a wait that had to park and yet was short, the next ones
 //! spin for twice as long as that one took; a long one ends this. Adaptive spinning, by the last wait: Karlin, Li, Manasse and
 //! Owicki, *Empirical Studies of Competitive Spinning for a Shared-Memory Multiprocessor* (SOSP 1991).
+//!
+//! A waiter that was woken from the core that it runs on keeps that core from the one it waits for as long as it spins. It parks
+//! at once until a wake-up comes from another core.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::doorbell::Doorbell;
@@ -20,6 +23,8 @@ pub struct SpinBudget {
     waiting: Waiting,
     /// 0 before anything was learned. Relaxed: a number by itself, and an old one does no harm.
     learned_ns: AtomicU64,
+    /// The last wake-up came from the waiter's own core. Relaxed, as above.
+    shares_core: AtomicBool,
 }
 
 impl SpinBudget {
@@ -28,13 +33,21 @@ impl SpinBudget {
         SpinBudget {
             waiting,
             learned_ns: AtomicU64::new(0),
+            shares_core: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the last wake-up came from the waiter's own core.
+    #[inline]
+    pub fn shares_core(&self) -> bool {
+        self.shares_core.load(Ordering::Relaxed)
     }
 
     /// How it waits now.
     #[inline]
     pub fn waiting(&self) -> Waiting {
         match self.waiting {
+            Waiting::SpinThenPark(_) if self.shares_core() => Waiting::SpinThenPark(Duration::ZERO),
             Waiting::SpinThenPark(budget) if !budget.is_zero() => {
                 let learned = Duration::from_nanos(self.learned_ns.load(Ordering::Relaxed));
                 Waiting::SpinThenPark(budget.max(learned))
@@ -90,7 +103,12 @@ impl SpinBudget {
             ready()
         });
         let parked = looked.saturating_duration_since(begun);
-        self.parked_for(if found { parked } else { Duration::MAX });
+        let shared = self.shares_core();
+        let shares = bell.woken_on_own_core().unwrap_or(shared);
+        // A wait on a shared core says nothing of how long to spin where there are two.
+        let teaches = found && !shared && !shares;
+        self.parked_for(if teaches { parked } else { Duration::MAX });
+        self.shares_core.store(shares, Ordering::Relaxed);
         found
     }
 }
@@ -138,6 +156,44 @@ mod tests {
             budget.parked_for(us(50));
             assert_eq!(budget.waiting(), waiting);
         }
+    }
+
+    #[test]
+    #[cfg(not(miri))] // Miri has one core
+    fn a_waiter_that_was_woken_from_its_own_core_parks_at_once_until_another_core_wakes_it() {
+        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+        let allowed = sched_getaffinity(None).unwrap();
+        let cores: Vec<usize> = (0..CpuSet::MAX_CPU)
+            .filter(|core| allowed.is_set(*core))
+            .collect();
+        let on = |core: usize| {
+            let mut one = CpuSet::new();
+            one.set(core);
+            sched_setaffinity(None, &one).unwrap();
+        };
+        let budget = SpinBudget::new(spins(us(100)));
+        let bell = Doorbell::heap();
+        let woken_from = |core| {
+            bell.announce();
+            let ringer = || {
+                on(core);
+                bell.ring();
+            };
+            std::thread::scope(|scope| scope.spawn(ringer).join()).unwrap();
+            assert!(budget.park(&bell, None, || true));
+        };
+        let waiter = || {
+            on(cores[0]);
+            woken_from(cores[0]);
+            assert!(budget.shares_core());
+            assert_eq!(budget.waiting(), spins(Duration::ZERO));
+            if let Some(other) = cores.get(1) {
+                woken_from(*other);
+                assert!(!budget.shares_core());
+                assert_eq!(budget.waiting(), spins(us(100)));
+            }
+        };
+        std::thread::scope(|scope| scope.spawn(waiter).join()).unwrap();
     }
 
     #[test]

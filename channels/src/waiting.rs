@@ -42,8 +42,8 @@ const LOOKS: u32 = 64;
 /// Turns between two full looks, for who has a quicker one.
 const GLANCES: u32 = 32;
 
-/// Who spins for longer than this is waiting for somebody who may need this very core. Letting it have the core costs some
-/// microseconds where nobody wants it, so it is not done at once.
+/// A waiter that never parks and spins for longer than this may wait for a thread that needs this very core. Letting it have the
+/// core costs some microseconds where nobody wants it, so it is not done at once.
 const YIELD_AFTER: Duration = Duration::from_micros(250);
 
 impl Waiting {
@@ -120,7 +120,8 @@ impl Waiting {
             if exhausted || deadline.is_some_and(|deadline| now >= deadline) {
                 return false;
             }
-            if spent >= YIELD_AFTER {
+            // Who parks soon lets others have the core then.
+            if budget.is_none() && spent >= YIELD_AFTER {
                 std::thread::yield_now();
             }
         }

@@ -37,6 +37,12 @@ pub enum Command {
     /// A rank in a process of its own; started by `bench` alone.
     #[command(hide = true)]
     AllreducePeer(AllreducePeerArgs),
+    /// One fresh start of a loop; started by `bench waiting` alone.
+    #[command(hide = true)]
+    WaitingStart(WaitingStartArgs),
+    /// Keeps one core busy; started by `bench waiting` alone.
+    #[command(hide = true)]
+    WaitingNeighbour,
 }
 
 /// What to explain.
@@ -111,6 +117,9 @@ pub struct BenchArgs {
     /// The vectors stay in the caches: nobody writes or reads them between two operations (`allreduce` alone).
     #[arg(long)]
     pub hot: bool,
+    /// How many fresh processes make a row (`waiting` alone).
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub starts: u32,
     /// Print one JSON object a line instead of a table.
     #[arg(long)]
     pub json: bool,
@@ -149,6 +158,35 @@ pub enum Case {
     Idle,
     /// A sum over ranks, in memory of their group and in private memory.
     Allreduce,
+    /// Fresh starts of small loops, alone and beside a busy process: median and slowest tenth.
+    Waiting,
+}
+
+/// A loop that `waiting` starts.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loop {
+    /// One actor that returns what it gets.
+    Echo,
+    /// One actor that works for some 100 µs, as a stage of a small model does.
+    Stage,
+    /// Two callers of one graph with one echoing actor.
+    Callers,
+    /// Two graphs with an echoing actor each, run by two threads.
+    Graphs,
+}
+
+/// What a fresh start of a loop is told.
+#[derive(Args, Debug, Clone)]
+pub struct WaitingStartArgs {
+    /// The loop.
+    #[arg(long)]
+    pub shape: Loop,
+    /// Where the actors run.
+    #[arg(long)]
+    pub placement: Placement,
+    /// How all threads wait.
+    #[arg(long)]
+    pub wait: Wait,
 }
 
 /// Where the other side runs.
@@ -349,6 +387,18 @@ impl fmt::Display for Case {
             Case::Channel => "channel",
             Case::Idle => "idle",
             Case::Allreduce => "allreduce",
+            Case::Waiting => "waiting",
+        })
+    }
+}
+
+impl fmt::Display for Loop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Loop::Echo => "echo",
+            Loop::Stage => "stage",
+            Loop::Callers => "callers",
+            Loop::Graphs => "graphs",
         })
     }
 }

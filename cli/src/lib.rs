@@ -47,5 +47,10 @@ pub fn run(cli: args::Cli) -> anyhow::Result<()> {
         args::Command::Peer(args) => bench::limits::serve(&args),
         args::Command::ChannelPeer(args) => bench::channel::serve(&args),
         args::Command::AllreducePeer(args) => bench::allreduce::serve(&args),
+        args::Command::WaitingStart(args) => bench::waiting::start(&args),
+        args::Command::WaitingNeighbour => {
+            bench::waiting::keep_busy();
+            Ok(())
+        }
     }
 }

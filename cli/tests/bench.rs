@@ -122,6 +122,32 @@ fn every_case_prints_its_fields_at_every_placement() {
 }
 
 #[test]
+fn waiting_shows_every_loop_alone_and_beside_a_busy_process() {
+    let rows = rows(&["bench", "waiting", "--starts", "2", "--json"]);
+    let mut seen = Vec::new();
+    for row in &rows {
+        let text = |field: &str| row[field].as_str().unwrap().to_owned();
+        let number = |field: &str| row[field].as_f64().unwrap();
+        seen.push((text("stage"), row["neighbours"].as_u64().unwrap(), text("wait")));
+        assert_eq!(row["iterations"], 2, "one fresh start is one sample");
+        assert!(
+            0.0 < number("p50_ns") && number("p50_ns") <= number("p90_ns"),
+            "{row}"
+        );
+        let ratio = number("p90_ns") / number("limit_ns");
+        assert!((number("ratio") - ratio).abs() <= 0.01 + 0.01 * ratio, "{row}");
+    }
+    let all = [0, 1].into_iter().flat_map(|neighbours| {
+        ["echo", "stage", "callers", "graphs"]
+            .into_iter()
+            .flat_map(move |shape| {
+                ["auto", "park"].map(|wait| (shape.to_owned(), neighbours, wait.to_owned()))
+            })
+    });
+    assert_eq!(seen, all.collect::<Vec<_>>());
+}
+
+#[test]
 fn an_echo_stands_beside_the_limit_of_its_way_to_wait() {
     for (wait, limit) in [("spin", "cache_line_two_lines"), ("park", "futex_one_core")] {
         if wait == "spin" && std::thread::available_parallelism().unwrap().get() < 2 {

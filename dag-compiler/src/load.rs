@@ -508,6 +508,7 @@ impl Site<'_> {
             bell: self.bell(program.lane)?,
             progress: progress.ok_or(LoadError::Inconsistent("a lane without a progress line"))?,
             waiting: waiting(self.plan),
+            spins: false,
             recorder: Recorder::new(self.region(&spans.trace)?),
             driver: AsyncDriver::new(),
             state: Cursor::default(),

@@ -25,7 +25,8 @@ pub enum OnFull {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
     /// Spins, then parks, where every lane can have a core of its own: 100 µs, and up to 1 ms where the last wait took about as
-    /// long. Elsewhere lets others have the core a few times, then parks.
+    /// long. A thread that the scheduler has put on the core of the one it waits for parks at once, and a lane's thread moves to
+    /// another core. With more lanes than cores, lets others have the core a few times, then parks.
     #[default]
     Auto,
     /// Never parks: lowest latency, one core per lane.

@@ -26,6 +26,8 @@ pub struct Summary {
     pub iterations: u64,
     /// Half of the samples took no longer.
     pub p50_ns: f64,
+    /// 9 of 10 samples took no longer.
+    pub p90_ns: f64,
     /// 99 of 100 samples took no longer.
     pub p99_ns: f64,
     /// 999 of 1000 samples took no longer.
@@ -42,6 +44,7 @@ impl Summary {
         Some(Summary {
             iterations,
             p50_ns: percentile(&samples, 500)?,
+            p90_ns: percentile(&samples, 900)?,
             p99_ns: percentile(&samples, 990)?,
             p999_ns: percentile(&samples, 999)?,
             per_second: iterations as f64 / elapsed.as_secs_f64().max(1e-9),
@@ -54,6 +57,7 @@ impl Summary {
         Some(Summary {
             iterations: repeats.iter().map(|repeat| repeat.iterations).sum(),
             p50_ns: median(|repeat| repeat.p50_ns)?,
+            p90_ns: median(|repeat| repeat.p90_ns)?,
             p99_ns: median(|repeat| repeat.p99_ns)?,
             p999_ns: median(|repeat| repeat.p999_ns)?,
             per_second: median(|repeat| repeat.per_second)?,
@@ -217,6 +221,7 @@ mod tests {
         let repeat = |p50_ns| Summary {
             iterations: 10,
             p50_ns,
+            p90_ns: p50_ns * 1.5,
             p99_ns: p50_ns * 2.0,
             p999_ns: p50_ns * 3.0,
             per_second: 1e9 / p50_ns,
@@ -227,6 +232,7 @@ mod tests {
             Some(Summary {
                 iterations: 30,
                 p50_ns: 2.0,
+                p90_ns: 3.0,
                 p99_ns: 4.0,
                 p999_ns: 6.0,
                 per_second: 5e8

@@ -4,7 +4,7 @@
 //! - [`record`]: one row, as JSON or as a line of a table.
 //! - [`limits`]: the machine alone.
 //! - `versus`: a graph and its limit in turns.
-//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`, `allreduce`: one case each.
+//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`, `allreduce`, `waiting`: one case each.
 
 pub mod measure;
 
@@ -23,6 +23,7 @@ mod fanout;
 mod idle;
 mod payload;
 mod pipeline;
+pub mod waiting;
 
 use std::time::Duration;
 
@@ -45,6 +46,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         Case::Channel => channel::run(args, &mut report),
         Case::Idle => idle::run(args, &mut report),
         Case::Allreduce => allreduce::run(args, &mut report),
+        Case::Waiting => waiting::run(args, &mut report),
     }
 }
 

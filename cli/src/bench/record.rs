@@ -53,6 +53,12 @@ pub struct Record {
     /// Inputs that nothing comes from, in `idle`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<u32>,
+    /// 90th percentile of the durations, in `waiting`: the slowest tenth of the starts takes longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p90_ns: Option<f64>,
+    /// Other processes that kept a core busy, in `waiting`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub neighbours: Option<u32>,
     /// The limit of the machine that this row is (`limits`) or is measured against (the others).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
@@ -86,6 +92,8 @@ impl Record {
             readers: None,
             ranks: None,
             inputs: None,
+            p90_ns: None,
+            neighbours: None,
             limit: None,
             limit_ns: None,
             ratio: None,
@@ -266,6 +274,7 @@ mod tests {
             p99_ns: 15_300_000.0,
             p999_ns: 15_300_000.0,
             per_second: 3_700_000.0,
+            p90_ns: 300.0,
         };
         let record = Record::new(Case::Echo, 8, &found).placed(Placement::Process, Wait::Spin);
         Record {

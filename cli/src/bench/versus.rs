@@ -169,6 +169,7 @@ mod tests {
             p50.map(|p50_ns| Summary {
                 iterations: 1,
                 p50_ns,
+                p90_ns: p50_ns,
                 p99_ns: p50_ns,
                 p999_ns: p50_ns,
                 per_second: 1e9 / p50_ns,

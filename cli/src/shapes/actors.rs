@@ -36,6 +36,36 @@ impl Default for Echo {
     }
 }
 
+/// Works on what it gets as long as a stage of a small model does.
+pub struct Stage {
+    weights: Vec<u8>,
+}
+
+/// Bytes that a stage reads for one word: some 100 µs.
+const STAGE_BYTES: usize = 4 << 20;
+
+#[actor]
+impl Stage {
+    /// A stage with weights of its own.
+    pub fn new() -> Self {
+        Stage {
+            weights: vec![1; STAGE_BYTES],
+        }
+    }
+
+    /// Reads all weights and returns the word.
+    pub fn word(&mut self, x: u64) -> u64 {
+        std::hint::black_box(checksum(&self.weights));
+        x
+    }
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Stage::new()
+    }
+}
+
 /// Reads what it gets.
 pub struct Reader;
 

@@ -2,7 +2,7 @@
 
 use selvedge::prelude::*;
 
-use super::actors::{Echo, EchoHandle, Reader};
+use super::actors::{Echo, EchoHandle, Reader, Stage};
 use super::{Compiled, Drive, Lanes, Setup};
 use crate::checksum::checksum;
 
@@ -119,6 +119,22 @@ pub fn payload(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
         _runtime: runtime,
         input,
         expected,
+    }))
+}
+
+/// A word to one actor that works for some 100 µs, and back.
+///
+/// # Errors
+/// As [`chain`].
+pub fn stage(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
+    let runtime = Runtime::new();
+    let stage = runtime.spawn::<Stage>("stage", ()).place(setup.placement)?;
+    let graph = runtime.compile_with(setup.options(), |x: Edge<u64>| stage.word(&x))?;
+    Ok(Box::new(Compiled {
+        graph,
+        _runtime: runtime,
+        input: WORD,
+        expected: WORD,
     }))
 }
 

@@ -77,7 +77,7 @@ impl Setup {
 }
 
 /// A compiled shape with an input to run it on and the result that must come back.
-pub trait Drive {
+pub trait Drive: Sync {
     /// One execution, awaited.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl<In: Clone + 'static, Out: PartialEq> Compiled<In, Out> {
     }
 }
 
-impl<In: Clone + 'static, Out: PartialEq> Drive for Compiled<In, Out> {
+impl<In: Clone + Sync + 'static, Out: PartialEq + Sync> Drive for Compiled<In, Out> {
     fn once(&self) -> anyhow::Result<()> {
         let found = self.graph.run(self.input.clone())?;
         self.check(&found)

@@ -19,7 +19,7 @@ mod plain;
 mod work;
 
 use selvedge_channels::{
-    AnyOutlet, AnyValue, Arrival, ChannelError, Doorbell, Fault, Readiness, SpinBudget, Waiting,
+    AnyOutlet, AnyValue, Arrival, ChannelError, Doorbell, Fault, Mover, Readiness, SpinBudget, Waiting,
 };
 use selvedge_collectives::CommError;
 use selvedge_core::{ActorId, AsyncDriver, Failure, Gather, LaneHost, LaneId, Program};
@@ -180,6 +180,8 @@ pub(crate) struct LaneLoop {
     pub(crate) bell: Doorbell,
     pub(crate) progress: ProgressLine,
     pub(crate) waiting: Waiting,
+    /// The lane spins for what comes next, as things are now.
+    pub(crate) spins: bool,
     pub(crate) recorder: Recorder,
     pub(crate) driver: AsyncDriver,
     pub(crate) state: Cursor,
@@ -631,8 +633,9 @@ impl Program for LaneLoop {
     fn run(&mut self, lane: &mut LaneHost<'_>) {
         let (bell, budget) = (self.bell.clone(), SpinBudget::new(self.waiting));
         lane.set_bell(Some(bell.clone()));
-        let mut ended = false;
+        let (mut ended, mut mover) = (false, Mover::default());
         while !ended && self.control.state() == State::Running {
+            self.spins = budget.waiting().spins();
             let mut at_work = (&mut *self, &mut *lane, &mut ended);
             budget.wait_on(
                 &bell,
@@ -643,6 +646,7 @@ impl Program for LaneLoop {
                     program.run_until_blocked(*lane, ended) || **ended || lane.mailbox_pending()
                 },
             );
+            mover.waited(budget.shares_core());
             if lane.mailbox_pending() {
                 lane.serve_mailbox();
             }

@@ -403,7 +403,7 @@ impl Machine for Loop {
         for lane in &mut lanes {
             if self.merged {
                 // It goes on with the next execution in one go, where that is there.
-                lane.waiting = Waiting::Spin;
+                lane.spins = true;
             }
             for task in &mut lane.tasks {
                 task.actor = ActorId(task.id.0);

@@ -132,7 +132,7 @@ impl LaneLoop {
         // Ranks are looked after between two steps.
         let stretch = if self.ranks.is_empty() { stretch } else { 1 };
         let steps = STEPS * stretch;
-        let lingers = steps == self.steps.len() && self.ranks.is_empty() && self.waiting.spins();
+        let lingers = steps == self.steps.len() && self.ranks.is_empty() && self.spins;
         let mut again = false;
         loop {
             match self.lap(crew, first, stretch, again) {

@@ -1,0 +1,120 @@
+//! Which core a thread runs on, and how a thread leaves a core that it shares with the one it waits for.
+//!
+//! The scheduler may keep two threads that hand work to and fro on one core while another core is idle: each sleeps while the
+//! other works, so no core looks crowded. Such a pair pays a change of threads at every hand-over, which costs ten times what
+//! two cores pay.
+
+use std::time::{Duration, Instant};
+
+/// The core that this thread runs on. The kernel may move the thread at any time.
+#[inline]
+pub(crate) fn current_core() -> u32 {
+    rustix::thread::sched_getcpu() as u32
+}
+
+/// Moves a thread off a core where it keeps being woken by another thread of that core.
+#[derive(Debug, Default)]
+pub struct Mover {
+    /// Waits on a shared core, one after the other, and when the first of them ended.
+    shared: Option<(u32, Instant)>,
+    /// When this thread was moved last.
+    moved: Option<Instant>,
+}
+
+/// So many waits on a shared core in a row are no accident.
+const WAITS: u32 = 32;
+
+/// Hand-overs that take longer than this on average gain little from a core of their own.
+const SHORT: Duration = Duration::from_micros(20);
+
+/// Where the other cores are busy too, the scheduler brings the thread back, and it is left alone for so long.
+const PAUSE: Duration = Duration::from_millis(10);
+
+impl Mover {
+    /// Takes note of a wait of this thread, and moves the thread where the core was shared too often.
+    #[inline]
+    pub fn waited(&mut self, shared: bool) {
+        if shared {
+            self.shared();
+        } else if self.shared.is_some() {
+            self.shared = None;
+        }
+    }
+
+    #[cold]
+    fn shared(&mut self) {
+        let now = Instant::now();
+        let (waits, since) = self.shared.unwrap_or((0, now));
+        if waits < WAITS {
+            self.shared = Some((waits + 1, since));
+            return;
+        }
+        self.shared = None;
+        let short = now.duration_since(since) <= SHORT * WAITS;
+        let rested = self.moved.is_none_or(|moved| now.duration_since(moved) >= PAUSE);
+        if short && rested {
+            self.moved = Some(now);
+            leave_core();
+        }
+    }
+}
+
+/// Moves this thread to another core that it may use, and then lets it use all of them again. A thread that is bound to one core
+/// stays there.
+fn leave_core() {
+    use rustix::thread::{sched_getaffinity, sched_setaffinity};
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return;
+    };
+    let mut others = allowed;
+    others.unset(current_core() as usize);
+    if others.count() > 0 && sched_setaffinity(None, &others).is_ok() {
+        // A thread that may not use its old cores again still runs.
+        let _ = sched_setaffinity(None, &allowed);
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_leaves_its_core_and_keeps_the_right_to_all() {
+        let before = rustix::thread::sched_getaffinity(None).unwrap();
+        leave_core();
+        let after = rustix::thread::sched_getaffinity(None).unwrap();
+        assert!(before == after);
+    }
+
+    #[test]
+    fn a_thread_that_is_bound_to_one_core_stays_there() {
+        std::thread::spawn(|| {
+            let mut one = rustix::thread::CpuSet::new();
+            one.set(current_core() as usize);
+            rustix::thread::sched_setaffinity(None, &one).unwrap();
+            leave_core();
+            assert!(rustix::thread::sched_getaffinity(None).unwrap() == one);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn only_many_waits_in_a_row_on_a_shared_core_move_a_thread() {
+        let mut mover = Mover::default();
+        for _ in 0..WAITS {
+            mover.waited(true);
+        }
+        mover.waited(false);
+        assert!(mover.shared.is_none(), "one wait for another core ends the row");
+        for _ in 0..WAITS {
+            mover.waited(true);
+        }
+        assert!(mover.moved.is_none());
+        // As if they had been short, however slow this machine is.
+        mover.shared = Some((WAITS, Instant::now()));
+        mover.waited(true);
+        assert!(mover.moved.is_some());
+        assert!(mover.shared.is_none(), "counting begins anew");
+    }
+}

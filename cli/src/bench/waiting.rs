@@ -1,0 +1,172 @@
+//! How `Wait::Auto` fares where threads and cores do not match: fresh starts of small loops, beside idle cores and beside another
+//! busy process.
+//!
+//! Where the scheduler puts two threads when a program starts, and whether it moves them, differs from start to start. So one sample
+//! is a fresh process that runs its loop for a window of [`WINDOW`] from the first execution on; a row is the median and the slowest
+//! tenth of many starts.
+
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use super::measure::Summary;
+use super::record::{Record, Report};
+use super::versus::placement;
+use crate::args::{BenchArgs, Loop, Placement, Wait, WaitingStartArgs};
+use crate::shapes::{Drive, Setup, graphs};
+
+/// How long a start runs its loop.
+const WINDOW: Duration = Duration::from_millis(50);
+
+/// Other processes that keep a core busy, in the two halves of the table.
+const NEIGHBOURS: [u32; 2] = [0, 1];
+
+/// A process that keeps one core busy until it is dropped.
+struct Neighbour(Child);
+
+impl Neighbour {
+    fn start() -> anyhow::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        let command = command.arg("waiting-neighbour").stdin(Stdio::piped());
+        Ok(Neighbour(command.spawn().context("a busy process")?))
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Keeps a core busy until the parent process ends.
+pub fn keep_busy() {
+    std::thread::spawn(|| {
+        loop {
+            std::hint::spin_loop();
+        }
+    });
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+/// Runs one loop for a window and prints the nanoseconds that one execution took one caller on average.
+///
+/// # Errors
+/// The graph does not compile, or an execution fails.
+pub fn start(args: &WaitingStartArgs) -> anyhow::Result<()> {
+    let setup = Setup::new(args.placement.into(), args.wait.into());
+    let build = match args.shape {
+        Loop::Stage => graphs::stage,
+        Loop::Echo | Loop::Callers | Loop::Graphs => graphs::chain,
+    };
+    let (graphs, callers) = match args.shape {
+        Loop::Echo | Loop::Stage => (1, 1),
+        Loop::Callers => (1, 2),
+        Loop::Graphs => (2, 1),
+    };
+    let graphs: Vec<Box<dyn Drive>> = (0..graphs)
+        .map(|_| build(&setup))
+        .collect::<anyhow::Result<_>>()?;
+    let end = Instant::now() + WINDOW;
+    let mean_ns = |graph: &dyn Drive| -> anyhow::Result<f64> {
+        let (begun, mut executions) = (Instant::now(), 0_u32);
+        loop {
+            graph.once()?;
+            executions += 1;
+            let now = Instant::now();
+            if now >= end {
+                return Ok(now.duration_since(begun).as_nanos() as f64 / f64::from(executions));
+            }
+        }
+    };
+    let all = std::thread::scope(|scope| {
+        let callers: Vec<_> = graphs
+            .iter()
+            .flat_map(|graph| (0..callers).map(move |_| graph))
+            .skip(1)
+            .map(|graph| scope.spawn(|| mean_ns(graph.as_ref())))
+            .collect();
+        let own = graphs.first().map(|graph| mean_ns(graph.as_ref()));
+        let others = callers.into_iter().map(|caller| {
+            let joined = caller.join();
+            joined.unwrap_or_else(|_| Err(anyhow::anyhow!("a caller panicked")))
+        });
+        own.into_iter()
+            .chain(others)
+            .collect::<anyhow::Result<Vec<f64>>>()
+    })?;
+    // The harmonic mean: what all have done together counts, whoever has done most of it.
+    println!(
+        "{}",
+        all.len() as f64 / all.iter().map(|ns| 1.0 / ns).sum::<f64>()
+    );
+    Ok(())
+}
+
+fn started(shape: Loop, placement: Placement, wait: Wait) -> anyhow::Result<f64> {
+    let done = Command::new(std::env::current_exe()?)
+        .arg("waiting-start")
+        .args([
+            "--shape",
+            &shape.to_string(),
+            "--placement",
+            &placement.to_string(),
+        ])
+        .args(["--wait", &wait.to_string()])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("a start of the measured loop")?;
+    anyhow::ensure!(
+        done.status.success(),
+        "a start of the measured loop: {}",
+        done.status
+    );
+    let text = String::from_utf8_lossy(&done.stdout);
+    text.trim()
+        .parse()
+        .with_context(|| format!("a start printed `{text}`"))
+}
+
+/// Prints a row for every loop and way to wait, without and with a busy process beside it. The ratio is that of the slowest tenth to
+/// the median where nobody is beside, and to the slowest tenth of `park` where somebody is.
+pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
+    let placement = placement(args);
+    for neighbours in NEIGHBOURS {
+        let _busy = (0..neighbours)
+            .map(|_| Neighbour::start())
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        for shape in [Loop::Echo, Loop::Stage, Loop::Callers, Loop::Graphs] {
+            let waits = [args.wait.unwrap_or(Wait::Auto), Wait::Park];
+            let mut found = [Vec::new(), Vec::new()];
+            // In turns, so that a slow moment hits both.
+            for _ in 0..args.starts {
+                for (wait, found) in waits.iter().zip(&mut found) {
+                    found.push(started(shape, placement, *wait)?);
+                }
+            }
+            let [own, parked] = found.map(|samples| {
+                let starts = samples.len() as u64;
+                Summary::of_samples(samples, starts, WINDOW * args.starts)
+            });
+            let (own, parked) = (own.context("no start")?, parked.context("no start")?);
+            for (wait, summary) in waits.iter().zip([&own, &parked]) {
+                let mut record = Record::new(args.case, 8, summary).placed(placement, *wait);
+                record.actors = 1;
+                record.per_second = (1e10 / summary.p50_ns).round() / 10.0;
+                record.bytes_per_second = record.per_second * 8.0;
+                record.stage = Some(shape.to_string());
+                record.p90_ns = Some(summary.p90_ns);
+                record.neighbours = Some(neighbours);
+                let (limit, limit_ns) = match neighbours {
+                    0 => ("median", summary.p50_ns),
+                    _ => ("park", parked.p90_ns),
+                };
+                let limit = format!("{shape}, {neighbours} busy: slowest tenth to {limit}");
+                report.row(&record.against(&limit, limit_ns, summary.p90_ns / limit_ns))?;
+            }
+        }
+    }
+    Ok(())
+}
