@@ -43,8 +43,8 @@ pub use selvedge_compiler::{
     gather_to, pipeline, reduce, reduce_scatter, scatter,
 };
 pub use selvedge_core::{
-    Actor, ActorRef, BoxError, Call, CallError, Death, Exit, Failure, FailureKind, FailureReport, Lane,
-    OnPanic, Placement, Restart, Runtime, ShutdownReport, Spawn, SpawnError, Worker, cores, init,
+    Actor, ActorRef, BoxError, Call, CallError, Death, EndError, Exit, Failure, FailureKind, FailureReport,
+    Lane, OnPanic, Placement, Restart, Runtime, ShutdownReport, Spawn, SpawnError, Worker, cores, init,
 };
 pub use selvedge_macros::actor;
 

@@ -12,7 +12,6 @@ use crate::control::actor_node::{NodeCall, NodeMessage};
 use crate::death::Death;
 use crate::directory::Directory;
 use crate::id::{ActorId, LaneId, ProcessId};
-use crate::lane::mailbox::LaneMessage;
 use crate::placement::PlacementLabel;
 use crate::promise::{Answer, promise};
 use crate::resident::{Home, Resident, Vital};
@@ -106,7 +105,7 @@ impl ActorRef {
     pub fn placement(&self) -> PlacementLabel {
         match &self.resident.home {
             Home::Inline(_) => PlacementLabel::Inline,
-            Home::Lane { .. } => PlacementLabel::Thread,
+            Home::Lane(_) => PlacementLabel::Thread,
             Home::Worker { worker, .. } => PlacementLabel::Process(worker.pid()),
         }
     }
@@ -116,7 +115,7 @@ impl ActorRef {
     pub fn pid(&self) -> Option<u32> {
         match &self.resident.home {
             Home::Worker { worker, .. } => worker.pid(),
-            Home::Inline(_) | Home::Lane { .. } => None,
+            Home::Inline(_) | Home::Lane(_) => None,
         }
     }
 
@@ -157,15 +156,9 @@ impl ActorRef {
                     .leases
                     .wait(deadline, || matches!(resident.vital(), Vital::Dead(_)));
             }
-            Home::Lane { lane, own } => {
-                directory.end_actors(std::slice::from_ref(resident), "it was killed");
-                // A lane that has ended has no actors.
-                let _ = lane.push(LaneMessage::Remove(resident.id()));
-                if *own {
-                    lane.stop();
-                }
+            Home::Inline(_) | Home::Lane(_) => {
+                directory.end_actors(std::slice::from_ref(resident), "it was killed")
             }
-            Home::Inline(_) => directory.end_actors(std::slice::from_ref(resident), "it was killed"),
         }
     }
 
@@ -189,7 +182,7 @@ impl ActorRef {
         drop(directory);
         let kind = match &self.resident.home {
             Home::Worker { .. } => ArgumentsKind::Bytes,
-            Home::Inline(_) | Home::Lane { .. } => ArgumentsKind::Local,
+            Home::Inline(_) | Home::Lane(_) => ArgumentsKind::Local,
         };
         let arguments = match kind {
             ArgumentsKind::Local => Arguments::local(args),

@@ -15,11 +15,13 @@ use crate::death::{Death, Exit};
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
 use crate::lease::desk::LeaseDesk;
+use crate::places::LaneKeep;
 use crate::resident::{Resident, Vital};
 
 #[derive(Default)]
 struct Entries {
-    residents: BTreeMap<ActorId, Arc<Resident>>,
+    /// Each with what keeps its lane.
+    residents: BTreeMap<ActorId, (Arc<Resident>, Option<Arc<LaneKeep>>)>,
     lanes: BTreeMap<LaneId, Arc<LaneThread>>,
 }
 
@@ -52,15 +54,15 @@ impl Directory {
         first
     }
 
-    pub(crate) fn add_resident(&self, resident: &Arc<Resident>) {
-        self.entries
-            .lock()
-            .residents
-            .insert(resident.id(), Arc::clone(resident));
+    pub(crate) fn add_resident(&self, resident: &Arc<Resident>, keep: Option<Arc<LaneKeep>>) {
+        let entry = (Arc::clone(resident), keep);
+        self.entries.lock().residents.insert(resident.id(), entry);
     }
 
     pub(crate) fn remove_resident(&self, id: ActorId) {
-        self.entries.lock().residents.remove(&id);
+        let removed = self.entries.lock().residents.remove(&id);
+        // Outside the lock: the lane may end with it.
+        drop(removed);
     }
 
     /// Adds a lane; lanes whose thread has ended meanwhile are forgotten.
@@ -81,27 +83,21 @@ impl Directory {
 
     /// All actors, by number.
     pub(crate) fn residents(&self) -> Vec<Arc<Resident>> {
-        self.entries.lock().residents.values().cloned().collect()
+        self.residents_where(|_| true)
     }
 
     pub(crate) fn residents_in(&self, process: ProcessId) -> Vec<Arc<Resident>> {
-        let entries = self.entries.lock();
-        entries
-            .residents
-            .values()
-            .filter(|resident| resident.process() == process)
-            .cloned()
-            .collect()
+        self.residents_where(|resident| resident.process() == process)
     }
 
     pub(crate) fn residents_on(&self, lane: LaneId) -> Vec<Arc<Resident>> {
+        self.residents_where(|resident| resident.lane() == lane)
+    }
+
+    fn residents_where(&self, is_meant: impl Fn(&Resident) -> bool) -> Vec<Arc<Resident>> {
         let entries = self.entries.lock();
-        entries
-            .residents
-            .values()
-            .filter(|resident| resident.lane() == lane)
-            .cloned()
-            .collect()
+        let residents = entries.residents.values().map(|(resident, _)| resident);
+        residents.filter(|resident| is_meant(resident)).cloned().collect()
     }
 
     /// A worker process has died. Everything that follows at once, on the calling thread: the actors' state, the
@@ -153,12 +149,12 @@ impl Directory {
         self.leases.wake();
     }
 
-    /// Drops the entries of those that will not come back; references keep their own.
+    /// Drops the entries of those that will not come back, and with the last one of a lane the lane; references keep their own.
     pub(crate) fn forget_dead(&self, residents: &[Arc<Resident>]) {
-        let mut entries = self.entries.lock();
         for resident in residents {
             if matches!(resident.vital(), Vital::Dead(_)) {
-                entries.residents.remove(&resident.id());
+                resident.leave();
+                self.remove_resident(resident.id());
             }
         }
     }

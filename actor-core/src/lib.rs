@@ -3,7 +3,7 @@
 //! This floor knows no graphs. From the user's type to the thread it runs on:
 //!
 //! - `actor`, `registry`: a type with its methods as plain data, found by name in every process of the program.
-//! - `runtime`, `spawn`, `placement`: an actor gets a name, a place and policies.
+//! - `runtime`, `spawn`, `placement`, `places`: an actor gets a name, a place and policies.
 //! - `state`, `cell`, `lane`: its state, and the thread that runs its methods one at a time.
 //! - `call`: ordinary calls.
 //! - `lease`, `program`: lending a lane to whoever has a program for it.
@@ -24,6 +24,8 @@ pub(crate) mod runtime;
 pub(crate) mod spawn;
 
 pub(crate) mod placement;
+
+pub(crate) mod places;
 
 mod cores;
 
@@ -96,9 +98,10 @@ pub use list::{Gather, ListLevel};
 pub use operands::Operands;
 pub use parts::{Parts, PartsProbe, PlainResult, TupleResult};
 pub use placement::{OnPanic, Placement, PlacementLabel, Restart, UnknownPlacement};
+pub use places::{EndError, Lane, Worker};
 pub use program::{LoadedPrograms, Program, ProgramLoader};
 pub use registry::{ACTORS, LOADERS, UnknownActorType, find_actor, known_actors};
-pub use runtime::{Lane, Runtime, ShutdownReport, Worker};
+pub use runtime::{Runtime, ShutdownReport};
 pub use spawn::{Spawn, SpawnError};
 pub use state::State;
 pub use worker::hello::HelloError;

@@ -9,16 +9,18 @@ use crate::control::actor_node::NodeMessage;
 use crate::death::Death;
 use crate::guarded::Guarded;
 use crate::id::{ActorId, LaneId, ProcessId};
+use crate::lane::mailbox::LaneMessage;
 use crate::lane::thread::LaneThread;
 use crate::placement::Restart;
+use crate::worker::protocol::ToWorker;
 use crate::worker::record::WorkerRecord;
 
 /// Where an actor's state is.
 pub(crate) enum Home {
     /// In this process, used by whichever thread calls.
     Inline(Arc<Guarded<ActorCell>>),
-    /// On a lane of this process; its own, or one it shares.
-    Lane { lane: Arc<LaneThread>, own: bool },
+    /// On a lane of this process.
+    Lane(Arc<LaneThread>),
     /// On a lane of a worker process.
     Worker {
         worker: Arc<WorkerRecord>,
@@ -81,14 +83,14 @@ impl Resident {
     pub(crate) fn lane(&self) -> LaneId {
         match &self.home {
             Home::Inline(_) => LaneId::DRIVER,
-            Home::Lane { lane, .. } => lane.id(),
+            Home::Lane(lane) => lane.id(),
             Home::Worker { lane, .. } => *lane,
         }
     }
 
     pub(crate) fn process(&self) -> ProcessId {
         match &self.home {
-            Home::Inline(_) | Home::Lane { .. } => ProcessId::DRIVER,
+            Home::Inline(_) | Home::Lane(_) => ProcessId::DRIVER,
             Home::Worker { worker, .. } => worker.id(),
         }
     }
@@ -99,6 +101,23 @@ impl Resident {
 
     pub(crate) fn last_death(&self) -> Option<Death> {
         self.life.lock().last_death.clone()
+    }
+
+    /// Has the actor leave its lane, if it is there, behind everything that the lane was asked before.
+    pub(crate) fn leave(&self) {
+        let actor = self.id();
+        match &self.home {
+            Home::Inline(_) => {}
+            // A lane, or a worker, that has ended has no actors.
+            Home::Lane(lane) => drop(lane.push(LaneMessage::Remove(actor))),
+            Home::Worker { worker, lane, .. } => {
+                let lane = *lane;
+                let told = worker
+                    .link()
+                    .map(|link| link.tell(&ToWorker::Remove { lane, actor }));
+                drop(told);
+            }
+        }
     }
 
     /// From now on the actor's next death is its last.

@@ -14,9 +14,9 @@ use crate::cores::CoreError;
 use crate::directory::Directory;
 use crate::failure::Failure;
 use crate::guarded::Guarded;
-use crate::id::{LaneId, ProcessId};
-use crate::lane::thread::LaneThread;
+use crate::id::ProcessId;
 use crate::placement::Restart;
+use crate::places::{Lane, LaneHome, LaneKeep, Worker};
 use crate::promise::promise;
 use crate::resident::{Home, Resident, Vital};
 use crate::spawn::{Spawn, SpawnError};
@@ -52,7 +52,7 @@ impl Default for Runtime {
 pub(crate) struct Inner {
     pub(crate) directory: Arc<Directory>,
     control: OnceLock<Control>,
-    starting: Mutex<()>,
+    pub(crate) starting: Mutex<()>,
 }
 
 /// What shutting a runtime down met.
@@ -94,12 +94,7 @@ impl Runtime {
 
     /// A lane of this process, a thread that several actors may share. Started with its first actor.
     pub fn lane(&self, name: impl Into<String>) -> Lane {
-        Lane {
-            id: LaneId::next(),
-            name: name.into(),
-            runtime: self.clone(),
-            home: LaneHome::Thread,
-        }
+        Lane::new(self, name.into(), LaneHome::thread())
     }
 
     /// A worker process that several actors may share.
@@ -126,10 +121,7 @@ impl Runtime {
             .wait(None)
             .and_then(Result::ok)
             .unwrap_or(Err(SpawnError::Shutdown))?;
-        Ok(Worker {
-            record,
-            runtime: self.clone(),
-        })
+        Ok(Worker::new(self, record))
     }
 
     /// All actors that live or restart.
@@ -168,12 +160,12 @@ impl Inner {
     pub(crate) fn settle(
         &self,
         blueprint: Blueprint,
-        home: Home,
+        (home, keep): (Home, Arc<LaneKeep>),
         restart: Restart,
     ) -> Result<ActorRef, SpawnError> {
         let resident = Arc::new(Resident::new(blueprint, home, restart));
         let control = self.control()?;
-        self.directory.add_resident(&resident);
+        self.directory.add_resident(&resident, Some(keep));
         let (reply, mut answer) = promise();
         let sent = control.send(SupervisorMessage::AddActor {
             resident: Arc::clone(&resident),
@@ -201,6 +193,8 @@ impl Inner {
         match built {
             Ok(()) => Ok(ActorRef::new(resident, &self.directory)),
             Err(error) => {
+                // It may be built yet, when nobody waits for it any more.
+                resident.leave();
                 self.directory.remove_resident(resident.id());
                 if let Some(node) = resident.node.get() {
                     node.stop(None);
@@ -227,7 +221,7 @@ impl Inner {
         let cell = built.map_err(|failure| SpawnError::not_built(actor, failure.into_report()))?;
         let home = Home::Inline(Arc::new(Guarded::new(cell)));
         let resident = Arc::new(Resident::new(blueprint, home, restart));
-        self.directory.add_resident(&resident);
+        self.directory.add_resident(&resident, None);
         Ok(ActorRef::new(resident, &self.directory))
     }
 
@@ -269,112 +263,5 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let _ = self.shutdown(DROP_GRACE);
-    }
-}
-
-/// Where a lane runs.
-#[derive(Clone)]
-pub(crate) enum LaneHome {
-    Thread,
-    Worker(Arc<WorkerRecord>),
-}
-
-/// A thread that several actors may share: a hop between them is a function call.
-#[derive(Clone)]
-pub struct Lane {
-    id: LaneId,
-    name: String,
-    runtime: Runtime,
-    home: LaneHome,
-}
-
-impl std::fmt::Debug for Lane {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lane")
-            .field("id", &self.id)
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Lane {
-    /// Its number.
-    #[must_use]
-    pub fn id(&self) -> LaneId {
-        self.id
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(crate) fn home(&self) -> &LaneHome {
-        &self.home
-    }
-
-    pub(crate) fn belongs_to(&self, runtime: &Runtime) -> bool {
-        Arc::ptr_eq(&self.runtime.inner, &runtime.inner)
-    }
-
-    /// Its thread, started if it does not run yet.
-    pub(crate) fn thread(&self) -> Result<Arc<LaneThread>, SpawnError> {
-        let inner = &self.runtime.inner;
-        let _one_at_a_time = inner.starting.lock();
-        if let Some(lane) = inner.directory.lane(self.id) {
-            return Ok(lane);
-        }
-        if inner.directory.is_closed() {
-            return Err(SpawnError::Shutdown);
-        }
-        let lane = LaneThread::start(self.id, &self.name).map_err(SpawnError::Control)?;
-        inner.directory.add_lane(&lane);
-        Ok(lane)
-    }
-}
-
-/// A worker process that several actors may share.
-#[derive(Clone)]
-pub struct Worker {
-    record: Arc<WorkerRecord>,
-    runtime: Runtime,
-}
-
-impl std::fmt::Debug for Worker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker")
-            .field("name", &self.record.name())
-            .field("pid", &self.pid())
-            .finish()
-    }
-}
-
-impl Worker {
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.record.name()
-    }
-
-    /// Its pid; `None` once it is dead.
-    #[must_use]
-    pub fn pid(&self) -> Option<u32> {
-        self.record.pid()
-    }
-
-    /// A lane of this worker, a thread that several actors may share.
-    pub fn lane(&self, name: impl Into<String>) -> Lane {
-        let home = LaneHome::Worker(Arc::clone(&self.record));
-        Lane {
-            id: LaneId::next(),
-            name: name.into(),
-            runtime: self.runtime.clone(),
-            home,
-        }
-    }
-
-    pub(crate) fn kill(&self) {
-        self.record.kill();
     }
 }

@@ -1,7 +1,6 @@
 //! Spawning an actor: which type, with what arguments, where, and what happens when it fails.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use crate::actor::Actor;
 use crate::arguments::to_bytes;
@@ -10,9 +9,9 @@ use crate::cores::CoreError;
 use crate::failure::FailureReport;
 use crate::id::ActorId;
 use crate::placement::{OnPanic, Placement, Restart};
+use crate::places::{Lane, Worker};
 use crate::registry::{UnknownActorType, registered};
-use crate::resident::Home;
-use crate::runtime::{Lane, LaneHome, Runtime, Worker};
+use crate::runtime::Runtime;
 use crate::worker::launch::{NotAllowed, check_env};
 
 /// Why an actor or worker was not spawned.
@@ -101,6 +100,12 @@ pub enum SpawnError {
     /// The lane or worker belongs to another runtime.
     #[error("the lane or worker belongs to another runtime")]
     Foreign,
+    /// The lane was ended.
+    #[error("lane `{lane}` was ended")]
+    Ended {
+        /// The lane's name.
+        lane: String,
+    },
     /// The actor was not built in time.
     #[error("actor `{actor}` was not built within {seconds} s")]
     Timeout {
@@ -238,15 +243,7 @@ impl<'r, A: Actor> Spawn<'r, A> {
     /// [`SpawnError`].
     pub fn in_thread(self) -> Result<A::Handle, SpawnError> {
         let lane = self.runtime.lane(self.name.clone());
-        let thread = lane.thread()?;
-        let spawned = self.settle(Home::Lane {
-            lane: Arc::clone(&thread),
-            own: true,
-        });
-        if spawned.is_err() {
-            thread.stop();
-        }
-        spawned
+        self.in_lane(&lane)
     }
 
     /// In a worker process of its own.
@@ -286,22 +283,8 @@ impl<'r, A: Actor> Spawn<'r, A> {
         if !lane.belongs_to(self.runtime) {
             return Err(SpawnError::Foreign);
         }
-        let home = match lane.home() {
-            LaneHome::Thread => Home::Lane {
-                lane: lane.thread()?,
-                own: false,
-            },
-            LaneHome::Worker(worker) => Home::Worker {
-                worker: worker.clone(),
-                lane: lane.id(),
-                lane_name: lane.name().into(),
-            },
-        };
-        self.settle(home)
-    }
-
-    fn settle(self, home: Home) -> Result<A::Handle, SpawnError> {
         let (runtime, restart) = (self.runtime, self.restart);
+        let home = lane.home()?;
         let blueprint = self.blueprint()?;
         let actor = runtime.inner().settle(blueprint, home, restart)?;
         Ok(A::handle(actor))

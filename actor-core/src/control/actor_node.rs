@@ -88,7 +88,7 @@ impl NodeState {
             Vital::Dead(death) => call.reply.keep(Err(CallFault::Died(death))),
             Vital::Alive => match &self.resident.home {
                 Home::Inline(_) => call.reply.keep(Err(CallFault::NoActor)),
-                Home::Lane { lane, .. } => self.call_lane(lane, call),
+                Home::Lane(lane) => self.call_lane(lane, call),
                 Home::Worker { worker, lane, .. } => self.call_worker(worker, *lane, call),
             },
         }
@@ -155,7 +155,7 @@ fn returned(response: Result<Response, LinkLost>) -> Result<Returned, CallFault>
 fn build(resident: &Arc<Resident>, reply: Promise<Result<(), SpawnError>>) {
     match &resident.home {
         Home::Inline(_) => reply.keep(Ok(())),
-        Home::Lane { lane, .. } => {
+        Home::Lane(lane) => {
             let name = resident.name().to_owned();
             let created = move |result: Result<(), Failure>| {
                 reply.keep(result.map_err(|failure| SpawnError::not_built(name, failure.into_report())));

@@ -74,7 +74,7 @@ impl Watch {
             self.link.lose(&death);
         }
         // A node that has stopped has nothing to restart.
-        let _ = self.node.send_message(WorkerMessage::Died);
+        let _ = self.node.send_message(WorkerMessage::Died(death.exit));
     }
 }
 

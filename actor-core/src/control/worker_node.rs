@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, watch};
 use crate::control::actor_node::{BuildFault, build_in_worker};
 use crate::control::supervisor::SupervisorMessage;
 use crate::control::watch::{Process, Watch};
+use crate::death::Exit;
 use crate::directory::Directory;
 use crate::promise::Promise;
 use crate::resident::{Resident, Vital};
@@ -19,6 +20,7 @@ use crate::worker::hello::Hello;
 use crate::worker::launch::launch;
 use crate::worker::link::{Link, read_frame, write_frames};
 use crate::worker::output::{Line, Pump, Target};
+use crate::worker::premain::EXIT_STUCK;
 use crate::worker::protocol::{FrameError, FromWorker, ToWorker};
 use crate::worker::record::{Incarnation, WorkerRecord};
 
@@ -28,8 +30,8 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) enum WorkerMessage {
     /// Launch the process for the first time.
     Start(Promise<Result<(), SpawnError>>),
-    /// The process is dead and everybody knows.
-    Died,
+    /// The process is dead, in this way, and everybody knows.
+    Died(Exit),
     /// End the process, by force after the deadline.
     Shutdown { deadline: Instant },
 }
@@ -76,10 +78,10 @@ impl Actor for WorkerNode {
                 let failed = started.is_err();
                 reply.keep(started);
                 if failed {
-                    myself.stop(None);
+                    state.over(&myself, false);
                 }
             }
-            WorkerMessage::Died => state.died(&myself).await,
+            WorkerMessage::Died(exit) => state.died(&myself, &exit).await,
             WorkerMessage::Shutdown { deadline } => state.shut_down(&myself, deadline),
         }
         Ok(())
@@ -173,18 +175,23 @@ impl WorkerState {
         }
     }
 
-    async fn died(&mut self, myself: &ActorRef<WorkerMessage>) {
+    async fn died(&mut self, myself: &ActorRef<WorkerMessage>, exit: &Exit) {
         let directory = Arc::clone(&self.args.directory);
         let residents = directory.residents_in(self.args.record.id());
-        if let Some(deadline) = self.closing {
-            let killed = Instant::now() >= deadline;
-            let killed = killed.then(|| self.args.record.name().to_owned());
+        if self.closing.is_some() {
+            let forced = [Exit::Signal(libc::SIGKILL), Exit::Code(EXIT_STUCK)];
+            let killed = forced.contains(exit);
+            let name = killed.then(|| self.args.record.name().to_owned());
             let _ = self.args.supervisor.send_message(SupervisorMessage::WorkerGone {
                 node: myself.get_id(),
-                killed,
+                killed: name,
             });
             directory.tell_nodes(&residents);
-            return myself.stop(None);
+            if !directory.is_closed() {
+                directory.end_actors(&residents, "its worker was ended");
+                directory.forget_dead(&residents);
+            }
+            return self.over(myself, killed);
         }
         let restarting: Vec<Arc<Resident>> = residents
             .iter()
@@ -194,7 +201,7 @@ impl WorkerState {
         if restarting.is_empty() {
             directory.tell_nodes(&residents);
             directory.forget_dead(&residents);
-            return myself.stop(Some("the worker process died".to_owned()));
+            return self.over(myself, false);
         }
         match self.start(myself).await {
             Ok(()) => restarting
@@ -208,7 +215,15 @@ impl WorkerState {
         directory.forget_dead(&residents);
     }
 
+    /// No process of the worker will run any more.
+    fn over(&self, myself: &ActorRef<WorkerMessage>, killed: bool) {
+        self.args.record.set_over(killed);
+        self.args.directory.leases.wake();
+        myself.stop(None);
+    }
+
     fn shut_down(&mut self, myself: &ActorRef<WorkerMessage>, deadline: Instant) {
+        let deadline = self.closing.map_or(deadline, |earlier| earlier.min(deadline));
         self.closing = Some(deadline);
         let record = Arc::clone(&self.args.record);
         let Some(link) = record.link() else {
@@ -216,7 +231,7 @@ impl WorkerState {
                 node: myself.get_id(),
                 killed: None,
             });
-            return myself.stop(None);
+            return self.over(myself, false);
         };
         let left = deadline.saturating_duration_since(Instant::now());
         let grace_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);

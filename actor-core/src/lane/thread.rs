@@ -22,10 +22,20 @@ pub(crate) struct LaneThread {
     handle: Mutex<Option<JoinHandle<()>>>,
 }
 
+/// Told on a lane's thread when it has ended.
+pub(crate) type OnEnd = Box<dyn FnOnce() + Send>;
+
 #[derive(Default)]
 struct Ended {
-    flag: Mutex<bool>,
+    /// Who is to be told, until it has ended.
+    state: Mutex<EndState>,
     changed: Condvar,
+}
+
+#[derive(Default)]
+struct EndState {
+    ended: bool,
+    waiting: Vec<OnEnd>,
 }
 
 impl LaneThread {
@@ -75,6 +85,16 @@ impl LaneThread {
         self.mailbox.close();
     }
 
+    /// Has `on_end` told when the lane has ended; here and now where it has.
+    pub(crate) fn when_ended(&self, on_end: OnEnd) {
+        let mut state = self.ended.state.lock();
+        if state.ended {
+            drop(state);
+            return on_end();
+        }
+        state.waiting.push(on_end);
+    }
+
     /// Waits for the thread's end. `false`: the deadline passed first (or this is the lane's own thread), and the
     /// thread is left behind.
     pub(crate) fn join_until(&self, deadline: Instant) -> bool {
@@ -85,13 +105,13 @@ impl LaneThread {
         {
             return false;
         }
-        let mut ended = self.ended.flag.lock();
-        while !*ended {
-            if self.ended.changed.wait_until(&mut ended, deadline).timed_out() && !*ended {
+        let mut state = self.ended.state.lock();
+        while !state.ended {
+            if self.ended.changed.wait_until(&mut state, deadline).timed_out() && !state.ended {
                 return false;
             }
         }
-        drop(ended);
+        drop(state);
         if let Some(handle) = handle.take() {
             // The thread has only to return now; a panic in it was caught and has nothing to add.
             let _ = handle.join();
@@ -107,6 +127,11 @@ fn live(id: LaneId, mailbox: &Arc<Mailbox>, ended: &Ended) {
         state.run();
     }));
     mailbox.close();
-    *ended.flag.lock() = true;
+    let waiting = {
+        let mut state = ended.state.lock();
+        state.ended = true;
+        std::mem::take(&mut state.waiting)
+    };
     ended.changed.notify_all();
+    waiting.into_iter().for_each(|on_end| on_end());
 }

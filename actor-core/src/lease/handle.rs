@@ -70,7 +70,7 @@ impl Runtime {
 fn unit(resident: &Resident) -> Unit {
     match &resident.home {
         Home::Inline(_) => Unit::Inline(resident.id()),
-        Home::Lane { .. } | Home::Worker { .. } => Unit::Lane(resident.lane()),
+        Home::Lane(_) | Home::Worker { .. } => Unit::Lane(resident.lane()),
     }
 }
 
@@ -249,7 +249,7 @@ impl Lease {
     pub fn inline_actors(&self) -> Vec<(ActorId, Arc<Guarded<ActorCell>>)> {
         let inline = |resident: &Arc<Resident>| match &resident.home {
             Home::Inline(cell) => Some((resident.id(), Arc::clone(cell))),
-            Home::Lane { .. } | Home::Worker { .. } => None,
+            Home::Lane(_) | Home::Worker { .. } => None,
         };
         self.residents.iter().filter_map(inline).collect()
     }

@@ -6,7 +6,7 @@ use crate::registry::registry_hash;
 use crate::worker::build_id;
 
 /// Raised whenever the messages of the link change.
-pub(crate) const PROTOCOL_VERSION: u32 = 1;
+pub(crate) const PROTOCOL_VERSION: u32 = 2;
 
 /// What each side says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,12 +101,12 @@ mod tests {
         let mine = Hello::mine();
         assert_eq!(mine.check(&Hello::mine()), Ok(()));
         let other = Hello {
-            protocol: 2,
+            protocol: PROTOCOL_VERSION + 1,
             ..mine.clone()
         };
         assert!(matches!(
             mine.check(&other),
-            Err(HelloError::Protocol { driver: 1, worker: 2 })
+            Err(HelloError::Protocol { driver, worker }) if driver + 1 == worker
         ));
         let other = Hello {
             build: "feed".into(),

@@ -21,6 +21,7 @@ pub(crate) enum Response {
     Created(Result<(), FailureReport>),
     Returned(Result<Vec<u8>, Refusal>),
     Loaded(Result<Vec<LaneId>, String>),
+    LaneEnded,
 }
 
 /// Why a request got no answer.
@@ -183,6 +184,7 @@ pub(crate) async fn read_frames(
                 link.answer(request, Response::Returned(result.map(|()| body)));
             }
             FromWorker::Loaded { request, result } => link.answer(request, Response::Loaded(result)),
+            FromWorker::LaneEnded { request } => link.answer(request, Response::LaneEnded),
             FromWorker::Ended { lane, panic } => on_end(lane, panic),
         }
     }

@@ -22,6 +22,8 @@ use crate::worker::{ENV_DRIVER, ENV_FD, serve};
 
 /// The exit code of a worker that could not begin.
 const EXIT_UNUSABLE: i32 = 70;
+/// The exit code of a worker that was told to end, and had lanes that did not come back in time.
+pub(crate) const EXIT_STUCK: i32 = 71;
 
 #[cfg(all(feature = "premain", target_os = "linux"))]
 mod hook {

@@ -46,6 +46,8 @@ pub(crate) enum ToWorker {
     },
     /// Load programs and start them. Body: what the loader decodes.
     Load { request: RequestId, kind: String },
+    /// End a lane, which drops its actors. No body.
+    EndLane { request: RequestId, lane: LaneId },
     /// End: drop the actors, then exit; lanes that are busy are waited for this long. No body.
     Shutdown { grace_ms: u64 },
 }
@@ -70,6 +72,8 @@ pub(crate) enum FromWorker {
         request: RequestId,
         result: Result<Vec<LaneId>, String>,
     },
+    /// Answers `EndLane` when the lane's thread has ended. No body.
+    LaneEnded { request: RequestId },
     /// A program has ended. No body.
     Ended { lane: LaneId, panic: Option<String> },
 }

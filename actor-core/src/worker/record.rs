@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use rustix::process::{Signal, pidfd_send_signal};
@@ -25,6 +26,8 @@ pub(crate) struct WorkerRecord {
     pub(crate) env: Vec<(String, String)>,
     pub(crate) node: OnceLock<ractor::ActorRef<WorkerMessage>>,
     current: Mutex<Option<Incarnation>>,
+    /// Set when no process of the worker will run any more: whether the last one had to be killed to end.
+    over: OnceLock<bool>,
 }
 
 impl WorkerRecord {
@@ -35,6 +38,7 @@ impl WorkerRecord {
             env,
             node: OnceLock::new(),
             current: Mutex::new(None),
+            over: OnceLock::new(),
         }
     }
 
@@ -59,6 +63,24 @@ impl WorkerRecord {
 
     pub(crate) fn set_current(&self, incarnation: Option<Incarnation>) {
         *self.current.lock() = incarnation;
+    }
+
+    /// Whether the worker has ended for good, and if so, whether it had to be killed.
+    pub(crate) fn over(&self) -> Option<bool> {
+        self.over.get().copied()
+    }
+
+    pub(crate) fn set_over(&self, killed: bool) {
+        // What was known first is right.
+        let _ = self.over.set(killed);
+    }
+
+    /// Asks the worker to end, by force after the deadline.
+    pub(crate) fn end(&self, deadline: Instant) {
+        if let Some(node) = self.node.get() {
+            // A node that has stopped has no process.
+            let _ = node.send_message(WorkerMessage::Shutdown { deadline });
+        }
     }
 
     /// Sends SIGKILL to the process, if there is one. Its death is noticed as any other.

@@ -17,7 +17,7 @@ use crate::lane::thread::LaneThread;
 use crate::placement::OnPanic;
 use crate::registry::{find_actor, find_loader};
 use crate::worker::hello::Hello;
-use crate::worker::premain::{exit_now, refuse};
+use crate::worker::premain::{EXIT_STUCK, exit_now, refuse};
 use crate::worker::protocol::{
     FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, Refusal, RequestId, ToWorker, frame_front,
     read_head,
@@ -35,6 +35,7 @@ pub(crate) fn serve(link: UnixStream) -> ! {
     writer.send(&FromWorker::Hello(Hello::mine()));
     let mut worker = Worker {
         lanes: BTreeMap::new(),
+        ending: Vec::new(),
         writer,
     };
     let mut link = link;
@@ -72,6 +73,8 @@ impl Writer {
 
 struct Worker {
     lanes: BTreeMap<LaneId, Arc<LaneThread>>,
+    /// Lanes that were told to end.
+    ending: Vec<Arc<LaneThread>>,
     writer: Arc<Writer>,
 }
 
@@ -122,6 +125,19 @@ impl Worker {
                 self.call(request, lane, actor, method, body);
             }
             ToWorker::Load { request, kind } => self.load(request, &kind, &body),
+            ToWorker::EndLane { request, lane } => {
+                let writer = Arc::clone(&self.writer);
+                let answer = move || writer.send(&FromWorker::LaneEnded { request });
+                match self.lanes.remove(&lane) {
+                    Some(lane) => {
+                        lane.stop();
+                        lane.when_ended(Box::new(answer));
+                        self.ending.retain(|lane| !lane.join_until(Instant::now()));
+                        self.ending.push(lane);
+                    }
+                    None => answer(),
+                }
+            }
             ToWorker::Shutdown { grace_ms } => self.shut_down(Duration::from_millis(grace_ms)),
         }
     }
@@ -212,13 +228,12 @@ impl Worker {
             lane.stop();
         }
         let deadline = Instant::now() + grace;
-        for lane in self.lanes.values() {
-            lane.join_until(deadline);
-        }
+        let lanes = self.lanes.values().chain(&self.ending);
+        let stuck = lanes.filter(|lane| !lane.join_until(deadline)).count();
         // Not `exit`: handlers of other libraries may wait for threads that are stuck. What was printed must get
         // out, though.
         let _ = std::io::stdout().flush();
-        exit_now(0)
+        exit_now(if stuck == 0 { 0 } else { EXIT_STUCK })
     }
 }
 
