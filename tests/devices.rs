@@ -20,7 +20,7 @@ mod placed;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use selvedge::device::{DeviceTensor, Gpu, Library, Stream};
+use selvedge::device::{DeviceMemory, DeviceTensor, Gpu, Library, Stream};
 use selvedge::prelude::*;
 use selvedge::{Transport, gather};
 
@@ -208,6 +208,65 @@ fn acc_17_an_error_goes_on_to_the_reader_and_the_graph_goes_on() {
                 }
                 Err(other) => panic!("{place:?}: {other}"),
             }
+        }
+    }
+}
+
+#[test]
+fn acc_17_a_value_with_tensors_that_cannot_be_read_is_an_error_of_who_reads_it() {
+    if !there() {
+        return;
+    }
+    for place in PLACES {
+        let runtime = Runtime::new();
+        let [a, b, c]: [LayerHandle; 3] = layers(&runtime, place);
+        let graph = runtime
+            .compile(|x: Edge<i64>| {
+                let fussy = a.fussy(&x);
+                (b.level(&fussy), c.level_of(&fussy), b.level_of(&fussy))
+            })
+            .unwrap();
+        let [d]: [LayerHandle; 1] = layers(&runtime, place);
+        let only = runtime.compile(|x: Edge<i64>| d.fussy(&x)).unwrap();
+        for level in [5, 2, 7, 3, 3, 2, 9] {
+            let all = graph.run(level);
+            let alone = only.run(level).map(|fussy| format!("{fussy:?}"));
+            for said in [all.as_ref().err(), alone.as_ref().err()].into_iter().flatten() {
+                let ExecError::Task(error) = said else {
+                    panic!("{place:?}, {level}: {said}");
+                };
+                let why = [(2, "two is not read"), (3, "three is refused")];
+                let said = |(at, text): &(i64, &str)| *at == level && error.to_string().contains(text);
+                assert!(why.iter().any(said), "{place:?}, {level}: {error}");
+            }
+            match all {
+                Ok(found) => assert_eq!(found, (sum(100) + level, sum(100) + level, sum(100) + level)),
+                Err(_) => assert!([2, 3].contains(&level), "{place:?}"),
+            }
+            let crosses = matches!(place, Where::Processes);
+            assert!(!crosses || alone.is_err() == [2, 3].contains(&level), "{alone:?}");
+        }
+    }
+}
+
+#[test]
+fn acc_17_a_reader_without_memory_on_the_device_fails_one_execution() {
+    if !there() {
+        return;
+    }
+    let runtime = Runtime::new();
+    let [a, b]: [LayerHandle; 2] = layers(&runtime, Where::Processes);
+    let graph = runtime.compile(|x: Edge<i64>| b.total(&a.make(&x))).unwrap();
+    assert_eq!(graph.run(100).unwrap(), sum(100));
+    for _ in 0..2 {
+        b.call().hoard(true).wait().unwrap();
+        let error = graph.run(100).unwrap_err();
+        assert!(matches!(&error, ExecError::Task(_)), "{error}");
+        assert!(error.to_string().contains("could not be received"), "{error}");
+        b.call().hoard(false).wait().unwrap();
+        // Also of tensors that need a larger channel.
+        for x in [100, 4000] {
+            assert_eq!(graph.run(x).unwrap(), sum(x));
         }
     }
 }

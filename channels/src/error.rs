@@ -230,6 +230,12 @@ pub enum ChannelError {
     /// The bytes are not a value.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// A message is there and could not be received, for want of descriptors or memory, say. The next message follows.
+    #[error("a value has come and could not be received: {reason}")]
+    Lost {
+        /// Why.
+        reason: String,
+    },
     /// A tensor on a device could not be sent or received.
     #[error("a tensor on a device: {0}")]
     Device(String),
@@ -326,6 +332,27 @@ impl ChannelError {
                 | ChannelError::Device(_)
                 | ChannelError::Elsewhere { .. }
         )
+    }
+}
+
+impl ChannelError {
+    /// Whether it is the value that could not be read: it counts as read, and the channel goes on.
+    pub fn loses_value(&self) -> bool {
+        matches!(
+            self,
+            ChannelError::Decode(_) | ChannelError::Device(_) | ChannelError::Lost { .. }
+        ) || self.is_shortage()
+    }
+
+    /// Whether this process has no descriptor or memory left, for now.
+    pub(crate) fn is_shortage(&self) -> bool {
+        let ChannelError::Segment(SegmentError::System { source, .. }) = self else {
+            return false;
+        };
+        let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN];
+        source
+            .raw_os_error()
+            .is_some_and(|code| shortages.contains(&code))
     }
 }
 

@@ -1,7 +1,10 @@
 //! Processes, as the ends of a channel name them.
 
-use std::fs;
 use std::sync::OnceLock;
+use std::{fs, io};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 /// A process of this host: its number, and when it started, which tells it from a later process of the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,15 +32,19 @@ impl Process {
     pub fn numbered(pid: u32) -> Self {
         Process {
             pid,
-            started: start_time(pid).unwrap_or(0),
+            started: match look(pid) {
+                Look::Started(started) => started,
+                Look::Ended | Look::Unseen => 0,
+            },
         }
     }
 
-    /// Whether the process with this number is still this one, as far as the system says.
+    /// Whether the process with this number is still this one, as far as the system says: where it says nothing, it is.
     pub fn is_current(self) -> bool {
-        match start_time(self.pid) {
-            Some(started) => self.started == 0 || self.started == started,
-            None => cfg!(miri),
+        match look(self.pid) {
+            Look::Started(started) => self.started == 0 || self.started == started,
+            Look::Ended => false,
+            Look::Unseen => true,
         }
     }
 
@@ -55,19 +62,45 @@ impl Process {
     }
 }
 
-/// Field 22 of `/proc/<pid>/stat`, counted after the name, which may hold anything; none for a process that has ended and
-/// waits for its parent to ask (states Z and X).
-fn start_time(pid: u32) -> Option<u32> {
+/// What the system says of a process.
+enum Look {
+    /// The lower half of its start time.
+    Started(u32),
+    /// There is none of that number, or it has ended and waits for its parent to ask.
+    Ended,
+    /// Nothing: there is no descriptor to ask with, or no `/proc`.
+    Unseen,
+}
+
+/// Field 22 of `/proc/<pid>/stat`, counted after the name, which may hold anything.
+fn look(pid: u32) -> Look {
     if cfg!(miri) {
-        return None; // a model has no /proc
+        return Look::Unseen; // a model has no /proc
     }
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields = stat.rsplit_once(") ")?.1;
+    let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat,
+        // It ended while it was read.
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Look::Ended,
+        // Nobody has a `/proc` for it: has anybody the process?
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !exists(pid) => return Look::Ended,
+        Err(_) => return Look::Unseen,
+    };
+    let Some((_, fields)) = stat.rsplit_once(") ") else {
+        return Look::Unseen;
+    };
     if fields.starts_with(['Z', 'X']) {
-        return None;
+        return Look::Ended;
     }
-    let ticks: u64 = fields.split(' ').nth(19)?.parse().ok()?;
-    Some(ticks as u32)
+    let ticks = fields
+        .split(' ')
+        .nth(19)
+        .and_then(|ticks| ticks.parse::<u64>().ok());
+    ticks.map_or(Look::Unseen, |ticks| Look::Started(ticks as u32))
+}
+
+fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 #[cfg(test)]

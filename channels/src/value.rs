@@ -15,7 +15,10 @@ use std::mem::needs_drop;
 use std::ptr;
 
 #[cfg(feature = "cuda")]
-use crate::device::{Gpu, aside::ReadsAside};
+use crate::device::{
+    Gpu,
+    aside::{Beside, ReadsAside},
+};
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
@@ -84,6 +87,11 @@ enum Held<T> {
     InRing,
     /// In a shared slot, decoded on first use.
     InSlot(OnceCell<T>),
+    /// Come with tensors beside it, put together on first use. Its slot is still held.
+    #[cfg(feature = "cuda")]
+    Beside(Box<Beside<T>>),
+    /// It is there, and could not be received: whoever reads it hears why.
+    Lost(Box<ChannelError>),
 }
 
 impl<T> Held<T> {
@@ -112,6 +120,14 @@ pub struct Value<T> {
     /// Tensors on a device, which come beside a shared channel.
     #[cfg(feature = "cuda")]
     aside: Option<Box<ReadsAside>>,
+}
+
+/// What a reader hears of a value that could not be received.
+#[cold]
+fn lost(error: &ChannelError) -> ChannelError {
+    ChannelError::Lost {
+        reason: error.to_string(),
+    }
 }
 
 mod sealed {
@@ -370,6 +386,9 @@ impl<T: Wire> Value<T> {
                 let value = unsafe { decode_in_place::<T>(self.in_slot()?) }?;
                 Ok(cell.get_or_init(|| value))
             }
+            #[cfg(feature = "cuda")]
+            Held::Beside(beside) => beside.get(),
+            Held::Lost(error) => Err(lost(error)),
             Held::Nothing | Held::Fault(_) => Err(ChannelError::NoValue),
         }
     }
@@ -388,11 +407,6 @@ impl<T: Wire> Value<T> {
     #[inline]
     pub fn try_take(&mut self) -> Option<T> {
         if self.head.left != 1 {
-            return None;
-        }
-        // What came with tensors aside is owned, and its slot still held.
-        #[cfg(feature = "cuda")]
-        if let Source::Shared(_) = self.source {
             return None;
         }
         let taken = match self.held.take_owned() {
@@ -416,10 +430,11 @@ impl<T: Wire> Value<T> {
     /// What is not taken by a move alone: it is decoded or cloned, or a slot is given back with it.
     #[inline(never)]
     fn take_other(&mut self) -> Result<T, ChannelError> {
-        match &self.held {
+        match &mut self.held {
             #[cfg(feature = "cuda")]
-            Held::Owned(_) if self.head.left == 1 => {
-                let value = self.held.take_owned().ok_or(ChannelError::NoValue)?;
+            Held::Beside(beside) if self.head.left == 1 => {
+                let value = beside.take()?;
+                dispose(std::mem::replace(&mut self.held, Held::Nothing));
                 self.head.vacant = true;
                 if let Source::Shared(reader) = &mut self.source {
                     reader.release()?;
@@ -471,6 +486,9 @@ impl<T: Wire> Value<T> {
             Held::Owned(value) => Ok(value.clone()),
             Held::InRing => self.in_ring().cloned(),
             Held::InSlot(_) => Ok(decode::<T>(self.in_slot()?)?),
+            #[cfg(feature = "cuda")]
+            Held::Beside(beside) => beside.get().cloned(),
+            Held::Lost(error) => Err(lost(error)),
             Held::Nothing | Held::Fault(_) => Err(ChannelError::NoValue),
         }
     }
@@ -491,6 +509,11 @@ impl<T: Wire> Value<T> {
     /// The same, of what comes from other processes.
     #[inline(never)]
     fn decode_next(&mut self) -> Option<T> {
+        // With tensors beside it, the bytes are not the value's.
+        #[cfg(feature = "cuda")]
+        if self.aside.is_some() {
+            return None;
+        }
         let Source::Shared(reader) = &mut self.source else {
             return None;
         };
@@ -517,14 +540,28 @@ impl<T: Wire> Value<T> {
         Ok(message)
     }
 
-    /// As for any value.
+    /// As for any value, but a message that could not be received stays: another attempt may succeed.
     ///
     /// # Errors
-    /// [`ChannelError::Closed`] when the writer has gone, and what else the channel may say.
+    /// [`ChannelError::Closed`] when the writer has gone, [`ChannelError::Segment`], and what else the channel may say.
     #[inline]
-    pub(crate) fn fill(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
+    pub(crate) fn attempt(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
         let erased: &mut dyn AnyValue = self;
-        erased.fill(execution)
+        let arrival = erased.fill(execution)?;
+        if let Held::Lost(_) = self.held {
+            return Err(self.try_again());
+        }
+        Ok(arrival)
+    }
+
+    /// Forgets that a message could not be received; says why.
+    #[cold]
+    fn try_again(&mut self) -> ChannelError {
+        self.head.left = 0;
+        match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Lost(error) => *error,
+            _ => ChannelError::NoValue,
+        }
     }
 
     /// As for any value.
@@ -576,16 +613,22 @@ impl<T: Wire> Value<T> {
                     _ => Held::InRing,
                 }
             }
-            Source::Shared(reader) => match reader.current()? {
+            Source::Shared(reader) => match reader.current() {
                 #[cfg(feature = "cuda")]
-                Some(Ok(bytes)) => match &mut self.aside {
-                    Some(aside) => Held::Owned(aside.read::<T>(bytes)?),
+                Ok(Some(Ok(bytes))) => match &mut self.aside {
+                    Some(aside) => match aside.read::<T>(bytes) {
+                        Ok(beside) => Held::Beside(Box::new(beside)),
+                        Err(error) if error.loses_value() => Held::Lost(Box::new(error)),
+                        Err(error) => return Err(error),
+                    },
                     None => Held::InSlot(OnceCell::new()),
                 },
                 #[cfg(not(feature = "cuda"))]
-                Some(Ok(_)) => Held::InSlot(OnceCell::new()),
-                Some(Err(fault)) => Held::Fault(fault),
-                None => return Ok(false),
+                Ok(Some(Ok(_))) => Held::InSlot(OnceCell::new()),
+                Ok(Some(Err(fault))) => Held::Fault(fault),
+                Ok(None) => return Ok(false),
+                Err(error) if error.is_shortage() => Held::Lost(Box::new(error)),
+                Err(error) => return Err(error),
             },
             Source::Local | Source::Constant => return Ok(false),
         };
@@ -706,7 +749,8 @@ impl<T: Wire> AnyValue for Value<T> {
     #[inline]
     fn arrives(&mut self, execution: u64) -> bool {
         let Source::Ring(reader) = &mut self.source else {
-            return matches!(self.fill(execution), Ok(Arrival::Value));
+            let erased: &mut dyn AnyValue = self;
+            return matches!(erased.fill(execution), Ok(Arrival::Value));
         };
         let free = self.head.left == 0 && reader.position() == execution;
         if !free || !matches!(self.held, Held::Nothing) {

@@ -19,9 +19,32 @@ selvedge::carries_tensors!(Batch);
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Stowaway(DeviceTensor);
 
+/// A tensor, and a number that not every reader takes.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Fussy {
+    tensor: DeviceTensor,
+    level: Level,
+}
+
+selvedge::carries_tensors!(Fussy);
+
+#[derive(Clone, Debug, serde::Serialize)]
+struct Level(i64);
+
+impl<'de> serde::Deserialize<'de> for Level {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        match i64::deserialize(deserializer)? {
+            2 => panic!("two is not read"),
+            3 => Err(serde::de::Error::custom("three is refused")),
+            level => Ok(Level(level)),
+        }
+    }
+}
+
 /// A layer with a stream of its own.
 pub(crate) struct Layer {
     stream: Stream,
+    hoard: Vec<DeviceMemory>,
 }
 
 impl Layer {
@@ -39,7 +62,38 @@ impl Layer {
 impl Layer {
     pub fn new(device: u32) -> Result<Self> {
         let stream = Stream::compute(&Gpu::open(device)?)?;
-        Ok(Layer { stream })
+        Ok(Layer {
+            stream,
+            hoard: Vec::new(),
+        })
+    }
+
+    /// Takes all of the device's memory, or gives it back.
+    pub fn hoard(&mut self, all: bool) -> Result<()> {
+        self.hoard.clear();
+        let mut len = 1 << 40;
+        while all && len > 0 {
+            match DeviceMemory::new(self.stream.gpu(), len) {
+                Ok(memory) => self.hoard.push(memory),
+                Err(_) => len /= 2,
+            }
+        }
+        Ok(())
+    }
+
+    pub fn fussy(&mut self, level: i64) -> Result<Fussy> {
+        Ok(Fussy {
+            tensor: self.make(100)?,
+            level: Level(level),
+        })
+    }
+
+    pub fn level(&mut self, x: &Fussy) -> Result<i64> {
+        Ok(self.total(&x.tensor)? + x.level.0)
+    }
+
+    pub fn level_of(&mut self, x: Fussy) -> Result<i64> {
+        self.level(&x)
     }
 
     /// `x + at`, so many of them; none for nothing, an error for a negative number.

@@ -88,7 +88,7 @@ impl<T: Wire> Reader<T> {
     /// Whether the next message is there.
     pub(crate) fn has_message(&mut self) -> Result<bool, ChannelError> {
         self.check_live()?;
-        Ok(self.value.fill(self.next)? != Arrival::Nothing)
+        Ok(self.value.attempt(self.next)? != Arrival::Nothing)
     }
 
     /// Waits for the next message.

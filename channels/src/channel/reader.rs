@@ -38,7 +38,7 @@ impl<T: Wire> Reader<T> {
     pub(super) fn arrive(&mut self, timeout: Option<Duration>) -> Result<(), ChannelError> {
         let expected_bytes = self.value.expected_bytes();
         let (value, next) = (&mut self.value, self.next);
-        let attempt = || Ok((value.fill(next)? != Arrival::Nothing).then_some(()));
+        let attempt = || Ok((value.attempt(next)? != Arrival::Nothing).then_some(()));
         self.line.wait(timeout, expected_bytes, attempt)
     }
 
@@ -98,7 +98,7 @@ impl<T: Wire> Reader<T> {
     pub async fn recv_async(&mut self) -> Result<T, ChannelError> {
         std::future::poll_fn(|context| {
             let (value, next) = (&mut self.value, self.next);
-            let attempt = || Ok((value.fill(next)? != Arrival::Nothing).then_some(()));
+            let attempt = || Ok((value.attempt(next)? != Arrival::Nothing).then_some(()));
             self.line.poll(context, attempt)
         })
         .await?;
@@ -122,7 +122,7 @@ impl<T: Wire> Reader<T> {
         if let Some(value) = self.next_value() {
             return Ok(Some(value));
         }
-        if self.value.fill(self.next)? == Arrival::Nothing {
+        if self.value.attempt(self.next)? == Arrival::Nothing {
             return Ok(None);
         }
         self.take().map(Some)

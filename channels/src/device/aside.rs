@@ -8,6 +8,7 @@
 //! slot of the tensors back first.
 
 use std::any::TypeId;
+use std::cell::{OnceCell, RefCell};
 
 use serde::{Deserialize, Serialize};
 
@@ -179,6 +180,8 @@ impl WritingEnd {
 pub(crate) struct ReadsAside {
     /// Number of the reading end, among those of the shared channel.
     index: u32,
+    /// The channel of its tensors that was announced last, until it is opened.
+    announced: Option<DeviceDescriptor>,
     end: Option<(DeviceReader, Stream)>,
     /// To the device that its tensors are wanted on; where there is none, they stay where they are.
     crossing: Option<Crossing>,
@@ -188,6 +191,7 @@ impl ReadsAside {
     pub(crate) fn new(index: u32) -> Self {
         ReadsAside {
             index,
+            announced: None,
             end: None,
             crossing: None,
         }
@@ -199,18 +203,26 @@ impl ReadsAside {
         Ok(())
     }
 
-    /// The value that a message of the shared channel is, with the tensors that belong to it.
-    pub(crate) fn read<T: Wire>(&mut self, bytes: &[u8]) -> Result<T, ChannelError> {
+    /// The value that a message of the shared channel is, with the tensors that belong to it. A message can be read once.
+    pub(crate) fn read<T: Wire>(&mut self, bytes: &[u8]) -> Result<Beside<T>, ChannelError> {
         let envelope: Envelope = decode(bytes)?;
-        if let Some(descriptor) = &envelope.opens {
+        if envelope.opens.is_some() {
             self.end = None;
+            self.announced = envelope.opens;
+        }
+        if let Some(descriptor) = &self.announced {
+            // What fails is tried again with the next message.
             self.end = Some(open(descriptor, self.index)?);
+            self.announced = None;
         }
         let tensors = match envelope.tensors {
             Some(number) => self.receive(number)?,
             None => Vec::new(),
         };
-        put_together(&envelope.value, tensors)
+        Ok(Beside {
+            value: OnceCell::new(),
+            pieces: RefCell::new(Some((envelope.value, tensors))),
+        })
     }
 
     /// The tensors of message `number`. Messages before it belong to values that could not be sent.
@@ -238,6 +250,35 @@ impl ReadsAside {
                 return Ok(kept?);
             }
         }
+    }
+}
+
+/// A value and its tensors, received and not put together: that is the user's code, which runs where the value is read.
+pub(crate) struct Beside<T> {
+    value: OnceCell<T>,
+    /// Its bytes and tensors, as long as the value has not been put together.
+    pieces: RefCell<Option<(Vec<u8>, Vec<DeviceTensor>)>>,
+}
+
+impl<T: Wire> Beside<T> {
+    /// The value, put together where that has not been done.
+    pub(crate) fn get(&self) -> Result<&T, ChannelError> {
+        if let Some(value) = self.value.get() {
+            return Ok(value);
+        }
+        let value = match &*self.pieces.borrow() {
+            // Others may read it as well, and are to hear the same.
+            Some((bytes, tensors)) => put_together(bytes, tensors.clone())?,
+            None => return Err(ChannelError::NoValue),
+        };
+        self.pieces.replace(None);
+        Ok(self.value.get_or_init(|| value))
+    }
+
+    /// The value, which nobody is to read afterwards.
+    pub(crate) fn take(&mut self) -> Result<T, ChannelError> {
+        self.get()?;
+        self.value.take().ok_or(ChannelError::NoValue)
     }
 }
 

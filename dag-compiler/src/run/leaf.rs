@@ -147,7 +147,7 @@ impl<T: Wire> AnyLeaf for Leaf<T> {
         }
         let cause = match catch_unwind(AssertUnwindSafe(|| typed.message())) {
             Ok(Ok(message)) => Ok(message),
-            Ok(Err(ChannelError::Decode(error))) => Err(Cause::Payload {
+            Ok(Err(error)) if error.loses_value() => Err(Cause::Payload {
                 message: error.to_string(),
             }),
             Ok(Err(error)) => return Err(error),
