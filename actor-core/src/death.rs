@@ -67,7 +67,7 @@ pub struct Death {
     pub pid: Option<u32>,
     /// How it ended.
     pub exit: Exit,
-    /// The last lines of standard error, oldest first; at most 20.
+    /// The last lines of standard error but for frames of backtraces, oldest first; at most 20.
     pub stderr_tail: Vec<String>,
 }
 

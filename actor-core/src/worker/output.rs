@@ -193,6 +193,8 @@ struct Splitter {
     partial: Vec<u8>,
     ready: Vec<Vec<u8>>,
     tail: VecDeque<String>,
+    /// The lines are frames of a backtrace: those are printed, but what was said before it counts as the last words.
+    in_backtrace: bool,
 }
 
 impl Splitter {
@@ -220,16 +222,31 @@ impl Splitter {
 
     fn end_line(&mut self) {
         let line = std::mem::take(&mut self.partial);
+        let text = String::from_utf8_lossy(&line).into_owned();
+        self.ready.push(line);
+        if is_backtrace(&text, &mut self.in_backtrace) {
+            return;
+        }
         if self.tail.len() == STDERR_LINES_MAX {
             self.tail.pop_front();
         }
-        self.tail.push_back(String::from_utf8_lossy(&line).into_owned());
-        self.ready.push(line);
+        self.tail.push_back(text);
     }
 
     fn take_lines(&mut self) -> impl Iterator<Item = Vec<u8>> {
         std::mem::take(&mut self.ready).into_iter()
     }
+}
+
+/// Whether a line is one of a backtrace as the standard library writes it, from its head to the note behind it.
+fn is_backtrace(line: &str, inside: &mut bool) -> bool {
+    let is_head = line == "stack backtrace:";
+    let rest = line.trim_start();
+    let is_frame = rest.len() < line.len()
+        && (rest.starts_with("at ") || rest.starts_with(|c: char| c.is_ascii_digit()));
+    let is_part = is_head || *inside && (is_frame || line.starts_with("note: Some details are omitted"));
+    *inside = is_part;
+    is_part
 }
 
 #[cfg(test)]
@@ -249,6 +266,34 @@ mod tests {
         }
         assert_eq!(splitter.tail.len(), STDERR_LINES_MAX);
         assert_eq!(splitter.tail.front().unwrap(), "line 0");
+    }
+
+    #[test]
+    fn a_backtrace_does_not_push_the_panics_message_out_of_the_last_words() {
+        let mut splitter = Splitter::default();
+        let message = "thread 'lane a' (7) panicked at src/a.rs:1:2:\nno way\n";
+        splitter.push(message.as_bytes());
+        splitter.push(b"stack backtrace:\n");
+        for frame in 0..3 * STDERR_LINES_MAX {
+            splitter
+                .push(format!("  {frame}: some::function\n             at ./src/a.rs:{frame}\n").as_bytes());
+        }
+        splitter.push(
+            b"note: Some details are omitted, run with `RUST_BACKTRACE=full` for a verbose backtrace.\n",
+        );
+        splitter.push(b"1: a line of the program's\n");
+        let tail: Vec<_> = splitter.tail.iter().map(String::as_str).collect();
+        let wanted = [
+            "thread 'lane a' (7) panicked at src/a.rs:1:2:",
+            "no way",
+            "1: a line of the program's",
+        ];
+        assert_eq!(tail, wanted);
+        assert_eq!(
+            splitter.take_lines().count(),
+            2 + 1 + 6 * STDERR_LINES_MAX + 2,
+            "all is printed"
+        );
     }
 
     #[test]
