@@ -4,6 +4,9 @@
 //! and as a program that has left the call out.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::print_stdout)]
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use selvedge::{Compile, Edge, Runtime, SpawnError, actor};
@@ -48,6 +51,7 @@ fn main() {
     let said = String::from_utf8_lossy(&without.stdout);
     if cfg!(feature = "premain") {
         assert_eq!(said, "result 42\n");
+        a_program_whose_name_is_not_utf_8_has_workers();
     } else {
         assert!(
             said.starts_with("refused: ") && said.contains("call it first in `main`"),
@@ -55,4 +59,14 @@ fn main() {
         );
         assert!(said.contains("`selvedge::init()`"), "{said}");
     }
+}
+
+fn a_program_whose_name_is_not_utf_8_has_workers() {
+    let program = std::env::current_exe().unwrap();
+    let strange = Command::new(program)
+        .arg0(OsStr::from_bytes(b"strange \xff"))
+        .env(ENV_LEFT_OUT, "1")
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&strange.stdout), "result 42\n");
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -25,9 +25,28 @@ struct Entries {
     lanes: BTreeMap<LaneId, Arc<LaneThread>>,
 }
 
+/// How long things may take in a runtime.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    /// A new process until it speaks.
+    pub(crate) hello: Duration,
+    /// An actor's constructor.
+    pub(crate) build: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            hello: Duration::from_secs(5),
+            build: Duration::from_secs(60),
+        }
+    }
+}
+
 pub(crate) struct Directory {
     entries: Mutex<Entries>,
     closed: AtomicBool,
+    limits: Mutex<Limits>,
     pub(crate) leases: LeaseDesk,
 }
 
@@ -36,8 +55,17 @@ impl Directory {
         Self {
             entries: Mutex::new(Entries::default()),
             closed: AtomicBool::new(false),
+            limits: Mutex::new(Limits::default()),
             leases: LeaseDesk::default(),
         }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        *self.limits.lock()
+    }
+
+    pub(crate) fn set_limits(&self, set: impl FnOnce(&mut Limits)) {
+        set(&mut self.limits.lock());
     }
 
     /// Whether the runtime is shut down, or about to be.
@@ -115,8 +143,15 @@ impl Directory {
         self.leases.ended(&lanes.into_iter().collect::<Vec<_>>(), None);
     }
 
-    /// Ends actors of this process for good: their state, the watchers, their nodes. `why`, in words.
+    /// Ends actors for good: their state, the watchers, their nodes. `why`, in words.
     pub(crate) fn end_actors(&self, residents: &[Arc<Resident>], why: &str) {
+        self.note_deaths(residents, why, false);
+        self.tell_nodes(residents);
+        self.forget_dead(residents);
+    }
+
+    /// Notes a death of actors that no process explains, with the watchers; `why`, in words.
+    pub(crate) fn note_deaths(&self, residents: &[Arc<Resident>], why: &str, may_restart: bool) {
         let alive: Vec<_> = residents
             .iter()
             .filter(|resident| !matches!(resident.vital(), Vital::Dead(_)))
@@ -131,11 +166,15 @@ impl Directory {
             stderr_tail: Vec::new(),
         };
         for resident in &alive {
-            resident.note_death(&death, false);
+            resident.note_death(&death, may_restart);
         }
-        self.leases.died(&death);
-        self.tell_nodes(residents);
-        self.forget_dead(residents);
+        // Whoever restarts still has been mourned when its process died.
+        if alive
+            .iter()
+            .any(|resident| matches!(resident.vital(), Vital::Dead(_)))
+        {
+            self.leases.died(&death);
+        }
     }
 
     /// Has the actors' nodes look at their actors again.

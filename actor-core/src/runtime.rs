@@ -23,8 +23,8 @@ use crate::spawn::{Spawn, SpawnError};
 use crate::worker::launch;
 use crate::worker::record::WorkerRecord;
 
-/// How long an actor may take to be built.
-const BUILD_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the control thread may be late.
+const CONTROL_GRACE: Duration = Duration::from_secs(5);
 /// How long dropping the last clone waits for lanes and workers.
 const DROP_GRACE: Duration = Duration::from_secs(2);
 /// How long a killed worker may take to be gone.
@@ -79,6 +79,21 @@ impl Runtime {
         }
     }
 
+    /// How long a worker's new process may take until it speaks, from now on; default 5 s. A large program on a slow file system
+    /// may need more.
+    #[must_use]
+    pub fn hello_timeout(self, limit: Duration) -> Self {
+        self.inner.directory.set_limits(|limits| limits.hello = limit);
+        self
+    }
+
+    /// How long an actor's constructor may take, from now on; default one minute. One that loads a large model may need more.
+    #[must_use]
+    pub fn build_timeout(self, limit: Duration) -> Self {
+        self.inner.directory.set_limits(|limits| limits.build = limit);
+        self
+    }
+
     pub(crate) fn inner(&self) -> &Inner {
         &self.inner
     }
@@ -117,11 +132,26 @@ impl Runtime {
         if !self.inner.control()?.send(message) {
             return Err(SpawnError::Shutdown);
         }
-        answer
-            .wait(None)
-            .and_then(Result::ok)
-            .unwrap_or(Err(SpawnError::Shutdown))?;
-        Ok(Worker::new(self, record))
+        // Dropped, it ends what may come late.
+        let worker = Worker::new(self, record);
+        // The start ends by itself; this is for a control thread that somebody's watcher holds up.
+        let limit = self.inner.directory.limits().hello;
+        let deadline = limit
+            .checked_mul(2)
+            .and_then(|limit| Instant::now().checked_add(limit + CONTROL_GRACE));
+        match answer.wait(deadline) {
+            Some(started) => started.unwrap_or(Err(SpawnError::Shutdown))?,
+            None => {
+                let reason =
+                    "the control thread is held up, by a waker or a watcher of this program".to_owned();
+                return Err(SpawnError::NoHello {
+                    worker: name.to_owned(),
+                    reason,
+                    stderr_tail: Vec::new(),
+                });
+            }
+        }
+        Ok(worker)
     }
 
     /// All actors that live or restart.
@@ -166,13 +196,14 @@ impl Inner {
         let resident = Arc::new(Resident::new(blueprint, home, restart));
         let control = self.control()?;
         self.directory.add_resident(&resident, Some(keep));
+        let limit = self.directory.limits().build;
         let (reply, mut answer) = promise();
         let sent = control.send(SupervisorMessage::AddActor {
             resident: Arc::clone(&resident),
             reply,
         });
         let built = if sent {
-            answer.wait(Some(Instant::now() + BUILD_TIMEOUT))
+            answer.wait(Instant::now().checked_add(limit))
         } else {
             Some(Ok(Err(SpawnError::Shutdown)))
         };
@@ -184,10 +215,7 @@ impl Inner {
             }),
             None => {
                 let actor = resident.name().to_owned();
-                Err(SpawnError::Timeout {
-                    actor,
-                    seconds: BUILD_TIMEOUT.as_secs(),
-                })
+                Err(SpawnError::Timeout { actor, limit })
             }
         };
         match built {

@@ -1,6 +1,7 @@
 //! Spawning an actor: which type, with what arguments, where, and what happens when it fails.
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use crate::actor::Actor;
 use crate::arguments::to_bytes;
@@ -107,12 +108,12 @@ pub enum SpawnError {
         lane: String,
     },
     /// The actor was not built in time.
-    #[error("actor `{actor}` was not built within {seconds} s")]
+    #[error("actor `{actor}` was not built within {limit:?} (help: Runtime::build_timeout sets this time)")]
     Timeout {
         /// The actor's name.
         actor: String,
         /// The limit.
-        seconds: u64,
+        limit: Duration,
     },
     /// A thread of the runtime could not be started.
     #[error("a thread of the runtime could not be started: {0}")]

@@ -226,6 +226,61 @@ fn a_lane_of_another_runtime_is_refused() {
 }
 
 #[test]
+fn a_constructor_that_takes_too_long_names_the_time_that_can_be_set() {
+    let runtime = Runtime::new()
+        .hello_timeout(Duration::MAX)
+        .build_timeout(Duration::MAX);
+    let worker = runtime.worker("w").unwrap();
+    assert_eq!(
+        runtime
+            .spawn::<Toy>("a", FINE)
+            .in_worker(&worker)
+            .unwrap()
+            .add(1)
+            .wait()
+            .unwrap(),
+        1
+    );
+    let runtime = runtime.build_timeout(Duration::ZERO);
+    let refused = runtime.spawn::<Toy>("late", (Birth::Hangs, 0)).in_worker(&worker);
+    let Err(refused @ SpawnError::Timeout { .. }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(
+        refused.to_string().contains("Runtime::build_timeout"),
+        "{refused}"
+    );
+    worker.end(Duration::ZERO).unwrap_err();
+}
+
+#[test]
+fn what_became_of_a_worker_is_told_to_whoever_spawns_there() {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w").unwrap();
+    let pid = worker.pid().unwrap();
+    kill_9(pid);
+    eventually("its death is known", || worker.pid().is_none());
+    let refused = runtime
+        .spawn::<Toy>("a", FINE)
+        .in_worker(&worker)
+        .unwrap_err()
+        .to_string();
+    for part in ["worker `w` is gone", "signal 9 (SIGKILL)", &pid.to_string()] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    let worker = runtime.worker("v").unwrap();
+    let refused = runtime
+        .spawn::<Toy>("a", (Birth::Exits, 0))
+        .in_worker(&worker)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("worker `v`") && refused.contains("exit code 9"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn no_number_of_one_runtime_is_a_number_of_another() {
     let (one, other) = (Runtime::new(), Runtime::new());
     for placement in [Placement::Thread, Placement::Process] {

@@ -16,8 +16,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use selvedge_core::{Runtime, SpawnError, Worker};
 use toys::*;
 
-/// Well below the time that a worker has to say hello.
+/// Well below the time that a worker has to say hello where nothing else is said.
 const HELLO: Duration = Duration::from_secs(4);
+/// The time that it has in the first part.
+const SHORT: Duration = Duration::from_millis(300);
 
 fn children() -> Vec<u32> {
     let lists = std::fs::read_dir("/proc/self/task")
@@ -66,7 +68,7 @@ fn end(worker: &Worker) {
 #[test]
 fn a_worker_that_never_says_hello_is_given_up() {
     let _dog = Watchdog::new("silence");
-    let runtime = Runtime::new();
+    let runtime = Runtime::new().hello_timeout(SHORT);
     let error = loop {
         match start_and_stop(&runtime).join().unwrap() {
             Ok(worker) => end(&worker),
@@ -76,6 +78,8 @@ fn a_worker_that_never_says_hello_is_given_up() {
     assert!(matches!(error, SpawnError::NoHello { .. }), "{error}");
     assert!(error.to_string().contains("mute"), "{error}");
     assert!(error.to_string().contains("selvedge::init()"), "{error}");
+    assert!(error.to_string().contains("(300ms passed"), "{error}");
+    assert!(error.to_string().contains("Runtime::hello_timeout"), "{error}");
     eventually("it is gone", || children().is_empty());
 
     // A shutdown does not wait for the hello.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::call::CallFault;
+use crate::death::Death;
 use crate::failure::FailureReport;
 use crate::lane::mailbox::{LaneCall, LaneMessage, Unserved};
 use crate::lane::thread::LaneThread;
@@ -163,16 +164,26 @@ fn build(resident: &Arc<Resident>, reply: Promise<Result<(), SpawnError>>) {
             // A lane that has ended drops the message, and with it the promise.
             let _ = lane.push(LaneMessage::Create(resident.blueprint.clone(), Box::new(created)));
         }
-        Home::Worker { .. } => {
-            let name = resident.name().to_owned();
+        Home::Worker { worker, .. } => {
+            let (name, worker) = (resident.name().to_owned(), worker.name().to_owned());
             build_in_worker(resident, move |result| {
                 reply.keep(result.map_err(|lost| match lost {
                     BuildFault::Constructor(failure) => SpawnError::not_built(name, failure),
-                    BuildFault::Lost(reason) => SpawnError::Worker { worker: name, reason },
+                    BuildFault::Lost(reason) => SpawnError::Worker { worker, reason },
                 }));
             });
         }
     }
+}
+
+/// How the process of a worker died, where no actor is to be named.
+fn of_process(death: &Death) -> String {
+    let pid = death.pid.map_or_else(String::new, |pid| format!(" {pid}"));
+    let last = death
+        .stderr_tail
+        .last()
+        .map_or_else(String::new, |last| format!("; last line: {last}"));
+    format!("its process{pid} has ended: {}{last}", death.exit)
 }
 
 /// Why a worker did not build an actor.
@@ -195,7 +206,7 @@ pub(crate) fn build_in_worker(
         return done(Err(BuildFault::Lost("the actor has no worker".to_owned())));
     };
     let Some(link) = worker.link() else {
-        return done(Err(BuildFault::Lost("the worker is gone".to_owned())));
+        return done(Err(BuildFault::Lost(worker.why_gone())));
     };
     let blueprint = &resident.blueprint;
     let message = |request| ToWorker::Create {
@@ -212,7 +223,7 @@ pub(crate) fn build_in_worker(
         done(match response {
             Ok(Response::Created(result)) => result.map_err(BuildFault::Constructor),
             Ok(_) => Err(BuildFault::Lost("an answer to another question".to_owned())),
-            Err(LinkLost::Died(death)) => Err(BuildFault::Lost(death.to_string())),
+            Err(LinkLost::Died(death)) => Err(BuildFault::Lost(of_process(&death))),
             Err(LinkLost::NotSent(reason)) => Err(BuildFault::Lost(reason)),
         });
     });

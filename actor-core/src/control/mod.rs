@@ -5,8 +5,10 @@
 //! - `worker_node`: one for each worker process; launches it, restarts it, ends it.
 //! - `watch`: waits for a worker's death and spreads the news.
 //!
-//! The thread lives as long as the runtime, because workers are killed when the thread that started them ends. It
-//! must never block: it is what notices deaths.
+//! - `launchers`: the threads that start worker processes. They live as long as the control thread, because workers are killed
+//!   when the thread that started them ends.
+//!
+//! The control thread must never block: it is what notices deaths.
 
 pub(crate) mod supervisor;
 
@@ -15,6 +17,8 @@ pub(crate) mod actor_node;
 pub(crate) mod worker_node;
 
 pub(crate) mod watch;
+
+pub(crate) mod launchers;
 
 use std::io;
 use std::sync::Arc;

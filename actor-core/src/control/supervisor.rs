@@ -8,6 +8,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent
 use tokio::sync::watch;
 
 use crate::control::actor_node::{ActorNode, NodeMessage};
+use crate::control::launchers::Launchers;
 use crate::control::worker_node::{WorkerArgs, WorkerMessage, WorkerNode};
 use crate::directory::Directory;
 use crate::id::ActorId;
@@ -65,6 +66,7 @@ pub(crate) struct SupervisorState {
     /// To find the actor of a node that failed.
     nodes: BTreeMap<ractor::ActorId, ActorId>,
     closing: Option<Closing>,
+    launchers: Arc<Launchers>,
     /// Tells worker nodes that wait for a hello.
     ends: watch::Sender<bool>,
 }
@@ -92,6 +94,7 @@ impl Actor for Supervisor {
             workers: Vec::new(),
             nodes: BTreeMap::new(),
             closing: None,
+            launchers: Arc::default(),
             ends: watch::Sender::new(false),
         })
     }
@@ -204,6 +207,7 @@ impl SupervisorState {
             supervisor: myself.clone(),
             printer: printer.lines(),
             depth,
+            launchers: Arc::clone(&self.launchers),
             closing: self.ends.subscribe(),
         };
         match ActorRuntime::spawn_linked_instant(None, WorkerNode, args, myself.get_cell()) {

@@ -66,7 +66,7 @@ impl Watch {
             exit,
             stderr_tail: self.stderr.tail(),
         };
-        self.record.set_current(None);
+        self.record.note_end(self.pid, &death.exit);
         self.directory.process_died(self.record.id(), &death);
         if self.directory.is_closed() {
             self.link.drop_requests();

@@ -9,6 +9,7 @@ use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{mpsc, watch};
 
 use crate::control::actor_node::{BuildFault, build_in_worker};
+use crate::control::launchers::Launchers;
 use crate::control::supervisor::SupervisorMessage;
 use crate::control::watch::{Process, Watch};
 use crate::death::Exit;
@@ -17,15 +18,16 @@ use crate::promise::Promise;
 use crate::resident::{Resident, Vital};
 use crate::spawn::SpawnError;
 use crate::worker::hello::Hello;
-use crate::worker::launch::launch;
+use crate::worker::launch::{Launched, launch};
 use crate::worker::link::{Link, read_frame, write_frames};
 use crate::worker::output::{Line, Pump, Target};
 use crate::worker::premain::EXIT_STUCK;
 use crate::worker::protocol::{FrameError, FromWorker, ToWorker};
 use crate::worker::record::{Incarnation, WorkerRecord};
 
-/// How long a worker may take to say hello.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long is waited after a restart that failed; twice as long after the next, up to a second.
+const RESTART_PAUSE: Duration = Duration::from_millis(10);
+const RESTART_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 pub(crate) enum WorkerMessage {
     /// Launch the process for the first time.
@@ -42,6 +44,7 @@ pub(crate) struct WorkerArgs {
     pub(crate) supervisor: ActorRef<SupervisorMessage>,
     pub(crate) printer: mpsc::Sender<Line>,
     pub(crate) depth: u32,
+    pub(crate) launchers: Arc<Launchers>,
     /// Becomes true when the control plane ends.
     pub(crate) closing: watch::Receiver<bool>,
 }
@@ -92,10 +95,11 @@ impl WorkerState {
     /// Launches the process and waits for its hello.
     async fn start(&mut self, myself: &ActorRef<WorkerMessage>) -> Result<(), SpawnError> {
         let record = Arc::clone(&self.args.record);
-        let worker = record.name().to_owned();
-        let launched = launch(&worker, &record.env, self.args.depth)
-            .map_err(|error| SpawnError::Launch { worker, error })?;
-        let pidfd = Arc::new(launched.pidfd);
+        let launched = self.launch().await?;
+        let Some(pidfd) = launched.process.watch() else {
+            return Err(SpawnError::Internal("a child without a descriptor".to_owned()));
+        };
+        let pidfd = Arc::new(pidfd);
         let process = Process::new(Arc::clone(&pidfd)).map_err(SpawnError::Control)?;
         let prefix = format!("[{} pid {}] ", record.name(), launched.pid);
         let pump = |fd, target| {
@@ -124,15 +128,18 @@ impl WorkerState {
         let link = Arc::new(link);
         tokio::spawn(write_frames(queue, writing));
         if let Err(refused) = self.hear_hello(&mut reading).await {
-            end(&process).await;
+            let exit = end(&process).await;
             stderr.drain();
-            return Err(
-                refused.map_or(SpawnError::Shutdown, |reason| SpawnError::NoHello {
-                    worker: record.name().to_owned(),
-                    reason,
-                    stderr_tail: stderr.tail(),
-                }),
-            );
+            let reason = match refused {
+                NoHello::Closing => return Err(SpawnError::Shutdown),
+                NoHello::Ended => format!("it ended before it said hello: {exit}"),
+                NoHello::Said(reason) => reason,
+            };
+            return Err(SpawnError::NoHello {
+                worker: record.name().to_owned(),
+                reason,
+                stderr_tail: stderr.tail(),
+            });
         }
         let welcome = ToWorker::Welcome {
             hello: Hello::mine(),
@@ -165,13 +172,41 @@ impl WorkerState {
         Ok(())
     }
 
-    /// Waits for a worker's hello: what is wrong with it, or nothing where the runtime ends meanwhile.
-    async fn hear_hello(&mut self, reading: &mut OwnedReadHalf) -> Result<(), Option<String>> {
-        let hello = tokio::time::timeout(HELLO_TIMEOUT, read_frame::<FromWorker>(reading));
+    /// Has a process started, on another thread: until it has reached its program it may take any time.
+    async fn launch(&mut self) -> Result<Launched, SpawnError> {
+        let (record, depth) = (Arc::clone(&self.args.record), self.args.depth);
+        let limit = self.args.directory.limits().hello;
+        let failed = |error| SpawnError::Launch {
+            worker: self.args.record.name().to_owned(),
+            error,
+        };
+        let work = move || launch(record.name(), &record.env, depth);
+        let launched = self.args.launchers.start(work).map_err(SpawnError::Control)?;
         tokio::select! {
-            hello = hello => check_hello(hello).map_err(Some),
+            launched = launched => match launched {
+                Ok(launched) => launched.map_err(failed),
+                Err(_) => Err(SpawnError::Internal("the thread that starts processes has ended".to_owned())),
+            },
+            () = tokio::time::sleep(limit) => {
+                let text = format!(
+                    "its process has not reached the program within {limit:?} (is it stopped, or the file system slow? \
+                     help: Runtime::hello_timeout sets this time)"
+                );
+                Err(failed(std::io::Error::new(std::io::ErrorKind::TimedOut, text)))
+            }
             // An error means that the supervisor is gone.
-            _ = self.args.closing.wait_for(|closing| *closing) => Err(None),
+            _ = self.args.closing.wait_for(|closing| *closing) => Err(SpawnError::Shutdown),
+        }
+    }
+
+    /// Waits for a worker's hello.
+    async fn hear_hello(&mut self, reading: &mut OwnedReadHalf) -> Result<(), NoHello> {
+        let limit = self.args.directory.limits().hello;
+        let hello = tokio::time::timeout(limit, read_frame::<FromWorker>(reading));
+        tokio::select! {
+            hello = hello => check_hello(hello, limit),
+            // An error means that the supervisor is gone.
+            _ = self.args.closing.wait_for(|closing| *closing) => Err(NoHello::Closing),
         }
     }
 
@@ -193,26 +228,47 @@ impl WorkerState {
             }
             return self.over(myself, killed);
         }
-        let restarting: Vec<Arc<Resident>> = residents
-            .iter()
-            .filter(|resident| resident.vital() == Vital::Restarting)
-            .cloned()
-            .collect();
-        if restarting.is_empty() {
-            directory.tell_nodes(&residents);
-            directory.forget_dead(&residents);
-            return self.over(myself, false);
-        }
-        match self.start(myself).await {
-            Ok(()) => restarting
-                .iter()
-                .for_each(|resident| revive(&directory, resident)),
-            Err(error) => {
-                directory.end_actors(&restarting, &format!("its worker did not start again: {error}"))
-            }
-        }
+        let runs = self.restart(myself, &residents).await;
         directory.tell_nodes(&residents);
         directory.forget_dead(&residents);
+        if !runs {
+            self.over(myself, false);
+        }
+    }
+
+    /// Starts the process anew for the actors that restart. A start that fails is a death like any other: their policies say
+    /// whether there is another. Answers whether a process runs.
+    async fn restart(&mut self, myself: &ActorRef<WorkerMessage>, residents: &[Arc<Resident>]) -> bool {
+        let directory = Arc::clone(&self.args.directory);
+        let mut pause = RESTART_PAUSE;
+        loop {
+            let restarting: Vec<Arc<Resident>> = residents
+                .iter()
+                .filter(|resident| resident.vital() == Vital::Restarting)
+                .cloned()
+                .collect();
+            if restarting.is_empty() {
+                return false;
+            }
+            let error = match self.start(myself).await {
+                Ok(()) => {
+                    restarting
+                        .iter()
+                        .for_each(|resident| revive(&directory, resident));
+                    return true;
+                }
+                Err(error) => error,
+            };
+            let why = format!("its worker did not start again: {error}");
+            let closing = matches!(error, SpawnError::Shutdown);
+            directory.note_deaths(&restarting, &why, !closing);
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                // An error means that the supervisor is gone.
+                _ = self.args.closing.wait_for(|closing| *closing) => {}
+            }
+            pause = RESTART_PAUSE_MAX.min(pause * 2);
+        }
     }
 
     /// No process of the worker will run any more.
@@ -246,26 +302,37 @@ impl WorkerState {
 /// A message with its body.
 type Framed = (FromWorker, Vec<u8>);
 
+/// Why there was no hello.
+enum NoHello {
+    /// The runtime ends meanwhile.
+    Closing,
+    /// The process closed its link.
+    Ended,
+    /// What is wrong with what it said, or did not say.
+    Said(String),
+}
+
 fn check_hello(
     hello: Result<Result<Option<Framed>, FrameError>, tokio::time::error::Elapsed>,
-) -> Result<(), String> {
+    limit: Duration,
+) -> Result<(), NoHello> {
     match hello {
-        Ok(Ok(Some((FromWorker::Hello(hello), _)))) => {
-            Hello::mine().check(&hello).map_err(|error| error.to_string())
-        }
-        Ok(Ok(Some(_))) => Err("it spoke before it said hello".to_owned()),
-        Ok(Ok(None)) => Err("it ended before it said hello".to_owned()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!(
-            "it started but never called `selvedge::init()` ({HELLO_TIMEOUT:?} passed)"
-        )),
+        Ok(Ok(Some((FromWorker::Hello(hello), _)))) => Hello::mine()
+            .check(&hello)
+            .map_err(|error| NoHello::Said(error.to_string())),
+        Ok(Ok(Some(_))) => Err(NoHello::Said("it spoke before it said hello".to_owned())),
+        Ok(Ok(None)) => Err(NoHello::Ended),
+        Ok(Err(error)) => Err(NoHello::Said(error.to_string())),
+        Err(_) => Err(NoHello::Said(format!(
+            "it started but never called `selvedge::init()` ({limit:?} passed; help: Runtime::hello_timeout sets this time)"
+        ))),
     }
 }
 
 /// Kills and reaps a process that is of no use.
-async fn end(process: &Process) {
+async fn end(process: &Process) -> Exit {
     process.kill();
-    process.reap().await;
+    process.reap().await
 }
 
 /// Builds an actor again in its new process.

@@ -3,15 +3,17 @@
 //! The link travels as the child's standard input: so no descriptor has to be made inheritable in the driver (which
 //! would leak into whatever the user starts at that moment), and the child is made by `posix_spawn`, which does not
 //! copy the driver's page tables. The worker moves the link away and puts `/dev/null` there before anything else
-//! runs. To be called on the control thread only: a worker is killed when the thread that started it ends.
+//! runs. To be called on a launcher's thread only: a worker is killed when the thread that started it ends.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
 
 use crate::flags;
 use crate::worker::premain::initialised;
@@ -20,10 +22,35 @@ use crate::worker::{DEPTH_MAX, ENV_DEPTH, ENV_DRIVER, ENV_FD};
 /// A process that was started and has said nothing yet.
 pub(crate) struct Launched {
     pub(crate) pid: u32,
-    pub(crate) pidfd: OwnedFd,
+    pub(crate) process: Unwatched,
     pub(crate) stream: UnixStream,
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
+}
+
+/// A child that nobody watches yet. Dropped, it is killed and reaped.
+pub(crate) struct Unwatched(Option<OwnedFd>);
+
+impl Unwatched {
+    /// Its pidfd, for whoever watches it from now on.
+    pub(crate) fn watch(mut self) -> Option<OwnedFd> {
+        self.0.take()
+    }
+}
+
+impl Drop for Unwatched {
+    fn drop(&mut self) {
+        if let Some(pidfd) = self.0.take() {
+            // Both can only fail if it is dead and reaped already.
+            let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+            let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
+        }
+    }
+}
+
+/// An error of the system, with what it was about.
+fn about(what: &'static str) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
 /// Why no worker may be started here.
@@ -65,11 +92,13 @@ pub(crate) fn allowed() -> Result<u32, NotAllowed> {
 
 /// Starts the process. Its arguments are only a name for `ps`: the worker never reaches `main`.
 pub(crate) fn launch(name: &str, env: &[(String, String)], depth: u32) -> io::Result<Launched> {
-    let (ours, theirs) = UnixStream::pair()?;
+    let (ours, theirs) = UnixStream::pair().map_err(about("a socket pair for its link"))?;
     let mut command = Command::new("/proc/self/exe");
-    let program = std::env::args().next().unwrap_or_else(|| "selvedge".to_owned());
+    // Any bytes may stand there, as in a path that is not UTF-8; no NUL, though.
+    let mut program = std::env::args_os().next().unwrap_or_else(|| "selvedge".into());
+    program.push(format!(": worker {name}").replace('\0', "?"));
     command
-        .arg0(format!("{program}: worker {name}").replace('\0', "?"))
+        .arg0(program)
         .envs(env.iter().map(|(key, value)| (key, value)))
         .env(ENV_FD, "0")
         .env(ENV_DRIVER, std::process::id().to_string())
@@ -81,13 +110,15 @@ pub(crate) fn launch(name: &str, env: &[(String, String)], depth: u32) -> io::Re
     flags::ALL.iter().for_each(|name| {
         command.env_remove(name);
     });
-    let mut child = command.spawn()?;
+    let mut child = command
+        .spawn()
+        .map_err(about("starting /proc/self/exe (is /proc mounted?)"))?;
     // The command keeps the worker's end of the socket open; while it lives, the worker's death would be silent.
     drop(command);
     match (open_pidfd(child.id()), child.stdout.take(), child.stderr.take()) {
         (Ok(pidfd), Some(stdout), Some(stderr)) => Ok(Launched {
             pid: child.id(),
-            pidfd,
+            process: Unwatched(Some(pidfd)),
             stream: ours,
             stdout: stdout.into(),
             stderr: stderr.into(),
@@ -106,7 +137,10 @@ pub(crate) fn launch(name: &str, env: &[(String, String)], depth: u32) -> io::Re
 fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::other("a child with an impossible pid"))?;
-    Ok(pidfd_open(pid, PidfdFlags::empty())?)
+    let opened = pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from);
+    opened.map_err(about(
+        "pidfd_open, with which workers are watched (Linux 5.4 or later)",
+    ))
 }
 
 /// What is wrong with an environment variable for a worker.

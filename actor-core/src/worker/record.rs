@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::control::worker_node::WorkerMessage;
+use crate::death::Exit;
 use crate::id::ProcessId;
 use crate::worker::link::Link;
 
@@ -26,6 +27,8 @@ pub(crate) struct WorkerRecord {
     pub(crate) env: Vec<(String, String)>,
     pub(crate) node: OnceLock<ractor::ActorRef<WorkerMessage>>,
     current: Mutex<Option<Incarnation>>,
+    /// How the last process ended, in words.
+    ended: Mutex<Option<String>>,
     /// Set when no process of the worker will run any more: whether the last one had to be killed to end.
     over: OnceLock<bool>,
 }
@@ -38,6 +41,7 @@ impl WorkerRecord {
             env,
             node: OnceLock::new(),
             current: Mutex::new(None),
+            ended: Mutex::new(None),
             over: OnceLock::new(),
         }
     }
@@ -63,6 +67,18 @@ impl WorkerRecord {
 
     pub(crate) fn set_current(&self, incarnation: Option<Incarnation>) {
         *self.current.lock() = incarnation;
+    }
+
+    /// The process of the present incarnation has ended.
+    pub(crate) fn note_end(&self, pid: u32, exit: &Exit) {
+        *self.ended.lock() = Some(format!("its process {pid} has ended: {exit}"));
+        self.set_current(None);
+    }
+
+    /// Why no process runs, in words.
+    pub(crate) fn why_gone(&self) -> String {
+        let ended = self.ended.lock().clone();
+        ended.unwrap_or_else(|| "no process of it has run".to_owned())
     }
 
     /// Whether the worker has ended for good, and if so, whether it had to be killed.

@@ -46,6 +46,7 @@ pub enum Birth {
     Panics,
     /// The process ends in the middle of the constructor.
     Exits,
+    Hangs,
 }
 
 pub struct Toy {
@@ -158,6 +159,9 @@ impl Actor for Toy {
             Birth::Refuses => Err(Refusal("toy".to_owned()).into()),
             Birth::Panics => panic!("born to panic"),
             Birth::Exits => std::process::exit(9),
+            Birth::Hangs => loop {
+                std::thread::park();
+            },
         }
     }
 
