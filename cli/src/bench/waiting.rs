@@ -2,7 +2,7 @@
 //! busy process.
 //!
 //! Where the scheduler puts two threads when a program starts, and whether it moves them, differs from start to start. So one sample
-//! is a fresh process that runs its loop for a window of [`WINDOW`] from the first execution on; a row is the median and the slowest
+//! is a fresh process that runs its loop for a window of 50 ms from the first execution on; a row is the median and the slowest
 //! tenth of many starts.
 
 use std::io::{Read, Write};
