@@ -3,7 +3,7 @@
 //! It belongs to no thread. Whoever executes or waits takes the lock, pumps what can move, and lets go; so a
 //! graph needs no thread of its own in the driver.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
@@ -37,9 +37,15 @@ pub(crate) struct Driver {
     sole: Option<usize>,
     pub(crate) max_inflight: usize,
     pub(crate) max_buffered: usize,
-    /// Handles of each execution from `base` on, until nobody holds one.
+    /// Handles of each execution from `base` on.
     handles: VecDeque<u32>,
     base: u64,
+    /// The most executions that `handles` goes back over; those with handles that fall behind are in `kept`.
+    window: usize,
+    /// Finished executions before `base` that somebody holds, with their handles.
+    kept: BTreeMap<u64, u32>,
+    /// Finished executions that somebody holds.
+    held: usize,
     submitted: u64,
     /// Executions of which every output has been collected.
     finished: u64,
@@ -70,7 +76,7 @@ impl Driver {
             ([port], [0]) if port.moves && port.leaves.len() == 1 && lane.leaves.len() == 1 => Some(0),
             _ => None,
         };
-        let handles = VecDeque::with_capacity(max_inflight.saturating_mul(2));
+        let window = max_inflight.saturating_mul(2);
         Driver {
             inputs,
             input_info,
@@ -80,8 +86,11 @@ impl Driver {
             sole,
             max_inflight,
             max_buffered,
-            handles,
+            handles: VecDeque::with_capacity(window),
             base: 0,
+            window,
+            kept: BTreeMap::new(),
+            held: 0,
             submitted: 0,
             finished: 0,
             tally: Arc::default(),
@@ -100,7 +109,12 @@ impl Driver {
     #[inline]
     fn count(&mut self) {
         let collected = self.lane.ports.iter().map(|port| port.collected);
-        self.finished = collected.min().unwrap_or(self.submitted);
+        let finished = collected.min().unwrap_or(self.submitted);
+        if !self.handles.is_empty() {
+            let wanted = |execution: &u64| self.handles_of(*execution) > 0;
+            self.held += (self.finished..finished).filter(wanted).count();
+        }
+        self.finished = finished;
         self.tally.finished.store(self.finished, Ordering::Relaxed);
     }
 
@@ -109,16 +123,25 @@ impl Driver {
     pub(crate) fn seen(&self) -> impl Iterator<Item = u64> {
         let ports = self.lane.ports.iter().map(|port| port.collected);
         let handles = self.handles.iter().map(|handles| u64::from(*handles));
+        let kept = self.kept.iter();
         [self.submitted, self.base]
             .into_iter()
             .chain(ports)
             .chain(handles)
+            .chain(kept.flat_map(|(execution, handles)| [*execution, u64::from(*handles)]))
     }
 
     /// Executions that are kept for somebody, for the models.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
-        self.handles.iter().filter(|handles| **handles > 0).count()
+        self.handles.iter().filter(|handles| **handles > 0).count() + self.kept.len()
+    }
+
+    /// Executions that the books have an entry for: the driver's, and those of each leaf.
+    #[cfg(test)]
+    pub(crate) fn entries(&self) -> impl Iterator<Item = usize> {
+        let leaves = self.lane.leaves.iter().map(|leaf| leaf.entries());
+        std::iter::once(self.handles.len() + self.kept.len()).chain(leaves)
     }
 
     /// Whether one more execution may be submitted, as far as is seen at once; where not, [`room`](Self::room) says why.
@@ -126,7 +149,7 @@ impl Driver {
     pub(crate) fn has_room(&mut self) -> bool {
         let finished = self.finished();
         (self.submitted - finished) < self.max_inflight as u64
-            && finished == self.base
+            && self.held < self.max_buffered
             && self.inputs.iter_mut().all(InputPort::is_open)
     }
 
@@ -138,17 +161,8 @@ impl Driver {
         if inflight >= self.max_inflight {
             return Ok(Err(NoRoom::Inflight(inflight)));
         }
-        let buffered = finished.saturating_sub(self.base) as usize;
-        if buffered >= self.max_buffered {
-            let held = self
-                .handles
-                .iter()
-                .take(buffered)
-                .filter(|handles| **handles > 0)
-                .count();
-            if held >= self.max_buffered {
-                return Ok(Err(NoRoom::Buffered(held)));
-            }
+        if self.held >= self.max_buffered {
+            return Ok(Err(NoRoom::Buffered(self.held)));
         }
         let mut space = true;
         for port in &mut self.inputs {
@@ -179,6 +193,9 @@ impl Driver {
         self.handles.push_back(handles);
         if self.lane.ports.is_empty() {
             self.count();
+        }
+        if self.handles.len() > self.window {
+            self.tidy();
         }
     }
 
@@ -288,6 +305,7 @@ impl Driver {
     pub(crate) fn is_idle(&self) -> bool {
         self.base == self.submitted
             && self.sole.is_some()
+            && self.held < self.max_buffered
             && self.lane.steps.is_empty()
             && !self.is_awaited()
             && self.due.is_empty()
@@ -340,8 +358,18 @@ impl Driver {
 
     #[inline]
     fn handles(&mut self, execution: u64) -> Option<&mut u32> {
-        let index = usize::try_from(execution.checked_sub(self.base)?).ok()?;
-        self.handles.get_mut(index)
+        match execution.checked_sub(self.base) {
+            Some(index) => self.handles.get_mut(usize::try_from(index).ok()?),
+            None => self.kept.get_mut(&execution),
+        }
+    }
+
+    /// Handles of an execution from `base` on.
+    #[inline]
+    fn handles_of(&self, execution: u64) -> u32 {
+        let index = execution.checked_sub(self.base);
+        let index = index.and_then(|index| usize::try_from(index).ok());
+        index.and_then(|index| self.handles.get(index)).map_or(0, |handles| *handles)
     }
 
     /// Registers a task to be woken when outputs arrive.
@@ -395,35 +423,53 @@ impl Driver {
         let Some(handles) = self.handles(execution) else {
             return false;
         };
+        let held = *handles > 0;
         *handles = handles.saturating_sub(1);
         let last = *handles == 0;
         if last && self.is_awaited() {
             self.waiting.retain(|(number, _)| *number != execution);
         }
-        self.tidy();
+        if last && held && execution < finished {
+            self.held -= 1;
+        }
+        if execution < self.base {
+            if last {
+                self.kept.remove(&execution);
+            }
+        } else {
+            self.tidy();
+        }
         last && execution >= finished
     }
 
-    /// Forgets executions that are finished and that nobody holds.
+    /// Forgets executions that are finished and that nobody holds; those that are held leave the window when it is full.
     #[inline]
     fn tidy(&mut self) {
-        let finished = self.finished();
-        while self.base < finished && self.handles.front() == Some(&0) {
+        while self.base < self.finished
+            && let Some(handles) = self.handles.front().copied()
+        {
+            if handles > 0 {
+                if self.handles.len() <= self.window {
+                    return;
+                }
+                self.keep(handles);
+            }
             self.handles.pop_front();
             self.base += 1;
         }
     }
 
+    /// Puts the oldest execution of the window, and its results, to those that are held for long.
+    #[cold]
+    fn keep(&mut self, handles: u32) {
+        self.kept.insert(self.base, handles);
+        let oldest = self.base;
+        self.lane.leaves.iter_mut().for_each(|leaf| leaf.keep(oldest));
+    }
+
     /// The oldest unfinished execution that somebody still wants.
     pub(crate) fn oldest_wanted(&self) -> Option<u64> {
         let finished = self.finished();
-        (finished..self.submitted).find(|execution| {
-            let index = execution
-                .checked_sub(self.base)
-                .and_then(|index| usize::try_from(index).ok());
-            index
-                .and_then(|index| self.handles.get(index))
-                .is_some_and(|handles| *handles > 0)
-        })
+        (finished..self.submitted).find(|execution| self.handles_of(*execution) > 0)
     }
 }

@@ -1,7 +1,7 @@
 //! Where a result waits until it is fetched: one buffer per leaf of the graph's output.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use selvedge_channels::{AnyValue, ChannelError, Fault, Message, PayloadType, Wire, dispose};
@@ -48,6 +48,11 @@ pub(crate) trait AnyLeaf: Send {
     fn fault(&self, execution: u64) -> Option<Fault>;
     /// Says that nobody will take the result of `execution`.
     fn discard(&mut self, execution: u64);
+    /// Puts the result of `execution`, which is over and older than all others here, to those that are held for long.
+    fn keep(&mut self, execution: u64);
+    /// Executions that something is known of.
+    #[cfg(test)]
+    fn entries(&self) -> usize;
     /// The typed leaf.
     fn as_any_mut(&mut self) -> &mut dyn Any;
 }
@@ -64,6 +69,8 @@ fn wrong_type<T>(found: PayloadType) -> ChannelError {
 pub(crate) struct Leaf<T> {
     base: u64,
     entries: VecDeque<Entry<T>>,
+    /// Results of executions before `base`.
+    kept: BTreeMap<u64, Entry<T>>,
 }
 
 impl<T: Wire> Leaf<T> {
@@ -71,18 +78,23 @@ impl<T: Wire> Leaf<T> {
         Leaf {
             base: 0,
             entries: VecDeque::with_capacity(executions),
+            kept: BTreeMap::new(),
         }
     }
 
     #[inline]
     fn entry(&mut self, execution: u64) -> Option<&mut Entry<T>> {
-        let index = usize::try_from(execution.checked_sub(self.base)?).ok()?;
-        self.entries.get_mut(index)
+        match execution.checked_sub(self.base) {
+            Some(index) => self.entries.get_mut(usize::try_from(index).ok()?),
+            None => self.kept.get_mut(&execution),
+        }
     }
 
     fn known(&self, execution: u64) -> Option<&Entry<T>> {
-        let index = usize::try_from(execution.checked_sub(self.base)?).ok()?;
-        self.entries.get(index)
+        match execution.checked_sub(self.base) {
+            Some(index) => self.entries.get(usize::try_from(index).ok()?),
+            None => self.kept.get(&execution),
+        }
     }
 
     #[inline]
@@ -96,7 +108,7 @@ impl<T: Wire> Leaf<T> {
     /// The message of `execution`, once.
     #[inline]
     pub(crate) fn take(&mut self, execution: u64) -> Option<Message<T>> {
-        let oldest = execution == self.base;
+        let (oldest, kept) = (execution == self.base, execution < self.base);
         let entry = self.entry(execution)?;
         if !matches!(entry, Entry::Arrived(_)) {
             return None;
@@ -104,6 +116,8 @@ impl<T: Wire> Leaf<T> {
         let taken = if oldest {
             self.base += 1;
             self.entries.pop_front()?
+        } else if kept {
+            self.kept.remove(&execution)?
         } else {
             std::mem::replace(entry, Entry::Gone)
         };
@@ -193,6 +207,9 @@ impl<T: Wire> AnyLeaf for Leaf<T> {
     }
 
     fn discard(&mut self, execution: u64) {
+        if execution < self.base {
+            return dispose(self.kept.remove(&execution));
+        }
         if let Some(entry) = self.entry(execution) {
             let wanted = match entry {
                 Entry::Pending | Entry::Unwanted => Entry::Unwanted,
@@ -201,6 +218,21 @@ impl<T: Wire> AnyLeaf for Leaf<T> {
             dispose(std::mem::replace(entry, wanted));
         }
         self.trim();
+    }
+
+    fn keep(&mut self, execution: u64) {
+        if execution == self.base
+            && let Some(oldest) = self.entries.pop_front()
+        {
+            self.base += 1;
+            self.kept.insert(execution, oldest);
+            self.trim();
+        }
+    }
+
+    #[cfg(test)]
+    fn entries(&self) -> usize {
+        self.entries.len() + self.kept.len()
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {

@@ -223,4 +223,44 @@ mod tests {
         assert!(matches!(refused, Through::Refused));
         assert_eq!(graph.run(2).unwrap(), 2);
     }
+
+    /// The most entries that any of the driver's books has.
+    fn entries(graph: &Graph<i64, i64>) -> usize {
+        let most = graph.engine.drive_soon(|driver| driver.entries().max());
+        most.unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_result_that_nobody_fetches_does_not_make_the_books_grow() {
+        for inline in [false, true] {
+            let runtime = Runtime::new();
+            let echo = echo(&runtime, inline);
+            let options = Options::new().max_inflight(2).max_buffered(3);
+            let graph = runtime
+                .compile_with(options, |x: Edge<i64>| bind(&echo, 0).arg(&x).finish::<i64>())
+                .unwrap();
+            let held = graph.execute(-1);
+            let forgotten = graph.execute(-2);
+            std::mem::forget(forgotten);
+            for x in 0..1000 {
+                assert_eq!(graph.run(x).unwrap(), x);
+                assert_eq!(graph.execute(x).wait().unwrap(), x);
+                assert!(entries(&graph) <= 6, "a window of four, and two that are held");
+            }
+            // Both count as long as they are held, however long ago they came.
+            let third = graph.execute(3);
+            let full = loop {
+                match graph.try_execute(4) {
+                    Err(refused) => break refused.error,
+                    Ok(execution) => assert_eq!(execution.wait().unwrap(), 4),
+                }
+            };
+            assert!(matches!(full, ExecError::ResultsBuffered { buffered: 3, .. }), "{full}");
+            assert!(matches!(graph.run(5), Err(ExecError::ResultsBuffered { .. })));
+            assert_eq!(held.wait().unwrap(), -1);
+            assert_eq!(graph.run(6).unwrap(), 6);
+            assert_eq!(third.wait().unwrap(), 3);
+            assert_eq!(graph.run(7).unwrap(), 7);
+        }
+    }
 }
