@@ -11,9 +11,11 @@
 mod actors;
 mod census;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use actors::counter;
+use actors::{Gate, counter, until};
 use rustix::process::{Pid, Signal, kill_process};
 use selvedge::prelude::*;
 
@@ -157,37 +159,112 @@ fn no_busy_waiting_an_idle_graph_of_four_workers_uses_no_cpu() -> Result<()> {
     Ok(())
 }
 
-struct Waits;
+/// Counts the methods that were dropped where they awaited.
+struct Waits {
+    dropped: Arc<AtomicU32>,
+}
+
+struct Dropped(Arc<AtomicU32>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 #[actor]
 impl Waits {
     pub fn new() -> Self {
-        Waits
+        Waits {
+            dropped: Arc::default(),
+        }
     }
 
-    pub async fn for_ever(&mut self, _x: i64) -> i64 {
+    pub async fn for_ever_if_negative(&mut self, x: i64) -> i64 {
+        if x < 0 {
+            let _dropped = Dropped(Arc::clone(&self.dropped));
+            std::future::pending::<()>().await;
+        }
+        x
+    }
+
+    /// Tells that it runs, by the file, before it awaits for ever.
+    pub async fn say_and_wait(&mut self, _x: i64, #[constant] said: &str) -> i64 {
+        let _dropped = Dropped(Arc::clone(&self.dropped));
+        std::fs::write(said, "so").expect("a file");
         std::future::pending().await
     }
 
-    pub fn echo(&mut self, x: i64) -> i64 {
-        x
+    pub fn dropped(&mut self) -> u32 {
+        self.dropped.load(Ordering::Relaxed)
     }
 }
 
+/// Two actors on one thread, or in one worker process.
+fn two_that_wait(runtime: &Runtime, placement: Placement) -> Result<[WaitsHandle; 2]> {
+    let worker = (placement == Placement::Process)
+        .then(|| runtime.worker("w"))
+        .transpose()?;
+    let spawn = |name: &str| {
+        let spawned = runtime.spawn::<Waits>(name, ());
+        match &worker {
+            Some(worker) => spawned.in_worker(worker),
+            None => spawned.in_thread(),
+        }
+    };
+    Ok([spawn("a")?, spawn("b")?])
+}
+
+/// Long beside everything here: whoever waits for it waits for ever.
+const LONG: Duration = Duration::from_secs(1800);
+
 #[test]
-fn dag_54_an_async_method_that_awaits_for_ever_is_dropped_there_and_its_thread_goes_on() -> Result<()> {
-    let runtime = Runtime::new();
-    let waits = runtime.spawn::<Waits>("waits", ()).in_thread()?;
-    let options = Options::new().teardown_timeout(Duration::from_secs(4));
-    let graph = runtime.compile_with(options, |x: Edge<i64>| waits.for_ever(&x))?;
-    let mut stuck = graph.execute(1);
-    let error = stuck
-        .wait_timeout(Duration::from_millis(20))
-        .expect_err("it awaits");
-    assert!(matches!(error, ExecError::Timeout(_)), "{error}");
-    assert!(graph.teardown().stuck.is_empty());
-    drop(graph);
-    let again = runtime.compile(|x: Edge<i64>| waits.echo(&x))?;
-    assert_eq!(again.execute(3).wait()?, 3, "the same actor, on the same thread");
+fn dag_54_an_async_method_is_dropped_where_it_awaits_when_its_graph_ends_and_nobody_is_killed() -> Result<()> {
+    for placement in actors::REMOTE {
+        let runtime = Runtime::new();
+        let [a, b] = two_that_wait(&runtime, placement)?;
+        let options = Options::new().teardown_timeout(LONG);
+        let said = Gate::closed();
+        let graph = runtime.compile_with(options, |x: Edge<i64>| a.say_and_wait(&x, said.path()))?;
+        let stuck = graph.execute(1);
+        let begun = || std::fs::read(said.path()).ok().filter(|said| !said.is_empty());
+        until("it awaits", begun);
+        assert!(graph.teardown().stuck.is_empty(), "{placement}");
+        assert!(matches!(stuck.wait(), Err(ExecError::TornDown { .. })));
+        drop(graph);
+        assert_eq!(a.call().dropped().wait()?, 1, "{placement}: its state is kept");
+        assert_eq!(b.call().dropped().wait()?, 0, "{placement}");
+        let again = runtime.compile(|x: Edge<i64>| a.for_ever_if_negative(&x))?;
+        assert_eq!(again.run(3)?, 3, "{placement}: the same actor, where it was");
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_54_an_async_method_is_dropped_where_it_awaits_when_its_execution_is_dropped() -> Result<()> {
+    for placement in actors::REMOTE {
+        let runtime = Runtime::new();
+        let [a, b] = two_that_wait(&runtime, placement)?;
+        let graph = runtime.compile(|x: Edge<i64>| b.for_ever_if_negative(&a.for_ever_if_negative(&x)))?;
+        for round in 1..=3 {
+            let mut stuck = graph.execute(-1);
+            let error = stuck.wait_timeout(Duration::from_millis(20)).expect_err("it awaits");
+            assert!(matches!(error, ExecError::Timeout(_)), "{error}");
+            drop(stuck);
+            assert_eq!(graph.run(round)?, round, "{placement}");
+        }
+        // An oldest execution that makes room is dropped too.
+        drop(graph);
+        let options = Options::new().max_inflight(1).on_full(OnFull::DropOldest);
+        let graph = runtime.compile_with(options, |x: Edge<i64>| a.for_ever_if_negative(&x))?;
+        let oldest = graph.execute(-1);
+        assert_eq!(graph.run(7)?, 7, "{placement}");
+        let cancelled = oldest.wait().expect_err("it made room");
+        assert!(matches!(cancelled, ExecError::Cancelled { execution: 0 }), "{cancelled}");
+        drop(graph);
+        assert_eq!(b.call().dropped().wait()?, 0, "{placement}");
+        let dropped = a.call().dropped().wait()?;
+        assert!((3..=4).contains(&dropped), "{placement}: {dropped}; the oldest may not have begun");
+    }
     Ok(())
 }

@@ -7,7 +7,6 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
@@ -24,26 +23,35 @@ pub struct AsyncDriver {
     engines: Arc<Engines>,
 }
 
-/// A future was dropped where it awaited, because [`AsyncDriver::interrupt`] said so.
+/// A future was dropped where it awaited, because nobody wants its result any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
 impl From<Interrupted> for Failure {
     fn from(_: Interrupted) -> Self {
-        Failure::Busy("its graph was torn down while it awaited".to_owned())
+        Failure::Interrupted
     }
 }
 
-/// Whether futures go on, and who is to be woken when they do not.
-#[derive(Default)]
-struct Interrupt {
-    said: AtomicBool,
-    waiting: Mutex<Option<Waker>>,
+/// Who wants the results of futures, and for how long.
+///
+/// Whoever makes [`is_wanted`](Self::is_wanted) false calls [`AsyncDriver::look_again`] afterwards; it may leave that out where
+/// it sees, behind a fence, that no future awaits.
+pub trait Wanted: Send + Sync {
+    /// A future begins to await. Ends with a sequentially consistent fence: [`is_wanted`](Self::is_wanted) is asked next.
+    fn begins(&self);
+    /// Whether the future is to go on.
+    fn is_wanted(&self) -> bool;
+    /// The future awaits no more.
+    fn ends(&self);
 }
 
 #[derive(Default)]
 struct Engines {
-    interrupt: Interrupt,
+    /// `None`: futures are wanted until they end.
+    wanted: Option<Box<dyn Wanted>>,
+    /// Wakes the thread whose future awaits.
+    waiting: Mutex<Option<Waker>>,
     own: OnceLock<Option<OwnRuntime>>,
     guest: OnceLock<Option<HelperThread>>,
 }
@@ -55,32 +63,47 @@ impl AsyncDriver {
         Self::default()
     }
 
+    /// A driver that has no runtime yet, and drops futures that are not wanted where they await.
+    #[must_use]
+    pub fn with_wanted(wanted: Box<dyn Wanted>) -> Self {
+        let wanted = Some(wanted);
+        Self {
+            engines: Arc::new(Engines {
+                wanted,
+                ..Engines::default()
+            }),
+        }
+    }
+
     /// Runs `future` to its end. Works on any thread, also inside a tokio runtime. Where the system refuses a
     /// runtime (no descriptors left) the future is still polled, without timers and sockets.
     ///
     /// # Errors
-    /// [`Interrupted`].
+    /// [`Interrupted`] when it awaited and was not wanted any more.
     pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Interrupted> {
+        let Some(wanted) = self.engines.wanted.as_deref() else {
+            return Ok(self.drive(future));
+        };
         let mut future = pin!(future);
-        let interrupt = &self.engines.interrupt;
+        let mut awaits = None;
         self.drive(poll_fn(|context| {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
                 return Poll::Ready(Ok(output));
             }
-            // The waker first: who interrupts says so and then looks for one.
-            *interrupt.waiting.lock() = Some(context.waker().clone());
-            if interrupt.said.load(Ordering::SeqCst) {
-                return Poll::Ready(Err(Interrupted));
+            // The waker first: whoever wants it no more says so and then looks for one.
+            *self.engines.waiting.lock() = Some(context.waker().clone());
+            awaits.get_or_insert_with(|| Awaits::begin(&self.engines, wanted));
+            if wanted.is_wanted() {
+                Poll::Pending
+            } else {
+                Poll::Ready(Err(Interrupted))
             }
-            Poll::Pending
         }))
     }
 
-    /// Ends what awaits in `block_on`, now and from now on: futures are dropped where they await.
-    pub fn interrupt(&self) {
-        let interrupt = &self.engines.interrupt;
-        interrupt.said.store(true, Ordering::SeqCst);
-        let waiting = interrupt.waiting.lock().take();
+    /// Has the future that awaits in `block_on`, if there is one, look again whether it is wanted.
+    pub fn look_again(&self) {
+        let waiting = self.engines.waiting.lock().take();
         if let Some(waker) = waiting {
             waker.wake();
         }
@@ -108,6 +131,26 @@ impl std::fmt::Debug for AsyncDriver {
         f.debug_struct("AsyncDriver")
             .field("started", &self.engines.own.get().is_some())
             .finish()
+    }
+}
+
+/// A future that awaits; dropping this says that it awaits no more.
+struct Awaits<'a> {
+    engines: &'a Engines,
+    wanted: &'a dyn Wanted,
+}
+
+impl<'a> Awaits<'a> {
+    fn begin(engines: &'a Engines, wanted: &'a dyn Wanted) -> Self {
+        wanted.begins();
+        Self { engines, wanted }
+    }
+}
+
+impl Drop for Awaits<'_> {
+    fn drop(&mut self) {
+        drop(self.engines.waiting.lock().take());
+        self.wanted.ends();
     }
 }
 
@@ -192,9 +235,32 @@ fn park_on<F: Future>(future: F) -> F::Output {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
     use std::time::Duration;
 
     use super::*;
+
+    /// Wanted until it is said otherwise.
+    #[derive(Default)]
+    struct Asker {
+        over: AtomicBool,
+        awaiting: AtomicUsize,
+    }
+
+    impl Wanted for Arc<Asker> {
+        fn begins(&self) {
+            self.awaiting.fetch_add(1, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+        }
+
+        fn is_wanted(&self) -> bool {
+            !self.over.load(Ordering::Relaxed)
+        }
+
+        fn ends(&self) {
+            self.awaiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 
     #[test]
     fn a_future_with_a_timer_ends_outside_and_inside_a_tokio_runtime() {
@@ -210,8 +276,9 @@ mod tests {
     }
 
     #[test]
-    fn what_awaits_is_dropped_when_interrupted() {
-        let driver = AsyncDriver::new();
+    fn what_awaits_is_dropped_when_it_is_not_wanted() {
+        let asker = Arc::new(Asker::default());
+        let driver = AsyncDriver::with_wanted(Box::new(Arc::clone(&asker)));
         let (interrupted, stuck) = (driver.clone(), Arc::new(()));
         let held = Arc::clone(&stuck);
         let thread = thread::spawn(move || {
@@ -220,9 +287,14 @@ mod tests {
                 std::future::pending::<u8>().await
             })
         });
-        driver.interrupt();
+        asker.over.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if asker.awaiting.load(Ordering::Relaxed) > 0 {
+            driver.look_again();
+        }
         assert_eq!(thread.join().unwrap(), Err(Interrupted));
         assert_eq!(Arc::strong_count(&stuck), 1);
+        assert_eq!(asker.awaiting.load(Ordering::Relaxed), 0);
         assert_eq!(driver.block_on(async { 1 }), Ok(1), "what need not await ends");
     }
 }

@@ -30,6 +30,8 @@ pub enum Failure {
     Channel(ChannelError),
     /// The actor is in use by whoever asks for it, or was so by somebody else for too long.
     Busy(String),
+    /// The method was dropped where it awaited: nobody wants its result any more.
+    Interrupted,
     /// A bug in selvedge; please report it with this text.
     Internal(String),
 }
@@ -90,6 +92,7 @@ impl Failure {
                 ..FailureReport::new(FailureKind::Channel, error.to_string())
             },
             Failure::Busy(text) => FailureReport::new(FailureKind::Busy, text.clone()),
+            Failure::Interrupted => FailureReport::new(FailureKind::Busy, self.to_string()),
             Failure::Internal(text) => FailureReport::new(FailureKind::Internal, text.clone()),
         }
     }
@@ -108,6 +111,7 @@ impl fmt::Display for Failure {
             Failure::Panic { message } => write!(f, "panicked: {message}"),
             Failure::Channel(error) => write!(f, "{error}"),
             Failure::Busy(text) => f.write_str(text),
+            Failure::Interrupted => f.write_str("dropped where it awaited: nobody wants its result any more"),
             Failure::Internal(text) => write!(f, "bug in selvedge, please report: {text}"),
         }
     }
@@ -118,7 +122,7 @@ impl Error for Failure {
         match self {
             Failure::Error { error, .. } => error.source(),
             Failure::Channel(error) => error.source(),
-            Failure::Panic { .. } | Failure::Busy(_) | Failure::Internal(_) => None,
+            Failure::Panic { .. } | Failure::Busy(_) | Failure::Interrupted | Failure::Internal(_) => None,
         }
     }
 }

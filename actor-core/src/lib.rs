@@ -81,7 +81,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub use actor::{Actor, ActorEntry, ComputeHop, Create, MethodEntry, ParamEntry};
 pub use actor_ref::ActorRef;
 pub use arguments::{Arguments, ArgumentsKind, Returned};
-pub use async_driver::{AsyncDriver, Interrupted};
+pub use async_driver::{AsyncDriver, Interrupted, Wanted};
 pub use call::{Call, CallError};
 pub use cell::{ActorCell, RebuildFailed};
 pub use cores::cores;

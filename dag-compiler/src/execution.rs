@@ -21,8 +21,8 @@ pub(crate) type Take<Out> = fn(&mut Collected<'_>) -> Result<Out, Fault>;
 
 /// A submitted execution. Its result is fetched once: [`wait`](Self::wait) consumes the handle.
 ///
-/// Results may be fetched in any order. Dropping the handle cancels what has not started of the execution and
-/// gives its slots back; it never blocks.
+/// Results may be fetched in any order. Dropping the handle cancels what has not started of the execution, drops its async methods
+/// where they await, and gives its slots back; it never blocks.
 #[must_use = "dropping an execution cancels it"]
 pub struct Execution<Out> {
     engine: Arc<Engine>,
@@ -175,7 +175,7 @@ struct Handle<'e, Out> {
 impl<Out> Handle<'_, Out> {
     fn unfinished(&self, unfinished: bool) {
         if unfinished {
-            self.engine.control.cancel(self.number);
+            self.engine.cancel(self.number);
         }
     }
 }

@@ -510,9 +510,16 @@ impl Site<'_> {
             waiting: waiting(self.plan),
             spins: false,
             recorder: Recorder::new(self.region(&spans.trace)?),
-            driver: AsyncDriver::new(),
+            driver: self.driver(program.lane)?,
             state: Cursor::default(),
         })
+    }
+
+    /// What drives a lane's async methods.
+    fn driver(&self, lane: LaneId) -> Result<AsyncDriver, LoadError> {
+        let wanted = self.control.wanted(lane);
+        let wanted = wanted.ok_or(LoadError::Inconsistent("a lane without a progress line"))?;
+        Ok(AsyncDriver::with_wanted(Box::new(wanted)))
     }
 
     fn task(

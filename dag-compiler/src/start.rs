@@ -175,11 +175,6 @@ fn start(
         control.stop();
         return Err(lease_error(error, location));
     }
-    let awaiting = lanes
-        .iter()
-        .chain([&driver_lane])
-        .map(|lane| lane.driver.clone())
-        .collect();
     let programs = programs(&plan, lanes);
     let bell = driver_lane.bell.clone();
     let waiting = driver_lane.waiting;
@@ -207,7 +202,6 @@ fn start(
         lease,
         recipe,
         (bell, SpinBudget::new(waiting)),
-        awaiting,
         driver,
     );
     let weak: Weak<Engine> = Arc::downgrade(&engine);

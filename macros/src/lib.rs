@@ -25,7 +25,7 @@ use syn::{Error, ItemImpl};
 ///   views: nothing is copied for them.
 /// - A parameter marked `#[constant]` takes a plain value when the task is bound.
 /// - `-> Result<T, E>` gives an `Edge<T>`; an `Err` is the error of that execution. `async fn` is driven on the
-///   actor's own thread, and dropped where it awaits when its graph has to end.
+///   actor's own thread, and dropped where it awaits when its execution is dropped or its graph ends.
 #[proc_macro_attribute]
 pub fn actor(attributes: TokenStream, item: TokenStream) -> TokenStream {
     expand(attributes.into(), item.into()).into()

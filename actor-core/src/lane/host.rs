@@ -139,6 +139,11 @@ impl LaneHost<'_> {
     pub fn set_bell(&mut self, bell: Option<Doorbell>) {
         self.lane.mailbox.set_bell(bell);
     }
+
+    /// What drives this program's async methods, for [`Lease::rouse`](crate::Lease::rouse); forgotten when the program ends.
+    pub fn set_driver(&mut self, driver: AsyncDriver) {
+        self.lane.mailbox.set_driver(Some(driver));
+    }
 }
 
 impl LaneState {
@@ -242,6 +247,7 @@ impl LaneState {
             drop(program);
         }));
         self.mailbox.set_bell(None);
+        self.mailbox.set_driver(None);
         end(outcome.err().map(|payload| panic_message(payload.as_ref())));
     }
 }

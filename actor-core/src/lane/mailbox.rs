@@ -17,7 +17,7 @@ use selvedge_channels::Doorbell;
 use crate::cell::Blueprint;
 use crate::id::ActorId;
 use crate::program::Program;
-use crate::{Arguments, Failure, Returned};
+use crate::{Arguments, AsyncDriver, Failure, Returned};
 
 /// Why a call was not answered by a value.
 #[derive(Debug)]
@@ -59,6 +59,8 @@ pub(crate) struct Mailbox {
     arrived: Condvar,
     pending: AtomicBool,
     bell: Mutex<Option<Doorbell>>,
+    /// What drives the async methods of the program that runs.
+    driver: Mutex<Option<AsyncDriver>>,
 }
 
 impl Mailbox {
@@ -117,6 +119,18 @@ impl Mailbox {
 
     pub(crate) fn set_bell(&self, bell: Option<Doorbell>) {
         *self.bell.lock() = bell;
+    }
+
+    pub(crate) fn set_driver(&self, driver: Option<AsyncDriver>) {
+        *self.driver.lock() = driver;
+    }
+
+    /// Has the async method that the lane's program awaits, if it does, look again whether it is wanted.
+    pub(crate) fn rouse(&self) {
+        let driver = self.driver.lock().clone();
+        if let Some(driver) = driver {
+            driver.look_again();
+        }
     }
 
     /// Whether the mailbox refuses messages.

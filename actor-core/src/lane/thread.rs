@@ -73,6 +73,11 @@ impl LaneThread {
         self.mailbox.push(message)
     }
 
+    /// Has an async method that the lane's program awaits look again whether it is wanted.
+    pub(crate) fn rouse(&self) {
+        self.mailbox.rouse();
+    }
+
     /// Asks the lane to end after the messages before this one and after the program it runs.
     pub(crate) fn stop(&self) {
         // Handed back only by a lane that has ended, which is what is asked for.

@@ -259,6 +259,30 @@ impl Lease {
         self.directory().leases.ending(self.id);
     }
 
+    /// Has async methods that the lease's programs await look again whether they are wanted, in this process and in workers.
+    /// Never blocks.
+    pub fn rouse(&self) {
+        let mut told = BTreeSet::new();
+        for resident in &self.residents {
+            match &resident.home {
+                Home::Inline(_) => {}
+                Home::Lane { .. } => {
+                    if let Some(lane) = self.directory().lane(resident.lane()) {
+                        lane.rouse();
+                    }
+                }
+                Home::Worker { worker, .. } => {
+                    // A worker without a link has ended, and its programs with it.
+                    if told.insert(worker.id())
+                        && let Some(link) = worker.link()
+                    {
+                        let _ = link.tell(&ToWorker::Rouse);
+                    }
+                }
+            }
+        }
+    }
+
     /// Waits until no program runs, at most until `deadline`; returns the lanes that still run one.
     #[must_use]
     pub fn join(&self, deadline: Instant) -> Vec<LaneId> {

@@ -48,6 +48,8 @@ pub(crate) enum ToWorker {
     Load { request: RequestId, kind: String },
     /// End a lane, which drops its actors. No body.
     EndLane { request: RequestId, lane: LaneId },
+    /// Async methods that programs await look again whether they are wanted. No body.
+    Rouse,
     /// End: drop the actors, then exit; lanes that are busy are waited for this long. No body.
     Shutdown { grace_ms: u64 },
 }

@@ -138,6 +138,7 @@ impl Worker {
                     None => answer(),
                 }
             }
+            ToWorker::Rouse => self.lanes.values().for_each(|lane| lane.rouse()),
             ToWorker::Shutdown { grace_ms } => self.shut_down(Duration::from_millis(grace_ms)),
         }
     }

@@ -6,14 +6,16 @@
 //! - `CTL-2` whoever wins the step to `Failing` writes the failure's text, then publishes it with `Failed`.
 //! - `CTL-3` every move of the state rings every bell, so no lane sleeps through it.
 //! - `CTL-4` only the lane itself writes its progress line.
+//! - `CTL-5` whoever stops the graph or cancels an execution sees that a method awaits, or the method sees the stop or the
+//!   cancel before it awaits: each writes its own word, then reads the other's behind a sequentially consistent fence.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use selvedge_channels::{Doorbell, Region, Segment, SegmentError};
-use selvedge_core::LaneId;
+use selvedge_core::{LaneId, Wanted};
 
-use crate::run::layout::{Layout, Span};
+use crate::run::layout::{LINE_BYTES, Layout, Span};
 
 const RUNNING: u32 = 0;
 const STOPPING: u32 = 1;
@@ -125,12 +127,28 @@ impl Control {
         }
     }
 
-    /// Whether they do. As [`state`](Self::state).
+    /// Whether the lanes go on, where nobody asks why they do not.
     #[inline]
     pub(crate) fn is_running(&self) -> bool {
-        self.line
-            .atomic_u32(0)
-            .is_ok_and(|word| word.load(Ordering::Acquire) == RUNNING)
+        runs(&self.line)
+    }
+
+    /// Whether an async method of some lane awaits (`CTL-5`).
+    pub(crate) fn is_awaiting(&self) -> bool {
+        fence(Ordering::SeqCst);
+        let awaiting = self.line.atomic_u64(LINE_BYTES);
+        awaiting.is_ok_and(|awaiting| awaiting.load(Ordering::Relaxed) > 0)
+    }
+
+    /// For how long a lane's async methods are wanted.
+    pub(crate) fn wanted(&self, lane: LaneId) -> Option<LaneWants> {
+        let progress = self.progress.get(&lane).cloned()?;
+        Some(LaneWants {
+            line: self.line.clone(),
+            cancels: self.cancels.clone(),
+            cancel_mask: self.cancel_mask,
+            progress,
+        })
     }
 
     /// Asks the lanes to end their programs (`CTL-1`, `CTL-3`).
@@ -196,13 +214,10 @@ impl Control {
         ))
     }
 
-    fn cancel_cell(&self, execution: u64) -> usize {
-        (execution & self.cancel_mask) as usize * 8
-    }
 
     /// Marks an execution as cancelled: what has not started of it will not start.
     pub(crate) fn cancel(&self, execution: u64) {
-        if let Ok(cell) = self.cancels.atomic_u64(self.cancel_cell(execution)) {
+        if let Ok(cell) = self.cancels.atomic_u64(cancel_cell(self.cancel_mask, execution)) {
             // A hint that carries no data: a lane that reads it late merely computes what nobody wants.
             cell.store(execution + 1, Ordering::Relaxed);
         }
@@ -212,7 +227,10 @@ impl Control {
     #[inline(never)]
     pub(crate) fn cancels(&self, execution: u64) -> Cancels<'_> {
         Cancels {
-            cell: self.cancels.atomic_u64(self.cancel_cell(execution)).ok(),
+            cell: self
+                .cancels
+                .atomic_u64(cancel_cell(self.cancel_mask, execution))
+                .ok(),
             execution,
         }
     }
@@ -246,6 +264,52 @@ impl Control {
             task: (word >> 32) as u32,
             phase,
         })
+    }
+}
+
+/// Offset of an execution's cell in the cancel table.
+#[inline]
+fn cancel_cell(mask: u64, execution: u64) -> usize {
+    (execution & mask) as usize * 8
+}
+
+/// Whether the graph runs. Acquire pairs with the release in `fail` (SYNC graph-failed).
+#[inline]
+fn runs(line: &Region) -> bool {
+    line.atomic_u32(0)
+        .is_ok_and(|word| word.load(Ordering::Acquire) == RUNNING)
+}
+
+/// For how long the async method of a lane is wanted: while the graph runs and the execution that the lane is at is not cancelled.
+pub(crate) struct LaneWants {
+    line: Region,
+    cancels: Region,
+    cancel_mask: u64,
+    progress: Region,
+}
+
+impl Wanted for LaneWants {
+    fn begins(&self) {
+        if let Ok(awaiting) = self.line.atomic_u64(LINE_BYTES) {
+            awaiting.fetch_add(1, Ordering::Relaxed);
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    fn is_wanted(&self) -> bool {
+        // This thread's own writes.
+        let execution = self.progress.atomic_u64(0).map(|at| at.load(Ordering::Relaxed));
+        let cancelled = execution.is_ok_and(|execution| {
+            let cell = self.cancels.atomic_u64(cancel_cell(self.cancel_mask, execution)).ok();
+            Cancels { cell, execution }.is_cancelled()
+        });
+        !cancelled && runs(&self.line)
+    }
+
+    fn ends(&self) {
+        if let Ok(awaiting) = self.line.atomic_u64(LINE_BYTES) {
+            awaiting.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 

@@ -52,8 +52,8 @@ pub(crate) struct Engine {
     watchers: Mutex<Vec<Waker>>,
     discarded: Mutex<Vec<(u64, Range<usize>)>>,
     any_discarded: AtomicBool,
-    /// What async methods of this process's lanes are driven by.
-    pub(crate) awaiting: Vec<AsyncDriver>,
+    /// What drives async methods of inline actors.
+    inline: AsyncDriver,
     pub(crate) torn_down: AtomicBool,
     pub(crate) awaiter: Awaiter,
 }
@@ -127,7 +127,6 @@ impl Engine {
         lease: Lease,
         recipe: Arc<Recipe>,
         (bell, budget): (Doorbell, SpinBudget),
-        awaiting: Vec<AsyncDriver>,
         driver: Driver,
     ) -> Arc<Self> {
         let traced = plan.settings.trace_events > 0;
@@ -143,13 +142,13 @@ impl Engine {
             bell,
             budget,
             tally: Arc::clone(&driver.tally),
+            inline: driver.lane.driver.clone(),
             driver: Guarded::new(driver),
             turn: Turn::default(),
             failure: Mutex::new(None),
             watchers: Mutex::new(Vec::new()),
             discarded: Mutex::new(Vec::new()),
             any_discarded: AtomicBool::new(false),
-            awaiting,
             torn_down: AtomicBool::new(false),
             awaiter: Awaiter::default(),
         })
@@ -312,10 +311,24 @@ impl Engine {
         self.any_discarded.swap(false, Ordering::AcqRel);
         while let Some((execution, leaves)) = self.pop_discarded() {
             if driver.close(execution, &leaves) {
-                self.control.cancel(execution);
+                self.cancel(execution);
             }
         }
         true
+    }
+
+    /// Cancels what has not started of an execution, and drops its async methods where they await.
+    pub(crate) fn cancel(&self, execution: u64) {
+        self.control.cancel(execution);
+        self.interrupt();
+    }
+
+    /// Has async methods that await look again whether they are wanted.
+    pub(crate) fn interrupt(&self) {
+        if self.control.is_awaiting() {
+            self.inline.look_again();
+            self.lease.rouse();
+        }
     }
 
     fn pop_discarded(&self) -> Option<(u64, Range<usize>)> {
@@ -534,7 +547,7 @@ impl Engine {
             (NoRoom::Inflight(_), OnFull::DropOldest) if !*displaced => {
                 *displaced = true;
                 if let Some(oldest) = driver.oldest_wanted() {
-                    self.control.cancel(oldest);
+                    self.cancel(oldest);
                 }
                 None
             }

@@ -634,6 +634,7 @@ impl Program for LaneLoop {
         let (bell, budget) = (self.bell.clone(), SpinBudget::new(self.waiting));
         lane.set_bell(Some(bell.clone()));
         let (mut ended, mut mover) = (false, Mover::default());
+        lane.set_driver(self.driver.clone());
         while !ended && self.control.state() == State::Running {
             self.spins = budget.waiting().spins();
             let mut at_work = (&mut *self, &mut *lane, &mut ended);

@@ -62,7 +62,8 @@ impl Layout {
         let mut cursor = Cursor {
             next: SEGMENT_HEADER_BYTES,
         };
-        let control = cursor.span(LINE_BYTES)?;
+        // The second line is written by lanes whose methods await; the first is read by all.
+        let control = cursor.span(2 * LINE_BYTES)?;
         let failure = cursor.span(FAILURE_BYTES)?;
         // A power of two: lanes find their cell twice a task, and a division costs more than all else on that way.
         let cells = (plan.settings.max_inflight as usize).checked_next_power_of_two()?;

@@ -244,6 +244,9 @@ impl Error for TaskError {
 
 /// Turns a method's failure into the fault that travels on.
 pub(crate) fn fault_of(info: &TaskInfo, execution: u64, failure: Failure) -> Fault {
+    if let Failure::Interrupted = failure {
+        return Fault::cancelled();
+    }
     let report = failure.report();
     let message = report.message;
     let cause = match report.kind {

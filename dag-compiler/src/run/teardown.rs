@@ -3,15 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use selvedge_core::{AsyncDriver, LaneId, ProcessId};
+use selvedge_core::{LaneId, ProcessId};
 
 use crate::ports::InputPort;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
 use crate::run::patience::Patience;
-
-/// What async methods that still await get to end in.
-const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// What tear-down met.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +32,8 @@ pub struct StuckLane {
 }
 
 impl Engine {
-    /// Ends every program within the deadline; kills the worker processes of lanes that do not end.
+    /// Ends every program within the deadline, and drops async methods where they await; kills the worker processes of lanes
+    /// that do not end.
     pub(crate) fn teardown(&self, timeout: Duration) -> Teardown {
         // Acquire and release: whoever comes second sees what the first has done so far.
         if self.torn_down.swap(true, Ordering::AcqRel) {
@@ -44,15 +42,10 @@ impl Engine {
         let deadline = Instant::now() + timeout;
         self.lease.ending();
         self.control.stop();
+        self.interrupt();
         self.tell_watchers();
         self.turn.rouse();
-        // What awaits something that may never come is let be for most of the time, and then dropped where it awaits.
-        let last_moment = (timeout / 4).min(LAST_MOMENT);
-        let mut late = self.lease.join(deadline - last_moment);
-        if !late.is_empty() {
-            self.awaiting.iter().for_each(AsyncDriver::interrupt);
-            late = self.lease.join(deadline);
-        }
+        let late = self.lease.join(deadline);
         let stuck = late.iter().filter_map(|lane| self.stuck_lane(*lane)).collect();
         if !late.is_empty() {
             self.lease.kill(&late);
