@@ -10,7 +10,11 @@
 
 mod actors;
 
-use actors::{PLACEMENTS, REMOTE, counter};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::time::Duration;
+
+use actors::{Gate, PLACEMENTS, REMOTE, counter};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use selvedge::prelude::*;
@@ -121,5 +125,63 @@ fn dag_42_a_pending_await_ends_when_the_graph_is_torn_down() -> Result<()> {
             );
         });
     }
+    Ok(())
+}
+
+/// What has no end fails here instead.
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    let limit = tokio::time::timeout(Duration::from_secs(60), future);
+    limit.await.expect("an end")
+}
+
+#[test]
+fn dag_44_an_await_keeps_the_time_limit_of_a_wait() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let gate = Gate::closed();
+        let options = Options::new().timeout(Duration::from_millis(30));
+        let graph = runtime.compile_with(options, |x: Edge<i64>| a.pass(&x, gate.path()))?;
+        on_tokio(async {
+            let mut first = graph.execute(1);
+            let all: Vec<_> = (2..6).map(|x| graph.execute(x)).collect();
+            let (late, others) = within(async { ((&mut first).await, join_all(all).await) }).await;
+            for result in others.into_iter().chain([late]) {
+                let Err(ExecError::Timeout(timeout)) = result else {
+                    panic!("{placement}: {result:?}")
+                };
+                assert_eq!(timeout.option, "Options::timeout");
+                assert!(timeout.waited >= Duration::from_millis(30), "{timeout}");
+                assert_eq!(timeout.suspects[0].task, "a.pass");
+            }
+            // Who keeps a limit of his own is not held to this one.
+            let mut own = Box::pin(within(poll_fn(|context| first.poll_result(context))));
+            let soon = tokio::time::timeout(Duration::from_millis(90), &mut own).await;
+            assert!(soon.is_err(), "{placement}: {soon:?}");
+            gate.open();
+            assert_eq!(own.await.expect("value"), 1, "{placement}: the execution went on");
+            assert_eq!(within(graph.execute(9)).await.expect("value"), 9);
+        });
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_44_an_await_that_is_late_may_be_awaited_again() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Thread);
+    let gate = Gate::closed();
+    let options = Options::new().timeout(Duration::from_millis(20));
+    let graph = runtime.compile_with(options, |x: Edge<i64>| a.pass(&x, gate.path()))?;
+    on_tokio(async {
+        let mut execution = graph.execute(1);
+        for _ in 0..3 {
+            let late = within(Pin::new(&mut execution)).await;
+            assert!(matches!(late, Err(ExecError::Timeout(_))), "{late:?}");
+        }
+        gate.open();
+        let value = within(poll_fn(|context| execution.poll_result(context))).await;
+        assert_eq!(value.expect("value"), 1);
+    });
     Ok(())
 }

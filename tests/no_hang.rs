@@ -65,6 +65,27 @@ fn dag_54_a_method_that_never_returns_is_named_and_tear_down_ends() -> Result<()
     Ok(())
 }
 
+#[test]
+fn dag_34_a_time_out_tells_the_time_since_submission() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Thread);
+    let gate = Gate::closed();
+    let graph = runtime.compile(|x: Edge<i64>| a.pass(&x, gate.path()))?;
+    let mut execution = graph.execute(1);
+    std::thread::sleep(Duration::from_millis(50));
+    for limit in [Duration::ZERO, Duration::from_millis(1)] {
+        let Err(ExecError::Timeout(timeout)) = execution.wait_timeout(limit) else {
+            panic!("it waits at the gate")
+        };
+        // The clock of submissions ticks every few milliseconds.
+        assert!(timeout.waited >= Duration::from_millis(40), "{timeout}");
+        assert_eq!(timeout.option, "the argument of wait_timeout");
+    }
+    gate.open();
+    assert_eq!(execution.wait()?, 1);
+    Ok(())
+}
+
 /// Stops a process and waits until every thread of it has stopped.
 fn stop(pid: Pid) -> Result<()> {
     kill_process(pid, Signal::STOP)?;
@@ -219,7 +240,8 @@ fn two_that_wait(runtime: &Runtime, placement: Placement) -> Result<[WaitsHandle
 const LONG: Duration = Duration::from_secs(1800);
 
 #[test]
-fn dag_54_an_async_method_is_dropped_where_it_awaits_when_its_graph_ends_and_nobody_is_killed() -> Result<()> {
+fn dag_54_an_async_method_is_dropped_where_it_awaits_when_its_graph_ends_and_nobody_is_killed() -> Result<()>
+{
     for placement in actors::REMOTE {
         let runtime = Runtime::new();
         let [a, b] = two_that_wait(&runtime, placement)?;
@@ -248,7 +270,9 @@ fn dag_54_an_async_method_is_dropped_where_it_awaits_when_its_execution_is_dropp
         let graph = runtime.compile(|x: Edge<i64>| b.for_ever_if_negative(&a.for_ever_if_negative(&x)))?;
         for round in 1..=3 {
             let mut stuck = graph.execute(-1);
-            let error = stuck.wait_timeout(Duration::from_millis(20)).expect_err("it awaits");
+            let error = stuck
+                .wait_timeout(Duration::from_millis(20))
+                .expect_err("it awaits");
             assert!(matches!(error, ExecError::Timeout(_)), "{error}");
             drop(stuck);
             assert_eq!(graph.run(round)?, round, "{placement}");
@@ -260,11 +284,17 @@ fn dag_54_an_async_method_is_dropped_where_it_awaits_when_its_execution_is_dropp
         let oldest = graph.execute(-1);
         assert_eq!(graph.run(7)?, 7, "{placement}");
         let cancelled = oldest.wait().expect_err("it made room");
-        assert!(matches!(cancelled, ExecError::Cancelled { execution: 0 }), "{cancelled}");
+        assert!(
+            matches!(cancelled, ExecError::Cancelled { execution: 0 }),
+            "{cancelled}"
+        );
         drop(graph);
         assert_eq!(b.call().dropped().wait()?, 0, "{placement}");
         let dropped = a.call().dropped().wait()?;
-        assert!((3..=4).contains(&dropped), "{placement}: {dropped}; the oldest may not have begun");
+        assert!(
+            (3..=4).contains(&dropped),
+            "{placement}: {dropped}; the oldest may not have begun"
+        );
     }
     Ok(())
 }

@@ -1,7 +1,5 @@
 //! Executions under way, each with what it carries and a time limit.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -134,7 +132,7 @@ impl<Out, L> Flights<Out, L> {
 
 fn poll<Out>(execution: &mut Execution<Out>, waker: &Waker) -> Option<Result<Out, BatchError>> {
     let mut context = Context::from_waker(waker);
-    match contained("a value of the graph", || Pin::new(execution).poll(&mut context)) {
+    match contained("a value of the graph", || execution.poll_result(&mut context)) {
         Err(panicked) => Some(Err(panicked)),
         Ok(Poll::Ready(result)) => Some(result.map_err(BatchError::Failed)),
         Ok(Poll::Pending) => None,

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use selvedge_channels::{Fault, Wire};
 
 use crate::ports::Collected;
+use crate::run::clock::coarse_ns;
 use crate::run::driver::Driver;
 use crate::run::engine::{Engine, Sight};
 use crate::run::error::ExecError;
@@ -32,6 +33,10 @@ pub struct Execution<Out> {
     leaves: Range<usize>,
     take: Take<Out>,
     closed: bool,
+    /// When it was submitted, by the coarse clock.
+    since: u64,
+    /// When `.await` gives up; `None` until it has awaited.
+    until: Option<Instant>,
 }
 
 impl<Out> std::fmt::Debug for Execution<Out> {
@@ -53,6 +58,8 @@ impl<Out> Execution<Out> {
             leaves,
             take,
             closed: false,
+            since: coarse_ns(),
+            until: None,
         }
     }
 
@@ -64,6 +71,8 @@ impl<Out> Execution<Out> {
             leaves: 0..0,
             take,
             closed: true,
+            since: 0,
+            until: None,
         }
     }
 
@@ -97,17 +106,53 @@ impl<Out> Execution<Out> {
         if let Some(error) = self.early() {
             return Some(Err(error));
         }
-        let (engine, mut sight) = self.sight();
+        let (engine, mut sight, _) = self.sight();
         engine.poll(&mut sight, |_| {});
         sight.found
+    }
+
+    /// The result if it is there; else `context`'s task is woken when it may be. As `.await`, without its time limit: for callers
+    /// that keep their own.
+    pub fn poll_result(&mut self, context: &mut Context<'_>) -> Poll<Result<Out, ExecError>> {
+        self.poll_until(context, |_, _| true)
+    }
+
+    /// Looks for the result. Where it is not there, the task is registered unless `waits`, with the engine and what `.await` keeps of
+    /// its deadline, says that its time is up.
+    fn poll_until(
+        &mut self,
+        context: &mut Context<'_>,
+        waits: impl FnOnce(&Engine, &mut Option<Instant>) -> bool,
+    ) -> Poll<Result<Out, ExecError>> {
+        if let Some(error) = self.early() {
+            return Poll::Ready(Err(error));
+        }
+        let since = self.since;
+        let (engine, mut sight, until) = self.sight();
+        let (number, mut late) = (sight.number, false);
+        engine.poll(&mut sight, |driver| {
+            late = !waits(engine, until);
+            if !late && driver.register(number, context.waker(), *until) {
+                engine.bell.ring();
+            }
+        });
+        match sight.found {
+            Some(found) => Poll::Ready(found),
+            None if late => Poll::Ready(Err(engine.late(number, since))),
+            None => match engine.serve_awaits() {
+                Ok(()) => Poll::Pending,
+                Err(error) => Poll::Ready(Err(error)),
+            },
+        }
     }
 
     pub(crate) fn wait_at_most(&mut self, patience: &Patience) -> Result<Out, ExecError> {
         if let Some(error) = self.early() {
             return Err(error);
         }
-        let (engine, mut sight) = self.sight();
-        match engine.wait(sight.number, patience, &mut sight) {
+        let since = self.since;
+        let (engine, mut sight, _) = self.sight();
+        match engine.wait(sight.number, since, patience, &mut sight) {
             None => sight.found.unwrap_or_else(unanswered),
             Some(error) => Err(error),
         }
@@ -124,8 +169,8 @@ impl<Out> Execution<Out> {
         }
     }
 
-    /// What is needed to look for the result, beside the engine that is asked to.
-    fn sight(&mut self) -> (&Arc<Engine>, Handle<'_, Out>) {
+    /// What is needed to look for the result, beside the engine that is asked to and the deadline of `.await`.
+    fn sight(&mut self) -> (&Arc<Engine>, Handle<'_, Out>, &mut Option<Instant>) {
         let sight = Handle {
             engine: &self.engine,
             number: self.number,
@@ -134,7 +179,7 @@ impl<Out> Execution<Out> {
             closed: &mut self.closed,
             found: None,
         };
-        (&self.engine, sight)
+        (&self.engine, sight, &mut self.until)
     }
 
     /// Replaces this handle by `parts` handles.
@@ -190,7 +235,7 @@ impl<Out> Sight for Handle<'_, Out> {
         let Some(taken) = driver.take_at_once(self.number, lengths, self.take) else {
             return false;
         };
-        self.found = Some(taken.map_err(|fault| Engine::error_of(self.number, &fault)));
+        self.found = Some(taken.map_err(|fault| self.engine.error_of(self.number, &fault)));
         *self.closed = true;
         self.unfinished(driver.close_taken(self.number));
         true
@@ -205,16 +250,15 @@ impl<Out> Sight for Handle<'_, Out> {
             }),
             Status::Fault => {
                 let fault = driver.fault(self.number, self.leaves);
-                Err(Engine::error_of(
-                    self.number,
-                    &fault.unwrap_or_else(Fault::cancelled),
-                ))
+                Err(self
+                    .engine
+                    .error_of(self.number, &fault.unwrap_or_else(Fault::cancelled)))
             }
             Status::Value => {
                 let leaves = driver.lane.leaves.get_mut(self.leaves.clone());
                 let lengths = self.engine.recipe.lengths.as_slice();
                 let mut collected = Collected::new(leaves.unwrap_or_default(), lengths, self.number);
-                (self.take)(&mut collected).map_err(|fault| Engine::error_of(self.number, &fault))
+                (self.take)(&mut collected).map_err(|fault| self.engine.error_of(self.number, &fault))
             }
         };
         if !std::mem::replace(self.closed, true) {
@@ -250,24 +294,22 @@ impl<Out> Drop for Execution<Out> {
     }
 }
 
+/// Waits for the result, at most `Options::timeout`, as [`wait`](Execution::wait) does. After [`ExecError::Timeout`] the execution goes
+/// on as long as the handle is held, and may be awaited again.
 impl<Out> Future for Execution<Out> {
     type Output = Result<Out, ExecError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        if let Some(error) = this.early() {
-            return Poll::Ready(Err(error));
-        }
-        let (engine, mut sight) = this.sight();
-        let number = sight.number;
-        engine.poll(&mut sight, |driver| driver.register(number, context.waker()));
-        match sight.found {
-            Some(found) => Poll::Ready(found),
-            None => match this.engine.serve_awaits() {
-                Ok(()) => Poll::Pending,
-                Err(error) => Poll::Ready(Err(error)),
-            },
-        }
+        // A wait that has run out of time is over; another one begins anew.
+        self.get_mut().poll_until(context, |engine, until| {
+            let Some(timeout) = engine.options.timeout_value() else {
+                return true;
+            };
+            let now = Instant::now();
+            let deadline = until.take().or_else(|| now.checked_add(timeout));
+            *until = deadline.filter(|deadline| *deadline > now);
+            until.is_some() || deadline.is_none()
+        })
     }
 }
 

@@ -245,7 +245,7 @@ impl Options {
         self
     }
 
-    /// How long `wait` waits; default 10 s; `None` is without end.
+    /// How long `wait`, `run` and `.await` wait for a result; default 10 s; `None` is without end.
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
         self

@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
+use selvedge_core::NoEntry;
 
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
@@ -71,18 +72,32 @@ impl Engine {
 
     fn pump_for_awaits(&self) {
         let idle = |driver: &Driver| !driver.is_awaited() && self.ended().is_none();
-        let none_left = |driver: &mut Driver| (!driver.is_awaited()).then_some(Ok(()));
+        let changed = |driver: &mut Driver| (driver.is_hurried() || !driver.is_awaited()).then_some(Ok(()));
         let endless = Patience::new(None, "");
         loop {
-            let nothing = self.drive(&endless, |driver| idle(driver).then(|| self.turn.follow()));
-            if let Ok(Some(following)) = nothing {
-                following.wait(None);
-                continue;
-            }
-            if !matches!(self.wait_for(&endless, none_left), Ok(Ok(()))) || self.ended().is_some() {
-                // Everybody looks for itself how the graph ended.
-                let _ = self.drive(&endless, Driver::wake);
-                return;
+            let looked = self.drive(&endless, |driver| match idle(driver) {
+                true => Err(self.turn.follow()),
+                false => Ok(driver.first_late()),
+            });
+            let late = match looked {
+                Ok(Err(following)) => {
+                    following.wait(None);
+                    continue;
+                }
+                Ok(Ok(late)) => late,
+                Err(_) => None,
+            };
+            let left = late.map(|late| late.saturating_duration_since(Instant::now()));
+            match self.wait_for(&Patience::new(left, ""), changed) {
+                Ok(Ok(())) if self.ended().is_none() => {}
+                Err(NoEntry::OutOfTime) => {
+                    let _ = self.drive(&endless, |driver| driver.wake_late(Instant::now()));
+                }
+                _ => {
+                    // Everybody looks for itself how the graph ended.
+                    let _ = self.drive(&endless, Driver::wake);
+                    return;
+                }
             }
         }
     }

@@ -16,6 +16,16 @@ pub(crate) fn now_ns() -> u64 {
         .wrapping_add(time.tv_nsec as u64)
 }
 
+/// Nanoseconds of the monotonic clock as it was at the last tick of the scheduler, some milliseconds ago at most: a reading
+/// takes a few nanoseconds.
+#[inline]
+pub(crate) fn coarse_ns() -> u64 {
+    let time = clock_gettime(ClockId::MonotonicCoarse);
+    (time.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(time.tv_nsec as u64)
+}
+
 /// Whether the counter is *invariant*: it runs at one rate in every state of power, and alike on all cores (CPUID
 /// 8000_0007h, EDX bit 8). The same in every process of a host.
 static INVARIANT: LazyLock<bool> = LazyLock::new(invariant);

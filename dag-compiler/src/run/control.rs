@@ -214,7 +214,6 @@ impl Control {
         ))
     }
 
-
     /// Marks an execution as cancelled: what has not started of it will not start.
     pub(crate) fn cancel(&self, execution: u64) {
         if let Ok(cell) = self.cancels.atomic_u64(cancel_cell(self.cancel_mask, execution)) {
@@ -300,7 +299,10 @@ impl Wanted for LaneWants {
         // This thread's own writes.
         let execution = self.progress.atomic_u64(0).map(|at| at.load(Ordering::Relaxed));
         let cancelled = execution.is_ok_and(|execution| {
-            let cell = self.cancels.atomic_u64(cancel_cell(self.cancel_mask, execution)).ok();
+            let cell = self
+                .cancels
+                .atomic_u64(cancel_cell(self.cancel_mask, execution))
+                .ok();
             Cancels { cell, execution }.is_cancelled()
         });
         !cancelled && runs(&self.line)

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
+use std::time::Instant;
 
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Fault};
 
@@ -50,10 +51,20 @@ pub(crate) struct Driver {
     /// Executions of which every output has been collected.
     finished: u64,
     pub(crate) tally: Arc<Tally>,
-    /// Wakers registered and not yet woken, with the executions they wait for.
-    waiting: Vec<(u64, Waker)>,
+    /// Tasks that are registered and not yet woken.
+    waiting: Vec<Awaiting>,
+    /// One of them is late before all that were there before it.
+    hurried: bool,
     /// Wakers to be woken as soon as nobody has the driver.
     due: Vec<Waker>,
+}
+
+/// A task that awaits a result.
+struct Awaiting {
+    execution: u64,
+    waker: Waker,
+    /// When its time is up.
+    until: Option<Instant>,
 }
 
 /// Why there is no room for one more execution.
@@ -95,6 +106,7 @@ impl Driver {
             finished: 0,
             tally: Arc::default(),
             waiting: Vec::new(),
+            hurried: false,
             due: Vec::new(),
         }
     }
@@ -335,7 +347,21 @@ impl Driver {
 
     /// Has every task woken that awaits a result; each looks for itself whether its own has come.
     pub(crate) fn wake(&mut self) {
-        self.due.extend(self.waiting.drain(..).map(|(_, waker)| waker));
+        self.due
+            .extend(self.waiting.drain(..).map(|awaiting| awaiting.waker));
+    }
+
+    /// Has the tasks woken whose time is up.
+    pub(crate) fn wake_late(&mut self, now: Instant) {
+        let late = self
+            .waiting
+            .extract_if(.., |it| it.until.is_some_and(|until| until <= now));
+        self.due.extend(late.map(|awaiting| awaiting.waker));
+    }
+
+    /// When the first task's time is up.
+    pub(crate) fn first_late(&self) -> Option<Instant> {
+        self.waiting.iter().filter_map(|awaiting| awaiting.until).min()
     }
 
     /// Whether wakers are to be woken.
@@ -369,18 +395,34 @@ impl Driver {
     fn handles_of(&self, execution: u64) -> u32 {
         let index = execution.checked_sub(self.base);
         let index = index.and_then(|index| usize::try_from(index).ok());
-        index.and_then(|index| self.handles.get(index)).map_or(0, |handles| *handles)
+        index
+            .and_then(|index| self.handles.get(index))
+            .map_or(0, |handles| *handles)
     }
 
-    /// Registers a task to be woken when outputs arrive.
-    pub(crate) fn register(&mut self, execution: u64, waker: &Waker) {
+    /// Registers a task to be woken when outputs arrive, or when its time is up. `true` when it is up before that of all others.
+    pub(crate) fn register(&mut self, execution: u64, waker: &Waker, until: Option<Instant>) -> bool {
         if self.handles(execution).is_none() {
-            return self.due.push(waker.clone());
+            self.due.push(waker.clone());
+            return false;
         }
-        let known = |(number, known): &(u64, Waker)| *number == execution && known.will_wake(waker);
-        if !self.waiting.iter().any(known) {
-            self.waiting.push((execution, waker.clone()));
+        let first = until.is_some_and(|until| self.first_late().is_none_or(|first| until < first));
+        self.hurried |= first;
+        let known = |it: &&mut Awaiting| it.execution == execution && it.waker.will_wake(waker);
+        match self.waiting.iter_mut().find(known) {
+            Some(known) => known.until = until,
+            None => self.waiting.push(Awaiting {
+                execution,
+                waker: waker.clone(),
+                until,
+            }),
         }
+        first
+    }
+
+    /// Whether a task has registered, since this was asked last, whose time is up before that of all others.
+    pub(crate) fn is_hurried(&mut self) -> bool {
+        std::mem::take(&mut self.hurried)
     }
 
     /// What is known of the leaves `range` of an execution: the first fault, else pending if any is.
@@ -427,7 +469,7 @@ impl Driver {
         *handles = handles.saturating_sub(1);
         let last = *handles == 0;
         if last && self.is_awaited() {
-            self.waiting.retain(|(number, _)| *number != execution);
+            self.waiting.retain(|awaiting| awaiting.execution != execution);
         }
         if last && held && execution < finished {
             self.held -= 1;

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use selvedge_channels::{Doorbell, Fault, FaultKind, Segment, SpinBudget, Waiting};
@@ -19,7 +20,7 @@ use crate::bind::Recipe;
 use crate::ir::Plan;
 use crate::options::{OnFull, Options};
 use crate::run::awaiter::Awaiter;
-use crate::run::clock::Moment;
+use crate::run::clock::{Moment, coarse_ns};
 use crate::run::control::{Control, Phase, State};
 use crate::run::driver::{Driver, NoRoom, Tally};
 use crate::run::error::{ActorDied, ExecError, Timeout};
@@ -282,14 +283,19 @@ impl Engine {
     pub(crate) fn drive_soon<R>(&self, act: impl FnOnce(&mut Driver) -> R) -> Result<R, ExecError> {
         let patience = self.patience();
         self.drive(&patience, act)
-            .map_err(|refused| self.refusal(refused, None, &patience))
+            .map_err(|refused| self.refusal(refused, &patience))
     }
 
-    fn refusal(&self, refused: NoEntry, execution: Option<u64>, patience: &Patience) -> ExecError {
+    /// Why somebody who has submitted nothing did not get in.
+    fn refusal(&self, refused: NoEntry, patience: &Patience) -> ExecError {
         match refused {
-            NoEntry::OutOfTime => self.timeout(execution, patience),
-            NoEntry::Reentered => ExecError::Reentered { graph: self.graph() },
+            NoEntry::OutOfTime => self.timeout(None, patience.waited(), patience.option),
+            NoEntry::Reentered => self.reentered(),
         }
+    }
+
+    fn reentered(&self) -> ExecError {
+        ExecError::Reentered { graph: self.graph() }
     }
 
     /// A handle was dropped without its result. Never blocks: when somebody else has the lock, the next one to
@@ -475,7 +481,7 @@ impl Engine {
             Ok(Ok(execution)) => Ok(execution),
             Ok(Err(Denied::Ended(error))) => Err(*error),
             Ok(Err(Denied::Full(_))) => self.submit_later(on_full, &patience, &mut stage),
-            Err(refused) => Err(self.refusal(refused, None, &patience)),
+            Err(refused) => Err(self.refusal(refused, &patience)),
         }
     }
 
@@ -495,7 +501,7 @@ impl Engine {
                 Err(Denied::Full(no_room)) => self.full(driver, no_room, on_full, &mut displaced).map(Err),
             }
         });
-        outcome.unwrap_or_else(|refused| Err(self.refusal(refused, None, patience)))
+        outcome.unwrap_or_else(|refused| Err(self.refusal(refused, patience)))
     }
 
     /// Stages and submits, if there is room.
@@ -555,29 +561,40 @@ impl Engine {
         }
     }
 
-    /// Waits until `sight` has an answer; it has one where this is nothing.
+    /// Waits until `sight` has an answer; it has one where this is nothing. The execution was submitted at `since`.
     #[inline]
     pub(crate) fn wait(
         &self,
         execution: u64,
+        since: u64,
         patience: &Patience,
         sight: &mut impl Sight,
     ) -> Option<ExecError> {
         match self.wait_on(patience, sight) {
             Ok(()) => None,
-            Err(refused) => Some(self.refusal(refused, Some(execution), patience)),
+            Err(NoEntry::OutOfTime) => {
+                let waited = patience.waited().max(elapsed(since));
+                Some(self.timeout(Some(execution), waited, patience.option))
+            }
+            Err(NoEntry::Reentered) => Some(self.reentered()),
         }
     }
 
-    fn timeout(&self, execution: Option<u64>, patience: &Patience) -> ExecError {
+    /// A task that awaits an execution, submitted at `since`, has waited for `Options::timeout`.
+    pub(crate) fn late(&self, execution: u64, since: u64) -> ExecError {
+        let waited = self.options.timeout_value().unwrap_or_default();
+        self.timeout(Some(execution), waited.max(elapsed(since)), "Options::timeout")
+    }
+
+    fn timeout(&self, execution: Option<u64>, waited: Duration, option: &'static str) -> ExecError {
         if let Some(ended) = self.ended() {
             return ended;
         }
         ExecError::Timeout(Arc::new(Timeout {
             execution,
-            waited: patience.waited(),
+            waited,
             suspects: suspects(&self.plan, &self.control, &self.recipe.actors),
-            option: patience.option,
+            option,
         }))
     }
 
@@ -598,9 +615,10 @@ impl Engine {
     }
 
     /// What a fault says to the user.
-    pub(crate) fn error_of(execution: u64, fault: &Fault) -> ExecError {
+    pub(crate) fn error_of(&self, execution: u64, fault: &Fault) -> ExecError {
         match fault.kind() {
-            FaultKind::Cancelled => ExecError::Cancelled { execution },
+            // The end of a graph drops async methods where they await.
+            FaultKind::Cancelled => self.ended().unwrap_or(ExecError::Cancelled { execution }),
             _ => TaskError::from_fault(fault).map_or_else(
                 || ExecError::Internal {
                     message: "a fault without a readable report".into(),
@@ -609,4 +627,9 @@ impl Engine {
             ),
         }
     }
+}
+
+/// How long ago a moment of the coarse clock was.
+fn elapsed(since: u64) -> Duration {
+    Duration::from_nanos(coarse_ns().saturating_sub(since))
 }

@@ -104,7 +104,7 @@ pub struct ActorDied {
 pub struct Timeout {
     /// Number of the execution that was waited for; `None` while waiting for room to submit.
     pub execution: Option<u64>,
-    /// How long the wait lasted.
+    /// Time since the execution was submitted; how long the wait lasted where it was for room.
     pub waited: Duration,
     /// The lanes at fault, the most likely first.
     pub suspects: Vec<Suspect>,

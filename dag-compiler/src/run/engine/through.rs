@@ -80,7 +80,7 @@ impl Engine {
         });
         // What is there and cannot be taken is a fault.
         if stopped && let Some(taken) = driver.take_at_once(execution, &self.recipe.lengths, take) {
-            *through = Through::Done(taken.map_err(|fault| Engine::error_of(execution, &fault)));
+            *through = Through::Done(taken.map_err(|fault| self.error_of(execution, &fault)));
             return;
         }
         driver.book(execution, 1);
@@ -255,7 +255,10 @@ mod tests {
                     Ok(execution) => assert_eq!(execution.wait().unwrap(), 4),
                 }
             };
-            assert!(matches!(full, ExecError::ResultsBuffered { buffered: 3, .. }), "{full}");
+            assert!(
+                matches!(full, ExecError::ResultsBuffered { buffered: 3, .. }),
+                "{full}"
+            );
             assert!(matches!(graph.run(5), Err(ExecError::ResultsBuffered { .. })));
             assert_eq!(held.wait().unwrap(), -1);
             assert_eq!(graph.run(6).unwrap(), 6);
