@@ -1,7 +1,9 @@
 //! What can go wrong in a channel.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 #[cfg(not(loom))]
@@ -37,6 +39,24 @@ impl SegmentError {
     }
 }
 
+/// What helps against what the system has said, where that is known.
+fn mend(what: &str, source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EMFILE) => ": raise RLIMIT_NOFILE (`ulimit -n`)",
+        Some(libc::ENFILE) => ": the machine has no descriptor left (`sysctl fs.file-max`)",
+        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) if what == "memfd_create" => {
+            ": this process may not make shared memory; look at its seccomp filter, or keep actors to threads"
+        }
+        Some(libc::ENOENT) if what.starts_with("opening /proc") && !Path::new("/proc/self").exists() => {
+            ": memory of other processes is opened there; mount /proc"
+        }
+        Some(libc::EACCES | libc::EPERM) if what.starts_with("opening /proc") => {
+            ": processes that share memory are of one user, and none of them has capabilities or is undumpable"
+        }
+        _ => "",
+    }
+}
+
 impl fmt::Display for MemoryLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -55,10 +75,10 @@ impl fmt::Display for MemoryLimit {
 #[non_exhaustive]
 pub enum SegmentError {
     /// The system refused.
-    #[error("{what} of {len_bytes} bytes: {source}")]
+    #[error("{what}, for {len_bytes} bytes: {source}{}", mend(what, source))]
     System {
-        /// The step that failed.
-        what: &'static str,
+        /// The call that failed, and of what.
+        what: Cow<'static, str>,
         /// Size of the segment.
         len_bytes: u64,
         /// What the system said.

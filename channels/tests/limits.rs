@@ -8,7 +8,7 @@
     clippy::indexing_slicing
 )] // a test may panic
 
-use selvedge_channels::{ChannelOptions, Provider};
+use selvedge_channels::{ChannelOptions, Provider, Segment, SegmentId};
 
 /// This test run again with a limit of the process set, which says what it found on its output.
 #[test]
@@ -81,4 +81,43 @@ fn chan_16_the_memory_plan_is_what_is_taken() {
     assert!(endless.contains("what can be addressed"), "{endless}");
     let private = refused(ChannelOptions::new().provider(Provider::Heap));
     assert!(private.contains("choose another provider"), "{private}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no shared memory")]
+fn what_the_system_refuses_is_told_with_the_call_and_its_object() {
+    const TEST: &str = "what_the_system_refuses_is_told_with_the_call_and_its_object";
+    const CHILD: &str = "SELVEDGE_TEST_NO_DESCRIPTORS";
+    if std::env::var_os(CHILD).is_some() {
+        // Until none is left.
+        let taken: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+        let refused = ChannelOptions::new().shared::<u64>().map(drop);
+        drop(taken);
+        println!("refused: {}", refused.expect_err("a limit"));
+        return;
+    }
+    let line = "ulimit -n 64 && exec \"$0\" --exact --nocapture \"$1\"";
+    let done = std::process::Command::new("sh")
+        .args(["-c", line])
+        .args([std::env::current_exe().unwrap().as_os_str(), TEST.as_ref()])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(
+        text.contains("refused: memfd_create, for ") && text.contains("ulimit -n"),
+        "{text}{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    let nobody = SegmentId {
+        pid: u32::MAX,
+        fd: 7,
+        nonce: 1,
+        len_bytes: 4096,
+    };
+    let gone = Segment::open(&nobody).err().unwrap().to_string();
+    assert!(
+        gone.contains("opening /proc/4294967295/fd/7, for 4096 bytes: No such file"),
+        "{gone}"
+    );
 }

@@ -91,3 +91,45 @@ fn chan_25_a_name_goes_with_its_process_however_it_ends() {
     drop(other);
     drop(channel.publish(&name).unwrap());
 }
+
+/// The file of a name.
+fn file_of(name: &str) -> std::path::PathBuf {
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(std::path::PathBuf::from);
+    let folder = own
+        .filter(|folder| folder.is_dir())
+        .unwrap_or_else(|| "/dev/shm".into());
+    folder.join(format!(
+        "selvedge-channel-{}-{name}",
+        rustix::process::getuid().as_raw()
+    ))
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no shared memory")]
+fn chan_24_a_file_that_somebody_has_put_there_before_is_not_taken() {
+    let channel = ChannelOptions::new().shared::<u64>().unwrap();
+    let refused = |name: &str| {
+        let refused = channel.publish(name).map(drop);
+        assert!(matches!(refused, Err(ChannelError::Name { .. })), "{refused:?}");
+    };
+    let name = format!("linked-{}", std::process::id());
+    let path = file_of(&name);
+    let precious = path.with_file_name(format!("precious-{name}.txt"));
+    std::fs::write(&precious, "precious").unwrap();
+    std::fs::hard_link(&precious, &path).unwrap();
+    refused(&name);
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::remove_file(&precious).unwrap();
+    drop(channel.publish(&name).unwrap());
+    // Only the superuser can give files away.
+    if rustix::process::getuid().is_root() {
+        let name = format!("foreign-{}", std::process::id());
+        let path = file_of(&name);
+        std::fs::write(&path, "").unwrap();
+        std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+        refused(&name);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -135,7 +135,9 @@ impl Code {
                 "change the plan as proposed; if the compiler made it, please report it with `Graph::describe`"
             }
             Code::NoOutput => "return the edge of a task or an input of the graph",
-            Code::OutOfMemory => "lower `max_inflight` or `buffer_bytes`, or give the process more memory",
+            Code::OutOfMemory => {
+                "see the reason; for want of memory, lower `max_inflight` or `buffer_bytes`, or give the process more"
+            }
             Code::LoadFailed => "see the reason; driver and worker must be the same build",
             Code::NestedSplit => "return one flat tuple, or give the part to a task that takes it whole",
             Code::BadConstant => "mend the type's `Serialize`",

@@ -141,7 +141,7 @@ impl Line {
                 Err(source) => {
                     self.bell.retract();
                     let error = SegmentError::System {
-                        what: "starting a thread",
+                        what: "starting a thread".into(),
                         len_bytes: 0,
                         source,
                     };

@@ -93,6 +93,17 @@ pub(super) fn publish(name: &str, descriptor: &Descriptor) -> Result<Published, 
             }
             Err(_) => return Err(refuse(name, "its file cannot be locked")),
         }
+        let found = file.metadata().map_err(failed)?;
+        if found.uid() != rustix::process::getuid().as_raw() {
+            return Err(refuse(name, "its file is another user's, who has put it there"));
+        }
+        if !found.is_file() || found.nlink() != 1 {
+            // Writing to it would write to something else.
+            return Err(refuse(
+                name,
+                "what is in place of its file is no file, or has other names",
+            ));
+        }
         let written = file
             .set_len(0)
             .and_then(|()| file.rewind())

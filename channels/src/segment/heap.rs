@@ -21,7 +21,7 @@ unsafe impl Sync for Heap {}
 impl Heap {
     pub(super) fn new(len_bytes: usize) -> Result<Self, SegmentError> {
         let refused = |kind| SegmentError::System {
-            what: "allocation",
+            what: "allocation".into(),
             len_bytes: len_bytes as u64,
             source: io::Error::from(kind),
         };

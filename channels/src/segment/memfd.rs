@@ -3,6 +3,7 @@
 //! peer cannot turn our reads into SIGBUS. Nothing has a name, so nothing can be left behind.
 #![allow(unsafe_code)] // maps memory
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -30,7 +31,8 @@ unsafe impl Send for Memfd {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Memfd {}
 
-fn system(what: &'static str, len_bytes: usize) -> impl Fn(io::Error) -> SegmentError {
+fn system(what: impl Into<Cow<'static, str>>, len_bytes: usize) -> impl FnOnce(io::Error) -> SegmentError {
+    let what = what.into();
     move |source| SegmentError::System {
         what,
         len_bytes: len_bytes as u64,
@@ -52,7 +54,7 @@ impl Memfd {
         let fd = anonymous_file().map_err(system("memfd_create", len_bytes))?;
         ftruncate(&fd, len_bytes as u64).map_err(|error| system("ftruncate", len_bytes)(error.into()))?;
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
-            .map_err(|error| system("sealing", len_bytes)(error.into()))?;
+            .map_err(|error| system("fcntl(F_ADD_SEALS)", len_bytes)(error.into()))?;
         let file = File::from(fd);
         let id = SegmentId {
             pid: std::process::id(),
@@ -70,13 +72,14 @@ impl Memfd {
         let len_bytes = usize::try_from(id.len_bytes).unwrap_or(usize::MAX);
         let foreign = |what| SegmentError::Foreign { pid: id.pid, what };
         // The descriptor may have been reused for anything by now, for a pipe that nobody writes, say: do not wait.
+        let path = format!("/proc/{}/fd/{}", id.pid, id.fd);
         let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
         let file = File::options()
             .read(true)
             .write(true)
             .custom_flags(flags.bits().cast_signed())
-            .open(format!("/proc/{}/fd/{}", id.pid, id.fd))
-            .map_err(system("opening", len_bytes))?;
+            .open(&path)
+            .map_err(|source| system(format!("opening {path}"), len_bytes)(source))?;
         let seals = fcntl_get_seals(&file).map_err(|_| foreign("it has no seals"))?;
         if !seals.contains(SealFlags::SHRINK) {
             return Err(foreign("it is not sealed against shrinking"));

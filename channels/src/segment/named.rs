@@ -37,9 +37,9 @@ fn name(id: &SegmentId) -> String {
     format!("{PREFIX}{}-{:016x}", id.pid, id.nonce)
 }
 
-fn system(what: &'static str, len_bytes: usize) -> impl Fn(ShmemError) -> SegmentError {
+fn system(what: String, len_bytes: usize) -> impl FnOnce(ShmemError) -> SegmentError {
     move |error| SegmentError::System {
-        what,
+        what: what.into(),
         len_bytes: len_bytes as u64,
         source: io::Error::other(error),
     }
@@ -55,7 +55,10 @@ impl Named {
             len_bytes: len_bytes as u64,
         };
         let shmem = ShmemConf::new().os_id(name(&id)).size(len_bytes).create();
-        let named = Named::of(shmem.map_err(system("shm_open", len_bytes))?, id)?;
+        let named = Named::of(
+            shmem.map_err(system(format!("shm_open of {}", name(&id)), len_bytes))?,
+            id,
+        )?;
         named.reserve(len_bytes)?;
         named.header().write(named.id.nonce);
         Ok(named)
@@ -64,7 +67,10 @@ impl Named {
     pub(super) fn open(id: &SegmentId) -> Result<Self, SegmentError> {
         let len_bytes = usize::try_from(id.len_bytes).unwrap_or(usize::MAX);
         let shmem = ShmemConf::new().os_id(name(id)).open();
-        let named = Named::of(shmem.map_err(system("opening", len_bytes))?, id.clone())?;
+        let named = Named::of(
+            shmem.map_err(system(format!("shm_open of {}", name(id)), len_bytes))?,
+            id.clone(),
+        )?;
         let foreign = |what| SegmentError::Foreign { pid: id.pid, what };
         if named.shmem.len() != len_bytes || len_bytes < SEGMENT_HEADER_BYTES {
             return Err(foreign("its length differs"));
@@ -87,11 +93,11 @@ impl Named {
     fn reserve(&self, len_bytes: usize) -> Result<(), SegmentError> {
         let path = format!("{DIRECTORY}/{}", name(&self.id));
         let system = |source: io::Error| SegmentError::System {
-            what: "reserving",
+            what: format!("fallocate of {path}").into(),
             len_bytes: len_bytes as u64,
             source,
         };
-        let file = fs::File::options().write(true).open(path).map_err(system)?;
+        let file = fs::File::options().write(true).open(&path).map_err(system)?;
         let reserved = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes as u64);
         reserved.map_err(|error| match super::room(Provider::Named) {
             Some((limit, has_bytes)) if error == Errno::NOSPC => SegmentError::NoMemory {
