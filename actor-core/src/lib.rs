@@ -67,6 +67,8 @@ pub(crate) mod control;
 
 pub(crate) mod worker;
 
+mod made_in;
+
 pub(crate) mod death;
 
 pub(crate) mod failure;
@@ -95,6 +97,7 @@ pub use lane::gather::gather;
 pub use lane::host::LaneHost;
 pub use lease::{Lease, LeaseError};
 pub use list::{Gather, ListLevel};
+pub use made_in::MadeIn;
 pub use operands::Operands;
 pub use parts::{Parts, PartsProbe, PlainResult, TupleResult};
 pub use placement::{OnPanic, Placement, PlacementLabel, Restart, UnknownPlacement};

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::MadeIn;
 use crate::directory::Directory;
 use crate::id::LaneId;
 use crate::lane::thread::LaneThread;
@@ -65,6 +66,7 @@ pub(crate) struct LaneKeep {
     name: String,
     home: LaneHome,
     ended: AtomicBool,
+    made_in: MadeIn,
 }
 
 impl LaneKeep {
@@ -84,6 +86,9 @@ impl LaneKeep {
 
 impl Drop for LaneKeep {
     fn drop(&mut self) {
+        if !self.made_in.is_here() {
+            return;
+        }
         match &self.home {
             LaneHome::Thread(thread) => thread.lock().iter().for_each(|thread| thread.stop()),
             LaneHome::Worker(worker) => self.end_there(&worker.record, Box::new(|_| {})),
@@ -94,11 +99,14 @@ impl Drop for LaneKeep {
 /// What keeps a worker: shared by its handles and its lanes.
 pub(crate) struct WorkerKeep {
     record: Arc<WorkerRecord>,
+    made_in: MadeIn,
 }
 
 impl Drop for WorkerKeep {
     fn drop(&mut self) {
-        self.record.end(Instant::now() + UNKEPT_GRACE);
+        if self.made_in.is_here() {
+            self.record.end(Instant::now() + UNKEPT_GRACE);
+        }
     }
 }
 
@@ -126,6 +134,7 @@ impl Lane {
             name,
             home,
             ended: AtomicBool::new(false),
+            made_in: MadeIn::here(),
         };
         Lane {
             keep: Arc::new(keep),
@@ -264,7 +273,10 @@ impl std::fmt::Debug for Worker {
 impl Worker {
     pub(crate) fn new(runtime: &Runtime, record: Arc<WorkerRecord>) -> Self {
         Worker {
-            keep: Arc::new(WorkerKeep { record }),
+            keep: Arc::new(WorkerKeep {
+                record,
+                made_in: MadeIn::here(),
+            }),
             runtime: runtime.clone(),
         }
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::MadeIn;
 use crate::actor::Actor;
 use crate::actor_ref::ActorRef;
 use crate::cell::Blueprint;
@@ -53,6 +54,7 @@ pub(crate) struct Inner {
     pub(crate) directory: Arc<Directory>,
     control: OnceLock<Control>,
     pub(crate) starting: Mutex<()>,
+    made_in: MadeIn,
 }
 
 /// What shutting a runtime down met.
@@ -75,6 +77,7 @@ impl Runtime {
                 directory,
                 control: OnceLock::new(),
                 starting: Mutex::new(()),
+                made_in: MadeIn::here(),
             }),
         }
     }
@@ -254,7 +257,7 @@ impl Inner {
     }
 
     fn shutdown(&self, grace: Duration) -> ShutdownReport {
-        if !self.directory.close() {
+        if !self.made_in.is_here() || !self.directory.close() {
             return ShutdownReport::default();
         }
         let deadline = Instant::now() + grace;
@@ -290,6 +293,11 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let _ = self.shutdown(DROP_GRACE);
+        if self.made_in.is_here() {
+            let _ = self.shutdown(DROP_GRACE);
+        } else {
+            // A forked child's copy: the threads behind it, and what they may have locked, are its parent's.
+            std::mem::forget(Arc::clone(&self.directory));
+        }
     }
 }

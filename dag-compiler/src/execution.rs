@@ -287,7 +287,7 @@ fn unanswered<Out>() -> Result<Out, ExecError> {
 
 impl<Out> Drop for Execution<Out> {
     fn drop(&mut self) {
-        if !self.closed {
+        if !self.closed && !Engine::let_be(&self.engine) {
             self.closed = true;
             self.engine.discard(self.number, self.leaves.clone());
         }

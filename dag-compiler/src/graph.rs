@@ -322,6 +322,9 @@ impl<In, Out> Graph<In, Out> {
 
 impl<In, Out> Drop for Graph<In, Out> {
     fn drop(&mut self) {
+        if Engine::let_be(&self.engine) {
+            return;
+        }
         self.save_trace();
         let _ = self.engine.teardown(self.engine.options.teardown_timeout_value());
     }

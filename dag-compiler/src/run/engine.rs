@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use selvedge_channels::{Doorbell, Fault, FaultKind, Segment, SpinBudget, Waiting};
-use selvedge_core::{AsyncDriver, Death, Exit, Guarded, LaneId, Lease, NoEntry, wake};
+use selvedge_core::{AsyncDriver, Death, Exit, Guarded, LaneId, Lease, MadeIn, NoEntry, wake};
 
 use crate::bind::Recipe;
 use crate::ir::Plan;
@@ -57,6 +57,7 @@ pub(crate) struct Engine {
     inline: AsyncDriver,
     pub(crate) torn_down: AtomicBool,
     pub(crate) awaiter: Awaiter,
+    made_in: MadeIn,
 }
 
 /// What somebody waits for. It keeps its own answer: handing it through all that waits costs more than all else on the way.
@@ -152,7 +153,24 @@ impl Engine {
             any_discarded: AtomicBool::new(false),
             torn_down: AtomicBool::new(false),
             awaiter: Awaiter::default(),
+            made_in: MadeIn::here(),
         })
+    }
+
+    /// Whether this is a forked child's copy of a graph that its parent goes on with.
+    #[inline]
+    pub(crate) fn is_a_copy(&self) -> bool {
+        !self.made_in.is_here()
+    }
+
+    /// Keeps a forked child's copy from being dropped, which would close the parent's channels; `false` in the parent.
+    #[inline]
+    pub(crate) fn let_be(engine: &Arc<Self>) -> bool {
+        let copy = engine.is_a_copy();
+        if copy {
+            std::mem::forget(Arc::clone(engine));
+        }
+        copy
     }
 
     fn graph(&self) -> Arc<str> {

@@ -36,7 +36,7 @@ impl Engine {
     /// that do not end.
     pub(crate) fn teardown(&self, timeout: Duration) -> Teardown {
         // Acquire and release: whoever comes second sees what the first has done so far.
-        if self.torn_down.swap(true, Ordering::AcqRel) {
+        if self.is_a_copy() || self.torn_down.swap(true, Ordering::AcqRel) {
             return Teardown::default();
         }
         let deadline = Instant::now() + timeout;
