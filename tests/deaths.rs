@@ -129,6 +129,28 @@ fn interruptible() {
     assert_ne!(before, libc::SIG_ERR);
 }
 
+#[test]
+fn dag_38_of_several_deaths_all_are_reported() -> Result<()> {
+    let runtime = Runtime::new();
+    let [a, b] = ["a", "b"].map(|name| counter(&runtime, name, Placement::Process));
+    let graph = runtime.compile(|x: Edge<i64>| b.echo(&a.echo(&x)))?;
+    // Each of its own, so that the order is known.
+    for (actor, dead) in [(&b, 1), (&a, 2)] {
+        kill(actor.actor().pid().expect("a process"));
+        let reported = wait_until(&dead, || match graph.run(1) {
+            Err(selvedge::ExecError::ActorDied(died)) => 1 + died.also.len(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(reported, dead);
+    }
+    let text = graph.run(1).expect_err("dead").to_string();
+    assert!(
+        text.contains("actor `b`") && text.contains("also: actor `a`"),
+        "{text}"
+    );
+    Ok(())
+}
+
 /// DAG-42: Ctrl-C in the middle of an execution ends the driver, and its workers with it.
 #[test]
 fn dag_42_no_worker_outlives_an_interrupted_driver() {

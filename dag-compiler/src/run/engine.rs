@@ -237,12 +237,20 @@ impl Engine {
             task: task.map(|task| (task.label.clone(), task.bound_at.clone())),
             execution: progress.map_or(0, |progress| progress.execution),
             death: death.clone(),
+            also: Vec::new(),
         };
         self.failed(actor.lane, ExecError::ActorDied(Arc::new(died)), "an actor died");
     }
 
+    /// The first failure counts; of deaths, all.
     fn failed(&self, lane: LaneId, error: ExecError, why: &str) {
-        self.failure.lock().get_or_insert(error);
+        match (&mut *self.failure.lock(), error) {
+            (Some(ExecError::ActorDied(first)), ExecError::ActorDied(later)) => {
+                Arc::make_mut(first).also.push(later.as_ref().clone());
+            }
+            (Some(_), _) => {}
+            (none, error) => *none = Some(error),
+        }
         self.lease.ending();
         self.control.fail(lane, why);
         self.tell_watchers();

@@ -97,6 +97,8 @@ pub struct ActorDied {
     pub execution: u64,
     /// How it ended, and the last lines it wrote to its standard error.
     pub death: Death,
+    /// The deaths of other actors of the graph that became known after this one, in order.
+    pub also: Vec<ActorDied>,
 }
 
 /// A wait that ran out of time.
@@ -240,7 +242,7 @@ impl fmt::Display for ActorDied {
                 .iter()
                 .try_for_each(|line| write!(f, "\n    {line}"))?;
         }
-        Ok(())
+        self.also.iter().try_for_each(|also| write!(f, "\nalso: {also}"))
     }
 }
 
