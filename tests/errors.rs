@@ -412,3 +412,27 @@ fn a_graph_whose_runtime_is_shut_down_says_so() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn two_actors_of_one_name_are_told_apart() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let [first, second] = [(); 2].map(|()| counter(&runtime, "tok", placement));
+        let graph = runtime.compile(|x: Edge<i64>| {
+            let x = first.echo(&first.echo(&x));
+            second.fail_if_negative(&second.echo(&x))
+        })?;
+        let error = task_error(graph.run(-1));
+        assert_eq!(error.info().actor, "tok#2", "{placement}");
+        assert_eq!(error.info().task, "tok#2.fail_if_negative", "{placement}");
+        let labels: Vec<&str> = graph
+            .plan()
+            .ir
+            .tasks
+            .iter()
+            .map(|task| task.label.as_str())
+            .collect();
+        assert_eq!(labels[..3], ["tok.echo", "tok.echo#2", "tok#2.echo"]);
+    }
+    Ok(())
+}

@@ -26,6 +26,8 @@ use crate::transport::{Site, Transport, Way, resolve};
 #[derive(Default)]
 pub(crate) struct Builder {
     actors: Vec<ActorRef>,
+    /// What each is called in messages: of several of one name, all but the first have a number.
+    names: BTreeMap<ActorId, String>,
     binds: BTreeMap<ActorId, u32>,
     /// How often each label was asked for.
     labels: BTreeMap<String, u32>,
@@ -228,18 +230,27 @@ impl Builder {
     }
 
     pub(crate) fn actor_name(&self, actor: ActorId) -> &str {
-        let actor = self.actors.iter().find(|known| known.id() == actor);
-        actor.map_or("?", |actor| actor.name())
+        self.names.get(&actor).map_or("?", String::as_str)
+    }
+
+    /// The name of one more actor, told apart from those there are.
+    fn new_name(&self, name: &str) -> String {
+        let is_new = |name: &String| self.names.values().all(|known| known != name);
+        let numbered = (2u64..).map(|number| format!("{name}#{number}"));
+        let mut names = std::iter::once(name.to_owned()).chain(numbered);
+        names.find(is_new).unwrap_or_default()
     }
 
     fn task(&mut self, bind: &Bind, args: Vec<ArgIr>, bound_at: SourceLocation) -> TaskId {
         let actor = &bind.actor;
-        if !self.binds.contains_key(&actor.id()) {
+        if !self.names.contains_key(&actor.id()) {
+            let name = self.new_name(actor.name());
+            self.names.insert(actor.id(), name);
             self.actors.push(actor.clone());
         }
         let bind_index = self.next_bind(actor.id());
         let method_name = actor.entry().method_name(bind.method).to_owned();
-        let label = self.numbered(format!("{}.{method_name}", actor.name()));
+        let label = self.numbered(format!("{}.{method_name}", self.actor_name(actor.id())));
         self.push_task(TaskIr {
             actor: actor.id(),
             method: bind.method,
@@ -542,7 +553,8 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
         || format!("{}:{}", compiled_at.file, compiled_at.line),
         str::to_owned,
     );
-    let actors = graph.actors.iter().map(actor_ir).collect();
+    let names = &graph.names;
+    let actors = graph.actors.iter().map(|actor| actor_ir(actor, names)).collect();
     let ir = GraphIr {
         name,
         actors,
@@ -570,10 +582,11 @@ fn site(actor: &ActorRef) -> Site {
     Site::actor(actor.process(), actor.device())
 }
 
-fn actor_ir(actor: &ActorRef) -> ActorIr {
+fn actor_ir(actor: &ActorRef, names: &BTreeMap<ActorId, String>) -> ActorIr {
+    let name = names.get(&actor.id());
     ActorIr {
         id: actor.id(),
-        name: actor.name().to_owned(),
+        name: name.map_or_else(|| actor.name().to_owned(), String::clone),
         type_name: actor.entry().key(),
         lane: actor.lane(),
         home: actor.lane(),

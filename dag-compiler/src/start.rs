@@ -119,7 +119,9 @@ fn foreign(runtime: &Runtime, ir: &GraphIr, recipe: &Recipe) -> Result<(), Compi
         .map(|actor| {
             let task = ir.tasks.iter().find(|task| task.actor == actor.id());
             let location = task.map_or(&ir.compiled_at, |task| &task.bound_at);
-            let message = format!("actor `{}` belongs to another runtime", actor.name());
+            let known = ir.actors.iter().find(|known| known.id == actor.id());
+            let name = known.map_or(actor.name(), |known| &known.name);
+            let message = format!("actor `{name}` belongs to another runtime");
             Diagnostic::new(Code::ForeignActor, message, location.clone())
         })
         .collect();
