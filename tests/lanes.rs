@@ -347,3 +347,65 @@ fn graph_12_durations_that_nothing_has_do_no_harm() -> Result<()> {
     assert!(graph.describe().contains("time, one execution alone"));
     Ok(())
 }
+
+/// Makes two results at once, looks at one, or keeps one until a gate opens.
+struct Halves(i64);
+
+#[actor]
+impl Halves {
+    pub fn new() -> Self {
+        Halves(0)
+    }
+
+    pub fn pair(&mut self, x: i64) -> (String, String) {
+        self.0 += 1;
+        (format!("first {x}"), format!("second {x}"))
+    }
+
+    pub fn see(&mut self, text: &str) -> String {
+        self.0 += 1;
+        text.to_owned()
+    }
+
+    pub fn hold(&mut self, text: &str, #[constant] gate: String) -> String {
+        if let Ok(gate) = std::fs::File::open(gate) {
+            let _ = gate.lock_shared();
+        }
+        text.to_owned()
+    }
+
+    pub fn count(&mut self) -> i64 {
+        self.0
+    }
+}
+
+#[test]
+fn rw_13_while_one_of_two_outputs_is_full_the_other_is_not_one_ahead() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let spawn = |name: &str| runtime.spawn::<Halves>(name, ()).place(placement);
+        let (a, b, c) = (spawn("a")?, spawn("b")?, spawn("c")?);
+        let gate = Gate::closed();
+        let options = Options::new().max_inflight(4).slots(1);
+        let graph = runtime.compile_with(options, |x: Edge<i64>| {
+            let (first, second) = a.pair(&x).split();
+            (b.see(&first), c.hold(&second, gate.path()))
+        })?;
+        let executions: Vec<_> = (0..3).map(|x| graph.execute(x)).collect();
+        let made = || a.call().count().wait().unwrap();
+        actors::until("the second pair", || (made() == 2).then_some(()));
+        actors::until("the first half", || {
+            (b.call().count().wait().unwrap() == 1).then_some(())
+        });
+        // A lane answers calls where it waits: `a` for the slot that `c` keeps, `b` for what is not there.
+        for _ in 0..20 {
+            assert_eq!((made(), b.call().count().wait()?), (2, 1), "{placement}");
+        }
+        gate.open();
+        for (x, execution) in executions.into_iter().enumerate() {
+            assert_eq!(execution.wait()?, (format!("first {x}"), format!("second {x}")));
+        }
+        assert_eq!(b.call().count().wait()?, 3);
+    }
+    Ok(())
+}

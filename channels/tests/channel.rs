@@ -90,6 +90,93 @@ fn chan_05_a_timeout_changes_nothing_and_nothing_is_lost() {
 }
 
 #[test]
+fn chan_04_a_timeout_of_zero_is_one_attempt_and_none_is_no_end() {
+    for kind in KINDS {
+        for waiting in [Waiting::Park, Waiting::auto(1)] {
+            let options = ChannelOptions::new()
+                .slots(1)
+                .waiting(waiting)
+                .timeout(Some(Duration::ZERO));
+            let (mut writer, mut readers) = make::<u8>(kind, &options, 1);
+            let late =
+                |error: ChannelError| assert!(matches!(error, ChannelError::Timeout { .. }), "{error}");
+            late(readers[0].recv().unwrap_err());
+            late(readers[0].recv_timeout(Duration::ZERO).unwrap_err());
+            // What can be done is done.
+            writer.send(1).unwrap();
+            late(writer.send(2).unwrap_err().error);
+            late(writer.flush().unwrap_err());
+            assert_eq!(readers[0].recv().unwrap(), 1);
+            writer.send_timeout(2, Duration::ZERO).unwrap();
+            assert_eq!(readers[0].recv_timeout(Duration::ZERO).unwrap(), 2);
+            // The longest there is, which is no deadline at all.
+            writer.send_timeout(3, Duration::MAX).unwrap();
+            assert_eq!(readers[0].recv_timeout(Duration::MAX).unwrap(), 3);
+        }
+        let options = ChannelOptions::new().slots(1).timeout(None);
+        let (mut writer, mut readers) = make::<u8>(kind, &options, 1);
+        writer.send(1).unwrap();
+        let waits = thread::spawn(move || writer.send(2).map_err(|refused| refused.error));
+        assert_eq!(readers[0].recv().unwrap(), 1);
+        assert_eq!(readers[0].recv().unwrap(), 2);
+        waits.join().unwrap().unwrap();
+    }
+}
+
+thread_local! {
+    static SERIALISED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts how often it is serialised, on this thread.
+#[derive(Clone, Debug, serde::Deserialize)]
+struct Counted(Vec<u32>);
+
+impl serde::Serialize for Counted {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        SERIALISED.set(SERIALISED.get() + 1);
+        serializer.serialize_newtype_struct("Counted", &self.0)
+    }
+}
+
+/// A slot first, then the bytes, then room for them: so a wait in vain has done nothing, and there is one wait and one deadline.
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no memfd")]
+fn chan_13_a_payload_is_serialised_and_grown_for_once_there_is_a_slot() {
+    let options = ChannelOptions::new().slots(1).buffer_bytes(1000);
+    let channel = options.shared::<Counted>().unwrap();
+    let (mut writer, mut reader) = (channel.writer().unwrap(), channel.reader(0).unwrap());
+    let large = || Counted(vec![u32::MAX; 10_000]);
+    writer.send(Counted(vec![1])).unwrap();
+    SERIALISED.set(0);
+    let refused = writer
+        .send_timeout(large(), Duration::from_millis(2))
+        .unwrap_err();
+    assert!(matches!(refused.error, ChannelError::Timeout { .. }));
+    assert!(writer.try_send(large()).is_err());
+    assert_eq!(SERIALISED.get(), 0, "nothing of it was done");
+    assert_eq!(reader.recv().unwrap().0, [1]);
+    writer.send(refused.value).unwrap();
+    assert_eq!(SERIALISED.get(), 1);
+    assert_eq!(reader.recv().unwrap().0.len(), 10_000);
+}
+
+#[test]
+fn chan_08_a_new_channels_buffer_is_zero_and_as_large_as_asked_for() {
+    for kind in KINDS {
+        let options = ChannelOptions::new().slots(2).buffer_bytes(8192);
+        let (mut writer, mut readers) = make::<Vec<u64>>(kind, &options, 1);
+        for _ in 0..2 {
+            // With the frame around them: all that the buffer holds.
+            let mut loan = writer.reserve((8192 - 64) / 8).unwrap();
+            assert!(loan.iter().all(|word| *word == 0), "{kind:?}");
+            loan.fill(u64::MAX);
+            loan.publish().unwrap();
+            assert_eq!(readers[0].recv().unwrap(), [u64::MAX; 1016]);
+        }
+    }
+}
+
+#[test]
 #[cfg_attr(miri, ignore = "Miri has no memfd")]
 fn a_timeout_names_who_was_waited_for() {
     let channel = ChannelOptions::new().shared::<u8>().unwrap();

@@ -158,6 +158,31 @@ fn cache_02_after_the_last_read_the_value_is_gone() {
 }
 
 #[test]
+fn cache_06_what_is_held_goes_with_its_end_and_when_it_is_given_back() {
+    let alive = Arc::new(AtomicUsize::new(0));
+    for (mut outlet, mut values) in every_route::<Counted>(2) {
+        for execution in 0..2 {
+            stage(&mut outlet, Counted::new(&alive));
+            outlet.publish(execution, &mut values).unwrap();
+            assert_eq!(values[0].fill(execution).unwrap(), Arrival::Value);
+            values[0].abandon().unwrap();
+            assert_eq!(alive.load(Ordering::Relaxed), 0, "given back");
+        }
+        stage(&mut outlet, Counted::new(&alive));
+        outlet.publish(2, &mut values).unwrap();
+        assert_eq!(values[0].fill(2).unwrap(), Arrival::Value);
+        outlet.close();
+        // What is held is still there to be read, and nothing follows it.
+        values[0].read_done().unwrap();
+        values[0].read_done().unwrap();
+        stage(&mut outlet, Counted::new(&alive));
+        let _ = outlet.publish(3, &mut values);
+        drop((outlet, values));
+        assert_eq!(alive.load(Ordering::Relaxed), 0, "gone with its end");
+    }
+}
+
+#[test]
 fn every_message_of_a_ring_is_dropped_once_whoever_goes_first() {
     let alive = Arc::new(AtomicUsize::new(0));
     let mut random = 1u64;

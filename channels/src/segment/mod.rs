@@ -182,7 +182,7 @@ mod tests {
     const LEN: usize = SEGMENT_HEADER_BYTES + 64;
 
     #[test]
-    fn a_segment_is_zeroed_and_aligned() {
+    fn chan_08_a_segment_is_as_long_as_asked_for_aligned_and_all_zero() {
         let provider = if cfg!(miri) {
             Provider::Heap
         } else {
@@ -191,8 +191,14 @@ mod tests {
         for provider in [Provider::Heap, provider] {
             let segment = Segment::create(provider, LEN).unwrap();
             assert!(segment.base().as_ptr().addr().is_multiple_of(64));
-            let region = segment.part(SEGMENT_HEADER_BYTES, 64).unwrap();
-            assert_eq!(region.atomic_u64(56).unwrap().load(Ordering::Relaxed), 0);
+            assert_eq!(segment.len_bytes(), LEN);
+            let len = LEN - SEGMENT_HEADER_BYTES;
+            let region = segment.part(SEGMENT_HEADER_BYTES, len).unwrap();
+            let words = (0..len).step_by(8);
+            assert!(words.len() > 0);
+            for at in words {
+                assert_eq!(region.atomic_u64(at).unwrap().load(Ordering::Relaxed), 0, "{at}");
+            }
         }
     }
 
