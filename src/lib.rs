@@ -28,6 +28,8 @@
 extern crate self as selvedge;
 
 pub use selvedge_batching as batching;
+#[doc(hidden)] // for errors of the examples
+pub use selvedge_channels::debug_is_report;
 #[cfg(feature = "cuda")]
 pub use selvedge_channels::device;
 pub use selvedge_channels::{DType, Element, Tensor, TensorError, TensorLayout, Waiting, Wire};

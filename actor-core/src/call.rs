@@ -49,7 +49,7 @@ impl From<Unserved> for CallFault {
 }
 
 /// Why a call gave no value.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
     /// The method returned an error, panicked, or its value could not travel.
@@ -94,6 +94,8 @@ pub enum CallError {
         method: &'static str,
     },
 }
+
+selvedge_channels::debug_is_report!(CallError);
 
 impl CallError {
     /// Whether the method panicked.

@@ -45,7 +45,7 @@ pub struct ActorCell {
 }
 
 /// The state was lost to a panic and could not be built anew.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("actor `{actor}` lost its state to a panic and its constructor failed: {reason}")]
 pub struct RebuildFailed {
     /// The actor's name.
@@ -53,6 +53,8 @@ pub struct RebuildFailed {
     /// What the constructor said.
     pub reason: String,
 }
+
+selvedge_channels::debug_is_report!(RebuildFailed);
 
 impl ActorCell {
     /// The actor's number.

@@ -55,7 +55,7 @@ fn signal_name(signal: i32) -> Option<&'static str> {
 }
 
 /// The end of a worker process or of a single actor: who, where, how, and its last words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Death {
     /// The name of the actor the death is reported for (the first one, where several shared the process).
     pub actor: String,
@@ -70,6 +70,8 @@ pub struct Death {
     /// The last lines of standard error but for frames of backtraces, oldest first; at most 20.
     pub stderr_tail: Vec<String>,
 }
+
+selvedge_channels::debug_is_report!(Death);
 
 impl fmt::Display for Death {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

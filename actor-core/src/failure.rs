@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use crate::BoxError;
 
 /// Why a method yielded no value.
-#[derive(Debug)]
 pub enum Failure {
     /// The method returned an error.
     Error {
@@ -35,6 +34,8 @@ pub enum Failure {
     /// A bug in selvedge; please report it with this text.
     Internal(String),
 }
+
+selvedge_channels::debug_is_report!(Failure);
 
 impl Failure {
     /// The failure for an error value of the user's type `E`.
@@ -144,7 +145,7 @@ pub enum FailureKind {
 
 /// A [`Failure`] as data: what is left of an error that crossed a process. It is an error itself, with the
 /// original's text and its chain of sources.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureReport {
     /// The kind of failure.
     pub kind: FailureKind,
@@ -155,6 +156,8 @@ pub struct FailureReport {
     /// The texts of the error's sources, nearest first.
     pub sources: Vec<String>,
 }
+
+selvedge_channels::debug_is_report!(FailureReport);
 
 impl FailureReport {
     fn new(kind: FailureKind, message: String) -> Self {

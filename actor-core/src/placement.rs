@@ -27,9 +27,11 @@ impl fmt::Display for Placement {
 }
 
 /// The text names no placement.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown placement `{0}`: use inline, thread or process")]
 pub struct UnknownPlacement(pub String);
+
+selvedge_channels::debug_is_report!(UnknownPlacement);
 
 impl FromStr for Placement {
     type Err = UnknownPlacement;

@@ -24,7 +24,7 @@ const UNKEPT_GRACE: Duration = Duration::from_secs(2);
 const KILL_GRACE: Duration = Duration::from_secs(2);
 
 /// Why a lane or a worker did not end as it was asked to.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndError {
     /// The lane's thread did not come back in time; it is left behind.
@@ -46,6 +46,8 @@ pub enum EndError {
         grace: Duration,
     },
 }
+
+selvedge_channels::debug_is_report!(EndError);
 
 /// Where a lane runs.
 pub(crate) enum LaneHome {

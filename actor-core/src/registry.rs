@@ -18,7 +18,7 @@ pub static ACTORS: [fn() -> &'static ActorEntry];
 pub static LOADERS: [ProgramLoader];
 
 /// The name is not among the linked actor types.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error(
     "actor type `{name}` is not in the registry of this program; known types: {}. \
      A crate that is a dependency but never named in code is not linked: write `use that_crate as _;`",
@@ -30,6 +30,8 @@ pub struct UnknownActorType {
     /// The names that exist, sorted.
     pub known: Vec<&'static str>,
 }
+
+selvedge_channels::debug_is_report!(UnknownActorType);
 
 impl ActorEntry {
     /// What [`find_actor`] finds the type by: its name, followed by its place where another linked type has the name too.

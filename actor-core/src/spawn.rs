@@ -16,7 +16,7 @@ use crate::runtime::Runtime;
 use crate::worker::launch::{NotAllowed, check_env};
 
 /// Why an actor or worker was not spawned.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
     /// The actor's constructor failed or panicked.
@@ -125,6 +125,8 @@ pub enum SpawnError {
     #[error("bug in selvedge, please report: {0}")]
     Internal(String),
 }
+
+selvedge_channels::debug_is_report!(SpawnError);
 
 impl SpawnError {
     /// An actor was not built where it was to live.

@@ -7,7 +7,7 @@ use selvedge_compiler::ExecError;
 use thiserror::Error;
 
 /// Why an item has no answer. Match the variant; texts may change.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum BatchError {
     /// As many items wait as may; nothing was queued.
@@ -74,6 +74,8 @@ pub enum BatchError {
     Taken,
 }
 
+selvedge_compiler::debug_is_report!(BatchError);
+
 /// An item that was not accepted, with the reason.
 pub struct Refused<I> {
     /// The item, unchanged.
@@ -84,9 +86,7 @@ pub struct Refused<I> {
 
 impl<I> fmt::Debug for Refused<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refused")
-            .field("error", &self.error)
-            .finish_non_exhaustive()
+        fmt::Debug::fmt(&self.error, f)
     }
 }
 

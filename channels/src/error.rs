@@ -71,7 +71,7 @@ impl fmt::Display for MemoryLimit {
 }
 
 /// Why memory could not be had or opened.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentError {
     /// The system refused.
@@ -120,8 +120,10 @@ pub enum SegmentError {
     },
 }
 
+crate::debug_is_report!(SegmentError);
+
 /// Why a value could not be encoded.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
     /// The value's own `Serialize` refused.
@@ -155,8 +157,10 @@ pub enum EncodeError {
     TooLarge,
 }
 
+crate::debug_is_report!(EncodeError);
+
 /// Why bytes are not a value.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The head does not decode.
@@ -172,6 +176,8 @@ pub enum DecodeError {
     #[error("the payload is malformed: {0}")]
     Malformed(&'static str),
 }
+
+crate::debug_is_report!(DecodeError);
 
 /// An end of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +213,7 @@ impl fmt::Display for Culprit {
 }
 
 /// Why a channel could not be made, written or read.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ChannelError {
     /// The other side has gone.
@@ -336,6 +342,8 @@ pub enum ChannelError {
         least: u64,
     },
 }
+
+crate::debug_is_report!(ChannelError);
 
 impl ChannelError {
     /// Whether it is the value that could not be sent: nothing was, and the channel goes on.

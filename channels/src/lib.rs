@@ -62,6 +62,7 @@ pub mod region;
 pub mod segment;
 
 pub mod error;
+mod report;
 
 #[cfg(all(not(loom), any(test, fuzzing)))]
 pub mod fuzzing;
@@ -101,6 +102,9 @@ pub use payload::{
 #[cfg(all(feature = "dlpack", not(loom)))]
 pub use payload::{DlPack, DlPackError, dlpack};
 #[cfg(not(loom))]
+#[doc(hidden)]
+pub use report::report;
+
 pub use region::Region;
 pub use ring::{RingReader, RingWriter, ring};
 #[cfg(not(loom))]

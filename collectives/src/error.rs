@@ -7,7 +7,7 @@ use selvedge_channels::{DType, SegmentError, TensorError};
 use crate::operation::{Collective, ReduceOp};
 
 /// Why a collective has no result. Unless it is about a rank's own arguments or about time, every rank gets the same.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum CommError {
     /// A rank has died, and with it the group: make a new one of those that live.
@@ -174,3 +174,5 @@ pub enum CommError {
         what: &'static str,
     },
 }
+
+selvedge_channels::debug_is_report!(CommError);

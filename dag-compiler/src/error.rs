@@ -50,11 +50,6 @@ impl fmt::Display for CompileError {
     }
 }
 
-/// As `Display`: this is what a `main` that returns the error, or an `unwrap`, shows.
-impl fmt::Debug for CompileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+selvedge_channels::debug_is_report!(CompileError);
 
 impl std::error::Error for CompileError {}

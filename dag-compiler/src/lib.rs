@@ -108,6 +108,8 @@ pub use run::error::{ActorDied, ExecError, Refused, Suspect, Timeout};
 pub use run::report::{Cause, TaskError, TaskInfo};
 pub use run::teardown::{StuckLane, Teardown};
 pub use run::trace::Event;
+#[doc(hidden)] // for the floors above
+pub use selvedge_channels::debug_is_report;
 pub use show::BadPlan;
 pub use start::Compile;
 pub use stream::Streamed;

@@ -19,7 +19,7 @@ pub const TRAINING_ROWS: usize = 1438;
 const FILE: &[u8] = include_bytes!("../data/digits.csv.gz");
 
 /// Why the data cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
     /// The file is not gzip, or not text.
@@ -32,6 +32,8 @@ pub enum DataError {
         line: usize,
     },
 }
+
+selvedge::debug_is_report!(DataError);
 
 /// Images and labels, by row.
 #[derive(Clone, Debug, Default)]

@@ -29,7 +29,7 @@ pub const LAYERS: [(Weight, Weight); 3] = [
 const NEAREST: usize = 3;
 
 /// Why a file of weights cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WeightsError {
     /// There is no such file, or it may not be read.
@@ -81,6 +81,8 @@ pub enum WeightsError {
         error: Box<candle_core::Error>,
     },
 }
+
+selvedge::debug_is_report!(WeightsError);
 
 fn proposal(nearest: &[String]) -> String {
     if nearest.is_empty() {

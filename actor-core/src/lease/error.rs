@@ -4,7 +4,7 @@ use crate::death::Death;
 use crate::id::{LaneId, ProcessId};
 
 /// Why a lease, or a program under it, was refused.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaseError {
     /// Somebody else holds the actor (or another actor of its lane).
@@ -72,3 +72,5 @@ pub enum LeaseError {
     #[error("the runtime is shut down")]
     Shutdown,
 }
+
+selvedge_channels::debug_is_report!(LeaseError);

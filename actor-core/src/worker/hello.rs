@@ -19,7 +19,7 @@ pub(crate) struct Hello {
 }
 
 /// Driver and worker are not the same program.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HelloError {
     /// Their messages are of different versions.
@@ -55,6 +55,8 @@ pub enum HelloError {
         known: Vec<&'static str>,
     },
 }
+
+selvedge_channels::debug_is_report!(HelloError);
 
 impl Hello {
     /// This process's own.

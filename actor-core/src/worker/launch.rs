@@ -54,7 +54,7 @@ fn about(what: &'static str) -> impl Fn(io::Error) -> io::Error {
 }
 
 /// Why no worker may be started here.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotAllowed {
     /// Without the feature `premain`, `main` has not called [`init`](crate::init): workers would run `main` again.
@@ -71,6 +71,8 @@ pub enum NotAllowed {
         max: u32,
     },
 }
+
+selvedge_channels::debug_is_report!(NotAllowed);
 
 /// Whether this process may start workers; answers the depth its workers will have.
 pub(crate) fn allowed() -> Result<u32, NotAllowed> {

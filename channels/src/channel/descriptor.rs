@@ -20,12 +20,14 @@ pub struct Descriptor {
 }
 
 /// A text that is not a [`Descriptor`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not the descriptor of a channel: {reason}")]
 pub struct NotADescriptor {
     text: String,
     reason: &'static str,
 }
+
+crate::debug_is_report!(NotADescriptor);
 
 impl NotADescriptor {
     /// With the beginning of the text, which may be anything.

@@ -34,7 +34,6 @@ impl<T> fmt::Debug for Writer<T> {
 }
 
 /// A value that was not sent, with the reason.
-#[derive(Debug)]
 pub struct SendError<T> {
     /// The value, unchanged.
     pub value: T,
@@ -48,7 +47,13 @@ impl<T> fmt::Display for SendError<T> {
     }
 }
 
-impl<T: fmt::Debug> std::error::Error for SendError<T> {
+impl<T> fmt::Debug for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.error, f)
+    }
+}
+
+impl<T> std::error::Error for SendError<T> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.error)
     }

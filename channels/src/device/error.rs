@@ -7,7 +7,7 @@ use crate::payload::TensorError;
 
 /// Why something could not be done with a device. Nothing here panics, and a failed call has changed nothing, but for those
 /// that say that the context is lost.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
     /// There is no driver, or one that cannot be used.
@@ -76,6 +76,8 @@ pub enum DeviceError {
     #[error(transparent)]
     Tensor(#[from] TensorError),
 }
+
+crate::debug_is_report!(DeviceError);
 
 impl DeviceError {
     /// What to do about it, in a sentence.

@@ -5,7 +5,7 @@ use std::env;
 use std::error::Error as _;
 
 /// Why something of a library cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unavailable {
     /// None of the files that it may be in can be loaded.
@@ -39,6 +39,8 @@ pub enum Unavailable {
         name: String,
     },
 }
+
+crate::debug_is_report!(Unavailable);
 
 /// A loaded library.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use super::layout::{TensorLayout, dense_strides};
 use super::{collector, survey};
 
 /// Why a tensor could not be made or read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorError {
     /// The shape does not hold as many elements as were given.
@@ -44,6 +44,8 @@ pub enum TensorError {
         len_bytes: Option<usize>,
     },
 }
+
+crate::debug_is_report!(TensorError);
 
 enum Storage {
     Owned(Arc<Bytes64>),

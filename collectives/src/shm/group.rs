@@ -269,13 +269,15 @@ pub struct GroupDescriptor {
 }
 
 /// A text that is not a [`GroupDescriptor`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not the descriptor of a group: it is `selvedge-group-1` and five numbers, with colons between"
 )]
 pub struct NotAGroup {
     text: String,
 }
+
+selvedge_channels::debug_is_report!(NotAGroup);
 
 const PREFIX: &str = "selvedge-group-1";
 

@@ -11,7 +11,7 @@ use crate::run::control::Phase;
 use crate::run::report::TaskError;
 
 /// Why an execution gave no value. Match the variant; texts may change.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum ExecError {
     /// A user's method failed or panicked. The graph goes on with the next execution.
@@ -83,6 +83,8 @@ pub enum ExecError {
         message: Arc<str>,
     },
 }
+
+selvedge_channels::debug_is_report!(ExecError);
 
 /// The death of an actor of the graph.
 #[derive(Clone, Debug)]
@@ -282,7 +284,6 @@ impl fmt::Display for Suspect {
 }
 
 /// A value that was not accepted, with the reason.
-#[derive(Debug)]
 pub struct Refused<In> {
     /// The value, unchanged.
     pub value: In,
@@ -296,7 +297,13 @@ impl<In> fmt::Display for Refused<In> {
     }
 }
 
-impl<In: fmt::Debug> std::error::Error for Refused<In> {
+impl<In> fmt::Debug for Refused<In> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.error, f)
+    }
+}
+
+impl<In> std::error::Error for Refused<In> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.error)
     }

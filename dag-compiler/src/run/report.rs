@@ -168,15 +168,7 @@ impl TaskError {
     }
 }
 
-impl fmt::Debug for TaskError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskError")
-            .field("info", &self.0.info)
-            .field("execution", &self.0.execution)
-            .field("cause", &self.0.cause)
-            .finish_non_exhaustive()
-    }
-}
+selvedge_channels::debug_is_report!(TaskError);
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,9 +3,11 @@
 use crate::ir::Plan;
 
 /// Why a text is no plan.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("not a plan: {0}")]
 pub struct BadPlan(#[from] serde_json::Error);
+
+selvedge_channels::debug_is_report!(BadPlan);
 
 impl Plan {
     /// The whole plan, for [`from_json`](Self::from_json), `selvedge explain` and other programs.

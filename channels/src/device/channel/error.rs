@@ -10,7 +10,7 @@ use crate::payload::TensorLayout;
 
 /// Why a channel of tensors could not be made, written or read. Who fails first is named: a peer that has died is a
 /// [`ChannelError::Poisoned`] with its end and its process.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceChannelError {
     /// What any channel may say: closed, poisoned, late, full, too large, corrupt.
@@ -61,6 +61,8 @@ pub enum DeviceChannelError {
         source: io::Error,
     },
 }
+
+crate::debug_is_report!(DeviceChannelError);
 
 /// For channels of values, of which only some have tensors.
 impl From<DeviceChannelError> for ChannelError {

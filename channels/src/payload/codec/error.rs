@@ -83,11 +83,7 @@ impl fmt::Display for SerdeError {
     }
 }
 
-impl fmt::Debug for SerdeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SerdeError({self})")
-    }
-}
+crate::debug_is_report!(SerdeError);
 
 impl std::error::Error for SerdeError {}
 

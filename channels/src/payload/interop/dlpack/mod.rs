@@ -20,7 +20,7 @@ use crate::payload::element::DType;
 use crate::payload::tensor::{Tensor, TensorError};
 
 /// Why a tensor of another framework cannot be taken over.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DlPackError {
     /// It is not in this process's own memory.
@@ -73,6 +73,8 @@ pub enum DlPackError {
     #[error(transparent)]
     Tensor(#[from] TensorError),
 }
+
+crate::debug_is_report!(DlPackError);
 
 /// A tensor on its way from one framework to another.
 pub struct DlPack(Capsule<DLManagedTensor>);
