@@ -151,6 +151,49 @@ fn dag_38_of_several_deaths_all_are_reported() -> Result<()> {
     Ok(())
 }
 
+struct Closer;
+
+#[actor]
+impl Closer {
+    pub fn new() -> Self {
+        Closer
+    }
+
+    /// Closes what it has not opened, as some libraries do before they start a program.
+    #[allow(unsafe_code)]
+    pub fn close_all(&mut self, x: i64) -> i64 {
+        for descriptor in 3..1024 {
+            // SAFETY: none of this process's code goes on with what it owns but the worker's, which is what is tried.
+            unsafe { libc::close(descriptor) };
+        }
+        x
+    }
+}
+
+#[test]
+fn a_worker_whose_code_closed_its_link_is_noticed_and_says_so() -> Result<()> {
+    let runtime = Runtime::new();
+    let spawn = || runtime.spawn::<Closer>("closer", ()).in_process();
+    let (called, bound) = (spawn()?, spawn()?);
+    let answer = called.call().close_all(1).wait();
+    let graph = runtime.compile(|x: Edge<i64>| bound.close_all(&x))?;
+    assert_eq!(graph.run(2)?, 2, "a graph needs no descriptors");
+    drop(graph);
+    for answer in [answer, bound.call().close_all(3).wait()] {
+        let Err(selvedge::CallError::ActorDied { death, .. }) = answer else {
+            panic!("{answer:?}")
+        };
+        assert!(
+            death
+                .stderr_tail
+                .join(" ")
+                .contains("has closed the descriptor of the link"),
+            "{death}"
+        );
+    }
+    Ok(())
+}
+
 /// DAG-42: Ctrl-C in the middle of an execution ends the driver, and its workers with it.
 #[test]
 fn dag_42_no_worker_outlives_an_interrupted_driver() {

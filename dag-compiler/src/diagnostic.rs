@@ -138,7 +138,7 @@ impl Code {
             Code::OutOfMemory => {
                 "see the reason; for want of memory, lower `max_inflight` or `buffer_bytes`, or give the process more"
             }
-            Code::LoadFailed => "see the reason; driver and worker must be the same build",
+            Code::LoadFailed => "the reason says what is missing",
             Code::NestedSplit => "return one flat tuple, or give the part to a task that takes it whole",
             Code::BadConstant => "mend the type's `Serialize`",
             Code::OrderedLater => "bind first what is to run first: give it a `let` before this line",

@@ -24,6 +24,9 @@ use crate::worker::record::WorkerRecord;
 /// How long the link of a dead worker is read on; its end follows the death at once, as a rule.
 const LAST_FRAMES_TIMEOUT: Duration = Duration::from_millis(20);
 
+/// How long a worker that has lost its link may take to say why and to end.
+const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// One incarnation of a worker, from its hello to its end.
 pub(crate) struct Watch {
     pub(crate) record: Arc<WorkerRecord>,
@@ -45,8 +48,11 @@ impl Watch {
         }));
         tokio::select! {
             biased;
-            // Without a link a worker is of no use; most often it is dead already.
-            () = &mut frames => self.process.kill(),
+            // Without a link a worker is of no use. It is dead already, or says why and ends.
+            () = &mut frames => {
+                let _ = tokio::time::timeout(LAST_WORDS_TIMEOUT, self.process.exited()).await;
+                self.process.kill();
+            }
             () = self.process.exited() => {
                 // What it said last is still in the socket. A child of the worker may hold the other end open.
                 let _ = tokio::time::timeout(LAST_FRAMES_TIMEOUT, frames).await;

@@ -24,6 +24,10 @@ use crate::worker::protocol::{
 };
 use crate::{Arguments, Returned};
 
+/// What is said by a worker that has lost its link to its own code.
+const CLOSED: &str = "code of this process has closed the descriptor of the link to its driver; \
+                      close only descriptors that you have opened";
+
 /// Runs the worker to its end.
 pub(crate) fn serve(link: UnixStream) -> ! {
     let writer = match link.try_clone() {
@@ -44,6 +48,7 @@ pub(crate) fn serve(link: UnixStream) -> ! {
             Ok(Some((message, body))) => worker.handle(message, body),
             // The driver is gone, and nobody is left who could use this process.
             Ok(None) => exit_now(0),
+            Err(FrameError::Io(error)) if error.raw_os_error() == Some(libc::EBADF) => refuse(CLOSED),
             Err(error) => refuse(&format!("the link to the driver broke: {error}")),
         }
     }
@@ -65,8 +70,12 @@ impl Writer {
     fn send_with(&self, message: &FromWorker, body: &[u8]) -> Result<(), FrameError> {
         let front = frame_front(message, body)?;
         let mut socket = self.socket.lock();
-        // A failure to write means that the driver is gone; the main thread sees that too and ends the process.
-        let _ = socket.write_all(&front).and_then(|()| socket.write_all(body));
+        let written = socket.write_all(&front).and_then(|()| socket.write_all(body));
+        if written.is_err_and(|error| error.raw_os_error() == Some(libc::EBADF)) {
+            // The main thread may sleep in its read for ever, and nobody would hear of anything that happens here.
+            refuse(CLOSED);
+        }
+        // Any other failure to write means that the driver is gone; the main thread sees that too and ends the process.
         Ok(())
     }
 }
