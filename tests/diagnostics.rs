@@ -213,3 +213,58 @@ impl Picky {
         x
     }
 }
+
+#[test]
+fn d0112_a_worker_that_does_not_load_in_time_and_the_option_are_named() -> Result<()> {
+    use rustix::process::{Pid, Signal, kill_process};
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Process);
+    let pid = Pid::from_raw(a.actor().pid().expect("a process").cast_signed()).expect("a pid");
+    kill_process(pid, Signal::STOP)?;
+    let options = Options::new().compile_timeout(std::time::Duration::from_millis(20));
+    let text = refused(runtime.compile_with(options.clone(), |x: Edge<i64>| a.echo(&x)));
+    assert!(text.contains("D0112") && text.contains("worker `a`"), "{text}");
+    assert!(text.contains("`Options::compile_timeout` is 20ms"), "{text}");
+    kill_process(pid, Signal::CONT)?;
+    // Tear-down has a time of its own.
+    let options = Options::new().teardown_timeout(std::time::Duration::ZERO);
+    let b = counter(&runtime, "b", Placement::Process);
+    let graph = runtime.compile_with(options, |x: Edge<i64>| b.echo(&x))?;
+    assert_eq!(graph.run(4)?, 4);
+    Ok(())
+}
+
+#[test]
+fn d0111_memory_that_cannot_be_had_is_told_with_its_limit() {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Process);
+    let options = Options::new()
+        .max_inflight(1 << 20)
+        .buffer_bytes(1 << 40)
+        .max_payload_bytes(1 << 40);
+    let text = refused(runtime.compile_with(options, |x: Edge<i64>| a.echo(&x)));
+    assert!(text.contains("D0111") && text.contains("max_inflight"), "{text}");
+}
+
+#[test]
+fn d0106_a_worker_that_died_just_now_is_told_as_dead() -> Result<()> {
+    use rustix::process::{Pid, Signal, kill_process};
+    for _ in 0..20 {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", Placement::Process);
+        let pid = Pid::from_raw(a.actor().pid().expect("a process").cast_signed()).expect("a pid");
+        kill_process(pid, Signal::KILL)?;
+        match runtime.compile(|x: Edge<i64>| a.echo(&x)) {
+            // Its programs were there before the signal was.
+            Ok(graph) => {
+                let died = graph.run(1).expect_err("it is dead");
+                assert!(matches!(died, ExecError::ActorDied(_)), "{died}");
+            }
+            other => {
+                let text = refused(other);
+                assert!(text.contains("D0106") && text.contains("signal 9"), "{text}");
+            }
+        }
+    }
+    Ok(())
+}

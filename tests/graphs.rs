@@ -355,3 +355,38 @@ fn graph_18_simulated_pipeline_parallelism() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn graph_05_a_task_is_ordered_after_an_input_that_its_process_does_not_know() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let graph = runtime
+            .compile(|(x, y): (Edge<i64>, Edge<Option<u8>>)| (a.echo(&x).after(&y), a.tick().after(&y), y))?;
+        for x in 1..50 {
+            assert_eq!(graph.run((x, Some(2)))?, (x, x, Some(2)), "{placement}");
+        }
+        assert!(
+            graph.describe().contains("after arrival of input 1"),
+            "{}",
+            graph.describe()
+        );
+        drop(graph);
+        // Nothing of a value goes to who is only ordered after it, not even where nobody else reads it.
+        let graph = runtime.compile(|(x, y): (Edge<i64>, Edge<Vec<u8>>)| a.echo(&x).after(&y).after(&x))?;
+        let plan = graph.plan();
+        let channels = plan.channels.iter();
+        let types: Vec<_> = channels
+            .map(|it| &plan.ir.values[it.value.0 as usize].type_name)
+            .collect();
+        assert!(!types.iter().any(|name| name.contains("Vec")), "{types:?}");
+        assert_eq!(graph.run((3, vec![0; 1 << 20]))?, 3, "{placement}");
+        drop(graph);
+        let graph = runtime.compile(|(x, pair): (Edge<i64>, Edge<(i64, i64)>)| {
+            let (first, second) = pair.split();
+            (a.echo(&x).after(&pair), first, second)
+        })?;
+        assert_eq!(graph.run((3, (4, 5)))?, (3, 4, 5), "{placement}");
+    }
+    Ok(())
+}

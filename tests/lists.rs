@@ -47,6 +47,10 @@ impl Lists {
         rows.iter().map(|row| row.iter().sum()).collect()
     }
 
+    pub fn sum(&mut self, parts: &[i64]) -> i64 {
+        parts.iter().sum()
+    }
+
     pub fn words(&mut self, words: &[String]) -> String {
         words.join(" ")
     }
@@ -192,5 +196,18 @@ fn intra_01_texts_of_several_actors_are_joined() -> Result<()> {
         })?;
         assert_eq!(graph.execute("ab".into()).wait()?, "AB ab end");
     }
+    Ok(())
+}
+
+#[test]
+fn dag_07_a_list_may_have_more_edges_than_16_bits_count() -> Result<()> {
+    let runtime = Runtime::new();
+    let lists = runtime.spawn::<Lists>("lists", ()).in_thread()?;
+    let edges = 66_000;
+    let graph = runtime.compile(|(x, last): (Edge<i64>, Edge<i64>)| {
+        let edge = |index: i64| if index == edges { &last } else { &x };
+        lists.sum(&gather((0..=edges).map(|index| edge(index).clone())))
+    })?;
+    assert_eq!(graph.run((1, 1_000_000))?, edges + 1_000_000);
     Ok(())
 }

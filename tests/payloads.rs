@@ -196,3 +196,61 @@ fn rser_01_a_value_that_would_arrive_as_another_is_the_tasks_error_by_name() -> 
     }
     Ok(())
 }
+
+/// Can be decoded where it was encoded, and in no other process.
+#[derive(Clone, Debug)]
+pub struct OneWay;
+
+impl serde::Serialize for OneWay {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_u32(std::process::id())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for OneWay {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let at_home = u32::deserialize(deserializer)? == std::process::id();
+        at_home
+            .then_some(OneWay)
+            .ok_or_else(|| serde::de::Error::custom("there is no way back"))
+    }
+}
+
+struct Ways;
+
+#[actor]
+impl Ways {
+    pub fn new() -> Self {
+        Ways
+    }
+
+    pub fn make(&mut self, _x: i64) -> OneWay {
+        OneWay
+    }
+
+    pub fn take(&mut self, _way: OneWay) -> i64 {
+        1
+    }
+}
+
+#[test]
+fn task_08_an_argument_that_cannot_be_read_is_not_called_a_result_that_cannot_travel() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = runtime.spawn::<Ways>("a", ()).in_thread()?;
+    let b = runtime.spawn::<Ways>("b", ()).in_process()?;
+    let graph = runtime.compile(|x: Edge<i64>| b.take(&a.make(&x)))?;
+    for _ in 0..3 {
+        let error = graph.run(1).expect_err("it cannot be decoded");
+        let task = error.as_task().expect("the task's failure");
+        assert_eq!(task.info().task, "b.take");
+        let selvedge::Cause::Argument { message } = task.cause() else {
+            panic!("{error}")
+        };
+        assert!(message.contains("no way back"), "{error}");
+        assert!(
+            error.to_string().contains("an argument of it cannot be read"),
+            "{error}"
+        );
+    }
+    Ok(())
+}

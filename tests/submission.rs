@@ -383,3 +383,35 @@ fn dag_31_whoever_has_a_result_finds_room_for_the_next_execution() -> Result<()>
     }
     Ok(())
 }
+
+#[test]
+fn dag_31_when_inputs_are_unread_the_lane_that_is_behind_is_named() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let gate = Gate::closed();
+        let options = Options::new().max_inflight(1).on_full(OnFull::Fail);
+        let graph = runtime.compile_with(options, |x: Edge<i64>| {
+            a.add(&a.fail_if_negative(&x), &b.pass(&x, gate.path()))
+        })?;
+        // Each is over before the next begins; the other branch has yet to read its input.
+        let error = actors::until("a full input", || match graph.run(-1) {
+            Err(ExecError::Task(_)) => None,
+            other => Some(other.expect_err("it fails or is refused")),
+        });
+        let ExecError::InputsUnread { behind } = &error else {
+            panic!("{placement}: {error}")
+        };
+        assert_eq!(behind[0].task, "b.pass");
+        assert!(error.to_string().contains("b.pass"), "{error}");
+        let refused = graph.try_execute(7).expect_err("as full as before");
+        assert_eq!(refused.value, 7);
+        gate.open();
+        let value = actors::until("room again", || graph.run(5).ok());
+        assert_eq!(value, 10, "{placement}");
+    }
+    Ok(())
+}

@@ -95,7 +95,7 @@ pub use id::{ActorId, LaneId, ProcessId};
 pub use invocation::Invocation;
 pub use lane::gather::gather;
 pub use lane::host::LaneHost;
-pub use lease::{Lease, LeaseError};
+pub use lease::{Lease, LeaseError, Loading};
 pub use list::{Gather, ListLevel};
 pub use made_in::MadeIn;
 pub use operands::Operands;

@@ -338,3 +338,26 @@ fn a_shutdown_tells_the_holders_of_leases() {
         Err(LeaseError::Shutdown)
     ));
 }
+
+#[test]
+fn workers_load_at_once_and_none_waits_for_another() {
+    let _dog = Watchdog::new("workers that load");
+    let runtime = Runtime::new();
+    let slow = runtime.spawn::<Toy>("slow", FINE).in_process().unwrap();
+    let quick = runtime.spawn::<Toy>("quick", FINE).in_process().unwrap();
+    let lease = runtime.lease("holder", &refs(&[&slow, &quick]), soon()).unwrap();
+    let pid = Pid::from_raw(i32::try_from(slow.real_pid()).unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let load = |toy: &ToyHandle| {
+        let act = Act::ServeUntil(toy.0.id(), 1);
+        let bytes = shipped(vec![(toy.0.lane(), act)]);
+        lease.load_worker(toy.0.process(), "toy", bytes, soon()).unwrap()
+    };
+    let (first, second) = (load(&slow), load(&quick));
+    second.wait(soon()).unwrap();
+    kill_process(pid, Signal::CONT).unwrap();
+    first.wait(soon()).unwrap();
+    assert_eq!(slow.add(1).wait_timeout(PATIENCE).unwrap(), 1);
+    assert_eq!(quick.add(1).wait_timeout(PATIENCE).unwrap(), 1);
+    assert!(lease.join(soon()).is_empty());
+}

@@ -227,6 +227,6 @@ fn may_be_one_item(error: &BatchError) -> bool {
     };
     matches!(
         task.cause(),
-        Cause::Error { .. } | Cause::Panic { .. } | Cause::Payload { .. }
+        Cause::Error { .. } | Cause::Panic { .. } | Cause::Payload { .. } | Cause::Argument { .. }
     )
 }

@@ -39,9 +39,9 @@ pub(crate) struct Builder {
     splitters: BTreeMap<ValueId, Splitter>,
     parts: BTreeMap<(ValueId, u16), ValueId>,
     /// By task: the value that says it is done.
-    signals: BTreeMap<TaskId, ValueId>,
+    signals: BTreeMap<Origin, ValueId>,
     /// What was asked for how arguments cross, by task and position.
-    asked: BTreeMap<(TaskId, u16), Transport>,
+    asked: BTreeMap<(TaskId, u32), Transport>,
     mistakes: Vec<Diagnostic>,
 }
 
@@ -101,19 +101,27 @@ impl Builder {
         let (Some(Origin::Task(task)), Some(before_origin)) = (origin(later), origin(before)) else {
             return;
         };
-        let value = match before_origin {
-            Origin::Input(_) => before,
-            Origin::Task(before) if before < task => match self.signals.get(&before) {
-                Some(signal) => *signal,
-                None => {
-                    let signal = self.signal(before_origin);
-                    self.signals.insert(before, signal);
-                    signal
-                }
-            },
-            Origin::Task(_) => {
-                let message = "a task is ordered after one that is bound later, or after itself";
-                return self.mistake(Code::OrderedLater, message, location);
+        let reads = |arg: &ArgIr| matches!(arg, ArgIr::Value(value) if origin(*value) == Some(before_origin));
+        let read = self
+            .tasks
+            .get(task.index())
+            .is_some_and(|task| task.args.iter().any(reads));
+        if let Origin::Task(before) = before_origin
+            && before >= task
+        {
+            let message = "a task is ordered after one that is bound later, or after itself";
+            return self.mistake(Code::OrderedLater, message, location);
+        }
+        if read && matches!(before_origin, Origin::Input(_)) {
+            // What it reads is there before it runs.
+            return;
+        }
+        let value = match self.signals.get(&before_origin) {
+            Some(signal) => *signal,
+            None => {
+                let signal = self.signal(before_origin);
+                self.signals.insert(before_origin, signal);
+                signal
             }
         };
         if let Some(task) = self.tasks.get_mut(task.index())
@@ -169,7 +177,7 @@ impl Builder {
             site.unwrap_or(Site::DRIVER)
         };
         for (index, task) in self.tasks.iter_mut().enumerate() {
-            for (position, arg) in (0u16..).zip(&task.args) {
+            for (position, arg) in (0u32..).zip(&task.args) {
                 let ArgIr::Value(value) = arg else { continue };
                 let writer = match self.values.get(value.index()).map(|value| value.origin) {
                     Some(Origin::Task(maker)) => site_of(makers.get(maker.index())),
@@ -339,7 +347,7 @@ impl BoundArg {
 #[derive(Default)]
 struct Flat {
     args: Vec<ArgIr>,
-    asked: Vec<(u16, Transport)>,
+    asked: Vec<(u32, Transport)>,
 }
 
 /// One call of a handle's method while binding. What `#[actor]` generates goes through here.
@@ -425,7 +433,7 @@ impl Bind {
             }
             BoundArg::Value(other, value, transport) if Rc::ptr_eq(&other, builder) => {
                 flat.asked
-                    .extend(transport.map(|transport| (flat.args.len() as u16, transport)));
+                    .extend(transport.map(|transport| (flat.args.len() as u32, transport)));
                 flat.args.push(ArgIr::Value(value));
             }
             BoundArg::Value(..) => {

@@ -136,7 +136,7 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// Submits `x` if there is room right now.
     ///
     /// # Errors
-    /// [`ExecError::CapacityExceeded`] or [`ExecError::ResultsBuffered`] when there is none,
+    /// [`ExecError::CapacityExceeded`], [`ExecError::InputsUnread`] or [`ExecError::ResultsBuffered`] when there is none,
     /// [`ExecError::TornDown`] or [`ExecError::ActorDied`] when the graph has ended; the value comes back.
     pub fn try_execute(&self, x: In) -> Result<Execution<Out>, Refused<In>> {
         let mut slot = Some(x);

@@ -15,7 +15,7 @@ pub enum OnFull {
     /// Waits for room, at most `submit_timeout`.
     #[default]
     Block,
-    /// Refuses with `ExecError::CapacityExceeded`.
+    /// Refuses with `ExecError::CapacityExceeded`, or `ExecError::InputsUnread` where fewer are unfinished and an input has no room.
     Fail,
     /// Cancels the oldest unfinished execution, then waits for its slot.
     DropOldest,
@@ -71,6 +71,7 @@ pub struct Options {
     max_payload_bytes: usize,
     timeout: Option<Duration>,
     submit_timeout: Option<Duration>,
+    compile_timeout: Duration,
     teardown_timeout: Duration,
     wait: Wait,
     on_full: OnFull,
@@ -94,6 +95,7 @@ impl Default for Options {
             max_payload_bytes: 1 << 30,
             timeout: Some(Duration::from_secs(10)),
             submit_timeout: Some(Duration::from_secs(10)),
+            compile_timeout: Duration::from_secs(60),
             teardown_timeout: Duration::from_secs(5),
             wait: Wait::Auto,
             on_full: OnFull::Block,
@@ -257,6 +259,13 @@ impl Options {
         self
     }
 
+    /// How long compiling waits for actors that another graph gives back or that restart, and for worker processes to load their
+    /// programs, all of them at once; default 60 s.
+    pub fn compile_timeout(mut self, timeout: Duration) -> Self {
+        self.compile_timeout = timeout;
+        self
+    }
+
     /// How long tear-down waits for lanes to end; default 5 s. Worker processes that do not are killed then.
     pub fn teardown_timeout(mut self, timeout: Duration) -> Self {
         self.teardown_timeout = timeout;
@@ -400,6 +409,10 @@ impl Options {
 
     pub(crate) fn submit_timeout_value(&self) -> Option<Duration> {
         self.submit_timeout.filter(|timeout| *timeout <= TIMEOUT_MAX)
+    }
+
+    pub(crate) fn compile_timeout_value(&self) -> Duration {
+        self.compile_timeout.min(TIMEOUT_MAX)
     }
 
     pub(crate) fn teardown_timeout_value(&self) -> Duration {

@@ -42,16 +42,31 @@ pub(crate) struct InputPort {
     pub(crate) whole: Option<Box<dyn AnyOutlet>>,
     pub(crate) parts: Vec<Option<Box<dyn AnyOutlet>>>,
     pub(crate) splitter: Option<Splitter>,
+    /// Tells tasks that are ordered after this leaf, and do not read it, that it has come.
+    pub(crate) done: Option<Box<dyn AnyOutlet>>,
     /// It starts the tasks that take no edge.
     pub(crate) signal: bool,
 }
 
 impl InputPort {
+    /// Stages a value, and that it has come.
+    fn stage<T: Wire>(&mut self, value: T) -> Result<(), ChannelError> {
+        if let Some(done) = &mut self.done {
+            stage(done.as_mut(), ())?;
+        }
+        match (self.splitter, &mut self.whole) {
+            (Some(split), _) => split(&mut Some(value), self),
+            (None, Some(whole)) => stage(whole.as_mut(), value),
+            (None, None) => Ok(()),
+        }
+    }
+
     /// Whether all of them are known to have room.
     #[inline]
     pub(crate) fn is_open(&mut self) -> bool {
         self.whole.as_mut().is_none_or(|whole| whole.is_open())
             && self.parts.iter_mut().flatten().all(|part| part.is_open())
+            && self.done.as_mut().is_none_or(|done| done.is_open())
     }
 
     /// The only outlet of this leaf, where its value goes there as it is.
@@ -62,6 +77,7 @@ impl InputPort {
                 whole: Some(whole),
                 parts,
                 splitter: None,
+                done: None,
                 signal: false,
             } if parts.is_empty() => Some(whole.as_mut()),
             _ => None,
@@ -70,7 +86,8 @@ impl InputPort {
 
     /// Every outlet of this leaf.
     pub(crate) fn outlets(&mut self) -> impl Iterator<Item = &mut Box<dyn AnyOutlet>> {
-        self.whole.iter_mut().chain(self.parts.iter_mut().flatten())
+        let parts = self.parts.iter_mut().flatten();
+        self.whole.iter_mut().chain(parts).chain(&mut self.done)
     }
 
     /// Does something with every outlet of this leaf.
@@ -82,10 +99,10 @@ impl InputPort {
         if let Some(whole) = &mut self.whole {
             act(whole.as_mut())?;
         }
-        self.parts
-            .iter_mut()
-            .flatten()
-            .try_for_each(|part| act(part.as_mut()))
+        for outlet in self.parts.iter_mut().flatten().chain(&mut self.done) {
+            act(outlet.as_mut())?;
+        }
+        Ok(())
     }
 }
 
@@ -110,15 +127,7 @@ impl<'a> Submitter<'a> {
     pub fn next<T: Wire>(&mut self, value: T) {
         let staged = match self.ports.next() {
             None => Err(ChannelError::NoValue),
-            Some(InputPort {
-                whole: Some(whole),
-                splitter: None,
-                ..
-            }) => stage(whole.as_mut(), value),
-            Some(port) => match port.splitter {
-                Some(split) => split(&mut Some(value), port),
-                None => Ok(()),
-            },
+            Some(port) => port.stage(value),
         };
         if let Err(error) = staged {
             self.error.get_or_insert(error);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use selvedge_channels::{AnyOutlet, PayloadType, SpinBudget};
 use selvedge_core::{LaneId, Lease, LeaseError, ProcessId, Runtime};
@@ -131,14 +131,18 @@ fn foreign(runtime: &Runtime, ir: &GraphIr, recipe: &Recipe) -> Result<(), Compi
     Err(CompileError::all(mistakes))
 }
 
-fn lease_error(error: LeaseError, location: &SourceLocation) -> CompileError {
+fn lease_error(error: LeaseError, timeout: Duration, location: &SourceLocation) -> CompileError {
     let code = match &error {
         LeaseError::Busy { .. } => Code::ActorBusy,
         LeaseError::Dead(_) => Code::ActorDead,
         LeaseError::Foreign { .. } => Code::ForeignActor,
         _ => Code::LoadFailed,
     };
-    refuse(code, error.to_string(), location)
+    let mut message = error.to_string();
+    if let LeaseError::Silent { .. } | LeaseError::Restarting { .. } = error {
+        message = format!("{message}: `Options::compile_timeout` is {timeout:?}");
+    }
+    refuse(code, message, location)
 }
 
 fn load_error(error: &LoadError, location: &SourceLocation) -> CompileError {
@@ -158,10 +162,11 @@ fn start(
     recipe: Arc<Recipe>,
     location: &SourceLocation,
 ) -> Result<Arc<Engine>, CompileError> {
-    let deadline = Instant::now() + options.teardown_timeout_value();
+    let timeout = options.compile_timeout_value();
+    let deadline = Instant::now() + timeout;
     let lease = runtime
         .lease(&plan.graph, &recipe.actors, deadline)
-        .map_err(|error| lease_error(error, location))?;
+        .map_err(|error| lease_error(error, timeout, location))?;
     let parts = prepare(&plan, &recipe).map_err(|error| load_error(&error, location))?;
     let Prepared {
         layout,
@@ -175,7 +180,7 @@ fn start(
     if let Err(error) = start_workers(&plan, &segment, &lease, deadline) {
         lease.ending();
         control.stop();
-        return Err(lease_error(error, location));
+        return Err(lease_error(error, timeout, location));
     }
     let programs = programs(&plan, lanes);
     let bell = driver_lane.bell.clone();
@@ -192,7 +197,7 @@ fn start(
     if let Err(error) = lease.start_local(programs) {
         lease.ending();
         control.stop();
-        return Err(lease_error(error, location));
+        return Err(lease_error(error, timeout, location));
     }
     let plan = Arc::new(plan);
     let engine = Engine::new(
@@ -273,19 +278,28 @@ fn input_ports(
             whole: outlets.remove(whole),
             parts: Vec::new(),
             splitter: recipe.splitters.get(whole).copied(),
+            done: None,
             signal: plan.ir.value(*whole).is_some_and(|value| value.signal),
         })
         .collect();
     for (index, value) in plan.ir.values.iter().enumerate() {
-        if let (Origin::Input(leaf), Some(part)) = (value.origin, value.part)
-            && let Some(port) = ports.get_mut(leaf as usize)
-        {
+        let Origin::Input(leaf) = value.origin else {
+            continue;
+        };
+        let Some(port) = ports.get_mut(leaf as usize) else {
+            continue;
+        };
+        let id = ValueId(index as u32);
+        if value.signal && !plan.ir.inputs.contains(&id) {
+            port.done = outlets.remove(&id);
+        }
+        if let Some(part) = value.part {
             let part = usize::from(part);
             if port.parts.len() <= part {
                 port.parts.resize_with(part + 1, || None);
             }
             if let Some(place) = port.parts.get_mut(part) {
-                *place = outlets.remove(&ValueId(index as u32));
+                *place = outlets.remove(&id);
             }
         }
     }
@@ -381,6 +395,7 @@ fn start_workers(
         .collect();
     processes.sort_unstable();
     processes.dedup();
+    let mut loading = Vec::with_capacity(processes.len());
     for process in processes {
         let Some(id) = segment.id() else { continue };
         let shipment = Shipment {
@@ -389,7 +404,7 @@ fn start_workers(
             plan: plan.clone(),
         };
         let bytes = postcard::to_allocvec(&shipment).unwrap_or_default();
-        lease.start_worker(process, KIND, bytes, deadline)?;
+        loading.push(lease.load_worker(process, KIND, bytes, deadline)?);
     }
-    Ok(())
+    loading.into_iter().try_for_each(|it| it.wait(deadline))
 }

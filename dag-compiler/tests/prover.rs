@@ -181,7 +181,7 @@ fn has_cycle(plan: &Plan) -> bool {
     }
     for (step, node) in &nodes {
         let OpKind::Read { arg } = step.kind else { continue };
-        let ArgIr::Value(value) = plan.ir.tasks[step.task.0 as usize].args[usize::from(arg)] else {
+        let ArgIr::Value(value) = plan.ir.tasks[step.task.0 as usize].args[arg as usize] else {
             continue;
         };
         if let Origin::Task(task) = plan.ir.values[value.0 as usize].origin {

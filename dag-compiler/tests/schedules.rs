@@ -207,7 +207,7 @@ proptest! {
             let mut expected = Vec::new();
             for task in tasks {
                 let reads = graph.tasks[task.0 as usize].args.len();
-                expected.extend((0..reads).map(|arg| (task, OpKind::Read { arg: arg as u16 })));
+                expected.extend((0..reads).map(|arg| (task, OpKind::Read { arg: arg as u32 })));
                 expected.extend([(task, OpKind::Compute), (task, OpKind::Write)]);
             }
             let found: Vec<_> = lane.steps.iter().map(|step| (step.task, step.kind)).collect();

@@ -93,7 +93,7 @@ fn graph_23_every_small_graph_with_every_set_of_rendezvous_is_live_and_right() {
                     let args = if args.is_empty() { vec![Some(input)] } else { args };
                     values.push(sketch.task(ids[actor_of(task)], "f", &args, task + 1));
                     let meets = from.iter().enumerate().filter(|(_, from)| kind(**from) == 2);
-                    sketch.graph.tasks[task].meets = meets.map(|(position, _)| position as u16).collect();
+                    sketch.graph.tasks[task].meets = meets.map(|(position, _)| position as u32).collect();
                 }
                 let graph = sketch.finish();
                 graphs += 1;
@@ -156,7 +156,7 @@ fn random_graph(random: &mut Random, tasks_most: usize) -> GraphIr {
             values.push(sketch.task(actor, "f", &args, known));
             let task = sketch.graph.tasks.last_mut().unwrap();
             task.collective = collective;
-            task.meets = (0..arguments as u16)
+            task.meets = (0..arguments as u32)
                 .filter(|_| random.below(4) < meeting)
                 .collect();
             // Now and then what nothing lasts: sums must not overflow.

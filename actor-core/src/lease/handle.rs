@@ -14,7 +14,7 @@ use crate::lane::mailbox::LaneMessage;
 use crate::lease::error::LeaseError;
 use crate::lease::table::{LeaseId, NotStarted, Obstacle, Unit};
 use crate::program::LoadedPrograms;
-use crate::promise::promise;
+use crate::promise::{Answer, promise};
 use crate::resident::{Home, Resident, Vital};
 use crate::runtime::Runtime;
 use crate::worker::link::{LinkLost, Response};
@@ -169,18 +169,29 @@ impl Lease {
         bytes: Vec<u8>,
         deadline: Instant,
     ) -> Result<(), LeaseError> {
+        self.load_worker(process, kind, bytes, deadline)?.wait(deadline)
+    }
+
+    /// As [`start_worker`](Self::start_worker), but does not wait for the worker, so that several load at once.
+    ///
+    /// # Errors
+    /// [`LeaseError::Dead`] and [`LeaseError::Restarting`] where the worker has no process; its death is waited for until
+    /// `deadline` then.
+    pub fn load_worker(
+        &self,
+        process: ProcessId,
+        kind: &str,
+        bytes: Vec<u8>,
+        deadline: Instant,
+    ) -> Result<Loading, LeaseError> {
         let worker = self
             .worker(process)
             .ok_or(LeaseError::UnknownProcess { process })?;
-        let name = || worker.name().to_owned();
+        let name = worker.name().to_owned();
         let Some(link) = worker.link() else {
-            let reason = "its process has ended".to_owned();
-            return Err(LeaseError::Refused {
-                worker: name(),
-                reason,
-            });
+            return Err(self.gone(&worker, deadline));
         };
-        let (reply, mut answer) = promise();
+        let (reply, answer) = promise();
         let directory = Arc::clone(self.directory());
         let kind = kind.to_owned();
         // From here on a program may start, even when the answer comes too late for this call.
@@ -203,24 +214,23 @@ impl Lease {
             bytes,
             Box::new(on_response),
         );
-        match answer.wait(Some(deadline)) {
-            Some(Ok(Ok(Response::Loaded(Ok(_))))) => Ok(()),
-            Some(Ok(Ok(Response::Loaded(Err(reason))))) => Err(LeaseError::Refused {
-                worker: name(),
-                reason,
-            }),
-            Some(Ok(Err(LinkLost::Died(death)))) => Err(LeaseError::Dead(death)),
-            Some(Ok(Err(LinkLost::NotSent(reason)))) => Err(LeaseError::Refused {
-                worker: name(),
-                reason,
-            }),
-            Some(Ok(Ok(_))) => Err(LeaseError::Refused {
-                worker: name(),
-                reason: "an answer to another question".to_owned(),
-            }),
-            Some(Err(_)) => Err(LeaseError::Shutdown),
-            None => Err(LeaseError::Silent { worker: name() }),
-        }
+        Ok(Loading { worker: name, answer })
+    }
+
+    /// Why a worker has no process: the death of its actors, which is known soon after the process has ended.
+    fn gone(&self, worker: &WorkerRecord, deadline: Instant) -> LeaseError {
+        let there = |resident: &&Arc<Resident>| resident.process() == worker.id();
+        let residents: Vec<Arc<Resident>> = self.residents.iter().filter(there).cloned().collect();
+        let directory = self.directory();
+        directory.leases.wait(deadline, || {
+            residents.iter().any(|resident| resident.vital() != Vital::Alive)
+        });
+        living(directory, &residents, deadline)
+            .err()
+            .unwrap_or_else(|| LeaseError::Refused {
+                worker: worker.name().to_owned(),
+                reason: worker.why_gone(),
+            })
     }
 
     fn lanes_in(&self, process: ProcessId) -> Vec<LaneId> {
@@ -319,6 +329,44 @@ impl Lease {
             // Last: the calls that wait there are dropped, and look at how their actors ended.
             thread.abandon();
         }
+    }
+}
+
+/// Programs on their way to a worker.
+#[must_use]
+pub struct Loading {
+    worker: String,
+    answer: Answer<Result<Response, LinkLost>>,
+}
+
+impl Loading {
+    /// Waits until the worker has started them.
+    ///
+    /// # Errors
+    /// As [`Lease::start_worker`].
+    pub fn wait(mut self, deadline: Instant) -> Result<(), LeaseError> {
+        let worker = self.worker;
+        match self.answer.wait(Some(deadline)) {
+            Some(Ok(Ok(Response::Loaded(Ok(_))))) => Ok(()),
+            Some(Ok(Ok(Response::Loaded(Err(reason)))) | Ok(Err(LinkLost::NotSent(reason)))) => {
+                Err(LeaseError::Refused { worker, reason })
+            }
+            Some(Ok(Err(LinkLost::Died(death)))) => Err(LeaseError::Dead(death)),
+            Some(Ok(Ok(_))) => Err(LeaseError::Refused {
+                worker,
+                reason: "an answer to another question".to_owned(),
+            }),
+            Some(Err(_)) => Err(LeaseError::Shutdown),
+            None => Err(LeaseError::Silent { worker }),
+        }
+    }
+}
+
+impl std::fmt::Debug for Loading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loading")
+            .field("worker", &self.worker)
+            .finish_non_exhaustive()
     }
 }
 

@@ -11,4 +11,4 @@ pub(crate) mod handle;
 pub(crate) mod table;
 
 pub use error::LeaseError;
-pub use handle::Lease;
+pub use handle::{Lease, Loading};

@@ -61,7 +61,7 @@ impl fmt::Display for SourceLocation {
 }
 
 /// Who makes a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Origin {
     /// Leaf number n of the graph's input.
     Input(u32),
@@ -158,7 +158,7 @@ pub struct TaskIr {
     /// By parameter; empty where every argument is a parameter.
     pub groups: Vec<Group>,
     /// Positions of the arguments whose transfer is a rendezvous, ascending: writer and reader both take part in it.
-    pub meets: Vec<u16>,
+    pub meets: Vec<u32>,
     /// It is one rank's part of this collective: all parts are one event, which is no part of the actor's chain of
     /// COMPUTEs.
     pub collective: Option<CollectiveId>,
@@ -220,12 +220,12 @@ impl GraphIr {
     }
 
     /// The values a task reads, one per argument that is an edge, with the argument's position.
-    pub fn reads(task: &TaskIr) -> impl Iterator<Item = (u16, ValueId)> {
+    pub fn reads(task: &TaskIr) -> impl Iterator<Item = (u32, ValueId)> {
         task.args
             .iter()
             .enumerate()
             .filter_map(|(position, arg)| match arg {
-                ArgIr::Value(value) => Some((position as u16, *value)),
+                ArgIr::Value(value) => Some((position as u32, *value)),
                 ArgIr::Constant(_) => None,
             })
     }
@@ -256,7 +256,7 @@ impl GraphIr {
         let OpKind::Read { arg } = step.kind else {
             return None;
         };
-        match self.task(step.task)?.args.get(usize::from(arg))? {
+        match self.task(step.task)?.args.get(arg as usize)? {
             ArgIr::Value(value) => Some(*value),
             ArgIr::Constant(_) => None,
         }
@@ -294,7 +294,8 @@ impl GraphIr {
             return format!("value {}", id.0);
         };
         let whole = match value.origin {
-            Origin::Input(_) if value.signal => "start".to_owned(),
+            Origin::Input(_) if value.signal && self.inputs.contains(&id) => "start".to_owned(),
+            Origin::Input(leaf) if value.signal => format!("arrival of input {leaf}"),
             Origin::Input(leaf) => format!("input {leaf}"),
             Origin::Task(task) => {
                 let label = self

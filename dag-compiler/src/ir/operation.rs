@@ -14,7 +14,7 @@ pub enum OpKind {
     /// Brings the value of one argument.
     Read {
         /// Position of the argument.
-        arg: u16,
+        arg: u32,
     },
     /// Calls the method.
     Compute,

@@ -19,6 +19,7 @@ fn port(whole: Box<dyn AnyOutlet>) -> InputPort {
         whole: Some(whole),
         parts: Vec::new(),
         splitter: None,
+        done: None,
         signal: false,
     }
 }
@@ -53,6 +54,7 @@ fn dag_10_a_split_input_goes_to_its_whole_and_its_parts() {
         whole: Some(whole),
         parts: vec![None, Some(second)],
         splitter,
+        done: None,
         signal: false,
     }];
     write::<Edge<(u8, String)>>((7, "x".into()), &mut ports, 1).unwrap();

@@ -44,8 +44,8 @@ impl Met {
         met
     }
 
-    fn read(&mut self, task: MetTask, arg: u16) -> bool {
-        let arg = usize::from(arg);
+    fn read(&mut self, task: MetTask, arg: u32) -> bool {
+        let arg = arg as usize;
         let read = self.read.get_mut(task.first + arg).filter(|_| arg < task.args);
         read.is_some_and(|read| !std::mem::replace(read, true))
     }

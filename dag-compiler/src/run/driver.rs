@@ -72,6 +72,8 @@ struct Awaiting {
 pub(crate) enum NoRoom {
     Inflight(usize),
     Buffered(usize),
+    /// So many are unfinished, fewer than may be, but a lane has yet to read its inputs.
+    Unread(usize),
 }
 
 impl Driver {
@@ -186,7 +188,7 @@ impl Driver {
         Ok(if space {
             Ok(())
         } else {
-            Err(NoRoom::Inflight(inflight))
+            Err(NoRoom::Unread(inflight))
         })
     }
 

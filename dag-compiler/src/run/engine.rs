@@ -576,7 +576,10 @@ impl Engine {
                 inflight,
                 max_inflight: driver.max_inflight,
             }),
-            (NoRoom::Inflight(_), OnFull::DropOldest) if !*displaced => {
+            (NoRoom::Unread(_), OnFull::Fail) => Some(ExecError::InputsUnread {
+                behind: suspects(&self.plan, &self.control, &self.recipe.actors).into(),
+            }),
+            (NoRoom::Inflight(_) | NoRoom::Unread(_), OnFull::DropOldest) if !*displaced => {
                 *displaced = true;
                 if let Some(oldest) = driver.oldest_wanted() {
                     self.cancel(oldest);

@@ -27,6 +27,13 @@ pub enum ExecError {
         /// The limit, `Options::max_inflight`.
         max_inflight: usize,
     },
+    /// A lane has yet to read inputs that it was given, so there is no room for another although fewer executions are unfinished than
+    /// may be: the graph has fewer slots than that, or another task failed and its executions were over before. Nothing was
+    /// submitted; `OnFull::Block` waits.
+    InputsUnread {
+        /// The lanes that are behind, the most likely first.
+        behind: Arc<[Suspect]>,
+    },
     /// As many finished results wait to be fetched as the graph allows; nothing was submitted.
     ResultsBuffered {
         /// Finished results that nobody has fetched.
@@ -175,6 +182,11 @@ impl fmt::Display for ExecError {
                 "{inflight} executions are unfinished and max_inflight is {max_inflight}: \
                  wait for one, or raise Options::max_inflight"
             ),
+            ExecError::InputsUnread { behind } => {
+                f.write_str("no room for another input before these have been read:")?;
+                behind.iter().try_for_each(|suspect| write!(f, "\n  {suspect}"))?;
+                f.write_str("\n  help: `OnFull::Block` waits for room; more slots (`Options::slots`) let a lane fall further behind")
+            }
             ExecError::ResultsBuffered {
                 buffered,
                 max_buffered,

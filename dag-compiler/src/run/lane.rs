@@ -407,7 +407,7 @@ impl LaneLoop {
             task.gave_up = true;
         }
         if self.recorder.is_on() {
-            let reads = (0..task.args.len() as u16).map(|arg| OpKind::Read { arg });
+            let reads = (0..task.args.len() as u32).map(|arg| OpKind::Read { arg });
             self.recorder.record(task.id, reads, execution);
         }
         Ok(Moved::Advanced)

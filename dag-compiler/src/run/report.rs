@@ -35,6 +35,11 @@ pub enum Cause {
         /// What the channel said.
         message: String,
     },
+    /// An argument of the method has come and cannot be read: its `Deserialize` refuses it, for example.
+    Argument {
+        /// What its channel said.
+        message: String,
+    },
     /// A tensor in the value lies on another device than was declared.
     Elsewhere {
         /// The value.
@@ -181,6 +186,7 @@ impl fmt::Display for Cause {
             }
             Cause::Panic { message } => write!(f, "panicked: {message}"),
             Cause::Payload { message } => write!(f, "its result cannot travel: {message}"),
+            Cause::Argument { message } => write!(f, "an argument of it cannot be read: {message}"),
             Cause::Elsewhere {
                 edge,
                 expected,
@@ -248,7 +254,7 @@ pub(crate) fn fault_of(info: &TaskInfo, execution: u64, failure: Failure) -> Fau
             sources: report.sources,
         },
         FailureKind::Panic => Cause::Panic { message },
-        FailureKind::Channel => Cause::Payload { message },
+        FailureKind::Channel => Cause::Argument { message },
         FailureKind::Busy => Cause::Busy { message },
         FailureKind::Internal => Cause::Internal { message },
     };

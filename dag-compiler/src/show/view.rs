@@ -160,7 +160,7 @@ fn task(plan: &Plan, id: TaskId, row_of: &BTreeMap<u32, usize>) -> Option<Task> 
     let task = plan.ir.task(id)?;
     let actor = plan.ir.actor(task.actor)?;
     let lane = plan.lanes.iter().find(|lane| lane.lane == actor.lane)?;
-    let read = |(_, value): (u16, ValueId)| {
+    let read = |(_, value): (u32, ValueId)| {
         let known = lane.values.iter().find(|it| it.value == value)?;
         Some(port(plan, value, plan.channels.get(known.channel.0 as usize)?))
     };

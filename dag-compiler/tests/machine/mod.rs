@@ -187,10 +187,10 @@ impl<'a> Machine<'a> {
                 let task = step.task.0 as usize;
                 let act = match step.kind {
                     OpKind::Read { arg } => {
-                        let inlet = args[task][usize::from(arg)].unwrap();
+                        let inlet = args[task][arg as usize].unwrap();
                         let first = inlets[inlet].meets && !std::mem::replace(&mut met[inlet], true);
                         if first {
-                            let ArgIr::Value(value) = graph.tasks[task].args[usize::from(arg)] else {
+                            let ArgIr::Value(value) = graph.tasks[task].args[arg as usize] else {
                                 panic!()
                             };
                             let Origin::Task(writer) = graph.values[value.0 as usize].origin else {

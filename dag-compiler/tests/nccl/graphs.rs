@@ -56,7 +56,7 @@ impl Drawing {
             self.sketch.task(*actor, "f", &args, known);
             let task = self.sketch.graph.tasks.last_mut().unwrap();
             task.collective = collective;
-            task.meets = (0..count as u16).collect();
+            task.meets = (0..count as u32).collect();
             self.written.push(Some(self.lane(*actor)));
         }
     }

@@ -204,7 +204,7 @@ pub fn graph(text: &str) -> GraphIr {
                 let whole = sketch.task(actors[actor], method, &found, index + 1);
                 let task = sketch.graph.tasks.last_mut().unwrap();
                 let met = words(args).enumerate().filter(|(_, arg)| arg.starts_with('!'));
-                task.meets = met.map(|(position, _)| position as u16).collect();
+                task.meets = met.map(|(position, _)| position as u32).collect();
                 task.collective = rank.map(|rank| CollectiveId(rank.parse().unwrap()));
                 let names: Vec<&str> = words(names).collect();
                 if let [name] = names.as_slice() {

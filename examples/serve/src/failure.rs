@@ -23,7 +23,7 @@ fn executed(error: &ExecError) -> Error {
     let own = error.as_task().is_some_and(|task| {
         matches!(
             task.cause(),
-            Cause::Error { .. } | Cause::Panic { .. } | Cause::Payload { .. }
+            Cause::Error { .. } | Cause::Panic { .. } | Cause::Payload { .. } | Cause::Argument { .. }
         )
     });
     let cause = first_line(&error.to_string());
