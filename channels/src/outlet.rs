@@ -12,7 +12,7 @@ use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
 use crate::head::OutletHead;
-use crate::payload::{Wire, is_plain};
+use crate::payload::{Wire, is_plain, way_of};
 use crate::ring::RingWriter;
 use crate::shared::SharedWriter;
 use crate::terms::{Agreed, Terms};
@@ -140,6 +140,10 @@ impl<T: Wire> Outlet<T> {
         ring: Option<RingWriter<T>>,
         shared: Option<SharedWriter>,
     ) -> Self {
+        if shared.is_some() && !is_plain::<T>() {
+            // Its type is tried before the first value is on its way.
+            way_of::<T>();
+        }
         Outlet {
             head: OutletHead {
                 id: TypeId::of::<T>(),

@@ -468,6 +468,33 @@ fn a_length_that_is_not_kept_to_is_not_believed() {
 }
 
 #[test]
+fn a_number_that_is_read_as_another_kind_than_it_is_written_arrives() {
+    #[derive(Clone, Debug, PartialEq, Deserialize)]
+    struct Wider {
+        level: u64,
+        list: [u16; 2],
+    }
+    impl Serialize for Wider {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            let mut fields = serializer.serialize_struct("Wider", 2)?;
+            fields.serialize_field("level", &(self.level as u8))?;
+            // A list where an array is read.
+            fields.serialize_field("list", &self.list[..])?;
+            fields.end()
+        }
+    }
+    for level in [1, 200, 255] {
+        arrives_as(
+            NAMED,
+            &vec![Wider {
+                level,
+                list: [300, 3],
+            }],
+        );
+    }
+}
+
+#[test]
 fn what_nests_too_deep_to_go_by_name_is_refused_by_name() {
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     struct Deep {

@@ -19,11 +19,17 @@ fn malformed(what: &'static str) -> DecodeError {
     DecodeError::Malformed(what)
 }
 
-/// The head as a value; every byte of it must have a meaning.
+/// A packed head as a value, if every byte of it has a meaning. What is wrong with others, [`explained`] says.
 #[inline]
-fn read<T: for<'de> serde::Deserialize<'de> + 'static, const NAMED: bool>(
-    head: &[u8],
-) -> Result<T, DecodeError> {
+fn packed<T: for<'de> serde::Deserialize<'de>>(head: &[u8]) -> Option<T> {
+    match postcard::take_from_bytes(head) {
+        Ok((value, [])) => Some(value),
+        _ => None,
+    }
+}
+
+/// The head as a value, or why not, and where.
+fn explained<T: for<'de> serde::Deserialize<'de>, const NAMED: bool>(head: &[u8]) -> Result<T, DecodeError> {
     let mut reader = Reader::<NAMED>::new(head);
     match T::deserialize(&mut reader) {
         Ok(value) if reader.is_done() => Ok(value),
@@ -62,21 +68,36 @@ pub fn decode<T: Wire>(bytes: &[u8]) -> Result<T, DecodeError> {
         return same_type(view_str(bytes)?.to_owned()).ok_or(malformed("it is not a string"));
     }
     let frame = Frame::parse_tree(bytes)?;
-    let read = if frame.is_named {
-        read::<T, true>
-    } else {
-        read::<T, false>
-    };
-    if !std::mem::needs_drop::<T>() && frame.parts == 0 {
-        // It owns nothing, so no tensor in it can ask for a part.
-        return read(frame.head);
+    if frame.is_named {
+        return long_way::<T, true>(&frame);
     }
+    let found = if !std::mem::needs_drop::<T>() && frame.parts == 0 {
+        // It owns nothing, so no tensor in it can ask for a part.
+        packed(frame.head)
+    } else {
+        collector::providing(copied(&frame)?, || packed(frame.head))
+    };
+    match found {
+        Some(value) => Ok(value),
+        None => long_way::<T, false>(&frame),
+    }
+}
+
+/// The parts of a value, for it to take.
+#[inline]
+fn copied(frame: &Frame<'_>) -> Result<Vec<Option<Arc<Bytes64>>>, DecodeError> {
     let mut parts = Vec::new();
     for part in frame.parts() {
         let part = Bytes64::copy_of(part?).ok_or(malformed("there is no memory for a part"))?;
         parts.push(Some(Arc::new(part)));
     }
-    collector::providing(parts, || read(frame.head))
+    Ok(parts)
+}
+
+/// Reads what goes by name, and once more what has not decoded, to say why not.
+#[inline(never)]
+fn long_way<T: Wire, const NAMED: bool>(frame: &Frame<'_>) -> Result<T, DecodeError> {
+    collector::providing(copied(frame)?, || explained::<T, NAMED>(frame.head))
 }
 
 /// As [`decode`], but a top-level [`Tensor`] borrows the bytes.
@@ -90,7 +111,9 @@ pub(crate) unsafe fn decode_in_place<T: Wire>(bytes: &[u8]) -> Result<T, DecodeE
         return decode(bytes);
     }
     let frame = Frame::parse(bytes, Form::Tree)?;
-    let head = read::<Head, false>(frame.head)?;
+    let Some(head) = packed::<Head>(frame.head) else {
+        return decode(bytes);
+    };
     // SAFETY: the caller keeps `bytes` and the tensor together.
     match unsafe { Tensor::borrowed(head, frame.only_part()?) } {
         Some(tensor) => same_type(tensor).ok_or(malformed("it is not a tensor")),

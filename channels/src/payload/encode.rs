@@ -66,7 +66,7 @@ impl Head {
     }
 }
 
-impl Sink for Head {
+impl Sink for &mut Head {
     #[inline]
     fn put(&mut self, bytes: &[u8]) -> bool {
         self.extend(bytes);
@@ -74,19 +74,19 @@ impl Sink for Head {
     }
 }
 
-/// A value's head, and whether the value writes what packed bytes are read as.
+/// Writes a value's head; `false` where the value does not write what packed bytes are read as.
 #[inline]
-fn head_of<T: serde::Serialize, const NAMED: bool>(
+fn write_head<T: serde::Serialize, const NAMED: bool>(
     value: &T,
     shape: Option<&Shape>,
-) -> Result<Option<Head>, SerdeError> {
-    let mut writer = Writer::<_, NAMED>::new(Head::new(), shape);
+    head: &mut Head,
+) -> Result<bool, SerdeError> {
+    let mut writer = Writer::<_, NAMED>::new(head, shape);
     let written = value.serialize(&mut writer);
     if writer.stop == Some(Stop::Unpacked) {
-        return Ok(None);
+        return Ok(false);
     }
-    written?;
-    Ok(Some(writer.sink))
+    written.map(|()| true)
 }
 
 /// Encodes a value.
@@ -122,22 +122,27 @@ pub(crate) fn encode_as<T: Wire>(
         return Ok(Encoded::raw(Form::Text, text.as_bytes()));
     }
     if let Some(tensor) = any.downcast_ref::<Tensor>() {
-        let head = head_of::<_, false>(&tensor.head(0), None).map_err(refused::<T>)?;
+        let mut head = Head::new();
+        write_head::<_, false>(&tensor.head(0), None, &mut head).map_err(refused::<T>)?;
         return Ok(Encoded {
             form: Form::Tree,
-            head: head.unwrap_or_else(Head::new),
+            head,
             parts: Parts::One(tensor.bytes()),
         });
     }
     if let Way::Packed(shape) = way() {
-        let (head, parts) = collector::collecting(|| head_of::<_, false>(value, Some(shape)));
-        if let Some(head) = head.map_err(refused::<T>)? {
+        let mut head = Head::new();
+        let written = || write_head::<_, false>(value, Some(shape), &mut head);
+        let (written, parts) = collector::collecting(written);
+        if written.map_err(refused::<T>)? {
             return Encoded::tree(Form::Tree, head, parts);
         }
         say_named::<T>();
     }
-    let (head, parts) = collector::collecting(|| head_of::<_, true>(value, None));
-    let head = head.map_err(refused::<T>)?.unwrap_or_else(Head::new);
+    let mut head = Head::new();
+    let written = || write_head::<_, true>(value, None, &mut head);
+    let (written, parts) = collector::collecting(written);
+    written.map_err(refused::<T>)?;
     if is_compared {
         arrives::<T>(head.as_slice(), &parts).map_err(|source| EncodeError::Another {
             type_name: type_name::<T>(),
@@ -164,6 +169,7 @@ impl<'a> Encoded<'a> {
         }
     }
 
+    #[inline]
     fn tree(form: Form, head: Head, parts: Vec<Arc<Bytes64>>) -> Result<Self, EncodeError> {
         if parts.len() > PARTS_MAX {
             return Err(EncodeError::TooLarge);

@@ -58,7 +58,10 @@ use serde::de::DeserializeOwned;
 
 /// Everything that may travel along an edge: owned, cloneable data that serde can serialise.
 ///
-/// Implemented for every such type; derive `Serialize`, `Deserialize` and `Clone`.
+/// Implemented for every such type; derive `Serialize`, `Deserialize` and `Clone`. With whatever serde lets a type do, also
+/// `skip_serializing_if`, `tag`, `untagged` and `flatten`, a value arrives as itself, or is refused by its type's name. To find out
+/// how it is to be written its `Deserialize` is run before the first one is sent, on made-up values. What serde is told never to
+/// write (`#[serde(skip)]`) stays behind.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel along an edge",
     label = "not a wire type",

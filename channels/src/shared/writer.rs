@@ -146,9 +146,9 @@ impl SharedWriter {
         self.retired.retain(|(_, end)| passed < *end);
         if !space {
             place.check_open()?;
-        }
-        if self.cursor.is_closed() {
-            return Err(ChannelError::Closed);
+            if cursor.is_closed() {
+                return Err(ChannelError::Closed);
+            }
         }
         Ok(space)
     }

@@ -17,6 +17,7 @@ use serde::de::{
 };
 
 use super::error::SerdeError;
+use super::tag;
 
 /// More than any type that is known to go packed asks for.
 const STEPS_MAX: usize = 100_000;
@@ -38,6 +39,8 @@ pub(crate) struct Shape {
     enums: Vec<(&'static str, &'static [&'static str])>,
     /// Fields of variants, by the enum's name and the variant's number.
     variants: Vec<(&'static str, u32, usize)>,
+    /// The kinds of what is read, one bit for each tag.
+    pub(super) kinds: u32,
 }
 
 impl Shape {
@@ -314,8 +317,9 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
 }
 
 macro_rules! made_up {
-    ($($method:ident: $visit:ident($value:expr);)*) => {$(
+    ($($method:ident: $visit:ident($value:expr), $tag:ident;)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SerdeError> {
+            self.0.shape.kinds |= 1 << tag::$tag;
             visitor.$visit($value)
         }
     )*};
@@ -340,27 +344,28 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     asks!(deserialize_any deserialize_identifier deserialize_ignored_any);
 
     made_up! {
-        deserialize_bool: visit_bool(true);
-        deserialize_u8: visit_u8(1);
-        deserialize_u16: visit_u16(1);
-        deserialize_u32: visit_u32(1);
-        deserialize_u64: visit_u64(1);
-        deserialize_u128: visit_u128(1);
-        deserialize_i8: visit_i8(1);
-        deserialize_i16: visit_i16(1);
-        deserialize_i32: visit_i32(1);
-        deserialize_i64: visit_i64(1);
-        deserialize_i128: visit_i128(1);
-        deserialize_f32: visit_f32(1.0);
-        deserialize_f64: visit_f64(1.0);
-        deserialize_char: visit_char('1');
-        deserialize_str: visit_borrowed_str("1");
-        deserialize_string: visit_borrowed_str("1");
-        deserialize_bytes: visit_borrowed_bytes(&[1; 16]);
-        deserialize_byte_buf: visit_borrowed_bytes(&[1; 16]);
+        deserialize_bool: visit_bool(true), TRUE;
+        deserialize_u8: visit_u8(1), U8;
+        deserialize_u16: visit_u16(1), U16;
+        deserialize_u32: visit_u32(1), U32;
+        deserialize_u64: visit_u64(1), U64;
+        deserialize_u128: visit_u128(1), U128;
+        deserialize_i8: visit_i8(1), I8;
+        deserialize_i16: visit_i16(1), I16;
+        deserialize_i32: visit_i32(1), I32;
+        deserialize_i64: visit_i64(1), I64;
+        deserialize_i128: visit_i128(1), I128;
+        deserialize_f32: visit_f32(1.0), F32;
+        deserialize_f64: visit_f64(1.0), F64;
+        deserialize_char: visit_char('1'), CHAR;
+        deserialize_str: visit_borrowed_str("1"), STR;
+        deserialize_string: visit_borrowed_str("1"), STR;
+        deserialize_bytes: visit_borrowed_bytes(&[1; 16]), BYTES;
+        deserialize_byte_buf: visit_borrowed_bytes(&[1; 16]), BYTES;
     }
 
     fn deserialize_option<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, SerdeError> {
+        self.0.shape.kinds |= 1 << tag::SOME;
         if !self.is_new::<V>() {
             return visitor.visit_none();
         }
@@ -396,6 +401,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     }
 
     fn deserialize_seq<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, SerdeError> {
+        self.0.shape.kinds |= 1 << tag::SEQ;
         let len = usize::from(self.is_new::<V>());
         self.list(len, visitor)
     }
@@ -415,6 +421,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     }
 
     fn deserialize_map<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, SerdeError> {
+        self.0.shape.kinds |= 1 << tag::MAP;
         let left = usize::from(self.is_new::<V>());
         visitor.visit_map(Made { trial: self.0, left })
     }

@@ -29,6 +29,8 @@ pub(in crate::payload) struct Writer<'s, S, const NAMED: bool> {
     pub(in crate::payload) sink: S,
     /// What the type's `Deserialize` reads; without it nothing is compared.
     shape: Option<&'s Shape>,
+    /// Of which kinds that is, one bit for each tag.
+    kinds: u32,
     pub(in crate::payload) stop: Option<Stop>,
     depth: u16,
 }
@@ -39,6 +41,7 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
         Writer {
             sink,
             shape,
+            kinds: shape.map_or(u32::MAX, |shape| shape.kinds),
             stop: None,
             depth: 0,
         }
@@ -58,26 +61,14 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
         Err(self.stop(Stop::Full))
     }
 
-    /// A tag and what follows, in one piece.
-    #[inline]
-    fn tagged<const N: usize>(&mut self, tag: u8, bytes: [u8; N]) -> Result<(), SerdeError> {
-        self.put(&[tag])?;
-        self.put(&bytes)
-    }
-
     #[inline]
     fn unsigned(&mut self, mut number: u64) -> Result<(), SerdeError> {
-        let (mut bytes, mut len) = ([0; 10], 0);
-        for byte in &mut bytes {
-            len += 1;
-            *byte = number as u8 & 0x7f;
+        // Byte by byte: a copy of a length that is not known in advance takes longer than most numbers.
+        while number > 0x7f {
+            self.put(&[number as u8 | 0x80])?;
             number >>= 7;
-            if number == 0 {
-                break;
-            }
-            *byte |= 0x80;
         }
-        self.put(bytes.get(..len).unwrap_or_default())
+        self.put(&[number as u8])
     }
 
     fn unsigned_128(&mut self, mut number: u128) -> Result<(), SerdeError> {
@@ -106,6 +97,18 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
             Some(shape) if !reads(shape) => Err(self.stop(Stop::Unpacked)),
             _ => Ok(()),
         }
+    }
+
+    /// Says by a tag what follows, or leaves the packed way where the type reads nothing of the kind.
+    #[inline]
+    fn kind(&mut self, tag: u8) -> Result<(), SerdeError> {
+        if NAMED {
+            return self.put(&[tag]);
+        }
+        if self.kinds & 1 << tag == 0 {
+            return Err(self.stop(Stop::Unpacked));
+        }
+        Ok(())
     }
 
     /// One level deeper.
@@ -141,7 +144,10 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
             self.put(&[kind])?;
         } else {
             match len {
-                Some(len) if is_counted => self.unsigned(len as u64)?,
+                Some(len) if is_counted => {
+                    self.kind(kind)?;
+                    self.unsigned(len as u64)?;
+                }
                 Some(_) => {}
                 None if self.shape.is_some() => return Err(self.stop(Stop::Unpacked)),
                 None => {}
@@ -280,8 +286,9 @@ macro_rules! numbers {
     ($($method:ident($type:ty): $tag:ident, $packed:ident;)*) => {$(
         #[inline]
         fn $method(self, number: $type) -> Result<(), SerdeError> {
+            self.kind(tag::$tag)?;
             if NAMED {
-                return self.tagged(tag::$tag, number.to_le_bytes());
+                return self.put(&number.to_le_bytes());
             }
             self.$packed(number.into())
         }
@@ -317,8 +324,9 @@ impl<'w, 's, S: Sink, const NAMED: bool> Serializer for &'w mut Writer<'s, S, NA
 
     #[inline]
     fn serialize_i128(self, number: i128) -> Result<(), SerdeError> {
+        self.kind(tag::I128)?;
         if NAMED {
-            return self.tagged(tag::I128, number.to_le_bytes());
+            return self.put(&number.to_le_bytes());
         }
         self.unsigned_128((number << 1 ^ number >> 127).cast_unsigned())
     }
@@ -328,78 +336,72 @@ impl<'w, 's, S: Sink, const NAMED: bool> Serializer for &'w mut Writer<'s, S, NA
         if NAMED {
             return self.put(&[if value { tag::TRUE } else { tag::FALSE }]);
         }
+        self.kind(tag::TRUE)?;
         self.put(&[value.into()])
     }
 
     #[inline]
     fn serialize_u8(self, number: u8) -> Result<(), SerdeError> {
-        if NAMED {
-            self.put(&[tag::U8])?;
-        }
+        self.kind(tag::U8)?;
         self.put(&[number])
     }
 
     #[inline]
     fn serialize_i8(self, number: i8) -> Result<(), SerdeError> {
-        if NAMED {
-            self.put(&[tag::I8])?;
-        }
+        self.kind(tag::I8)?;
         self.put(&number.to_le_bytes())
     }
 
     #[inline]
     fn serialize_f32(self, number: f32) -> Result<(), SerdeError> {
-        if NAMED {
-            self.put(&[tag::F32])?;
-        }
+        self.kind(tag::F32)?;
         self.put(&number.to_bits().to_le_bytes())
     }
 
     #[inline]
     fn serialize_f64(self, number: f64) -> Result<(), SerdeError> {
-        if NAMED {
-            self.put(&[tag::F64])?;
-        }
+        self.kind(tag::F64)?;
         self.put(&number.to_bits().to_le_bytes())
     }
 
     #[inline]
     fn serialize_char(self, letter: char) -> Result<(), SerdeError> {
+        self.kind(tag::CHAR)?;
         if NAMED {
-            return self.tagged(tag::CHAR, u32::from(letter).to_le_bytes());
+            return self.put(&u32::from(letter).to_le_bytes());
         }
         self.lengthy(letter.encode_utf8(&mut [0; 4]).as_bytes())
     }
 
     #[inline]
     fn serialize_str(self, text: &str) -> Result<(), SerdeError> {
-        if NAMED {
-            self.put(&[tag::STR])?;
-        }
+        self.kind(tag::STR)?;
         self.lengthy(text.as_bytes())
     }
 
     #[inline]
     fn serialize_bytes(self, bytes: &[u8]) -> Result<(), SerdeError> {
-        if NAMED {
-            self.put(&[tag::BYTES])?;
-        }
+        self.kind(tag::BYTES)?;
         self.lengthy(bytes)
     }
 
     #[inline]
     fn serialize_none(self) -> Result<(), SerdeError> {
-        self.put(&[if NAMED { tag::NONE } else { 0 }])
+        if NAMED {
+            return self.put(&[tag::NONE]);
+        }
+        self.kind(tag::SOME)?;
+        self.put(&[0])
     }
 
     #[inline]
     fn serialize_some<T: ?Sized + Serialize>(self, value: &T) -> Result<(), SerdeError> {
+        self.kind(tag::SOME)?;
         if !NAMED {
             self.put(&[1])?;
             return value.serialize(self);
         }
         self.deeper()?;
-        self.put(&[tag::SOME])?;
         value.serialize(&mut *self)?;
         self.depth -= 1;
         Ok(())
