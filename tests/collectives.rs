@@ -399,6 +399,55 @@ fn comm_17_a_communicator_that_blocks_is_refused_where_ranks_share_a_lane() {
 }
 
 #[test]
+fn comm_01_the_order_of_contributions_says_which_actor_is_which_rank() {
+    for place in PLACES {
+        let runtime = Runtime::new();
+        let [a, b, c]: [RankHandle; 3] = ranks(&runtime, place);
+        let order = [&c, &a, &b];
+        let graph = runtime
+            .compile(|x: Edge<i64>| {
+                let all = gather_to(1, order.map(|rank| rank.make(&x)));
+                let [sent, _, _] = broadcast(2, order.map(|rank| rank.make(&x)));
+                (all, c.sum(&sent))
+            })
+            .unwrap();
+        let planned = graph.plan().communicators[0].ranks.iter().map(|rank| rank.actor);
+        let expected = order.map(|rank| rank.actor().id());
+        assert_eq!(planned.collect::<Vec<_>>(), expected, "{place:?}");
+        // Of contributions that differ by actor, the plan's ranks are those who gave them.
+        let (all, sent) = graph.execute(7).wait().unwrap();
+        assert_eq!(all, [made(2, 7), made(0, 7), made(1, 7)].concat(), "{place:?}");
+        assert_eq!(sent, made(1, 7).iter().sum::<i64>(), "{place:?}");
+    }
+}
+
+/// Two groups of the same actors, in another order, take turns in executions of which several are under way.
+#[test]
+fn comm_09_groups_of_the_same_ranks_do_not_mix() {
+    for place in PLACES {
+        let runtime = Runtime::new();
+        let [a, b]: [RankHandle; 2] = ranks(&runtime, place);
+        let options = Options::new().max_inflight(4);
+        let graph = runtime
+            .compile_with(options, |x: Edge<i64>| {
+                let [one, _] = allgather([a.make(&x), b.make(&x)]);
+                let [_, two] = allgather([b.make(&x), a.make(&x)]);
+                let [three, _] = allgather([a.make(&x), b.make(&x)]);
+                (one, two, three)
+            })
+            .unwrap();
+        assert_eq!(graph.plan().communicators.len(), 2, "{place:?}");
+        let executions: Vec<_> = (0..50).map(|x| (x, graph.execute(x))).collect();
+        for (x, execution) in executions {
+            let there = [made(0, x), made(1, x)].concat();
+            let back = [made(1, x), made(0, x)].concat();
+            let all = execution.wait().unwrap();
+            assert_eq!(all, (there.clone(), back, there), "{place:?}, {x}");
+        }
+    }
+}
+
+#[test]
 fn comm_17_a_graph_uses_the_communicator_it_is_told_to() {
     let runtime = Runtime::new();
     let ranks: [RankHandle; 3] = ranks(&runtime, Where::Threads);
