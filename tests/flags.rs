@@ -110,6 +110,7 @@ fn a_graph_is_checked() {
         printed.contains("live: 6 moments in one order, checked"),
         "{printed}"
     );
+    assert!(!printed.contains(" us"), "nothing has been measured: {printed}");
     assert!(!printed.contains("result"));
     let refused = run("broken", &["--selvedge-check"]);
     assert_eq!(refused.status.code(), Some(1));

@@ -75,7 +75,7 @@ fn a_plan_is_explained_in_words_and_drawn() {
     for part in [
         "operations",
         "schedules",
-        "time, one execution alone",
+        "one execution alone",
         "a linear order of 9 moments",
         "throughput",
     ] {

@@ -94,7 +94,8 @@ fn verdict(plan: &Plan) -> String {
         Ok((_, Err(error))) => format!("NOT CERTIFIED: {error}"),
         Err(refutation) => format!("REFUSED: {refutation:?}"),
     };
-    let period = bound(plan).map(|bound| bound.period_ns / 1e3);
+    let bound = bound(plan).filter(|_| plan.ir.is_measured());
+    let period = bound.map(|bound| bound.period_ns / 1e3);
     let period = period
         .map(|us| format!(", at best one execution every {us:.1} us"))
         .unwrap_or_default();

@@ -230,6 +230,11 @@ impl GraphIr {
             })
     }
 
+    /// The duration of every task is measured or declared: times of the plan mean something.
+    pub fn is_measured(&self) -> bool {
+        self.tasks.iter().all(|task| task.duration_ns.is_some())
+    }
+
     /// What people call a task; `?` for one that is not there.
     pub fn label(&self, id: TaskId) -> &str {
         self.task(id).map_or("?", |task| task.label.as_str())

@@ -45,13 +45,13 @@ impl Bound {
             steps.join(" · ")
         };
         let (period, tokens) = (self.period_ns / 1e3, self.tokens);
-        let measured = if plan.ir.tasks.iter().all(|task| task.duration_ns.is_some()) {
-            "by measured or declared durations"
-        } else {
-            "where nothing is known a task is taken to last a microsecond"
-        };
+        if !plan.ir.is_measured() {
+            return format!(
+                "durations are not measured; if all tasks last as long: {steps}, around {tokens} at a time"
+            );
+        }
         format!(
-            "one execution alone {makespan_us:.1} us, many one every {period:.1} us: {steps}, around {tokens} at a time ({measured})"
+            "one execution alone {makespan_us:.1} us, many one every {period:.1} us: {steps}, around {tokens} at a time"
         )
     }
 }

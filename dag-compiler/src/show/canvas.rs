@@ -12,8 +12,19 @@ const COLOURS: [&str; 7] = [
     "#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#0072b2", "#d55e00",
 ];
 
-/// A text as XML writes it.
+/// A text as XML writes it; characters that XML has no way to write are replaced.
 fn escaped(text: &str) -> String {
+    let allowed = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..);
+    let text: String = text
+        .chars()
+        .map(|c| {
+            if allowed(c) {
+                c
+            } else {
+                char::REPLACEMENT_CHARACTER
+            }
+        })
+        .collect();
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
@@ -134,5 +145,18 @@ impl Canvas {
             escaped(text)
         );
         self.svg
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn characters_that_xml_does_not_have_are_not_written() {
+        assert_eq!(
+            escaped("a\0\u{1}\u{1b}[1m<b>\u{ffff}\té"),
+            "a\u{fffd}\u{fffd}\u{fffd}[1m&lt;b&gt;\u{fffd}\té"
+        );
     }
 }

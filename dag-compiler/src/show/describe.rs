@@ -101,7 +101,10 @@ impl Plan {
                 .for_each(|(place, character)| *place = character);
         }
         let makespan = forecast.makespan_ns as f64 / 1e3;
-        let mut text = format!("\ntime, one execution alone: {makespan:.1} us\n");
+        let mut text = match self.ir.is_measured() {
+            true => format!("\ntime, one execution alone: {makespan:.1} us\n"),
+            false => "\norder, one execution alone (durations are not measured):\n".to_owned(),
+        };
         for (lane, row) in self.lanes.iter().zip(rows) {
             let drawn: String = row.into_iter().collect();
             let _ = writeln!(

@@ -33,9 +33,9 @@ impl Plan {
             .period_us
             .map(|period| format!(", many: one every {period:.1} µs"))
             .unwrap_or_default();
-        canvas.finish(&format!(
-            "one execution alone: {:.1} µs{period}",
-            view.makespan_us
-        ))
+        canvas.finish(&match view.is_measured {
+            true => format!("one execution alone: {:.1} µs{period}", view.makespan_us),
+            false => "one execution, in order; durations are not measured".to_owned(),
+        })
     }
 }

@@ -67,6 +67,8 @@ pub(super) struct Measured {
 #[derive(Serialize)]
 pub(super) struct View {
     pub(super) graph: String,
+    /// Without it, times are places on the line and no times.
+    pub(super) is_measured: bool,
     pub(super) makespan_us: f64,
     /// From one execution to the next, at best.
     pub(super) period_us: Option<f64>,
@@ -126,6 +128,7 @@ impl View {
         let measured = measured.collect();
         View {
             graph: plan.graph.clone(),
+            is_measured: plan.ir.is_measured(),
             makespan_us: micros(forecast.makespan_ns),
             period_us: bound(plan).map(|bound| bound.period_ns / 1e3),
             rows,
