@@ -415,3 +415,53 @@ fn dag_31_when_inputs_are_unread_the_lane_that_is_behind_is_named() -> Result<()
     }
     Ok(())
 }
+
+#[test]
+fn dag_29_outputs_that_are_not_one_edge_each_are_not_split() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let not_split = |error: ExecError| assert!(matches!(error, ExecError::NotSplit { .. }), "{error}");
+        let graph = runtime.compile(|x: Edge<i64>| (vec![a.echo(&x)], x))?;
+        let (list, one) = graph.execute(1).split();
+        not_split(list.wait().expect_err("a vector"));
+        not_split(one.wait().expect_err("beside a vector"));
+        assert_eq!(graph.run(2)?, (vec![2], 2), "{placement}: the graph goes on");
+        drop(graph);
+        let graph = runtime.compile(|x: Edge<i64>| ([a.echo(&x)], x))?;
+        not_split(graph.execute(1).split().0.wait().expect_err("an array"));
+        drop(graph);
+        let graph = runtime.compile(|x: Edge<i64>| a.pair(&x))?;
+        not_split(graph.execute(1).split().1.wait().expect_err("one edge"));
+        drop(graph);
+        let graph = runtime.compile(|x: Edge<i64>| {
+            let echo = || a.echo(&x);
+            (echo(), echo(), echo(), echo(), echo(), echo(), echo(), a.inc(&x))
+        })?;
+        let (first, .., last) = graph.execute(5).split();
+        assert_eq!((first.wait()?, last.wait()?), (5, 5), "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_26_a_vector_of_another_length_comes_back_and_the_graph_goes_on() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Thread);
+    let options = Options::new().inputs(2);
+    let graph = runtime.compile_with(options, |(x, xs): (Edge<i64>, Vec<Edge<i64>>)| {
+        (a.add(&x, &xs[0]), a.echo(&xs[1]))
+    })?;
+    for wrong in [vec![], vec![1], vec![1, 2, 3]] {
+        let refused = graph.try_execute((7, wrong.clone())).expect_err("another length");
+        assert_eq!(refused.value, (7, wrong.clone()));
+        let error = graph.execute((7, wrong)).wait().expect_err("another length");
+        for error in [refused.error, error] {
+            assert!(matches!(error, ExecError::InputCount { expected: 3 }), "{error}");
+            assert!(error.to_string().contains("3 in all"), "{error}");
+        }
+    }
+    assert_eq!(graph.try_execute((1, vec![2, 3])).expect("room").wait()?, (3, 3));
+    assert_eq!(graph.counters().submitted, 1);
+    Ok(())
+}

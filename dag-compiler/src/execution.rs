@@ -14,7 +14,7 @@ use crate::run::clock::coarse_ns;
 use crate::run::driver::Driver;
 use crate::run::engine::{Engine, Sight};
 use crate::run::error::ExecError;
-use crate::run::leaf::Status;
+use crate::run::leaf::{AnyLeaf, Leaf, Status};
 use crate::run::patience::Patience;
 
 /// Reads a result from the leaves of the graph's output.
@@ -182,9 +182,22 @@ impl<Out> Execution<Out> {
         (&self.engine, sight, &mut self.until)
     }
 
-    /// Replaces this handle by `parts` handles.
-    fn share(&self, parts: u32) -> Result<(), ExecError> {
-        self.engine.drive_soon(|driver| driver.share(self.number, parts))
+    /// Replaces this handle by one for each of its leaves, which are to be such as `fits` says.
+    fn share(&self, fits: &[fn(&mut dyn AnyLeaf) -> bool]) -> Result<(), ExecError> {
+        self.engine.drive_soon(|driver| {
+            let leaves = driver
+                .lane
+                .leaves
+                .get_mut(self.leaves.clone())
+                .unwrap_or_default();
+            let (parts, edges) = (fits.len(), leaves.len());
+            let mut pairs = leaves.iter_mut().zip(fits);
+            if parts != edges || !pairs.all(|(leaf, fits)| fits(leaf.as_mut())) {
+                return Err(ExecError::NotSplit { parts, edges });
+            }
+            driver.share(self.number, parts as u32);
+            Ok(())
+        })?
     }
 
     /// This handle's parts, one for each of `ranges`, typed by the caller.
@@ -201,6 +214,10 @@ impl<Out> Execution<Out> {
     fn refused_part<T: Wire>(&self, error: &ExecError) -> Execution<T> {
         Execution::refused(Arc::clone(&self.engine), error.clone(), take_one::<T>)
     }
+}
+
+fn is_leaf_of<T: Wire>(leaf: &mut dyn AnyLeaf) -> bool {
+    leaf.as_any_mut().is::<Leaf<T>>()
 }
 
 fn take_one<T: Wire>(collected: &mut Collected<'_>) -> Result<T, Fault> {
@@ -319,13 +336,11 @@ macro_rules! split {
             /// One handle per output of the graph, each to be waited for by itself: a failed output fails only
             /// what depends on it.
             ///
-            /// For a graph whose output is a tuple of edges. Where the output is one edge that carries a tuple,
-            /// there is nothing to split and every handle answers [`ExecError::Internal`].
+            /// For a graph whose output is a tuple of edges. Where an output is something else, or the output is one edge that
+            /// carries a tuple, every handle answers [`ExecError::NotSplit`] and the execution is cancelled.
             pub fn split(mut self) -> ($(Execution<$name>,)+) {
-                let refused = self.early().or_else(|| (self.leaves.len() != $count).then(|| ExecError::Internal {
-                    message: "split of an execution whose output is a single edge".into(),
-                }));
-                let shared = refused.map_or_else(|| self.share($count), Err);
+                let fits: [fn(&mut dyn AnyLeaf) -> bool; $count] = [$(is_leaf_of::<$name>),+];
+                let shared = self.early().map_or_else(|| self.share(&fits), Err);
                 match shared {
                     Err(error) => ($(self.refused_part::<$name>(&error),)+),
                     Ok(()) => {
@@ -343,3 +358,5 @@ split!(A 0, B 1, C 2; 3);
 split!(A 0, B 1, C 2, D 3; 4);
 split!(A 0, B 1, C 2, D 3, E 4; 5);
 split!(A 0, B 1, C 2, D 3, E 4, F 5; 6);
+split!(A 0, B 1, C 2, D 3, E 4, F 5, G 6; 7);
+split!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7; 8);

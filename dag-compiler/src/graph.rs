@@ -32,6 +32,9 @@ use crate::stream::Streamed;
 /// Writes an input value to the outlets of the graph's input.
 pub(crate) type Write<In> = fn(In, &mut Submitter<'_>);
 
+/// Whether an input value has as many items as the graph has edges.
+pub(crate) type Fits<In> = fn(&In, usize) -> bool;
+
 /// Publishes an input value at once, where that can be done.
 pub(crate) type SendNow<In> = fn(In, &mut dyn AnyOutlet) -> Option<In>;
 
@@ -43,6 +46,7 @@ pub struct Graph<In, Out> {
     pub(crate) engine: Arc<Engine>,
     write: Write<In>,
     send: SendNow<In>,
+    fits: Fits<In>,
     take: Take<Out>,
     leaves: usize,
     types: PhantomData<fn(In) -> Out>,
@@ -68,7 +72,7 @@ impl<In, Out> std::fmt::Debug for Graph<In, Out> {
 impl<In: 'static, Out> Graph<In, Out> {
     pub(crate) fn new(
         engine: Arc<Engine>,
-        (write, send): (Write<In>, SendNow<In>),
+        (write, send, fits): (Write<In>, SendNow<In>, Fits<In>),
         take: Take<Out>,
         leaves: usize,
     ) -> Self {
@@ -76,6 +80,7 @@ impl<In: 'static, Out> Graph<In, Out> {
             engine,
             write,
             send,
+            fits,
             take,
             leaves,
             types: PhantomData,
@@ -137,8 +142,14 @@ impl<In: 'static, Out> Graph<In, Out> {
     ///
     /// # Errors
     /// [`ExecError::CapacityExceeded`], [`ExecError::InputsUnread`] or [`ExecError::ResultsBuffered`] when there is none,
-    /// [`ExecError::TornDown`] or [`ExecError::ActorDied`] when the graph has ended; the value comes back.
+    /// [`ExecError::InputCount`] where a `Vec` has another number of items than the graph has edges, [`ExecError::TornDown`] or
+    /// [`ExecError::ActorDied`] when the graph has ended; the value comes back.
     pub fn try_execute(&self, x: In) -> Result<Execution<Out>, Refused<In>> {
+        if !(self.fits)(&x, self.engine.options.inputs_value()) {
+            let expected = self.engine.plan.ir.inputs.len();
+            let error = ExecError::InputCount { expected };
+            return Err(Refused { value: x, error });
+        }
         let mut slot = Some(x);
         self.submit(&mut slot, OnFull::Fail).or_else(|error| match slot {
             Some(value) => Err(Refused { value, error }),
@@ -203,7 +214,7 @@ impl<In: 'static, Out> Graph<In, Out> {
         let started = plan_and_start(engine.lease.runtime(), options, ir, recipe)?;
         Ok(Graph::new(
             started,
-            (self.write, self.send),
+            (self.write, self.send, self.fits),
             self.take,
             self.leaves,
         ))

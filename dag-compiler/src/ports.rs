@@ -251,6 +251,11 @@ pub trait Inputs: Sized {
     fn open(ports: &mut InputPorts) -> Self;
     /// Stages a value.
     fn write(value: Self::Value, ports: &mut Submitter<'_>);
+    /// Whether each `Vec` in a value has as many items as the graph has edges for it.
+    #[doc(hidden)]
+    fn fits(_: &Self::Value, _width: usize) -> bool {
+        true
+    }
     /// Publishes a value at once, where it is that of one edge and its channel can take it; gives it back otherwise.
     #[doc(hidden)]
     fn send(value: Self::Value, _: &mut dyn AnyOutlet) -> Option<Self::Value> {
@@ -329,6 +334,10 @@ impl<I: Inputs, const N: usize> Inputs for [I; N] {
     fn write(value: Self::Value, ports: &mut Submitter<'_>) {
         value.into_iter().for_each(|value| I::write(value, ports));
     }
+
+    fn fits(value: &Self::Value, width: usize) -> bool {
+        value.iter().all(|value| I::fits(value, width))
+    }
 }
 
 impl<O: Outputs, const N: usize> Outputs for [O; N] {
@@ -366,6 +375,10 @@ impl<I: Inputs> Inputs for Vec<I> {
         }
         value.into_iter().for_each(|value| I::write(value, ports));
     }
+
+    fn fits(value: &Self::Value, width: usize) -> bool {
+        value.len() == width && value.iter().all(|value| I::fits(value, width))
+    }
 }
 
 impl<O: Outputs> Outputs for Vec<O> {
@@ -395,6 +408,10 @@ macro_rules! tuples {
 
             fn write(value: Self::Value, ports: &mut Submitter<'_>) {
                 $($name::write(value.$index, ports);)+
+            }
+
+            fn fits(value: &Self::Value, width: usize) -> bool {
+                $($name::fits(&value.$index, width))&&+
             }
         }
 

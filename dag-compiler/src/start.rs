@@ -86,7 +86,7 @@ impl Compile for Runtime {
         }
         let leaves = ir.outputs.len();
         let engine = plan_and_start(self, options, ir, Arc::new(recipe))?;
-        Ok(Graph::new(engine, (I::write, I::send), O::take, leaves))
+        Ok(Graph::new(engine, (I::write, I::send, I::fits), O::take, leaves))
     }
 }
 

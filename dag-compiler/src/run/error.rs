@@ -18,7 +18,8 @@ pub enum ExecError {
     Task(TaskError),
     /// An actor died and the graph with it. Its other actors can be bound into a new graph.
     ActorDied(Arc<ActorDied>),
-    /// The result did not come in time. Nothing is lost: the execution goes on and can be waited for again.
+    /// The result did not come in time. While the handle is held the execution goes on and can be waited for again, as after
+    /// `wait_timeout`; `wait` and `run` drop it, which cancels the execution.
     Timeout(Arc<Timeout>),
     /// As many executions are unfinished as the graph allows; nothing was submitted.
     CapacityExceeded {
@@ -60,6 +61,14 @@ pub enum ExecError {
     InputCount {
         /// Leaves of the graph's input.
         expected: usize,
+    },
+    /// `Execution::split` of outputs that are not one edge each: a `Vec`, an array or a tuple among them, or a single edge that
+    /// carries a tuple.
+    NotSplit {
+        /// Handles that were asked for.
+        parts: usize,
+        /// Edges in the graph's output.
+        edges: usize,
     },
     /// The result has been taken already.
     Taken {
@@ -209,6 +218,10 @@ impl fmt::Display for ExecError {
                     "the input does not have as many items as the graph has edges ({expected} in all)"
                 )
             }
+            ExecError::NotSplit { parts, edges } => write!(
+                f,
+                "the graph's output ({edges} edges) is not split into {parts} handles: each output must be one edge"
+            ),
             ExecError::Taken { execution } => {
                 write!(f, "the result of execution {execution} has been taken already")
             }
