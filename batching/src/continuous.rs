@@ -11,6 +11,7 @@ use crate::contained::{contained, discard};
 use crate::error::BatchError;
 use crate::flights::{Flights, Landed};
 use crate::options::Batching;
+use crate::pace::Pace;
 use crate::queue::Moment;
 use crate::sequence::{Progress, Seat, Sequence};
 use crate::share::{Ask, StepLimits, share};
@@ -78,7 +79,7 @@ pub(crate) struct Continuous<S: Sequence> {
     /// Those first that rest longest.
     resting: VecDeque<Member<S>>,
     slots: Slots,
-    budget: usize,
+    pace: Pace,
     joined: u64,
     last_leave: Moment,
 }
@@ -94,7 +95,7 @@ impl<S: Sequence> Continuous<S> {
                 fresh: 0,
                 returned: BTreeSet::new(),
             },
-            budget: options.max_cost.max(slots as usize),
+            pace: Pace::new(options.step_goal, options.max_cost.max(slots as usize)),
             joined: 0,
             last_leave: Moment::ZERO,
         }
@@ -107,6 +108,9 @@ impl<S: Sequence> Continuous<S> {
                 .into_iter()
                 .for_each(|(member, _)| self.leave(shared, member, Err(error.clone()))),
             Ok(mut answers) => {
+                let granted = landed.load.iter().map(|(_, seat)| seat.budget);
+                let took = now.saturating_sub(landed.began);
+                self.pace.took(granted.sum(), took);
                 for (mut member, seat) in landed.load {
                     let said = contained("the sequence", || member.sequence.advance(&mut answers, seat));
                     match said {
@@ -203,11 +207,19 @@ impl<S: Sequence> Continuous<S> {
         asks
     }
 
+    /// What a step of so many members may cost. Who is alone holds up nobody, and has no use for small pieces.
+    fn step_budget(&self, members: usize) -> usize {
+        match self.held() {
+            0 | 1 => self.pace.most(),
+            _ => self.pace.budget(members),
+        }
+    }
+
     /// Those of the next step, and what they put into it.
     fn form(&mut self, shared: &Front<S>, members: usize) -> (S::Step, Group<S>) {
         let asks = self.asks(shared);
         let limits = StepLimits {
-            budget: self.budget,
+            budget: self.step_budget(asks.len().min(members)),
             slots: self.slots.most as usize,
             members,
         };

@@ -106,6 +106,8 @@ mod queue;
 
 mod share;
 
+mod pace;
+
 mod sequence;
 
 mod shared;

@@ -21,6 +21,7 @@ pub struct Batching {
     pub(crate) max_size: usize,
     pub(crate) max_delay: Duration,
     pub(crate) max_cost: usize,
+    pub(crate) step_goal: Option<Duration>,
     pub(crate) queue: usize,
     pub(crate) max_inflight: usize,
     pub(crate) max_wait: Duration,
@@ -38,6 +39,7 @@ impl Default for Batching {
             max_size: 32,
             max_delay: Duration::ZERO,
             max_cost: usize::MAX,
+            step_goal: None,
             queue: 1024,
             max_inflight: 0,
             max_wait: Duration::from_secs(30),
@@ -79,6 +81,14 @@ impl Batching {
     /// at least 1 for each slot; what costs more is cut in pieces.
     pub fn max_cost(mut self, cost: usize) -> Self {
         self.max_cost = cost.max(1);
+        self
+    }
+
+    /// How long a step should take while there are several sequences; default without a goal. What they ask for is cut, below
+    /// [`max_cost`](Self::max_cost), to what steps of late have done in this time, so that a long one holds the others up no longer.
+    /// A goal is no promise: the first steps are tries, and each sequence gets at least 1.
+    pub fn step_goal(mut self, goal: Duration) -> Self {
+        self.step_goal = Some(goal);
         self
     }
 

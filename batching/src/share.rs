@@ -19,7 +19,7 @@ pub(crate) struct Ask {
 /// A step's limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StepLimits {
-    /// At least 1 for each slot.
+    /// At least 1 for each member of the step.
     pub(crate) budget: usize,
     pub(crate) slots: usize,
     /// Members of this step at most, at least 2 where there are as many slots.

@@ -202,6 +202,21 @@ fn long_prompts_are_cut_and_hold_up_nobody() {
     assert_eq!(steps, expected);
 }
 
+/// No step is as short as this goal, so the pieces become as small as they may.
+#[test]
+fn a_step_that_takes_longer_than_its_goal_makes_the_next_pieces_smaller() {
+    let (runtime, gate) = (Runtime::new(), Gate::closed());
+    let options = Batching::new().max_size(2).max_cost(1000);
+    let batcher = start(&runtime, &gate, options.step_goal(Duration::ZERO));
+    let first = occupy(&batcher, &gate, 5);
+    let ticket = batcher.submit(text(1, 60, 0));
+    gate.open();
+    assert_eq!((first.wait().unwrap(), ticket.wait().unwrap()), (5, 60));
+    let pieces = gate.seen().into_iter().flatten().filter(|part| part / 100 == 1);
+    // The last one is all that is left: it is alone.
+    assert_eq!(pieces.collect::<Vec<_>>(), [109, 109, 109, 109, 124]);
+}
+
 #[test]
 fn who_is_not_wanted_leaves_before_the_next_step() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());

@@ -54,6 +54,9 @@ pub struct Arguments {
     /// Tokens of one step at most; longer prompts are cut
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
     pub step_tokens: usize,
+    /// How many milliseconds a step of several texts should take: prompts beside others are cut to fit; 0 cuts by tokens alone
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    pub step_goal: u64,
     /// Steps under way at the same time; else one for every stage
     #[arg(long, value_name = "N")]
     pub inflight: Option<usize>,
@@ -130,6 +133,7 @@ impl Arguments {
             slots: self.slots,
             queue: self.queue,
             step_tokens: self.step_tokens,
+            step_goal: (self.step_goal > 0).then(|| Duration::from_millis(self.step_goal)),
             inflight: self.inflight.unwrap_or(self.pipeline),
             wait: Duration::from_secs(self.wait),
             step_time: Duration::from_secs(self.step_time),

@@ -64,6 +64,8 @@ pub struct Limits {
     pub queue: usize,
     /// Tokens of a step at most: longer prompts are cut.
     pub step_tokens: usize,
+    /// How long a step of several texts should take, if that matters: prompts beside others are cut to what fits.
+    pub step_goal: Option<Duration>,
     /// Steps under way at once.
     pub inflight: usize,
     /// How long a request may wait.
@@ -75,12 +77,13 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 8 slots, a queue of 64, steps of 256 tokens, one under way, 60 s to wait, 30 s a step.
+    /// 8 slots, a queue of 64, steps of 256 tokens that should take 1 s, one under way, 60 s to wait, 30 s a step.
     fn default() -> Self {
         Limits {
             slots: 8,
             queue: 64,
             step_tokens: 256,
+            step_goal: Some(Duration::from_secs(1)),
             inflight: 1,
             wait: Duration::from_secs(60),
             step_time: Duration::from_secs(30),
@@ -117,6 +120,10 @@ impl Service {
             .named("texts")
             .max_size(limits.slots)
             .max_cost(limits.step_tokens);
+        let options = match limits.step_goal {
+            Some(goal) => options.step_goal(goal),
+            None => options,
+        };
         let options = options.max_inflight(limits.inflight).timeout(limits.step_time);
         let texts = Arc::new(Batcher::continuous(graph, options)?);
         supervise(&texts, Arc::clone(&crew), model.build, Arc::clone(&metrics));

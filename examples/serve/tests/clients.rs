@@ -39,7 +39,8 @@ async fn gated(gate: &str, slots: usize, queue: usize) -> Running {
         ..Setup::default()
     };
     (setup.limits.slots, setup.limits.queue) = (slots, queue);
-    setup.limits.step_tokens = 1 << 20;
+    // A step waits at the gate for as long as the test likes.
+    (setup.limits.step_tokens, setup.limits.step_goal) = (1 << 20, None);
     start(setup).await
 }
 
