@@ -54,6 +54,15 @@ struct Arguments {
     /// Equal seeds give equal texts
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Tokens of one step at most; a longer prompt is cut
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    step_tokens: u32,
+    /// The longest prompt and text together; else what the model was made for
+    #[arg(long, value_name = "N")]
+    positions: Option<usize>,
+    /// How many seconds a step may take
+    #[arg(long, value_name = "S", default_value_t = 120)]
+    step_time: u64,
     /// Print how long every task took
     #[arg(long)]
     stats: bool,
@@ -87,6 +96,8 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error + Send + Sync>> {
         tensor: arguments.tensor,
         placement: arguments.placement,
         pinned: arguments.pin,
+        positions: arguments.positions,
+        step_time: Duration::from_secs(arguments.step_time),
         trace: 1 << 15,
         ..Layout::default()
     };
@@ -149,8 +160,7 @@ fn generate(
             tokens,
             sampling,
         };
-        let sampled = model.step(Batch { parts: vec![part] }).wait()?;
-        let token = sampled.first().ok_or("the model gave no token")?.token;
+        let token = last_token(model, part, arguments.step_tokens)?;
         count += 1;
         if count == 1 {
             first = began.elapsed();
@@ -170,6 +180,23 @@ fn generate(
         first,
         all,
     })
+}
+
+/// The token that follows a part, which goes through the model in pieces: in a pipeline each stage has one of its own.
+fn last_token(model: &Deployment, part: Part, step_tokens: u32) -> Result<u32, Box<dyn Error + Send + Sync>> {
+    let pieces = part.pieces(step_tokens as usize);
+    let steps = pieces.map(|piece| Batch { parts: vec![piece] });
+    let mut last = None;
+    for sampled in model.graph().map(steps) {
+        let sampled = sampled.map_err(|error| match error {
+            ExecError::Timeout(_) => {
+                format!("{error}\nwith a longer --step-time or fewer --step-tokens it may end in time").into()
+            }
+            error => Box::<dyn Error + Send + Sync>::from(error),
+        })?;
+        last = sampled.first().map(|sampled| sampled.token);
+    }
+    Ok(last.ok_or("the model gave no token")?)
 }
 
 fn main() -> ExitCode {

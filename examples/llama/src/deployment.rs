@@ -15,8 +15,19 @@ use crate::share::Share;
 use crate::stage::{Stage, StageHandle};
 use crate::step::{Batch, Sampled};
 
-/// How long one step may take before `wait` gives up: a long prompt in a large model is slow, and a death is noticed at once anyway.
-const STEP_TIMEOUT: Duration = Duration::from_secs(120);
+const GIB: f64 = (1_u64 << 30) as f64;
+
+/// What the caches of all shares hold when they are full.
+fn cache_bytes(config: &Config, slots: usize, positions: usize) -> u128 {
+    let of_position = 2 * config.layers * config.key_value_heads * config.head_size * size_of::<f32>();
+    slots as u128 * positions as u128 * of_position as u128
+}
+
+/// Memory and swap.
+fn machine_bytes() -> u128 {
+    let info = rustix::system::sysinfo();
+    (u128::from(info.totalram) + u128::from(info.totalswap)) * u128::from(info.mem_unit)
+}
 
 /// How a model is cut and where its parts live.
 #[derive(Clone, Debug)]
@@ -27,12 +38,16 @@ pub struct Layout {
     pub tensor: usize,
     /// Where every share lives; default [`Placement::Process`].
     pub placement: Placement,
-    /// How many sequences are held at once; default 1.
+    /// How many sequences are held at once; default 1. Their keys and values must fit into the machine's memory when all are as long as
+    /// they may be.
     pub slots: usize,
     /// The longest sequence; `None`, the default, is what the model was made for.
     pub positions: Option<usize>,
     /// Steps under way at most; `None`, the default, is two for every stage.
     pub inflight: Option<usize>,
+    /// How long a step may take before `wait` gives up, and how long one may wait to be submitted; default 120 s. A long prompt in a
+    /// large model is slow; [`Part::pieces`](crate::step::Part::pieces) makes several steps of it. A death is noticed at once anyway.
+    pub step_time: Duration,
     /// How lanes and callers wait; default [`Wait::Auto`]. [`Wait::Spin`] has the lowest latency where every share has a core of its
     /// own beside the caller's.
     pub wait: Wait,
@@ -52,6 +67,7 @@ impl Default for Layout {
             slots: 1,
             positions: None,
             inflight: None,
+            step_time: Duration::from_secs(120),
             wait: Wait::Auto,
             pinned: false,
             trace: 0,
@@ -89,6 +105,15 @@ impl Layout {
             ));
         }
         let slots = self.slots;
+        let (needed, has) = (cache_bytes(config, slots, positions), machine_bytes());
+        if needed > has {
+            return wrong(format!(
+                "{slots} slots of {positions} positions need {:.0} GiB for keys and values, and this machine has {:.0} GiB: \
+                 ask for fewer slots or positions",
+                needed as f64 / GIB,
+                has as f64 / GIB
+            ));
+        }
         Ok(Room { slots, positions })
     }
 
@@ -96,8 +121,8 @@ impl Layout {
         Options::new()
             .named("llama")
             .max_inflight(self.inflight.unwrap_or(2 * self.pipeline))
-            .timeout(STEP_TIMEOUT)
-            .submit_timeout(STEP_TIMEOUT)
+            .timeout(self.step_time)
+            .submit_timeout(self.step_time)
             .wait(self.wait)
             .trace(self.trace)
     }

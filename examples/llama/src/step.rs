@@ -15,6 +15,28 @@ pub struct Part {
     pub sampling: Option<Sampling>,
 }
 
+impl Part {
+    /// Cuts it into parts of at most so many tokens (at least 1), to be submitted in this order. Only the last one asks for a token.
+    pub fn pieces(self, tokens_max: usize) -> impl Iterator<Item = Part> {
+        let Part {
+            slot,
+            start,
+            tokens,
+            sampling,
+        } = self;
+        let (size, all) = (tokens_max.max(1), tokens.len());
+        (0..all).step_by(size).map(move |from| {
+            let end = from.saturating_add(size).min(all);
+            Part {
+                slot,
+                start: start + from as u32,
+                tokens: tokens.get(from..end).unwrap_or_default().to_vec(),
+                sampling: sampling.filter(|_| end == all),
+            }
+        })
+    }
+}
+
 /// How a token is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
@@ -43,4 +65,31 @@ pub struct Sampled {
     pub token: u32,
     /// Natural logarithm of its probability before temperature and nucleus.
     pub logprob: f32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_the_part_in_order_and_the_last_asks_for_a_token() {
+        let sampling = Some(Sampling {
+            temperature: 0.0,
+            top_p: 1.0,
+            seed: 7,
+        });
+        let part = |start, tokens: &[u32], sampling| Part {
+            slot: 3,
+            start,
+            tokens: tokens.to_vec(),
+            sampling,
+        };
+        let pieces = |most| part(5, &[1, 2, 3, 4], sampling).pieces(most).collect::<Vec<_>>();
+        assert_eq!(pieces(3), [part(5, &[1, 2, 3], None), part(8, &[4], sampling)]);
+        assert_eq!(pieces(2), [part(5, &[1, 2], None), part(7, &[3, 4], sampling)]);
+        for most in [4, 5, usize::MAX] {
+            assert_eq!(pieces(most), [part(5, &[1, 2, 3, 4], sampling)]);
+        }
+        assert_eq!(pieces(0).len(), 4);
+    }
 }

@@ -75,6 +75,39 @@ fn the_text_is_the_same_however_the_model_is_cut_and_placed() {
     assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
 }
 
+/// A step for the whole of a long prompt takes as long as it likes, and as much memory.
+#[test]
+fn a_long_prompt_goes_through_the_model_in_pieces() {
+    let made = model("pieces");
+    let prompt = "a long prompt ".repeat(20);
+    let run = |arguments: &[&str]| {
+        let (text, report) = said(&prompted(
+            &made,
+            &prompt,
+            &[arguments, &["--max-tokens", "8"]].concat(),
+        ));
+        // The first step has the prompt and is left out where there are others.
+        let steps = report
+            .lines()
+            .find_map(|line| line.strip_prefix("stage 0")?.rsplit(' ').next());
+        (text, steps.map(str::to_owned))
+    };
+    let (text, steps) = run(&["--placement", "thread", "--step-tokens", "280"]);
+    assert_eq!((text.chars().count(), steps.as_deref()), (9, Some("7")));
+    for (arguments, expected) in [
+        (&["--placement", "thread"][..], "8"),
+        (&["--placement", "thread", "--step-tokens", "40"], "13"),
+        (&["--pipeline", "2", "--tensor", "2", "--step-tokens", "100"], "9"),
+    ] {
+        let (again, steps) = run(arguments);
+        assert_eq!(
+            (again, steps.as_deref()),
+            (text.clone(), Some(expected)),
+            "{arguments:?}"
+        );
+    }
+}
+
 #[test]
 fn a_seed_gives_its_text_again() {
     let made = model("seeds");
@@ -99,7 +132,12 @@ fn mistakes_are_one_line_and_a_code() {
         error.starts_with("error: `num_attention_heads` of ") && error.lines().count() == 1,
         "{error}"
     );
-    for arguments in [["--temperature", "-1"], ["--top-p", "1.5"], ["--top-p", "NaN"]] {
+    for arguments in [
+        ["--step-tokens", "0"],
+        ["--temperature", "-1"],
+        ["--top-p", "1.5"],
+        ["--top-p", "NaN"],
+    ] {
         assert_eq!(llama(&made, &arguments).status.code(), Some(2));
     }
     let (_, error) = said(&prompted(&made, &"a".repeat(321), &["--placement", "inline"]));

@@ -79,6 +79,45 @@ fn room_that_the_model_does_not_have_is_refused() {
     }
 }
 
+/// Worker processes that ask for more than there is are ended by the system, without a word.
+#[test]
+fn caches_that_no_memory_holds_are_refused_with_what_they_need() {
+    let made = Made::new("caches", CONFIG);
+    let slots = 3_000_000_000;
+    let layout = Layout {
+        slots,
+        ..layout(1, 1, Placement::Process)
+    };
+    let runtime = Runtime::new();
+    let refused = Deployment::load(&runtime, &made.path, &layout).err().unwrap();
+    // 4 layers of 2 heads with 16 numbers, keys and values, for 64 positions: 64 KiB.
+    let text = refused.to_string();
+    assert!(
+        text.starts_with("3000000000 slots of 64 positions need 183105 GiB for keys and values"),
+        "{text}"
+    );
+    assert!(runtime.actors().is_empty());
+}
+
+#[test]
+fn how_long_a_step_may_take_is_said_by_the_layout() {
+    let made = Made::new("time", CONFIG);
+    let layout = Layout {
+        step_time: std::time::Duration::ZERO,
+        ..layout(1, 1, Placement::Process)
+    };
+    let model = Deployment::load(&Runtime::new(), &made.path, &layout).unwrap();
+    // No worker answers in no time; one that did would be asked again.
+    let late = (0..1000).find_map(|_| model.step(one(0, 0, &prompt(8, 1))).wait().err());
+    assert!(
+        matches!(
+            late,
+            Some(ExecError::Timeout(_) | ExecError::CapacityExceeded { .. })
+        ),
+        "{late:?}"
+    );
+}
+
 #[test]
 fn kill_of_a_rank_is_said_at_once_and_another_model_takes_over() {
     let made = Made::new("killed", CONFIG);
