@@ -14,7 +14,7 @@ use selvedge_examples::one_thread::keep_candle_to_one_thread;
 use selvedge_examples::weights::shipped_weights;
 use selvedge_serve::arguments::Arguments;
 use selvedge_serve::process::allow_descriptors;
-use selvedge_serve::service::{Model, Service};
+use selvedge_serve::service::{ClassifierBuild, Model, Service};
 use selvedge_serve::{classify, folder, listen};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -47,16 +47,17 @@ async fn run(arguments: Arguments, runtime: Runtime) -> Result<(), BoxError> {
     let (vocabulary, most) = folder::vocabulary(&arguments.model)?;
     let positions = arguments.positions.map_or(most, |asked| (asked as u32).min(most));
     let its = runtime.clone();
+    let classifier: ClassifierBuild = Arc::new(move || classify::build(&its, shipped_weights()));
     let model = Model {
         name: arguments.name(),
         vocabulary,
         template: arguments.template(),
         positions,
         build: folder::build(&runtime, arguments.model.clone(), arguments.layout()),
-        classifier: Arc::new(move || classify::build(&its, shipped_weights())),
+        classifier: arguments.is_shipped().then_some(classifier),
     };
     let service = Service::start(model, arguments.limits())?;
-    greet(&listener.local_addr()?.to_string(), &arguments);
+    println!("{}", arguments.greeting(&listener.local_addr()?.to_string()));
     let draining = Arc::clone(&service);
     let (ended, end) = tokio::sync::oneshot::channel::<()>();
     let stop = async move {
@@ -88,13 +89,6 @@ async fn run(arguments: Arguments, runtime: Runtime) -> Result<(), BoxError> {
     tokio::task::spawn_blocking(move || service.close(CLOSE)).await?;
     eprintln!("ended, {left} connections cut off");
     Ok(())
-}
-
-fn greet(address: &str, arguments: &Arguments) {
-    let name = arguments.name();
-    println!("{name} listens on http://{address}, for example:");
-    println!("curl http://{address}/v1/chat/completions -d '{{\"model\": \"{name}\", \"stream\": true,");
-    println!("  \"messages\": [{{\"role\": \"user\", \"content\": \"Draw a 3.\"}}]}}'");
 }
 
 fn main() -> ExitCode {

@@ -8,6 +8,7 @@ use clap::Parser;
 use selvedge::Placement;
 use selvedge_llama::deployment::Layout;
 use selvedge_llama::folder::shipped;
+use serde_json::json;
 
 use crate::body::BodyLimit;
 use crate::listen::Connections;
@@ -86,7 +87,8 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 impl Arguments {
-    fn is_shipped(&self) -> bool {
+    /// Whether it is the model that comes with the repository.
+    pub fn is_shipped(&self) -> bool {
         self.model == shipped()
     }
 
@@ -125,6 +127,21 @@ impl Arguments {
             pinned: self.pin,
             ..Layout::default()
         }
+    }
+
+    /// What is said when all is ready, with a request to try.
+    pub fn greeting(&self, address: &str) -> String {
+        let name = self.name();
+        let text = match self.template() {
+            Template::Digits => "Draw a 3.",
+            Template::Plain => "Once upon a time",
+        };
+        let body = json!({"model": name, "stream": true, "messages": [{"role": "user", "content": text}]});
+        let body = body.to_string().replace('\'', r"'\''");
+        format!(
+            "{name} listens on http://{address}, for example:\n\
+             curl http://{address}/v1/chat/completions -d '{body}'"
+        )
     }
 
     /// How much is served at once.

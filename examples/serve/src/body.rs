@@ -1,9 +1,11 @@
 //! Bodies of requests, read up to a limit and within a time.
 //!
 //! A body that says it is too long is not kept. Closing the connection at once would reset it, and the client would never see
-//! why; so what it still sends is thrown away, up to a bound, before the answer goes out. A client that asks first
+//! why; so what it still sends without a pause is thrown away, up to a bound, before the answer goes out. A client that asks first
 //! (`Expect: 100-continue`) is answered before it sends anything.
 
+use std::error::Error as _;
+use std::io;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -25,14 +27,17 @@ pub struct BodyLimit {
     pub bytes: usize,
     /// How long it may take to arrive.
     pub time: Duration,
+    /// How long a client that has sent too much may pause before it is told so: it may be waiting for the answer.
+    pub pause: Duration,
 }
 
 impl Default for BodyLimit {
-    /// 1 MiB within 30 s.
+    /// 1 MiB within 30 s, and pauses of 500 ms beyond.
     fn default() -> Self {
         BodyLimit {
             bytes: 1 << 20,
             time: Duration::from_secs(30),
+            pause: Duration::from_millis(500),
         }
     }
 }
@@ -41,7 +46,7 @@ impl BodyLimit {
     /// The whole body.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], and [`Error::Body`] where it breaks off or takes too long.
+    /// [`Error::TooLarge`], [`Error::Framing`] where its chunks are none, and [`Error::Body`] where it breaks off or takes too long.
     pub async fn read(self, request: Request) -> Result<Bytes, Error> {
         let headers = request.headers();
         let declared = headers.get(header::CONTENT_LENGTH);
@@ -51,10 +56,15 @@ impl BodyLimit {
         if asks && declared.is_some_and(|length| length > self.bytes) {
             return Err(too_large);
         }
-        match timeout(self.time, self.collect(request.into_body())).await {
+        let mut body = request.into_body();
+        match timeout(self.time, self.collect(&mut body)).await {
             Ok(Ok(Some(bytes))) => Ok(bytes),
-            Ok(Ok(None)) => Err(too_large),
-            Ok(Err(error)) => Err(Error::Body(error.to_string())),
+            Ok(Ok(None)) => {
+                // Whether it ends or takes too long, the answer is the one that is due.
+                let _ = timeout(self.time, self.discard(body)).await;
+                Err(too_large)
+            }
+            Ok(Err(error)) => Err(broken(&error)),
             Err(_) => Err(Error::Body(format!(
                 "it took longer than {} s",
                 self.time.as_secs()
@@ -63,19 +73,38 @@ impl BodyLimit {
     }
 
     /// The body, or `None` where it is too long; then nothing of it is kept.
-    async fn collect(self, mut body: Body) -> Result<Option<Bytes>, axum::Error> {
-        let (mut kept, mut length) = (Vec::new(), 0);
+    async fn collect(self, body: &mut Body) -> Result<Option<Bytes>, axum::Error> {
+        let mut kept = Vec::new();
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame?.into_data() else { continue };
-            length += data.len();
-            if length <= self.bytes {
-                kept.extend_from_slice(&data);
-            } else if length > self.bytes + DISCARDED {
-                break;
-            } else {
-                kept = Vec::new();
+            if kept.len() + data.len() > self.bytes {
+                return Ok(None);
+            }
+            kept.extend_from_slice(&data);
+        }
+        Ok(Some(kept.into()))
+    }
+
+    /// Reads until the client ends or pauses, or has sent much more than it may.
+    async fn discard(self, mut body: Body) {
+        let mut length = 0;
+        while let Ok(Some(Ok(frame))) = timeout(self.pause, body.frame()).await {
+            length += frame.data_ref().map_or(0, Bytes::len);
+            if length > DISCARDED {
+                return;
             }
         }
-        Ok((length <= self.bytes).then(|| kept.into()))
+    }
+}
+
+/// A body that came otherwise than HTTP says is the client's mistake, one that did not come is not.
+fn broken(error: &axum::Error) -> Error {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    let mut kinds = causes.filter_map(|cause| Some((cause, cause.downcast_ref::<io::Error>()?.kind())));
+    let wrong =
+        kinds.find(|(_, kind)| matches!(kind, io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput));
+    match wrong {
+        Some((cause, _)) => Error::Framing(cause.to_string()),
+        None => Error::Body(error.to_string()),
     }
 }

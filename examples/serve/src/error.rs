@@ -16,6 +16,12 @@ pub enum Error {
     /// The body ended too early, or came too slowly.
     #[error("the body did not arrive: {0}")]
     Body(String),
+    /// The body came otherwise than HTTP says: chunks that are none.
+    #[error("the body is not what HTTP calls one: {0}")]
+    Framing(String),
+    /// A request of HTTP/1.1 has one `Host`.
+    #[error("the request has {0} `Host` headers; HTTP/1.1 asks for one")]
+    Host(usize),
     /// The body is longer than this service reads.
     #[error("the body is longer than {limit} bytes")]
     TooLarge {
@@ -97,9 +103,11 @@ impl Error {
     /// The status of the answer.
     pub fn status(&self) -> StatusCode {
         match self {
-            Error::Malformed(_) | Error::Field { .. } | Error::ContextLength { .. } => {
-                StatusCode::BAD_REQUEST
-            }
+            Error::Malformed(_)
+            | Error::Framing(_)
+            | Error::Host(_)
+            | Error::Field { .. }
+            | Error::ContextLength { .. } => StatusCode::BAD_REQUEST,
             Error::Body(_) => StatusCode::REQUEST_TIMEOUT,
             Error::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Error::UnknownModel { .. } | Error::NoSuchPath(_) => StatusCode::NOT_FOUND,

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, Version, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -51,8 +51,8 @@ pub struct Model {
     pub positions: u32,
     /// Its graph.
     pub build: TextBuild,
-    /// The graph of the digits' classifier.
-    pub classifier: ClassifierBuild,
+    /// The graph of the digits' classifier, where it is served too.
+    pub classifier: Option<ClassifierBuild>,
 }
 
 /// How much is served at once.
@@ -100,7 +100,7 @@ pub struct Service {
     positions: u32,
     limits: Limits,
     texts: Arc<ContinuousBatcher<Text>>,
-    digits: Arc<Batcher<Image, Scores>>,
+    digits: Option<Arc<Batcher<Image, Scores>>>,
     crew: Arc<Crew>,
     metrics: Arc<Metrics>,
     draining: AtomicBool,
@@ -128,10 +128,10 @@ impl Service {
         let texts = Arc::new(Batcher::continuous(graph, options)?);
         supervise(&texts, Arc::clone(&crew), model.build, Arc::clone(&metrics));
 
-        let Built { graph, actors } = model.classifier.build()?;
-        let clerks = Crew::new(actors);
-        let digits = Arc::new(Batcher::new(graph, options_of_digits(&limits))?);
-        supervise(&digits, clerks, model.classifier, Arc::clone(&metrics));
+        let digits = match model.classifier {
+            Some(build) => Some(classifier(build, &limits, &metrics)?),
+            None => None,
+        };
         Ok(Arc::new(Service {
             name: model.name,
             vocabulary: model.vocabulary,
@@ -154,6 +154,7 @@ impl Service {
             .route("/v1/chat/completions", post(chats))
             .route("/v1/classify", post(classifications))
             .route("/v1/models", get(models))
+            .route("/v1/models/{*name}", get(model))
             .route("/health", get(health))
             .route("/metrics", get(metrics))
             .fallback(nowhere)
@@ -182,8 +183,9 @@ impl Service {
     pub fn close(&self, within: Duration) {
         let deadline = Instant::now() + within;
         self.texts.close(within);
-        self.digits
-            .close(deadline.saturating_duration_since(Instant::now()));
+        if let Some(digits) = &self.digits {
+            digits.close(deadline.saturating_duration_since(Instant::now()));
+        }
         self.crew.dismiss();
     }
 
@@ -198,7 +200,7 @@ impl Service {
         let accepted = self.texts.try_submit(text, Terms::new());
         let ticket = accepted.map_err(|refused| told(refused.error))?;
         self.metrics.prompt_tokens.add(tokens as u64);
-        let shape = Shape::new(kind, &self.name, tokens);
+        let shape = Shape::new(kind, &self.name, tokens, delivery.include_usage);
         Ok(Answer {
             receiver,
             ticket,
@@ -210,6 +212,17 @@ impl Service {
             metrics: Arc::clone(&self.metrics),
             since,
         })
+    }
+
+    /// All models.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let digits = self.digits.as_ref().map(|_| classify::MODEL);
+        std::iter::once(self.name.as_str()).chain(digits)
+    }
+
+    /// What a client is told of a model.
+    fn model(&self, name: &str) -> Value {
+        json!({"id": name, "object": "model", "created": self.started, "owned_by": "selvedge"})
     }
 
     fn is_draining(&self) -> bool {
@@ -252,8 +265,16 @@ fn options(limits: &Limits) -> Batching {
         .on_broken(OnBroken::Keep)
 }
 
-fn options_of_digits(limits: &Limits) -> Batching {
-    options(limits).named("digits").max_size(64)
+fn classifier(
+    build: ClassifierBuild,
+    limits: &Limits,
+    metrics: &Arc<Metrics>,
+) -> Result<Arc<Batcher<Image, Scores>>, BoxError> {
+    let Built { graph, actors } = build.build()?;
+    let options = options(limits).named("digits").max_size(64);
+    let digits = Arc::new(Batcher::new(graph, options)?);
+    supervise(&digits, Crew::new(actors), build, Arc::clone(metrics));
+    Ok(digits)
 }
 
 type Shared = State<Arc<Service>>;
@@ -280,22 +301,38 @@ async fn chats(State(service): Shared, request: Request) -> Result<Response, Err
 }
 
 async fn classifications(State(service): Shared, request: Request) -> Result<Response, Error> {
+    let Some(digits) = &service.digits else {
+        return Err(Error::NoSuchPath(request.uri().path().to_owned()));
+    };
     let fields = service.fields(request).await?;
     if fields.get("model").is_some() {
         expect_model(fields.string("model")?, classify::MODEL)?;
     }
     let image = classify::image(&fields)?;
-    let scores = service.digits.submit(image).await.map_err(told)?;
+    let scores = digits.submit(image).await.map_err(told)?;
     Ok(answer(&classify::object(&scores)))
 }
 
 async fn models(State(service): Shared) -> Response {
-    let model = |name: &str| json!({"id": name, "object": "model", "created": service.started, "owned_by": "selvedge"});
-    answer(&json!({"object": "list", "data": [model(&service.name), model(classify::MODEL)]}))
+    let all: Vec<_> = service.names().map(|name| service.model(name)).collect();
+    answer(&json!({"object": "list", "data": all}))
+}
+
+async fn model(State(service): Shared, Path(asked): Path<String>) -> Result<Response, Error> {
+    let found = service.names().find(|name| *name == asked);
+    let unknown = || Error::UnknownModel {
+        asked: asked.clone(),
+        known: service.name.clone(),
+    };
+    Ok(answer(&service.model(found.ok_or_else(unknown)?)))
 }
 
 async fn health(State(service): Shared) -> Response {
-    let broken = service.texts.broken().is_some() || service.digits.broken().is_some();
+    let broken = service.texts.broken().is_some()
+        || service
+            .digits
+            .as_ref()
+            .is_some_and(|digits| digits.broken().is_some());
     let (status, word) = match (service.is_draining(), broken) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
         (false, true) => (StatusCode::SERVICE_UNAVAILABLE, "rebuilding"),
@@ -311,13 +348,11 @@ async fn health(State(service): Shared) -> Response {
 async fn metrics(State(service): Shared) -> Response {
     let mut page = Page::default();
     service.metrics.write(&mut page);
-    crate::figures::batchers(
-        &mut page,
-        &[
-            ("texts", service.texts.stats()),
-            ("digits", service.digits.stats()),
-        ],
-    );
+    let digits = service.digits.as_ref().map(|digits| ("digits", digits.stats()));
+    let batchers: Vec<_> = std::iter::once(("texts", service.texts.stats()))
+        .chain(digits)
+        .collect();
+    crate::figures::batchers(&mut page, &batchers);
     let workers: Vec<_> = service.pids().into_iter().map(holdings).collect();
     crate::figures::processes(&mut page, holdings(std::process::id()), &workers);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -334,7 +369,11 @@ async fn not_so(method: Method) -> Error {
 
 async fn counted(State(service): Shared, request: Request, next: Next) -> Response {
     let path = known(request.uri().path());
-    let response = next.run(request).await;
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    let response = match request.version() {
+        Version::HTTP_11 if hosts != 1 => Error::Host(hosts).into_response(),
+        _ => next.run(request).await,
+    };
     service.metrics.answered(path, response.status().as_u16());
     response
 }
@@ -349,6 +388,10 @@ fn known(path: &str) -> &'static str {
         "/health",
         "/metrics",
     ];
+    let path = match path.starts_with("/v1/models/") {
+        true => "/v1/models",
+        false => path,
+    };
     paths.into_iter().find(|it| *it == path).unwrap_or("other")
 }
 

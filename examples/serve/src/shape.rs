@@ -24,11 +24,13 @@ pub struct Shape {
     created: u64,
     model: String,
     prompt_tokens: usize,
+    /// Whether a bill follows the pieces; then each says that it is none.
+    billed: bool,
 }
 
 impl Shape {
-    /// Of a new answer.
-    pub fn new(kind: Kind, model: &str, prompt_tokens: usize) -> Shape {
+    /// Of a new answer, with a [`bill`](Self::bill) after its pieces or without.
+    pub fn new(kind: Kind, model: &str, prompt_tokens: usize, billed: bool) -> Shape {
         let prefix = match kind {
             Kind::Completion => "cmpl",
             Kind::Chat => "chatcmpl",
@@ -39,6 +41,7 @@ impl Shape {
             created: now(),
             model: model.to_owned(),
             prompt_tokens,
+            billed,
         }
     }
 
@@ -92,7 +95,11 @@ impl Shape {
             Kind::Completion => "text_completion",
             Kind::Chat => "chat.completion.chunk",
         };
-        self.object(object, choices)
+        let mut event = self.object(object, choices);
+        if self.billed {
+            insert(&mut event, "usage", Value::Null);
+        }
+        event
     }
 
     fn object(&self, object: &str, choices: Vec<Value>) -> Value {

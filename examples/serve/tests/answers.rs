@@ -7,7 +7,9 @@
 
 mod support;
 
-use serde_json::json;
+use clap::Parser;
+use selvedge_serve::arguments::Arguments;
+use serde_json::{Value, json};
 use support::{Setup, events, start};
 
 #[tokio::test]
@@ -100,6 +102,11 @@ async fn a_stream_is_the_answer_in_pieces() {
     let last = objects.last().unwrap();
     assert_eq!(last["choices"], json!([]));
     assert_eq!(last["usage"]["total_tokens"], 11);
+    let (_, pieces) = objects.split_last().unwrap();
+    assert!(
+        pieces.iter().all(|it| it.get("usage") == Some(&Value::Null)),
+        "{text}"
+    );
     let ids: Vec<_> = objects.iter().map(|it| &it["id"]).collect();
     assert!(ids.iter().all(|id| **id == *ids[0]), "one id for all pieces");
 }
@@ -165,6 +172,58 @@ async fn models_and_health_are_told() {
     );
     let (status, text) = service.client.get("/health").await.unwrap();
     assert_eq!((status, text.as_str()), (200, r#"{"status":"ok","workers":[]}"#));
+}
+
+#[tokio::test]
+async fn a_model_is_told_by_its_name_and_no_other_one_is() {
+    let service = start(Setup::default()).await;
+    let told = async |name: &str| {
+        let (status, text) = service.client.get(&format!("/v1/models/{name}")).await.unwrap();
+        (status, serde_json::from_str::<Value>(&text).unwrap())
+    };
+    for name in ["parrot", "digits"] {
+        let (status, model) = told(name).await;
+        assert_eq!(
+            (status, &model["id"], &model["object"]),
+            (200, &json!(name), &json!("model"))
+        );
+    }
+    let (status, error) = told("meta/llama").await;
+    assert_eq!(
+        (status, &error["error"]["code"]),
+        (404, &json!("model_not_found")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_model_without_the_classifier_does_not_show_it() {
+    let service = start(Setup {
+        classifies: false,
+        ..Setup::default()
+    })
+    .await;
+    let (_, text) = service.client.get("/v1/models").await.unwrap();
+    assert!(text.contains("parrot") && !text.contains("digits"), "{text}");
+    let (status, _) = service.client.get("/v1/models/digits").await.unwrap();
+    assert_eq!(status, 404);
+    assert_eq!(service.json("/v1/classify", "{}").await.0, 404);
+    let (_, page) = service.client.get("/metrics").await.unwrap();
+    assert!(page.contains("texts") && !page.contains("digits"), "{page}");
+    let (status, _) = service.client.get("/health").await.unwrap();
+    assert_eq!(status, 200);
+}
+
+#[test]
+fn the_greeting_proposes_what_the_model_was_made_for() {
+    let greeting = |arguments: &[&str]| {
+        let all = ["serve"].iter().chain(arguments);
+        Arguments::try_parse_from(all).unwrap().greeting("host:1")
+    };
+    assert!(greeting(&[]).contains("Draw a 3."));
+    let other = greeting(&["--model", "/models/It's mine"]);
+    assert!(!other.contains("Draw"), "{other}");
+    assert!(other.contains(r#""model":"It'\''s mine""#), "{other}");
 }
 
 /// Name, labels and value of a sample.

@@ -7,10 +7,14 @@
 
 mod support;
 
+use std::time::Duration;
+
+use selvedge_serve::body::BodyLimit;
 use serde_json::{Value, json};
 use support::{POSITIONS, Running, Setup, start};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 const COMPLETIONS: &str = "/v1/completions";
 const CHATS: &str = "/v1/chat/completions";
@@ -261,6 +265,69 @@ async fn a_client_that_asks_before_it_sends_100_mb_is_refused_at_once() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+}
+
+/// What comes back for bytes after which the client waits, up to the end of the error's object.
+async fn answered(service: &Running, bytes: &str) -> String {
+    let mut stream = TcpStream::connect(service.address).await.unwrap();
+    stream.write_all(bytes.as_bytes()).await.unwrap();
+    let (mut answer, mut piece) = (String::new(), [0; 4096]);
+    while !answer.ends_with("}}") {
+        let reading = timeout(Duration::from_secs(30), stream.read(&mut piece));
+        let length = reading.await.unwrap().unwrap();
+        assert_ne!(length, 0, "{answer}");
+        answer.push_str(&String::from_utf8_lossy(&piece[..length]));
+    }
+    answer
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_that_does_not_end_is_413() {
+    let mut setup = Setup::default();
+    setup.limits.body = BodyLimit {
+        bytes: 16,
+        time: Duration::from_secs(3600),
+        pause: Duration::from_millis(10),
+    };
+    let service = start(setup).await;
+    let piece = "x".repeat(32);
+    for (length, body) in [
+        ("transfer-encoding: chunked", format!("20\r\n{piece}\r\n")),
+        ("content-length: 100", piece),
+    ] {
+        let request = format!("POST {COMPLETIONS} HTTP/1.1\r\nhost: x\r\n{length}\r\n\r\n{body}");
+        let answer = answered(&service, &request).await;
+        assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+        assert!(answer.contains("request_too_large"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn chunks_that_are_none_are_400() {
+    let service = start(Setup::default()).await;
+    for body in ["zz\r\n", "1\r\nab\r\n", "fffffffffffffffff\r\n"] {
+        let head = format!("POST {COMPLETIONS} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
+        let answer = answered(&service, &(head + body)).await;
+        assert!(answer.starts_with("HTTP/1.1 400"), "{body}: {answer}");
+        assert!(answer.contains("invalid_request_error"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn http_1_1_without_one_host_is_400() {
+    let service = start(Setup::default()).await;
+    for hosts in ["", "host: a\r\nhost: b\r\n"] {
+        let answer = answered(&service, &format!("GET /health HTTP/1.1\r\n{hosts}\r\n")).await;
+        assert!(
+            answer.starts_with("HTTP/1.1 400") && answer.contains("`Host`"),
+            "{answer}"
+        );
+    }
+    let mut stream = TcpStream::connect(service.address).await.unwrap();
+    stream.write_all(b"GET /health HTTP/1.0\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ use selvedge_llama::step::{Batch, Sampled};
 use selvedge_serve::classify;
 use selvedge_serve::listen::{self, Connections};
 use selvedge_serve::load::client::Client;
-use selvedge_serve::service::{Limits, Model, Service};
+use selvedge_serve::service::{ClassifierBuild, Limits, Model, Service};
 use selvedge_serve::supervise::{Actors, Built};
 use selvedge_serve::template::Template;
 use selvedge_serve::vocabulary::Vocabulary;
@@ -163,6 +163,7 @@ pub struct Setup {
     pub placement: Placement,
     pub gate: Option<String>,
     pub grace: Duration,
+    pub classifies: bool,
     /// Of the model's builds after the first, this many fail.
     pub failed_builds: usize,
 }
@@ -180,6 +181,7 @@ impl Default for Setup {
             placement: Placement::Thread,
             gate: None,
             grace: Duration::from_secs(20),
+            classifies: true,
             failed_builds: 0,
         }
     }
@@ -211,13 +213,14 @@ pub async fn start(setup: Setup) -> Running {
         Ok(Built { graph, actors })
     };
     let its = runtime.clone();
+    let classifier: ClassifierBuild = Arc::new(move || classify::build(&its, shipped_weights()));
     let model = Model {
         name: "parrot".into(),
         vocabulary: Arc::new(Characters),
         template: Template::Plain,
         positions: POSITIONS,
         build: Arc::new(build),
-        classifier: Arc::new(move || classify::build(&its, shipped_weights())),
+        classifier: setup.classifies.then_some(classifier),
     };
     let service = Service::start(model, setup.limits).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
