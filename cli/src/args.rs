@@ -117,6 +117,10 @@ pub struct BenchArgs {
     /// The vectors stay in the caches: nobody writes or reads them between two operations (`allreduce` alone).
     #[arg(long)]
     pub hot: bool,
+    /// Private vectors alone, in turns with those of Open MPI, in processes on cores of their own; without `--payload` from 64 KiB to
+    /// 64 MiB (`allreduce` alone).
+    #[arg(long, conflicts_with = "hot")]
+    pub peers: bool,
     /// How many fresh processes make a row (`waiting` alone).
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub starts: u32,
@@ -295,6 +299,9 @@ pub struct AllreducePeerArgs {
     /// Nobody writes or reads vectors between two operations.
     #[arg(long)]
     pub hot: bool,
+    /// One repeat of private vectors alone.
+    #[arg(long)]
+    pub private: bool,
 }
 
 /// What the other side of a limit is told.

@@ -262,3 +262,73 @@ fn an_allreduce_stands_beside_a_barrier_or_a_copy_of_the_same_ranks() {
         }
     }
 }
+
+/// A folder with programs of these names and texts.
+fn programs(name: &str, programs: &[(&str, &str)]) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    for (name, text) in programs {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn private_vectors_stand_beside_the_better_way_of_open_mpi_in_the_same_run() {
+    let mpirun = "#!/bin/sh\n[ \"$*\" = \"${*#*--bind-to core}\" ] && exit 7\n\
+        echo '[{\"iterations\":9,\"p50_ns\":5e9,\"p90_ns\":5e9,\"p99_ns\":6e9,\"p999_ns\":7e9},\
+        {\"iterations\":9,\"p50_ns\":4e9,\"p90_ns\":4e9,\"p99_ns\":8e9,\"p999_ns\":9e9}]'\n";
+    let path = programs("mpi", &[("mpicc", "#!/bin/sh\nexit 0\n"), ("mpirun", mpirun)]);
+    let done = Command::new(env!("CARGO_BIN_EXE_selvedge"))
+        .args([
+            "bench",
+            "allreduce",
+            "--peers",
+            "--ranks",
+            "1",
+            "--payload",
+            "65536",
+        ])
+        .args(["--seconds", "0.1", "--json"])
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let text = String::from_utf8(done.stdout).unwrap();
+    let rows: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let modes: Vec<&str> = rows.iter().filter_map(|row| row["mode"].as_str()).collect();
+    assert_eq!(modes, ["private", "open_mpi_apart", "open_mpi_in_place"]);
+    assert_eq!(
+        (&rows[0]["limit"], &rows[0]["limit_ns"]),
+        (&"open_mpi".into(), &4e9.into())
+    );
+    assert_eq!(
+        (&rows[1]["p50_ns"], &rows[2]["p99_ns"]),
+        (&5e9.into(), &8e9.into())
+    );
+    assert!(
+        rows.iter()
+            .all(|row| row["placement"] == "process" && row["payload_bytes"] == 65_536)
+    );
+}
+
+#[test]
+fn a_peer_that_is_not_there_is_told_with_where_it_comes_from() {
+    let done = Command::new(env!("CARGO_BIN_EXE_selvedge"))
+        .args(["bench", "allreduce", "--peers"])
+        .env("PATH", programs("no_mpi", &[]))
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(
+        !done.status.success() && errors.contains("mpicc") && errors.contains("libopenmpi-dev"),
+        "{errors}"
+    );
+}

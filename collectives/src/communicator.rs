@@ -274,7 +274,7 @@ pub trait Communicator: Send {
     /// Joins every rank's `values`, in place.
     ///
     /// # Errors
-    /// As [`run`](Self::run); the pieces before the one that failed are joined already.
+    /// As [`run`](Self::run); parts of `values` may be joined already.
     fn allreduce_slice<E: Element>(&mut self, op: ReduceOp, values: &mut [E]) -> Result<(), CommError>
     where
         Self: Sized,

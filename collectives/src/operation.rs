@@ -176,8 +176,14 @@ impl Collective {
     /// In a word of [`code`](Self::code): the tensors are not in the host's memory.
     pub(crate) const ELSEWHERE: u64 = 1 << 63;
 
+    /// In a word of [`code`](Self::code): a private vector is joined in place.
+    pub(crate) const IN_PLACE: u64 = 1 << 62;
+
     /// What a word of [`code`](Self::code) means, for people.
     pub(crate) fn name_of(code: u64) -> String {
+        if code & Collective::IN_PLACE != 0 {
+            return Collective::name_of(code & !Collective::IN_PLACE) + " in place";
+        }
         if code & Collective::ELSEWHERE != 0 {
             return Collective::name_of(code & !Collective::ELSEWHERE) + " on a device";
         }

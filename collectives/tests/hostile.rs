@@ -49,7 +49,9 @@ fn whatever_stands_in_a_groups_memory_is_survived() {
         // SAFETY: the segment is new, and the group's alone but for what is poked into it on purpose, word by word.
         let region = unsafe { segment.region(SEGMENT_HEADER_BYTES, len) }.unwrap();
         let bells = vec![Doorbell::heap(), Doorbell::heap()];
-        let group = Group::at(region.clone(), bells, Provider::Memfd, true).unwrap();
+        let group = Group::at(region.clone(), bells, Provider::Memfd, true)
+            .unwrap()
+            .timeout(Duration::from_millis(20));
         let outcomes = thread::scope(|scope| {
             let ranks: Vec<_> = (0..2)
                 .map(|rank| {
@@ -69,8 +71,13 @@ fn whatever_stands_in_a_groups_memory_is_survived() {
                             let launched =
                                 rank.launch(plan, selvedge_collectives::Contribution::Parts(&parts));
                             let started = Instant::now();
-                            match launched.and_then(|()| rank.wait(Some(Duration::from_millis(20)))) {
-                                Ok(_) => good += 1,
+                            let outcome = launched
+                                .and_then(|()| rank.wait(Some(Duration::from_millis(20))))
+                                .and_then(|_| {
+                                    rank.allreduce_slice(ReduceOp::Sum, &mut vec![1.0_f32; 20_000])
+                                });
+                            match outcome {
+                                Ok(()) => good += 1,
                                 Err(error) => {
                                     assert!(!error.to_string().is_empty());
                                     bad += 1;

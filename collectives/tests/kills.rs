@@ -18,22 +18,31 @@ use selvedge_channels::{DType, Tensor, Waiting};
 use selvedge_collectives::{Collective, CommError, Communicator, Group, Rank, ReduceOp};
 
 const CHILD: &str = "SELVEDGE_KILLS_CHILD";
-const RANKS: usize = 3;
-const POINTS: [&str; 7] = [
+const POINTS: [&str; 10] = [
     "rank: after the claim",
     "rank: before arriving",
     "rank: after arriving",
     "rank: before its share",
+    "rank: before it says what it staged",
+    "rank: before it says what it joined",
+    "rank: after it took a result",
     "rank: after its share",
     "rank: before finishing",
     "rank: after finishing",
 ];
 
-fn operations() -> Vec<Collective> {
+/// Those that only private vectors of two ranks come to.
+const STAGING: [&str; 3] = [
+    "rank: before it says what it staged",
+    "rank: before it says what it joined",
+    "rank: after it took a result",
+];
+
+fn operations(ranks: usize) -> Vec<Collective> {
     let mut all = vec![Collective::AllGather, Collective::AllToAll, Collective::Barrier];
     let op = ReduceOp::Sum;
     all.extend([Collective::AllReduce(op), Collective::ReduceScatter(op)]);
-    for root in 0..RANKS {
+    for root in 0..ranks {
         all.extend([
             Collective::Reduce { op, root },
             Collective::Gather { root },
@@ -44,12 +53,30 @@ fn operations() -> Vec<Collective> {
     all
 }
 
+/// One sum of private vectors after the other, for ever, as [`go_on`].
+fn pass_on(mut rank: Rank) -> (CommError, Collective) {
+    let op = ReduceOp::Sum;
+    for round in 0.. {
+        let count = [700, 30_000, 100_000][round % 3];
+        let mut values = vec![rank.rank() as u32 + 1; count];
+        match rank.allreduce_slice(op, &mut values) {
+            Ok(()) => assert!(values.iter().all(|value| *value == 3)),
+            Err(error) => return (error, Collective::AllReduce(op)),
+        }
+    }
+    unreachable!("so many operations")
+}
+
 /// One operation after the other, small, large and growing, for ever: the error that ends it, and the operation.
 fn go_on(mut rank: Rank) -> (CommError, Collective) {
-    let operations = operations();
+    let ranks = rank.world_size();
+    if ranks == 2 {
+        return pass_on(rank);
+    }
+    let operations = operations(ranks);
     for round in 0.. {
         let operation = operations[round % operations.len()];
-        let count = RANKS * [1, 700, 5_000][round % 3] * (1 + round / 50);
+        let count = ranks * [1, 700, 5_000][round % 3] * (1 + round / 50);
         let tensor = Tensor::filled(DType::F32, [count], |_| ()).unwrap();
         match rank.run(operation, &[tensor]) {
             Ok(results) => assert!(results.iter().all(|it| it.bytes().iter().all(|byte| *byte == 0))),
@@ -108,6 +135,9 @@ impl Dice {
     }
 }
 
+/// Both tests count what this process holds.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// Descriptors and threads of this process, and its mappings of anonymous files.
 fn held() -> (usize, usize, usize) {
     let count = |path: &str| fs::read_dir(path).unwrap().count();
@@ -119,22 +149,28 @@ fn held() -> (usize, usize, usize) {
     (count("/proc/self/fd"), count("/proc/self/task"), ours)
 }
 
-/// A group of two ranks here and one in another process, which dies. How long until both knew.
-fn trial(dice: &mut Dice) -> Duration {
-    let group = Group::new(RANKS)
+/// A group of which one rank is in another process, which dies, and the others here. How long until all knew. Two ranks join
+/// private vectors; more do everything else.
+fn trial(dice: &mut Dice, ranks: usize) -> Duration {
+    let group = Group::new(ranks)
         .unwrap()
         .waiting(Waiting::Park)
         .timeout(Duration::from_secs(20));
-    let victim = dice.below(RANKS as u64) as usize;
+    let victim = dice.below(ranks as u64) as usize;
+    // Three ranks stage nothing.
+    let points: Vec<&str> = POINTS
+        .into_iter()
+        .filter(|point| ranks == 2 || !STAGING.contains(point))
+        .collect();
     let armed = cfg!(feature = "fault-points") && dice.below(8) > 0;
-    let point = armed.then(|| match POINTS[dice.below(POINTS.len() as u64) as usize] {
+    let point = armed.then(|| match points[dice.below(points.len() as u64) as usize] {
         claim @ "rank: after the claim" => (claim, 1),
         point => (point, 1 + dice.below(45)),
     });
     let delay = Duration::from_micros(dice.below(20_000));
     let mut kid = start(&group, victim, point);
     let pid = kid.0.id();
-    let survivors: Vec<Rank> = (0..RANKS)
+    let survivors: Vec<Rank> = (0..ranks)
         .filter(|rank| *rank != victim)
         .map(|rank| group.rank(rank).unwrap())
         .collect();
@@ -171,14 +207,14 @@ fn trial(dice: &mut Dice) -> Duration {
 }
 
 /// Those that live do it without the dead.
-fn rebuild() {
-    let group = Group::new(RANKS - 1).unwrap();
-    let sum = |mut rank: Rank| {
+fn rebuild(ranks: usize) {
+    let group = Group::new(ranks).unwrap();
+    let sum = move |mut rank: Rank| {
         let one = Tensor::from_slice(&[1.0f32; 10], &[10]).unwrap();
         let sum = rank.allreduce(ReduceOp::Sum, &[one]).unwrap();
-        assert_eq!(sum[0].as_slice::<f32>().unwrap(), [2.0; 10]);
+        assert_eq!(sum[0].as_slice::<f32>().unwrap(), [ranks as f32; 10]);
     };
-    let ranks = (0..RANKS - 1).map(|rank| group.rank(rank).unwrap());
+    let ranks = (0..ranks).map(|rank| group.rank(rank).unwrap());
     // Joined by hand: the end of a scope waits for the closures, not for the threads.
     let threads: Vec<_> = ranks.map(|rank| thread::spawn(move || sum(rank))).collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -186,15 +222,25 @@ fn rebuild() {
 
 #[test]
 fn comm_08_every_death_is_heard_of_by_name_and_leaves_nothing() {
+    kill(3);
+}
+
+#[test]
+fn comm_08_a_death_between_two_private_vectors_is_heard_of_by_name() {
+    kill(2);
+}
+
+fn kill(ranks: usize) {
+    let _alone = ALONE.lock();
     let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let (trials, seed) = (number("KILLS", 50), number("SEED", 1));
     let mut dice = Dice(seed);
-    trial(&mut dice);
+    trial(&mut dice, ranks);
     let before = settled(held);
     let mut times: Vec<_> = (0..trials)
         .map(|_| {
-            let time = trial(&mut dice);
-            rebuild();
+            let time = trial(&mut dice, ranks);
+            rebuild(ranks - 1);
             time
         })
         .collect();

@@ -1,11 +1,11 @@
 //! Results against a sequential reference: random operations, types, shapes and numbers of ranks; equal on all ranks and in
 //! every run, bit for bit.
-#![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)] // a test may panic
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test may panic
 
 use proptest::prelude::*;
-use selvedge_channels::{DType, Tensor};
+use selvedge_channels::{DType, Element, Tensor};
 use selvedge_collectives::contract::{DTYPES, expected, operations, sample, together};
-use selvedge_collectives::{Collective, Communicator, Group, Rank, ReduceOp};
+use selvedge_collectives::{Collective, CommError, Communicator, Group, Rank, ReduceOp};
 
 /// Any bits: NaNs, infinities and subnormal numbers among the floats.
 fn any_bits(dtype: DType, shape: &[usize], seed: u64) -> Tensor {
@@ -110,6 +110,83 @@ proptest! {
             prop_assert_eq!(slice.as_slice(), right[0].as_slice::<f32>().unwrap());
         }
     }
+}
+
+/// Of one type, from an address that lies between the boundaries of lines.
+fn private<E: Element>(op: ReduceOp, len: usize) {
+    let brought: Vec<Vec<Tensor>> = (0..2).map(|rank| vec![sample(E::DTYPE, &[len], rank)]).collect();
+    let joined = together(group(2), |rank| {
+        let own = brought[rank.rank()][0].to_vec::<E>().unwrap();
+        let mut values = vec![own[0]];
+        values.extend(own);
+        rank.allreduce_slice(op, &mut values[1..]).unwrap();
+        Tensor::from_slice(&values[1..], &[len]).unwrap()
+    });
+    assert_eq!(
+        joined[0].bytes(),
+        joined[1].bytes(),
+        "equal bit for bit: {op} of {len}"
+    );
+    let right = expected(Collective::AllReduce(op), &brought, 0).unwrap();
+    assert!(same(&joined[0], &right[0]), "{op} of {len} {:?}", E::DTYPE);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too much for an interpreter")]
+fn comm_06_private_vectors_of_two_ranks_are_joined_as_the_reference_does() {
+    // Around the ends of chunks and of rings, and where one rank has nothing to join.
+    for len in [300, 2_049, 4_097, 16_384, 33_000, 300_001] {
+        for op in ReduceOp::ALL {
+            private::<u8>(op, len);
+            private::<i8>(op, len);
+            private::<u16>(op, len);
+            private::<i16>(op, len);
+            private::<u32>(op, len);
+            private::<i32>(op, len);
+            private::<u64>(op, len);
+            private::<i64>(op, len);
+            private::<f32>(op, len);
+            private::<f64>(op, len);
+        }
+    }
+}
+
+#[test]
+fn comm_07_a_private_vector_and_something_else_are_told_apart_and_the_group_goes_on() {
+    let sum = Collective::AllReduce(ReduceOp::Sum);
+    together(group(2), |rank| {
+        for case in 0..5 {
+            let mut values = vec![1.0_f32; 1000];
+            let result = match (rank.rank(), case) {
+                (0, _) => rank.allreduce_slice(ReduceOp::Sum, &mut values),
+                (_, 0) => rank.run(sum, &[sample(DType::F32, &[1000], 1)]).map(drop),
+                (_, 1) => rank.allreduce_slice(ReduceOp::Sum, &mut values[1..]),
+                (_, 2) => rank.allreduce_slice(ReduceOp::Sum, &mut values[900..]),
+                (_, 3) => rank.allreduce_slice(ReduceOp::Max, &mut values),
+                _ => rank.allreduce_slice(ReduceOp::Sum, &mut [1_u32; 1000]),
+            };
+            let Err(CommError::Mismatch {
+                first,
+                rank: 1,
+                other,
+            }) = result
+            else {
+                panic!("{case}: {result:?}")
+            };
+            assert_eq!(first, "allreduce(sum) in place of f32[1000]", "{case}");
+            let right = [
+                "allreduce(sum) of f32[1000]",
+                "allreduce(sum) in place of f32[999]",
+                "allreduce(sum) of f32[100], f32[0, 100]",
+                "allreduce(max) in place of f32[1000]",
+                "allreduce(sum) in place of u32[1000]",
+            ];
+            assert_eq!(other, right[case]);
+            let mut values = vec![rank.rank() as u8 + 1; 40_000];
+            rank.allreduce_slice(ReduceOp::Sum, &mut values).unwrap();
+            assert_eq!(values, [3; 40_000]);
+        }
+    });
 }
 
 #[test]

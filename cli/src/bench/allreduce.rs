@@ -4,6 +4,8 @@
 //! Vectors are *fresh* unless `--hot`: each rank writes its own before, and reads the result after; the collective alone is
 //! timed, from the moment when all are ready to the moment when rank 0 has the result. A copy is that of as many bytes from
 //! private memory to private memory, by all ranks at once, with stores through the caches or past them, whichever is faster.
+//!
+//! With `--peers` private vectors alone, in turns with Open MPI's `MPI_Allreduce` of private vectors.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -20,6 +22,7 @@ use selvedge_channels::DType;
 use super::limits::cores;
 use super::limits::streaming;
 use super::measure::{REPEATS, Summary};
+use super::mpi::Peer;
 use super::record::{Record, Report};
 use super::versus::median_ratio;
 use crate::args::{AllreducePeerArgs, BenchArgs, Placement, Wait};
@@ -56,11 +59,21 @@ const PHASES: [Phase; 5] = [
 struct Work {
     payload: u64,
     hot: bool,
+    /// One repeat of private vectors alone.
+    private: bool,
     /// What a phase may take.
     budget: Duration,
 }
 
 impl Work {
+    fn phases(&self) -> &'static [Phase] {
+        if self.private { &[Phase::Private] } else { &PHASES }
+    }
+
+    fn repeats(&self) -> usize {
+        if self.private { 1 } else { REPEATS }
+    }
+
     fn batch(&self) -> usize {
         if self.payload <= SHORT_BYTES { BATCH } else { 1 }
     }
@@ -142,23 +155,18 @@ fn phase(rank: &mut Rank, work: &Work, phase: Phase) -> anyhow::Result<Vec<f64>>
 }
 
 /// All phases of all repeats, in turns.
-fn take_part(mut rank: Rank, work: &Work) -> anyhow::Result<Vec<[Summary; PHASES.len()]>> {
-    let mut repeats = Vec::with_capacity(REPEATS);
-    for _ in 0..REPEATS {
+fn take_part(mut rank: Rank, work: &Work) -> anyhow::Result<Vec<Vec<(Phase, Summary)>>> {
+    let mut repeats = Vec::with_capacity(work.repeats());
+    for _ in 0..work.repeats() {
         let mut found = Vec::with_capacity(PHASES.len());
-        for kind in PHASES {
+        for kind in work.phases() {
             let started = Instant::now();
-            let times = phase(&mut rank, work, kind)?;
+            let times = phase(&mut rank, work, *kind)?;
             let iterations = times.len() as u64 * work.batch() as u64;
-            found.push(
-                Summary::of_samples(times, iterations, started.elapsed()).context("nothing was measured")?,
-            );
+            let summary = Summary::of_samples(times, iterations, started.elapsed());
+            found.push((*kind, summary.context("nothing was measured")?));
         }
-        repeats.push(
-            found
-                .try_into()
-                .map_err(|_| anyhow::anyhow!("a phase is missing"))?,
-        );
+        repeats.push(found);
     }
     Ok(repeats)
 }
@@ -185,6 +193,9 @@ fn spawn(args: &BenchArgs, work: &Work, group: &GroupDescriptor, rank: usize) ->
     command.args(["--wait", &args.wait.unwrap_or(Wait::Auto).to_string()]);
     if work.hot {
         command.arg("--hot");
+    }
+    if work.private {
+        command.arg("--private");
     }
     Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?)
 }
@@ -215,21 +226,16 @@ pub fn serve(args: &AllreducePeerArgs) -> anyhow::Result<()> {
     let work = Work {
         payload: args.payload,
         hot: args.hot,
+        private: args.private,
         budget: Duration::from_nanos(args.budget_ns),
     };
     take_part(group.rank(args.rank)?, &work).map(drop)
 }
 
-/// Prints a row for tensors in slots and one for private ones.
-pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
+/// What a group of ranks finds, in turns.
+fn repeats(args: &BenchArgs, placement: Placement, work: Work) -> anyhow::Result<Vec<Vec<(Phase, Summary)>>> {
     let ranks = args.ranks as usize;
     let wait = args.wait.unwrap_or(Wait::Auto);
-    let work = Work {
-        payload: args.payload.unwrap_or(1 << 20),
-        hot: args.hot,
-        budget: super::budget(args) / PHASES.len() as u32,
-    };
-    let placement = args.placement.unwrap_or(Placement::Thread);
     let group = match placement {
         Placement::Process => Group::new(ranks)?,
         Placement::Thread | Placement::Inline => Group::in_process(ranks)?,
@@ -248,7 +254,7 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
             take_part(group.rank(rank)?, &work)
         }
     };
-    let repeats = thread::scope(|scope| {
+    thread::scope(|scope| {
         let here = if placement == Placement::Process { 1 } else { ranks };
         let threads: Vec<_> = (0..here).map(|rank| scope.spawn(started(rank))).collect();
         let results = threads
@@ -259,13 +265,26 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
             .into_iter()
             .next()
             .context("no rank")?
-    })?;
+    })
+}
+
+/// Prints a row for tensors in slots and one for private ones.
+pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
+    if args.peers {
+        return peers(args, report);
+    }
+    let wait = args.wait.unwrap_or(Wait::Auto);
+    let work = Work {
+        payload: args.payload.unwrap_or(1 << 20),
+        hot: args.hot,
+        private: false,
+        budget: super::budget(args) / PHASES.len() as u32,
+    };
+    let placement = args.placement.unwrap_or(Placement::Thread);
+    let repeats = repeats(args, placement, work)?;
     let of = |phase: Phase| -> Vec<Summary> {
-        let at = PHASES.iter().position(|it| *it == phase).unwrap_or_default();
-        repeats
-            .iter()
-            .filter_map(|repeat| repeat.get(at).copied())
-            .collect()
+        let all = repeats.iter().flatten().filter(|(kind, _)| *kind == phase);
+        all.map(|(_, summary)| *summary).collect()
     };
     let copies = of(Phase::CachedCopy).into_iter().zip(of(Phase::StreamingCopy));
     let copies: Vec<Summary> = copies
@@ -286,6 +305,57 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
             record = record.against(limit, floor.p50_ns, median_ratio(&found, &limits));
         }
         report.row(&record)?;
+    }
+    Ok(())
+}
+
+/// Bytes that are set beside Open MPI where nobody chooses.
+const PEER_BYTES: [u64; 6] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
+
+/// Prints a row for private vectors here, beside the better one of Open MPI's two ways, and a row for each of these.
+fn peers<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
+    let placement = args.placement.unwrap_or(Placement::Process);
+    anyhow::ensure!(
+        placement == Placement::Process,
+        "Open MPI's ranks are processes: leave --placement out"
+    );
+    let wait = args.wait.unwrap_or(Wait::Auto);
+    let peer = Peer::compile()?;
+    let cores = cores::allowed()?.len();
+    let payloads = args.payload.map_or(PEER_BYTES.to_vec(), |payload| vec![payload]);
+    for payload in payloads {
+        let work = Work {
+            payload,
+            hot: false,
+            private: true,
+            // Here, and Open MPI in both ways.
+            budget: super::budget(args) / 3,
+        };
+        let (mut ours, mut apart, mut in_place, mut best) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..REPEATS {
+            let found = repeats(args, placement, work)?;
+            ours.extend(found.into_iter().flatten().map(|(_, summary)| summary));
+            let [one, other] = peer.measure(payload, work.samples(), args.ranks as usize, cores)?;
+            best.push(if one.p50_ns <= other.p50_ns { one } else { other });
+            apart.push(one);
+            in_place.push(other);
+        }
+        let row = |mode: &str, found: &[Summary]| {
+            let summary = Summary::median(found).context("nothing was measured")?;
+            let mut record = Record::new(args.case, payload, &summary).placed(placement, wait);
+            record.mode = Some(mode.to_owned());
+            record.ranks = Some(args.ranks);
+            anyhow::Ok(record)
+        };
+        let theirs = Summary::median(&best).context("nothing was measured")?;
+        let ratio = median_ratio(&ours, &best);
+        report.row(&row("private", &ours)?.against("open_mpi", theirs.p50_ns, ratio))?;
+        for (mode, found) in [("open_mpi_apart", apart), ("open_mpi_in_place", in_place)] {
+            let mut record = row(mode, &found)?;
+            record.wait = "spin".to_owned();
+            record.stage = Some(mode.to_owned());
+            report.row(&record)?;
+        }
     }
     Ok(())
 }

@@ -21,6 +21,7 @@ mod compile;
 mod echo;
 mod fanout;
 mod idle;
+mod mpi;
 mod payload;
 mod pipeline;
 pub mod waiting;

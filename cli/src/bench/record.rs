@@ -41,7 +41,8 @@ pub struct Record {
     /// The part of the work that this row is about, where a case has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
-    /// How a channel is used: `copy`, `loan` or `stream`; where the vectors of a collective lie: `slot` or `private`.
+    /// How a channel is used: `copy`, `loan` or `stream`; where the vectors of a collective lie: `slot` or `private`, or
+    /// those of Open MPI: `open_mpi_apart` or `open_mpi_in_place`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Readers of a channel.

@@ -5,6 +5,8 @@
 //! - `claim`: the process that has the rank, and whether it has left;
 //! - two `arrivals`, by turns: what the rank brings to operation n, published by the number n;
 //! - `done` and `finished`: the last operation whose share is done, and whose memory of others is let go;
+//! - `staged` and `joined`: how many chunks of private vectors the rank has put into its ring, and how many of the other it has
+//!   joined, ever;
 //! - `held`: of each rank, which of its blocks this rank still looks at;
 //! - `blocks`: where this rank's blocks of memory are;
 //! - `taken`: of each rank, the last message of it that this rank has taken;
@@ -71,7 +73,9 @@ const BELL: usize = 0;
 const CLAIM: usize = BELL + Doorbell::BYTES;
 const ARRIVALS: usize = CLAIM + LINE;
 const DONE: usize = ARRIVALS + 2 * LINE;
-const HELD: usize = DONE + LINE;
+const STAGED: usize = DONE + LINE;
+const JOINED: usize = STAGED + LINE;
+const HELD: usize = JOINED + LINE;
 const BLOCK_BYTES: usize = 32;
 
 /// The memory of a group.
@@ -277,6 +281,30 @@ impl Words {
         let [_, finished] = self.ends(rank)?;
         // SYNC group-free.
         Ok(finished.load(Ordering::Acquire) >= number)
+    }
+
+    // Chunks of private vectors.
+
+    pub(crate) fn set_staged(&self, rank: usize, chunks: u64) -> Result<(), SegmentError> {
+        // SYNC group-staged: publishes the chunks in this rank's ring.
+        self.word(rank, STAGED)?.store(chunks, Ordering::Release);
+        Ok(())
+    }
+
+    pub(crate) fn staged(&self, rank: usize) -> Result<u64, SegmentError> {
+        // SYNC group-staged.
+        Ok(self.word(rank, STAGED)?.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_joined(&self, rank: usize, chunks: u64) -> Result<(), SegmentError> {
+        // SYNC group-joined: publishes what this rank has written into the other's ring, of which it reads these chunks no more.
+        self.word(rank, JOINED)?.store(chunks, Ordering::Release);
+        Ok(())
+    }
+
+    pub(crate) fn joined(&self, rank: usize) -> Result<u64, SegmentError> {
+        // SYNC group-joined.
+        Ok(self.word(rank, JOINED)?.load(Ordering::Acquire))
     }
 
     // Blocks.

@@ -26,8 +26,13 @@ enum Mutant {
     LetsGoEarly,
     /// A rank says that its share is done before it is.
     DoneEarly,
+    /// A rank says that chunks are staged before they are.
+    StagedEarly,
+    /// A rank says that chunks are joined before they are.
+    JoinedEarly,
 }
 
+#[derive(Clone, Copy)]
 struct Ranks {
     ranks: usize,
     /// What they do, one after the other, and with how many elements.
@@ -36,6 +41,8 @@ struct Ranks {
     dies: bool,
     /// A rank that contributes failures.
     fails: Option<usize>,
+    /// What they sum is private, and goes through rings.
+    private: bool,
     mutant: Mutant,
 }
 
@@ -108,13 +115,23 @@ impl Ranks {
             true => Contribution::Failure(b"no"),
             false => Contribution::Parts(&parts),
         };
-        match own.launch(plan, contribution) {
+        let launched = match self.private {
+            true => own.launch_private(plan, ReduceOp::Sum, &brought[0]),
+            false => own.launch(plan, contribution),
+        };
+        match launched {
             Ok(()) => world.launched[rank] += 1,
             Err(error) => self.ended(world, rank, &error)?,
         }
         if self.mutant == Mutant::DoneEarly {
             let shared = world.group.shared();
             shared.words.set_done(rank, world.launched[rank] as u64).unwrap();
+        }
+        let words = &world.group.shared().words;
+        match self.mutant {
+            Mutant::StagedEarly => words.set_staged(rank, 100).unwrap(),
+            Mutant::JoinedEarly => words.set_joined(rank, 100).unwrap(),
+            _ => {}
         }
         Ok(())
     }
@@ -264,6 +281,7 @@ const MODEL: Ranks = Ranks {
     leaves: false,
     dies: false,
     fails: None,
+    private: false,
     mutant: Mutant::None,
 };
 
@@ -343,6 +361,42 @@ fn m7_a_failure_is_everybodys() {
         fails: Some(1),
         ..MODEL
     });
+}
+
+/// Five pairs of chunks, of which the last are short: more than are staged ahead.
+const CHUNKS: usize = 2_500;
+
+#[test]
+fn comm_05_private_vectors_are_right_in_every_order() {
+    let private = Ranks {
+        script: &[(SUM, CHUNKS), (SUM, LARGE)],
+        private: true,
+        ..MODEL
+    };
+    holds(private);
+    holds(Ranks {
+        leaves: true,
+        ..private
+    });
+    holds(Ranks {
+        dies: true,
+        ..private
+    });
+}
+
+#[test]
+fn comm_05_mutants_of_private_vectors_are_found() {
+    for mutant in [Mutant::StagedEarly, Mutant::JoinedEarly] {
+        is_found(
+            Ranks {
+                script: &[(SUM, CHUNKS)],
+                private: true,
+                mutant,
+                ..MODEL
+            },
+            &["a wrong result"],
+        );
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::operation::{Collective, ReduceOp};
 use crate::parts::{Head, Heads, Span, Template};
 
 /// Up to so many bytes everybody reduces everything for itself: reading a line of everybody costs less than a second meeting.
-const ONE_SHOT_BYTES: usize = 2 << 10;
+pub(super) const ONE_SHOT_BYTES: usize = 2 << 10;
 
 /// A rank's block in an operation, mapped as long as the operation lasts.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ impl Brought {
     }
 
     /// The address of so many bytes at `offset`.
-    fn address(&self, offset: usize, len: usize) -> Result<*mut u8, CommError> {
+    pub(super) fn address(&self, offset: usize, len: usize) -> Result<*mut u8, CommError> {
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
             return Err(CommError::Corrupt {
                 what: "a block is shorter than what lies in it",

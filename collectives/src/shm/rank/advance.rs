@@ -37,6 +37,7 @@ impl Rank {
             operation,
             template: Some(template),
             private,
+            vector: None,
             brought: Some(taken),
             results,
             elsewhere: false,
@@ -105,6 +106,10 @@ impl Rank {
             if under_way.elsewhere {
                 self.agreed.clone_from(&agreed.template);
             }
+            if under_way.vector.is_some() {
+                self.state = State::Joining { under_way };
+                return self.join_vectors();
+            }
             let (product, together) = match &agreed.template {
                 None => (Product::Nothing, false),
                 Some(_) if under_way.elsewhere => (Product::Nothing, false),
@@ -123,6 +128,9 @@ impl Rank {
                 product,
                 done: if together { 0 } else { ranks },
             };
+        }
+        if let State::Joining { .. } = self.state {
+            return self.join_vectors();
         }
         let State::Sharing { done, .. } = &mut self.state else {
             return Err(CommError::Idle);

@@ -64,10 +64,11 @@ impl Rank {
         self.brought.clear();
         for rank in 0..ranks {
             let read = !under_way.elsewhere && (reads_all || operation.root() == Some(rank));
-            let brought = if read {
-                Some(self.block(rank, |it| it.block)?)
-            } else {
-                None
+            let brought = match (&under_way.vector, read) {
+                // Rings alone: what they bring is in them, by turns.
+                (Some(_), _) => Some(self.block(rank, |it| it.results)?),
+                (None, true) => Some(self.block(rank, |it| it.block)?),
+                (None, false) => None,
             };
             self.brought.push(brought);
         }

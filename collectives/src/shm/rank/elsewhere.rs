@@ -30,6 +30,7 @@ impl Rank {
             operation,
             template: None,
             private: None,
+            vector: None,
             brought: None,
             results: None,
             elsewhere: true,

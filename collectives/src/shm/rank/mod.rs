@@ -2,7 +2,8 @@
 //!
 //! - `advance`: one operation, from what is brought to its result.
 //! - `agree`: what is done, or why it is not.
-//! - `private`: sums of memory that the group does not know.
+//! - `private`: sums of memory that the group does not know, in pieces.
+//! - `pair`: the same between two ranks, chunk by chunk.
 //! - `elsewhere`: operations on memory that is not the host's, which are only agreed on here.
 //! - `message`: from one rank to another.
 //! - `patience`: waiting for others.
@@ -12,6 +13,7 @@ mod agree;
 #[cfg(feature = "cuda")]
 mod elsewhere;
 mod message;
+mod pair;
 mod patience;
 mod private;
 
@@ -25,7 +27,8 @@ use self::advance::write_head;
 use super::block::{Blocks, Loan, Mapped, Taken};
 use super::group::Shared;
 use super::layout::{Arrival, End};
-use super::share::{Brought, Private, Product, Sources};
+use super::share::{Brought, ONE_SHOT_BYTES, Private, Product, Sources};
+use super::staging::Vector;
 use super::watch::Watches;
 use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, PlanId};
 use crate::error::CommError;
@@ -47,6 +50,9 @@ pub struct Rank {
     number: u64,
     plans: Vec<Collective>,
     blocks: Blocks,
+    /// Where chunks of private vectors are staged, and how many ever were.
+    ring: Option<Taken>,
+    passed: u64,
     mapped: Mapped,
     watches: Watches,
     budget: Arc<SpinBudget>,
@@ -74,6 +80,10 @@ enum State {
         under_way: UnderWay,
         arrived: usize,
     },
+    /// Joining private vectors with the other rank, chunk by chunk.
+    Joining {
+        under_way: UnderWay,
+    },
     /// Waiting for the shares of others, of which so many are done.
     Sharing {
         under_way: UnderWay,
@@ -88,6 +98,8 @@ struct UnderWay {
     operation: Collective,
     template: Option<Arc<Template>>,
     private: Option<Private>,
+    /// What is joined chunk by chunk.
+    vector: Option<Vector>,
     brought: Option<Taken>,
     results: Option<Taken>,
     /// The tensors lie elsewhere: only what they are is agreed on here.
@@ -98,7 +110,9 @@ impl State {
     fn under_way(&self) -> Option<&UnderWay> {
         match self {
             State::Idle => None,
-            State::Arriving { under_way, .. } | State::Sharing { under_way, .. } => Some(under_way),
+            State::Arriving { under_way, .. }
+            | State::Joining { under_way }
+            | State::Sharing { under_way, .. } => Some(under_way),
         }
     }
 }
@@ -119,6 +133,8 @@ impl Rank {
             number: 0,
             plans: Vec::new(),
             blocks: Blocks::new(rank),
+            ring: None,
+            passed: 0,
             mapped: Mapped::default(),
             watches: Watches::default(),
             budget: Arc::new(SpinBudget::new(shared.waiting)),
@@ -164,10 +180,11 @@ impl Rank {
     pub(super) fn progress(&self) -> u64 {
         let (phase, count) = match &self.state {
             State::Idle => (1, 0),
-            State::Arriving { arrived, .. } => (2, *arrived),
-            State::Sharing { done, .. } => (3, *done),
+            State::Arriving { arrived, .. } => (2, *arrived as u64),
+            State::Sharing { done, .. } => (3, *done as u64),
+            State::Joining { under_way } => (4, under_way.vector.as_ref().map_or(0, Vector::progress)),
         };
-        self.number << 16 | phase << 8 | count as u64
+        self.number << 32 | phase << 24 | count
     }
 
     /// Bytes of this rank's blocks of memory.
@@ -241,6 +258,7 @@ impl Communicator for Rank {
             operation,
             template: None,
             private: None,
+            vector: None,
             brought: None,
             results: None,
             elsewhere: false,
@@ -326,10 +344,13 @@ impl Communicator for Rank {
         outcome
     }
 
-    /// What is large goes in pieces, so that it takes little memory of the group and stays in the caches. Only what others
+    /// Two ranks pass what is private through rings that stay in the caches. Of more ranks, what is large goes in pieces, so that it takes little memory of the group and stays in the caches. Only what others
     /// reduce is copied to them, and only what they have reduced is copied back.
     fn allreduce_slice<E: Element>(&mut self, op: ReduceOp, values: &mut [E]) -> Result<(), CommError> {
         let plan = self.plan(Collective::AllReduce(op))?;
+        if self.shared.ranks() == 2 && size_of_val(values) > ONE_SHOT_BYTES {
+            return self.allreduce_pair(plan, op, values);
+        }
         let whole = values.len();
         let piece = (PIECE_BYTES / size_of::<E>().max(1)).max(1);
         if whole <= piece {

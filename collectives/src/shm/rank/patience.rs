@@ -109,6 +109,8 @@ impl Rank {
         let words = &self.shared.words;
         let come = match self.state {
             State::Arriving { .. } => words.has_arrived(other, self.number),
+            State::Joining { .. } if other == self.rank => Ok(true),
+            State::Joining { .. } => return self.may_join(),
             _ => words.is_done(other, self.number),
         };
         Ok(come?)

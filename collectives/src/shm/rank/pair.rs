@@ -1,0 +1,187 @@
+//! Sums of private vectors between two ranks: what they are is agreed on as ever, and then they pass through rings.
+
+use std::sync::Arc;
+
+use selvedge_channels::{Element, Tensor, fault_point};
+
+use super::advance::write_head;
+use super::{Rank, State, UnderWay};
+use crate::communicator::{Communicator, PlanId};
+use crate::error::CommError;
+use crate::operation::{Collective, ReduceOp};
+use crate::parts::Template;
+use crate::shm::layout::{Arrival, End};
+use crate::shm::share::Private;
+use crate::shm::staging::{RING_BYTES, Rings, Vector};
+
+impl Rank {
+    /// Joins the vectors of two ranks in place.
+    pub(super) fn allreduce_pair<E: Element>(
+        &mut self,
+        plan: PlanId,
+        op: ReduceOp,
+        values: &mut [E],
+    ) -> Result<(), CommError> {
+        let operation = self.may_launch(plan)?;
+        let shape = [values.len()];
+        let template = self.template([(E::DTYPE, shape.as_slice())].into_iter())?;
+        let begin = Private(values.as_mut_ptr().cast());
+        let vector = Vector::lent(begin, size_of_val(values), E::DTYPE, op);
+        self.bring_vector(operation, template, vector)?;
+        let outcome = self.wait(None);
+        let vector = match &mut self.state {
+            State::Arriving { under_way, .. } | State::Joining { under_way } => under_way.vector.as_mut(),
+            _ => None,
+        };
+        // It was waited for long enough, and the values may go: a copy takes their place.
+        if vector.is_some_and(|vector| !vector.keep()) {
+            self.state = State::Idle;
+            self.shared.end(End::Aborted { rank: self.rank });
+        }
+        outcome.map(drop)
+    }
+
+    /// Launches the sum of a vector.
+    pub(in crate::shm) fn bring_vector(
+        &mut self,
+        operation: Collective,
+        template: Arc<Template>,
+        mut vector: Vector,
+    ) -> Result<(), CommError> {
+        let ring = match &self.ring {
+            Some(ring) => ring.clone(),
+            None => self.blocks.take(&self.shared, RING_BYTES)?,
+        };
+        vector.begin(self.rank, self.passed, |offset, len| {
+            Ok(ring.region.address(offset, len)?)
+        })?;
+        let head = self.blocks.take(&self.shared, template.encoded.len())?;
+        write_head(&head.region, &template.encoded)?;
+        self.ring = Some(ring.clone());
+        let arrival = Arrival {
+            what: operation.code() | Collective::IN_PLACE,
+            signature: template.signature,
+            head_len: template.encoded.len() as u64,
+            ..Arrival::default()
+        };
+        let under_way = UnderWay {
+            operation,
+            template: Some(template),
+            private: None,
+            vector: Some(vector),
+            brought: Some(head),
+            results: Some(ring),
+            elsewhere: false,
+        };
+        self.arrive(under_way, arrival)
+    }
+
+    fn rings(&self) -> Rings<'_> {
+        Rings {
+            shared: &self.shared,
+            rank: self.rank,
+            rings: &self.brought,
+            before: self.passed,
+        }
+    }
+
+    /// Whether the other rank has done what this one waits for.
+    pub(super) fn may_join(&self) -> Result<bool, CommError> {
+        let vector = self.state.under_way().and_then(|it| it.vector.as_ref());
+        vector.map_or(Ok(true), |vector| vector.may_pass(&self.rings()))
+    }
+
+    /// Brings vectors that are being joined further, and to their end. `None` where it waits for the other.
+    pub(super) fn join_vectors(&mut self) -> Result<Option<Vec<Tensor>>, CommError> {
+        let rings = Rings {
+            shared: &self.shared,
+            rank: self.rank,
+            rings: &self.brought,
+            before: self.passed,
+        };
+        let State::Joining { under_way } = &mut self.state else {
+            return Err(CommError::Idle);
+        };
+        let Some(vector) = &mut under_way.vector else {
+            return Err(CommError::Idle);
+        };
+        if !vector.pass(&rings)? {
+            return self.missing(1 - self.rank.min(1));
+        }
+        let result = match (vector.result(), &under_way.template) {
+            (Some(kept), Some(template)) => template
+                .heads
+                .0
+                .iter()
+                .map(|head| Ok(Tensor::from_raw(head.dtype, &head.shape, kept)?))
+                .collect(),
+            _ => Ok(Vec::new()),
+        };
+        self.passed += vector.pairs();
+        self.state = State::Idle;
+        fault_point::at("rank: after its share");
+        // Both at once: nobody waits for a share.
+        self.done()?;
+        fault_point::at("rank: before finishing");
+        self.finish()?;
+        fault_point::at("rank: after finishing");
+        result.map(Some)
+    }
+
+    /// As [`launch`](Communicator::launch), with a vector that takes one step at each [`poll`](Communicator::poll).
+    #[cfg(all(test, not(miri)))]
+    pub(in crate::shm) fn launch_private(
+        &mut self,
+        plan: PlanId,
+        op: ReduceOp,
+        tensor: &Tensor,
+    ) -> Result<(), CommError> {
+        let operation = self.may_launch(plan)?;
+        let template = self.template([(tensor.dtype(), tensor.shape())].into_iter())?;
+        let vector = Vector::kept(tensor.bytes().to_vec(), tensor.dtype(), op);
+        self.bring_vector(operation, template, vector)
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+#[allow(clippy::unwrap_used)] // a test may panic
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::shm::group::Group;
+
+    #[test]
+    fn a_vector_whose_owner_waits_no_longer_is_joined_to_its_end() {
+        let group = Group::in_process(2).unwrap().timeout(Duration::from_millis(1));
+        let [mut late, mut peer] = [0, 1].map(|rank| group.rank(rank).unwrap());
+        let values: Vec<u32> = (0..5_000).collect();
+        let theirs = Tensor::from_slice(&values, &[5_000]).unwrap();
+        let sum = Collective::AllReduce(ReduceOp::Sum);
+        let [plan, theirs_plan] = [late.plan(sum).unwrap(), peer.plan(sum).unwrap()];
+        assert_eq!(plan, theirs_plan);
+        peer.launch_private(theirs_plan, ReduceOp::Sum, &theirs).unwrap();
+        // What the other rank staged as it came is joined, and no more.
+        let mut own = values.clone();
+        let outcome = late.allreduce_slice(ReduceOp::Sum, &mut own);
+        assert!(matches!(outcome, Err(CommError::Timeout { .. })), "{outcome:?}");
+        assert!(own != values, "it came half the way");
+        own.fill(7);
+        drop(own);
+        let mut results = [None, None];
+        while results.iter().any(Option::is_none) {
+            for (rank, result) in [&mut late, &mut peer].into_iter().zip(&mut results) {
+                if result.is_none() {
+                    *result = rank.poll().unwrap();
+                }
+            }
+        }
+        let doubled: Vec<u32> = values.iter().map(|value| value * 2).collect();
+        for result in results.into_iter().flatten() {
+            let [tensor] = result.as_slice() else {
+                unreachable!("one vector")
+            };
+            assert_eq!(tensor.as_slice::<u32>().unwrap(), doubled);
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Private vectors of two ranks, joined chunk by chunk by way of rings that stay in the caches.
+//!
+//! A vector is cut into pairs of chunks. Of each pair rank 0 joins the first and rank 1 the second:
+//!
+//! 1. *Stage*: copy the chunk that the other joins into the next slot of the own ring.
+//! 2. *Join*: reduce the chunk in the other's slot with the own one, in place, and copy the result to the own vector.
+//! 3. *Take*: copy the result out of the own slot, once the other has joined it.
+//!
+//! So each line goes to the other core and back once, and nothing but the vectors is read from and written to memory.
+#![allow(unsafe_code)] // reads and writes memory that ranks share by turns
+
+use selvedge_channels::{DType, Doorbell, fault_point};
+
+use super::group::Shared;
+use super::share::{Brought, Private};
+use crate::error::CommError;
+use crate::kernel::{self, Stores};
+use crate::operation::ReduceOp;
+use crate::parts::ALIGN;
+
+/// Bytes of a slot: few enough that chunk and slot stay in the nearest cache.
+pub(super) const CHUNK_BYTES: usize = if cfg!(test) { 1 << 10 } else { 16 << 10 };
+/// Slots of a ring. Less than the nearest cache in all would be slower: there the other core's lines are still being written.
+const SLOTS: u64 = 16;
+/// Bytes of a ring.
+pub(super) const RING_BYTES: usize = CHUNK_BYTES * SLOTS as usize;
+/// Chunks that are staged before the first is joined: those of a vector's begin are there when its rank arrives.
+const AHEAD: u64 = 2;
+
+/// A private vector, and how far it has come.
+#[derive(Debug)]
+pub(super) struct Vector {
+    memory: Memory,
+    len: usize,
+    dtype: DType,
+    op: ReduceOp,
+    /// Bytes of each chunk but the last ones.
+    chunk: usize,
+    pairs: u64,
+    staged: u64,
+    joined: u64,
+    taken: u64,
+    /// One step at a time, for the models.
+    #[cfg(test)]
+    pub(super) slow: bool,
+}
+
+#[derive(Debug)]
+enum Memory {
+    /// Of whoever waits for the operation.
+    Lent(Private),
+    Kept(Vec<u8>),
+}
+
+/// What two ranks know alike while they join vectors.
+pub(super) struct Rings<'a> {
+    pub(super) shared: &'a Shared,
+    /// This rank, and the ring of each.
+    pub(super) rank: usize,
+    pub(super) rings: &'a [Option<Brought>],
+    /// Chunks that went through each ring before.
+    pub(super) before: u64,
+}
+
+impl Rings<'_> {
+    fn other(&self) -> usize {
+        1 - self.rank.min(1)
+    }
+
+    /// The slot of a chunk, in the ring of a rank.
+    fn slot(&self, rank: usize, chunk: u64, len: usize) -> Result<*mut u8, CommError> {
+        let ring = self.rings.get(rank).copied().flatten();
+        let ring = ring.ok_or(CommError::Corrupt {
+            what: "a rank brought no ring",
+        })?;
+        ring.address(slot_offset(self.before + chunk), len)
+    }
+}
+
+/// Where the slot of a chunk lies in a ring.
+fn slot_offset(chunk: u64) -> usize {
+    (chunk % SLOTS) as usize * CHUNK_BYTES
+}
+
+impl Vector {
+    /// A vector in memory that its owner keeps until [`keep`](Self::keep), or until the operation has ended.
+    pub(super) fn lent(memory: Private, len: usize, dtype: DType, op: ReduceOp) -> Self {
+        Vector::new(Memory::Lent(memory), len, dtype, op)
+    }
+
+    #[cfg(test)]
+    pub(super) fn kept(memory: Vec<u8>, dtype: DType, op: ReduceOp) -> Self {
+        let len = memory.len();
+        let memory = Memory::Kept(memory);
+        Vector {
+            slow: true,
+            ..Vector::new(memory, len, dtype, op)
+        }
+    }
+
+    fn new(memory: Memory, len: usize, dtype: DType, op: ReduceOp) -> Self {
+        let pairs = len.div_ceil(2 * CHUNK_BYTES);
+        // As much for the one as for the other, in whole lines.
+        let chunk = len.div_ceil((2 * pairs).max(1)).next_multiple_of(ALIGN);
+        Vector {
+            memory,
+            len,
+            dtype,
+            op,
+            chunk,
+            pairs: pairs as u64,
+            staged: 0,
+            joined: 0,
+            taken: 0,
+            #[cfg(test)]
+            slow: false,
+        }
+    }
+
+    /// Copies the vector, whose owner wants it back; `false` where there is no memory for it.
+    pub(super) fn keep(&mut self) -> bool {
+        let Memory::Lent(Private(memory)) = self.memory else {
+            return true;
+        };
+        let mut kept = Vec::new();
+        let there = kept.try_reserve_exact(self.len).is_ok();
+        if there {
+            // SAFETY: the vector is lent, so `len` bytes lie there, which nobody writes.
+            kept.extend_from_slice(unsafe { std::slice::from_raw_parts(memory, self.len) });
+        }
+        self.memory = Memory::Kept(kept);
+        there
+    }
+
+    /// What became of a vector that was kept.
+    pub(super) fn result(&self) -> Option<&[u8]> {
+        match &self.memory {
+            Memory::Lent(_) => None,
+            Memory::Kept(kept) => Some(kept),
+        }
+    }
+
+    /// Chunks that each rank stages.
+    pub(super) fn pairs(&self) -> u64 {
+        self.pairs
+    }
+
+    #[cfg(test)]
+    pub(super) fn progress(&self) -> u64 {
+        self.staged << 16 | self.joined << 8 | self.taken
+    }
+
+    /// The chunk of a pair that a rank joins: its first byte, and how many there are.
+    fn chunk(&mut self, pair: u64, joiner: usize) -> (*mut u8, usize) {
+        let from = (2 * pair as usize + joiner)
+            .saturating_mul(self.chunk)
+            .min(self.len);
+        let begin = match &mut self.memory {
+            Memory::Lent(Private(memory)) => *memory,
+            Memory::Kept(kept) => kept.as_mut_ptr(),
+        };
+        (begin.wrapping_add(from), self.chunk.min(self.len - from))
+    }
+
+    /// Stages what may be staged before the other rank has come, in the own ring, of which `slot` says where so many bytes lie.
+    pub(super) fn begin(
+        &mut self,
+        rank: usize,
+        before: u64,
+        slot: impl Fn(usize, usize) -> Result<*mut u8, CommError>,
+    ) -> Result<(), CommError> {
+        while self.staged < AHEAD.min(self.pairs) {
+            let (from, len) = self.chunk(self.staged, 1 - rank.min(1));
+            let to = slot(slot_offset(before + self.staged), len)?;
+            // SAFETY: `len` bytes each: of the vector, and of a slot that is this rank's again since it took the last result out of it
+            // (`COLL-4`).
+            unsafe { kernel::copy(from, to, len, Stores::Cached) };
+            self.staged += 1;
+        }
+        Ok(())
+    }
+
+    fn may_stage(&self) -> bool {
+        self.staged < self.pairs.min(self.joined + AHEAD) && self.staged < self.taken + SLOTS
+    }
+
+    fn may_join(&self, at: &Rings<'_>) -> Result<bool, CommError> {
+        if self.joined >= self.pairs {
+            return Ok(false);
+        }
+        // The first ones are there with the arrival.
+        Ok(self.joined < AHEAD || at.shared.words.staged(at.other())? > at.before + self.joined)
+    }
+
+    fn may_take(&self, at: &Rings<'_>) -> Result<bool, CommError> {
+        Ok(self.taken < self.staged && at.shared.words.joined(at.other())? > at.before + self.taken)
+    }
+
+    /// Whether there is something to do.
+    pub(super) fn may_pass(&self, at: &Rings<'_>) -> Result<bool, CommError> {
+        Ok(self.may_stage() || self.may_join(at)? || self.may_take(at)?)
+    }
+
+    /// Does what can be done; whether all is done.
+    pub(super) fn pass(&mut self, at: &Rings<'_>) -> Result<bool, CommError> {
+        loop {
+            let mut moved = false;
+            if self.may_stage() {
+                self.stage(at)?;
+                moved = true;
+            }
+            if self.may_join(at)? {
+                self.join(at)?;
+                moved = true;
+            }
+            if self.may_take(at)? {
+                self.take(at)?;
+                moved = true;
+            }
+            if self.taken == self.pairs && self.joined == self.pairs {
+                return Ok(true);
+            }
+            #[cfg(test)]
+            if self.slow {
+                return Ok(false);
+            }
+            if !moved {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn stage(&mut self, at: &Rings<'_>) -> Result<(), CommError> {
+        let (from, len) = self.chunk(self.staged, at.other());
+        let to = at.slot(at.rank, self.staged, len)?;
+        // SAFETY: `len` bytes each: of the vector, and of a slot out of which this rank has taken the last result (`COLL-4`).
+        unsafe { kernel::copy(from, to, len, Stores::Cached) };
+        self.staged += 1;
+        fault_point::at("rank: before it says what it staged");
+        at.shared.words.set_staged(at.rank, at.before + self.staged)?;
+        Doorbell::ring_all_but(&at.shared.bells, at.rank);
+        Ok(())
+    }
+
+    fn join(&mut self, at: &Rings<'_>) -> Result<(), CommError> {
+        let (own, len) = self.chunk(self.joined, at.rank);
+        let slot = at.slot(at.other(), self.joined, len)?;
+        let mut from = [own.cast_const(), slot.cast_const()];
+        if at.rank > 0 {
+            from.swap(0, 1);
+        }
+        // SAFETY: so many elements lie in the vector and in the slot, which is this rank's from when the other has staged it until
+        // it hears that it is joined (`COLL-4`).
+        unsafe { kernel::reduce(self.op, self.dtype, slot, &from, len / self.dtype.size_bytes()) };
+        // SAFETY: as above; `len` bytes of the vector, which are nobody else's.
+        unsafe { kernel::copy(slot, own, len, Stores::Cached) };
+        self.joined += 1;
+        fault_point::at("rank: before it says what it joined");
+        at.shared.words.set_joined(at.rank, at.before + self.joined)?;
+        Doorbell::ring_all_but(&at.shared.bells, at.rank);
+        Ok(())
+    }
+
+    fn take(&mut self, at: &Rings<'_>) -> Result<(), CommError> {
+        let (to, len) = self.chunk(self.taken, at.other());
+        let from = at.slot(at.rank, self.taken, len)?;
+        // SAFETY: `len` bytes each: of a slot that the other has joined and reads no more (`COLL-4`), and of the vector.
+        unsafe { kernel::copy(from, to, len, Stores::Cached) };
+        self.taken += 1;
+        fault_point::at("rank: after it took a result");
+        Ok(())
+    }
+}
