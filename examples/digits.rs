@@ -115,7 +115,9 @@ fn run(arguments: &Arguments) -> Result<()> {
     let (first, second) = (replica("replica 0")?, replica("replica 1")?);
     let vote = runtime.spawn::<Vote>("vote", ()).place(placement)?;
     let report = runtime.spawn::<Report>("report", ()).place(placement)?;
-    let options = Options::new().named("digits").max_inflight(arguments.inflight);
+    let options = Options::new()
+        .named("digits")
+        .max_inflight(arguments.inflight as usize);
     let graph = runtime.compile_with(options, |rows: Edge<Vec<u32>>| {
         let (plain, lower) = preprocess.views(&loader.images(&rows)).split();
         let classes = vote.classes(&first.logits(&plain), &second.logits(&lower));

@@ -11,9 +11,15 @@
 
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use selvedge::pipeline::Schedule;
 use selvedge::prelude::*;
 use selvedge::{Event, Graph, bound, forecast};
+
+/// Shows what the compiler predicts of pipelines, beside what they do.
+#[derive(Parser)]
+#[command(name = "pipeline")]
+struct Arguments {}
 
 struct Stage {
     takes: Duration,
@@ -139,6 +145,7 @@ fn profiled(runtime: &Runtime) -> Result<()> {
 }
 
 fn main() -> Result<()> {
+    Arguments::parse();
     let runtime = Runtime::new();
     throughput(&runtime)?;
     for schedule in [Schedule::GPipe, Schedule::OneForwardOneBackward] {

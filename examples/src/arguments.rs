@@ -18,8 +18,8 @@ pub struct Arguments {
     #[arg(long, value_name = "PATH", default_value_os_t = shipped_weights())]
     pub model: PathBuf,
     /// Executions under way at the same time, from 1
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    pub inflight: usize,
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub inflight: u32,
     /// How often to go through the held-out digits
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,

@@ -34,6 +34,13 @@ fn line(output: &Output, name: &str) -> String {
 }
 
 #[test]
+fn pipeline_refuses_arguments_that_it_does_not_have() {
+    let output = program("pipeline").arg("--nonsense").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("unexpected argument '--nonsense'"));
+}
+
+#[test]
 fn hello_counts_tokens() {
     let output = program("hello").output().unwrap();
     assert_eq!(text(&output.stdout), "5 tokens\n", "{}", text(&output.stderr));
@@ -133,7 +140,7 @@ fn arguments_that_make_no_sense_are_refused() {
             "unknown placement `moon`: use inline, thread or process",
         ),
         (["--rounds", "0"], "0 is not in 1.."),
-        (["--inflight", "0"], "option `max_inflight` is 0"),
+        (["--inflight", "0"], "0 is not in 1.."),
         (["--models", "x"], "unexpected argument '--models'"),
     ] {
         let output = digits(&arguments);
