@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test file uses its own part
 
 use std::fs::File;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -77,7 +78,8 @@ impl Counter {
 
     /// Waits at a gate until the test opens it.
     pub fn pass(&mut self, x: i64, #[constant] gate: &str) -> i64 {
-        let gate = File::open(gate).expect("a gate");
+        let mut gate = File::options().append(true).open(gate).expect("a gate");
+        gate.write_all(b".").expect("a file");
         gate.lock_shared().expect("a lock");
         x
     }
@@ -190,6 +192,12 @@ impl Gate {
 
     pub fn path(&self) -> String {
         self.path.display().to_string()
+    }
+
+    /// Waits until so many have come to it since it was made.
+    pub fn reached(&self, many: u64) {
+        let len = || std::fs::metadata(&self.path).map_or(0, |file| file.len());
+        until("somebody at the gate", || (len() >= many).then_some(()));
     }
 
     /// Lets all pass, now and later.
