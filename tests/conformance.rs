@@ -1,4 +1,4 @@
-//! `docs/conformance.md` says which test shows which requirement: those tests exist.
+//! `docs/conformance.md` says which test shows which requirement: the gate runs those tests, and no row is left out.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -7,7 +7,7 @@
     clippy::indexing_slicing
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,47 +22,142 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Names of functions in the whole tree.
-fn functions() -> BTreeSet<String> {
+/// Names of functions that are run as tests, and where each stands.
+fn tests() -> BTreeMap<String, BTreeSet<PathBuf>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    sources(Path::new(env!("CARGO_MANIFEST_DIR")), &mut files);
-    let texts = files.iter().map(|file| fs::read_to_string(file).unwrap());
-    let names = |text: String| -> Vec<String> {
-        let after = text.split("fn ").skip(1);
-        let name = |rest: &str| {
-            rest.chars()
-                .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
-                .collect()
-        };
-        after.map(name).collect()
-    };
-    texts.flat_map(names).collect()
+    sources(root, &mut files);
+    let manifests =
+        ["Cargo.toml", "channels/Cargo.toml"].map(|file| fs::read_to_string(root.join(file)).unwrap());
+    let mut found: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
+    for file in files {
+        let (text, path) = (
+            fs::read_to_string(&file).unwrap(),
+            file.strip_prefix(root).unwrap(),
+        );
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        // A `main` in place of the usual one calls its tests.
+        let own_main = manifests.iter().any(|manifest| {
+            let stem = path.file_stem().unwrap().to_string_lossy();
+            manifest.contains(&format!("name = \"{stem}\"\nharness = false"))
+        });
+        let lists =
+            text.contains("macro_rules! communicator_contract") || text.contains("for_every_channel!(");
+        for (at, line) in lines.iter().enumerate() {
+            let attributes = || {
+                let above = lines[..at].iter().rev();
+                above.take_while(|line| line.starts_with("#[") || line.starts_with("//"))
+            };
+            let is_test = || {
+                attributes().any(|line| line.starts_with("#[test]"))
+                    && !attributes().any(|line| line.starts_with("#[ignore"))
+            };
+            let name = match line.split_once("fn ") {
+                Some((_, rest)) if is_test() => identifier(rest),
+                // Called by such a `main`.
+                None if own_main => identifier(line),
+                // A macro's list of functions, each of which becomes a test.
+                None if lists => line.strip_suffix(',').unwrap_or(line),
+                None => continue,
+                Some(_) => continue,
+            };
+            if !name.is_empty() && identifier(name) == name {
+                found.entry(name.to_owned()).or_default().insert(path.to_owned());
+            }
+        }
+    }
+    found
 }
+
+fn identifier(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// Whether the gate runs the tests of this file: those of a file that a feature or a model checker switches on are named there.
+fn runs_in_the_gate(file: &Path, gate: &str) -> bool {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+    let switches = text.lines().filter(|line| line.starts_with("#![cfg("));
+    let switched = switches.into_iter().any(|line| {
+        line.contains("feature")
+            || line
+                .replace("not(loom)", "")
+                .replace("not(any(miri, loom))", "")
+                .contains("loom")
+    });
+    let stem = file.file_stem().unwrap().to_string_lossy();
+    !switched || gate.contains(&format!("--test {stem}"))
+}
+
+/// Rows of the requirements: how many there are of each kind. They are numbered from 1.
+const ROWS: [(&str, usize); 12] = [
+    ("TASK", 15),
+    ("DAG", 54),
+    ("GRAPH", 28),
+    ("CHAN", 26),
+    ("CACHE", 7),
+    ("INTRA", 4),
+    ("BUF", 7),
+    ("COMP", 7),
+    ("RW", 13),
+    ("COMM", 23),
+    ("ACC", 21),
+    ("TYPE", 12),
+];
 
 /// Texts between backquotes.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-#[test]
-fn every_test_that_the_conformance_table_names_exists() {
+fn rows() -> Vec<Vec<String>> {
     let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/conformance.md");
-    let (table, functions) = (fs::read_to_string(table).unwrap(), functions());
-    let mut named = 0;
-    for row in table.lines().filter(|line| line.starts_with("| ")) {
-        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let (id, tests) = (cells[1], cells[2]);
-        for test in quoted(tests) {
-            assert!(functions.contains(test), "{id}: there is no test `{test}`");
+    let table = fs::read_to_string(table).unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| "));
+    rows.map(|row| row.split('|').map(|cell| cell.trim().to_owned()).collect())
+        .collect()
+}
+
+#[test]
+fn every_test_that_the_conformance_table_names_is_one_that_the_gate_runs() {
+    let (tests, mut named) = (tests(), 0);
+    let gate = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/run")).unwrap();
+    for cells in rows() {
+        let id = &cells[1];
+        for test in quoted(&cells[2]) {
+            let files = tests.get(test);
+            let files = files.unwrap_or_else(|| panic!("{id}: there is no test `{test}`, or it is ignored"));
+            let runs = files.iter().any(|file| runs_in_the_gate(file, &gate));
+            assert!(runs, "{id}: the gate does not run `{test}`, in {files:?}");
             named += 1;
         }
         // In remarks a test's name may be cut short: `rw_13_…`.
         for remark in cells.iter().skip(3).flat_map(|cell| quoted(cell)) {
             if let Some(start) = remark.strip_suffix('…') {
-                let found = functions.iter().any(|name| name.starts_with(start));
+                let found = tests.keys().any(|name| name.starts_with(start));
                 assert!(found, "{id}: no test begins with `{start}`");
             }
         }
     }
     assert!(named > 150, "{named} tests named");
+}
+
+#[test]
+fn every_row_of_the_requirements_is_in_the_table_once_with_a_test_or_a_remark() {
+    let rows = rows();
+    for (kind, count) in ROWS {
+        for number in 1..=count {
+            let id = format!("{kind}-{number:02}");
+            let of_id: Vec<_> = rows.iter().filter(|cells| cells[1] == id).collect();
+            let [cells] = of_id.as_slice() else {
+                panic!("{id} is in the table {} times", of_id.len());
+            };
+            assert!(!cells[2].is_empty() || !cells[3].is_empty(), "{id} says nothing");
+        }
+        let beyond = rows
+            .iter()
+            .filter(|cells| cells[1].starts_with(&format!("{kind}-")))
+            .count();
+        assert_eq!(beyond, count, "rows of {kind} that the requirements do not have");
+    }
 }

@@ -59,8 +59,8 @@ impl Mover {
     }
 }
 
-/// Moves this thread to another core that it may use, and then lets it use all of them again. A thread that is bound to one core
-/// stays there.
+/// Moves this thread to another core that it may use, and then lets it use the cores again that it might use before. A thread that
+/// is bound to one core stays there. Cores that a control group adds later are not among them.
 fn leave_core() {
     use rustix::thread::{sched_getaffinity, sched_setaffinity};
     let Ok(allowed) = sched_getaffinity(None) else {
@@ -111,8 +111,9 @@ mod tests {
             mover.waited(true);
         }
         assert!(mover.moved.is_none());
-        // As if they had been short, however slow this machine is.
-        mover.shared = Some((WAITS, Instant::now()));
+        // As if the waits had been short, however slow this machine is: no time passes since an hour from now.
+        let later = Instant::now() + Duration::from_secs(3600);
+        mover.shared = Some((WAITS, later));
         mover.waited(true);
         assert!(mover.moved.is_some());
         assert!(mover.shared.is_none(), "counting begins anew");
