@@ -297,3 +297,24 @@ fn dag_54_an_async_method_is_dropped_where_it_awaits_when_its_execution_is_dropp
     }
     Ok(())
 }
+
+#[test]
+fn dag_54_an_async_method_is_dropped_where_it_awaits_when_another_actor_has_died() -> Result<()> {
+    for placement in actors::REMOTE {
+        let runtime = Runtime::new();
+        let [a, _] = two_that_wait(&runtime, placement)?;
+        let b = counter(&runtime, "b that dies", Placement::Process);
+        let said = Gate::closed();
+        let graph = runtime.compile(|x: Edge<i64>| (a.for_ever_if_negative(&x, said.path()), b.echo(&x)))?;
+        let mut stuck = graph.execute(-1);
+        begun(&said);
+        b.actor().kill();
+        let error = stuck.wait_timeout(LONG).expect_err("b has died");
+        assert!(matches!(error, ExecError::ActorDied(_)), "{error}");
+        // Neither the execution nor the graph has been dropped, either of which would drop the method too.
+        let dropped = a.call().dropped().wait_timeout(Duration::from_secs(60))?;
+        assert_eq!(dropped, 1, "{placement}");
+        drop((stuck, graph));
+    }
+    Ok(())
+}

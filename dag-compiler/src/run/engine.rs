@@ -191,7 +191,11 @@ impl Engine {
         match self.control.state() {
             State::Running => None,
             State::Stopping => Some(ExecError::TornDown { graph: self.graph() }),
-            State::Failed => Some(self.true_cause()),
+            State::Failed => {
+                // A lane that fails tells nobody but through the state.
+                self.interrupt();
+                Some(self.true_cause())
+            }
         }
     }
 
@@ -253,6 +257,7 @@ impl Engine {
         }
         self.lease.ending();
         self.control.fail(lane, why);
+        self.interrupt();
         self.tell_watchers();
     }
 
@@ -281,6 +286,7 @@ impl Engine {
         self.lease.ending();
         self.control
             .fail(LaneId(0), &format!("the driver's lane: {error}"));
+        self.interrupt();
         self.true_cause()
     }
 
