@@ -244,6 +244,15 @@ fn task_14_ordinary_calls_are_served_while_a_graph_runs() -> Result<()> {
     Ok(())
 }
 
+/// What a panic carries, and panics itself when it is dropped.
+struct Shell;
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        panic!("shell in drop");
+    }
+}
+
 /// A payload whose own code misbehaves on the way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bomb(i64);
@@ -251,6 +260,9 @@ pub struct Bomb(i64);
 impl serde::Serialize for Bomb {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         assert!(self.0 != 1, "bomb in serialize");
+        if self.0 == 4 {
+            std::panic::panic_any(Shell);
+        }
         serializer.serialize_i64(self.0)
     }
 }
@@ -260,6 +272,7 @@ impl<'de> serde::Deserialize<'de> for Bomb {
         match i64::deserialize(deserializer)? {
             2 => panic!("bomb in deserialize"),
             3 => Err(serde::de::Error::custom("bomb refused")),
+            5 => std::panic::panic_any(Shell),
             x => Ok(Bomb(x)),
         }
     }
@@ -291,7 +304,7 @@ fn chan_14_a_payload_whose_own_code_fails_is_the_tasks_error_and_the_graph_goes_
         let bomb = a.make(&x);
         (b.open(&bomb), bomb)
     })?;
-    for x in 1..=3 {
+    for x in 1..=5 {
         let error = task_error(graph.execute(x).wait());
         assert!(error.info().bound_at.file.ends_with("errors.rs"), "{error}");
         assert!(x != 3 || error.to_string().contains("bomb refused"), "{error}");
@@ -300,7 +313,7 @@ fn chan_14_a_payload_whose_own_code_fails_is_the_tasks_error_and_the_graph_goes_
     // At the driver's own end as well.
     drop(graph);
     let graph = runtime.compile(|x: Edge<i64>| a.make(&x))?;
-    for x in 1..=3 {
+    for x in 1..=5 {
         assert_eq!(task_error(graph.execute(x).wait()).info().task, "a.make");
         assert_eq!(graph.execute(7).wait()?, Bomb(7));
     }

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use selvedge_channels::{AnyValue, ChannelError, Fault, Message, PayloadType, Wire, dispose};
-use selvedge_core::panic_message;
 
 use crate::run::report::{Cause, TaskInfo, fault_with};
 
@@ -165,9 +164,7 @@ impl<T: Wire> AnyLeaf for Leaf<T> {
                 message: error.to_string(),
             }),
             Ok(Err(error)) => return Err(error),
-            Err(payload) => Err(Cause::Panic {
-                message: panic_message(payload.as_ref()),
-            }),
+            Err(payload) => Err(Cause::of_panic(payload)),
         };
         let message = match cause {
             Ok(message) => message,

@@ -1,13 +1,14 @@
 //! The report of a failed task: made where the method ran, carried as the bytes of a fault, read where the
 //! result is fetched.
 
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
 use selvedge_channels::error::layouts;
-use selvedge_channels::{ChannelError, Fault, TensorLayout};
-use selvedge_core::{Failure, FailureKind};
+use selvedge_channels::{ChannelError, Fault, TensorLayout, dispose};
+use selvedge_core::{Failure, FailureKind, panic_message};
 use serde::{Deserialize, Serialize};
 
 use crate::ir::SourceLocation;
@@ -71,6 +72,13 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// The panic of a value's own code. What its payload does when it is dropped is its own affair.
+    pub(crate) fn of_panic(payload: Box<dyn Any + Send>) -> Self {
+        let message = panic_message(payload.as_ref());
+        dispose(payload);
+        Cause::Panic { message }
+    }
+
     /// Why a value was refused by its channel.
     pub(crate) fn of_refusal(error: ChannelError) -> Cause {
         match error {

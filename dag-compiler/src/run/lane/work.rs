@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError};
-use selvedge_core::{AsyncDriver, Failure, Invocation, panic_message};
+use selvedge_core::{AsyncDriver, Failure, Invocation};
 
 use super::bring::{BringRun, bring};
 use super::{GatherRun, TaskRun};
@@ -74,9 +74,7 @@ pub(crate) fn publish(
     let cause = match published {
         Ok(Err(error)) if error.refuses_value() => Cause::of_refusal(error),
         Ok(published) => return published.map(|_| ()),
-        Err(payload) => Cause::Panic {
-            message: panic_message(payload.as_ref()),
-        },
+        Err(payload) => Cause::of_panic(payload),
     };
     outlet.stage_fault(fault_with(info, execution, cause, None));
     outlet.publish(execution, values).map(|_| ())
