@@ -654,3 +654,164 @@ fn cut_and_scribbled_values_by_name_are_errors_or_values() {
         assert!(decode::<serde_json::Value>(&bytes).is_err());
     }
 }
+
+#[test]
+fn a_field_is_never_read_as_another_of_the_same_kind() {
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct User {
+        #[serde(skip_deserializing)]
+        id: String,
+        #[serde(skip_serializing, default)]
+        password: String,
+        name: String,
+    }
+    let user = User {
+        id: "7".to_owned(),
+        password: String::new(),
+        name: "ada".to_owned(),
+    };
+    match encode(&user).map(|encoded| decode::<User>(&encoded.to_vec()).unwrap()) {
+        Err(EncodeError::Another { .. }) => {}
+        Ok(back) => assert_eq!((&*back.password, &*back.name), ("", "ada")),
+        Err(error) => panic!("{error}"),
+    }
+    /// Writes its fields in another order than it reads them in.
+    #[derive(Clone, Debug, PartialEq, Deserialize)]
+    struct Turned {
+        first: String,
+        second: String,
+    }
+    impl Serialize for Turned {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            let mut fields = serializer.serialize_struct("Turned", 2)?;
+            fields.serialize_field("second", &self.second)?;
+            fields.serialize_field("first", &self.first)?;
+            fields.end()
+        }
+    }
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    enum Holds {
+        One { turned: Turned },
+    }
+    let turned = Turned {
+        first: "a".to_owned(),
+        second: "b".to_owned(),
+    };
+    arrives_as(NAMED, &turned);
+    arrives_as(NAMED, &vec![Holds::One { turned }]);
+}
+
+#[test]
+fn a_field_of_a_variant_is_never_read_as_another_of_the_same_kind() {
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    enum Event {
+        None,
+        Login {
+            #[serde(skip_deserializing)]
+            id: u64,
+            #[serde(skip_serializing, default)]
+            secret: u64,
+        },
+    }
+    assert_eq!(there_and_back(&Event::None), Event::None);
+    match encode(&Event::Login { id: 9, secret: 0 })
+        .map(|encoded| decode::<Event>(&encoded.to_vec()).unwrap())
+    {
+        Err(EncodeError::Another { .. }) => {}
+        Ok(back) => assert_eq!(back, Event::Login { id: 0, secret: 0 }),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_kind_that_is_read_elsewhere_in_the_type_is_not_read_here() {
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde's way
+    fn as_text<S: Serializer>(id: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(id)
+    }
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    struct Mixed {
+        #[serde(serialize_with = "as_text")]
+        id: u64,
+        name: String,
+    }
+    let value = Mixed {
+        id: 49,
+        name: "ada".to_owned(),
+    };
+    match encode(&value).map(|encoded| decode::<Mixed>(&encoded.to_vec())) {
+        Err(EncodeError::Another { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    /// Writes nothing where a number is read.
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde's way
+    fn as_unit<S: Serializer>(_: &u8, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_unit()
+    }
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    struct Short {
+        #[serde(serialize_with = "as_unit")]
+        first: u8,
+        rest: Vec<u8>,
+    }
+    match encode(&Short {
+        first: 1,
+        rest: vec![0],
+    })
+    .map(|encoded| decode::<Short>(&encoded.to_vec()))
+    {
+        Err(EncodeError::Another { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_question_whose_answer_is_thrown_away_is_still_a_question() {
+    fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Untagged, D::Error> {
+        Ok(Untagged::deserialize(deserializer).unwrap_or(Untagged::Int(0)))
+    }
+    fn lenient_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Untagged>, D::Error> {
+        Ok(Vec::deserialize(deserializer).unwrap_or_default())
+    }
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Lenient {
+        #[serde(deserialize_with = "lenient")]
+        any: Untagged,
+        name: String,
+        #[serde(deserialize_with = "lenient_list")]
+        more: Vec<Untagged>,
+    }
+    arrives_as(
+        NAMED,
+        &Lenient {
+            // Text, which the type reads elsewhere.
+            any: Untagged::Text("x".to_owned()),
+            name: "ada".to_owned(),
+            more: vec![Untagged::Text("y".to_owned())],
+        },
+    );
+}
+
+#[test]
+fn a_tuple_that_comes_back_turned_is_refused_by_name() {
+    #[derive(Clone, Debug, Serialize)]
+    struct Pair(u8, u8);
+    impl<'de> Deserialize<'de> for Pair {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let (first, second) = Deserialize::deserialize(deserializer)?;
+            Ok(Pair(second, first))
+        }
+    }
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    struct Pairs {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        none: Option<u8>,
+        pair: Pair,
+    }
+    let pairs = |first, second| Pairs {
+        none: None,
+        pair: Pair(first, second),
+    };
+    let _ = there_and_back(&pairs(3, 3));
+    refused(&pairs(1, 2), "Pairs");
+}

@@ -46,7 +46,8 @@ pub(crate) fn arrives<T: Serialize + DeserializeOwned>(
     ))
 }
 
-/// A number for what bytes by name say, that does not depend on the order of lists and maps.
+/// A number for what bytes by name say, that does not depend on the order of lists and maps: sets are lists as well. That of
+/// tuples counts.
 fn sum(mut bytes: &[u8]) -> Option<u64> {
     let sum = Sum::value(&mut bytes)?;
     bytes.is_empty().then_some(sum)
@@ -94,6 +95,14 @@ impl Sum {
             tag::VARIANT => {
                 let named = Self::lengthy(seed, from)?;
                 return Some(Self::mix(named, Self::value(from)?));
+            }
+            tag::TUPLE => {
+                let mut all = seed;
+                while from.first() != Some(&tag::END) {
+                    all = Self::mix(all, Self::value(from)?);
+                }
+                from.split_off_first()?;
+                return Some(Self::mix(4, all));
             }
             tag::SEQ | tag::MAP => {
                 let mut all = seed;

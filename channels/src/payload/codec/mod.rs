@@ -7,8 +7,9 @@
 //! *Named* says what everything is, and calls fields and variants by their names. So it is for those types. It tells `Some(None)`
 //! from `None`, one number type from another and bytes from lists; to who asks what is there it shows what JSON would.
 //!
-//! A [`trial`](trial::way_of) of the type says which: it shows the type's `Deserialize` made-up values and sees what it asks
-//! for. Whatever is not shown to read packed values goes by name, and comes back, and is compared, before it is sent.
+//! A [`trial`](trial::way_of) of the type says which: it shows the type's `Deserialize` made-up values and notes what it asks
+//! for, place by place. A value goes packed while it writes that, of those kinds and names. All else goes by name, and comes
+//! back, and is compared, before it is sent; lists, sets and maps that differ in nothing but their order are equal there.
 
 mod back;
 mod error;
@@ -61,4 +62,10 @@ mod tag {
     /// A name and a value.
     pub(super) const VARIANT: u8 = 23;
     pub(super) const END: u8 = 24;
+    /// Values, then `END`. They are of the type's order, which those of a `SEQ` need not be.
+    pub(super) const TUPLE: u8 = 25;
+    // What a shape alone says.
+    pub(super) const STRUCT: u8 = 26;
+    pub(super) const ENUM: u8 = 27;
+    pub(super) const UNREAD: u8 = 31;
 }

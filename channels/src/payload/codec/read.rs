@@ -193,7 +193,7 @@ impl<'de, const NAMED: bool> Reader<'de, NAMED> {
                 }
                 _ => self.deeper(|reader| reader.any(visitor)),
             },
-            tag::SEQ => self.list(None, visitor),
+            tag::SEQ | tag::TUPLE => self.list(None, visitor),
             tag::MAP => self.map(visitor),
             tag::UNIT_VARIANT => visitor.visit_borrowed_str(self.text()?),
             tag::VARIANT => {
@@ -610,7 +610,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
         if !NAMED {
             return visitor.visit_seq(Items::packed(self, fields.len(), Some(fields)));
         }
-        if self.bytes.first() == Some(&tag::SEQ) {
+        if let Some(&(tag::SEQ | tag::TUPLE)) = self.bytes.first() {
             self.byte()?;
             return self.list(Some(fields), visitor);
         }

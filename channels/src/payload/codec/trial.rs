@@ -8,6 +8,7 @@ use std::any::TypeId;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use parking_lot::RwLock;
 use serde::de::value::U32Deserializer;
@@ -32,33 +33,88 @@ pub(crate) enum Way {
     Named,
 }
 
-/// What a type's `Deserialize` reads, as far as packed bytes do not say it.
-#[derive(Debug, Default)]
+/// What a type's `Deserialize` reads, place by place.
+#[derive(Debug)]
 pub(crate) struct Shape {
-    structs: Vec<(&'static str, usize)>,
-    enums: Vec<(&'static str, &'static [&'static str])>,
-    /// Fields of variants, by the enum's name and the variant's number.
-    variants: Vec<(&'static str, u32, usize)>,
-    /// The kinds of what is read, one bit for each tag.
-    pub(super) kinds: u32,
+    /// What is in a list, an option, a map, a tuple, a struct or an enum; the first has the whole value in it.
+    nodes: Vec<Vec<Kid>>,
 }
 
 impl Shape {
+    /// What the whole value is.
     #[inline]
-    pub(super) fn has_struct(&self, name: &str, len: usize) -> bool {
-        self.structs.iter().any(|known| known.1 == len && known.0 == name)
+    pub(super) fn root(&self) -> Slot {
+        let root = self.nodes.first().and_then(|kids| kids.first());
+        root.map_or(Slot::UNREAD, |kid| kid.slot)
+    }
+
+    /// What is in it.
+    #[inline]
+    pub(super) fn kids(&self, slot: Slot) -> &[Kid] {
+        self.nodes.get(slot.node()).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// What is read at a place: a tag, and the number of the node that says what is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot(u32);
+
+impl Slot {
+    /// Nothing was read there.
+    pub(super) const UNREAD: Slot = Slot(tag::UNREAD as u32);
+
+    fn new(tag: u8, node: usize) -> Self {
+        Slot(u32::try_from(node << 5).unwrap_or(0) | u32::from(tag))
     }
 
     #[inline]
-    pub(super) fn has_fields(&self, name: &str, index: u32, len: usize) -> bool {
-        let mut known = self.variants.iter();
-        known.any(|known| known.1 == index && known.2 == len && known.0 == name)
+    pub(super) fn tag(self) -> u8 {
+        (self.0 & 31) as u8
     }
 
     #[inline]
-    pub(super) fn has_variant(&self, name: &str, index: u32, variant: &str) -> bool {
-        let mut known = self.enums.iter().filter(|known| known.0 == name);
-        known.any(|(_, variants)| variants.get(index as usize) == Some(&variant))
+    fn node(self) -> usize {
+        (self.0 >> 5) as usize
+    }
+}
+
+/// A field, an element, a variant.
+#[derive(Debug)]
+pub(super) struct Kid {
+    /// As `Deserialize` calls it.
+    name: &'static str,
+    /// Where `Serialize` has that name: text that is there is not compared again.
+    seen: AtomicPtr<u8>,
+    /// How a variant comes: `UNIT_VARIANT`, `VARIANT` with one value, `TUPLE` or `STRUCT`.
+    pub(super) form: u8,
+    pub(super) slot: Slot,
+}
+
+impl Kid {
+    fn new(name: &'static str) -> Self {
+        Kid {
+            name,
+            seen: AtomicPtr::new(name.as_ptr().cast_mut()),
+            form: tag::UNREAD,
+            slot: Slot::UNREAD,
+        }
+    }
+
+    /// Whether this is its name.
+    #[inline]
+    pub(super) fn is_named(&self, name: &'static str) -> bool {
+        // What is static stays as it is: the same bytes are the same name.
+        let is_seen = std::ptr::eq(self.seen.load(Ordering::Relaxed), name.as_ptr());
+        self.name.len() == name.len() && (is_seen || self.look(name))
+    }
+
+    #[cold]
+    fn look(&self, name: &'static str) -> bool {
+        let is_it = self.name == name;
+        if is_it {
+            self.seen.store(name.as_ptr().cast_mut(), Ordering::Relaxed);
+        }
+        is_it
     }
 }
 
@@ -155,13 +211,16 @@ impl Enum {
     }
 }
 
-#[derive(Default)]
 struct Trial {
-    shape: Shape,
+    nodes: Vec<Vec<Kid>>,
+    /// The nodes by the type of their visitor, and what they are.
+    known: HashMap<(TypeId, u8), usize>,
     enums: HashMap<TypeId, Enum>,
     /// Options, lists and maps that were met in this run.
     met: HashSet<TypeId>,
     is_open: bool,
+    /// Packed bytes will not do, even where the type goes on after the error that says so.
+    is_unfit: bool,
     steps: usize,
     depth: usize,
 }
@@ -169,15 +228,25 @@ struct Trial {
 impl Trial {
     /// What the type reads, where packed bytes do for it.
     fn of<T: DeserializeOwned>() -> Option<Shape> {
-        let mut trial = Trial::default();
+        let mut trial = Trial {
+            nodes: vec![vec![Kid::new("")]],
+            known: HashMap::new(),
+            enums: HashMap::new(),
+            met: HashSet::new(),
+            is_open: false,
+            is_unfit: false,
+            steps: 0,
+            depth: 0,
+        };
         loop {
             trial.met.clear();
             trial.is_open = false;
             trial.steps += 1;
             let _running = Running::start();
-            let run = || T::deserialize(Probe(&mut trial)).map(crate::dispose::dispose);
+            let run = || T::deserialize(Probe::new(&mut trial, 0, 0)).map(crate::dispose::dispose);
             match catch_unwind(AssertUnwindSafe(run)) {
-                Ok(Ok(())) if !trial.is_open => return Some(trial.shape),
+                Ok(Ok(())) if trial.is_unfit => return None,
+                Ok(Ok(())) if !trial.is_open => return Some(Shape { nodes: trial.nodes }),
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return None,
                 Err(payload) => {
@@ -192,51 +261,131 @@ impl Trial {
     fn step(&mut self) -> Result<(), SerdeError> {
         self.steps += 1;
         if self.steps > STEPS_MAX || self.depth > DEPTH_MAX {
-            return Err(SerdeError::said("the type is too large to be tried"));
+            return Err(self.unfit("the type is too large to be tried"));
         }
         Ok(())
     }
-}
 
-fn note<K: PartialEq>(known: &mut Vec<K>, new: K) {
-    if !known.contains(&new) {
-        known.push(new);
+    #[cold]
+    fn unfit(&mut self, why: &str) -> SerdeError {
+        self.is_unfit = true;
+        SerdeError::said(why)
+    }
+
+    fn kid(&mut self, node: usize, kid: usize) -> Option<&mut Kid> {
+        self.nodes.get_mut(node).and_then(|kids| kids.get_mut(kid))
+    }
+
+    /// The node of a visitor that reads things of these names.
+    fn node<'n, V>(&mut self, tag: u8, names: impl Iterator<Item = &'n &'static str> + Clone) -> usize {
+        let (new, nodes) = (self.nodes.len(), &mut self.nodes);
+        let node = *self.known.entry((typeid::of::<V>(), tag)).or_insert_with(|| {
+            nodes.push(names.clone().map(|name| Kid::new(name)).collect());
+            new
+        });
+        let known = self.nodes.get(node).into_iter().flatten();
+        self.is_unfit |= !known.map(|kid| &kid.name).eq(names);
+        node
     }
 }
 
 /// Shows a made-up value to who reads it.
-struct Probe<'t>(&'t mut Trial);
+struct Probe<'t> {
+    trial: &'t mut Trial,
+    /// The place that it is read for.
+    node: usize,
+    kid: usize,
+}
 
-impl Probe<'_> {
-    /// Whether an option, a list or a map of this visitor's type is met for the first time in this run.
-    fn is_new<V>(&mut self) -> bool {
-        self.0.met.insert(typeid::of::<V>())
+impl<'t> Probe<'t> {
+    fn new(trial: &'t mut Trial, node: usize, kid: usize) -> Self {
+        Probe { trial, node, kid }
     }
 
-    fn list<'de, V: Visitor<'de>>(self, left: usize, visitor: V) -> Result<V::Value, SerdeError> {
-        visitor.visit_seq(Made { trial: self.0, left })
+    /// Whether an option, a list or a map of this visitor's type is met for the first time in this run.
+    fn is_new<V>(&mut self) -> bool {
+        self.trial.met.insert(typeid::of::<V>())
+    }
+
+    /// Notes what is read at the place; a place where now this and now that is read does not go packed.
+    fn reads(&mut self, tag: u8, node: usize) {
+        let slot = Slot::new(tag, node);
+        let is_it = self.trial.kid(self.node, self.kid).is_some_and(|kid| {
+            if kid.slot == Slot::UNREAD {
+                kid.slot = slot;
+            }
+            kid.slot == slot
+        });
+        self.trial.is_unfit |= !is_it;
+    }
+
+    /// Notes a place with others in it.
+    fn reads_all<V>(&mut self, tag: u8, names: &[&'static str]) -> usize {
+        let node = self.trial.node::<V>(tag, names.iter());
+        self.reads(tag, node);
+        node
+    }
+
+    /// Shows as many values as there are places.
+    fn tuple<'de, V: Visitor<'de>>(
+        mut self,
+        tag: u8,
+        names: impl Iterator<Item = &'static &'static str> + Clone,
+        visitor: V,
+    ) -> Result<V::Value, SerdeError> {
+        let len = names.clone().count();
+        if len > STEPS_MAX {
+            return Err(self.trial.unfit("the type is too large to be tried"));
+        }
+        let node = self.trial.node::<V>(tag, names);
+        self.reads(tag, node);
+        let mut made = Made::new(self.trial, node, len);
+        let value = visitor.visit_seq(&mut made)?;
+        // What is left would be read as what follows.
+        let is_short = made.left > 0;
+        self.trial.is_unfit |= is_short;
+        Ok(value)
     }
 }
 
 /// So many made-up elements.
 struct Made<'t> {
     trial: &'t mut Trial,
+    node: usize,
     left: usize,
+    /// The place of the next one.
+    kid: usize,
+    has_ended: bool,
 }
 
-impl Made<'_> {
+impl<'t> Made<'t> {
+    fn new(trial: &'t mut Trial, node: usize, left: usize) -> Self {
+        Made {
+            trial,
+            node,
+            left,
+            kid: 0,
+            has_ended: false,
+        }
+    }
+
     fn read<'de, S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, SerdeError> {
         self.trial.depth += 1;
         self.trial.step()?;
-        let value = seed.deserialize(Probe(self.trial));
+        let kids = self.trial.nodes.get(self.node).map_or(1, Vec::len);
+        let place = self.kid % kids.max(1);
+        self.kid += 1;
+        let value = seed.deserialize(Probe::new(self.trial, self.node, place));
         self.trial.depth -= 1;
+        // Whoever goes on after it leaves the rest unread.
+        self.trial.is_unfit |= value.is_err();
         value
     }
 
     fn goes_on(&mut self) -> bool {
-        let goes_on = self.left > 0;
+        self.has_ended = self.left == 0;
         self.left = self.left.saturating_sub(1);
-        goes_on
+        !self.has_ended
     }
 }
 
@@ -277,8 +426,23 @@ impl<'de> MapAccess<'de> for Made<'_> {
 /// A made-up variant.
 struct Variant<'t> {
     trial: &'t mut Trial,
-    name: &'static str,
+    node: usize,
     index: u32,
+}
+
+impl<'t> Variant<'t> {
+    /// Notes how the variant comes, and gives the place of what comes with it.
+    fn comes(self, form: u8) -> Probe<'t> {
+        let (node, kid) = (self.node, self.index as usize);
+        let is_it = self.trial.kid(node, kid).is_some_and(|kid| {
+            if kid.form == tag::UNREAD {
+                kid.form = form;
+            }
+            kid.form == form
+        });
+        self.trial.is_unfit |= !is_it;
+        Probe::new(self.trial, node, kid)
+    }
 }
 
 impl<'de> EnumAccess<'de> for Variant<'_> {
@@ -287,7 +451,13 @@ impl<'de> EnumAccess<'de> for Variant<'_> {
 
     fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self), SerdeError> {
         let index: U32Deserializer<SerdeError> = self.index.into_deserializer();
-        Ok((seed.deserialize(index)?, self))
+        match seed.deserialize(index) {
+            Ok(value) => Ok((value, self)),
+            Err(error) => {
+                self.trial.is_unfit = true;
+                Err(error)
+            }
+        }
     }
 }
 
@@ -295,16 +465,16 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
     type Error = SerdeError;
 
     fn unit_variant(self) -> Result<(), SerdeError> {
+        self.comes(tag::UNIT_VARIANT);
         Ok(())
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, SerdeError> {
-        seed.deserialize(Probe(self.trial))
+        seed.deserialize(self.comes(tag::VARIANT))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, SerdeError> {
-        note(&mut self.trial.shape.variants, (self.name, self.index, len));
-        Probe(self.trial).list(len, visitor)
+        self.comes(tag::TUPLE).deserialize_tuple(len, visitor)
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -312,14 +482,14 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, SerdeError> {
-        self.tuple_variant(fields.len(), visitor)
+        self.comes(tag::STRUCT).deserialize_struct("", fields, visitor)
     }
 }
 
 macro_rules! made_up {
     ($($method:ident: $visit:ident($value:expr), $tag:ident;)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SerdeError> {
-            self.0.shape.kinds |= 1 << tag::$tag;
+        fn $method<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, SerdeError> {
+            self.reads(tag::$tag, 0);
             visitor.$visit($value)
         }
     )*};
@@ -329,7 +499,7 @@ macro_rules! asks {
     ($($method:ident)*) => {$(
         /// Packed bytes have no answer.
         fn $method<V: Visitor<'de>>(self, _: V) -> Result<V::Value, SerdeError> {
-            Err(SerdeError::said("the type asks what is there"))
+            Err(self.trial.unfit("the type asks what is there"))
         }
     )*};
 }
@@ -365,18 +535,19 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, SerdeError> {
-        self.0.shape.kinds |= 1 << tag::SOME;
+        let node = self.reads_all::<V>(tag::SOME, &[""]);
         if !self.is_new::<V>() {
             return visitor.visit_none();
         }
-        self.0.depth += 1;
-        self.0.step()?;
-        let value = visitor.visit_some(Probe(self.0));
-        self.0.depth -= 1;
+        self.trial.depth += 1;
+        self.trial.step()?;
+        let value = visitor.visit_some(Probe::new(self.trial, node, 0));
+        self.trial.depth -= 1;
         value
     }
 
-    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SerdeError> {
+    fn deserialize_unit<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, SerdeError> {
+        self.reads(tag::UNIT, 0);
         visitor.visit_unit()
     }
 
@@ -385,7 +556,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         _: &'static str,
         visitor: V,
     ) -> Result<V::Value, SerdeError> {
-        visitor.visit_unit()
+        self.deserialize_unit(visitor)
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
@@ -393,57 +564,64 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         _: &'static str,
         visitor: V,
     ) -> Result<V::Value, SerdeError> {
-        self.0.depth += 1;
-        self.0.step()?;
-        let value = visitor.visit_newtype_struct(Probe(self.0));
-        self.0.depth -= 1;
+        self.trial.depth += 1;
+        self.trial.step()?;
+        let value = visitor.visit_newtype_struct(Probe::new(self.trial, self.node, self.kid));
+        self.trial.depth -= 1;
         value
     }
 
     fn deserialize_seq<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, SerdeError> {
-        self.0.shape.kinds |= 1 << tag::SEQ;
-        let len = usize::from(self.is_new::<V>());
-        self.list(len, visitor)
+        let node = self.reads_all::<V>(tag::SEQ, &[""]);
+        let left = usize::from(self.is_new::<V>());
+        let mut made = Made::new(self.trial, node, left);
+        let value = visitor.visit_seq(&mut made)?;
+        let has_ended = made.has_ended;
+        self.trial.is_unfit |= !has_ended;
+        Ok(value)
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, SerdeError> {
-        self.list(len, visitor)
+        self.tuple(tag::TUPLE, std::iter::repeat_n(&"", len), visitor)
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
         self,
-        name: &'static str,
+        _: &'static str,
         len: usize,
         visitor: V,
     ) -> Result<V::Value, SerdeError> {
-        note(&mut self.0.shape.structs, (name, len));
-        self.list(len, visitor)
+        self.deserialize_tuple(len, visitor)
     }
 
     fn deserialize_map<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, SerdeError> {
-        self.0.shape.kinds |= 1 << tag::MAP;
+        let node = self.reads_all::<V>(tag::MAP, &["", ""]);
         let left = usize::from(self.is_new::<V>());
-        visitor.visit_map(Made { trial: self.0, left })
+        let mut made = Made::new(self.trial, node, left);
+        let value = visitor.visit_map(&mut made)?;
+        let has_ended = made.has_ended;
+        self.trial.is_unfit |= !has_ended;
+        Ok(value)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
-        name: &'static str,
+        _: &'static str,
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, SerdeError> {
-        self.deserialize_tuple_struct(name, fields.len(), visitor)
+        self.tuple(tag::STRUCT, fields.iter(), visitor)
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        name: &'static str,
+        mut self,
+        _: &'static str,
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, SerdeError> {
-        let trial = self.0;
+        let node = self.reads_all::<V>(tag::ENUM, variants);
+        let trial = self.trial;
         trial.step()?;
-        note(&mut trial.shape.enums, (name, variants));
         let id = typeid::of::<V>();
         let state = trial.enums.entry(id).or_insert_with(|| Enum::new(variants.len()));
         let index = state.next();
@@ -455,8 +633,8 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         trial.depth += 1;
         let value = visitor.visit_enum(Variant {
             trial: &mut *trial,
-            name,
-            index: u32::try_from(index).map_err(SerdeError::said)?,
+            node,
+            index: index as u32,
         })?;
         trial.depth -= 1;
         let is_open = std::mem::replace(&mut trial.is_open, was_open);

@@ -6,7 +6,7 @@ use serde::ser::{
 };
 
 use super::error::SerdeError;
-use super::trial::Shape;
+use super::trial::{Kid, Shape, Slot};
 use super::{NEST_MAX, tag};
 
 /// Where bytes go.
@@ -29,8 +29,8 @@ pub(in crate::payload) struct Writer<'s, S, const NAMED: bool> {
     pub(in crate::payload) sink: S,
     /// What the type's `Deserialize` reads; without it nothing is compared.
     shape: Option<&'s Shape>,
-    /// Of which kinds that is, one bit for each tag.
-    kinds: u32,
+    /// What it reads here.
+    at: Slot,
     pub(in crate::payload) stop: Option<Stop>,
     depth: u16,
 }
@@ -41,7 +41,7 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
         Writer {
             sink,
             shape,
-            kinds: shape.map_or(u32::MAX, |shape| shape.kinds),
+            at: shape.map_or(Slot::UNREAD, Shape::root),
             stop: None,
             depth: 0,
         }
@@ -90,25 +90,40 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
         self.put(bytes)
     }
 
-    /// Leaves the packed way where the type's `Deserialize` does not read this.
+    /// Leaves the packed way unless the type's `Deserialize` reads this here.
     #[inline]
-    fn compare(&mut self, reads: impl FnOnce(&Shape) -> bool) -> Result<(), SerdeError> {
-        match self.shape {
-            Some(shape) if !reads(shape) => Err(self.stop(Stop::Unpacked)),
-            _ => Ok(()),
+    fn compare(&mut self, is_read: bool) -> Result<(), SerdeError> {
+        if !is_read && self.shape.is_some() {
+            return Err(self.stop(Stop::Unpacked));
         }
+        Ok(())
     }
 
-    /// Says by a tag what follows, or leaves the packed way where the type reads nothing of the kind.
+    /// Says by a tag what follows, or leaves the packed way where the type reads something else here.
     #[inline]
     fn kind(&mut self, tag: u8) -> Result<(), SerdeError> {
         if NAMED {
             return self.put(&[tag]);
         }
-        if self.kinds & 1 << tag == 0 {
-            return Err(self.stop(Stop::Unpacked));
+        self.compare(self.at.tag() == tag)
+    }
+
+    /// What is read in what is read here.
+    #[inline]
+    fn kids(&self) -> &'s [Kid] {
+        self.shape.map_or(&[], |shape| shape.kids(self.at))
+    }
+
+    /// What is read next.
+    #[inline]
+    fn goes_to(&mut self, kid: Option<&Kid>) -> Result<(), SerdeError> {
+        match kid {
+            Some(kid) => {
+                self.at = kid.slot;
+                Ok(())
+            }
+            None => self.compare(false),
         }
-        Ok(())
     }
 
     /// One level deeper.
@@ -122,39 +137,43 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
         Ok(())
     }
 
+    /// Begins a variant, which comes in the form of that tag.
     #[inline]
-    fn variant(&mut self, kind: u8, index: u32, name: &'static str) -> Result<(), SerdeError> {
+    fn variant(&mut self, form: u8, index: u32, name: &'static str) -> Result<(), SerdeError> {
         if NAMED {
-            self.put(&[kind])?;
+            let is_unit = form == tag::UNIT_VARIANT;
+            self.put(&[if is_unit { tag::UNIT_VARIANT } else { tag::VARIANT }])?;
             return self.lengthy(name.as_bytes());
         }
+        self.kind(tag::ENUM)?;
+        let kid = self.kids().get(index as usize);
+        self.goes_to(kid.filter(|kid| kid.form == form && kid.is_named(name)))?;
         self.unsigned(u64::from(index))
     }
 
     /// Begins a list or a map, which ends with what it gives.
     #[inline]
-    fn begin(
-        &mut self,
-        kind: u8,
-        len: Option<usize>,
-        is_counted: bool,
-    ) -> Result<Items<'_, 's, S, NAMED>, SerdeError> {
+    fn begin(&mut self, kind: u8, len: Option<usize>) -> Result<Items<'_, 's, S, NAMED>, SerdeError> {
         if NAMED {
             self.deeper()?;
-            self.put(&[kind])?;
-        } else {
-            match len {
-                Some(len) if is_counted => {
-                    self.kind(kind)?;
-                    self.unsigned(len as u64)?;
-                }
-                Some(_) => {}
-                None if self.shape.is_some() => return Err(self.stop(Stop::Unpacked)),
-                None => {}
-            }
+            self.put(&[if kind == tag::STRUCT { tag::MAP } else { kind }])?;
+            return Ok(Items {
+                writer: self,
+                kids: &[],
+                len,
+                done: 0,
+            });
+        }
+        self.kind(kind)?;
+        let kids = self.kids();
+        let is_counted = matches!(kind, tag::SEQ | tag::MAP);
+        self.compare(len.is_some_and(|len| is_counted || kids.len() == len))?;
+        if let (true, Some(len)) = (is_counted, len) {
+            self.unsigned(len as u64)?;
         }
         Ok(Items {
             writer: self,
+            kids,
             len,
             done: 0,
         })
@@ -164,26 +183,35 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
 /// The rest of a list, a map, a struct.
 pub(in crate::payload) struct Items<'w, 's, S, const NAMED: bool> {
     writer: &'w mut Writer<'s, S, NAMED>,
+    /// What is read in it.
+    kids: &'s [Kid],
     len: Option<usize>,
     done: usize,
 }
 
 impl<S: Sink, const NAMED: bool> Items<'_, '_, S, NAMED> {
+    /// Writes an element, or a key, to the place of that number.
     #[inline]
-    fn item<T: ?Sized + Serialize>(&mut self, value: &T) -> Result<(), SerdeError> {
+    fn item<T: ?Sized + Serialize>(&mut self, place: usize, value: &T) -> Result<(), SerdeError> {
         let index = self.done;
         self.done += 1;
+        if !NAMED {
+            self.writer.goes_to(self.kids.get(place))?;
+        }
         let written = value.serialize(&mut *self.writer);
         written.map_err(|error| error.in_index(index))
     }
 
     #[inline]
     fn field<T: ?Sized + Serialize>(&mut self, name: &'static str, value: &T) -> Result<(), SerdeError> {
-        self.done += 1;
         if NAMED {
             self.writer.put(&[tag::STR])?;
             self.writer.lengthy(name.as_bytes())?;
+        } else {
+            let kid = self.kids.get(self.done);
+            self.writer.goes_to(kid.filter(|kid| kid.is_named(name)))?;
         }
+        self.done += 1;
         let written = value.serialize(&mut *self.writer);
         written.map_err(|error| error.in_name(name))
     }
@@ -195,22 +223,20 @@ impl<S: Sink, const NAMED: bool> Items<'_, '_, S, NAMED> {
             return self.writer.put(&[tag::END]);
         }
         // More or fewer than were announced.
-        if self.len.is_some_and(|len| len != self.done) && self.writer.shape.is_some() {
-            return Err(self.writer.stop(Stop::Unpacked));
-        }
-        Ok(())
+        self.writer.compare(self.len == Some(self.done))
     }
 }
 
 macro_rules! lists {
-    ($($trait:ident :: $method:ident),*) => {$(
+    ($($trait:ident :: $method:ident, $place:expr;)*) => {$(
         impl<S: Sink, const NAMED: bool> $trait for Items<'_, '_, S, NAMED> {
             type Ok = ();
             type Error = SerdeError;
 
             #[inline]
             fn $method<T: ?Sized + Serialize>(&mut self, value: &T) -> Result<(), SerdeError> {
-                self.item(value)
+                let place: fn(usize) -> usize = $place;
+                self.item(place(self.done), value)
             }
 
             #[inline]
@@ -221,12 +247,12 @@ macro_rules! lists {
     )*};
 }
 
-lists!(
-    SerializeSeq::serialize_element,
-    SerializeTuple::serialize_element,
-    SerializeTupleStruct::serialize_field,
-    SerializeTupleVariant::serialize_field
-);
+lists! {
+    SerializeSeq::serialize_element, |_| 0;
+    SerializeTuple::serialize_element, |done| done;
+    SerializeTupleStruct::serialize_field, |done| done;
+    SerializeTupleVariant::serialize_field, |done| done;
+}
 
 macro_rules! structs {
     ($($trait:ident),*) => {$(
@@ -244,10 +270,7 @@ macro_rules! structs {
             }
 
             fn skip_field(&mut self, _: &'static str) -> Result<(), SerdeError> {
-                if NAMED || self.writer.shape.is_none() {
-                    return Ok(());
-                }
-                Err(self.writer.stop(Stop::Unpacked))
+                self.writer.compare(NAMED)
             }
 
             #[inline]
@@ -266,12 +289,15 @@ impl<S: Sink, const NAMED: bool> SerializeMap for Items<'_, '_, S, NAMED> {
 
     #[inline]
     fn serialize_key<T: ?Sized + Serialize>(&mut self, key: &T) -> Result<(), SerdeError> {
-        self.item(key)
+        self.item(0, key)
     }
 
     #[inline]
     fn serialize_value<T: ?Sized + Serialize>(&mut self, value: &T) -> Result<(), SerdeError> {
         let index = self.done.saturating_sub(1);
+        if !NAMED {
+            self.writer.goes_to(self.kids.get(1))?;
+        }
         let written = value.serialize(&mut *self.writer);
         written.map_err(|error| error.in_index(index))
     }
@@ -398,6 +424,7 @@ impl<'w, 's, S: Sink, const NAMED: bool> Serializer for &'w mut Writer<'s, S, NA
     fn serialize_some<T: ?Sized + Serialize>(self, value: &T) -> Result<(), SerdeError> {
         self.kind(tag::SOME)?;
         if !NAMED {
+            self.goes_to(self.kids().first())?;
             self.put(&[1])?;
             return value.serialize(self);
         }
@@ -409,10 +436,7 @@ impl<'w, 's, S: Sink, const NAMED: bool> Serializer for &'w mut Writer<'s, S, NA
 
     #[inline]
     fn serialize_unit(self) -> Result<(), SerdeError> {
-        if NAMED {
-            return self.put(&[tag::UNIT]);
-        }
-        Ok(())
+        self.kind(tag::UNIT)
     }
 
     #[inline]
@@ -423,11 +447,10 @@ impl<'w, 's, S: Sink, const NAMED: bool> Serializer for &'w mut Writer<'s, S, NA
     #[inline]
     fn serialize_unit_variant(
         self,
-        name: &'static str,
+        _: &'static str,
         index: u32,
         variant: &'static str,
     ) -> Result<(), SerdeError> {
-        self.compare(|shape| shape.has_variant(name, index, variant))?;
         self.variant(tag::UNIT_VARIANT, index, variant)
     }
 
@@ -443,12 +466,11 @@ impl<'w, 's, S: Sink, const NAMED: bool> Serializer for &'w mut Writer<'s, S, NA
     #[inline]
     fn serialize_newtype_variant<T: ?Sized + Serialize>(
         self,
-        name: &'static str,
+        _: &'static str,
         index: u32,
         variant: &'static str,
         value: &T,
     ) -> Result<(), SerdeError> {
-        self.compare(|shape| shape.has_variant(name, index, variant))?;
         if NAMED {
             self.deeper()?;
         }
@@ -462,58 +484,54 @@ impl<'w, 's, S: Sink, const NAMED: bool> Serializer for &'w mut Writer<'s, S, NA
 
     #[inline]
     fn serialize_seq(self, len: Option<usize>) -> Result<Self::SerializeSeq, SerdeError> {
-        self.begin(tag::SEQ, len, true)
+        self.begin(tag::SEQ, len)
     }
 
     #[inline]
     fn serialize_tuple(self, len: usize) -> Result<Self::SerializeTuple, SerdeError> {
-        self.begin(tag::SEQ, Some(len), false)
+        self.begin(tag::TUPLE, Some(len))
     }
 
     #[inline]
     fn serialize_tuple_struct(
         self,
-        name: &'static str,
+        _: &'static str,
         len: usize,
     ) -> Result<Self::SerializeTupleStruct, SerdeError> {
-        self.compare(|shape| shape.has_struct(name, len))?;
-        self.begin(tag::SEQ, Some(len), false)
+        self.begin(tag::TUPLE, Some(len))
     }
 
     #[inline]
     fn serialize_tuple_variant(
         self,
-        name: &'static str,
+        _: &'static str,
         index: u32,
         variant: &'static str,
         len: usize,
     ) -> Result<Self::SerializeTupleVariant, SerdeError> {
-        self.compare(|shape| shape.has_variant(name, index, variant) && shape.has_fields(name, index, len))?;
-        self.variant(tag::VARIANT, index, variant)?;
-        self.begin(tag::SEQ, Some(len), false)
+        self.variant(tag::TUPLE, index, variant)?;
+        self.begin(tag::TUPLE, Some(len))
     }
 
     #[inline]
     fn serialize_map(self, len: Option<usize>) -> Result<Self::SerializeMap, SerdeError> {
-        self.begin(tag::MAP, len, true)
+        self.begin(tag::MAP, len)
     }
 
     #[inline]
-    fn serialize_struct(self, name: &'static str, len: usize) -> Result<Self::SerializeStruct, SerdeError> {
-        self.compare(|shape| shape.has_struct(name, len))?;
-        self.begin(tag::MAP, Some(len), false)
+    fn serialize_struct(self, _: &'static str, len: usize) -> Result<Self::SerializeStruct, SerdeError> {
+        self.begin(tag::STRUCT, Some(len))
     }
 
     #[inline]
     fn serialize_struct_variant(
         self,
-        name: &'static str,
+        _: &'static str,
         index: u32,
         variant: &'static str,
         len: usize,
     ) -> Result<Self::SerializeStructVariant, SerdeError> {
-        self.compare(|shape| shape.has_variant(name, index, variant) && shape.has_fields(name, index, len))?;
-        self.variant(tag::VARIANT, index, variant)?;
-        self.begin(tag::MAP, Some(len), false)
+        self.variant(tag::STRUCT, index, variant)?;
+        self.begin(tag::STRUCT, Some(len))
     }
 }
