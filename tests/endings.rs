@@ -30,6 +30,12 @@ impl Unborn {
         x
     }
 
+    /// Says that it runs, and awaits for ever.
+    pub async fn await_for_ever(&mut self, _x: i64, #[constant] says: &str) -> i64 {
+        std::fs::write(says, "here").expect("a file");
+        std::future::pending().await
+    }
+
     /// Says that it runs, and never returns.
     pub fn hang(&mut self, says: &str) -> i64 {
         std::fs::write(says, "here").expect("a file");
@@ -56,6 +62,7 @@ fn a_lane_and_a_worker_end_with_their_last_handle_and_actor_or_when_told() -> Re
     unborn_leave_nothing(&runtime)?;
     gone_with_their_last_actor(&runtime, &before)?;
     told_to_end(&runtime)?;
+    awaiting_when_told(&runtime)?;
     stuck_when_told(&runtime)?;
 
     assert_eq!(census::wait_until(&before, Census::take), before);
@@ -138,12 +145,37 @@ fn told_to_end(runtime: &Runtime) -> Result<()> {
         assert_eq!(lane.end(PATIENCE), Ok(()), "once more");
     }
     assert_eq!(runtime.lane("never used").end(PATIENCE), Ok(()));
+    let lane = runtime.lane("here");
+    let _a = runtime.spawn::<Unborn>("a", (true,)).in_lane(&lane)?;
+    assert_eq!(lane.end(Duration::MAX), Ok(()), "a time that no clock can hold");
     let a = runtime.spawn::<Unborn>("a", (true,)).in_worker(&worker)?;
-    assert_eq!(worker.end(PATIENCE), Ok(()));
+    assert_eq!(worker.end(Duration::MAX), Ok(()));
     assert_eq!(worker.pid(), None);
     let died = a.call().echo(1).wait();
     assert!(died.unwrap_err().to_string().contains("its worker was ended"));
     assert_eq!(worker.end(PATIENCE), Ok(()), "once more");
+    Ok(())
+}
+
+/// The graph ends with its actor, and holds no lane of it while its handle is kept.
+fn awaiting_when_told(runtime: &Runtime) -> Result<()> {
+    let worker = runtime.worker("w")?;
+    for lane in [runtime.lane("here"), worker.lane("there")] {
+        let pid = worker.pid();
+        let a = runtime.spawn::<Unborn>("a", (true,)).in_lane(&lane)?;
+        let says = std::env::temp_dir().join(format!("selvedge-awaits-{}", std::process::id()));
+        let path = says.display().to_string();
+        let graph = runtime.compile(|x: Edge<i64>| a.await_for_ever(&x, path.clone()))?;
+        let awaits = graph.execute(1);
+        assert!(census::wait_until(&true, || says.exists()));
+        std::fs::remove_file(says)?;
+        assert_eq!(lane.end(PATIENCE), Ok(()));
+        let died = awaits.wait();
+        assert!(matches!(died, Err(ExecError::ActorDied(_))), "{died:?}");
+        assert!(graph.teardown().stuck.is_empty());
+        assert_eq!(worker.pid(), pid, "the worker goes on");
+    }
+    assert_eq!(worker.end(PATIENCE), Ok(()));
     Ok(())
 }
 

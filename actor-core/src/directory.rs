@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -93,11 +93,11 @@ impl Directory {
         drop(removed);
     }
 
-    /// Adds a lane; lanes whose thread has ended meanwhile are forgotten.
+    /// Adds a lane; lanes whose thread is gone meanwhile are forgotten.
     pub(crate) fn add_lane(&self, lane: &Arc<LaneThread>) {
         let mut entries = self.entries.lock();
-        let now = Instant::now();
-        entries.lanes.retain(|_, old| !old.join_until(now));
+        // Nothing is waited for under the lock: a thread that ends may look something up here.
+        entries.lanes.retain(|_, old| !old.is_gone());
         entries.lanes.insert(lane.id(), Arc::clone(lane));
     }
 

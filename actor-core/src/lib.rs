@@ -69,6 +69,8 @@ pub(crate) mod worker;
 
 mod made_in;
 
+mod deadline;
+
 pub(crate) mod death;
 
 pub(crate) mod failure;
@@ -87,6 +89,7 @@ pub use async_driver::{AsyncDriver, Interrupted, Wanted};
 pub use call::{Call, CallError};
 pub use cell::{ActorCell, RebuildFailed};
 pub use cores::cores;
+pub use deadline::deadline_after;
 pub use death::{Death, Exit};
 pub use failure::{Failure, FailureKind, FailureReport, panic_message, wake};
 pub use guarded::{Guarded, NoEntry};

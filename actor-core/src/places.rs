@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::MadeIn;
+use crate::deadline::deadline_after;
 use crate::directory::Directory;
 use crate::id::LaneId;
 use crate::lane::thread::LaneThread;
@@ -165,7 +166,7 @@ impl Lane {
     /// # Errors
     /// [`EndError::Stuck`] where a method or a graph still runs there; the actors are dead nevertheless.
     pub fn end(&self, grace: Duration) -> Result<(), EndError> {
-        let deadline = Instant::now() + grace;
+        let deadline = deadline_after(grace);
         // SYNC lane-ended, release side.
         self.keep.ended.store(true, Ordering::Release);
         let directory = &self.runtime.inner().directory;
@@ -309,7 +310,7 @@ impl Worker {
     /// # Errors
     /// [`EndError::Killed`] where it had to be; it has ended nevertheless.
     pub fn end(&self, grace: Duration) -> Result<(), EndError> {
-        let deadline = Instant::now() + grace;
+        let deadline = deadline_after(grace);
         let record = &self.keep.record;
         let directory = &self.runtime.inner().directory;
         bury(

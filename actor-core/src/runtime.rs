@@ -12,6 +12,7 @@ use crate::cell::Blueprint;
 use crate::control::Control;
 use crate::control::supervisor::SupervisorMessage;
 use crate::cores::CoreError;
+use crate::deadline::deadline_after;
 use crate::directory::Directory;
 use crate::failure::Failure;
 use crate::guarded::Guarded;
@@ -260,7 +261,7 @@ impl Inner {
         if !self.made_in.is_here() || !self.directory.close() {
             return ShutdownReport::default();
         }
-        let deadline = Instant::now() + grace;
+        let deadline = deadline_after(grace);
         self.directory.announce_shutdown();
         let lanes = self.directory.lanes();
         lanes.iter().for_each(|lane| lane.stop());

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use selvedge_channels::{AnyOutlet, PayloadType, SpinBudget};
-use selvedge_core::{LaneId, Lease, LeaseError, ProcessId, Runtime};
+use selvedge_core::{LaneId, Lease, LeaseError, ProcessId, Runtime, deadline_after};
 
 use crate::bind::{Bound, Recipe, bind_graph};
 use crate::collective::refused;
@@ -163,7 +163,7 @@ fn start(
     location: &SourceLocation,
 ) -> Result<Arc<Engine>, CompileError> {
     let timeout = options.compile_timeout_value();
-    let deadline = Instant::now() + timeout;
+    let deadline = deadline_after(timeout);
     let lease = runtime
         .lease(&plan.graph, &recipe.actors, deadline)
         .map_err(|error| lease_error(error, timeout, location))?;

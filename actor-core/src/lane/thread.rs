@@ -1,5 +1,6 @@
 //! A lane's thread: started once, stopped once, waited for with a deadline.
 
+use std::cell::RefCell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -35,6 +36,8 @@ struct Ended {
 #[derive(Default)]
 struct EndState {
     ended: bool,
+    /// Its thread's values have been dropped too, which is user code.
+    gone: bool,
     waiting: Vec<OnEnd>,
 }
 
@@ -100,24 +103,27 @@ impl LaneThread {
         state.waiting.push(on_end);
     }
 
+    /// Whether the lane has ended, and its thread runs no more of anybody's code.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.ended.state.lock().gone
+    }
+
     /// Waits for the thread's end. `false`: the deadline passed first (or this is the lane's own thread), and the
     /// thread is left behind.
     pub(crate) fn join_until(&self, deadline: Instant) -> bool {
-        let mut handle = self.handle.lock();
-        if handle
-            .as_ref()
-            .is_some_and(|handle| handle.thread().id() == thread::current().id())
-        {
+        let is_own = |handle: &JoinHandle<()>| handle.thread().id() == thread::current().id();
+        if self.handle.lock().as_ref().is_some_and(is_own) {
             return false;
         }
         let mut state = self.ended.state.lock();
-        while !state.ended {
-            if self.ended.changed.wait_until(&mut state, deadline).timed_out() && !state.ended {
+        while !state.gone {
+            if self.ended.changed.wait_until(&mut state, deadline).timed_out() && !state.gone {
                 return false;
             }
         }
         drop(state);
-        if let Some(handle) = handle.take() {
+        let handle = self.handle.lock().take();
+        if let Some(handle) = handle {
             // The thread has only to return now; a panic in it was caught and has nothing to add.
             let _ = handle.join();
         }
@@ -125,7 +131,23 @@ impl LaneThread {
     }
 }
 
-fn live(id: LaneId, mailbox: &Arc<Mailbox>, ended: &Ended) {
+/// Says that a thread is gone when it is dropped.
+struct Gone(Arc<Ended>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.state.lock().gone = true;
+        self.0.changed.notify_all();
+    }
+}
+
+thread_local! {
+    /// The first value that a lane's thread keeps, so the last that it drops.
+    static GONE: RefCell<Option<Gone>> = const { RefCell::new(None) };
+}
+
+fn live(id: LaneId, mailbox: &Arc<Mailbox>, ended: &Arc<Ended>) {
+    GONE.set(Some(Gone(Arc::clone(ended))));
     // User code is guarded where it is called; this guard is for bugs of ours: the end must be announced.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         let mut state = LaneState::new(id, Arc::clone(mailbox));
@@ -139,4 +161,80 @@ fn live(id: LaneId, mailbox: &Arc<Mailbox>, ended: &Ended) {
     };
     ended.changed.notify_all();
     waiting.into_iter().for_each(|on_end| on_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::deadline::deadline_after;
+    use crate::directory::Directory;
+    use crate::{LaneHost, Program};
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Waits for an answer where it is dropped.
+    struct Held {
+        begun: Sender<()>,
+        go: Receiver<()>,
+    }
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            self.begun.send(()).unwrap();
+            let _ = self.go.recv();
+        }
+    }
+
+    thread_local! {
+        static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    }
+
+    /// Leaves a value with the thread.
+    struct Leaves(Option<Held>);
+
+    impl Program for Leaves {
+        fn run(&mut self, _lane: &mut LaneHost<'_>) {
+            HELD.set(self.0.take());
+        }
+    }
+
+    /// What `ask` answers, asked on a thread of its own: a wait without end fails the test.
+    fn answered<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> T {
+        let (say, said) = channel();
+        thread::spawn(move || say.send(ask()));
+        said.recv_timeout(PATIENCE).expect("it waits without end")
+    }
+
+    #[test]
+    fn what_a_thread_drops_at_its_end_holds_up_no_join_beyond_its_deadline_and_no_lane_that_is_added() {
+        let lane = LaneThread::start(LaneId(1), "l").unwrap();
+        let (begun, has_begun) = channel();
+        let (go, held) = channel();
+        let leaves = Box::new(Leaves(Some(Held { begun, go: held })));
+        let run = LaneMessage::Run(leaves, Box::new(|_| {}));
+        assert!(lane.push(run).is_ok());
+        lane.stop();
+        has_begun.recv_timeout(PATIENCE).unwrap();
+        let stuck = Arc::clone(&lane);
+        assert!(!answered(move || stuck.join_until(Instant::now())));
+        let directory = Directory::new();
+        let known = answered({
+            let lane = Arc::clone(&lane);
+            move || {
+                directory.add_lane(&lane);
+                let other = LaneThread::start(LaneId(2), "m").unwrap();
+                directory.add_lane(&other);
+                other.stop();
+                directory.lane(lane.id()).is_some()
+            }
+        });
+        assert!(known, "a lane that still ends is waited for by a shutdown");
+        drop(go);
+        assert!(lane.join_until(deadline_after(Duration::MAX)));
+        assert!(lane.is_gone());
+        assert!(lane.join_until(Instant::now()), "once more");
+    }
 }

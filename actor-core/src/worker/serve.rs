@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use selvedge_channels::dispose;
 
 use crate::cell::Blueprint;
+use crate::deadline::deadline_after;
 use crate::failure::{Failure, panic_message};
 use crate::id::{ActorId, LaneId};
 use crate::lane::mailbox::{LaneCall, LaneMessage, Unserved};
@@ -141,13 +142,18 @@ impl Worker {
                     Some(lane) => {
                         lane.stop();
                         lane.when_ended(Box::new(answer));
-                        self.ending.retain(|lane| !lane.join_until(Instant::now()));
+                        self.ending.retain(|lane| !lane.is_gone());
                         self.ending.push(lane);
                     }
                     None => answer(),
                 }
             }
-            ToWorker::Rouse => self.lanes.values().for_each(|lane| lane.rouse()),
+            // A lane that was told to end may await still.
+            ToWorker::Rouse => self
+                .lanes
+                .values()
+                .chain(&self.ending)
+                .for_each(|lane| lane.rouse()),
             ToWorker::Shutdown { grace_ms } => self.shut_down(Duration::from_millis(grace_ms)),
         }
     }
@@ -237,7 +243,7 @@ impl Worker {
         for lane in self.lanes.values() {
             lane.stop();
         }
-        let deadline = Instant::now() + grace;
+        let deadline = deadline_after(grace);
         let lanes = self.lanes.values().chain(&self.ending);
         let stuck = lanes.filter(|lane| !lane.join_until(deadline)).count();
         // Not `exit`: handlers of other libraries may wait for threads that are stuck. What was printed must get

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use selvedge_core::{LaneId, ProcessId};
+use selvedge_core::{LaneId, ProcessId, deadline_after};
 
 use crate::ports::InputPort;
 use crate::run::driver::Driver;
@@ -39,7 +39,7 @@ impl Engine {
         if self.is_a_copy() || self.torn_down.swap(true, Ordering::AcqRel) {
             return Teardown::default();
         }
-        let deadline = Instant::now() + timeout;
+        let deadline = deadline_after(timeout);
         self.lease.ending();
         self.control.stop();
         self.interrupt();
