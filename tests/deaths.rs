@@ -12,8 +12,12 @@ mod actors;
 mod census;
 
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
+use std::time::Duration;
 
-use actors::{Counter, counter};
+use actors::{Counter, Gate, counter};
 use census::{children_of, is_alive, wait_until};
 use selvedge::prelude::*;
 use selvedge::{Exit, Restart};
@@ -99,6 +103,110 @@ fn dag_37_actors_that_share_a_worker_die_together() -> Result<()> {
     assert!(matches!(error, ExecError::ActorDied(_)), "{error}");
     assert!(!a.actor().is_alive() && !b.actor().is_alive() && c.actor().is_alive());
     Ok(())
+}
+
+/// Holds up whoever wakes it until it is let go: the thread that hears of deaths.
+struct HoldsUp {
+    held: Sender<()>,
+    go: Mutex<Receiver<()>>,
+}
+
+impl Wake for HoldsUp {
+    fn wake(self: Arc<Self>) {
+        let _ = self.held.send(());
+        // It goes on also where the other end has gone.
+        let _ = self.go.lock().expect("a lock").recv();
+    }
+}
+
+struct Grower;
+
+#[actor]
+impl Grower {
+    pub fn new() -> Self {
+        Grower
+    }
+
+    /// More than fits the slots of a new channel.
+    pub fn grown(&mut self, _x: i64) -> Vec<u8> {
+        vec![1; 1 << 20]
+    }
+
+    pub fn pass(&mut self, x: i64, #[constant] gate: &str) -> i64 {
+        actors::Counter::new(0).pass(x, gate)
+    }
+
+    pub fn sum(&mut self, bytes: &[u8]) -> u64 {
+        bytes.iter().map(|byte| u64::from(*byte)).sum()
+    }
+}
+
+/// Kills `writer` once it has come to the gate, and has its payload read before anybody is told of the death.
+fn read_after_death<Out: Send + std::fmt::Debug>(
+    runtime: &Runtime,
+    writer: &GrowerHandle,
+    graph: &Graph<i64, Out>,
+    (published, begins): (&Gate, &Gate),
+) -> Result<()> {
+    let other = counter(runtime, "other", Placement::Process);
+    let watched = runtime.compile(|x: Edge<i64>| other.echo(&x))?;
+    let (held, is_held) = channel();
+    let (go, gone) = channel();
+    let holds_up = HoldsUp {
+        held,
+        go: Mutex::new(gone),
+    };
+    assert!(watched.watch(&Waker::from(Arc::new(holds_up))).is_none());
+    let execution = graph.execute(1);
+    published.reached(1);
+    other.actor().kill();
+    is_held.recv()?;
+    let pid = writer.actor().pid().expect("a process");
+    kill(pid);
+    assert!(!wait_until(&false, || is_alive(pid)));
+    begins.open();
+    let (tell, told) = channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || tell.send(execution.wait()));
+        let early = told.recv_timeout(Duration::from_millis(100));
+        assert!(early.is_err(), "before the death is known: {early:?}");
+        drop(go);
+        let Ok(Err(ExecError::ActorDied(died))) = told.recv() else {
+            panic!("its writer has died")
+        };
+        assert_eq!(
+            (died.actor.as_str(), &died.death.exit),
+            ("writer", &Exit::Signal(9))
+        );
+    });
+    Ok(())
+}
+
+#[test]
+fn dag_37_a_grown_payload_of_a_dead_writer_is_never_told_as_a_file_that_is_missing() -> Result<()> {
+    let runtime = Runtime::new();
+    for placement in [Placement::Thread, Placement::Process] {
+        let writer = runtime.spawn::<Grower>("writer", ()).in_process()?;
+        let reader = runtime.spawn::<Grower>("reader", ()).place(placement)?;
+        let (published, begins) = (Gate::closed(), Gate::closed());
+        published.open();
+        let graph = runtime.compile(|x: Edge<i64>| {
+            let grown = writer.grown(&x);
+            let said = writer.pass(&x, published.path()).after(&grown);
+            let begun = reader.pass(&x, begins.path());
+            (said, reader.sum(&grown).after(&begun))
+        })?;
+        read_after_death(&runtime, &writer, &graph, (&published, &begins))?;
+    }
+    // By the driver itself.
+    let writer = runtime.spawn::<Grower>("writer", ()).in_process()?;
+    let published = Gate::closed();
+    published.open();
+    let graph = runtime.compile(|x: Edge<i64>| {
+        let grown = writer.grown(&x);
+        (writer.pass(&x, published.path()).after(&grown), grown)
+    })?;
+    read_after_death(&runtime, &writer, &graph, (&published, &published))
 }
 
 /// Not a test of its own: the driver that the next test kills.

@@ -37,6 +37,15 @@ impl SegmentError {
             limit: MemoryLimit::Addresses,
         }
     }
+
+    /// Whether memory of another process cannot be opened: as a rule because that process has just died.
+    pub fn may_be_a_death(&self) -> bool {
+        match self {
+            SegmentError::System { what, .. } => what.starts_with("opening /proc"),
+            SegmentError::Foreign { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 /// What helps against what the system has said, where that is known.

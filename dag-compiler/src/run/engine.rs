@@ -10,9 +10,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use selvedge_channels::{Doorbell, Fault, FaultKind, Segment, SpinBudget, Waiting};
 use selvedge_core::{AsyncDriver, Death, Exit, Guarded, LaneId, Lease, MadeIn, NoEntry, wake};
 
@@ -24,6 +24,7 @@ use crate::run::clock::{Moment, coarse_ns};
 use crate::run::control::{Control, Phase, State};
 use crate::run::driver::{Driver, NoRoom, Tally};
 use crate::run::error::{ActorDied, ExecError, Timeout};
+use crate::run::lane::{LaneError, NEWS_TIMEOUT};
 use crate::run::layout::Layout;
 use crate::run::patience::Patience;
 use crate::run::report::TaskError;
@@ -49,6 +50,8 @@ pub(crate) struct Engine {
     pub(crate) tally: Arc<Tally>,
     pub(crate) turn: Turn,
     failure: Mutex<Option<ExecError>>,
+    /// Rung when the first failure is there.
+    failed: Condvar,
     /// Woken once, when the graph ends.
     watchers: Mutex<Vec<Waker>>,
     discarded: Mutex<Vec<(u64, Range<usize>)>>,
@@ -148,6 +151,7 @@ impl Engine {
             driver: Guarded::new(driver),
             turn: Turn::default(),
             failure: Mutex::new(None),
+            failed: Condvar::new(),
             watchers: Mutex::new(Vec::new()),
             discarded: Mutex::new(Vec::new()),
             any_discarded: AtomicBool::new(false),
@@ -255,6 +259,7 @@ impl Engine {
             (Some(_), _) => {}
             (none, error) => *none = Some(error),
         }
+        self.failed.notify_all();
         self.lease.ending();
         self.control.fail(lane, why);
         self.interrupt();
@@ -279,7 +284,14 @@ impl Engine {
     }
 
     /// A channel of the driver's own lane broke.
-    fn broke(&self, error: &dyn std::fmt::Display) -> ExecError {
+    fn broke(&self, error: impl Into<LaneError>) -> ExecError {
+        let error = error.into();
+        if error.may_be_a_death() {
+            let until = Instant::now() + NEWS_TIMEOUT;
+            let mut failure = self.failure.lock();
+            self.failed
+                .wait_while_until(&mut failure, |failure| failure.is_none(), until);
+        }
         if let Some(ended) = self.ended() {
             return ended;
         }
@@ -376,7 +388,7 @@ impl Engine {
     /// Moves what can move; `true` when something has changed.
     fn pump(&self, driver: &mut Driver) -> Result<bool, ExecError> {
         let closed = self.close_discarded(driver);
-        let moved = driver.pump().map_err(|error| self.broke(&error))?;
+        let moved = driver.pump().map_err(|error| self.broke(error))?;
         Ok(closed || moved)
     }
 
@@ -550,13 +562,11 @@ impl Engine {
             match driver.room() {
                 Ok(Ok(())) => {}
                 Ok(Err(no_room)) => return Err(Denied::Full(no_room)),
-                Err(error) => return Err(Denied::ended(self.broke(&error))),
+                Err(error) => return Err(Denied::ended(self.broke(error))),
             }
         }
         stage(driver).map_err(Denied::ended)?;
-        driver
-            .submit(1)
-            .map_err(|error| Denied::ended(self.broke(&error)))
+        driver.submit(1).map_err(|error| Denied::ended(self.broke(error)))
     }
 
     /// Why it does not run any more, by who has seen that it does not.

@@ -18,6 +18,8 @@ mod hop;
 mod plain;
 mod work;
 
+use std::time::{Duration, Instant};
+
 use selvedge_channels::{
     AnyOutlet, AnyValue, Arrival, ChannelError, Doorbell, Fault, Mover, Readiness, SpinBudget, Waiting,
 };
@@ -137,6 +139,20 @@ pub(crate) enum LaneError {
     Channel(#[from] ChannelError),
     #[error(transparent)]
     Group(#[from] CommError),
+}
+
+/// How long an error that a death may explain waits for the news of it, which takes a moment to whoever runs the graph.
+pub(crate) const NEWS_TIMEOUT: Duration = Duration::from_secs(3);
+
+impl LaneError {
+    /// Whether it may be the first that is seen of a process's death.
+    pub(crate) fn may_be_a_death(&self) -> bool {
+        match self {
+            LaneError::Channel(ChannelError::Segment(error))
+            | LaneError::Group(CommError::Segment(error)) => error.may_be_a_death(),
+            _ => false,
+        }
+    }
 }
 
 /// The same, with the task it was found at; boxed, for it is returned by every step.
@@ -605,6 +621,12 @@ impl LaneLoop {
     }
 
     fn fail(&mut self, task: TaskId, error: &LaneError) {
+        if error.may_be_a_death() {
+            // Who hears of the death fails the graph first, with its true cause.
+            let (control, until) = (&self.control, Instant::now() + NEWS_TIMEOUT);
+            let told = || control.state() != State::Running;
+            self.bell.wait(&Waiting::Park, Some(until), told);
+        }
         let label = self
             .tasks
             .iter()

@@ -43,7 +43,7 @@ impl Engine {
                 driver.sent()
             } else if driver.has_room() {
                 let sent =
-                    stage(driver).and_then(|()| driver.publish_inputs().map_err(|error| self.broke(&error)));
+                    stage(driver).and_then(|()| driver.publish_inputs().map_err(|error| self.broke(error)));
                 match sent {
                     Ok(execution) => execution,
                     Err(error) => {
