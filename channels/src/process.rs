@@ -77,7 +77,7 @@ fn look(pid: u32) -> Look {
     if cfg!(miri) {
         return Look::Unseen; // a model has no /proc
     }
-    let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
+    let stat = match fs::read(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat,
         // It ended while it was read.
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Look::Ended,
@@ -85,7 +85,9 @@ fn look(pid: u32) -> Look {
         Err(error) if error.kind() == io::ErrorKind::NotFound && !exists(pid) => return Look::Ended,
         Err(_) => return Look::Unseen,
     };
-    let Some((_, fields)) = stat.rsplit_once(") ") else {
+    let name_end = stat.windows(2).rposition(|bytes| bytes == b") ");
+    let fields = name_end.and_then(|end| std::str::from_utf8(stat.get(end + 2..)?).ok());
+    let Some(fields) = fields else {
         return Look::Unseen;
     };
     if fields.starts_with(['Z', 'X']) {
@@ -123,5 +125,20 @@ mod tests {
             started: 0,
         };
         assert!(!nobody.is_current());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no /proc")]
+    fn a_name_that_is_no_text_hides_no_process() {
+        // A thread has a file of its own, and is renamed without the process.
+        let named = std::thread::spawn(|| {
+            fs::write("/proc/thread-self/comm", b"\xff) Z \xfe").unwrap();
+            let task = fs::read_link("/proc/thread-self").unwrap();
+            let task = task.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            let process = Process::numbered(task);
+            (process.started, process.is_current())
+        });
+        let (started, is_current) = named.join().unwrap();
+        assert!(started != 0 && is_current);
     }
 }

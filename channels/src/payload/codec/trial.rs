@@ -105,10 +105,11 @@ impl Kid {
     pub(super) fn is_named(&self, name: &'static str) -> bool {
         // What is static stays as it is: the same bytes are the same name.
         let is_seen = std::ptr::eq(self.seen.load(Ordering::Relaxed), name.as_ptr());
-        self.name.len() == name.len() && (is_seen || self.look(name))
+        is_seen && self.name.len() == name.len() || self.look(name)
     }
 
     #[cold]
+    #[inline(never)]
     fn look(&self, name: &'static str) -> bool {
         let is_it = self.name == name;
         if is_it {
