@@ -7,9 +7,17 @@
 use std::time::{Duration, Instant};
 
 /// The core that this thread runs on. The kernel may move the thread at any time.
+#[cfg(not(miri))]
 #[inline]
 pub(crate) fn current_core() -> u32 {
     rustix::thread::sched_getcpu() as u32
+}
+
+/// Miri has no cores: each thread counts as one.
+#[cfg(miri)]
+pub(crate) fn current_core() -> u32 {
+    thread_local!(static THREAD: u8 = const { 0 });
+    THREAD.with(|thread| std::ptr::from_ref(thread).addr() as u32)
 }
 
 /// Moves a thread off a core where it keeps being woken by another thread of that core.
