@@ -15,8 +15,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use actors::{Gate, PLACEMENTS, REMOTE, counter};
-use futures_util::StreamExt;
 use futures_util::future::join_all;
+use futures_util::{FutureExt, StreamExt};
 use selvedge::prelude::*;
 
 fn on_tokio<T>(future: impl Future<Output = T>) -> T {
@@ -62,6 +62,39 @@ fn dag_44_a_stream_keeps_order_and_bounds_what_is_in_flight() -> Result<()> {
             (0..300).map(|x| 2 * x).collect::<Vec<_>>(),
             "{placement}"
         );
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_44_a_stream_takes_no_more_than_may_be_in_flight() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let gate = Gate::closed();
+        let options = Options::new().max_inflight(4);
+        let graph = runtime.compile_with(options, |x: Edge<i64>| a.pass(&x, gate.path()))?;
+        let taken = std::cell::Cell::new(0);
+        let items = futures_util::stream::iter(0..40).inspect(|_| taken.set(taken.get() + 1));
+        on_tokio(within(async {
+            let mut results = graph.stream(items);
+            for _ in 0..3 {
+                assert!(results.next().now_or_never().is_none(), "{placement}");
+                assert_eq!((taken.get(), graph.counters().submitted), (4, 4), "{placement}");
+            }
+            gate.open();
+            let mut given = 0;
+            while let Some(result) = results.next().await {
+                assert_eq!(result.expect("value"), given, "{placement}");
+                given += 1;
+                assert!(
+                    taken.get() < given + 4,
+                    "{placement}: {} taken, {given} given",
+                    taken.get()
+                );
+            }
+            assert_eq!((given, taken.get()), (40, 40), "{placement}");
+        }));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@
 
 mod actors;
 
-use actors::{Counter, PLACEMENTS, REMOTE, Text, counter};
+use actors::{Counter, Gate, PLACEMENTS, REMOTE, Text, counter};
 use selvedge::prelude::*;
 
 #[test]
@@ -331,6 +331,62 @@ fn dag_33_map_keeps_order_and_overlaps_stages() -> Result<()> {
             (0..500).map(|x| 2 * x).collect::<Vec<_>>(),
             "{placement}"
         );
+    }
+    Ok(())
+}
+
+/// Two stages that meet: the later one ends an execution only when the earlier one has begun the next.
+struct Stage;
+
+#[actor]
+impl Stage {
+    pub fn new() -> Self {
+        Stage
+    }
+
+    pub fn begin(&mut self, x: i64, #[constant] begun: &str) -> i64 {
+        let mut begun = std::fs::File::options().append(true).open(begun).expect("a file");
+        std::io::Write::write_all(&mut begun, b".").expect("a file");
+        x
+    }
+
+    pub fn end(&mut self, x: i64, #[constant] begun: &str, #[constant] last: i64) -> i64 {
+        let next = (x + 2).min(last + 1) as u64;
+        actors::until("the next execution", || {
+            let len = std::fs::metadata(begun).map_or(0, |file| file.len());
+            (len >= next).then_some(x)
+        })
+    }
+}
+
+#[test]
+fn dag_33_stages_of_two_executions_meet_and_map_takes_no_more_than_may_be_in_flight() -> Result<()> {
+    const LAST: i64 = 40;
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let a = runtime.spawn::<Stage>("a", ()).place(placement)?;
+        let b = runtime.spawn::<Stage>("b", ()).place(placement)?;
+        let begun = Gate::closed();
+        let options = Options::new().max_inflight(3);
+        let graph = runtime.compile_with(options, |x: Edge<i64>| {
+            b.end(&a.begin(&x, begun.path()), begun.path(), LAST)
+        })?;
+        let taken = std::cell::Cell::new(0);
+        let items = (0..=LAST).inspect(|_| taken.set(taken.get() + 1));
+        let mut given = 0;
+        for result in graph.map(items) {
+            assert_eq!(result?, given, "{placement}");
+            given += 1;
+            // What it has given is not in flight any more; the next is taken when it is asked for.
+            assert!(
+                taken.get() < given + 3,
+                "{placement}: {} taken, {given} given",
+                taken.get()
+            );
+            let counters = graph.counters();
+            assert!(counters.submitted - counters.finished <= 3, "{placement}");
+        }
+        assert_eq!((given, taken.get()), (LAST + 1, LAST + 1), "{placement}");
     }
     Ok(())
 }

@@ -188,6 +188,39 @@ fn dag_34_a_timeout_fires_in_time_and_nothing_is_lost() -> Result<()> {
 }
 
 #[test]
+fn dag_34_a_full_graph_refuses_after_submit_timeout_by_name_and_goes_on() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let gate = Gate::closed();
+        let limit = Duration::from_millis(20);
+        let options = Options::new().max_inflight(2).submit_timeout(limit);
+        let graph = runtime.compile_with(options, |x: Edge<i64>| a.pass(&x, gate.path()))?;
+        let pending = [graph.execute(1), graph.execute(2)];
+        gate.reached(1);
+        for error in [3, 4].map(|x| graph.execute(x).wait().expect_err("no room")) {
+            let ExecError::Timeout(timeout) = &error else {
+                panic!("{placement}: {error}")
+            };
+            assert_eq!(timeout.execution, None, "nothing was submitted");
+            assert!(timeout.waited >= limit, "{error}");
+            assert_eq!(timeout.option, "Options::submit_timeout");
+            assert_eq!(timeout.suspects[0].task, "a.pass");
+            let text = error.to_string();
+            assert!(text.contains("no room to submit after"), "{text}");
+            assert!(text.contains("Options::submit_timeout sets this time"), "{text}");
+        }
+        assert_eq!(graph.counters().submitted, 2, "{placement}");
+        gate.open();
+        for (execution, x) in pending.into_iter().zip(1..) {
+            assert_eq!(execution.wait()?, x, "{placement}: what was in has stayed in");
+        }
+        assert_eq!(graph.run(5)?, 5, "{placement}: there is room again");
+    }
+    Ok(())
+}
+
+#[test]
 fn dag_34_a_timeout_of_zero_returns_a_ready_result() -> Result<()> {
     for placement in PLACEMENTS {
         let runtime = Runtime::new();
