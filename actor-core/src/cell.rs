@@ -27,6 +27,26 @@ pub(crate) struct Blueprint {
 }
 
 impl Blueprint {
+    /// What builds an actor that has no methods.
+    #[cfg(test)]
+    pub(crate) fn of_nothing(name: &str) -> Self {
+        static ENTRY: ActorEntry = ActorEntry {
+            name: "nothing",
+            place: "",
+            create: |_| Ok(State::new(())),
+            methods: &[],
+        };
+        Self {
+            id: ActorId::next(),
+            name: name.into(),
+            entry: &ENTRY,
+            args: [].into(),
+            on_panic: OnPanic::default(),
+            device: None,
+            core: None,
+        }
+    }
+
     /// Runs the constructor; its panic is a failure like its error.
     pub(crate) fn build(self) -> Result<ActorCell, Failure> {
         let state = construct(self.entry, &self.args)?;

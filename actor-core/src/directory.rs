@@ -4,8 +4,8 @@
 //! running program.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -85,6 +85,13 @@ impl Directory {
     pub(crate) fn add_resident(&self, resident: &Arc<Resident>, keep: Option<Arc<LaneKeep>>) {
         let entry = (Arc::clone(resident), keep);
         self.entries.lock().residents.insert(resident.id(), entry);
+    }
+
+    /// What keeps an actor's lane; `None` where the actor is not known any more, or has no lane.
+    pub(crate) fn keep_of(&self, id: ActorId) -> Option<Weak<LaneKeep>> {
+        let entries = self.entries.lock();
+        let (_, keep) = entries.residents.get(&id)?;
+        keep.as_ref().map(Arc::downgrade)
     }
 
     pub(crate) fn remove_resident(&self, id: ActorId) {

@@ -223,6 +223,13 @@ pub fn wake(waker: Waker) {
     }
 }
 
+/// The text of a panic's payload, which is dropped; what its drop panics with is its own affair.
+pub(crate) fn message_of(payload: Box<dyn std::any::Any + Send>) -> String {
+    let message = panic_message(payload.as_ref());
+    dispose(payload);
+    message
+}
+
 /// The text of a panic's payload.
 #[must_use]
 pub fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {

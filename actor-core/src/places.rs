@@ -72,18 +72,37 @@ pub(crate) struct LaneKeep {
     made_in: MadeIn,
 }
 
+/// Asks a worker to end a lane, behind everything that it was asked before.
+pub(crate) fn end_lane(worker: &WorkerRecord, lane: LaneId, on_response: OnResponse) {
+    // A worker that is gone has no lanes; the response is dropped with it.
+    if let Some(link) = worker.link() {
+        link.request(
+            |request| ToWorker::EndLane { request, lane },
+            Vec::new(),
+            on_response,
+        );
+    }
+}
+
 impl LaneKeep {
-    /// Asks a worker to end the lane, behind everything that it was asked before.
-    fn end_there(&self, worker: &WorkerRecord, on_response: OnResponse) {
-        let lane = self.id;
-        // A worker that is gone has no lanes; the response is dropped with it.
-        if let Some(link) = worker.link() {
-            link.request(
-                |request| ToWorker::EndLane { request, lane },
-                Vec::new(),
-                on_response,
-            );
+    /// An error where the lane was ended: what an actor that was built meanwhile has left in a worker ends as well.
+    pub(crate) fn still_there(&self) -> Result<(), SpawnError> {
+        self.not_ended().inspect_err(|_| {
+            if let LaneHome::Worker(worker) = &self.home {
+                end_lane(&worker.record, self.id, Box::new(|_| {}));
+            }
+        })
+    }
+
+    fn not_ended(&self) -> Result<(), SpawnError> {
+        // SYNC lane-ended, acquire side. A thread starts under a lock that `end` takes afterwards; an actor that `end` does not
+        // find was added after it had looked.
+        if !self.ended.load(Ordering::Acquire) {
+            return Ok(());
         }
+        Err(SpawnError::Ended {
+            lane: self.name.clone(),
+        })
     }
 }
 
@@ -94,7 +113,7 @@ impl Drop for LaneKeep {
         }
         match &self.home {
             LaneHome::Thread(thread) => thread.lock().iter().for_each(|thread| thread.stop()),
-            LaneHome::Worker(worker) => self.end_there(&worker.record, Box::new(|_| {})),
+            LaneHome::Worker(worker) => end_lane(&worker.record, self.id, Box::new(|_| {})),
         }
     }
 }
@@ -190,7 +209,7 @@ impl Lane {
             LaneHome::Worker(worker) => {
                 let (reply, mut answer) = promise();
                 let done: OnResponse = Box::new(move |response| reply.keep(response.is_ok()));
-                self.keep.end_there(&worker.record, done);
+                end_lane(&worker.record, self.id(), done);
                 // An answer of any kind, and none from a worker that is gone: the lane is no more.
                 answer.wait(Some(deadline)).is_some()
             }
@@ -209,11 +228,11 @@ impl Lane {
         let home = match &self.keep.home {
             LaneHome::Thread(thread) => {
                 let mut thread = thread.lock();
-                self.not_ended()?;
+                self.keep.not_ended()?;
                 Home::Lane(self.thread(&mut thread)?)
             }
             LaneHome::Worker(worker) => {
-                self.not_ended()?;
+                self.keep.not_ended()?;
                 Home::Worker {
                     worker: Arc::clone(&worker.record),
                     lane: self.id(),
@@ -222,16 +241,6 @@ impl Lane {
             }
         };
         Ok((home, Arc::clone(&self.keep)))
-    }
-
-    fn not_ended(&self) -> Result<(), SpawnError> {
-        // SYNC lane-ended, acquire side. A thread starts under a lock that `end` takes afterwards.
-        if !self.keep.ended.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        Err(SpawnError::Ended {
-            lane: self.name().to_owned(),
-        })
     }
 
     /// Its thread, started if it does not run yet.
@@ -333,5 +342,25 @@ impl Worker {
 
     pub(crate) fn kill(&self) {
         self.keep.record.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Restart;
+    use crate::cell::Blueprint;
+
+    #[test]
+    fn an_actor_whose_lane_was_ended_while_it_was_spawned_is_not_spawned() {
+        let runtime = Runtime::new();
+        let lane = runtime.lane("l");
+        let home = lane.home().unwrap();
+        assert_eq!(lane.end(Duration::MAX), Ok(()));
+        let spawned = runtime
+            .inner()
+            .settle(Blueprint::of_nothing("a"), home, Restart::Never);
+        assert!(matches!(spawned, Err(SpawnError::Ended { .. })), "{spawned:?}");
+        assert!(runtime.actors().is_empty());
     }
 }

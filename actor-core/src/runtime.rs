@@ -199,7 +199,7 @@ impl Inner {
     ) -> Result<ActorRef, SpawnError> {
         let resident = Arc::new(Resident::new(blueprint, home, restart));
         let control = self.control()?;
-        self.directory.add_resident(&resident, Some(keep));
+        self.directory.add_resident(&resident, Some(Arc::clone(&keep)));
         let limit = self.directory.limits().build;
         let (reply, mut answer) = promise();
         let sent = control.send(SupervisorMessage::AddActor {
@@ -222,7 +222,8 @@ impl Inner {
                 Err(SpawnError::Timeout { actor, limit })
             }
         };
-        match built {
+        // An end of the lane that has not found it.
+        match keep.still_there().and(built) {
             Ok(()) => Ok(ActorRef::new(resident, &self.directory)),
             Err(error) => {
                 // It may be built yet, when nobody waits for it any more.

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use selvedge_core::{Runtime, SpawnError, Worker};
+use selvedge_core::{Restart, Runtime, SpawnError, Worker};
 use toys::*;
 
 /// Well below the time that a worker has to say hello where nothing else is said.
@@ -44,16 +44,23 @@ fn signal(pid: u32, signal: Signal) {
 fn start_and_stop(runtime: &Runtime) -> JoinHandle<Result<Worker, SpawnError>> {
     let starter = runtime.clone();
     let start = std::thread::spawn(move || starter.worker("mute"));
+    stop_new(None);
+    start
+}
+
+/// Stops the worker that starts, another one than `old`.
+fn stop_new(old: Option<u32>) {
     let deadline = soon();
     loop {
         // Not before it has become the worker: who starts a process waits until then, and so would wait for ever.
         let became = |pid: &u32| {
-            std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
-                .is_ok_and(|line| line.contains(": worker mute"))
+            Some(*pid) != old
+                && std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                    .is_ok_and(|line| line.contains(": worker mute"))
         };
         if let Some(child) = children().into_iter().find(became) {
             signal(child, Signal::STOP);
-            return start;
+            return;
         }
         assert!(Instant::now() < deadline, "no child");
     }
@@ -81,6 +88,24 @@ fn a_worker_that_never_says_hello_is_given_up() {
     assert!(error.to_string().contains("(300ms passed"), "{error}");
     assert!(error.to_string().contains("Runtime::hello_timeout"), "{error}");
     eventually("it is gone", || children().is_empty());
+
+    // An end does not wait for the hello of a process that starts again.
+    loop {
+        let runtime = Runtime::new();
+        let worker = runtime.worker("mute").unwrap();
+        let restart = Restart::OnFailure { max: 1 };
+        let spawn = runtime.spawn::<Toy>("phoenix", FINE).restart(restart);
+        let toy = spawn.in_worker(&worker).unwrap();
+        let pid = toy.real_pid();
+        kill_9(pid);
+        stop_new(Some(pid));
+        let ended = worker.end(Duration::from_millis(50));
+        if ended.is_ok() {
+            break;
+        }
+        // It was stopped too late, and had to be killed.
+        eventually("it is gone", || children().is_empty());
+    }
 
     // A shutdown does not wait for the hello.
     let error = loop {

@@ -1,6 +1,6 @@
 //! One for each worker process: launches it, launches it again, ends it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -14,8 +14,9 @@ use crate::control::supervisor::SupervisorMessage;
 use crate::control::watch::{Process, Watch};
 use crate::death::Exit;
 use crate::directory::Directory;
+use crate::places::{LaneKeep, end_lane};
 use crate::promise::Promise;
-use crate::resident::{Resident, Vital};
+use crate::resident::{Home, Resident, Vital};
 use crate::spawn::SpawnError;
 use crate::worker::hello::Hello;
 use crate::worker::launch::{Launched, launch};
@@ -131,7 +132,7 @@ impl WorkerState {
             let exit = end(&process).await;
             stderr.drain();
             let reason = match refused {
-                NoHello::Closing => return Err(SpawnError::Shutdown),
+                NoHello::Unwanted(unwanted) => return Err(*unwanted),
                 NoHello::Ended => format!("it ended before it said hello: {exit}"),
                 NoHello::Said(reason) => reason,
             };
@@ -176,10 +177,8 @@ impl WorkerState {
     async fn launch(&mut self) -> Result<Launched, SpawnError> {
         let (record, depth) = (Arc::clone(&self.args.record), self.args.depth);
         let limit = self.args.directory.limits().hello;
-        let failed = |error| SpawnError::Launch {
-            worker: self.args.record.name().to_owned(),
-            error,
-        };
+        let worker = self.args.record.name().to_owned();
+        let failed = |error| SpawnError::Launch { worker, error };
         let work = move || launch(record.name(), &record.env, depth);
         let launched = self.args.launchers.start(work).map_err(SpawnError::Control)?;
         tokio::select! {
@@ -194,8 +193,21 @@ impl WorkerState {
                 );
                 Err(failed(std::io::Error::new(std::io::ErrorKind::TimedOut, text)))
             }
+            unwanted = self.unwanted() => Err(unwanted),
+        }
+    }
+
+    /// Returns when no process is wanted any more, and says why.
+    async fn unwanted(&mut self) -> SpawnError {
+        let record = Arc::clone(&self.args.record);
+        tokio::select! {
+            biased;
             // An error means that the supervisor is gone.
-            _ = self.args.closing.wait_for(|closing| *closing) => Err(SpawnError::Shutdown),
+            _ = self.args.closing.wait_for(|closing| *closing) => SpawnError::Shutdown,
+            () = record.told_to_end() => SpawnError::Worker {
+                worker: record.name().to_owned(),
+                reason: "it was told to end".to_owned(),
+            },
         }
     }
 
@@ -205,8 +217,7 @@ impl WorkerState {
         let hello = tokio::time::timeout(limit, read_frame::<FromWorker>(reading));
         tokio::select! {
             hello = hello => check_hello(hello, limit),
-            // An error means that the supervisor is gone.
-            _ = self.args.closing.wait_for(|closing| *closing) => Err(NoHello::Closing),
+            unwanted = self.unwanted() => Err(NoHello::Unwanted(Box::new(unwanted))),
         }
     }
 
@@ -260,12 +271,11 @@ impl WorkerState {
                 Err(error) => error,
             };
             let why = format!("its worker did not start again: {error}");
-            let closing = matches!(error, SpawnError::Shutdown);
-            directory.note_deaths(&restarting, &why, !closing);
+            let ends = matches!(error, SpawnError::Shutdown | SpawnError::Worker { .. });
+            directory.note_deaths(&restarting, &why, !ends);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                // An error means that the supervisor is gone.
-                _ = self.args.closing.wait_for(|closing| *closing) => {}
+                _ = self.unwanted() => {}
             }
             pause = RESTART_PAUSE_MAX.min(pause * 2);
         }
@@ -304,8 +314,8 @@ type Framed = (FromWorker, Vec<u8>);
 
 /// Why there was no hello.
 enum NoHello {
-    /// The runtime ends meanwhile.
-    Closing,
+    /// Nobody wants the process any more.
+    Unwanted(Box<SpawnError>),
     /// The process closed its link.
     Ended,
     /// What is wrong with what it said, or did not say.
@@ -335,10 +345,17 @@ async fn end(process: &Process) -> Exit {
     process.reap().await
 }
 
-/// Builds an actor again in its new process.
+/// Builds an actor again in its new process, unless it was ended meanwhile.
 fn revive(directory: &Arc<Directory>, resident: &Arc<Resident>) {
+    let is_wanted = |resident: &Resident| resident.vital() == Vital::Restarting;
+    let Some(keep) = directory.keep_of(resident.id()).filter(|_| is_wanted(resident)) else {
+        return;
+    };
     let (directory, revived) = (Arc::clone(directory), Arc::clone(resident));
     build_in_worker(resident, move |result| match result {
+        // The new process died too: its own death decides.
+        Err(BuildFault::Lost(_)) => {}
+        _ if !is_wanted(&revived) => dismiss(&revived, &keep),
         Ok(()) => {
             revived.note_revival();
             directory.tell_nodes(std::slice::from_ref(&revived));
@@ -349,7 +366,79 @@ fn revive(directory: &Arc<Directory>, resident: &Arc<Resident>) {
                 &format!("its constructor failed: {report}"),
             );
         }
-        // The new process died too: its own death decides.
-        Err(BuildFault::Lost(_)) => {}
     });
+}
+
+/// Ends what was built of an actor that was ended before the new process could hear of it, and its lane where nobody keeps that.
+fn dismiss(resident: &Resident, keep: &Weak<LaneKeep>) {
+    resident.leave();
+    if let Home::Worker { worker, lane, .. } = &resident.home
+        && keep.strong_count() == 0
+    {
+        end_lane(worker, *lane, Box::new(|_| {}));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::Blueprint;
+    use crate::worker::link::{Outgoing, Response};
+    use crate::worker::protocol::{FRAME_HEADER_BYTES, read_head};
+    use crate::{ProcessId, Restart, Runtime, Worker};
+
+    /// The next message to the worker.
+    fn sent(queue: &mut mpsc::UnboundedReceiver<Outgoing>) -> Option<ToWorker> {
+        let message = queue.try_recv().ok()?;
+        message
+            .front
+            .get(FRAME_HEADER_BYTES..)
+            .map(|head| read_head(head).unwrap())
+    }
+
+    #[test]
+    fn an_actor_that_is_ended_while_its_process_restarts_is_not_there_afterwards() {
+        let runtime = Runtime::new();
+        let directory = &runtime.inner().directory;
+        let record = Arc::new(WorkerRecord::new(ProcessId::next(), "w", Vec::new()));
+        let worker = Worker::new(&runtime, Arc::clone(&record));
+        for built in [false, true] {
+            let (link, mut queue) = Link::new();
+            let link = Arc::new(link);
+            let pidfd = Arc::new(std::fs::File::open("/dev/null").unwrap().into());
+            let runs = Incarnation {
+                pid: 0,
+                pidfd,
+                link: Arc::clone(&link),
+            };
+            let lane = worker.lane("l");
+            let (home, keep) = lane.home().unwrap();
+            let restart = Restart::OnFailure { max: 1 };
+            let resident = Arc::new(Resident::new(Blueprint::of_nothing("a"), home, restart));
+            directory.add_resident(&resident, Some(keep));
+            let residents = [Arc::clone(&resident)];
+            directory.note_deaths(&residents, "its process has died", true);
+            assert_eq!(resident.vital(), Vital::Restarting);
+            if built {
+                record.set_current(Some(runs.clone()));
+                revive(directory, &resident);
+                assert!(matches!(sent(&mut queue), Some(ToWorker::Create { .. })));
+                record.set_current(None);
+            }
+            // No process hears of the end.
+            directory.end_actors(&residents, "it was killed");
+            drop(lane);
+            assert!(sent(&mut queue).is_none());
+            record.set_current(Some(runs));
+            if built {
+                link.answer(0, Response::Created(Ok(())));
+                assert!(matches!(sent(&mut queue), Some(ToWorker::Remove { .. })));
+                assert!(matches!(sent(&mut queue), Some(ToWorker::EndLane { .. })));
+            } else {
+                revive(directory, &resident);
+            }
+            assert!(sent(&mut queue).is_none());
+            record.set_current(None);
+        }
+    }
 }

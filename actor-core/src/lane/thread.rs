@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
+use selvedge_channels::dispose;
 
 use crate::id::LaneId;
 use crate::lane::host::LaneState;
@@ -149,10 +150,10 @@ thread_local! {
 fn live(id: LaneId, mailbox: &Arc<Mailbox>, ended: &Arc<Ended>) {
     GONE.set(Some(Gone(Arc::clone(ended))));
     // User code is guarded where it is called; this guard is for bugs of ours: the end must be announced.
-    let _ = catch_unwind(AssertUnwindSafe(|| {
+    dispose(catch_unwind(AssertUnwindSafe(|| {
         let mut state = LaneState::new(id, Arc::clone(mailbox));
         state.run();
-    }));
+    })));
     mailbox.close();
     let waiting = {
         let mut state = ended.state.lock();
@@ -199,6 +200,39 @@ mod tests {
         fn run(&mut self, _lane: &mut LaneHost<'_>) {
             HELD.set(self.0.take());
         }
+    }
+
+    /// Panics where it is dropped.
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("a bomb"));
+        }
+    }
+
+    /// Panics with what panics where it is dropped.
+    struct Throws;
+
+    impl Program for Throws {
+        fn run(&mut self, _lane: &mut LaneHost<'_>) {
+            std::panic::resume_unwind(Box::new(Bomb));
+        }
+    }
+
+    #[test]
+    fn a_lane_outlives_the_drop_of_what_a_program_panicked_with() {
+        let lane = LaneThread::start(LaneId(1), "l").unwrap();
+        let (told, panics) = channel();
+        for program in [Box::new(Throws) as Box<dyn Program>, Box::new(Leaves(None))] {
+            let told = told.clone();
+            let end = Box::new(move |panic| told.send(panic).unwrap());
+            assert!(lane.push(LaneMessage::Run(program, end)).is_ok());
+        }
+        assert!(panics.recv_timeout(PATIENCE).unwrap().is_some());
+        assert_eq!(panics.recv_timeout(PATIENCE), Ok(None));
+        lane.stop();
+        assert!(lane.join_until(deadline_after(PATIENCE)));
     }
 
     /// What `ask` answers, asked on a thread of its own: a wait without end fails the test.

@@ -36,7 +36,7 @@ pub(crate) enum LinkLost {
 pub(crate) type OnResponse = Box<dyn FnOnce(Result<Response, LinkLost>) + Send>;
 
 pub(crate) struct Outgoing {
-    front: Vec<u8>,
+    pub(crate) front: Vec<u8>,
     body: Vec<u8>,
 }
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use rustix::process::{Signal, pidfd_send_signal};
+use tokio::sync::watch;
 
 use crate::control::worker_node::WorkerMessage;
 use crate::death::Exit;
@@ -29,6 +30,8 @@ pub(crate) struct WorkerRecord {
     current: Mutex<Option<Incarnation>>,
     /// How the last process ended, in words.
     ended: Mutex<Option<String>>,
+    /// Becomes true when the worker is told to end.
+    told: watch::Sender<bool>,
     /// Set when no process of the worker will run any more: whether the last one had to be killed to end.
     over: OnceLock<bool>,
 }
@@ -42,6 +45,7 @@ impl WorkerRecord {
             node: OnceLock::new(),
             current: Mutex::new(None),
             ended: Mutex::new(None),
+            told: watch::Sender::new(false),
             over: OnceLock::new(),
         }
     }
@@ -93,10 +97,18 @@ impl WorkerRecord {
 
     /// Asks the worker to end, by force after the deadline.
     pub(crate) fn end(&self, deadline: Instant) {
+        // First: a node that starts a process looks at no message before it has.
+        self.told.send_replace(true);
         if let Some(node) = self.node.get() {
             // A node that has stopped has no process.
             let _ = node.send_message(WorkerMessage::Shutdown { deadline });
         }
+    }
+
+    /// Returns when the worker was told to end.
+    pub(crate) async fn told_to_end(&self) {
+        // The sender is here for as long as anybody asks.
+        let _ = self.told.subscribe().wait_for(|told| *told).await;
     }
 
     /// Sends SIGKILL to the process, if there is one. Its death is noticed as any other.
