@@ -438,7 +438,8 @@ fn dag_31_when_inputs_are_unread_the_lane_that_is_behind_is_named() -> Result<()
         let ExecError::InputsUnread { behind } = &error else {
             panic!("{placement}: {error}")
         };
-        assert_eq!(behind[0].task, "b.pass");
+        // The other lane may have the input of the last execution before it as well.
+        assert!(behind.iter().any(|it| it.task == "b.pass"), "{behind:?}");
         assert!(error.to_string().contains("b.pass"), "{error}");
         let refused = graph.try_execute(7).expect_err("as full as before");
         assert_eq!(refused.value, 7);

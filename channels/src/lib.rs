@@ -102,10 +102,9 @@ pub use payload::{
 #[cfg(all(feature = "dlpack", not(loom)))]
 pub use payload::{DlPack, DlPackError, dlpack};
 #[cfg(not(loom))]
+pub use region::Region;
 #[doc(hidden)]
 pub use report::report;
-
-pub use region::Region;
 pub use ring::{RingReader, RingWriter, ring};
 #[cfg(not(loom))]
 pub use segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};

@@ -80,7 +80,7 @@ fn in_order(slots: u32, before: u32) {
                 writer.try_write(Ok(message)).unwrap();
             }
             writer.close();
-            writer.try_write(Ok(u32::MAX)).unwrap_err();
+            let _ = writer.try_write(Ok(u32::MAX)).unwrap_err();
         });
         for expected in 0..=slots {
             assert!(to_reader.wait(&Waiting::Park, None, || reader.ready()));

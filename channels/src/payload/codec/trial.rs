@@ -252,7 +252,7 @@ impl Trial {
                 Ok(Err(_)) => return None,
                 Err(payload) => {
                     // Its drop may panic as well.
-                    std::mem::forget(payload);
+                    crate::dispose::dispose(payload);
                     return None;
                 }
             }
