@@ -314,26 +314,20 @@ mod tests {
     #[test]
     #[cfg(not(miri))] // Miri has one core
     fn a_waiter_knows_whether_it_was_woken_from_its_own_core() {
-        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-        let allowed = sched_getaffinity(None).unwrap();
-        let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+        use crate::shared_core::pinned::{cores, stay_on};
+        let mut cores = cores().into_iter();
         let first = cores.next().unwrap();
         for (ringer, waiter) in [Some((first, first)), cores.next().map(|second| (first, second))]
             .into_iter()
             .flatten()
         {
             let bell = Doorbell::heap();
-            let on = |core| {
-                let mut one = CpuSet::new();
-                one.set(core);
-                sched_setaffinity(None, &one).unwrap();
-            };
             let rings = || {
-                on(ringer);
+                stay_on(ringer);
                 bell.ring();
             };
             let waits = || {
-                on(waiter);
+                stay_on(waiter);
                 assert_eq!(bell.woken_on_own_core(), None, "nobody rang");
                 bell.announce();
                 thread::scope(|scope| scope.spawn(rings).join()).unwrap();

@@ -373,7 +373,7 @@ impl ChannelError {
 }
 
 impl ChannelError {
-    /// Whether it is the value that could not be read: it counts as read, and the channel goes on.
+    /// Whether the value could not be read: the value counts as read, and the channel goes on.
     pub fn loses_value(&self) -> bool {
         matches!(
             self,

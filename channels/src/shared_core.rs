@@ -82,6 +82,26 @@ fn leave_core() {
     }
 }
 
+/// For tests: the cores that this thread may use, and how it stays on one of them.
+#[cfg(all(test, not(miri)))]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+pub(crate) mod pinned {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+    pub(crate) fn cores() -> Vec<usize> {
+        let allowed = sched_getaffinity(None).unwrap();
+        (0..CpuSet::MAX_CPU)
+            .filter(|core| allowed.is_set(*core))
+            .collect()
+    }
+
+    pub(crate) fn stay_on(core: usize) {
+        let mut one = CpuSet::new();
+        one.set(core);
+        sched_setaffinity(None, &one).unwrap();
+    }
+}
+
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
@@ -97,9 +117,8 @@ mod tests {
     #[test]
     fn a_thread_that_is_bound_to_one_core_stays_there() {
         std::thread::spawn(|| {
-            let mut one = rustix::thread::CpuSet::new();
-            one.set(current_core() as usize);
-            rustix::thread::sched_setaffinity(None, &one).unwrap();
+            pinned::stay_on(current_core() as usize);
+            let one = rustix::thread::sched_getaffinity(None).unwrap();
             leave_core();
             assert!(rustix::thread::sched_getaffinity(None).unwrap() == one);
         })

@@ -161,29 +161,21 @@ mod tests {
     #[test]
     #[cfg(not(miri))] // Miri has one core
     fn a_waiter_that_was_woken_from_its_own_core_parks_at_once_until_another_core_wakes_it() {
-        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-        let allowed = sched_getaffinity(None).unwrap();
-        let cores: Vec<usize> = (0..CpuSet::MAX_CPU)
-            .filter(|core| allowed.is_set(*core))
-            .collect();
-        let on = |core: usize| {
-            let mut one = CpuSet::new();
-            one.set(core);
-            sched_setaffinity(None, &one).unwrap();
-        };
+        use crate::shared_core::pinned::{cores, stay_on};
+        let cores = cores();
         let budget = SpinBudget::new(spins(us(100)));
         let bell = Doorbell::heap();
         let woken_from = |core| {
             bell.announce();
             let ringer = || {
-                on(core);
+                stay_on(core);
                 bell.ring();
             };
             std::thread::scope(|scope| scope.spawn(ringer).join()).unwrap();
             assert!(budget.park(&bell, None, || true));
         };
         let waiter = || {
-            on(cores[0]);
+            stay_on(cores[0]);
             woken_from(cores[0]);
             assert!(budget.shares_core());
             assert_eq!(budget.waiting(), spins(Duration::ZERO));

@@ -90,7 +90,7 @@ enum Held<T> {
     /// Come with tensors beside it, put together on first use. Its slot is still held.
     #[cfg(feature = "cuda")]
     Beside(Box<Beside<T>>),
-    /// It is there, and could not be received: whoever reads it hears why.
+    /// A message has come and could not be received: its reader hears why.
     Lost(Box<ChannelError>),
 }
 

@@ -181,7 +181,7 @@ impl<'a> Encoded<'a> {
         })
     }
 
-    /// Whether it goes by name.
+    /// Whether the value goes by name.
     pub(crate) fn is_named(&self) -> bool {
         self.form == Form::Named
     }

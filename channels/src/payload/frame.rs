@@ -92,7 +92,7 @@ pub(super) fn number_head(bytes: &[u8], dtype: DType) -> Option<&[u8]> {
 pub(super) struct Frame<'a> {
     pub(super) head: &'a [u8],
     pub(super) parts: usize,
-    /// Whether its head is by name.
+    /// Whether the head is by name.
     pub(super) is_named: bool,
     bytes: &'a [u8],
     first_part: usize,

@@ -155,7 +155,7 @@ impl Segment {
         self.part(offset, len)
     }
 
-    /// As [`region`](Self::region), for who keeps its promise within this crate.
+    /// The way to [`region`](Self::region) within this crate, whose callers keep its promise.
     pub(crate) fn part(&self, offset: usize, len: usize) -> Result<Region, SegmentError> {
         Region::new(self.clone(), offset, len)
     }

@@ -50,13 +50,13 @@ impl SerdeError {
         self
     }
 
-    /// It happened in this field, or variant.
+    /// The error lies in this field, or variant.
     #[cold]
     pub(super) fn in_name(self, name: &'static str) -> Self {
         self.step(Step::Name(name))
     }
 
-    /// It happened in this element.
+    /// The error lies in this element.
     #[cold]
     pub(super) fn in_index(self, index: usize) -> Self {
         self.step(Step::Index(index))
