@@ -150,6 +150,24 @@ fn dag_39_a_tear_down_ends_a_run_that_waits() -> Result<()> {
 }
 
 #[test]
+fn dag_39_a_tear_down_without_time_costs_no_actor_that_answers() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        for round in 0..30 {
+            let options = Options::new().teardown_timeout(Duration::ZERO);
+            let graph = runtime.compile_with(options, |x: Edge<i64>| a.echo(&x))?;
+            // Its lane is torn down while it begins, and while it waits for more.
+            if round % 2 == 1 {
+                assert_eq!(graph.run(round)?, round, "{placement}");
+            }
+            assert!(graph.teardown().stuck.is_empty(), "{placement}, round {round}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn dag_27_many_threads_run_one_graph() -> Result<()> {
     for wait in [Wait::Auto, Wait::Park, Wait::Spin] {
         let runtime = Runtime::new();

@@ -108,6 +108,10 @@ impl Default for Options {
 /// Longer than any program waits, and short enough to be added to an `Instant`: what is longer is without end.
 const TIMEOUT_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
+/// What a tear-down waits at least: many times what a lane that computes nothing needs to hear of the end and to answer, with every
+/// core busy. Who is killed for less has done nothing wrong.
+const TEARDOWN_MIN: Duration = Duration::from_secs(1);
+
 const TEARDOWN: &str = "SELVEDGE_TEARDOWN_TIMEOUT_MS";
 
 /// A limit's name, its value, and its bounds.
@@ -266,7 +270,9 @@ impl Options {
         self
     }
 
-    /// How long tear-down waits for lanes to end; default 5 s. Worker processes that do not are killed then.
+    /// How long tear-down waits for lanes to end, methods that compute among them; default 5 s, and less than 1 s counts as 1 s: a
+    /// lane that computes nothing ends as soon as it has heard of the tear-down, and is left that time for it. Worker processes
+    /// whose lanes do not end are killed then, and threads are given up, with their actors.
     pub fn teardown_timeout(mut self, timeout: Duration) -> Self {
         self.teardown_timeout = timeout;
         self
@@ -416,7 +422,7 @@ impl Options {
     }
 
     pub(crate) fn teardown_timeout_value(&self) -> Duration {
-        self.teardown_timeout.min(TIMEOUT_MAX)
+        self.teardown_timeout.clamp(TEARDOWN_MIN, TIMEOUT_MAX)
     }
 
     pub(crate) fn on_full_value(&self) -> OnFull {

@@ -17,7 +17,7 @@ fn dag_52_the_environment_overrides_defaults() {
         ("SELVEDGE_BUFFER_BYTES", " 2000 "),
         ("SELVEDGE_MAX_PAYLOAD_BYTES", "4000"),
         ("SELVEDGE_TIMEOUT_MS", "250"),
-        ("SELVEDGE_TEARDOWN_TIMEOUT_MS", "40"),
+        ("SELVEDGE_TEARDOWN_TIMEOUT_MS", "4000"),
         ("SELVEDGE_TRACE", "7"),
         ("SELVEDGE_SUBMIT_TIMEOUT_MS", ""),
     ])
@@ -33,7 +33,7 @@ fn dag_52_the_environment_overrides_defaults() {
         (2000, 4000, 7)
     );
     assert_eq!(options.timeout_value(), Some(Duration::from_millis(250)));
-    assert_eq!(options.teardown_timeout_value(), Duration::from_millis(40));
+    assert_eq!(options.teardown_timeout_value(), Duration::from_secs(4));
     assert_eq!(
         options.submit_timeout_value(),
         Some(Duration::from_secs(10)),
