@@ -13,7 +13,9 @@ mod support;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use proptest::test_runner::{Config, TestRunner};
-use selvedge_channels::{ChannelError, EncodeError, Fault, Provider, SharedReader, SharedWriter, decode};
+use selvedge_channels::{
+    ChannelError, ChannelOptions, EncodeError, Fault, Provider, SharedReader, SharedWriter, decode,
+};
 use support::{Bells, Make, Reading, SharedMemfd, Writing, payload, region, spec};
 
 /// Descriptors and mappings are counted per process: one test at a time.
@@ -74,6 +76,28 @@ fn chan_16_a_payload_larger_than_its_slot_arrives() {
     ];
     for (number, len) in sizes.into_iter().enumerate() {
         pass(&mut writer, &mut readers, number as u64, len);
+    }
+}
+
+#[test]
+fn chan_08_a_buffer_is_as_large_as_asked_for_and_no_larger() {
+    let _alone = alone();
+    const FRAME: usize = 64;
+    for bytes in [4096, 8192] {
+        let options = ChannelOptions::new().slots(2).buffer_bytes(bytes as u64);
+        let channel = options.shared::<Vec<u64>>().unwrap();
+        let (mut writer, mut reader) = (channel.writer().unwrap(), channel.reader(0).unwrap());
+        let ungrown = held();
+        let fits = (bytes - FRAME) / size_of::<u64>();
+        let mut send = |words: usize| {
+            writer.send(vec![7; words]).unwrap();
+            assert_eq!(reader.recv().unwrap(), vec![7; words]);
+            held()
+        };
+        for _ in 0..4 {
+            assert_eq!(send(fits), ungrown, "{fits} words in {bytes} bytes");
+        }
+        assert_eq!(send(fits + 1).fds, ungrown.fds + 1, "{fits} words and one more");
     }
 }
 

@@ -76,6 +76,36 @@ fn is_at(file: &File, path: &Path) -> bool {
     there.is_some() && inode(file.metadata()) == there
 }
 
+/// What is in place of a name's file: anybody may have put something there.
+#[derive(Clone, Copy)]
+struct Found {
+    is_own: bool,
+    is_file: bool,
+    names: u64,
+}
+
+impl Found {
+    fn of(file: &File) -> io::Result<Self> {
+        let found = file.metadata()?;
+        Ok(Found {
+            is_own: found.uid() == rustix::process::getuid().as_raw(),
+            is_file: found.is_file(),
+            names: found.nlink(),
+        })
+    }
+
+    /// Whether a descriptor may be written there, and why not.
+    fn may_be_written(self) -> Result<(), &'static str> {
+        match self {
+            Found { is_own: false, .. } => Err("its file is another user's, who has put it there"),
+            // Writing to it would write to something else.
+            Found { is_file: false, .. } => Err("what is in place of its file is no file"),
+            Found { names: 1, .. } => Ok(()),
+            _ => Err("its file has other names"),
+        }
+    }
+}
+
 /// Publishes a descriptor.
 pub(super) fn publish(name: &str, descriptor: &Descriptor) -> Result<Published, ChannelError> {
     let path = path_of(name)?;
@@ -93,17 +123,8 @@ pub(super) fn publish(name: &str, descriptor: &Descriptor) -> Result<Published, 
             }
             Err(_) => return Err(refuse(name, "its file cannot be locked")),
         }
-        let found = file.metadata().map_err(failed)?;
-        if found.uid() != rustix::process::getuid().as_raw() {
-            return Err(refuse(name, "its file is another user's, who has put it there"));
-        }
-        if !found.is_file() || found.nlink() != 1 {
-            // Writing to it would write to something else.
-            return Err(refuse(
-                name,
-                "what is in place of its file is no file, or has other names",
-            ));
-        }
+        let found = Found::of(&file).map_err(failed)?;
+        found.may_be_written().map_err(|what| refuse(name, what))?;
         let written = file
             .set_len(0)
             .and_then(|()| file.rewind())
@@ -118,7 +139,7 @@ pub(super) fn publish(name: &str, descriptor: &Descriptor) -> Result<Published, 
 pub(super) fn find(name: &str) -> Result<Descriptor, ChannelError> {
     let nobody = || refuse(name, "nobody publishes it");
     let file = open(&path_of(name)?, false).map_err(|_| nobody())?;
-    if file.metadata().map_err(|_| nobody())?.uid() != rustix::process::getuid().as_raw() {
+    if !Found::of(&file).map_err(|_| nobody())?.is_own {
         return Err(refuse(name, "it is another user's"));
     }
     let mut text = String::new();
@@ -149,5 +170,32 @@ impl Drop for Published {
     fn drop(&mut self) {
         // While it is still locked, so that nobody else's file is taken away.
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chan_24_only_an_own_file_of_one_name_is_written() {
+        let own = Found {
+            is_own: true,
+            is_file: true,
+            names: 1,
+        };
+        assert_eq!(own.may_be_written(), Ok(()));
+        let foreign = Found { is_own: false, ..own };
+        let refused = foreign.may_be_written().expect_err("somebody else's");
+        assert!(refused.contains("another user's"), "{refused}");
+        assert!(
+            Found {
+                is_file: false,
+                ..own
+            }
+            .may_be_written()
+            .is_err()
+        );
+        assert!(Found { names: 2, ..own }.may_be_written().is_err());
     }
 }
