@@ -183,7 +183,7 @@ fn dag_20_the_rendering_shows_the_users_line_and_a_help() {
 }
 
 #[test]
-fn dag_05_a_constructor_that_fails_and_a_name_given_twice_are_typed() {
+fn dag_05_an_actor_whose_constructor_fails_has_no_handle_to_bind() {
     let runtime = Runtime::new();
     for placement in PLACEMENTS {
         let error = runtime

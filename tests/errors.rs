@@ -48,14 +48,56 @@ fn dag_35_a_user_error_arrives_again_and_again_and_the_graph_goes_on() -> Result
                     }
                     other => panic!("{other:?}"),
                 }
-                if placement == Placement::Process {
-                    assert!(text.contains("process "), "{text}");
-                } else {
-                    assert_eq!(error.downcast_ref::<Negative>(), Some(&Negative(-3)));
-                }
+                // The value itself does not leave its process; what it says does.
+                let original = (placement != Placement::Process).then_some(&Negative(-3));
+                assert_eq!(error.downcast_ref::<Negative>(), original, "{placement}");
+                assert_eq!(text.contains("process "), original.is_none(), "{text}");
             } else {
                 assert_eq!(graph.execute(execution).wait()?, execution, "{placement}");
             }
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the store is closed")]
+struct Closed(#[source] Negative);
+
+struct Store;
+
+#[actor]
+impl Store {
+    pub fn new() -> Self {
+        Store
+    }
+
+    pub fn put(&mut self, x: i64) -> std::result::Result<i64, Closed> {
+        Err(Closed(Negative(x)))
+    }
+}
+
+#[test]
+fn dag_35_type_text_and_sources_arrive_from_everywhere_and_the_value_from_this_process() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let store = runtime.spawn::<Store>("store", ()).place(placement)?;
+        let graph = runtime.compile(|x: Edge<i64>| store.put(&x))?;
+        for x in 1..4 {
+            let error = task_error(graph.execute(x).wait());
+            let Cause::Error {
+                type_name,
+                message,
+                sources,
+            } = error.cause()
+            else {
+                panic!("{placement}: {error}")
+            };
+            assert!(type_name.ends_with("::Closed"), "{type_name}");
+            assert_eq!(message, "the store is closed");
+            assert_eq!(*sources, [format!("{x} is negative")], "{placement}");
+            let original = error.downcast_ref::<Closed>().map(|closed| closed.0.0);
+            assert_eq!(original, (placement != Placement::Process).then_some(x));
         }
     }
     Ok(())

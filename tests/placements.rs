@@ -86,8 +86,7 @@ fn comp_01_one_writer_serves_readers_of_every_kind() -> Result<()> {
 }
 
 #[test]
-fn dag_46_an_actor_may_drive_a_graph_of_other_actors() -> Result<()> {
-    // The driver is an ordinary endpoint: any thread may be one, also one that runs a method.
+fn dag_46_any_thread_may_drive_a_graph() -> Result<()> {
     let runtime = Runtime::new();
     let a = counter(&runtime, "a", Placement::Process);
     let graph = runtime.compile(|x: Edge<i64>| a.scale(&x, 2))?;

@@ -196,8 +196,12 @@ impl Gate {
 
     /// Waits until so many have come to it since it was made.
     pub fn reached(&self, many: u64) {
-        let len = || std::fs::metadata(&self.path).map_or(0, |file| file.len());
-        until("somebody at the gate", || (len() >= many).then_some(()));
+        until("somebody at the gate", || (self.visits() >= many).then_some(()));
+    }
+
+    /// How many have come to it since it was made.
+    pub fn visits(&self) -> u64 {
+        std::fs::metadata(&self.path).map_or(0, |file| file.len())
     }
 
     /// Lets all pass, now and later.
