@@ -13,8 +13,8 @@ use petgraph::algo::is_cyclic_directed;
 use petgraph::graph::DiGraph;
 use proptest::prelude::*;
 use selvedge_compiler::compile::plan;
-use selvedge_compiler::ir::{ArgIr, OpKind, Operation, Origin, Plan, Writer};
-use selvedge_compiler::prove::{Certificate, Deadlock, Refutation, prove};
+use selvedge_compiler::ir::{ArgIr, CollectiveId, OpKind, Operation, Origin, Plan, Settings, TaskId, Writer};
+use selvedge_compiler::prove::{Certificate, Deadlock, Moment, Refutation, prove};
 use selvedge_core::LaneId;
 use text::{graph, settings};
 
@@ -75,6 +75,67 @@ fn graph_23_a_certificate_of_another_plan_is_refused() {
     let mut twice = order;
     twice.extend(twice.last().copied());
     assert!(Certificate { order: twice }.check(&good).is_err());
+}
+
+/// Why the certificate of a plan is refused once one of its moments stands right behind another.
+fn moved(text: &str, overlap: bool, what: Moment, behind: Moment) -> String {
+    let settings = Settings {
+        overlap,
+        ..settings(1)
+    };
+    let plan = plan(graph(text), settings).unwrap();
+    let mut order = prove(&plan).unwrap().order;
+    order.retain(|moment| *moment != what);
+    let place = order.iter().position(|moment| *moment == behind).unwrap();
+    order.insert(place + 1, what);
+    Certificate { order }.check(&plan).unwrap_err()
+}
+
+fn moment(task: u32, kind: OpKind) -> Moment {
+    Moment::Step(Operation {
+        task: TaskId(task),
+        kind,
+    })
+}
+
+#[test]
+fn graph_23_a_certificate_whose_transfers_are_out_of_order_is_refused() {
+    let read = OpKind::Read { arg: 0 };
+    let (receive, write) = (moment(1, read), moment(0, OpKind::Write));
+    let text =
+        "actor a on 1\nactor b on 2\nactor c on 3\ninput x\nu = a.f(x)\nv = b.g(!u)\nw = c.h(x)\nreturn v, w";
+    let early = "READ 0 of `b.g` stands before `a.f` is there";
+    // Posted before the transfer, which is over before the work.
+    assert_eq!(moved(text, true, receive, write), early);
+    assert_eq!(moved(text, true, write, moment(1, OpKind::Compute)), early);
+    // One moment: nothing of a third lane in between.
+    assert_eq!(moved(text, false, moment(2, OpKind::Write), write), early);
+    // Two receives are posted before either comes; a device runs them as they stand.
+    let text = "actor a on 1\nactor b on 2\nactor c on 3\ninput x\nu = a.f(x)\nv = b.f(x)\nw = c.g(!u, !v)\nreturn w";
+    let turned = moved(text, true, write, moment(1, OpKind::Write));
+    assert_eq!(turned, "the transfers of lane 3 do not run in their order");
+}
+
+#[test]
+fn graph_23_a_certificate_whose_collective_is_not_one_moment_is_refused() {
+    let text = "actor a on 1\nactor b on 2\nactor c on 3\ninput x\n\
+                u = a.sum[0](x)\nv = b.sum[0](x)\nw = c.h(x)\nreturn u, v, w";
+    let apart = "the parts of collective 0 are not there together";
+    let over = Moment::Completion(CollectiveId(0));
+    let part = |rank| moment(rank, OpKind::Collective);
+    for rank in 0..2 {
+        // Complete before a part is there, and a rank that goes on before that.
+        assert_eq!(moved(text, true, part(rank), over), apart);
+        let early = moved(text, true, moment(rank, OpKind::Write), part(rank));
+        assert_eq!(early, apart);
+    }
+    let plan = plan(graph(text), settings(1)).unwrap();
+    let mut order = prove(&plan).unwrap().order;
+    order.retain(|moment| *moment != over);
+    let refused = Certificate { order }.check(&plan).unwrap_err();
+    assert_eq!(refused, "a collective that never completes");
+    let between = moved(text, false, moment(2, OpKind::Write), part(0));
+    assert_eq!(between, apart);
 }
 
 #[test]
@@ -141,10 +202,20 @@ fn task_04_programs_that_no_graph_lowers_to_are_refused() {
     };
     assert!(change(&|plan| plan.lanes[1].steps.swap(0, 1)).contains("COMPUTE of `a.f` is out of place"));
     assert!(change(&|plan| plan.lanes[1].steps.swap(1, 2)).contains("WRITE of `a.f`"));
+    let twice =
+        |plan: &mut Plan, step: usize| plan.lanes[1].steps.insert(step + 1, good.lanes[1].steps[step]);
+    assert!(change(&|plan| twice(plan, 0)).contains("READ 0 of `a.f`"));
+    assert!(change(&|plan| twice(plan, 1)).contains("COMPUTE of `a.f`"));
+    assert!(change(&|plan| twice(plan, 2)).contains("WRITE of `a.f`"));
+    // No bind order tells the two apart where methods commute.
+    let commuting = |plan: &mut Plan| {
+        plan.ir.actors[0].commutes = true;
+        twice(plan, 1);
+    };
+    assert!(change(&commuting).contains("COMPUTE of `a.f`"));
+    assert!(change(&|plan| _ = plan.lanes[1].steps.remove(0)).contains("COMPUTE of `a.f`"));
+    assert!(change(&|plan| _ = plan.lanes[1].steps.remove(1)).contains("WRITE of `a.f`"));
     assert!(change(&|plan| plan.lanes[2].steps.truncate(2)).contains("no lane finishes `c.g`"));
-    assert!(
-        change(&|plan| plan.lanes[1].steps.insert(0, good.lanes[1].steps[0])).contains("READ 0 of `a.f`")
-    );
     assert!(change(&|plan| plan.lanes[2].steps.extend(good.lanes[1].steps.clone())).contains("`a.f`"));
     assert!(change(&|plan| plan.lanes[1].values[0].reads = 2).contains("does not read `input 0` 2 times"));
     assert!(change(&|plan| plan.lanes[2].values.clear()).contains("does not reach it"));
