@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use actors::{Gate, counter, until};
 use rustix::process::{Pid, Signal, kill_process};
+use selvedge::Cause;
 use selvedge::prelude::*;
 
 /// An end in time, as opposed to none: how soon is for benchmarks to say.
@@ -216,7 +217,7 @@ impl Waits {
     }
 }
 
-/// Two actors on one thread, or in one worker process.
+/// Two inline actors, two on a thread each, or two in one worker process.
 fn two_that_wait(runtime: &Runtime, placement: Placement) -> Result<[WaitsHandle; 2]> {
     let worker = (placement == Placement::Process)
         .then(|| runtime.worker("w"))
@@ -225,7 +226,7 @@ fn two_that_wait(runtime: &Runtime, placement: Placement) -> Result<[WaitsHandle
         let spawned = runtime.spawn::<Waits>(name, ());
         match &worker {
             Some(worker) => spawned.in_worker(worker),
-            None => spawned.in_thread(),
+            None => spawned.place(placement),
         }
     };
     Ok([spawn("a")?, spawn("b")?])
@@ -315,6 +316,35 @@ fn dag_54_an_async_method_is_dropped_where_it_awaits_when_another_actor_has_died
         let dropped = a.call().dropped().wait_timeout(Duration::from_secs(60))?;
         assert_eq!(dropped, 1, "{placement}");
         drop((stuck, graph));
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_54_an_inline_async_method_that_awaits_for_ever_is_dropped_when_the_time_is_over() -> Result<()> {
+    let runtime = Runtime::new();
+    let [a, _] = two_that_wait(&runtime, Placement::Inline)?;
+    let said = Gate::closed();
+    let options = Options::new().timeout(Duration::from_millis(20));
+    let graph = runtime.compile_with(options, |x: Edge<i64>| a.for_ever_if_negative(&x, said.path()))?;
+    let tokio = tokio::runtime::Builder::new_current_thread().build()?;
+    // The thread is within a runtime of the user's, and is not.
+    for round in 1..=2 {
+        let late = if round == 1 {
+            graph.run(-1)
+        } else {
+            tokio.block_on(async { graph.run(-1) })
+        };
+        let Err(ExecError::Task(error)) = late else {
+            panic!("it came back: {late:?}")
+        };
+        assert!(matches!(error.cause(), Cause::TimedOut { .. }), "{error}");
+        assert!(
+            error.to_string().contains("dropped where it awaited, after 20ms"),
+            "{error}"
+        );
+        assert_eq!(a.call().dropped().wait()?, round);
+        assert_eq!(graph.run(3)?, 3, "the graph goes on");
     }
     Ok(())
 }

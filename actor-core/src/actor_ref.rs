@@ -194,7 +194,8 @@ impl ActorRef {
         if let Home::Inline(cell) = &self.resident.home {
             // An inline actor has no thread: the caller's runs it.
             let deadline = || Some(Instant::now() + CALL_TIMEOUT);
-            let used = cell.with(deadline, |cell| cell.call(method, arguments, &AsyncDriver::new()));
+            let driver = AsyncDriver::new().limited(CALL_TIMEOUT);
+            let used = cell.with(deadline, |cell| cell.call(method, arguments, &driver));
             return Answer::ready(match used {
                 Ok(result) => result.map_err(CallFault::Failed),
                 Err(refused) => Err(busy(self.name(), refused)),

@@ -10,26 +10,38 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
-use crate::Failure;
+use crate::{Failure, deadline_after};
 
 /// Runs futures to their end on the current thread. Cloning shares the runtime behind it.
 #[derive(Clone, Default)]
 pub struct AsyncDriver {
     engines: Arc<Engines>,
+    /// How long a future may take. `None` is without end.
+    limit: Option<Duration>,
 }
 
-/// A future was dropped where it awaited, because nobody wants its result any more.
+/// Why a future was dropped where it awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interrupted;
+pub enum Interrupted {
+    /// Nobody wants its result any more.
+    Unwanted,
+    /// It took longer than it may.
+    TimedOut(Duration),
+}
 
 impl From<Interrupted> for Failure {
-    fn from(_: Interrupted) -> Self {
-        Failure::Interrupted
+    fn from(interrupted: Interrupted) -> Self {
+        match interrupted {
+            Interrupted::Unwanted => Failure::Interrupted,
+            Interrupted::TimedOut(limit) => Failure::TimedOut(limit),
+        }
     }
 }
 
@@ -72,17 +84,26 @@ impl AsyncDriver {
                 wanted,
                 ..Engines::default()
             }),
+            limit: None,
         }
+    }
+
+    /// Drops futures where they await after `limit`; `None` is without end. A lane needs no limit, since whoever waits for it
+    /// has one; whoever runs a future on their own thread does.
+    #[must_use]
+    pub fn limited(self, limit: impl Into<Option<Duration>>) -> Self {
+        let limit = limit.into();
+        Self { limit, ..self }
     }
 
     /// Runs `future` to its end. Works on any thread, also inside a tokio runtime. Where the system refuses a
     /// runtime (no descriptors left) the future is still polled, without timers and sockets.
     ///
     /// # Errors
-    /// [`Interrupted`] when it awaited and was not wanted any more.
+    /// [`Interrupted`] when it awaited and was not wanted any more, or took too long.
     pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Interrupted> {
         let Some(wanted) = self.engines.wanted.as_deref() else {
-            return Ok(self.drive(future));
+            return self.drive(async { Ok(future.await) });
         };
         let mut future = pin!(future);
         let mut awaits = None;
@@ -96,7 +117,7 @@ impl AsyncDriver {
             if wanted.is_wanted() {
                 Poll::Pending
             } else {
-                Poll::Ready(Err(Interrupted))
+                Poll::Ready(Err(Interrupted::Unwanted))
             }
         }))
     }
@@ -109,19 +130,19 @@ impl AsyncDriver {
         }
     }
 
-    fn drive<F: Future>(&self, future: F) -> F::Output {
+    fn drive<T>(&self, future: impl Future<Output = Result<T, Interrupted>>) -> Result<T, Interrupted> {
         if Handle::try_current().is_ok() {
-            return match self.engines.guest.get_or_init(HelperThread::start) {
-                Some(helper) => {
-                    let _entered = helper.handle.enter();
-                    park_on(future)
-                }
-                None => park_on(future),
-            };
+            let helper = self.engines.guest.get_or_init(HelperThread::start);
+            let _entered = helper.as_ref().map(|helper| helper.handle.enter());
+            return park_on(future, self.limit);
         }
-        match self.engines.own.get_or_init(OwnRuntime::start) {
-            Some(OwnRuntime(Some(runtime))) => runtime.block_on(future),
-            _ => park_on(future),
+        match (self.engines.own.get_or_init(OwnRuntime::start), self.limit) {
+            (Some(OwnRuntime(Some(runtime))), None) => runtime.block_on(future),
+            (Some(OwnRuntime(Some(runtime))), Some(limit)) => {
+                let ended = runtime.block_on(async { timeout(limit, future).await });
+                ended.unwrap_or(Err(Interrupted::TimedOut(limit)))
+            }
+            _ => park_on(future, self.limit),
         }
     }
 }
@@ -221,14 +242,24 @@ impl Wake for Unpark {
     }
 }
 
-fn park_on<F: Future>(future: F) -> F::Output {
+fn park_on<T>(
+    future: impl Future<Output = Result<T, Interrupted>>,
+    limit: Option<Duration>,
+) -> Result<T, Interrupted> {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
+    let until = limit.map(|limit| (limit, deadline_after(limit)));
     loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        match until {
+            None => thread::park(),
+            Some((limit, until)) => match until.checked_duration_since(Instant::now()) {
+                None | Some(Duration::ZERO) => return Err(Interrupted::TimedOut(limit)),
+                Some(left) => thread::park_timeout(left),
+            },
         }
     }
 }
@@ -236,7 +267,6 @@ fn park_on<F: Future>(future: F) -> F::Output {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-    use std::time::Duration;
 
     use super::*;
 
@@ -276,6 +306,31 @@ mod tests {
     }
 
     #[test]
+    fn what_awaits_for_too_long_is_dropped() {
+        let limit = Duration::from_millis(1);
+        let stuck = Arc::new(());
+        let never = || {
+            let held = Arc::clone(&stuck);
+            async move {
+                let _held = held;
+                std::future::pending::<u8>().await
+            }
+        };
+        let outer = Builder::new_current_thread().build().unwrap();
+        for driver in [
+            AsyncDriver::new().limited(limit),
+            AsyncDriver::with_wanted(Box::new(Arc::new(Asker::default()))).limited(limit),
+        ] {
+            let late = Err(Interrupted::TimedOut(limit));
+            assert_eq!(driver.block_on(never()), late);
+            assert_eq!(outer.block_on(async { driver.block_on(never()) }), late);
+            assert_eq!(driver.block_on(async { 1 }), Ok(1), "what need not await ends");
+            outer.block_on(async move { drop(driver) });
+        }
+        assert_eq!(Arc::strong_count(&stuck), 1);
+    }
+
+    #[test]
     fn what_awaits_is_dropped_when_it_is_not_wanted() {
         let asker = Arc::new(Asker::default());
         let driver = AsyncDriver::with_wanted(Box::new(Arc::clone(&asker)));
@@ -292,7 +347,7 @@ mod tests {
         if asker.awaiting.load(Ordering::Relaxed) > 0 {
             driver.look_again();
         }
-        assert_eq!(thread.join().unwrap(), Err(Interrupted));
+        assert_eq!(thread.join().unwrap(), Err(Interrupted::Unwanted));
         assert_eq!(Arc::strong_count(&stuck), 1);
         assert_eq!(asker.awaiting.load(Ordering::Relaxed), 0);
         assert_eq!(driver.block_on(async { 1 }), Ok(1), "what need not await ends");

@@ -5,6 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use selvedge_channels::{ChannelError, dispose};
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,8 @@ pub enum Failure {
     Busy(String),
     /// The method was dropped where it awaited: nobody wants its result any more.
     Interrupted,
+    /// The method was dropped where it awaited on the thread of whoever waits for it, after this time.
+    TimedOut(Duration),
     /// A bug in selvedge; please report it with this text.
     Internal(String),
 }
@@ -94,6 +97,7 @@ impl Failure {
             },
             Failure::Busy(text) => FailureReport::new(FailureKind::Busy, text.clone()),
             Failure::Interrupted => FailureReport::new(FailureKind::Busy, self.to_string()),
+            Failure::TimedOut(_) => FailureReport::new(FailureKind::TimedOut, self.to_string()),
             Failure::Internal(text) => FailureReport::new(FailureKind::Internal, text.clone()),
         }
     }
@@ -113,6 +117,7 @@ impl fmt::Display for Failure {
             Failure::Channel(error) => write!(f, "{error}"),
             Failure::Busy(text) => f.write_str(text),
             Failure::Interrupted => f.write_str("dropped where it awaited: nobody wants its result any more"),
+            Failure::TimedOut(limit) => write!(f, "dropped where it awaited, after {limit:?}"),
             Failure::Internal(text) => write!(f, "bug in selvedge, please report: {text}"),
         }
     }
@@ -123,7 +128,11 @@ impl Error for Failure {
         match self {
             Failure::Error { error, .. } => error.source(),
             Failure::Channel(error) => error.source(),
-            Failure::Panic { .. } | Failure::Busy(_) | Failure::Interrupted | Failure::Internal(_) => None,
+            Failure::Panic { .. }
+            | Failure::Busy(_)
+            | Failure::Interrupted
+            | Failure::TimedOut(_)
+            | Failure::Internal(_) => None,
         }
     }
 }
@@ -139,6 +148,8 @@ pub enum FailureKind {
     Channel,
     /// The actor was in use.
     Busy,
+    /// The method awaited for too long on the thread of whoever waits for it.
+    TimedOut,
     /// A bug in selvedge.
     Internal,
 }
@@ -175,7 +186,9 @@ impl fmt::Display for FailureReport {
         match self.kind {
             FailureKind::Panic => write!(f, "panicked: {}", self.message)?,
             FailureKind::Internal => write!(f, "bug in selvedge, please report: {}", self.message)?,
-            FailureKind::Error | FailureKind::Channel | FailureKind::Busy => f.write_str(&self.message)?,
+            FailureKind::Error | FailureKind::Channel | FailureKind::Busy | FailureKind::TimedOut => {
+                f.write_str(&self.message)?
+            }
         }
         for source in &self.sources {
             write!(f, ": {source}")?;

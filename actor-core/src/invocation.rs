@@ -59,7 +59,7 @@ impl<'a> Invocation<'a> {
     /// Runs an async method's future to its end on this thread.
     ///
     /// # Errors
-    /// [`Failure::Interrupted`] when it awaited and was not wanted any more.
+    /// [`Failure::Interrupted`] when it awaited and was not wanted any more, [`Failure::TimedOut`] when it took too long.
     pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Box<Failure>> {
         Ok(self.driver.block_on(future).map_err(Failure::from)?)
     }

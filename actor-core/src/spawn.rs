@@ -228,8 +228,8 @@ impl<'r, A: Actor> Spawn<'r, A> {
         }
     }
 
-    /// On whichever thread drives: no thread, no wake. Nothing can interrupt a method there: a wait that runs one takes
-    /// at least as long as the method.
+    /// On whichever thread drives: no thread, no wake. A wait that runs a method takes at least as long as the method, since
+    /// nothing can interrupt one that computes; one that awaits is dropped there when the graph's timeout is over.
     ///
     /// # Errors
     /// [`SpawnError::Constructor`]; [`SpawnError::Core`] where a core was named.

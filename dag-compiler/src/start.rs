@@ -173,10 +173,12 @@ fn start(
         segment,
         control,
         lanes,
-        driver_lane,
+        mut driver_lane,
         inputs,
         free_ports,
     } = parts;
+    // An inline method awaits on the thread that waits for it.
+    driver_lane.driver = driver_lane.driver.limited(options.timeout_value());
     if let Err(error) = start_workers(&plan, &segment, &lease, deadline) {
         lease.ending();
         control.stop();

@@ -64,6 +64,11 @@ pub enum Cause {
         /// By whom.
         message: String,
     },
+    /// An async method of an inline actor awaited for [`Options::timeout`](crate::Options::timeout), and was dropped there.
+    TimedOut {
+        /// For how long.
+        message: String,
+    },
     /// A broken invariant of selvedge itself.
     Internal {
         /// What to report.
@@ -216,7 +221,7 @@ impl fmt::Display for Cause {
                     "the shapes of `{edge}` are fixed by its first value: expected {expected}, found {found}"
                 )
             }
-            Cause::Busy { message } => f.write_str(message),
+            Cause::Busy { message } | Cause::TimedOut { message } => f.write_str(message),
             Cause::Internal { message } => write!(f, "internal error of selvedge, please report: {message}"),
         }
     }
@@ -264,6 +269,7 @@ pub(crate) fn fault_of(info: &TaskInfo, execution: u64, failure: Failure) -> Fau
         FailureKind::Panic => Cause::Panic { message },
         FailureKind::Channel => Cause::Argument { message },
         FailureKind::Busy => Cause::Busy { message },
+        FailureKind::TimedOut => Cause::TimedOut { message },
         FailureKind::Internal => Cause::Internal { message },
     };
     let original = match failure {
