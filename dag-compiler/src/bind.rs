@@ -4,8 +4,10 @@
 //! its graph is the thread's current one and every task joins it, so that a task bound to nothing, or to edges of
 //! another graph, is reported even where its result is dropped.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::panic::Location;
 use std::rc::Rc;
 
@@ -21,6 +23,9 @@ use crate::ir::{
 use crate::ports::{InputPorts, Inputs, OutputList, Outputs, Splitter};
 use crate::run::leaf::AnyLeaf;
 use crate::transport::{Site, Transport, Way, resolve};
+
+/// Room for the number in a label, with its `#`.
+const NUMBER_LEN: usize = 7;
 
 /// A graph under construction.
 #[derive(Default)]
@@ -51,7 +56,7 @@ impl Builder {
         self.values.push(ValueIr {
             origin,
             part,
-            type_name: payload.name().to_owned(),
+            type_name: Cow::Borrowed(payload.name()),
             signal: false,
             tensors: TensorsIr::default(),
         });
@@ -200,15 +205,21 @@ impl Builder {
         }
     }
 
-    /// A label, with a number from the second on.
-    pub(crate) fn numbered(&mut self, name: String) -> String {
-        let count = self.labels.entry(name.clone()).or_default();
-        *count += 1;
-        if *count > 1 {
-            format!("{name}#{count}")
-        } else {
-            name
+    /// `actor.method`, with a number from the second on.
+    pub(crate) fn label(&mut self, actor: ActorId, method: &str) -> String {
+        let actor = self.actor_name(actor);
+        let mut label = String::with_capacity(actor.len() + method.len() + NUMBER_LEN);
+        label.extend([actor, ".", method]);
+        match self.labels.get_mut(&label) {
+            Some(count) => {
+                *count += 1;
+                let _ = write!(label, "#{count}");
+            }
+            None => {
+                self.labels.insert(label.clone(), 1);
+            }
         }
+        label
     }
 
     /// Position of the next bind among those of an actor.
@@ -257,12 +268,12 @@ impl Builder {
             self.actors.push(actor.clone());
         }
         let bind_index = self.next_bind(actor.id());
-        let method_name = actor.entry().method_name(bind.method).to_owned();
-        let label = self.numbered(format!("{}.{method_name}", self.actor_name(actor.id())));
+        let method_name = actor.entry().method_name(bind.method);
+        let label = self.label(actor.id(), method_name);
         self.push_task(TaskIr {
             actor: actor.id(),
             method: bind.method,
-            method_name,
+            method_name: Cow::Borrowed(method_name),
             label,
             args,
             groups: Vec::new(),
@@ -344,7 +355,6 @@ impl BoundArg {
 }
 
 /// The arguments of a task as they are taken apart.
-#[derive(Default)]
 struct Flat {
     args: Vec<ArgIr>,
     asked: Vec<(u32, Transport)>,
@@ -392,14 +402,21 @@ impl Bind {
             return Edge::new(Source::Broken(Rc::new(self.no_input_edge(location))));
         };
         let mut graph = builder.borrow_mut();
-        let mut flat = Flat::default();
-        let mut groups = Vec::with_capacity(self.args.len());
+        let mut flat = Flat {
+            args: Vec::with_capacity(self.args.len()),
+            asked: Vec::new(),
+        };
+        let has_lists = self.args.iter().any(|arg| matches!(arg, BoundArg::List(_)));
+        let mut groups = Vec::new();
         for (position, arg) in std::mem::take(&mut self.args).into_iter().enumerate() {
             if let Err(mistake) = self.check_list(position, &arg, &location) {
                 graph.mistakes.push(mistake);
                 continue;
             }
-            groups.push(self.flatten(arg, &builder, &mut graph, &location, &mut flat));
+            let group = self.flatten(arg, &builder, &mut graph, &location, &mut flat);
+            if has_lists {
+                groups.push(group);
+            }
         }
         let Flat { args, asked } = flat;
         let task = graph.task(&self, args, location);

@@ -237,12 +237,12 @@ impl Builder {
         let mut tasks = Vec::with_capacity(values.len());
         for (actor, value) in actors.into_iter().zip(values) {
             let method_name = operation.to_string();
-            let label = self.numbered(format!("{}.{method_name}", self.actor_name(actor)));
+            let label = self.label(actor, &method_name);
             let bind_index = self.next_bind(actor);
             tasks.push(self.push_task(TaskIr {
                 actor,
                 method: u16::MAX,
-                method_name,
+                method_name: method_name.into(),
                 label,
                 args: vec![ArgIr::Value(*value)],
                 groups: Vec::new(),

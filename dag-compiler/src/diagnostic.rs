@@ -241,7 +241,7 @@ impl fmt::Display for Diagnostic {
         };
         let annotation = AnnotationKind::Primary.span(span).label(self.label.as_str());
         let snippet = Snippet::source(source.as_str())
-            .path(self.location.file.as_str())
+            .path(&*self.location.file)
             .annotation(annotation);
         let group = Level::ERROR
             .primary_title(self.message.as_str())

@@ -8,7 +8,6 @@ mod ranks;
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use selvedge_channels::{
     AnyOutlet, AnyValue, ChannelError, Doorbell, Inlet, PayloadType, Provider, Routes, Segment, SegmentError,
@@ -254,21 +253,31 @@ pub(crate) struct Site<'a> {
 
 /// Look-ups that would otherwise be searches, so that loading stays linear.
 pub(crate) struct Index {
-    channels: BTreeMap<ValueId, Vec<ChannelId>>,
-    makes: BTreeMap<TaskId, Vec<ValueId>>,
+    /// By value: its channel of each kind.
+    channels: Vec<[Option<ChannelId>; 3]>,
+    /// By task: the first value that it makes.
+    makes: Vec<Option<ValueId>>,
+    /// By value: the next one of the same task.
+    next: Vec<Option<ValueId>>,
     actors: BTreeMap<ActorId, usize>,
 }
 
 impl Index {
     pub(crate) fn of(plan: &Plan) -> Self {
-        let mut channels: BTreeMap<ValueId, Vec<ChannelId>> = BTreeMap::new();
+        let values = plan.ir.values.len();
+        let mut channels = vec![[None; 3]; values];
         for channel in &plan.channels {
-            channels.entry(channel.value).or_default().push(channel.id);
+            let of_value = channels.get_mut(channel.value.index());
+            if let Some(place) = of_value.and_then(|kinds| kinds.get_mut(channel.kind as usize)) {
+                *place = Some(channel.id);
+            }
         }
-        let mut makes: BTreeMap<TaskId, Vec<ValueId>> = BTreeMap::new();
-        for (index, value) in plan.ir.values.iter().enumerate() {
-            if let Origin::Task(task) = value.origin {
-                makes.entry(task).or_default().push(ValueId(index as u32));
+        let (mut makes, mut next) = (vec![None; plan.ir.tasks.len()], vec![None; values]);
+        for (index, (value, next)) in plan.ir.values.iter().zip(&mut next).enumerate().rev() {
+            if let Origin::Task(task) = value.origin
+                && let Some(first) = makes.get_mut(task.index())
+            {
+                *next = first.replace(ValueId(index as u32));
             }
         }
         let actors = plan
@@ -281,8 +290,15 @@ impl Index {
         Index {
             channels,
             makes,
+            next,
             actors,
         }
+    }
+
+    /// The values that a task makes.
+    fn made_by(&self, task: TaskId) -> impl Iterator<Item = ValueId> {
+        let first = self.makes.get(task.index()).copied().flatten();
+        std::iter::successors(first, |value| self.next.get(value.index()).copied().flatten())
     }
 }
 
@@ -299,16 +315,54 @@ struct RingEnds {
     readers: Vec<Option<Box<dyn Any + Send>>>,
 }
 
-type Rings = BTreeMap<ChannelId, RingEnds>;
+/// By channel.
+type Rings = Vec<RingEnds>;
+
+/// Where the lane that is being built has what it runs and reads, so far.
+struct Places {
+    /// By task: its position in the lane.
+    tasks: Vec<Option<usize>>,
+    /// By value: its position among the lane's values.
+    values: Vec<Option<usize>>,
+}
+
+impl Places {
+    fn of(ir: &GraphIr) -> Self {
+        Places {
+            tasks: vec![None; ir.tasks.len()],
+            values: vec![None; ir.values.len()],
+        }
+    }
+
+    fn value(&self, value: ValueId) -> Option<usize> {
+        self.values.get(value.index()).copied().flatten()
+    }
+
+    /// Forgets the lane, which costs as much as the lane is long.
+    fn leave(&mut self, program: &LaneProgram) {
+        for step in &program.steps {
+            if let Some(place) = self.tasks.get_mut(step.task.index()) {
+                *place = None;
+            }
+        }
+        for value in &program.values {
+            if let Some(place) = self.values.get_mut(value.value.index()) {
+                *place = None;
+            }
+        }
+    }
+}
 
 impl Site<'_> {
     /// Builds every lane of this process.
     pub(crate) fn lanes(&self) -> Result<Built, LoadError> {
         let mut rings = self.rings()?;
         let groups = self.groups()?;
+        let mut places = Places::of(&self.plan.ir);
         let mut lanes = Vec::new();
         for program in self.plan.lanes.iter().filter(|lane| lane.process == self.process) {
-            lanes.push(self.lane(program, &mut rings, &groups)?);
+            lanes.push(self.lane(program, &mut places, &mut rings, &groups)?);
+            places.leave(program);
         }
         let mut inputs = BTreeMap::new();
         if self.process == ProcessId(0) {
@@ -332,12 +386,10 @@ impl Site<'_> {
     }
 
     fn channels(&self, value: ValueId) -> impl Iterator<Item = &ChannelPlan> {
-        let ids = self
-            .index
-            .channels
-            .get(&value)
-            .map_or(&[] as &[ChannelId], Vec::as_slice);
-        ids.iter().filter_map(|id| self.plan.channels.get(id.0 as usize))
+        let kinds = self.index.channels.get(value.index()).into_iter().flatten();
+        kinds
+            .flatten()
+            .filter_map(|id| self.plan.channels.get(id.0 as usize))
     }
 
     fn bell(&self, lane: LaneId) -> Result<selvedge_channels::Doorbell, LoadError> {
@@ -369,6 +421,7 @@ impl Site<'_> {
 
     fn rings(&self) -> Result<Rings, LoadError> {
         let mut rings = Rings::new();
+        rings.resize_with(self.plan.channels.len(), RingEnds::default);
         let here = |channel: &&ChannelPlan| {
             channel.kind == ChannelKind::Ring && channel.writer_process == self.process
         };
@@ -377,11 +430,10 @@ impl Site<'_> {
             let bells = self.reader_bells(channel)?;
             let slots = ring_slots(self.plan, channel, &payload);
             let (writer, readers) = payload.ring(slots, self.writer_bell(channel)?, bells)?;
-            let ends = RingEnds {
-                writer: Some(writer),
-                readers: readers.into_iter().map(Some).collect(),
-            };
-            rings.insert(channel.id, ends);
+            if let Some(ends) = rings.get_mut(channel.id.0 as usize) {
+                ends.writer = Some(writer);
+                ends.readers = readers.into_iter().map(Some).collect();
+            }
         }
         Ok(rings)
     }
@@ -410,7 +462,7 @@ impl Site<'_> {
         match channel.kind {
             ChannelKind::Local => Ok(Inlet::Local),
             ChannelKind::Ring => {
-                let ends = rings.get_mut(&channel.id);
+                let ends = rings.get_mut(channel.id.0 as usize);
                 let reader = ends.and_then(|ends| ends.readers.get_mut(usize::from(value.reader))?.take());
                 reader.map(Inlet::Ring).ok_or(missing)
             }
@@ -440,7 +492,9 @@ impl Site<'_> {
             match channel.kind {
                 ChannelKind::Local => routes.local = local,
                 ChannelKind::Ring => {
-                    routes.ring = rings.get_mut(&channel.id).and_then(|ends| ends.writer.take())
+                    routes.ring = rings
+                        .get_mut(channel.id.0 as usize)
+                        .and_then(|ends| ends.writer.take())
                 }
                 ChannelKind::Shared => {
                     let region = self.shared_region(channel.id)?;
@@ -464,24 +518,28 @@ impl Site<'_> {
     fn lane(
         &self,
         program: &LaneProgram,
+        places: &mut Places,
         rings: &mut Rings,
         groups: &[Group],
     ) -> Result<LaneLoop, LoadError> {
         let mut values: Vec<Box<dyn AnyValue>> = Vec::with_capacity(program.values.len());
-        let mut places = BTreeMap::new();
         for (index, value) in program.values.iter().enumerate() {
             let inlet = self.inlet(program, index, rings)?;
             values.push(self.payload(value.value)?.value(inlet, value.reads)?);
             self.brought_on_the_way(program, value.value, values.last_mut())?;
-            places.insert(value.value, index);
+            if let Some(place) = places.values.get_mut(value.value.index()) {
+                *place = Some(index);
+            }
         }
-        let mut tasks: Vec<TaskRun> = Vec::new();
-        let mut known: BTreeMap<TaskId, usize> = BTreeMap::new();
+        let works = program.steps.iter().filter(|step| step.kind.is_work());
+        let mut tasks: Vec<TaskRun> = Vec::with_capacity(works.count());
         let mut ranks = LaneRanks::default();
         for operation in &program.steps {
-            if let Entry::Vacant(vacant) = known.entry(operation.task) {
-                vacant.insert(tasks.len());
-                let mut task = self.task(operation.task, &places, &mut values, rings)?;
+            let place = places.tasks.get_mut(operation.task.index());
+            let place = place.ok_or(LoadError::Inconsistent("an unknown task"))?;
+            if place.is_none() {
+                *place = Some(tasks.len());
+                let mut task = self.task(operation.task, places, &mut values, rings)?;
                 if let Some(ir) = self.plan.ir.task(operation.task) {
                     task.collective = self.collective(ir, groups, &mut ranks)?;
                 }
@@ -494,7 +552,7 @@ impl Site<'_> {
             .get(&program.lane)
             .ok_or(LoadError::Inconsistent("a lane without memory"))?;
         let progress = self.control.progress_line(program.lane);
-        let steps = merged(steps(&program.steps, &known), &tasks);
+        let steps = merged(steps(&program.steps, &places.tasks), &tasks);
         stretch(&steps, &mut tasks);
         Ok(LaneLoop {
             lane: program.lane,
@@ -525,7 +583,7 @@ impl Site<'_> {
     fn task(
         &self,
         id: TaskId,
-        places: &BTreeMap<ValueId, usize>,
+        places: &Places,
         values: &mut Vec<Box<dyn AnyValue>>,
         rings: &mut Rings,
     ) -> Result<TaskRun, LoadError> {
@@ -552,8 +610,8 @@ impl Site<'_> {
         let mut args = Vec::with_capacity(task.args.len());
         for (position, arg) in task.args.iter().enumerate() {
             args.push(match arg {
-                ArgIr::Value(value) => *places
-                    .get(value)
+                ArgIr::Value(value) => places
+                    .value(*value)
                     .ok_or(LoadError::Inconsistent("an argument that its lane does not read"))?,
                 ArgIr::Constant(bytes) => {
                     let payload = method.and_then(|method| argument_type(task, method, position));
@@ -568,14 +626,14 @@ impl Site<'_> {
             None => (args.clone(), Vec::new()),
         };
         let brings = self.brings(task, actor, &args, values)?;
-        let mut outlets: Vec<Option<Box<dyn AnyOutlet>>> = Vec::new();
         let results = 1 + method.map_or(0, |method| (method.parts)().len());
+        let mut outlets: Vec<Option<Box<dyn AnyOutlet>>> = Vec::with_capacity(results + 1);
         outlets.resize_with(results + 1, || None);
-        for made in self.index.makes.get(&id).into_iter().flatten() {
-            if self.channels(*made).next().is_none() {
+        for made in self.index.made_by(id) {
+            if self.channels(made).next().is_none() {
                 continue;
             }
-            let value = self.plan.ir.value(*made);
+            let value = self.plan.ir.value(made);
             let place = match value.and_then(|value| value.part) {
                 _ if value.is_some_and(|value| value.signal) => results,
                 None => 0,
@@ -584,7 +642,7 @@ impl Site<'_> {
             let slot = outlets
                 .get_mut(place)
                 .ok_or(LoadError::Inconsistent("a part that the result has not"))?;
-            *slot = Some(self.outlet(*made, places.get(made).copied(), rings)?);
+            *slot = Some(self.outlet(made, places.value(made), rings)?);
         }
         let info = TaskInfo {
             task: task.label.clone(),
@@ -683,10 +741,10 @@ pub(crate) fn waiting(plan: &Plan) -> Waiting {
 
 /// A lane's operations as steps. All READs of a task are one wait, right before its work: its channels have slots, so
 /// nobody waits for a READ, and what is waited for later holds up less.
-fn steps(operations: &[Operation], known: &BTreeMap<TaskId, usize>) -> Vec<Step> {
+fn steps(operations: &[Operation], tasks: &[Option<usize>]) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::with_capacity(operations.len());
     for operation in operations {
-        let Some(task) = known.get(&operation.task).copied() else {
+        let Some(task) = tasks.get(operation.task.index()).copied().flatten() else {
             continue;
         };
         match operation.kind {

@@ -2,7 +2,7 @@
 //!
 //! Readers of one lane share one end (the cached channel, CACHE-01). A value read only on its writer's lane stays a
 //! local slot; readers in the writer's process share a ring, the writer's own lane among them if it reads too;
-//! readers in other processes share a ring in shared memory. O(tasks + edges).
+//! readers in other processes share a ring in shared memory. O(tasks + edges log lanes).
 
 use std::collections::BTreeMap;
 
@@ -28,29 +28,46 @@ struct Reading {
     meets: bool,
 }
 
-/// How each lane reads a value.
-type Reads = BTreeMap<(ProcessId, LaneId), Reading>;
+/// How each lane reads a value, by place.
+#[derive(Clone, Default)]
+struct Reads(Vec<((ProcessId, LaneId), Reading)>);
+
+impl Reads {
+    fn at(&mut self, place: (ProcessId, LaneId)) -> Option<&mut Reading> {
+        let found = self.0.binary_search_by_key(&place, |(place, _)| *place);
+        let index = found.unwrap_or_else(|index| {
+            self.0.insert(index, (place, Reading::default()));
+            index
+        });
+        self.0.get_mut(index).map(|(_, reading)| reading)
+    }
+
+    /// The lanes of one process, or of all others.
+    fn lanes(&self, process: ProcessId, near: bool) -> impl Iterator<Item = (LaneId, Reading)> {
+        let lanes = self.0.iter().filter(move |((of, _), _)| (*of == process) == near);
+        lanes.map(|((_, lane), reading)| (*lane, *reading))
+    }
+}
 
 /// Decides the channels of every value.
 pub fn place(graph: &GraphIr, settings: &Settings) -> Placement {
     let lanes = graph.places();
-    let mut reads: Vec<Reads> = vec![Reads::new(); graph.values.len()];
+    let mut reads: Vec<Reads> = vec![Reads::default(); graph.values.len()];
     let driver = (ProcessId(0), LaneId(0));
     for task in &graph.tasks {
         let Some(place) = lanes.get(&task.actor) else {
             continue;
         };
         for (position, value) in GraphIr::reads(task) {
-            if let Some(reads) = reads.get_mut(value.index()) {
-                let reading = reads.entry(*place).or_default();
+            if let Some(reading) = reads.get_mut(value.index()).and_then(|it| it.at(*place)) {
                 reading.reads += 1;
                 reading.meets |= task.meets.contains(&position);
             }
         }
     }
     for output in &graph.outputs {
-        if let Some(reads) = reads.get_mut(output.index()) {
-            reads.entry(driver).or_default().reads += 1;
+        if let Some(reading) = reads.get_mut(output.index()).and_then(|it| it.at(driver)) {
+            reading.reads += 1;
         }
     }
     let mut placement = Placement::default();
@@ -80,21 +97,21 @@ impl Placement {
         reads: &Reads,
         settings: &Settings,
     ) {
-        let near = select(reads, |reader| reader == process);
-        let far = select(reads, |reader| reader != process);
-        let local = matches!(near.as_slice(), [(lane, _)] if writer == Writer::Lane(*lane));
+        let mut own = reads.lanes(process, true).map(|(lane, _)| Writer::Lane(lane));
+        let local = own.next() == Some(writer) && own.next().is_none();
         let near_kind = if local {
             ChannelKind::Local
         } else {
             ChannelKind::Ring
         };
-        for (kind, readers) in [(near_kind, near), (ChannelKind::Shared, far)] {
+        for (kind, near) in [(near_kind, true), (ChannelKind::Shared, false)] {
+            let readers: Vec<LaneId> = reads.lanes(process, near).map(|(lane, _)| lane).collect();
             if readers.is_empty() {
                 continue;
             }
             let id = ChannelId(self.channels.len() as u32);
-            for (position, (lane, reading)) in readers.iter().enumerate() {
-                let across = matches!(writer, Writer::Lane(writer) if writer != *lane);
+            for (position, (lane, reading)) in reads.lanes(process, near).enumerate() {
+                let across = matches!(writer, Writer::Lane(writer) if writer != lane);
                 let read = LaneValue {
                     value,
                     channel: id,
@@ -102,7 +119,7 @@ impl Placement {
                     reads: reading.reads,
                     meets: reading.meets && across,
                 };
-                self.values.entry(*lane).or_default().push(read);
+                self.values.entry(lane).or_default().push(read);
             }
             let shared = kind == ChannelKind::Shared;
             self.channels.push(ChannelPlan {
@@ -111,7 +128,7 @@ impl Placement {
                 kind,
                 writer,
                 writer_process: process,
-                readers: readers.into_iter().map(|(lane, _)| lane).collect(),
+                readers,
                 slots: if kind == ChannelKind::Local {
                     1
                 } else {
@@ -122,12 +139,4 @@ impl Placement {
             });
         }
     }
-}
-
-fn select(reads: &Reads, keep: impl Fn(ProcessId) -> bool) -> Vec<(LaneId, Reading)> {
-    reads
-        .iter()
-        .filter(|((process, _), _)| keep(*process))
-        .map(|((_, lane), reading)| (*lane, *reading))
-        .collect()
 }

@@ -24,12 +24,7 @@ fn codes(bound: &Bound) -> Vec<Code> {
 fn dag_26_leaves_are_numbered_in_the_order_they_are_written() {
     type In = (Edge<u8>, [Edge<u16>; 2], Vec<Edge<u32>>);
     let bound = bound(|(a, [b, c], rest): In| (rest, c, (a, b)));
-    let types: Vec<&str> = bound
-        .ir
-        .values
-        .iter()
-        .map(|value| value.type_name.as_str())
-        .collect();
+    let types: Vec<&str> = bound.ir.values.iter().map(|value| &*value.type_name).collect();
     assert_eq!(types, ["u8", "u16", "u16", "u32", "u32"]);
     assert_eq!(bound.ir.inputs, [0, 1, 2, 3, 4].map(ValueId));
     assert_eq!(bound.ir.outputs, [3, 4, 2, 0, 1].map(ValueId));

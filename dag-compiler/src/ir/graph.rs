@@ -1,5 +1,6 @@
 //! A graph as it was bound: actors, tasks, values.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
@@ -37,17 +38,17 @@ impl ValueId {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SourceLocation {
     /// The file, as the compiler saw it.
-    pub file: String,
+    pub file: Cow<'static, str>,
     /// The line, from 1.
     pub line: u32,
     /// The column, from 1.
     pub column: u32,
 }
 
-impl From<&Location<'_>> for SourceLocation {
-    fn from(location: &Location<'_>) -> Self {
+impl From<&'static Location<'static>> for SourceLocation {
+    fn from(location: &'static Location<'static>) -> Self {
         SourceLocation {
-            file: location.file().to_owned(),
+            file: Cow::Borrowed(location.file()),
             line: location.line(),
             column: location.column(),
         }
@@ -77,7 +78,7 @@ pub struct ValueIr {
     /// Which part of a tuple; `None` for the whole.
     pub part: Option<u16>,
     /// Name of its type, for people.
-    pub type_name: String,
+    pub type_name: Cow<'static, str>,
     /// It says only that its maker is done: a unit, whatever the maker's result. Its readers are ordered after the
     /// maker and get nothing.
     pub signal: bool,
@@ -150,7 +151,7 @@ pub struct TaskIr {
     /// Index of the method in the actor's entry.
     pub method: u16,
     /// Its name.
-    pub method_name: String,
+    pub method_name: Cow<'static, str>,
     /// `actor.method`, with `#2` for the second bind of the same method, or the name it was given.
     pub label: String,
     /// Its arguments, in order, those of lists one by one, then the signals it waits for.

@@ -15,10 +15,26 @@ pub(super) struct Event {
     pub(super) gang: bool,
     /// Its operations, in the order in which they stand.
     pub(super) operations: Vec<u32>,
-    /// The lanes that take part, by number.
-    pub(super) lanes: Vec<u32>,
+    /// The lane of the first of them, by number.
+    lane: Option<u32>,
+    /// The other lanes that take part.
+    others: Vec<u32>,
     /// How long it lasts.
     pub(super) ns: u64,
+}
+
+impl Event {
+    /// The lanes that take part, by number.
+    pub(super) fn lanes(&self) -> impl Iterator<Item = u32> {
+        self.lane.into_iter().chain(self.others.iter().copied())
+    }
+
+    fn join(&mut self, operation: u32, lane: u32) {
+        self.operations.push(operation);
+        if *self.lane.get_or_insert(lane) != lane && !self.others.contains(&lane) {
+            self.others.push(lane);
+        }
+    }
 }
 
 /// What must come before what.
@@ -45,10 +61,8 @@ struct Grouping<'a> {
 
 impl Grouping<'_> {
     fn event(&mut self, gang: bool, ns: u64) -> u32 {
-        let lanes = Vec::with_capacity(1);
         self.events.push(Event {
             gang,
-            lanes,
             ns,
             ..Event::default()
         });
@@ -58,11 +72,7 @@ impl Grouping<'_> {
     fn join(&mut self, operation: u32, event: u32) -> Option<()> {
         *self.of.get_mut(operation as usize)? = event;
         let (_, lane) = *self.sites.places.get(operation as usize)?;
-        let event = self.events.get_mut(event as usize)?;
-        event.operations.push(operation);
-        if !event.lanes.contains(&lane) {
-            event.lanes.push(lane);
-        }
+        self.events.get_mut(event as usize)?.join(operation, lane);
         Some(())
     }
 }

@@ -96,7 +96,7 @@ impl Timeline<'_> {
             )));
             return Some(());
         }
-        let number = *what.lanes.first()?;
+        let number = what.lanes().next()?;
         let ready = *self.ready_ns.get(event as usize)?;
         let lane = self.lanes.get_mut(number as usize)?;
         lane.coming.push(Reverse((ready, event)));
@@ -109,10 +109,9 @@ impl Timeline<'_> {
         if self.overlap {
             return Some(ready);
         }
-        let lanes = &self.events.get(event as usize)?.lanes;
+        let lanes = self.events.get(event as usize)?.lanes();
         let free = lanes
-            .iter()
-            .filter_map(|lane| self.lanes.get(*lane as usize))
+            .filter_map(|lane| self.lanes.get(lane as usize))
             .map(|lane| lane.free_ns);
         Some(free.max().unwrap_or_default().max(ready))
     }
@@ -197,8 +196,8 @@ impl Timeline<'_> {
             *self.order.end_ns.get_mut(*operation as usize)? = end;
         }
         if !(what.gang && self.overlap) {
-            for lane in &what.lanes {
-                self.lanes.get_mut(*lane as usize)?.free_ns = end;
+            for lane in what.lanes() {
+                self.lanes.get_mut(lane as usize)?.free_ns = end;
             }
         }
         Some(end)

@@ -305,7 +305,7 @@ pub(crate) fn read(
             events.extend(operations.map(|(operation, start, end)| Event {
                 under_way: under_way && operation == "COMPUTE",
                 actor: actor.name.clone(),
-                method: found.method_name.clone(),
+                method: found.method_name.clone().into_owned(),
                 task: found.label.clone(),
                 task_id: task,
                 bind_index: found.bind_index,

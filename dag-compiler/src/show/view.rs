@@ -151,7 +151,7 @@ fn port(plan: &Plan, value: ValueId, channel: &ChannelPlan) -> Port {
         type_name: plan
             .ir
             .value(value)
-            .map(|value| value.type_name.clone())
+            .map(|value| value.type_name.clone().into_owned())
             .unwrap_or_default(),
         channel: kind.to_owned(),
         slots: channel.slots,
@@ -184,7 +184,7 @@ fn task(plan: &Plan, id: TaskId, row_of: &BTreeMap<u32, usize>) -> Option<Task> 
     Some(Task {
         label: task.label.clone(),
         actor: actor.name.clone(),
-        method: task.method_name.clone(),
+        method: task.method_name.clone().into_owned(),
         bound_at: task.bound_at.to_string(),
         row: row_of.get(&actor.lane.0).copied()?,
         start_us: 0.0,

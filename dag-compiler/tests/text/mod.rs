@@ -128,7 +128,7 @@ impl Sketch {
             .iter()
             .map(|arg| arg.map_or(ArgIr::Constant(vec![7]), ArgIr::Value))
             .collect();
-        let method_name = method.into();
+        let method_name = method.to_owned().into();
         self.graph.tasks.push(TaskIr {
             actor,
             method: 0,
