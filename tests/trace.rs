@@ -31,6 +31,36 @@ fn time(event: &Value) -> f64 {
 }
 
 #[test]
+fn graph_09_a_bind_counts_among_those_of_its_actor_in_this_graph_alone() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        // The second graph is bound when the actors have been bound before: its plan is the first one's.
+        let plans = [(); 2].map(|()| {
+            let graph = runtime.compile_with(Options::new().trace(64), |x: Edge<i64>| {
+                let (one, two) = (a.echo(&x), b.echo(&x));
+                a.add(&one, &two)
+            });
+            let graph = graph.expect("it is right");
+            graph.run(1).expect("a value");
+            let trace = graph.trace();
+            let computes = trace.iter().filter(|event| event.operation == "COMPUTE");
+            let mut binds: Vec<_> = computes
+                .map(|event| (event.task_id.0, event.bind_index.0))
+                .collect();
+            binds.sort_unstable();
+            assert_eq!(binds, [(0, 0), (1, 0), (2, 1)], "{placement}");
+            graph.plan().clone()
+        });
+        assert_eq!(plans[0], plans[1], "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
 fn task_15_the_trace_file_has_an_event_for_every_operation_and_an_arrow_for_every_edge() -> Result<()> {
     for placement in PLACEMENTS {
         let runtime = Runtime::new();

@@ -17,8 +17,8 @@ use selvedge_core::{ActorId, ActorRef};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::edge::{Edge, Source, encoded};
 use crate::ir::{
-    ActorIr, ArgIr, CollectiveIr, GraphIr, Group, Origin, SourceLocation, TaskId, TaskIr, TensorsIr, ValueId,
-    ValueIr,
+    ActorIr, ArgIr, BindIndex, CollectiveIr, GraphIr, Group, Origin, SourceLocation, TaskId, TaskIr,
+    TensorsIr, ValueId, ValueIr,
 };
 use crate::ports::{InputPorts, Inputs, OutputList, Outputs, Splitter};
 use crate::run::leaf::AnyLeaf;
@@ -33,7 +33,7 @@ pub(crate) struct Builder {
     actors: Vec<ActorRef>,
     /// What each is called in messages: of several of one name, all but the first have a number.
     names: BTreeMap<ActorId, String>,
-    binds: BTreeMap<ActorId, u32>,
+    binds: BTreeMap<ActorId, BindIndex>,
     /// How often each label was asked for.
     labels: BTreeMap<String, u32>,
     tasks: Vec<TaskIr>,
@@ -223,10 +223,10 @@ impl Builder {
     }
 
     /// Position of the next bind among those of an actor.
-    pub(crate) fn next_bind(&mut self, actor: ActorId) -> u32 {
-        let binds = self.binds.entry(actor).or_default();
-        let bind_index = *binds;
-        *binds += 1;
+    pub(crate) fn next_bind(&mut self, actor: ActorId) -> BindIndex {
+        let next = self.binds.entry(actor).or_default();
+        let bind_index = *next;
+        next.0 += 1;
         bind_index
     }
 

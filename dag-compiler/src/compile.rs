@@ -61,6 +61,7 @@ fn stages(mut graph: GraphIr, settings: Settings) -> Result<Stages, CompileError
             process: lane.process,
             values: placement.values.remove(&lane.lane).unwrap_or_default(),
             steps: lane.operations,
+            original: lane.original,
         })
         .collect();
     let mut plan = Plan {

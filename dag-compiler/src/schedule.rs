@@ -18,6 +18,7 @@ use crate::order::Order;
 /// One schedule per lane, each in the global order; the driver's lane first, also when it has nothing to do.
 pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, overlap: bool) -> Schedule {
     let places = graph.places();
+    let mut original = vec![0; operations.operations.len()];
     let mut lanes: BTreeMap<LaneId, (ProcessId, Vec<u32>)> = BTreeMap::new();
     lanes.insert(LaneId(0), (ProcessId(0), Vec::new()));
     for index in &order.operations {
@@ -28,20 +29,22 @@ pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, ove
         let Some((process, lane)) = actor.and_then(|actor| places.get(&actor)).copied() else {
             continue;
         };
-        lanes
-            .entry(lane)
-            .or_insert_with(|| (process, Vec::new()))
-            .1
-            .push(*index);
+        let (_, list) = lanes.entry(lane).or_insert_with(|| (process, Vec::new()));
+        if let Some(original) = original.get_mut(*index as usize) {
+            *original = list.len() as u32;
+        }
+        list.push(*index);
     }
     if overlap {
         let hoist = Hoist::of(graph, operations, order);
         lanes.values_mut().for_each(|(_, lane)| hoist.lane(lane));
     }
     let named = |index: u32| operations.operations.get(index as usize).copied();
+    let place = |index: &u32| original.get(*index as usize).copied();
     let lane = |(lane, (process, list)): (LaneId, (ProcessId, Vec<u32>))| LaneSchedule {
         lane,
         process,
+        original: list.iter().filter_map(place).collect(),
         operations: list.into_iter().filter_map(named).collect(),
     };
     Schedule {

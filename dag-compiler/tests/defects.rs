@@ -14,15 +14,22 @@ mod text;
 
 use machine::{Random, simulate};
 use selvedge_compiler::compile::plan;
-use selvedge_compiler::ir::{OpKind, Operation, Plan, Settings, TaskId};
+use selvedge_compiler::ir::{GraphIr, OpKind, Operation, Plan, Settings, TaskId};
+use selvedge_compiler::lower::lower;
+use selvedge_compiler::order::order;
 use selvedge_compiler::prove::forecast::{Forecast, forecast};
 use selvedge_compiler::prove::prove;
+use selvedge_compiler::schedule::schedule;
 use text::{graph, lane, settings};
 
 /// Plans a text, proves it and runs it with one slot, 1 and 3 executions in flight, in many orders.
 fn runs(text: &str, overlap: bool) -> Plan {
+    runs_graph(graph(text), overlap)
+}
+
+fn runs_graph(graph: GraphIr, overlap: bool) -> Plan {
     let plan = plan(
-        graph(text),
+        graph,
         Settings {
             overlap,
             ..settings(1)
@@ -265,20 +272,71 @@ fn graph_14_the_parts_of_a_collective_stand_together_in_the_order() {
 }
 
 #[test]
-fn graph_20_receives_and_sends_keep_their_order_on_a_lane_when_receives_move() {
-    let text = format!(
-        "{ACTORS}u = a.f(x)\nv = a.g(x)\nw = b.f(x)\np = b.g(!u)\nq = b.h(!v)\nr = a.h(!w)\nreturn p, q, r"
-    );
-    let (plain, moved) = (runs(&text, false), runs(&text, true));
-    assert_ne!(lane(&plain, 2), lane(&moved, 2), "nothing was moved");
-    // Of the transfers of b, the one sent and the two received, the order is that of the plain schedule.
-    let order = |plan: &Plan| {
-        let mut places = [
-            (at(plan, 2, 3, OpKind::Read { arg: 0 }), "u"),
-            (at(plan, 2, 4, OpKind::Read { arg: 0 }), "v"),
-        ];
-        places.sort_unstable();
-        places.map(|(_, name)| name)
+fn graph_21_what_overlap_has_moved_is_seen_and_without_it_nothing_is_moved() {
+    let graph = graph(&format!(
+        "{ACTORS}u = a.f(x)\nv = b.f(x)\nw = a.h(u, !v)\nreturn w"
+    ));
+    let lowered = lower(&graph);
+    let order = order(&graph, &lowered, true).unwrap();
+    let [plain, moved] = [false, true].map(|overlap| schedule(&graph, &lowered, &order, overlap));
+    for (plain, moved) in plain.lanes.iter().zip(&moved.lanes) {
+        assert!(
+            plain
+                .original
+                .iter()
+                .copied()
+                .eq(0..plain.operations.len() as u32)
+        );
+        let mut back: Vec<_> = moved.original.iter().zip(&moved.operations).collect();
+        back.sort_unstable();
+        assert!(
+            back.into_iter()
+                .map(|(_, operation)| operation)
+                .eq(&plain.operations)
+        );
+    }
+    // Lane 1: R(a.f) C(a.f) W(a.f) R(a.h) R(a.h) C(a.h) W(a.h), of which a.h's READ of what b.f sends is posted first.
+    assert_eq!(moved.lanes[1].original, [3, 0, 1, 2, 4, 5, 6]);
+    let told = |overlap| {
+        plan(
+            graph.clone(),
+            Settings {
+                overlap,
+                ..settings(1)
+            },
+        )
+        .unwrap()
+        .describe()
     };
-    assert_eq!(order(&plain), order(&moved));
+    assert!(
+        told(true).contains("READ 1 a.h (from 3 to 0) · READ 0 a.f"),
+        "{}",
+        told(true)
+    );
+    assert!(!told(false).contains("(from"), "{}", told(false));
+}
+
+#[test]
+fn graph_20_receives_and_sends_keep_their_order_on_a_lane_when_receives_move() {
+    let text =
+        format!("{ACTORS}u = a.f(x)\nw = b.f(x)\nk = b.k(x)\np = b.g(!u)\nr = a.h(!w)\nreturn k, p, r");
+    let mut graph = graph(&text);
+    for (task, milliseconds) in graph.tasks.iter_mut().zip([3, 1, 1, 1, 1]) {
+        task.duration_ns = Some(milliseconds * 1_000_000);
+    }
+    let plan = runs_graph(graph, true);
+    // The receive moves ahead of b.k, which computes when its sender begins, and not ahead of the send of b.f, though b.f does.
+    let transfers = [(1, OpKind::Write), (3, OpKind::Read { arg: 0 })];
+    let places = transfers.map(|(task, kind)| at(&plan, 2, task, kind));
+    assert!(places.is_sorted(), "{}", plan.describe());
+    assert!(
+        places[1] < at(&plan, 2, 2, OpKind::Compute),
+        "{}",
+        plan.describe()
+    );
+    let original = places.map(|place| plan.lanes[2].original[place]);
+    assert!(
+        original.is_sorted() && original[1] as usize > places[1],
+        "{original:?}"
+    );
 }

@@ -9,7 +9,10 @@
 
 mod text;
 
-use selvedge_compiler::ir::{EdgeKind, GraphIr, OpKind, OperationGraph};
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_compiler::compile::plan;
+use selvedge_compiler::ir::{EdgeKind, GraphIr, OpKind, OperationGraph, TaskIr};
 use selvedge_compiler::lower::lower;
 
 /// Edges of one kind, as pairs of `label operation`.
@@ -111,19 +114,66 @@ fn graph_07_inputs_and_outputs_have_no_edges() {
     assert!(edges(&graph, &lower(&graph), EdgeKind::Data).is_empty());
 }
 
+/// A graph that reads a value twice in one task, from two tasks of a lane, across lanes and by a rendezvous.
+const SHARED: &str = "
+actor a on 1
+actor b on 2@1
+actor c on 3 commutes
+input x
+u = a.f(x)
+v = b.g(u, u, #)
+w = a.h(u, v)
+y = c.f(!v)
+z = c.g(!v, w, x)
+return y, z";
+
 #[test]
-fn graph_08_no_edge_is_there_twice() {
-    let graph = text::graph("actor a on 1\nactor b on 2\ninput x\nu = a.f(x)\nv = b.g(u, u)\nreturn v");
-    let lowered = lower(&graph);
-    let mut pairs: Vec<_> = lowered.edges.iter().map(|edge| (edge.from, edge.to)).collect();
-    let all = pairs.len();
-    pairs.sort_unstable();
-    pairs.dedup();
-    assert_eq!(pairs.len(), all);
+fn graph_08_every_operation_has_the_edges_in_and_out_that_its_task_has_and_none_twice() {
+    for text in [TWO, SHARED] {
+        let graph = text::graph(text);
+        let lowered = lower(&graph);
+        let mut pairs = BTreeSet::new();
+        let (mut into, mut out) = (BTreeMap::new(), BTreeMap::new());
+        for edge in &lowered.edges {
+            assert!(pairs.insert((edge.from, edge.to)), "{edge:?} is there twice");
+            *into.entry(edge.to).or_default() += 1;
+            *out.entry(edge.from).or_default() += 1;
+        }
+        let made = |value| graph.maker(value).is_some();
+        for (index, operation) in (0u32..).zip(&lowered.operations) {
+            let task = &graph.tasks[operation.task.0 as usize];
+            // Tasks of the same actor before and after it: its COMPUTE waits for the one, and the other for it.
+            let ordered = !graph.actors[task.actor.0 as usize].commutes;
+            let same = |other: &TaskIr| ordered && other.actor == task.actor;
+            let (before, from) = graph.tasks.split_at(operation.task.0 as usize);
+            let (before, after) = (before.iter().any(same), from[1..].iter().any(same));
+            let reads = || graph.tasks.iter().flat_map(GraphIr::reads);
+            let expected = match operation.kind {
+                OpKind::Read { .. } => (made(graph.read_by(*operation).unwrap()) as usize, 1),
+                OpKind::Write => (
+                    1,
+                    reads()
+                        .filter(|(_, value)| graph.maker(*value) == Some(operation.task))
+                        .count(),
+                ),
+                _ => (GraphIr::reads(task).count() + before as usize, 1 + after as usize),
+            };
+            let found = [&into, &out].map(|edges| edges.get(&index).copied().unwrap_or(0));
+            assert_eq!(
+                found,
+                [expected.0, expected.1],
+                "{} of {}",
+                operation.kind,
+                task.label
+            );
+        }
+    }
 }
 
 #[test]
 fn graph_27_the_operation_graph_prints_as_dot() {
-    let graph = text::graph(TWO);
-    text::golden("operations.dot", &lower(&graph).to_dot(&graph));
+    // Every kind of edge, and a receive that is posted before it would stand in the global order.
+    let text = "actor a on 1\nactor b on 2\ninput x\nu = a.f(x)\nv = b.f(x)\nw = a.h(u, !v)\nreturn w";
+    let plan = plan(text::graph(text), text::settings(1)).unwrap();
+    text::golden("operations.dot", &lower(&plan.ir).to_dot(&plan));
 }

@@ -22,6 +22,11 @@ pub struct ValueId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CollectiveId(pub u32);
 
+/// Position of a task among all binds of its actor in this graph. Binds of other graphs do not count: equal graphs have equal
+/// plans, whatever else their actors have been bound into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BindIndex(pub u32);
+
 impl TaskId {
     pub(crate) fn index(self) -> usize {
         self.0 as usize
@@ -168,7 +173,7 @@ pub struct TaskIr {
     /// The line where it was bound.
     pub bound_at: SourceLocation,
     /// Position among all binds of the actor in this graph.
-    pub bind_index: u32,
+    pub bind_index: BindIndex,
 }
 
 /// A graph as it was bound. Tasks stand in the order of their binds, so it has no cycle.

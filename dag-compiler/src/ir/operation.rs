@@ -96,6 +96,8 @@ pub struct LaneSchedule {
     pub process: ProcessId,
     /// Its operations.
     pub operations: Vec<Operation>,
+    /// For each, its place on the lane in the global order: its own, unless overlap has moved it or what it passed.
+    pub original: Vec<u32>,
 }
 
 /// One schedule per lane, the driver's first.

@@ -79,6 +79,9 @@ pub struct LaneProgram {
     pub values: Vec<LaneValue>,
     /// What it does, in order.
     pub steps: Vec<Operation>,
+    /// For each step, its place before overlap moved receives and collectives ahead of work; for people.
+    #[serde(default)]
+    pub original: Vec<u32>,
 }
 
 /// The numbers of a graph that its processes need.

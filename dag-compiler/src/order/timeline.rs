@@ -54,6 +54,7 @@ pub(super) fn run(
             operations: Vec::with_capacity(count),
             start_ns: vec![0; count],
             end_ns: vec![0; count],
+            steps: 0,
         },
     };
     let mut waiting_for = successors.waiting_for.clone();
@@ -64,11 +65,13 @@ pub(super) fn run(
     }
     let mut placed = 0;
     while let Some(Reverse(candidate)) = timeline.candidates.pop() {
+        timeline.order.steps += 1;
         let Some((event, end)) = timeline.place(candidate)? else {
             continue;
         };
         placed += 1;
         for edge in successors.of_event(event)? {
+            timeline.order.steps += 1;
             let edge = events.edges.get(*edge as usize)?;
             let ready = timeline.ready_ns.get_mut(edge.to as usize)?;
             *ready = (*ready).max(end.saturating_add(edge.after_ns));
@@ -124,6 +127,7 @@ impl Timeline<'_> {
                 break;
             }
             lane.coming.pop();
+            self.order.steps += 1;
             lane.ready
                 .push(Reverse((*self.priorities.get(event as usize)?, event)));
         }

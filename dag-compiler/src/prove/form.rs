@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_core::{ActorId, LaneId, ProcessId};
 
 use crate::ir::{
-    ArgIr, ChannelKind, ChannelPlan, GraphIr, LaneProgram, LaneValue, OpKind, Origin, Plan, TaskIr, ValueId,
-    Writer,
+    ArgIr, BindIndex, ChannelKind, ChannelPlan, GraphIr, LaneProgram, LaneValue, OpKind, Origin, Plan,
+    TaskIr, ValueId, Writer,
 };
 
 /// Which operations have been met.
@@ -169,7 +169,7 @@ impl<'a> Form<'a> {
     /// Every task's READs, COMPUTE and WRITE stand on its actor's lane in this order, once each; an actor's COMPUTEs
     /// stand in bind order (TASK-04, GRAPH-04).
     fn steps(&self, lane: &LaneProgram, met: &mut Met) -> Result<(), String> {
-        let mut last: BTreeMap<ActorId, u32> = BTreeMap::new();
+        let mut last: BTreeMap<ActorId, BindIndex> = BTreeMap::new();
         for step in &lane.steps {
             let index = step.task.index();
             let (Some(task), Some(mut own)) = (self.plan.ir.task(step.task), met.tasks.get(index).copied())

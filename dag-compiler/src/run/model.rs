@@ -16,7 +16,9 @@ use selvedge_core::{
 use super::explore::{Machine, holds, is_found};
 use crate::bind::Recipe;
 use crate::compile::plan;
-use crate::ir::{ActorIr, ArgIr, GraphIr, Lanes, Origin, Plan, Settings, TaskId, TaskIr, ValueId, ValueIr};
+use crate::ir::{
+    ActorIr, ArgIr, BindIndex, GraphIr, Lanes, Origin, Plan, Settings, TaskId, TaskIr, ValueId, ValueIr,
+};
 use crate::run::control::{Control, State};
 use crate::run::crew::{Crew, Inline};
 use crate::run::driver::Driver;
@@ -108,7 +110,7 @@ fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
         outputs: outputs.iter().map(|task| ValueId(*task)).collect(),
         ..GraphIr::default()
     };
-    let mut binds: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut binds: BTreeMap<u32, BindIndex> = BTreeMap::new();
     for (index, (lane, reads)) in tasks.iter().enumerate() {
         let id = ActorId(lane * 10);
         if !graph.actors.iter().any(|actor| actor.id == id) {
@@ -125,7 +127,7 @@ fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
                 commutes: false,
             });
         }
-        let bind_index = *binds.entry(*lane).and_modify(|count| *count += 1).or_default();
+        let bind_index = *binds.entry(*lane).and_modify(|count| count.0 += 1).or_default();
         graph.tasks.push(TaskIr {
             actor: id,
             method: 0,

@@ -17,7 +17,7 @@ use std::sync::atomic::{Ordering, fence};
 use selvedge_channels::Region;
 use serde::{Deserialize, Serialize};
 
-use crate::ir::{OpKind, Plan, TaskId};
+use crate::ir::{BindIndex, OpKind, Plan, TaskId};
 use crate::run::clock::{Moment, ticks};
 use crate::run::layout::Layout;
 
@@ -53,7 +53,7 @@ pub struct Event {
     /// The task's index in [`GraphIr::tasks`](crate::ir::GraphIr::tasks).
     pub task_id: TaskId,
     /// Position among all binds of the actor.
-    pub bind_index: u32,
+    pub bind_index: BindIndex,
     /// `READ`, `COMPUTE` or `WRITE`.
     pub operation: String,
     /// Number of the execution.

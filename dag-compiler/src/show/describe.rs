@@ -47,7 +47,15 @@ impl Plan {
         text.push_str("\nschedules\n");
         for lane in &self.lanes {
             let place = self.ir.place_of(lane.lane);
-            let steps: Vec<String> = lane.steps.iter().map(|step| self.step(*step)).collect();
+            let steps: Vec<String> = (0..)
+                .zip(&lane.steps)
+                .map(|(at, step)| match lane.original.get(at) {
+                    Some(original) if *original as usize > at => {
+                        format!("{} (from {original} to {at})", self.step(*step))
+                    }
+                    _ => self.step(*step),
+                })
+                .collect();
             let steps = if steps.is_empty() {
                 "collects outputs".to_owned()
             } else {

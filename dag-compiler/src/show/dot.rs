@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::ir::{ChannelKind, EdgeKind, GraphIr, OperationGraph, Plan, TaskIr, ValueId};
+use crate::ir::{ChannelKind, EdgeKind, GraphIr, Operation, OperationGraph, Plan, TaskIr, ValueId};
 
 /// A string as DOT writes it.
 fn quoted(text: &str) -> String {
@@ -85,14 +85,24 @@ impl Plan {
 }
 
 impl OperationGraph {
-    /// The operations in DOT (GRAPH-27): `[index] task operation`, a box per actor; program edges solid, control edges
-    /// dotted, data edges dashed, rendezvous bold.
-    pub fn to_dot(&self, graph: &GraphIr) -> String {
+    /// The operations in DOT: `[index] task operation original,moved`, a box per actor; program edges solid, control edges
+    /// dotted, data edges dashed, rendezvous bold. The numbers are the operation's places on its lane of `plan`: in the
+    /// global order, and after overlap has moved what may be posted early.
+    pub fn to_dot(&self, plan: &Plan) -> String {
+        let graph = &plan.ir;
+        let mut places: BTreeMap<Operation, (u32, u32)> = BTreeMap::new();
+        for lane in &plan.lanes {
+            let places_of = lane.original.iter().copied().zip(0..);
+            places.extend(lane.steps.iter().copied().zip(places_of));
+        }
         let mut dot = String::from("digraph operations {\n  rankdir=LR;\n");
         let mut boxes: BTreeMap<u32, String> = BTreeMap::new();
         for (index, operation) in self.operations.iter().enumerate() {
             let task: Option<&TaskIr> = graph.task(operation.task);
-            let label = format!("[{index}] {} {}", graph.label(operation.task), operation.kind);
+            let mut label = format!("[{index}] {} {}", graph.label(operation.task), operation.kind);
+            if let Some((original, moved)) = places.get(operation) {
+                let _ = write!(label, " {original},{moved}");
+            }
             let actor = task.map_or(u32::MAX, |task| task.actor.0);
             let _ = writeln!(
                 boxes.entry(actor).or_default(),

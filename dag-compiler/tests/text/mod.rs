@@ -20,8 +20,8 @@ use std::fmt::Write;
 use selvedge_channels::Waiting;
 use selvedge_compiler::SourceLocation;
 use selvedge_compiler::ir::{
-    ActorIr, ArgIr, CollectiveId, GraphIr, Lanes, OpKind, Operation, Origin, Plan, Settings, TaskId, TaskIr,
-    TensorsIr, ValueId, ValueIr,
+    ActorIr, ArgIr, BindIndex, CollectiveId, GraphIr, Lanes, OpKind, Operation, Origin, Plan, Settings,
+    TaskId, TaskIr, TensorsIr, ValueId, ValueIr,
 };
 use selvedge_core::{ActorId, LaneId, ProcessId};
 
@@ -53,7 +53,7 @@ pub fn settings(slots: u32) -> Settings {
 #[derive(Default)]
 pub struct Sketch {
     pub graph: GraphIr,
-    binds: BTreeMap<ActorId, u32>,
+    binds: BTreeMap<ActorId, BindIndex>,
     labels: BTreeMap<String, u32>,
 }
 
@@ -110,7 +110,7 @@ impl Sketch {
         let bind_index = *self
             .binds
             .entry(actor)
-            .and_modify(|binds| *binds += 1)
+            .and_modify(|binds| binds.0 += 1)
             .or_default();
         let name = self.graph.actors[actor.0 as usize].name.clone();
         let label = format!("{name}.{method}");
