@@ -176,6 +176,9 @@ fn dag_36_only_outputs_that_depend_on_the_failure_fail() -> Result<()> {
             let (failed, healthy) = graph.execute(-2).split();
             assert_eq!(healthy.wait()?, -2, "{placement}");
             assert_eq!(task_error(failed.wait()).info().actor, "a");
+            let (failed, healthy) = graph.execute(-3).split();
+            assert_eq!(task_error(failed.wait()).info().actor, "a");
+            assert_eq!(healthy.wait()?, -3, "{placement}: after the other has failed");
             assert_eq!(graph.execute(2).wait()?, (2, 2));
         }
     }
@@ -190,12 +193,13 @@ fn rw_10_both_parts_of_a_failing_pair_fail() -> Result<()> {
         let graph = runtime.compile(|x: Edge<i64>| a.pair_or_fail(&x).split())?;
         for _ in 0..3 {
             let (first, second) = graph.execute(-1).split();
-            assert_eq!(
-                task_error(second.wait()).info().task,
-                "a.pair_or_fail",
-                "{placement}"
-            );
-            task_error(first.wait());
+            for error in [task_error(second.wait()), task_error(first.wait())] {
+                assert_eq!(error.info().task, "a.pair_or_fail", "{placement}");
+                let Cause::Error { message, .. } = error.cause() else {
+                    panic!("{placement}: {error}")
+                };
+                assert_eq!(message, "-1 is negative", "{placement}");
+            }
         }
         assert_eq!(graph.execute(1).wait()?, (1, 2));
     }
