@@ -33,6 +33,9 @@ const KINDS: [Kind; 3] = [
     Kind::Shared(Provider::Named),
 ];
 
+/// The end of a wait that has no other.
+const LONG: Duration = Duration::from_secs(60);
+
 fn make<T: Wire>(kind: Kind, options: &ChannelOptions, readers: usize) -> (Writer<T>, Vec<Reader<T>>) {
     let options = options.clone().readers(readers);
     match kind {
@@ -125,11 +128,19 @@ fn chan_04_a_timeout_of_zero_is_one_attempt_and_none_is_no_end() {
 
 thread_local! {
     static SERIALISED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    static DECODED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// Counts how often it is serialised, on this thread.
-#[derive(Clone, Debug, serde::Deserialize)]
+/// Counts how often it is serialised and decoded, on this thread.
+#[derive(Clone, Debug)]
 struct Counted(Vec<u32>);
+
+impl<'de> serde::Deserialize<'de> for Counted {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        DECODED.set(DECODED.get() + 1);
+        serde::Deserialize::deserialize(deserializer).map(Counted)
+    }
+}
 
 impl serde::Serialize for Counted {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -231,7 +242,7 @@ fn chan_06_close_lets_readers_finish_and_then_tells_them() {
 #[test]
 fn chan_06_a_write_after_close_fails_and_nothing_follows_the_end() {
     for kind in KINDS {
-        let options = ChannelOptions::new().slots(4).timeout(None);
+        let options = ChannelOptions::new().slots(4).timeout(LONG);
         let (mut writer, mut readers) = make::<Vec<u8>>(kind, &options, 2);
         writer.send(vec![1]).unwrap();
         writer.close();
@@ -262,7 +273,7 @@ fn chan_06_a_write_after_close_fails_and_nothing_follows_the_end() {
 #[test]
 fn chan_06_a_parked_reader_wakes_when_the_writer_goes() {
     for kind in KINDS {
-        let options = ChannelOptions::new().waiting(Waiting::Park).timeout(None);
+        let options = ChannelOptions::new().waiting(Waiting::Park).timeout(LONG);
         let (writer, mut readers) = make::<u8>(kind, &options, 1);
         let mut reader = readers.remove(0);
         let waits = thread::spawn(move || reader.recv());
@@ -272,6 +283,25 @@ fn chan_06_a_parked_reader_wakes_when_the_writer_goes() {
             matches!(waits.join().unwrap(), Err(ChannelError::Closed)),
             "{kind:?}"
         );
+    }
+}
+
+#[test]
+fn chan_26_what_is_skipped_is_not_decoded_and_gives_its_slot_back() {
+    for kind in KINDS {
+        let (mut writer, mut readers) = make::<Counted>(kind, &ChannelOptions::new().slots(1), 1);
+        writer.send(Counted(vec![0])).unwrap();
+        DECODED.set(0);
+        readers[0].skip().unwrap();
+        for number in 1..4 {
+            writer.try_send(Counted(vec![number])).unwrap();
+            readers[0].skip().unwrap();
+        }
+        assert_eq!((readers[0].position(), DECODED.get()), (4, 0), "{kind:?}");
+        writer.try_send(Counted(vec![4])).unwrap();
+        assert_eq!(readers[0].recv().unwrap().0, [4]);
+        let decoded = u32::from(matches!(kind, Kind::Shared(_)));
+        assert_eq!(DECODED.get(), decoded, "it would have been counted: {kind:?}");
     }
 }
 

@@ -156,8 +156,10 @@ fn chan_18_a_full_channel_is_usable_after_growth() {
     let _alone = alone();
     let (mut writer, mut readers) = SharedMemfd::make(1, &Bells::new(1));
     assert!(writer.write(Ok(payload(0, 10_000))).unwrap());
+    let full = held();
     for _ in 0..5 {
         assert!(!writer.write(Ok(payload(1, 1_000_000))).unwrap());
+        assert_eq!(held(), full, "nothing grows before there is a slot");
     }
     assert_eq!(readers[0].take().unwrap().unwrap().unwrap(), payload(0, 10_000));
     pass(&mut writer, &mut readers, 1, 1_000_000);
@@ -187,6 +189,23 @@ fn chan_16_a_payload_above_the_cap_is_refused_and_nothing_changes() {
     assert_eq!((held(), writer.position()), (before, 0));
     assert!(writer.try_write_bytes(&[5; 4096]).unwrap());
     assert_eq!(reader.current().unwrap().unwrap().unwrap(), [5; 4096]);
+}
+
+/// A slot is a whole number of lines and may have room for more than is allowed.
+#[test]
+fn chan_16_the_cap_holds_where_the_slot_has_room_for_more() {
+    let mut spec = spec(1, 1);
+    spec.max_bytes = spec.slot_bytes;
+    let (_segment, region) = region(Provider::Heap, &spec);
+    let bells = Bells::new(1);
+    let mut writer = SharedWriter::attach(region, &spec, bells.writer, bells.readers).unwrap();
+    let cap = usize::try_from(spec.max_bytes).unwrap();
+    let refused = writer.try_write_bytes(&vec![0; cap + 1]);
+    assert!(
+        matches!(refused, Err(ChannelError::TooLarge { .. })),
+        "{refused:?}"
+    );
+    assert!(writer.try_write_bytes(&vec![0; cap]).unwrap());
 }
 
 #[test]

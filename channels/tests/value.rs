@@ -107,6 +107,40 @@ fn cache_01_one_write_is_read_by_every_task_of_the_lane() {
     }
 }
 
+thread_local! {
+    static DECODED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts how often it is decoded, on this thread.
+#[derive(Clone, serde::Serialize)]
+struct Read(Vec<u64>);
+
+impl<'de> serde::Deserialize<'de> for Read {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        DECODED.set(DECODED.get() + 1);
+        serde::Deserialize::deserialize(deserializer).map(Read)
+    }
+}
+
+#[test]
+fn cache_01_however_many_read_a_value_it_is_decoded_once() {
+    let Wiring { mut outlet, inlets } = wire::<Read>(2, None, false, Some(spec(2, 1)));
+    let mut values: Vec<_> = inlets.into_iter().map(|inlet| value::<Read>(inlet, 3)).collect();
+    for execution in 0..3 {
+        stage(&mut outlet, Read(vec![execution; 5]));
+        assert_eq!(outlet.publish(execution, &mut []).unwrap(), Readiness::Ready);
+        assert_eq!(values[0].fill(execution).unwrap(), Arrival::Value);
+        DECODED.set(0);
+        for _ in 0..3 {
+            let value = typed::<Read>(&mut values[0]);
+            assert_eq!(value.get().unwrap().0, [execution; 5]);
+            assert_eq!(value.get().unwrap().0, [execution; 5]);
+            value.read_done().unwrap();
+        }
+        assert_eq!(DECODED.get(), 1);
+    }
+}
+
 /// Counts values that are alive.
 #[derive(Debug)]
 struct Counted(Arc<AtomicUsize>);
