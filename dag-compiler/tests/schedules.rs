@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 
 use proptest::prelude::*;
 use selvedge_compiler::compile::plan;
-use selvedge_compiler::ir::{OpKind, TaskId};
+use selvedge_compiler::ir::{ArgIr, EdgeKind, OpKind, Operation, Origin, TaskId};
 use selvedge_compiler::lower::lower;
 use selvedge_compiler::order::{Priority, order};
 use text::{graph, lane, settings};
@@ -183,6 +183,41 @@ proptest! {
         for edge in &lowered.edges {
             prop_assert!(place[edge.from as usize] < place[edge.to as usize]);
         }
+    }
+
+    #[test]
+    fn graph_05_what_makes_a_value_stands_before_everything_that_reads_it(numbers in numbers()) {
+        let graph = text::from_numbers(&numbers);
+        let mut expected = Vec::new();
+        for (reader, task) in (0..).zip(&graph.tasks) {
+            for (arg, value) in (0..).zip(&task.args) {
+                let ArgIr::Value(value) = value else { continue };
+                if let Origin::Task(task) = graph.values[value.0 as usize].origin {
+                    let kind = OpKind::Read { arg };
+                    let read = Operation { task: TaskId(reader), kind };
+                    expected.push((Operation { task, kind: OpKind::Write }, read));
+                }
+            }
+        }
+        let lowered = lower(&graph);
+        let operation = |index: u32| lowered.operations[index as usize];
+        let data = lowered.edges.iter().filter(|edge| edge.kind == EdgeKind::Data);
+        let found: Vec<_> = data.map(|edge| (operation(edge.from), operation(edge.to))).collect();
+        prop_assert_eq!(found, &expected[..]);
+        // The programs keep to it: in the order of all, and on a lane that has both.
+        let order = order(&graph, &lowered, true).unwrap().operations;
+        let order: Vec<Operation> = order.into_iter().map(operation).collect();
+        let plan = plan(graph, settings(1)).unwrap();
+        let programs = plan.lanes.iter().map(|lane| &lane.steps).chain([&order]);
+        for program in programs {
+            let place = |operation| program.iter().position(|it| *it == operation);
+            for (write, read) in &expected {
+                if let (Some(write), Some(read)) = (place(*write), place(*read)) {
+                    prop_assert!(write < read);
+                }
+            }
+        }
+        prop_assert_eq!(order.len(), lowered.operations.len());
     }
 
     #[test]
