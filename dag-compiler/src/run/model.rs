@@ -592,6 +592,37 @@ fn tasks_of_one_argument_and_one_result_are_hops() {
     assert_eq!(stretches(between, 1), [3, 2, 1], "wherever it comes from");
 }
 
+#[test]
+fn task_10_a_closed_channel_ends_the_loop_and_is_no_failure() {
+    let model = machine(planned(graph(&[(1, &[0]), (2, &[1])], &[2]), 2, 2), 2);
+    let begun = || {
+        let mut world = model.fresh();
+        world.lanes.sort_by_key(|lane| lane.lane);
+        world
+    };
+    // Submits, and runs the first lane or the second as far as it goes.
+    let run = |world: &mut World, lane: usize| {
+        model.submit(world).unwrap();
+        loop {
+            match world.lanes[lane].step(&mut Sums(&model.plan)).unwrap() {
+                Moved::Advanced => {}
+                moved => return (moved, world.lanes[lane].execution(), world.control.state()),
+            }
+        }
+    };
+    // READ: what was written is read before the end is seen.
+    let mut world = begun();
+    assert_eq!(run(&mut world, 0), (Moved::Blocked, 1, State::Running));
+    world.lanes[0].release();
+    assert_eq!(run(&mut world, 1), (Moved::Ended, 1, State::Running));
+    // WRITE.
+    let mut world = begun();
+    assert_eq!(run(&mut world, 0), (Moved::Blocked, 1, State::Running));
+    let outlets = world.lanes[0].tasks[0].outlets.iter_mut();
+    outlets.flatten().for_each(|outlet| outlet.close());
+    assert_eq!(run(&mut world, 0), (Moved::Ended, 1, State::Running));
+}
+
 /// How many executions a model runs; `EXECUTIONS=3` takes some minutes, in a debug build.
 fn executions() -> u64 {
     std::env::var("EXECUTIONS").map_or(2, |text| text.parse().unwrap())
