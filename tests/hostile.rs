@@ -12,7 +12,7 @@ mod actors;
 
 use std::time::{Duration, Instant};
 
-use actors::counter;
+use actors::{Gate, counter};
 use selvedge::prelude::*;
 
 struct Vandal {
@@ -41,10 +41,54 @@ impl Vandal {
     }
 }
 
+/// Shared memory of this process, line by line: a slot's begins with the number of its message, its kind and its length.
+#[allow(unsafe_code)]
+fn slots_of(value: f64) -> Vec<*mut u64> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let lines = maps.lines().filter(|line| line.contains("memfd:selvedge"));
+    let slots = lines.flat_map(|line| {
+        let (start, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+        let [start, end] = [start, end].map(|address| usize::from_str_radix(address, 16).unwrap());
+        (start..end)
+            .step_by(64)
+            .map(std::ptr::with_exposed_provenance_mut::<u64>)
+    });
+    let holds = |slot: &*mut u64| {
+        // SAFETY: mapped and aligned, as the kernel says; a line has eight words.
+        (3..8).any(|word| unsafe { slot.add(word).read_volatile() } == value.to_bits())
+    };
+    slots.filter(holds).collect()
+}
+
 #[actor]
 impl Vandal {
     pub fn new(seed: u64) -> Self {
         Vandal { seed }
+    }
+
+    pub fn negate(&mut self, x: f64) -> f64 {
+        -x
+    }
+
+    pub fn pass(&mut self, x: f64, #[constant] gate: &str) -> f64 {
+        let gate = std::fs::File::open(gate).unwrap();
+        gate.lock_shared().unwrap();
+        x
+    }
+
+    pub fn add(&mut self, a: f64, b: f64) -> f64 {
+        a + b
+    }
+
+    /// Says of slots that hold `-x` that they hold more than there is; how many there are.
+    #[allow(unsafe_code)]
+    pub fn lengthen(&mut self, x: f64) -> usize {
+        let slots = slots_of(-x);
+        for slot in &slots {
+            // SAFETY: as in `slots_of`; that others read it is the point.
+            unsafe { slot.add(2).write_volatile(u64::MAX) };
+        }
+        slots.len()
     }
 
     pub fn echo(&mut self, x: Vec<u64>) -> Vec<u64> {
@@ -88,5 +132,46 @@ fn task_11_whatever_a_worker_writes_the_driver_gets_an_error_in_time() -> Result
         let graph = runtime.compile(|x: Edge<i64>| bystander.inc(&x))?;
         assert_eq!(graph.execute(1).wait()?, 1, "round {round}: others go on");
     }
+    Ok(())
+}
+
+#[test]
+fn task_11_a_broken_channel_ends_the_loop_and_is_told_with_task_and_reason() -> Result<()> {
+    let runtime = Runtime::new();
+    let worker = runtime.worker("w")?;
+    let vandal = |name: &str| runtime.spawn::<Vandal>(name, (0,)).in_worker(&worker);
+    let (writer, vandal) = (vandal("writer")?, vandal("vandal")?);
+    let reader = runtime.spawn::<Vandal>("reader", (0,)).in_process()?;
+    let gate = Gate::closed();
+    let graph = runtime.compile(|x: Edge<f64>| {
+        let later = reader.pass(&x, gate.path());
+        let value = writer.negate(&x);
+        // What is written has gone to all of its readers when its writer computes again.
+        let written = writer.negate(&value);
+        (vandal.lengthen(&written), reader.add(&later, &value))
+    })?;
+    let (slots, sum) = graph.execute(1.618_033_988).split();
+    assert_eq!(
+        slots.wait()?,
+        1,
+        "the value on its way to the reader, which is at the gate"
+    );
+    gate.open();
+    let told = |error: ExecError| {
+        assert!(!error.graph_goes_on(), "{error}");
+        let ExecError::Broken { graph: name, reason } = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(*name, *graph.name());
+        assert!(reason.starts_with("`reader.add`: "), "{reason}");
+        assert!(reason.contains("a length above the slot's"), "{reason}");
+    };
+    told(sum.wait().expect_err("its slot says what cannot be"));
+    told(graph.execute(1.0).wait().expect_err("the graph has ended"));
+    told(graph.ended().expect("an end"));
+    drop(graph);
+    let graph = runtime.compile(|x: Edge<f64>| reader.add(&x, &writer.negate(&x)))?;
+    let sum = graph.execute(2.0).wait()?;
+    assert!(sum.abs() < 0.1, "{sum}: both loops have ended, both actors live");
     Ok(())
 }
