@@ -10,8 +10,10 @@
 
 mod actors;
 
-use actors::{Counter, counter};
+use actors::{Counter, PLACEMENTS, counter};
 use selvedge::prelude::*;
+use selvedge::{Slots, Transport};
+use selvedge_compiler::ir::ChannelKind;
 
 #[test]
 fn comp_06_several_actors_share_a_lane() -> Result<()> {
@@ -170,6 +172,90 @@ fn task_15_the_trace_has_three_events_for_a_task_with_all_fields() -> Result<()>
         let off = runtime.compile(|x: Edge<i64>| a.echo(&x))?;
         off.execute(1).wait()?;
         assert!(off.trace().is_empty());
+    }
+    Ok(())
+}
+
+#[test]
+fn type_02_an_edge_may_have_slots_and_a_buffer_of_its_own() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        for slots in [Slots::Fixed(3), Slots::Auto] {
+            let options = Options::new().slots(slots).max_inflight(4).buffer_bytes(2000);
+            let graph = runtime.compile_with(options, |x: Edge<i64>| {
+                let own = a.echo(&x).with_slots(9).with_buffer_bytes(5000);
+                b.add(&own, &a.echo(&x))
+            })?;
+            let plan = graph.plan();
+            let sent = plan.channels.iter().filter(|it| it.kind != ChannelKind::Local);
+            for channel in sent {
+                let own = plan.ir.value_name(channel.value) == "a.echo";
+                assert_eq!(
+                    channel.slots,
+                    if own { 9 } else { plan.settings.slots },
+                    "{placement}"
+                );
+                if channel.kind == ChannelKind::Shared {
+                    assert_eq!(channel.slot_bytes, if own { 5000 } else { 2000 }, "{placement}");
+                }
+            }
+            assert!(plan.settings.slots < 9, "{slots:?}");
+            for (x, result) in (0..30).zip(graph.map(0..30)) {
+                assert_eq!(result?, 2 * x, "{placement}");
+            }
+        }
+        let refused = runtime.compile(|x: Edge<i64>| a.echo(&x).with_slots(0).with_buffer_bytes(10));
+        let told = refused.expect_err("out of bounds").to_string();
+        for what in [
+            "error[D0108]",
+            "`slots` is 0",
+            "`buffer_bytes` is 10",
+            "placements.rs",
+        ] {
+            assert!(told.contains(what), "{what} in {told}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn acc_16_a_rendezvous_on_one_lane_is_ignored_and_the_plan_says_so() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let graph = runtime.compile(|x: Edge<i64>| {
+            let [stays, goes] = [1, 2].map(|by| a.scale(&x, by).with_transport(Transport::Rendezvous));
+            b.add(&goes, &a.echo(&stays))
+        })?;
+        let plan = graph.plan();
+        let meets = |value: &str| {
+            let values = plan.lanes.iter().flat_map(|lane| &lane.values);
+            let mut meets = values
+                .filter(|it| it.meets)
+                .map(|it| plan.ir.value_name(it.value));
+            meets.any(|name| name == value)
+        };
+        let inline = placement == Placement::Inline;
+        assert!(!meets("a.scale") && meets("a.scale#2") != inline, "{placement}");
+        let note = plan
+            .notes
+            .iter()
+            .find(|note| note.contains("rendezvous was asked for"));
+        let note = note.expect("a note");
+        assert!(note.contains("is ignored on lane"), "{placement}: {note}");
+        assert!(
+            note.contains("a.scale") && note.contains("a.scale#2") == inline,
+            "{placement}: {note}"
+        );
+        assert!(graph.describe().contains(note), "{placement}");
+        assert_eq!(graph.run(5)?, 15, "{placement}");
     }
     Ok(())
 }

@@ -17,8 +17,8 @@ use selvedge_core::{ActorId, ActorRef};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::edge::{Edge, Source, encoded};
 use crate::ir::{
-    ActorIr, ArgIr, BindIndex, CollectiveIr, GraphIr, Group, Origin, SourceLocation, TaskId, TaskIr,
-    TensorsIr, ValueId, ValueIr,
+    ActorIr, ArgIr, BindIndex, BufferIr, CollectiveIr, GraphIr, Group, Origin, SourceLocation, TaskId,
+    TaskIr, TensorsIr, ValueId, ValueIr,
 };
 use crate::ports::{InputPorts, Inputs, OutputList, Outputs, Splitter};
 use crate::run::leaf::AnyLeaf;
@@ -59,6 +59,7 @@ impl Builder {
             type_name: Cow::Borrowed(payload.name()),
             signal: false,
             tensors: TensorsIr::default(),
+            buffer: BufferIr::default(),
         });
         self.payloads.push(payload);
         id
@@ -545,7 +546,7 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
     let mut graph = builder.take();
     graph.start_tasks();
     graph.resolve(default);
-    graph.note_tensors();
+    graph.note_hints();
     let mut outputs = Vec::with_capacity(list.leaves.len());
     for leaf in &list.leaves {
         match &leaf.source {

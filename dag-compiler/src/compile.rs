@@ -14,7 +14,7 @@ use crate::prove::forecast::forecast;
 use crate::prove::throughput::{bound, smallest_slots};
 use crate::prove::{Certificate, Refutation, prove};
 use crate::schedule::schedule;
-use crate::transport::roads;
+use crate::transport::{ignored, roads};
 use crate::validate::validate;
 
 /// Compiles a graph. A pure function: no actors, no clock, no addresses; equal graphs give equal plans.
@@ -41,7 +41,8 @@ fn stages(mut graph: GraphIr, settings: Settings) -> Result<Stages, CompileError
             diagnostics: mistakes,
         });
     }
-    let notes = lanes::assign(&mut graph, &settings);
+    let mut notes = lanes::assign(&mut graph, &settings);
+    notes.extend(ignored(&graph));
     let operations = lower(&graph);
     let cyclic = || {
         Diagnostic::new(
@@ -94,7 +95,7 @@ fn choose_slots(plan: &mut Plan) {
         .channels
         .iter_mut()
         .filter(|channel| channel.kind != ChannelKind::Local);
-    buffered.for_each(|channel| channel.slots = slots);
+    buffered.for_each(|channel| channel.slots = plan.ir.slots_of(channel.value, slots));
     let most = plan.settings.max_inflight;
     plan.notes.push(format!(
         "{slots} slots in each channel reach the throughput of {most}"

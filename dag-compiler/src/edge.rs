@@ -21,7 +21,7 @@ use crate::transport::Transport;
 #[must_use = "a task whose result nobody uses is refused (D0103)"]
 pub struct Edge<T> {
     pub(crate) source: Source,
-    /// What was asked for how it crosses; `None` for the graph's default (TYPE-12).
+    /// What was asked for how it crosses; `None` for the graph's default.
     pub(crate) transport: Option<Transport>,
     types: PhantomData<fn() -> T>,
 }
@@ -128,7 +128,7 @@ impl<T> Edge<T> {
     }
 
     /// Asks for a way to cross, wherever this edge (not a clone made before) is an argument; else it is
-    /// `Options::transport`'s.
+    /// `Options::transport`'s. A rendezvous is ignored where the value stays on one lane; the plan's notes say so.
     pub fn with_transport(mut self, transport: Transport) -> Self {
         self.transport = Some(transport);
         self

@@ -114,8 +114,19 @@ const TEARDOWN_MIN: Duration = Duration::from_secs(1);
 
 const TEARDOWN: &str = "SELVEDGE_TEARDOWN_TIMEOUT_MS";
 
+/// Bounds of [`Options::slots`] and [`Options::buffer_bytes`], and of what single edges ask for.
+pub(crate) const SLOTS_MAX: usize = 1 << 20;
+pub(crate) const BUFFER_BYTES_MIN: usize = 1000;
+pub(crate) const BUFFER_BYTES_MAX: usize = 1 << 40;
+
+/// What is wrong with an option out of bounds, in words.
+pub(crate) fn beyond((name, value, least, most): Bound) -> Option<String> {
+    let wrong = value < least || value > most;
+    wrong.then(|| format!("option `{name}` is {value}; it must lie between {least} and {most}"))
+}
+
 /// A limit's name, its value, and its bounds.
-type Bound = (&'static str, usize, usize, usize);
+pub(crate) type Bound = (&'static str, usize, usize, usize);
 
 impl Options {
     /// The defaults.
@@ -309,8 +320,13 @@ impl Options {
         let bounds: [Bound; 6] = [
             ("max_inflight", self.max_inflight, 1, 1 << 20),
             ("max_buffered", self.max_buffered, 1, usize::MAX),
-            ("slots", slots, 1, 1 << 20),
-            ("buffer_bytes", self.buffer_bytes, 1000, 1 << 40),
+            ("slots", slots, 1, SLOTS_MAX),
+            (
+                "buffer_bytes",
+                self.buffer_bytes,
+                BUFFER_BYTES_MIN,
+                BUFFER_BYTES_MAX,
+            ),
             (
                 "max_payload_bytes",
                 self.max_payload_bytes,
@@ -319,13 +335,7 @@ impl Options {
             ),
             ("trace", self.trace, 0, 1 << 24),
         ];
-        let wrong = bounds
-            .into_iter()
-            .find(|(_, value, least, most)| value < least || value > most)?;
-        let (name, value, least, most) = wrong;
-        Some(format!(
-            "option `{name}` is {value}; it must lie between {least} and {most}"
-        ))
+        bounds.into_iter().find_map(beyond)
     }
 
     fn slots_value(&self) -> usize {

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use selvedge_core::{LaneId, ProcessId};
 
-use crate::ir::{ChannelId, ChannelKind, ChannelPlan, GraphIr, LaneValue, Origin, Settings, ValueId, Writer};
+use crate::ir::{
+    BufferIr, ChannelId, ChannelKind, ChannelPlan, GraphIr, LaneValue, Origin, Settings, ValueId, Writer,
+};
 
 /// Channels, and what each lane reads by them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,7 +85,7 @@ pub fn place(graph: &GraphIr, settings: &Settings) -> Placement {
                 (place.0, Writer::Lane(place.1))
             }
         };
-        placement.add(ValueId(index as u32), writer, reads, settings);
+        placement.add(ValueId(index as u32), value.buffer, writer, reads, settings);
     }
     placement
 }
@@ -93,6 +95,7 @@ impl Placement {
     fn add(
         &mut self,
         value: ValueId,
+        asked: BufferIr,
         (process, writer): (ProcessId, Writer),
         reads: &Reads,
         settings: &Settings,
@@ -122,6 +125,7 @@ impl Placement {
                 self.values.entry(lane).or_default().push(read);
             }
             let shared = kind == ChannelKind::Shared;
+            let slot_bytes = asked.slot_bytes.unwrap_or(settings.slot_bytes);
             self.channels.push(ChannelPlan {
                 id,
                 value,
@@ -132,10 +136,14 @@ impl Placement {
                 slots: if kind == ChannelKind::Local {
                     1
                 } else {
-                    settings.slots
+                    asked.slots.unwrap_or(settings.slots)
                 },
-                slot_bytes: if shared { settings.slot_bytes } else { 0 },
-                max_bytes: if shared { settings.max_bytes } else { 0 },
+                slot_bytes: if shared { slot_bytes } else { 0 },
+                max_bytes: if shared {
+                    settings.max_bytes.max(slot_bytes)
+                } else {
+                    0
+                },
             });
         }
     }

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_core::{ActorId, ProcessId};
+use selvedge_core::{ActorId, LaneId, ProcessId};
 use serde::{Deserialize, Serialize};
 
-use crate::ir::{ActorIr, GraphIr, Road, RoadPlan, TensorsIr, ValueId};
+use crate::ir::{ActorIr, GraphIr, Road, RoadPlan, TaskIr, TensorsIr, ValueId};
 
 /// What is asked of an edge; the default is [`Transport::Auto`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +97,29 @@ pub fn resolve(asked: Transport, writer: Site, reader: Site) -> (Way, &'static s
         (Transport::Auto, Some(_), Some(_)) => (Way::Buffered, "both ends are on devices of one host"),
         (Transport::Auto, ..) => (Way::Buffered, "an end is an actor without a device"),
     }
+}
+
+/// What is asked for in vain, in words: a value that is read on the lane that makes it stays there, and no two meet for it.
+pub(crate) fn ignored(graph: &GraphIr) -> Vec<String> {
+    let places = graph.places();
+    let mut stays: BTreeMap<LaneId, BTreeSet<ValueId>> = BTreeMap::new();
+    for task in graph.tasks.iter().filter(|task| !task.meets.is_empty()) {
+        for (_, value) in GraphIr::reads(task).filter(|(arg, _)| task.meets.contains(arg)) {
+            let writer = graph.maker(value).and_then(|maker| graph.task(maker));
+            let lane = |task: &TaskIr| places.get(&task.actor).map(|(_, lane)| *lane);
+            if let Some(reader) = lane(task)
+                && writer.and_then(lane) == Some(reader)
+            {
+                stays.entry(reader).or_default().insert(value);
+            }
+        }
+    }
+    let note = |(lane, values): (LaneId, BTreeSet<ValueId>)| {
+        let names: Vec<String> = values.into_iter().map(|value| graph.value_name(value)).collect();
+        let (lane, names) = (lane.0, names.join(", "));
+        format!("a rendezvous was asked for and is ignored on lane {lane}, which makes and reads: {names}")
+    };
+    stays.into_iter().map(note).collect()
 }
 
 /// The decision table of how the tensors of a device in a value travel, and why. A reader of whom no device is known takes

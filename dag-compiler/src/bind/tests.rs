@@ -119,3 +119,18 @@ fn task_12_a_constant_tuple_is_split_into_constants() {
         "x"
     );
 }
+
+#[test]
+fn type_02_what_is_asked_for_a_tuple_holds_for_its_parts() {
+    let bound = bound(|pair: Edge<(u8, String)>| {
+        let (first, second) = pair.with_slots(2).with_buffer_bytes(3000).split();
+        (first, second.with_slots(5))
+    });
+    let buffers = bound
+        .ir
+        .values
+        .iter()
+        .map(|value| (value.buffer.slots, value.buffer.slot_bytes));
+    let expected = [2, 2, 5].map(|slots| (Some(slots), Some(3000)));
+    assert!(buffers.eq(expected));
+}

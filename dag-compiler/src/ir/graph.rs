@@ -90,6 +90,18 @@ pub struct ValueIr {
     /// The tensors in it.
     #[serde(default)]
     pub tensors: TensorsIr,
+    /// What was asked for of the channels that carry it.
+    #[serde(default)]
+    pub buffer: BufferIr,
+}
+
+/// What a user asks for of the channels of one value; what is not said is that of the graph's options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferIr {
+    /// Messages that may be under way in each.
+    pub slots: Option<u32>,
+    /// Bytes of a slot before a channel in shared memory grows.
+    pub slot_bytes: Option<u64>,
 }
 
 /// What is known of the tensors in a value, and what the user has said of them.
@@ -252,6 +264,12 @@ impl GraphIr {
             Origin::Task(task) => Some(task),
             Origin::Input(_) => None,
         }
+    }
+
+    /// Slots of the channels that carry a value: those asked for, else `slots`.
+    pub(crate) fn slots_of(&self, id: ValueId, slots: u32) -> u32 {
+        let asked = self.value(id).and_then(|value| value.buffer.slots);
+        asked.unwrap_or(slots)
     }
 
     /// The device on which the tensors in a value are made, as far as anybody has said.

@@ -8,8 +8,8 @@ mod road;
 
 pub use collective::{CollectiveIr, CommunicatorPlan, RankPlan};
 pub use graph::{
-    ActorIr, ArgIr, BindIndex, CollectiveId, GraphIr, Group, Origin, SourceLocation, TaskId, TaskIr,
-    TensorsIr, ValueId, ValueIr,
+    ActorIr, ArgIr, BindIndex, BufferIr, CollectiveId, GraphIr, Group, Origin, SourceLocation, TaskId,
+    TaskIr, TensorsIr, ValueId, ValueIr,
 };
 pub use operation::{EdgeKind, LaneSchedule, OpKind, Operation, OperationEdge, OperationGraph, Schedule};
 pub use plan::{ChannelId, ChannelKind, ChannelPlan, LaneProgram, LaneValue, Lanes, Plan, Settings, Writer};

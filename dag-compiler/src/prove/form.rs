@@ -6,7 +6,7 @@ use selvedge_core::{ActorId, LaneId, ProcessId};
 
 use crate::ir::{
     ArgIr, BindIndex, ChannelKind, ChannelPlan, GraphIr, LaneProgram, LaneValue, OpKind, Origin, Plan,
-    TaskIr, ValueId, Writer,
+    TaskIr, ValueId, ValueIr, Writer,
 };
 
 /// Which operations have been met.
@@ -76,7 +76,8 @@ struct Form<'a> {
 /// The first thing out of place, in words.
 pub(super) fn check(plan: &Plan) -> Result<(), String> {
     let form = Form::new(plan);
-    if plan.settings.slots == 0 {
+    let none = |value: &ValueIr| value.buffer.slots == Some(0);
+    if plan.settings.slots == 0 || plan.ir.values.iter().any(none) {
         return Err("channels without slots".to_owned());
     }
     if plan.lanes.first().map(|lane| lane.lane) != Some(LaneId(0)) {
@@ -249,7 +250,7 @@ impl<'a> Form<'a> {
                     name()
                 ));
             }
-            if !channel.is_some_and(|channel| fits(lane, value, channel, self.plan.settings.slots)) {
+            if !channel.is_some_and(|channel| fits(lane, value, channel, self.plan)) {
                 return Err(format!(
                     "the channel of `{}` does not lead to lane {}",
                     name(),
@@ -262,7 +263,8 @@ impl<'a> Form<'a> {
 }
 
 /// Whether a channel carries the value to the lane, and is of the kind that distance asks for (COMP-06).
-fn fits(lane: &LaneProgram, value: &LaneValue, channel: &ChannelPlan, slots: u32) -> bool {
+fn fits(lane: &LaneProgram, value: &LaneValue, channel: &ChannelPlan, plan: &Plan) -> bool {
+    let slots = plan.ir.slots_of(value.value, plan.settings.slots);
     let near = channel.writer_process == lane.process;
     let kind = match channel.kind {
         ChannelKind::Local => near && channel.writer == Writer::Lane(lane.lane) && channel.readers.len() == 1,

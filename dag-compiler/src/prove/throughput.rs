@@ -122,7 +122,7 @@ impl<'a> Ratio<'a> {
             };
             let (from, to) = (number(edge.from), number(edge.to));
             let tokens = match edge.why {
-                Why::Slot(_, kind) if kind != ChannelKind::Local => slots,
+                Why::Slot(value, kind) if kind != ChannelKind::Local => plan.ir.slots_of(value, slots),
                 _ => edge.tokens,
             };
             if from == to && tokens == 0 {

@@ -102,6 +102,7 @@ fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
         type_name: "i64".into(),
         signal: false,
         tensors: Default::default(),
+        buffer: Default::default(),
     };
     let mut graph = GraphIr {
         name: "model".into(),

@@ -20,8 +20,8 @@ use std::fmt::Write;
 use selvedge_channels::Waiting;
 use selvedge_compiler::SourceLocation;
 use selvedge_compiler::ir::{
-    ActorIr, ArgIr, BindIndex, CollectiveId, GraphIr, Lanes, OpKind, Operation, Origin, Plan, Settings,
-    TaskId, TaskIr, TensorsIr, ValueId, ValueIr,
+    ActorIr, ArgIr, BindIndex, BufferIr, CollectiveId, GraphIr, Lanes, OpKind, Operation, Origin, Plan,
+    Settings, TaskId, TaskIr, TensorsIr, ValueId, ValueIr,
 };
 use selvedge_core::{ActorId, LaneId, ProcessId};
 
@@ -95,6 +95,7 @@ impl Sketch {
             type_name: "i64".into(),
             signal: false,
             tensors: TensorsIr::default(),
+            buffer: BufferIr::default(),
         });
         id
     }
