@@ -33,9 +33,40 @@ impl<F: FnMut()> Drop for Restore<F> {
     }
 }
 
+/// Where tensors leave their parts, until it is closed or dropped.
+struct Outlet {
+    before: Option<Outgoing>,
+}
+
+impl Outlet {
+    #[inline]
+    fn open(outgoing: Outgoing) -> Self {
+        Outlet {
+            before: OUT.replace(Some(outgoing)),
+        }
+    }
+
+    /// The parts that were left.
+    #[inline]
+    fn close(mut self) -> Vec<Arc<Bytes64>> {
+        let outgoing = OUT.replace(self.before.take());
+        std::mem::forget(self);
+        outgoing.unwrap_or_default().parts
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        drop(OUT.replace(self.before.take()));
+    }
+}
+
 /// Runs `encode` and returns the parts that tensors left.
+#[inline]
 pub(super) fn collecting<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Bytes64>>) {
-    collecting_again(&[], encode)
+    let outlet = Outlet::open(Outgoing::default());
+    let result = encode();
+    (result, outlet.close())
 }
 
 /// Runs `encode`, of a value whose tensors left these parts before: where they come again, each has the number it had.
@@ -47,11 +78,9 @@ pub(super) fn collecting_again<R>(
         parts: Vec::new(),
         before: parts.iter().cloned().map(Some).collect(),
     };
-    let mut before = OUT.with(|out| out.borrow_mut().replace(outgoing));
-    let _restore = Restore(|| OUT.with(|out| *out.borrow_mut() = before.take()));
+    let outlet = Outlet::open(outgoing);
     let result = encode();
-    let parts = OUT.with(|out| out.borrow_mut().take()).unwrap_or_default();
-    (result, parts.parts)
+    (result, outlet.close())
 }
 
 /// Adds a part to the value being encoded; `None` outside a scope.

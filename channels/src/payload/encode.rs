@@ -1,6 +1,7 @@
 //! From a value to head and parts, without copying what is large.
 
 use std::any::{Any, type_name};
+use std::mem::needs_drop;
 use std::sync::Arc;
 
 use super::bytes64::Bytes64;
@@ -13,6 +14,9 @@ use crate::error::EncodeError;
 
 /// Heads up to this size need no heap.
 const SMALL: usize = 128;
+
+/// Others begin with so much of it.
+const LARGE: usize = 1024;
 
 /// A value ready to be copied into a slot. Borrows what is large from the value.
 pub struct Encoded<'a> {
@@ -59,10 +63,16 @@ impl Head {
                 self.small_len = end;
                 return;
             }
-            self.large
-                .extend_from_slice(self.small.get(..self.small_len).unwrap_or_default());
+            self.spill();
         }
         self.large.extend_from_slice(bytes);
+    }
+
+    #[inline(never)]
+    fn spill(&mut self) {
+        self.large.reserve(LARGE);
+        self.large
+            .extend_from_slice(self.small.get(..self.small_len).unwrap_or_default());
     }
 }
 
@@ -131,25 +141,38 @@ pub(crate) fn encode_as<T: Wire>(
         });
     }
     if let Way::Packed(shape) = way() {
-        let mut head = Head::new();
-        let written = || write_head::<_, false>(value, Some(shape), &mut head);
-        let (written, parts) = collector::collecting(written);
+        let mut encoded = Encoded::tree(Form::Tree);
+        let mut written = || write_head::<_, false>(value, Some(shape), &mut encoded.head);
+        // What owns nothing has no tensor in it.
+        let (written, parts) = if needs_drop::<T>() {
+            collector::collecting(written)
+        } else {
+            (written(), Vec::new())
+        };
         if written.map_err(refused::<T>)? {
-            return Encoded::tree(Form::Tree, head, parts);
+            encoded.add(parts)?;
+            return Ok(encoded);
         }
         say_named::<T>();
     }
-    let mut head = Head::new();
-    let written = || write_head::<_, true>(value, None, &mut head);
+    named(value, is_compared)
+}
+
+/// Encodes a value by name; if it `is_compared`, it is read back.
+#[inline(never)]
+fn named<T: Wire>(value: &T, is_compared: bool) -> Result<Encoded<'_>, EncodeError> {
+    let mut encoded = Encoded::tree(Form::Named);
+    let written = || write_head::<_, true>(value, None, &mut encoded.head);
     let (written, parts) = collector::collecting(written);
     written.map_err(refused::<T>)?;
     if is_compared {
-        arrives::<T>(head.as_slice(), &parts).map_err(|source| EncodeError::Another {
+        arrives::<T>(encoded.head.as_slice(), &parts).map_err(|source| EncodeError::Another {
             type_name: type_name::<T>(),
             source,
         })?;
     }
-    Encoded::tree(Form::Named, head, parts)
+    encoded.add(parts)?;
+    Ok(encoded)
 }
 
 #[cold]
@@ -169,16 +192,23 @@ impl<'a> Encoded<'a> {
         }
     }
 
+    /// A value whose head is still to be written.
     #[inline]
-    fn tree(form: Form, head: Head, parts: Vec<Arc<Bytes64>>) -> Result<Self, EncodeError> {
+    fn tree(form: Form) -> Self {
+        Encoded {
+            form,
+            head: Head::new(),
+            parts: Parts::Shared(Vec::new()),
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, parts: Vec<Arc<Bytes64>>) -> Result<(), EncodeError> {
         if parts.len() > PARTS_MAX {
             return Err(EncodeError::TooLarge);
         }
-        Ok(Encoded {
-            form,
-            head,
-            parts: Parts::Shared(parts),
-        })
+        self.parts = Parts::Shared(parts);
+        Ok(())
     }
 
     /// Whether the value goes by name.

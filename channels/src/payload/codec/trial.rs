@@ -121,9 +121,27 @@ impl Kid {
 
 static WAYS: RwLock<Option<HashMap<TypeId, Way>>> = RwLock::new(None);
 
+thread_local! {
+    /// What this thread has asked for last. It may go by name since: then it is found once more that it has to.
+    static LAST: Cell<Option<(TypeId, Way)>> = const { Cell::new(None) };
+}
+
 /// Which way values of a type go. The first question tries it.
+#[inline]
 pub(crate) fn way_of<T: DeserializeOwned + 'static>() -> Way {
     let id = TypeId::of::<T>();
+    match LAST.get() {
+        Some((last, way)) if last == id => way,
+        _ => {
+            let way = known_way_of::<T>(id);
+            LAST.set(Some((id, way)));
+            way
+        }
+    }
+}
+
+#[inline(never)]
+fn known_way_of<T: DeserializeOwned>(id: TypeId) -> Way {
     if let Some(way) = WAYS.read().as_ref().and_then(|ways| ways.get(&id)) {
         return *way;
     }
@@ -142,6 +160,7 @@ pub(crate) fn way_of<T: DeserializeOwned + 'static>() -> Way {
 pub(crate) fn say_named<T: 'static>() {
     let mut ways = WAYS.write();
     ways.get_or_insert_default().insert(TypeId::of::<T>(), Way::Named);
+    LAST.set(None);
 }
 
 thread_local! {
