@@ -41,23 +41,26 @@ impl Vandal {
     }
 }
 
-/// Shared memory of this process, line by line: a slot's begins with the number of its message, its kind and its length.
+/// A word of the memory that this process shares.
+fn word(address: usize) -> *mut u64 {
+    std::ptr::with_exposed_provenance_mut(address)
+}
+
+/// Addresses of slots that hold `value`: lines that begin with a message's number, its kind and its length.
 #[allow(unsafe_code)]
-fn slots_of(value: f64) -> Vec<*mut u64> {
+fn slots_of(value: f64) -> Vec<usize> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let lines = maps.lines().filter(|line| line.contains("memfd:selvedge"));
-    let slots = lines.flat_map(|line| {
+    let maps = maps.lines().filter(|line| line.contains("memfd:selvedge"));
+    let lines = maps.flat_map(|line| {
         let (start, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
         let [start, end] = [start, end].map(|address| usize::from_str_radix(address, 16).unwrap());
-        (start..end)
-            .step_by(64)
-            .map(std::ptr::with_exposed_provenance_mut::<u64>)
+        (start..end).step_by(64)
     });
-    let holds = |slot: &*mut u64| {
-        // SAFETY: mapped and aligned, as the kernel says; a line has eight words.
-        (3..8).any(|word| unsafe { slot.add(word).read_volatile() } == value.to_bits())
+    let holds = |line: &usize| {
+        // SAFETY: mapped and aligned, as the kernel says.
+        (3..8).any(|at| unsafe { word(line + 8 * at).read_volatile() } == value.to_bits())
     };
-    slots.filter(holds).collect()
+    lines.filter(holds).collect()
 }
 
 #[actor]
@@ -86,7 +89,7 @@ impl Vandal {
         let slots = slots_of(-x);
         for slot in &slots {
             // SAFETY: as in `slots_of`; that others read it is the point.
-            unsafe { slot.add(2).write_volatile(u64::MAX) };
+            unsafe { word(slot + 8 * 2).write_volatile(u64::MAX) };
         }
         slots.len()
     }
