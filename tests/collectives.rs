@@ -424,10 +424,13 @@ fn comm_01_the_order_of_contributions_says_which_actor_is_which_rank() {
 /// Two groups of the same actors, in another order, take turns in executions of which several are under way.
 #[test]
 fn comm_09_groups_of_the_same_ranks_do_not_mix() {
-    for place in PLACES {
+    let usual = PLACES.map(|place| (place, Options::new()));
+    // Whose ranks find each other by their group's number; twice, since no other graph's group has it.
+    let by_number = [0; 2].map(|_| (Where::Threads, Options::new().communicator("toy")));
+    for (place, options) in usual.into_iter().chain(by_number) {
         let runtime = Runtime::new();
         let [a, b]: [RankHandle; 2] = ranks(&runtime, place);
-        let options = Options::new().max_inflight(4);
+        let options = options.max_inflight(4);
         let graph = runtime
             .compile_with(options, |x: Edge<i64>| {
                 let [one, _] = allgather([a.make(&x), b.make(&x)]);
