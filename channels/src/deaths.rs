@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
@@ -23,13 +24,16 @@ pub type Told = Arc<dyn Fn() + Send + Sync>;
 /// The token of the eventfd that ends the thread.
 const STOP: u64 = 0;
 
+/// The next watch's token. No token is given twice in a process: a [`Watch`] outlives its entry when the process has
+/// died, and its watcher when it was the last, and must not take another's entry out then.
+static NEXT: AtomicU64 = AtomicU64::new(STOP + 1);
+
 static WATCHER: Mutex<Option<Watcher>> = Mutex::new(None);
 
 struct Watcher {
     epoll: Arc<OwnedFd>,
     stop: Arc<OwnedFd>,
     watched: HashMap<u64, (OwnedFd, Told)>,
-    next: u64,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -74,8 +78,8 @@ pub fn watch(process: Process, told: Told) -> Result<Watch, NotWatched> {
         Some(watcher) => watcher,
         None => slot.insert(Watcher::start()?),
     };
-    let token = watcher.next;
-    watcher.next += 1;
+    // SYNC none: unique is all that it has to be.
+    let token = NEXT.fetch_add(1, Ordering::Relaxed);
     epoll::add(&watcher.epoll, &pidfd, EventData::new_u64(token), EventFlags::IN).map_err(io::Error::from)?;
     watcher.watched.insert(token, (pidfd, told));
     Ok(Watch { token })
@@ -94,7 +98,6 @@ impl Watcher {
             epoll,
             stop,
             watched: HashMap::new(),
-            next: STOP + 1,
             thread: Some(thread),
         })
     }
@@ -187,5 +190,32 @@ mod tests {
             Err(NotWatched::Dead)
         ));
         drop(watch);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri starts no processes")]
+    fn what_is_left_of_a_dead_ones_watch_takes_no_other_with_it() {
+        let mut children = [(); 3].map(|()| Command::new("sleep").arg("60").spawn().unwrap());
+        let [first, second, third] = children.each_ref().map(|child| process(child.id()));
+        let (tell, told) = channel();
+        let tells = || {
+            let tell = tell.clone();
+            Arc::new(move || tell.send(()).unwrap())
+        };
+        let of_the_dead = watch(first, tells()).unwrap();
+        let last = watch(second, tells()).unwrap();
+        children[0].kill().unwrap();
+        told.recv_timeout(Duration::from_secs(10)).unwrap();
+        // Nobody is watched any more: the next one has another watcher.
+        drop(last);
+        let watch = watch(third, tells()).unwrap();
+        drop(of_the_dead);
+        children[2].kill().unwrap();
+        told.recv_timeout(Duration::from_secs(10)).unwrap();
+        drop(watch);
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 }
