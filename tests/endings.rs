@@ -36,6 +36,11 @@ impl Unborn {
         std::future::pending().await
     }
 
+    /// As [`Self::hang`], in a graph.
+    pub fn hang_in_a_graph(&mut self, _x: i64, #[constant] says: &str) -> i64 {
+        self.hang(says)
+    }
+
     /// Says that it runs, and never returns.
     pub fn hang(&mut self, says: &str) -> i64 {
         std::fs::write(says, "here").expect("a file");
@@ -64,6 +69,7 @@ fn a_lane_and_a_worker_end_with_their_last_handle_and_actor_or_when_told() -> Re
     told_to_end(&runtime)?;
     awaiting_when_told(&runtime)?;
     stuck_when_told(&runtime)?;
+    stuck_in_a_graph_when_told(&runtime)?;
 
     assert_eq!(census::wait_until(&before, Census::take), before);
     assert_eq!(keeper.call().echo(2).wait()?, 2, "others are not disturbed");
@@ -194,5 +200,23 @@ fn stuck_when_told(runtime: &Runtime) -> Result<()> {
     let died = hangs.wait();
     assert!(matches!(died, Err(CallError::ActorDied { .. })), "{died:?}");
     assert_eq!(worker.pid(), None);
+    Ok(())
+}
+
+fn stuck_in_a_graph_when_told(runtime: &Runtime) -> Result<()> {
+    let worker = runtime.worker("w")?;
+    let a = runtime.spawn::<Unborn>("a", (true,)).in_worker(&worker)?;
+    let says = std::env::temp_dir().join(format!("selvedge-hangs-too-{}", std::process::id()));
+    let path = says.display().to_string();
+    let graph = runtime.compile(|x: Edge<i64>| a.hang_in_a_graph(&x, path.clone()))?;
+    let execution = graph.execute(1);
+    assert!(census::wait_until(&true, || says.exists()));
+    std::fs::remove_file(says)?;
+    let killed = worker.end(Duration::from_millis(1));
+    assert!(matches!(killed, Err(EndError::Killed { .. })), "{killed:?}");
+    assert!(matches!(execution.wait(), Err(ExecError::ActorDied(_))));
+    // What ran there has ended with the process: nothing is waited for, and nothing is stuck.
+    let report = graph.teardown();
+    assert!(report.stuck.is_empty(), "{report:?}");
     Ok(())
 }

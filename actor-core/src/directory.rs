@@ -3,7 +3,7 @@
 //! Written by the threads that spawn and by the control thread, read by all. Nothing here is on the path of a
 //! running program.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -146,8 +146,8 @@ impl Directory {
             }
             self.leases.died(death);
         }
-        let lanes: BTreeSet<LaneId> = residents.iter().map(|resident| resident.lane()).collect();
-        self.leases.ended(&lanes.into_iter().collect::<Vec<_>>(), None);
+        // Not by its actors: those of a worker that was ended are not listed any more.
+        self.leases.ended_with(process);
     }
 
     /// Ends actors for good: their state, the watchers, their nodes. `why`, in words.

@@ -248,6 +248,6 @@ impl LaneState {
         }));
         self.mailbox.set_bell(None);
         self.mailbox.set_driver(None);
-        end(outcome.err().map(message_of));
+        end.tell(outcome.err().map(message_of));
     }
 }

@@ -29,8 +29,30 @@ pub(crate) enum Unserved {
 
 pub(crate) type CallReply = Box<dyn FnOnce(Result<Returned, Unserved>) + Send>;
 pub(crate) type CreateReply = Box<dyn FnOnce(Result<(), Failure>) + Send>;
-/// Told when a program has ended; the text of its panic, if that was the way.
-pub(crate) type ProgramEnd = Box<dyn FnOnce(Option<String>) + Send>;
+
+/// Told when a program has ended; the text of its panic, if that was the way. A program that is dropped before it began, with
+/// the lane, has ended as well.
+pub(crate) struct ProgramEnd(Option<Box<dyn FnOnce(Option<String>) + Send>>);
+
+impl ProgramEnd {
+    pub(crate) fn new(tell: impl FnOnce(Option<String>) + Send + 'static) -> Self {
+        ProgramEnd(Some(Box::new(tell)))
+    }
+
+    pub(crate) fn tell(mut self, panic: Option<String>) {
+        if let Some(tell) = self.0.take() {
+            tell(panic);
+        }
+    }
+}
+
+impl Drop for ProgramEnd {
+    fn drop(&mut self) {
+        if let Some(tell) = self.0.take() {
+            tell(Some("the lane has ended".to_owned()));
+        }
+    }
+}
 
 pub(crate) struct LaneCall {
     pub(crate) actor: ActorId,

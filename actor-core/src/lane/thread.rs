@@ -172,6 +172,7 @@ mod tests {
     use super::*;
     use crate::deadline::deadline_after;
     use crate::directory::Directory;
+    use crate::lane::mailbox::ProgramEnd;
     use crate::{LaneHost, Program};
 
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -226,12 +227,42 @@ mod tests {
         let (told, panics) = channel();
         for program in [Box::new(Throws) as Box<dyn Program>, Box::new(Leaves(None))] {
             let told = told.clone();
-            let end = Box::new(move |panic| told.send(panic).unwrap());
+            let end = ProgramEnd::new(move |panic| told.send(panic).unwrap());
             assert!(lane.push(LaneMessage::Run(program, end)).is_ok());
         }
         assert!(panics.recv_timeout(PATIENCE).unwrap().is_some());
         assert_eq!(panics.recv_timeout(PATIENCE), Ok(None));
         lane.stop();
+        assert!(lane.join_until(deadline_after(PATIENCE)));
+    }
+
+    /// Says that it runs, and comes back when it is let go.
+    struct Waits(Option<Held>);
+
+    impl Program for Waits {
+        fn run(&mut self, _lane: &mut LaneHost<'_>) {
+            drop(self.0.take());
+        }
+    }
+
+    #[test]
+    fn a_program_behind_the_end_of_its_lane_is_told_of_as_ended() {
+        let lane = LaneThread::start(LaneId(1), "l").unwrap();
+        let (begun, has_begun) = channel();
+        let (go, held) = channel();
+        let waits = Box::new(Waits(Some(Held { begun, go: held })));
+        assert!(
+            lane.push(LaneMessage::Run(waits, ProgramEnd::new(|_| {})))
+                .is_ok()
+        );
+        has_begun.recv_timeout(PATIENCE).unwrap();
+        lane.stop();
+        let (told, ended) = channel();
+        let late = ProgramEnd::new(move |panic| told.send(panic).unwrap());
+        assert!(lane.push(LaneMessage::Run(Box::new(Leaves(None)), late)).is_ok());
+        drop(go);
+        let said = ended.recv_timeout(PATIENCE).unwrap();
+        assert!(said.unwrap().contains("has ended"));
         assert!(lane.join_until(deadline_after(PATIENCE)));
     }
 
@@ -248,7 +279,7 @@ mod tests {
         let (begun, has_begun) = channel();
         let (go, held) = channel();
         let leaves = Box::new(Leaves(Some(Held { begun, go: held })));
-        let run = LaneMessage::Run(leaves, Box::new(|_| {}));
+        let run = LaneMessage::Run(leaves, ProgramEnd::new(|_| {}));
         assert!(lane.push(run).is_ok());
         lane.stop();
         has_begun.recv_timeout(PATIENCE).unwrap();

@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use selvedge_channels::dispose;
 
 use crate::death::Death;
-use crate::id::{ActorId, LaneId};
+use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lease::table::{LeaseId, LeaseTable, NotStarted, Obstacle, Unit, Watcher};
 
 /// Shared by all leases of a runtime.
@@ -45,8 +45,13 @@ impl LeaseDesk {
         self.table.lock().start(lease, lanes)
     }
 
-    pub(crate) fn reserve(&self, lease: LeaseId, lanes: &[LaneId]) -> Vec<LaneId> {
-        self.table.lock().reserve(lease, lanes)
+    pub(crate) fn reserve(&self, lease: LeaseId, process: ProcessId, lanes: &[LaneId]) -> Vec<LaneId> {
+        self.table.lock().reserve(lease, process, lanes)
+    }
+
+    pub(crate) fn ended_with(&self, process: ProcessId) {
+        self.table.lock().ended_with(process);
+        self.changed.notify_all();
     }
 
     pub(crate) fn ended(&self, lanes: &[LaneId], panic: Option<&str>) {

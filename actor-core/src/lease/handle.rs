@@ -10,7 +10,7 @@ use crate::death::Death;
 use crate::directory::Directory;
 use crate::guarded::Guarded;
 use crate::id::{ActorId, LaneId, ProcessId};
-use crate::lane::mailbox::LaneMessage;
+use crate::lane::mailbox::{LaneMessage, ProgramEnd};
 use crate::lease::error::LeaseError;
 use crate::lease::table::{LeaseId, NotStarted, Obstacle, Unit};
 use crate::program::LoadedPrograms;
@@ -145,13 +145,10 @@ impl Lease {
             .map_err(not_started)?;
         for (id, program) in programs {
             let directory = Arc::clone(self.directory());
-            let end = Box::new(move |panic: Option<String>| directory.leases.ended(&[id], panic.as_deref()));
-            let refused = match self.directory().lane(id) {
-                Some(lane) => lane.push(LaneMessage::Run(program, end)).err(),
-                None => Some(LaneMessage::Run(program, end)),
-            };
-            if let Some(LaneMessage::Run(_, end)) = refused {
-                end(Some("the lane has ended".to_owned()));
+            let end = ProgramEnd::new(move |panic| directory.leases.ended(&[id], panic.as_deref()));
+            if let Some(lane) = self.directory().lane(id) {
+                // A lane that refuses has ended, which is told where the program is dropped.
+                drop(lane.push(LaneMessage::Run(program, end)));
             }
         }
         Ok(())
@@ -195,7 +192,9 @@ impl Lease {
         let directory = Arc::clone(self.directory());
         let kind = kind.to_owned();
         // From here on a program may start, even when the answer comes too late for this call.
-        let reserved = directory.leases.reserve(self.id, &self.lanes_in(process));
+        let reserved = directory
+            .leases
+            .reserve(self.id, process, &self.lanes_in(process));
         let on_response = move |response: Result<Response, LinkLost>| {
             // On the thread that reads the link, so before it can hear that a lane has ended.
             let started: &[LaneId] = match &response {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::death::Death;
-use crate::id::{ActorId, LaneId};
+use crate::id::{ActorId, LaneId, ProcessId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LeaseId(u64);
@@ -28,6 +28,8 @@ pub(crate) type Watcher = Arc<dyn Fn(&Death) + Send + Sync>;
 struct Use {
     lease: LeaseId,
     running: bool,
+    /// The worker process that a program was sent to.
+    process: Option<ProcessId>,
 }
 
 struct Record {
@@ -111,6 +113,7 @@ impl LeaseTable {
                 Use {
                     lease,
                     running: false,
+                    process: None,
                 },
             );
         }
@@ -145,13 +148,15 @@ impl LeaseTable {
         Ok(())
     }
 
-    /// Marks the idle ones of these lanes as running, for programs that are on their way; returns which those are.
-    pub(crate) fn reserve(&mut self, lease: LeaseId, lanes: &[LaneId]) -> Vec<LaneId> {
+    /// Marks the idle ones of these lanes of a worker process as running, for programs that are on their way; returns which
+    /// those are.
+    pub(crate) fn reserve(&mut self, lease: LeaseId, process: ProcessId, lanes: &[LaneId]) -> Vec<LaneId> {
         let mut reserved = Vec::new();
         for &lane in lanes {
             match self.uses.get_mut(&Unit::Lane(lane)) {
                 Some(taken) if taken.lease == lease && !taken.running => {
                     taken.running = true;
+                    taken.process = Some(process);
                     reserved.push(lane);
                 }
                 _ => {}
@@ -175,6 +180,20 @@ impl LeaseTable {
         if record.dropped {
             self.uses.remove(&unit);
             self.forget_if_empty(lease);
+        }
+    }
+
+    /// The programs in a worker process have ended with it, whoever else still knows their actors.
+    pub(crate) fn ended_with(&mut self, process: ProcessId) {
+        let there = self
+            .uses
+            .iter()
+            .filter(|(_, taken)| taken.process == Some(process));
+        let lanes: Vec<_> = there.map(|(unit, _)| *unit).collect();
+        for unit in lanes {
+            if let Unit::Lane(lane) = unit {
+                self.ended(lane, None);
+            }
         }
     }
 

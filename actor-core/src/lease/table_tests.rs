@@ -107,7 +107,23 @@ fn programs_on_their_way_reserve_the_idle_lanes_of_their_lease() {
     let first = grant(&mut table, "first", &[1, 2]).unwrap();
     grant(&mut table, "second", &[3]).unwrap();
     table.start(first, &[LaneId(1)]).unwrap();
-    let reserved = table.reserve(first, &[LaneId(1), LaneId(2), LaneId(3), LaneId(9)]);
+    let worker = ProcessId(7);
+    let reserved = table.reserve(first, worker, &[LaneId(1), LaneId(2), LaneId(3), LaneId(9)]);
     assert_eq!(reserved, vec![LaneId(2)]);
     assert_eq!(table.running(first), vec![LaneId(1), LaneId(2)]);
+}
+
+#[test]
+fn the_programs_in_a_process_end_with_it_and_no_others() {
+    let mut table = LeaseTable::default();
+    let first = grant(&mut table, "first", &[1, 2, 3]).unwrap();
+    table.start(first, &[LaneId(1)]).unwrap();
+    table.reserve(first, ProcessId(7), &[LaneId(2)]);
+    table.reserve(first, ProcessId(8), &[LaneId(3)]);
+    table.ended_with(ProcessId(7));
+    assert_eq!(table.running(first), vec![LaneId(1), LaneId(3)]);
+    // Also those whose holder has let go.
+    table.release(first);
+    table.ended_with(ProcessId(8));
+    assert!(grant(&mut table, "second", &[2, 3]).is_ok());
 }

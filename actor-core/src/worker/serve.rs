@@ -13,7 +13,7 @@ use crate::cell::Blueprint;
 use crate::deadline::deadline_after;
 use crate::failure::{Failure, message_of};
 use crate::id::{ActorId, LaneId};
-use crate::lane::mailbox::{LaneCall, LaneMessage, Unserved};
+use crate::lane::mailbox::{LaneCall, LaneMessage, ProgramEnd, Unserved};
 use crate::lane::thread::LaneThread;
 use crate::placement::OnPanic;
 use crate::registry::{find_actor, find_loader};
@@ -231,10 +231,9 @@ impl Worker {
         for (id, program) in programs {
             let Some(lane) = self.lanes.get(&id) else { continue };
             let writer = Arc::clone(&self.writer);
-            let end = Box::new(move |panic| writer.send(&FromWorker::Ended { lane: id, panic }));
-            if let Err(LaneMessage::Run(_, end)) = lane.push(LaneMessage::Run(program, end)) {
-                end(Some("the lane has ended".to_owned()));
-            }
+            let end = ProgramEnd::new(move |panic| writer.send(&FromWorker::Ended { lane: id, panic }));
+            // A lane that refuses has ended, which is told where the program is dropped.
+            drop(lane.push(LaneMessage::Run(program, end)));
         }
     }
 
