@@ -48,7 +48,27 @@ fn options() -> ChannelOptions {
         .readers(2)
         .buffer_bytes(1000)
         .waiting(Waiting::Park)
-        .timeout(Duration::from_secs(20))
+        .timeout(LATE)
+}
+
+/// Longer than any machine takes to tell of a death.
+const LATE: Duration = Duration::from_secs(60);
+
+/// How an end that lives on waits for the dead.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Waits(Waiting),
+    Polls,
+}
+
+fn way(dice: &mut Dice) -> Way {
+    let ways = [
+        Way::Waits(Waiting::Park),
+        Way::Waits(Waiting::Spin),
+        Way::Waits(Waiting::auto(2)),
+        Way::Polls,
+    ];
+    ways[dice.below(4) as usize]
 }
 
 /// Payloads small, large and growing, so that every point is come to.
@@ -57,17 +77,40 @@ fn payload(number: u64) -> Vec<u8> {
     vec![number as u8; len]
 }
 
-fn write_on(mut writer: Writer<Vec<u8>>) -> ChannelError {
-    (0..)
-        .find_map(|number| writer.send(payload(number)).err())
-        .expect("an end")
-        .error
+/// Asks again and again, until there is an answer.
+fn poll<R>(mut ask: impl FnMut() -> Option<R>) -> Option<R> {
+    let begun = Instant::now();
+    loop {
+        match ask() {
+            None if begun.elapsed() < LATE => thread::yield_now(),
+            answer => return answer,
+        }
+    }
 }
 
-fn read_on(mut reader: Reader<Vec<u8>>) -> ChannelError {
+fn write_on(mut writer: Writer<Vec<u8>>, way: Way) -> ChannelError {
+    (0..)
+        .find_map(|number| match way {
+            Way::Polls => {
+                let sent = poll(|| match writer.try_send(payload(number)) {
+                    Err(refused) if matches!(refused.error, ChannelError::Full) => None,
+                    sent => Some(sent),
+                });
+                sent.expect("an answer").err().map(|it| it.error)
+            }
+            Way::Waits(_) => writer.send(payload(number)).err().map(|it| it.error),
+        })
+        .expect("an end")
+}
+
+fn read_on(mut reader: Reader<Vec<u8>>, way: Way) -> ChannelError {
     for number in 0.. {
-        match reader.view() {
-            Ok(view) => assert_eq!(view.slice().unwrap(), payload(number)),
+        let read = match way {
+            Way::Polls => poll(|| reader.try_recv().transpose()).expect("an answer"),
+            Way::Waits(_) => reader.view().map(|view| view.slice().unwrap().to_vec()),
+        };
+        match read {
+            Ok(found) => assert_eq!(found, payload(number)),
             Err(error) => return error,
         }
     }
@@ -81,9 +124,10 @@ fn child() {
     let Ok(words) = std::env::var(CHILD) else { return };
     let (descriptor, part) = words.split_once(' ').unwrap();
     let channel = SharedChannel::open(&descriptor.parse().unwrap(), options()).unwrap();
+    let way = Way::Waits(Waiting::Park);
     let _ended = match part {
-        "writer" => write_on(channel.writer().unwrap()),
-        index => read_on(channel.reader(index.parse().unwrap()).unwrap()),
+        "writer" => write_on(channel.writer().unwrap(), way),
+        index => read_on(channel.reader(index.parse().unwrap()).unwrap(), way),
     };
 }
 
@@ -158,7 +202,12 @@ fn died(child: &mut Child) -> Instant {
 
 /// One channel whose `victim` is another process, which dies; the other ends are here. How long until all knew.
 fn trial(dice: &mut Dice) -> (Duration, Culprit) {
-    let channel = options().provider(provider(dice)).shared::<Vec<u8>>().unwrap();
+    let way = way(dice);
+    let options = match way {
+        Way::Waits(waiting) => options().waiting(waiting),
+        Way::Polls => options(),
+    };
+    let channel = options.provider(provider(dice)).shared::<Vec<u8>>().unwrap();
     let ends = [End::Writer, End::Reader(0), End::Reader(1)];
     let victim = ends[dice.below(3) as usize];
     let points: &[&str] = match victim {
@@ -201,10 +250,10 @@ fn trial(dice: &mut Dice) -> (Duration, Culprit) {
     let (known, dead) = thread::scope(|scope| {
         let mut survivors = Vec::new();
         if let Some(writer) = writes {
-            survivors.push(scope.spawn(move || (write_on(writer), Instant::now())));
+            survivors.push(scope.spawn(move || (write_on(writer, way), Instant::now())));
         }
         for reader in reads {
-            survivors.push(scope.spawn(move || (read_on(reader), Instant::now())));
+            survivors.push(scope.spawn(move || (read_on(reader, way), Instant::now())));
         }
         if point.is_none() {
             thread::sleep(delay);
@@ -219,13 +268,14 @@ fn trial(dice: &mut Dice) -> (Duration, Culprit) {
     for (index, (error, when)) in known.into_iter().enumerate() {
         let is_reader = !(writer_here && index == 0);
         match error {
-            ChannelError::Poisoned { culprit } => assert_eq!(culprit, expected, "{point:?}"),
+            ChannelError::Poisoned { culprit } => assert_eq!(culprit, expected, "{point:?}, {way:?}"),
             // A writer here that heard of the death closes, which is all that a reader beside it may see.
             ChannelError::Closed if is_reader && writer_here => {}
-            other => panic!("{point:?}: {other}"),
+            other => panic!("{point:?}, {way:?}: {other}"),
         }
         slowest = slowest.max(when.saturating_duration_since(dead));
     }
+    assert!(slowest < LATE / 2, "{point:?}, {way:?}: known after {slowest:?}");
     (slowest, expected)
 }
 

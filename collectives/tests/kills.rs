@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use census::{settled, wait_until};
 use selvedge_channels::{DType, Tensor, Waiting};
-use selvedge_collectives::{Collective, CommError, Communicator, Group, Rank, ReduceOp};
+use selvedge_collectives::{Collective, CommError, Communicator, Contribution, Group, Part, Rank, ReduceOp};
 
 const CHILD: &str = "SELVEDGE_KILLS_CHILD";
 const POINTS: [&str; 10] = [
@@ -53,6 +53,41 @@ fn operations(ranks: usize) -> Vec<Collective> {
     all
 }
 
+/// Longer than any machine takes to tell of a death.
+const LATE: Duration = Duration::from_secs(60);
+
+/// How a rank that lives on waits for the dead.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Waits(Waiting),
+    Polls,
+}
+
+fn way(dice: &mut Dice) -> Way {
+    let ways = [
+        Way::Waits(Waiting::Park),
+        Way::Waits(Waiting::Spin),
+        Way::Waits(Waiting::auto(2)),
+        Way::Polls,
+    ];
+    ways[dice.below(4) as usize]
+}
+
+/// An operation that is driven by looks at it alone.
+fn drive(rank: &mut Rank, operation: Collective, tensors: &[Tensor]) -> Result<Vec<Tensor>, CommError> {
+    let plan = rank.plan(operation)?;
+    let parts: Vec<_> = tensors.iter().map(Part::from).collect();
+    rank.launch(plan, Contribution::Parts(&parts))?;
+    let begun = Instant::now();
+    loop {
+        if let Some(results) = rank.poll()? {
+            return Ok(results);
+        }
+        assert!(begun.elapsed() < LATE, "nobody tells of a death");
+        thread::yield_now();
+    }
+}
+
 /// One sum of private vectors after the other, for ever, as [`go_on`].
 fn pass_on(mut rank: Rank) -> (CommError, Collective) {
     let op = ReduceOp::Sum;
@@ -68,7 +103,7 @@ fn pass_on(mut rank: Rank) -> (CommError, Collective) {
 }
 
 /// One operation after the other, small, large and growing, for ever: the error that ends it, and the operation.
-fn go_on(mut rank: Rank) -> (CommError, Collective) {
+fn go_on(mut rank: Rank, way: Way) -> (CommError, Collective) {
     let ranks = rank.world_size();
     if ranks == 2 {
         return pass_on(rank);
@@ -78,7 +113,11 @@ fn go_on(mut rank: Rank) -> (CommError, Collective) {
         let operation = operations[round % operations.len()];
         let count = ranks * [1, 700, 5_000][round % 3] * (1 + round / 50);
         let tensor = Tensor::filled(DType::F32, [count], |_| ()).unwrap();
-        match rank.run(operation, &[tensor]) {
+        let ran = match way {
+            Way::Polls => drive(&mut rank, operation, &[tensor]),
+            Way::Waits(_) => rank.run(operation, &[tensor]),
+        };
+        match ran {
             Ok(results) => assert!(results.iter().all(|it| it.bytes().iter().all(|byte| *byte == 0))),
             Err(error) => return (error, operation),
         }
@@ -95,7 +134,10 @@ fn child() {
     let group = Group::open(&descriptor.parse().unwrap())
         .unwrap()
         .waiting(Waiting::Park);
-    let _ended = go_on(group.rank(rank.parse().unwrap()).unwrap());
+    let _ended = go_on(
+        group.rank(rank.parse().unwrap()).unwrap(),
+        Way::Waits(Waiting::Park),
+    );
 }
 
 /// A child that a failing test does not leave behind.
@@ -152,10 +194,12 @@ fn held() -> (usize, usize, usize) {
 /// A group of which one rank is in another process, which dies, and the others here. How long until all knew. Two ranks join
 /// private vectors; more do everything else.
 fn trial(dice: &mut Dice, ranks: usize) -> Duration {
-    let group = Group::new(ranks)
-        .unwrap()
-        .waiting(Waiting::Park)
-        .timeout(Duration::from_secs(20));
+    let way = way(dice);
+    let waiting = match way {
+        Way::Waits(waiting) => waiting,
+        Way::Polls => Waiting::Park,
+    };
+    let group = Group::new(ranks).unwrap().waiting(waiting).timeout(LATE);
     let victim = dice.below(ranks as u64) as usize;
     // Three ranks stage nothing.
     let points: Vec<&str> = POINTS
@@ -177,7 +221,7 @@ fn trial(dice: &mut Dice, ranks: usize) -> Duration {
     let (known, dead) = thread::scope(|scope| {
         let survivors: Vec<_> = survivors
             .into_iter()
-            .map(|rank| scope.spawn(|| (go_on(rank), Instant::now())))
+            .map(|rank| scope.spawn(move || (go_on(rank, way), Instant::now())))
             .collect();
         if point.is_none() {
             thread::sleep(delay);
@@ -196,13 +240,16 @@ fn trial(dice: &mut Dice, ranks: usize) -> Duration {
     let mut slowest = Duration::ZERO;
     for ((error, operation), when) in known {
         match error {
-            CommError::PeerLost { rank, pid: found } => assert_eq!((rank, found), (victim, pid), "{point:?}"),
+            CommError::PeerLost { rank, pid: found } => {
+                assert_eq!((rank, found), (victim, pid), "{point:?}, {way:?}")
+            }
             // Who heard of the death first has left meanwhile.
             CommError::PeerLeft { rank } if rank != victim => {}
-            other => panic!("{point:?}, {operation}: {other}"),
+            other => panic!("{point:?}, {way:?}, {operation}: {other}"),
         }
         slowest = slowest.max(when.saturating_duration_since(dead));
     }
+    assert!(slowest < LATE / 2, "{point:?}, {way:?}: known after {slowest:?}");
     slowest
 }
 

@@ -68,7 +68,8 @@ impl Line {
         expected_bytes: usize,
         mut attempt: impl FnMut() -> Result<Option<R>, ChannelError>,
     ) -> Result<R, ChannelError> {
-        if let Ok(Some(found)) = attempt() {
+        let mut outcome = attempt();
+        if let Ok(Some(found)) = outcome {
             return Ok(found);
         }
         if let Some(helper) = &self.helper {
@@ -77,12 +78,18 @@ impl Line {
         let started = Instant::now();
         let deadline = timeout.and_then(|timeout| started.checked_add(timeout));
         let peers = &mut self.peers;
-        let mut outcome = Ok(None);
         let waiting = self.budget.waiting().for_payload(expected_bytes);
-        if !waiting.spin(deadline, || {
-            outcome = attempt();
-            !matches!(outcome, Ok(None))
-        }) {
+        // What fails at once is not tried again.
+        if outcome.is_ok()
+            && !waiting.spin(deadline, || {
+                outcome = attempt();
+                let waits = matches!(outcome, Ok(None));
+                if waits && let Some(peers) = peers {
+                    peers.look_for_new();
+                }
+                !waits
+            })
+        {
             self.budget.park(&self.bell, deadline, || {
                 // Before the attempt, which then sees what a death has done.
                 if let Some(peers) = peers {
@@ -92,17 +99,40 @@ impl Line {
                 !matches!(outcome, Ok(None))
             });
         }
-        if let Err(ChannelError::Segment(_)) = outcome
-            && peers.as_mut().is_some_and(Peers::find_dead)
-        {
-            // Memory that went with its maker, whose death nobody has told of yet.
-            outcome = attempt();
-        }
+        let outcome = self.unless_dead(outcome, &mut attempt);
         let late = || ChannelError::Timeout {
             waited: started.elapsed(),
             peers: self.peers.as_ref().map_or_else(String::new, Peers::describe),
         };
         outcome?.ok_or_else(late)
+    }
+
+    /// Tries once, for who looks again by itself.
+    pub(super) fn attempt<R>(
+        &mut self,
+        mut attempt: impl FnMut() -> Result<Option<R>, ChannelError>,
+    ) -> Result<Option<R>, ChannelError> {
+        let outcome = attempt();
+        if matches!(outcome, Ok(None))
+            && let Some(peers) = &mut self.peers
+        {
+            peers.look_for_new();
+        }
+        self.unless_dead(outcome, attempt)
+    }
+
+    /// What an attempt has found; once more where that was memory that went with its maker, whose death nobody has told
+    /// of yet.
+    #[inline]
+    fn unless_dead<R>(
+        &mut self,
+        outcome: Result<Option<R>, ChannelError>,
+        mut attempt: impl FnMut() -> Result<Option<R>, ChannelError>,
+    ) -> Result<Option<R>, ChannelError> {
+        match outcome {
+            Err(ChannelError::Segment(_)) if self.peers.as_mut().is_some_and(Peers::find_dead) => attempt(),
+            outcome => outcome,
+        }
     }
 
     /// Tries for a task: where there is no answer, the task is woken when something has moved.
@@ -121,13 +151,8 @@ impl Line {
         if let Some(peers) = &mut self.peers {
             peers.look();
         }
-        let mut outcome = attempt();
-        if let Err(ChannelError::Segment(_)) = outcome
-            && self.peers.as_mut().is_some_and(Peers::find_dead)
-        {
-            outcome = attempt();
-        }
-        match outcome {
+        let outcome = attempt();
+        match self.unless_dead(outcome, &mut attempt) {
             Ok(None) => {}
             found => {
                 self.bell.retract();

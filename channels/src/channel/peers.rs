@@ -1,7 +1,7 @@
 //! The other ends of a channel between processes: who has them, and what happens when one dies.
 //!
-//! An end looks at the others' claims before it parks, and has the process of each watched. Who takes an end rings all
-//! bells, so a claim is seen by whoever is parked. When a watched process ends with its end still claimed, the channel is
+//! An end looks at the others' claims when it finds nothing to do, and has the process of each watched. Who takes an end
+//! rings all bells, so a claim is seen by whoever is parked; who spins or tries looks until everybody is watched. When a watched process ends with its end still claimed, the channel is
 //! poisoned in its name and all bells ring.
 
 use std::sync::{Arc, OnceLock};
@@ -54,11 +54,16 @@ impl Reach {
     }
 }
 
+/// Who has an end; with no watch where that is this process, or it is dead.
+type Watched = (Process, Option<Watch>);
+
 /// The other ends.
 #[derive(Debug)]
 pub(super) struct Peers {
     reach: Arc<Reach>,
-    others: Vec<(End, Option<(Process, Watch)>)>,
+    others: Vec<(End, Option<Watched>)>,
+    /// Everybody has come: a claim is never taken by another, so there is nobody left to be watched.
+    settled: bool,
 }
 
 impl Peers {
@@ -81,7 +86,11 @@ impl Peers {
             on_death: OnceLock::new(),
         });
         reach.ring_all();
-        Ok(Peers { reach, others })
+        Ok(Peers {
+            reach,
+            others,
+            settled: false,
+        })
     }
 
     /// Has somebody else told of a death, before the ends are: once, before anybody is looked for.
@@ -99,15 +108,30 @@ impl Peers {
                 continue;
             }
             *watched = None;
-            let Some(process) = holder.filter(|holder| *holder != Process::own()) else {
+            let Some(process) = holder else { continue };
+            if process == Process::own() {
+                *watched = Some((process, None));
                 continue;
-            };
-            let (reach, end) = (Arc::clone(&self.reach), *end);
-            match watch(process, Arc::new(move || reach.died(end, process))) {
-                Ok(watch) => *watched = Some((process, watch)),
-                Err(NotWatched::Dead) => self.reach.died(end, process),
-                Err(NotWatched::System) => {}
             }
+            let (reach, end) = (Arc::clone(&self.reach), *end);
+            *watched = match watch(process, Arc::new(move || reach.died(end, process))) {
+                Ok(watch) => Some((process, Some(watch))),
+                Err(NotWatched::Dead) => {
+                    self.reach.died(end, process);
+                    Some((process, None))
+                }
+                Err(NotWatched::System) => None,
+            };
+        }
+        self.settled = self.others.iter().all(|(_, watched)| watched.is_some());
+    }
+
+    /// As [`look`](Self::look) for who looks again and again: a branch once everybody is watched, for a death is told by
+    /// who watches; before that a load for each other end, whose word nobody writes to meanwhile.
+    #[inline]
+    pub(super) fn look_for_new(&mut self) {
+        if !self.settled {
+            self.look();
         }
     }
 

@@ -122,10 +122,12 @@ impl<T: Wire> Reader<T> {
         if let Some(value) = self.next_value() {
             return Ok(Some(value));
         }
-        if self.value.attempt(self.next)? == Arrival::Nothing {
-            return Ok(None);
+        let (value, next) = (&mut self.value, self.next);
+        let attempt = || Ok((value.attempt(next)? != Arrival::Nothing).then_some(()));
+        match self.line.attempt(attempt)? {
+            Some(()) => self.take().map(Some),
+            None => Ok(None),
         }
-        self.take().map(Some)
     }
 
     /// Appends the messages that are there to `out`, at most `max`; waits for the first of them. Returns how many.

@@ -273,7 +273,8 @@ impl<T: Wire> Writer<T> {
     /// [`SendError`] with the value: [`ChannelError::Full`], and as [`send`](Self::send).
     pub fn try_send(&mut self, value: T) -> Result<(), SendError<T>> {
         let mut kept = Some(value);
-        let error = match self.end.attempt(&mut kept) {
+        let end = &mut self.end;
+        let error = match self.line.attempt(|| end.attempt(&mut kept)) {
             Ok(Some(())) => return Ok(()),
             Ok(None) => ChannelError::Full,
             Err(error) => error,

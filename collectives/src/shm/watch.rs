@@ -10,17 +10,25 @@ use super::layout::End;
 
 /// The processes that this rank has watched, by rank.
 #[derive(Default)]
-pub(super) struct Watches(Vec<Option<(Process, Option<Watch>)>>);
+pub(super) struct Watches {
+    by_rank: Vec<Option<(Process, Option<Watch>)>>,
+    /// Every rank is somebody's: it is never taken by another, so there is nobody left to be watched.
+    settled: bool,
+}
 
 impl Watches {
     /// Has every process watched that has taken a rank meanwhile. One that cannot be watched is not: then its death is noticed
-    /// by the time-out alone.
+    /// by the time-out alone. Once everybody is watched a look is a branch, so whoever waits may look as often as it likes.
+    #[inline]
     pub(super) fn look(&mut self, shared: &Arc<Shared>) {
-        if !shared.watches {
-            return;
+        if shared.watches && !self.settled {
+            self.look_for_new(shared);
         }
-        self.0.resize_with(shared.ranks(), || None);
-        for (rank, watched) in self.0.iter_mut().enumerate() {
+    }
+
+    fn look_for_new(&mut self, shared: &Arc<Shared>) {
+        self.by_rank.resize_with(shared.ranks(), || None);
+        for (rank, watched) in self.by_rank.iter_mut().enumerate() {
             if watched.is_some() {
                 continue;
             }
@@ -41,6 +49,7 @@ impl Watches {
                 Err(NotWatched::System) => None,
             };
         }
+        self.settled = self.by_rank.iter().all(Option::is_some);
     }
 }
 

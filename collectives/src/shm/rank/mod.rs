@@ -293,6 +293,9 @@ impl Communicator for Rank {
 
     fn poll(&mut self) -> Result<Option<Vec<Tensor>>, CommError> {
         let mut outcome = self.advance();
+        if matches!(outcome, Ok(None)) {
+            self.watches.look(&self.shared);
+        }
         if matches!(outcome, Err(CommError::Segment(_) | CommError::Corrupt { .. })) {
             // Memory that went with its owner, whose end nobody has told of yet; or this rank cannot do its share, and nobody
             // can do without it.

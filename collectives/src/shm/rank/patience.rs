@@ -83,7 +83,11 @@ impl Rank {
         let mut outcome = Ok(None);
         if !waiting.spin(deadline, || {
             outcome = attempt(self);
-            !matches!(outcome, Ok(None))
+            let waits = matches!(outcome, Ok(None));
+            if waits {
+                self.watches.look(&shared);
+            }
+            !waits
         }) {
             Arc::clone(&self.budget).park(bell, deadline, || {
                 // Before the attempt, which then sees what a death has done.
