@@ -323,6 +323,36 @@ fn a_panicking_program_ends_and_leaves_the_lane_usable() {
 }
 
 #[test]
+fn a_program_that_ends_before_its_lease_is_told_and_one_that_was_to_end_is_not() {
+    let _dog = Watchdog::new("ends");
+    let runtime = Runtime::new();
+    let here = runtime.spawn::<Toy>("here", FINE).in_thread().unwrap();
+    let there = runtime.spawn::<Toy>("there", FINE).in_process().unwrap();
+    let lease = runtime.lease("holder", &refs(&[&here, &there]), soon()).unwrap();
+    let (told, ends) = mpsc::channel();
+    lease.on_end(Box::new(move || told.send(()).unwrap()));
+    let run_both = || {
+        let act = |toy: &ToyHandle| (toy.0.lane(), Act::Add(toy.0.id(), 1));
+        let (lane, program) = act(&here);
+        lease
+            .start_local(vec![(lane, ToyProgram::boxed(program))])
+            .unwrap();
+        let bytes = shipped(vec![act(&there)]);
+        lease
+            .start_worker(there.0.process(), "toy", bytes, soon())
+            .unwrap();
+        assert!(lease.join(soon()).is_empty());
+    };
+    run_both();
+    for _ in 0..2 {
+        ends.recv_timeout(PATIENCE).unwrap();
+    }
+    lease.ending();
+    run_both();
+    assert!(ends.try_recv().is_err());
+}
+
+#[test]
 fn a_shutdown_tells_the_holders_of_leases() {
     let _dog = Watchdog::new("shutdown under a lease");
     let runtime = Runtime::new();

@@ -308,8 +308,8 @@ impl<In, Out> Graph<In, Out> {
         self.engine.ended()
     }
 
-    /// As [`ended`](Self::ended); where it has not, `waker` is woken once when an actor dies, the runtime is shut down or the
-    /// graph is torn down, also while nothing is executed.
+    /// As [`ended`](Self::ended); where it has not, `waker` is woken once when an actor dies, a lane fails, the runtime is
+    /// shut down or the graph is torn down, also while nothing is executed.
     pub fn watch(&self, waker: &Waker) -> Option<ExecError> {
         self.engine.watch(waker)
     }

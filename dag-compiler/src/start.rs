@@ -214,11 +214,18 @@ fn start(
         driver,
     );
     let weak: Weak<Engine> = Arc::downgrade(&engine);
+    let ended = weak.clone();
     engine.lease.on_death(Box::new(move |death| {
         if let Some(engine) = weak.upgrade() {
             engine.died(death);
         }
     }));
+    engine.lease.on_end(Box::new(move || {
+        if let Some(engine) = ended.upgrade() {
+            engine.lane_ended();
+        }
+    }));
+    engine.lane_ended();
     Ok(engine)
 }
 

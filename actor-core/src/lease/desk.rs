@@ -9,7 +9,7 @@ use selvedge_channels::dispose;
 
 use crate::death::Death;
 use crate::id::{ActorId, LaneId, ProcessId};
-use crate::lease::table::{LeaseId, LeaseTable, NotStarted, Obstacle, Unit, Watcher};
+use crate::lease::table::{EndWatcher, LeaseId, LeaseTable, NotStarted, Obstacle, Unit, Watcher};
 
 /// Shared by all leases of a runtime.
 #[derive(Default)]
@@ -56,11 +56,13 @@ impl LeaseDesk {
 
     pub(crate) fn ended(&self, lanes: &[LaneId], panic: Option<&str>) {
         let mut table = self.table.lock();
-        for &lane in lanes {
-            table.ended(lane, panic.map(str::to_owned));
-        }
+        let watchers: Vec<EndWatcher> = lanes
+            .iter()
+            .flat_map(|lane| table.ended(*lane, panic.map(str::to_owned)))
+            .collect();
         drop(table);
         self.changed.notify_all();
+        watchers.iter().for_each(|watcher| tell(|| watcher()));
     }
 
     pub(crate) fn ending(&self, lease: LeaseId) {
@@ -100,15 +102,20 @@ impl LeaseDesk {
     pub(crate) fn watch(&self, lease: LeaseId, watcher: Watcher) {
         let missed = self.table.lock().watch(lease, watcher.clone());
         for death in &missed {
-            tell(&watcher, death);
+            tell(|| watcher(death));
         }
+    }
+
+    /// Has `watcher` told, outside the lock, whenever a program of the lease ends before the lease does.
+    pub(crate) fn watch_ends(&self, lease: LeaseId, watcher: EndWatcher) {
+        self.table.lock().watch_ends(lease, watcher);
     }
 
     /// Tells every holder of one of the dead. The watchers run on this thread, outside the lock.
     pub(crate) fn died(&self, death: &Death) {
         let watchers = self.table.lock().died(death);
         for watcher in watchers {
-            tell(&watcher, death);
+            tell(|| watcher(death));
         }
     }
 
@@ -137,9 +144,9 @@ impl LeaseDesk {
     }
 }
 
-/// A watcher that panics must not take the control thread with it; the panic's message is on stderr.
-fn tell(watcher: &Watcher, death: &Death) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| watcher(death))) {
+/// A watcher that panics must not take the thread that tells it along; the panic's message is on stderr.
+fn tell(watcher: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(watcher)) {
         dispose(payload);
     }
 }

@@ -253,6 +253,12 @@ impl Lease {
         self.directory().leases.watch(self.id, Arc::from(watcher));
     }
 
+    /// Calls `watcher` when a program of the lease ends before [`ending`](Self::ending), on the thread that hears of it: the
+    /// lane's own, or the one that reads the worker's link. Look once after this call: what has ended before it is not told.
+    pub fn on_end(&self, watcher: Box<dyn Fn() + Send + Sync>) {
+        self.directory().leases.watch_ends(self.id, Arc::from(watcher));
+    }
+
     /// The inline actors of the lease.
     #[must_use]
     pub fn inline_actors(&self) -> Vec<(ActorId, Arc<Guarded<ActorCell>>)> {

@@ -24,6 +24,8 @@ pub(crate) enum Unit {
 }
 
 pub(crate) type Watcher = Arc<dyn Fn(&Death) + Send + Sync>;
+/// Told of a program's end, and nothing of it.
+pub(crate) type EndWatcher = Arc<dyn Fn() + Send + Sync>;
 
 struct Use {
     lease: LeaseId,
@@ -38,6 +40,7 @@ struct Record {
     ending: bool,
     dropped: bool,
     watchers: Vec<Watcher>,
+    end_watchers: Vec<EndWatcher>,
     deaths: Vec<Death>,
     /// Texts of programs' panics, by lane.
     panics: Vec<(LaneId, String)>,
@@ -123,6 +126,7 @@ impl LeaseTable {
             ending: false,
             dropped: false,
             watchers: Vec::new(),
+            end_watchers: Vec::new(),
             deaths: Vec::new(),
             panics: Vec::new(),
         };
@@ -165,22 +169,26 @@ impl LeaseTable {
         reserved
     }
 
-    /// A lane's program has ended, with the text of its panic if it did not return.
-    pub(crate) fn ended(&mut self, lane: LaneId, panic: Option<String>) {
+    /// A lane's program has ended, with the text of its panic if it did not return. Answers who must be told: a program that ends
+    /// because its lease does is no news.
+    pub(crate) fn ended(&mut self, lane: LaneId, panic: Option<String>) -> Vec<EndWatcher> {
         let unit = Unit::Lane(lane);
         let Some(taken) = self.uses.get_mut(&unit) else {
-            return;
+            return Vec::new();
         };
         taken.running = false;
         let lease = taken.lease;
         let Some(record) = self.leases.get_mut(&lease) else {
-            return;
+            return Vec::new();
         };
         record.panics.extend(panic.map(|text| (lane, text)));
         if record.dropped {
             self.uses.remove(&unit);
             self.forget_if_empty(lease);
+        } else if !record.ending {
+            return record.end_watchers.clone();
         }
+        Vec::new()
     }
 
     /// The programs in a worker process have ended with it, whoever else still knows their actors.
@@ -223,6 +231,7 @@ impl LeaseTable {
             record.ending = true;
             record.dropped = true;
             record.watchers.clear();
+            record.end_watchers.clear();
         }
         self.forget_if_empty(lease);
     }
@@ -245,6 +254,13 @@ impl LeaseTable {
         };
         record.watchers.push(watcher);
         record.deaths.clone()
+    }
+
+    /// Adds a watcher of programs that end.
+    pub(crate) fn watch_ends(&mut self, lease: LeaseId, watcher: EndWatcher) {
+        if let Some(record) = self.leases.get_mut(&lease) {
+            record.end_watchers.push(watcher);
+        }
     }
 
     /// Notes a death with every lease that holds one of the dead; answers who must be told.

@@ -195,11 +195,7 @@ impl Engine {
         match self.control.state() {
             State::Running => None,
             State::Stopping => Some(ExecError::TornDown { graph: self.graph() }),
-            State::Failed => {
-                // A lane that fails tells nobody but through the state.
-                self.interrupt();
-                Some(self.true_cause())
-            }
+            State::Failed => Some(self.true_cause()),
         }
     }
 
@@ -248,6 +244,24 @@ impl Engine {
             also: Vec::new(),
         };
         self.failed(actor.lane, ExecError::ActorDied(Arc::new(died)), "an actor died");
+    }
+
+    /// A lane's program may have ended before the graph: called as soon as that is heard of, by who has nothing in hand. A lane
+    /// that fails says why in the control block; one whose program panicked, or never began, has said nothing.
+    pub(crate) fn lane_ended(&self) {
+        if self.control.is_running()
+            && let Some((lane, panic)) = self.lease.panics().first()
+        {
+            self.control.fail(
+                *lane,
+                &format!("a lane's program did not come to its end: {panic}"),
+            );
+        }
+        if self.control.state() == State::Failed {
+            self.lease.ending();
+            self.interrupt();
+            self.tell_watchers();
+        }
     }
 
     /// The first failure counts; of deaths, all.
