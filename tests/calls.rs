@@ -13,6 +13,7 @@ mod actors;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use actors::{Counter, Gate, Negative, PLACEMENTS, REMOTE, Text, counter};
 use selvedge::prelude::*;
@@ -33,6 +34,31 @@ fn dag_51_calls_wait_or_await() -> Result<()> {
         let text = runtime.spawn::<Text>("t", ()).place(placement)?;
         assert_eq!(text.call().upper("abc".into()).wait()?, "ABC");
         assert_eq!(a.call().later(1).wait()?, 2, "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_51_an_answer_that_has_been_fetched_is_said_to_be() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        for fails in [false, true] {
+            let x = if fails { -1 } else { 1 };
+            let mut call = a.call().fail_if_negative(x);
+            assert_eq!(call.wait_timeout(Duration::from_secs(60)).is_err(), fails);
+            let again = call.wait_timeout(Duration::from_secs(60));
+            assert!(
+                matches!(again, Err(CallError::Taken { .. })),
+                "{placement}: {again:?}"
+            );
+            let tokio = tokio::runtime::Builder::new_current_thread().build()?;
+            let awaited = tokio.block_on(async { call.await });
+            assert!(
+                matches!(awaited, Err(CallError::Taken { .. })),
+                "{placement}: {awaited:?}"
+            );
+        }
     }
     Ok(())
 }

@@ -85,6 +85,14 @@ pub enum CallError {
         /// How long the wait lasted.
         waited: Duration,
     },
+    /// The answer has been fetched already.
+    #[error("the answer of `{actor}.{method}` has been taken already")]
+    Taken {
+        /// The actor's name.
+        actor: String,
+        /// The method's name.
+        method: &'static str,
+    },
     /// The runtime was shut down.
     #[error("`{actor}.{method}`: the runtime was shut down")]
     Shutdown {
@@ -114,6 +122,8 @@ pub struct Call<R> {
     answer: Answer<Result<Returned, CallFault>>,
     callee: Arc<Resident>,
     method: &'static str,
+    /// The answer has been fetched.
+    taken: bool,
     result: PhantomData<fn() -> R>,
 }
 
@@ -127,6 +137,7 @@ impl<R: Wire> Call<R> {
             answer,
             callee,
             method,
+            taken: false,
             result: PhantomData,
         }
     }
@@ -140,13 +151,21 @@ impl<R: Wire> Call<R> {
     }
 
     /// Blocks until the answer comes, at most `timeout`. After [`CallError::Timeout`] the call goes on and may be
-    /// waited for again; its answer is fetched once.
+    /// waited for again; after any other answer it is [`CallError::Taken`].
     ///
     /// # Errors
     /// [`CallError`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<R, CallError> {
+        if self.taken {
+            return Err(CallError::Taken {
+                actor: self.callee.name().to_owned(),
+                method: self.method,
+            });
+        }
         let started = Instant::now();
-        match self.answer.wait(started.checked_add(timeout)) {
+        let answer = self.answer.wait(started.checked_add(timeout));
+        self.taken = answer.is_some();
+        match answer {
             Some(Ok(answer)) => self.value(answer),
             Some(Err(_)) => Err(self.unanswered()),
             None => Err(CallError::Timeout {
@@ -205,6 +224,9 @@ impl<R: Wire> IntoFuture for Call<R> {
 
     fn into_future(mut self) -> Self::IntoFuture {
         Box::pin(async move {
+            if self.taken {
+                return self.wait_timeout(Duration::ZERO);
+            }
             let answer = std::future::poll_fn(|context| self.answer.poll(context)).await;
             match answer {
                 Ok(answer) => self.value(answer),
