@@ -27,7 +27,16 @@ fn program() {
         counter(&runtime, "a", Placement::Thread),
         counter(&runtime, "b", Placement::Process),
     );
-    let broken = std::env::var(ENV_PROGRAM).unwrap() == "broken";
+    let kind = std::env::var(ENV_PROGRAM).unwrap();
+    if kind == "ranks" {
+        let sum = |x: Edge<i64>| allreduce(ReduceOp::Sum, [a.echo(&x), b.echo(&x)]);
+        match runtime.compile(sum) {
+            Ok(_) => println!("result"),
+            Err(error) => println!("refused: {error}"),
+        }
+        return;
+    }
+    let broken = kind == "broken";
     let graph = runtime.compile_with(Options::new().named("mine"), |x: Edge<i64>| {
         if broken {
             let _ = a.echo(&x);
@@ -119,6 +128,20 @@ fn a_graph_is_checked() {
         "{}",
         text(&refused.stderr)
     );
+}
+
+#[test]
+fn a_graph_that_no_run_would_accept_is_not_called_live() {
+    let checked = printed(&run("ranks", &["--selvedge-check"]));
+    assert!(checked.contains("live: "), "{checked}");
+    for flag in ["--selvedge-check", "--selvedge-graph"] {
+        let mut unknown = program_of("ranks");
+        let refused = unknown.env("SELVEDGE_COMMUNICATOR", "tyo").arg(flag).output();
+        let refused = refused.unwrap();
+        let told = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{flag}: {told}");
+        assert!(told.contains("D0118") && told.contains("`tyo`"), "{flag}: {told}");
+    }
 }
 
 #[test]

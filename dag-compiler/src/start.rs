@@ -98,12 +98,12 @@ pub(crate) fn plan_and_start(
     recipe: Arc<Recipe>,
 ) -> Result<Arc<Engine>, CompileError> {
     let location = ir.compiled_at.clone();
-    let planned = plan(ir, options.settings());
+    let planned = plan(ir, options.settings()).and_then(|plan| match refused(&plan) {
+        Some(refused) => Err(CompileError::from(refused)),
+        None => Ok(plan),
+    });
     inspect::inspect(&planned);
     let mut plan = planned?;
-    if let Some(refused) = refused(&plan) {
-        return Err(CompileError::from(refused));
-    }
     plan.settings.waiting = options.waiting(&plan);
     start(runtime, options, plan, recipe, &location)
 }
