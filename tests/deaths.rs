@@ -17,10 +17,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use actors::{Counter, Gate, counter};
+use actors::{Counter, Gate, counter, until};
 use census::{children_of, is_alive, wait_until};
 use selvedge::prelude::*;
-use selvedge::{Exit, Restart};
+use selvedge::{Exit, Profile, Restart};
 
 fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid as i32).expect("pid");
@@ -39,23 +39,20 @@ fn rft_06_a_restarted_actor_can_be_bound_again() -> Result<()> {
         let graph = runtime.compile(|x: Edge<i64>| a.inc(&x))?;
         assert_eq!(graph.execute(1).wait()?, 6);
         kill(pid);
-        let error = loop {
-            if let Err(error) = graph.execute(1).wait() {
-                break error;
-            }
-        };
+        let error = until("the death", || graph.execute(1).wait().err());
         assert!(matches!(error, ExecError::ActorDied(_)), "{error}");
+        let again = until("a restart", || a.actor().pid().filter(|again| *again != pid));
+        let graph = graph.recompile(&Profile::default())?;
+        let placement = &graph.plan().ir.actors[0].placement;
+        assert!(placement.contains(&again.to_string()), "{placement}");
+        assert_eq!(graph.execute(0).wait()?, 5);
         drop(graph);
         // The constructor ran again: the state is new, the handle the same.
         assert_eq!(a.call().total(()).wait()?, 5);
         assert_ne!(a.actor().pid(), Some(pid));
     }
     kill(a.actor().pid().expect("a process"));
-    let error = loop {
-        if let Err(error) = a.call().total(()).wait() {
-            break error;
-        }
-    };
+    let error = until("the death", || a.call().total(()).wait().err());
     assert!(error.to_string().contains("`a`"), "{error}");
     Ok(())
 }

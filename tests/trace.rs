@@ -151,6 +151,8 @@ fn a_picture_of_a_trace_has_a_box_for_every_computation_of_the_last_executions()
         assert!(svg.contains("COMPUTE of a &lt;b&gt;.echo, execution 3: ") && !svg.contains("<b>"));
         assert!(!svg.contains("execution 2:"), "{svg}");
         assert_eq!(boxes(&graph.trace_svg(usize::MAX)), 5 * 3);
+        let none = graph.trace_svg(0);
+        assert!(boxes(&none) == 0 && none.contains("0 executions"), "{none}");
         // Values cross lanes where the actors have lanes of their own: two an execution.
         let apart = if placement == Placement::Inline { 0 } else { 2 * 2 };
         assert_eq!(svg.matches("marker-end").count(), apart, "{placement}: {svg}");

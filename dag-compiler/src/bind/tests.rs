@@ -133,4 +133,24 @@ fn type_02_what_is_asked_for_a_tuple_holds_for_its_parts() {
         .map(|value| (value.buffer.slots, value.buffer.slot_bytes));
     let expected = [2, 2, 5].map(|slots| (Some(slots), Some(3000)));
     assert!(buffers.eq(expected));
+
+fn task_12_a_constant_tuple_that_cannot_be_read_back_is_refused_before_it_is_split() {
+    #[derive(Clone, serde::Serialize)]
+    struct OneWay;
+    impl<'de> serde::Deserialize<'de> for OneWay {
+        fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+            Err(serde::de::Error::custom("no way back"))
+        }
+    }
+    let bound = bound(|x: Edge<u8>| {
+        let pair: Edge<(u64, OneWay)> = constant((3, OneWay));
+        let (number, _) = pair.split();
+        (x, number)
+    });
+    assert_eq!(codes(&bound), [Code::BadConstant]);
+    let message = &bound.mistakes[0].message;
+    assert!(
+        message.contains("OneWay") && message.contains("no way back"),
+        "{message}"
+    );
 }

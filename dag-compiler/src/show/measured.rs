@@ -18,12 +18,9 @@ impl Plan {
     /// Lanes that did nothing have no row.
     pub fn trace_svg(&self, events: &[Event], last: usize) -> String {
         let executions: BTreeSet<u64> = events.iter().map(|event| event.execution).collect();
-        let from = executions.iter().rev().nth(last.saturating_sub(1)).copied();
-        let shown: Vec<Event> = events
-            .iter()
-            .filter(|event| Some(event.execution) >= from)
-            .cloned()
-            .collect();
+        let pictured: BTreeSet<u64> = executions.into_iter().rev().take(last).collect();
+        let shown = events.iter().filter(|event| pictured.contains(&event.execution));
+        let shown: Vec<Event> = shown.cloned().collect();
         let view = View::of(self, &[]);
         let task_of = |event: &Event| view.tasks.get(event.task_id.index());
         let row_of = |event: &Event| task_of(event).map(|task| task.row);
@@ -68,7 +65,7 @@ impl Plan {
             let sent = write.end_ns.min(compute.start_ns);
             canvas.arrow(at(write, sent), at(compute, compute.start_ns));
         }
-        let executions = executions.len().min(last);
+        let executions = pictured.len();
         let took = micros(end - begin);
         canvas.finish(&format!(
             "{executions} executions in {took:.1} µs; grey: waiting for an input, red: for other ranks"
