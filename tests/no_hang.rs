@@ -116,27 +116,33 @@ fn dag_54_a_stopped_worker_is_named_and_tear_down_ends() -> Result<()> {
         counter(&runtime, "a", Placement::Process),
         counter(&runtime, "b", Placement::Process),
     );
+    let busy = counter(&runtime, "busy", Placement::Thread);
+    let gate = Gate::closed();
     let options = Options::new().teardown_timeout(Duration::from_secs(2));
-    let graph = runtime.compile_with(options, |x: Edge<i64>| b.echo(&a.echo(&x)))?;
-    assert_eq!(graph.execute(1).wait()?, 1);
+    let graph = runtime.compile_with(options, |x: Edge<i64>| {
+        (b.echo(&a.echo(&x)), busy.pass(&x, gate.path()))
+    })?;
     let pid = Pid::from_raw(a.actor().pid().expect("a process") as i32).expect("pid");
     stop(pid)?;
     let mut pending = graph.execute(2);
+    gate.reached(1);
     let error = pending
         .wait_timeout(Duration::from_millis(100))
         .expect_err("it is stopped");
     let ExecError::Timeout(timeout) = &error else {
         panic!("{error:?}")
     };
+    assert_eq!(timeout.suspects.len(), 1, "who computes is not at fault: {error}");
     assert_eq!(timeout.suspects[0].actor, "a");
     assert!(
         timeout.suspects[0].stopped && error.to_string().contains("stopped"),
         "{error}"
     );
     kill_process(pid, Signal::CONT)?;
+    gate.open();
     assert_eq!(
         pending.wait_timeout(Duration::from_secs(60))?,
-        2,
+        (2, 2),
         "nothing was lost"
     );
     stop(pid)?;

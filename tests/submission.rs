@@ -136,6 +136,33 @@ fn dag_30_dropped_executions_never_block_and_free_their_slots() -> Result<()> {
 }
 
 #[test]
+fn dag_30_a_drop_does_not_wait_for_an_inline_method() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Inline);
+    let gate = Gate::closed();
+    // Whoever waits for the method waits until the gate is open.
+    let options = Options::new().timeout(Duration::from_secs(1800));
+    let graph = runtime.compile_with(options, |x: Edge<i64>| a.pass(&x, gate.path()))?;
+    let (computed, dropped) = (graph.execute(1), graph.execute(2));
+    let dropped = std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| computed.wait());
+        gate.reached(1);
+        let (said, heard) = std::sync::mpsc::channel();
+        scope.spawn(move || {
+            drop(dropped);
+            said.send(())
+        });
+        let heard = heard.recv_timeout(Duration::from_secs(60));
+        gate.open();
+        assert!(matches!(waiter.join(), Ok(Ok(1))));
+        heard
+    });
+    assert!(dropped.is_ok(), "it waited for the method");
+    assert_eq!(graph.run(3)?, 3);
+    Ok(())
+}
+
+#[test]
 fn dag_30_dropping_an_execution_cancels_what_has_not_started() -> Result<()> {
     for placement in REMOTE {
         let runtime = Runtime::new();

@@ -49,6 +49,7 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     pub(crate) execution: u64,
+    /// None of the plan's where the lane is idle.
     pub(crate) task: u32,
     pub(crate) phase: Phase,
 }
@@ -258,9 +259,15 @@ impl Control {
             4 => Phase::Meeting,
             _ => Phase::Idle,
         };
+        // A line that was never written says nothing of a task.
+        let task = if phase == Phase::Idle {
+            u32::MAX
+        } else {
+            (word >> 32) as u32
+        };
         Some(Progress {
             execution,
-            task: (word >> 32) as u32,
+            task,
             phase,
         })
     }

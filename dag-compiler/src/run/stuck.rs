@@ -9,9 +9,9 @@ use crate::run::error::Suspect;
 /// The lanes at fault: those whose process is stopped, else those inside a user's method, else those furthest
 /// behind. A lane that merely waits for one of these is not named.
 pub(crate) fn suspects(plan: &Plan, control: &Control, actors: &[ActorRef]) -> Vec<Suspect> {
-    let mut seen: Vec<(Progress, Suspect)> = plan
-        .lanes
-        .iter()
+    // The driver's lane has no steps where no actor is inline.
+    let lanes = plan.lanes.iter().filter(|lane| !lane.steps.is_empty());
+    let mut seen: Vec<(Progress, Suspect)> = lanes
         .filter_map(|lane| {
             let progress = control.progress(lane.lane)?;
             Some((progress, suspect(plan, actors, lane.lane, progress)?))
