@@ -1,4 +1,4 @@
-//! No heap allocation per execution in steady state (echo, 8 bytes, thread placement).
+//! No heap allocation per execution in steady state (echo, 8 bytes, inline and thread placement).
 //!
 //! Without a test harness, whose own thread allocates when it likes.
 #![allow(

@@ -12,6 +12,7 @@ mod actors;
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use actors::{Gate, PLACEMENTS, REMOTE, counter};
@@ -45,7 +46,7 @@ fn dag_44_ten_concurrent_executions_resolve_in_any_order_of_await() -> Result<()
 }
 
 #[test]
-fn dag_44_a_stream_keeps_order_and_bounds_what_is_in_flight() -> Result<()> {
+fn dag_44_a_stream_keeps_order() -> Result<()> {
     for placement in PLACEMENTS {
         let runtime = Runtime::new();
         let (a, b) = (
@@ -100,18 +101,62 @@ fn dag_44_a_stream_takes_no_more_than_may_be_in_flight() -> Result<()> {
 }
 
 #[test]
-fn dag_44_errors_arrive_as_in_synchronous_code_and_a_dropped_future_is_cancelled() -> Result<()> {
-    for placement in REMOTE {
+fn dag_32_a_map_a_stream_and_a_profile_lose_nothing_where_few_results_may_wait() -> Result<()> {
+    for placement in PLACEMENTS {
+        for buffered in [1, 3] {
+            let runtime = Runtime::new();
+            let a = counter(&runtime, "a", placement);
+            let options = Options::new().max_inflight(4).max_buffered(buffered).trace(64);
+            let graph = runtime.compile_with(options, |x: Edge<i64>| a.echo(&x))?;
+            let expected: Vec<i64> = (0..50).collect();
+            let mapped: std::result::Result<Vec<i64>, _> = graph.map(0..50).collect();
+            assert_eq!(mapped?, expected, "{placement}, {buffered}");
+            let items = futures_util::stream::iter(0..50);
+            let streamed: Vec<_> = on_tokio(within(graph.stream(items).collect()));
+            let streamed: std::result::Result<Vec<i64>, _> = streamed.into_iter().collect();
+            assert_eq!(streamed?, expected, "{placement}, {buffered}");
+            graph.profile(50, |x| x as i64)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_44_errors_arrive_as_in_synchronous_code() -> Result<()> {
+    for placement in PLACEMENTS {
         let runtime = Runtime::new();
         let a = counter(&runtime, "a", placement);
         let graph = runtime.compile(|x: Edge<i64>| a.fail_if_negative(&x))?;
         on_tokio(async {
             for _ in 0..3 {
                 assert!(matches!(graph.execute(-1).await, Err(ExecError::Task(_))));
-                drop(graph.execute(5));
                 assert_eq!(graph.execute(1).await.expect("value"), 1, "{placement}");
             }
         });
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_44_a_future_that_is_dropped_while_it_is_pending_is_cancelled() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let gate = Gate::closed();
+        let graph = runtime.compile(|x: Edge<i64>| b.inc(&a.pass(&x, gate.path())))?;
+        on_tokio(within(async {
+            let first = graph.execute(1);
+            gate.reached(1);
+            let dropped = graph.execute(10).now_or_never();
+            assert!(dropped.is_none(), "{placement}");
+            gate.open();
+            assert_eq!(first.await.expect("value"), 1, "{placement}");
+            assert_eq!(graph.execute(100).await.expect("value"), 101, "{placement}");
+        }));
+        assert_eq!(gate.visits(), 2, "{placement}");
     }
     Ok(())
 }
@@ -146,16 +191,29 @@ fn dag_42_a_pending_await_ends_when_the_graph_is_torn_down() -> Result<()> {
     for placement in REMOTE {
         let runtime = Runtime::new();
         let a = counter(&runtime, "a", placement);
-        let graph = runtime.compile(|x: Edge<i64>| a.sleep_ms(&x))?;
-        let pending = graph.execute(200);
+        let gate = Gate::closed();
+        let options = Options::new().teardown_timeout(Duration::from_secs(60));
+        let graph = runtime.compile_with(options, |x: Edge<i64>| a.pass(&x, gate.path()))?;
+        let mut pending = graph.execute(200);
+        gate.reached(1);
+        let (tell, told) = channel();
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| on_tokio(pending));
-            let _ = graph.teardown();
+            let awaiting = poll_fn(|context| {
+                let polled = pending.poll_unpin(context);
+                let _ = tell.send(polled.is_pending());
+                polled
+            });
+            let waiter = scope.spawn(|| on_tokio(within(awaiting)));
+            assert_eq!(told.recv(), Ok(true), "{placement}");
+            let teardown = scope.spawn(|| graph.teardown());
+            // Its method is still at the gate.
             let result = waiter.join().expect("no panic");
             assert!(
-                matches!(result, Ok(200) | Err(ExecError::TornDown { .. })),
+                matches!(result, Err(ExecError::TornDown { .. })),
                 "{placement}: {result:?}"
             );
+            gate.open();
+            assert!(teardown.join().expect("no panic").stuck.is_empty(), "{placement}");
         });
     }
     Ok(())

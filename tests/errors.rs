@@ -10,6 +10,8 @@
 
 mod actors;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use actors::{Counter, Gate, Negative, PLACEMENTS, counter};
 use selvedge::prelude::*;
 use selvedge::{Cause, TaskError};
@@ -268,11 +270,19 @@ fn dag_43_a_failure_in_one_graph_does_not_reach_the_next() -> Result<()> {
         let runtime = Runtime::new();
         let a = counter(&runtime, "a", placement);
         let first = runtime.compile(|x: Edge<i64>| a.fail_if_negative(&x))?;
+        assert!(matches!(first.run(-1), Err(ExecError::Task(_))), "{placement}");
         let pending: Vec<_> = (0..5).map(|_| first.execute(-1)).collect();
         drop(first);
         drop(pending);
-        let second = runtime.compile(|x: Edge<i64>| a.echo(&x))?;
-        assert_eq!(second.execute(9).wait()?, 9, "{placement}");
+        let second = runtime.compile(|x: Edge<i64>| a.fail_if_negative(&x))?;
+        assert_eq!(second.run(9)?, 9, "{placement}");
+        let error = second.run(-2).expect_err("its own failure");
+        let task = error.as_task().expect("a failed task");
+        assert_eq!(task.execution(), 1, "{placement}");
+        assert!(
+            error.to_string().contains("-2 is negative"),
+            "{placement}: {error}"
+        );
     }
     Ok(())
 }
@@ -403,6 +413,14 @@ impl Glazier {
         pane.0
     }
 
+    pub fn whole(&mut self, pair: &(i64, Fragile)) -> i64 {
+        pair.0
+    }
+
+    pub fn number(&mut self, x: i64) -> i64 {
+        x
+    }
+
     pub fn keep(&mut self, pane: Fragile) -> i64 {
         let number = pane.0;
         std::mem::forget(pane);
@@ -433,6 +451,37 @@ fn rw_05_a_payload_that_panics_in_drop_or_clone_brings_no_execution_out_of_step(
                     clones && error.as_task().is_some_and(TaskError::is_panic),
                     "{from} to {to}, {execution}: {error}"
                 ),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn rw_05_a_split_input_that_panics_in_drop_or_clone_fails_its_execution_and_nobody_else() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = runtime.spawn::<Glazier>("a", ()).place(placement)?;
+        // The whole is cloned for its part; the other part, which nobody reads, is dropped.
+        let graph = runtime.compile(|pair: Edge<(i64, Fragile)>| {
+            let (number, _) = pair.split();
+            (a.whole(&pair), a.number(&number))
+        })?;
+        for execution in 0..12 {
+            let (drops, clones) = (execution % 3 == 1, execution % 4 == 2);
+            let pair = (execution, Fragile(execution, drops, clones));
+            let ended = catch_unwind(AssertUnwindSafe(|| match execution % 2 {
+                0 => graph.execute(pair).wait(),
+                _ => graph.run(pair),
+            }));
+            match ended.expect("no panic leaves the graph") {
+                Ok(numbers) => assert!(numbers == (execution, execution) && !clones, "{placement}"),
+                Err(error) => {
+                    let task = error.as_task().expect("a failure of user code");
+                    assert!(clones && task.is_panic(), "{placement}, {execution}: {error}");
+                    assert_eq!(task.info().task, "the graph's input");
+                    assert_eq!(task.execution(), execution as u64);
+                }
             }
         }
     }

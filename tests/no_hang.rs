@@ -84,6 +84,18 @@ fn dag_34_a_time_out_tells_the_time_since_submission() -> Result<()> {
     }
     gate.open();
     assert_eq!(execution.wait()?, 1);
+    drop(graph);
+    let gate = Gate::closed();
+    let graph = runtime.compile(|x: Edge<i64>| (a.pass(&x, gate.path()), x))?;
+    let execution = graph.execute(1);
+    std::thread::sleep(Duration::from_millis(50));
+    let (mut part, _) = execution.split();
+    let Err(ExecError::Timeout(timeout)) = part.wait_timeout(Duration::ZERO) else {
+        panic!("it waits at the gate")
+    };
+    assert!(timeout.waited >= Duration::from_millis(40), "{timeout}");
+    gate.open();
+    assert_eq!(part.wait()?, 1);
     Ok(())
 }
 

@@ -260,3 +260,41 @@ fn who_submits_beside_an_inline_method_that_does_not_return_is_answered_in_time(
     HOOKS.lock().unwrap().remove(&20);
     Ok(())
 }
+
+#[test]
+fn who_looks_without_waiting_beside_an_inline_method_that_does_not_return_sees_nothing() -> Result<()> {
+    let runtime = Runtime::new();
+    let meddler = runtime.spawn::<Meddler>("meddler", ()).inline()?;
+    let options = Options::new()
+        .timeout(None)
+        .submit_timeout(Duration::from_secs(120));
+    let graph = runtime.compile_with(options, |n: Edge<u32>| meddler.run(&n))?;
+    let (go, entered) = tar_pit(21);
+    let (stuck, mut next) = (graph.execute(21), graph.execute(0));
+    std::thread::scope(|scope| -> Result<()> {
+        let stuck = scope.spawn(|| stuck.wait());
+        entered.recv_timeout(Duration::from_secs(60))?;
+        let (tell, told) = channel();
+        let graph = &graph;
+        let looks = scope.spawn(move || {
+            let seen = next.try_get();
+            let refused = graph.try_execute(7).expect_err("another thread has the graph");
+            let _ = tell.send((seen.map(|seen| seen.map_err(|error| error.to_string())), refused));
+            next
+        });
+        // Before the method returns, which it does only now or after two minutes.
+        let (seen, refused) = told.recv_timeout(Duration::from_secs(60))?;
+        assert_eq!(seen, None);
+        assert_eq!(refused.value, 7, "nothing is lost");
+        let ExecError::Timeout(timeout) = &refused.error else {
+            panic!("{refused}")
+        };
+        assert_eq!(timeout.suspects[0].actor, "meddler");
+        go.send(())?;
+        assert_eq!(stuck.join().unwrap()?, "out");
+        assert_eq!(looks.join().unwrap().wait()?, "");
+        Ok(())
+    })?;
+    HOOKS.lock().unwrap().remove(&21);
+    Ok(())
+}

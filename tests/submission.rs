@@ -11,9 +11,11 @@
 
 mod actors;
 
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use actors::{Gate, PLACEMENTS, REMOTE, Table, Text, counter};
+use actors::{Gate, PLACEMENTS, REMOTE, Table, Text, counter, until};
+use selvedge::Wait;
 use selvedge::prelude::*;
 
 #[test]
@@ -309,24 +311,56 @@ fn dag_41_executing_and_waiting_after_tear_down_are_typed_errors() -> Result<()>
     Ok(())
 }
 
+/// Whether a thread of this process sleeps.
+fn sleeps(thread: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| rest.starts_with(" S"))
+}
+
 #[test]
-fn dag_41_tear_down_during_a_task_ends_the_wait_and_frees_the_actor() -> Result<()> {
-    for placement in REMOTE {
+fn dag_41_tear_down_during_a_task_ends_every_wait_and_frees_the_actor() -> Result<()> {
+    for (placement, wait) in REMOTE
+        .into_iter()
+        .flat_map(|placement| [Wait::Park, Wait::Spin].map(|wait| (placement, wait)))
+    {
         let runtime = Runtime::new();
         let a = counter(&runtime, "a", placement);
-        let graph = runtime.compile(|x: Edge<i64>| a.sleep_ms(&x))?;
-        let pending = graph.execute(300);
-        let started = Instant::now();
+        let gate = Gate::closed();
+        let options = Options::new()
+            .wait(wait)
+            .teardown_timeout(Duration::from_secs(60));
+        let graph = runtime.compile_with(options, |x: Edge<i64>| a.pass(&x, gate.path()))?;
+        let pending = [1, 2].map(|x| graph.execute(x));
+        gate.reached(1);
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| pending.wait());
-            assert!(graph.teardown().stuck.is_empty());
-            let result = waiter.join().expect("no panic");
-            assert!(
-                matches!(result, Ok(300) | Err(ExecError::TornDown { .. })),
-                "{result:?}"
-            );
+            let (tell, told) = channel();
+            // One leads and pumps the graph, the other follows.
+            let waiters = pending.map(|execution| {
+                let tell = tell.clone();
+                scope.spawn(move || {
+                    let _ = tell.send(rustix::thread::gettid().as_raw_pid());
+                    execution.wait()
+                })
+            });
+            for thread in told.iter().take(waiters.len()) {
+                until("a thread that waits", || {
+                    (wait == Wait::Spin || sleeps(thread)).then_some(())
+                });
+            }
+            let teardown = scope.spawn(|| graph.teardown());
+            // The method is still at the gate.
+            for waiter in waiters {
+                let result = waiter.join().expect("no panic");
+                assert!(
+                    matches!(result, Err(ExecError::TornDown { .. })),
+                    "{placement}, {wait:?}: {result:?}"
+                );
+            }
+            gate.open();
+            assert!(teardown.join().expect("no panic").stuck.is_empty(), "{placement}");
         });
-        assert!(started.elapsed() < Duration::from_secs(60));
+        assert_eq!(gate.visits(), 1, "{placement}, {wait:?}");
         let again = runtime.compile(|x: Edge<i64>| a.echo(&x))?;
         assert_eq!(again.execute(2).wait()?, 2, "{placement}");
     }

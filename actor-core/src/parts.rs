@@ -7,7 +7,7 @@
 
 use std::marker::PhantomData;
 
-use selvedge_channels::{AnyOutlet, PayloadType, Wire};
+use selvedge_channels::{AnyOutlet, PayloadType, Wire, dispose};
 
 use crate::Failure;
 use crate::operands::{Operands, stage};
@@ -35,8 +35,9 @@ macro_rules! parts {
             fn stage(self, parts: &mut [Option<Box<dyn AnyOutlet>>]) -> Result<(), Box<Failure>> {
                 let ($($name,)+) = self;
                 let mut parts = parts.iter_mut();
-                $(if let Some(Some(part)) = parts.next() {
-                    stage(part.as_mut(), $name)?;
+                $(match parts.next() {
+                    Some(Some(part)) => stage(part.as_mut(), $name)?,
+                    _ => dispose($name),
                 })+
                 Ok(())
             }

@@ -101,13 +101,14 @@ impl<Out> Execution<Out> {
         self.wait_at_most(&Patience::new(Some(timeout), "the argument of wait_timeout"))
     }
 
-    /// The result if it is there, without waiting.
+    /// The result if it is there, without waiting for it. Another thread that looks at this moment is waited for, at most 50 ms: one
+    /// that computes an inline actor's method meanwhile makes it `None`.
     pub fn try_get(&mut self) -> Option<Result<Out, ExecError>> {
         if let Some(error) = self.early() {
             return Some(Err(error));
         }
         let (engine, mut sight, _) = self.sight();
-        engine.poll(&mut sight, |_| {});
+        engine.glance(&mut sight);
         sight.found
     }
 
@@ -203,12 +204,10 @@ impl<Out> Execution<Out> {
     /// This handle's parts, one for each of `ranges`, typed by the caller.
     fn part<T: Wire>(&self, position: usize) -> Execution<T> {
         let leaf = self.leaves.start + position;
-        Execution::submitted(
-            Arc::clone(&self.engine),
-            self.number,
-            leaf..leaf + 1,
-            take_one::<T>,
-        )
+        let engine = Arc::clone(&self.engine);
+        let mut part = Execution::submitted(engine, self.number, leaf..leaf + 1, take_one::<T>);
+        part.since = self.since;
+        part
     }
 
     fn refused_part<T: Wire>(&self, error: &ExecError) -> Execution<T> {
@@ -313,6 +312,9 @@ impl<Out> Drop for Execution<Out> {
 
 /// Waits for the result, at most `Options::timeout`, as [`wait`](Execution::wait) does. After [`ExecError::Timeout`] the execution goes
 /// on as long as the handle is held, and may be awaited again.
+///
+/// A poll computes what is due of inline actors on its thread, and where another thread does so, waits for it, at most
+/// `Options::timeout`: an executor's thread that must not block wants actors in threads or processes.
 impl<Out> Future for Execution<Out> {
     type Output = Result<Out, ExecError>;
 

@@ -16,11 +16,11 @@ use crate::inspect;
 use crate::ir::Plan;
 use crate::map::Map;
 use crate::options::OnFull;
-use crate::ports::Submitter;
+use crate::ports::{Origin, Submitter};
 use crate::profile::Profile;
 use crate::run::control::region;
 use crate::run::driver::Driver;
-use crate::run::engine::{Engine, Through};
+use crate::run::engine::{Engine, Through, moment};
 use crate::run::error::{ExecError, Refused};
 use crate::run::layout::Span;
 use crate::run::patience::Patience;
@@ -87,13 +87,14 @@ impl<In: 'static, Out> Graph<In, Out> {
         }
     }
 
-    /// Submits `x` and returns at once with a handle to the result.
+    /// Submits `x` and returns a handle to the result, without waiting for it.
     ///
-    /// When `Options::max_inflight` executions are unfinished, `Options::on_full` decides. A refusal is the
-    /// answer of the returned handle; [`try_execute`](Self::try_execute) gives the value back instead.
+    /// When `Options::max_inflight` executions are unfinished, `Options::on_full` decides: by default it waits for room, at most
+    /// `Options::submit_timeout`. A refusal is the answer of the returned handle; [`try_execute`](Self::try_execute) gives the value
+    /// back instead.
     pub fn execute(&self, x: In) -> Execution<Out> {
         let mut value = Some(x);
-        match self.submit(&mut value, self.engine.options.on_full_value()) {
+        match self.submit(&mut value, self.engine.as_asked()) {
             Ok(execution) => execution,
             Err(error) => Execution::refused(Arc::clone(&self.engine), error, self.take),
         }
@@ -134,14 +135,16 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// [`run`](Self::run) where it did not go through at once.
     #[inline(never)]
     fn run_on(&self, mut value: Option<In>) -> Result<Out, ExecError> {
-        let mut execution = self.submit(&mut value, self.engine.options.on_full_value())?;
+        let mut execution = self.submit(&mut value, self.engine.as_asked())?;
         execution.wait_at_most(&self.engine.patience())
     }
 
-    /// Submits `x` if there is room right now.
+    /// Submits `x` if there is room right now. Another thread that looks at this moment is waited for, at most 50 ms.
     ///
     /// # Errors
     /// [`ExecError::CapacityExceeded`], [`ExecError::InputsUnread`] or [`ExecError::ResultsBuffered`] when there is none,
+    /// [`ExecError::Timeout`] when another thread computes an inline actor's method meanwhile, [`ExecError::Reentered`] when this one
+    /// does,
     /// [`ExecError::InputCount`] where a `Vec` has another number of items than the graph has edges, [`ExecError::TornDown`] or
     /// [`ExecError::ActorDied`] when the graph has ended; the value comes back.
     pub fn try_execute(&self, x: In) -> Result<Execution<Out>, Refused<In>> {
@@ -151,23 +154,28 @@ impl<In: 'static, Out> Graph<In, Out> {
             return Err(Refused { value: x, error });
         }
         let mut slot = Some(x);
-        self.submit(&mut slot, OnFull::Fail).or_else(|error| match slot {
-            Some(value) => Err(Refused { value, error }),
-            None => Ok(Execution::refused(Arc::clone(&self.engine), error, self.take)),
-        })
+        self.submit(&mut slot, (OnFull::Fail, moment()))
+            .or_else(|error| match slot {
+                Some(value) => Err(Refused { value, error }),
+                None => Ok(Execution::refused(Arc::clone(&self.engine), error, self.take)),
+            })
     }
 
-    fn submit(&self, value: &mut Option<In>, on_full: OnFull) -> Result<Execution<Out>, ExecError> {
+    fn submit(&self, value: &mut Option<In>, asked: (OnFull, Patience)) -> Result<Execution<Out>, ExecError> {
         let number = self
             .engine
-            .submit(on_full, |driver| self.stage(driver, value.take()))?;
+            .submit(asked, |driver| self.stage(driver, value.take()))?;
         Ok(self.handle(number))
     }
 
     /// Stages the value in the graph's inputs.
     #[inline]
     fn stage(&self, driver: &mut Driver, value: Option<In>) -> Result<(), ExecError> {
-        let mut submitter = Submitter::new(&mut driver.inputs, self.engine.options.inputs_value());
+        let from = Origin {
+            execution: driver.submitted(),
+            info: &driver.input_info,
+        };
+        let mut submitter = Submitter::new(&mut driver.inputs, self.engine.options.inputs_value(), from);
         if let Some(value) = value {
             (self.write)(value, &mut submitter);
         }
@@ -208,6 +216,11 @@ impl<In: 'static, Out> Graph<In, Out> {
         let mut ir = engine.plan.ir.clone();
         for actor in &mut ir.actors {
             actor.lane = actor.home;
+            // One that has been restarted is in another process.
+            let now = engine.recipe.actors.iter().find(|now| now.id() == actor.id);
+            if let Some(now) = now {
+                actor.placement = now.placement().to_string();
+            }
         }
         profile.apply(&mut ir);
         let (options, recipe) = (engine.options.clone(), Arc::clone(&engine.recipe));
@@ -220,12 +233,20 @@ impl<In: 'static, Out> Graph<In, Out> {
         ))
     }
 
-    /// Executes every item and yields the results in order, keeping at most `max_inflight` submitted.
+    /// Executions that may be under way without a result that finds no place: those that come before the oldest are buffered.
+    pub(crate) fn window(&self) -> usize {
+        let inflight = self.plan().settings.max_inflight as usize;
+        inflight.min(self.engine.options.max_buffered_value())
+    }
+
+    /// Executes every item and yields the results in order, keeping at most `max_inflight` and at most `max_buffered` submitted.
     pub fn map<I: IntoIterator<Item = In>>(&self, items: I) -> Map<'_, In, Out, I::IntoIter> {
         Map::new(self, items.into_iter())
     }
 
-    /// Executes every item of a stream and yields the results in order, keeping at most `max_inflight` submitted.
+    /// Executes every item of a stream and yields the results in order, keeping at most `max_inflight` and at most `max_buffered`
+    /// submitted. A poll blocks its thread as one of [`Execution`] does, and where others have filled the graph, as
+    /// [`execute`](Self::execute).
     pub fn stream<S: Stream<Item = In>>(&self, items: S) -> Streamed<'_, In, Out, S> {
         Streamed::new(self, items)
     }
@@ -309,7 +330,8 @@ impl<In, Out> Graph<In, Out> {
     }
 
     /// As [`ended`](Self::ended); where it has not, `waker` is woken once when an actor dies, a lane fails, the runtime is
-    /// shut down or the graph is torn down, also while nothing is executed.
+    /// shut down or the graph is torn down, also while nothing is executed. It is kept as long as the graph lives: for the few
+    /// that watch over a graph, not for one of many requests.
     pub fn watch(&self, waker: &Waker) -> Option<ExecError> {
         self.engine.watch(waker)
     }

@@ -16,11 +16,10 @@ pub struct Map<'g, In, Out, I> {
 
 impl<'g, In: 'static, Out, I: Iterator<Item = In>> Map<'g, In, Out, I> {
     pub(crate) fn new(graph: &'g Graph<In, Out>, items: I) -> Self {
-        let inflight = graph.engine.plan.settings.max_inflight as usize;
         Map {
             graph,
             items,
-            window: VecDeque::with_capacity(inflight),
+            window: VecDeque::new(),
         }
     }
 }
@@ -29,8 +28,8 @@ impl<In: 'static, Out, I: Iterator<Item = In>> Iterator for Map<'_, In, Out, I> 
     type Item = Result<Out, ExecError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let inflight = self.graph.engine.plan.settings.max_inflight as usize;
-        while self.window.len() < inflight {
+        let most = self.graph.window();
+        while self.window.len() < most {
             match self.items.next() {
                 Some(item) => self.window.push_back(self.graph.execute(item)),
                 None => break,

@@ -1,13 +1,15 @@
 //! The graph's own ends: how a user's input becomes staged outlets, and leaves become a user's output.
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Fault, PayloadType, Value, Wire};
+use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Fault, PayloadType, Value, Wire, dispose};
 use selvedge_core::Parts;
 
 use crate::bind::Builder;
 use crate::edge::{Edge, Source};
 use crate::run::leaf::{AnyLeaf, Leaf};
+use crate::run::report::{Cause, TaskInfo, fault_with};
 
 /// Takes a tuple apart into the outlets of its whole and its parts.
 pub(crate) type Splitter = fn(&mut dyn Any, &mut InputPort) -> Result<(), ChannelError>;
@@ -15,13 +17,11 @@ pub(crate) type Splitter = fn(&mut dyn Any, &mut InputPort) -> Result<(), Channe
 /// The splitter of a tuple type.
 pub(crate) fn splitter<T: Parts>() -> Splitter {
     |value, port| {
-        let value = value
-            .downcast_mut::<Option<T>>()
-            .and_then(Option::take)
-            .ok_or(ChannelError::NoValue)?;
-        if let Some(whole) = &mut port.whole {
+        let value = value.downcast_mut::<Option<T>>().ok_or(ChannelError::NoValue)?;
+        if let (Some(whole), Some(value)) = (&mut port.whole, &*value) {
             stage(whole.as_mut(), value.clone())?;
         }
+        let value = value.take().ok_or(ChannelError::NoValue)?;
         value.stage(&mut port.parts).map_err(|_| ChannelError::NoValue)
     }
 }
@@ -49,13 +49,24 @@ pub(crate) struct InputPort {
 }
 
 impl InputPort {
-    /// Stages a value, and that it has come.
-    fn stage<T: Wire>(&mut self, value: T) -> Result<(), ChannelError> {
+    /// Stages a value, and that it has come. Where the value panics while it is taken apart, which is the user's code, all that
+    /// comes of it is that failure.
+    fn stage<T: Wire>(&mut self, value: T, from: &Origin<'_>) -> Result<(), ChannelError> {
         if let Some(done) = &mut self.done {
             stage(done.as_mut(), ())?;
         }
         match (self.splitter, &mut self.whole) {
-            (Some(split), _) => split(&mut Some(value), self),
+            (Some(split), _) => {
+                let mut value = Some(value);
+                let staged = catch_unwind(AssertUnwindSafe(|| split(&mut value, self)));
+                dispose(value);
+                staged.unwrap_or_else(|payload| {
+                    let fault = fault_with(from.info, from.execution, Cause::of_panic(payload), None);
+                    self.outlets()
+                        .for_each(|outlet| outlet.stage_fault(fault.clone()));
+                    Ok(())
+                })
+            }
             (None, Some(whole)) => stage(whole.as_mut(), value),
             (None, None) => Ok(()),
         }
@@ -106,8 +117,15 @@ impl InputPort {
     }
 }
 
+/// Where an input's failure is from.
+pub(crate) struct Origin<'a> {
+    pub(crate) info: &'a TaskInfo,
+    pub(crate) execution: u64,
+}
+
 /// Stages one input value, leaf by leaf.
 pub struct Submitter<'a> {
+    from: Origin<'a>,
     ports: std::slice::IterMut<'a, InputPort>,
     /// Edges of each `Vec` in the graph's input.
     width: usize,
@@ -115,8 +133,9 @@ pub struct Submitter<'a> {
 }
 
 impl<'a> Submitter<'a> {
-    pub(crate) fn new(ports: &'a mut [InputPort], width: usize) -> Self {
+    pub(crate) fn new(ports: &'a mut [InputPort], width: usize, from: Origin<'a>) -> Self {
         Submitter {
+            from,
             ports: ports.iter_mut(),
             width,
             error: None,
@@ -127,7 +146,7 @@ impl<'a> Submitter<'a> {
     pub fn next<T: Wire>(&mut self, value: T) {
         let staged = match self.ports.next() {
             None => Err(ChannelError::NoValue),
-            Some(port) => port.stage(value),
+            Some(port) => port.stage(value, &self.from),
         };
         if let Err(error) = staged {
             self.error.get_or_insert(error);

@@ -21,18 +21,17 @@ pub struct Streamed<'g, In, Out, S> {
 
 impl<'g, In: 'static, Out, S: Stream<Item = In>> Streamed<'g, In, Out, S> {
     pub(crate) fn new(graph: &'g Graph<In, Out>, items: S) -> Self {
-        let inflight = graph.engine.plan.settings.max_inflight as usize;
         Streamed {
             graph,
             items: Some(Box::pin(items)),
-            window: VecDeque::with_capacity(inflight),
+            window: VecDeque::new(),
         }
     }
 
     /// Submits what the source has ready, as far as the window allows.
     fn submit(&mut self, context: &mut Context<'_>) {
-        let inflight = self.graph.engine.plan.settings.max_inflight as usize;
-        while self.window.len() < inflight {
+        let most = self.graph.window();
+        while self.window.len() < most {
             let Some(items) = &mut self.items else { return };
             match items.as_mut().poll_next(context) {
                 Poll::Ready(Some(item)) => self.window.push_back(self.graph.execute(item)),

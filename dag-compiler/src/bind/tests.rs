@@ -133,7 +133,9 @@ fn type_02_what_is_asked_for_a_tuple_holds_for_its_parts() {
         .map(|value| (value.buffer.slots, value.buffer.slot_bytes));
     let expected = [2, 2, 5].map(|slots| (Some(slots), Some(3000)));
     assert!(buffers.eq(expected));
+}
 
+#[test]
 fn task_12_a_constant_tuple_that_cannot_be_read_back_is_refused_before_it_is_split() {
     #[derive(Clone, serde::Serialize)]
     struct OneWay;

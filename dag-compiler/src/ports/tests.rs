@@ -31,7 +31,17 @@ fn publish(ports: &mut [InputPort]) {
 }
 
 fn write<I: Inputs>(value: I::Value, ports: &mut [InputPort], width: usize) -> Result<(), ChannelError> {
-    let mut submitter = Submitter::new(ports, width);
+    let info = TaskInfo {
+        task: "the graph's input".into(),
+        actor: "driver".into(),
+        placement: "driver".into(),
+        bound_at: crate::ir::SourceLocation::from(std::panic::Location::caller()),
+    };
+    let from = Origin {
+        info: &info,
+        execution: 0,
+    };
+    let mut submitter = Submitter::new(ports, width, from);
     I::write(value, &mut submitter);
     submitter.finish()
 }

@@ -119,6 +119,12 @@ impl Driver {
         self.finished
     }
 
+    /// Executions that have been sent: the number of the next.
+    #[inline]
+    pub(crate) fn submitted(&self) -> u64 {
+        self.submitted
+    }
+
     /// Counts them, after some port has collected.
     #[inline]
     fn count(&mut self) {

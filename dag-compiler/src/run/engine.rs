@@ -525,14 +525,20 @@ impl Engine {
         until.found.ok_or(NoEntry::OutOfTime)
     }
 
+    /// What `Options::on_full` and `Options::submit_timeout` say of who submits.
+    #[inline]
+    pub(crate) fn as_asked(&self) -> (OnFull, Patience) {
+        let patience = Patience::new(self.options.submit_timeout_value(), "Options::submit_timeout");
+        (self.options.on_full_value(), patience)
+    }
+
     /// Waits for room, stages the input with `stage`, and submits. `stage` runs once, and only if accepted.
     #[inline]
     pub(crate) fn submit(
         &self,
-        on_full: OnFull,
+        (on_full, patience): (OnFull, Patience),
         mut stage: impl FnMut(&mut Driver) -> Result<(), ExecError>,
     ) -> Result<u64, ExecError> {
-        let patience = Patience::new(self.options.submit_timeout_value(), "Options::submit_timeout");
         // There mostly is room, and then nothing has to move for it.
         let entered = self.drive(&patience, |driver| self.enter(driver, &mut stage));
         match entered {
@@ -673,6 +679,14 @@ impl Engine {
         })
     }
 
+    /// As [`poll`](Self::poll), and finds nothing where another thread computes with the driver in hand.
+    pub(crate) fn glance(&self, sight: &mut impl Sight) {
+        match self.drive(&moment(), |driver| self.look(driver, sight)) {
+            Ok(_) | Err(NoEntry::OutOfTime) => {}
+            Err(NoEntry::Reentered) => sight.fail(self.reentered()),
+        }
+    }
+
     /// What a fault says to the user.
     pub(crate) fn error_of(&self, execution: u64, fault: &Fault) -> ExecError {
         match fault.kind() {
@@ -686,6 +700,15 @@ impl Engine {
             ),
         }
     }
+}
+
+/// What who does not wait gives another thread that has the driver: more than it needs to let go of it, with every core busy. One
+/// that computes an inline actor's method may take for ever.
+pub(crate) fn moment() -> Patience {
+    Patience::new(
+        Some(Duration::from_millis(50)),
+        "`execute`, which waits, and `Options::submit_timeout`",
+    )
 }
 
 /// How long ago a moment of the coarse clock was.

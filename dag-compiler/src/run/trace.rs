@@ -52,9 +52,9 @@ pub struct Event {
     pub task: String,
     /// The task's index in [`GraphIr::tasks`](crate::ir::GraphIr::tasks).
     pub task_id: TaskId,
-    /// Position among all binds of the actor.
+    /// Position among all binds of the actor in this graph.
     pub bind_index: BindIndex,
-    /// `READ`, `COMPUTE` or `WRITE`.
+    /// `READ`, `COMPUTE`, `COLLECTIVE` or `WRITE`.
     pub operation: String,
     /// Number of the execution.
     pub execution: u64,
