@@ -792,6 +792,153 @@ fn a_question_whose_answer_is_thrown_away_is_still_a_question() {
     );
 }
 
+/// Its `Deserialize` refuses 0, which its `Serialize` writes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "u8")]
+struct Level(u8);
+
+impl TryFrom<u8> for Level {
+    type Error = &'static str;
+
+    fn try_from(number: u8) -> Result<Self, Self::Error> {
+        (number > 0).then_some(Level(number)).ok_or("no level is 0")
+    }
+}
+
+fn lenient<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
+    Ok(T::deserialize(deserializer).unwrap_or_default())
+}
+
+/// What may fail, with the error swallowed, before something that is there for the taking.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Lenient<T: Default + for<'a> Deserialize<'a>> {
+    #[serde(deserialize_with = "lenient")]
+    it: T,
+    next: u8,
+    list: Vec<u8>,
+}
+
+#[test]
+fn what_follows_a_swallowed_error_is_an_error_and_never_another_value() {
+    let value = |level, rest| Lenient {
+        it: (Level(level), rest),
+        next: 1,
+        list: vec![],
+    };
+    arrives_as(PACKED, &value(5, 9));
+    // Whoever goes on behind the level reads the rest as what is next, and that as the list's length.
+    let error = decode::<Lenient<(Level, u8)>>(&bytes_of(&value(0, 9))).unwrap_err();
+    let DecodeError::Deserialize { source, .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(
+        source.to_string().contains("goes on after an error") && source.to_string().contains("`.next`"),
+        "{source}"
+    );
+    // Where nothing follows that takes a byte, too.
+    let alone = Some((Level(0), ()));
+    let last = bytes_of(&Last { it: alone });
+    assert!(matches!(
+        decode::<Last>(&last),
+        Err(DecodeError::Deserialize { .. })
+    ));
+
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    struct Last {
+        #[serde(deserialize_with = "lenient")]
+        it: Option<(Level, ())>,
+    }
+}
+
+#[test]
+fn a_list_that_swallows_errors_ends_at_the_first() {
+    thread_local!(static READ: Cell<usize> = const { Cell::new(0) });
+    #[derive(Clone, Debug, Serialize)]
+    struct Entry((Level, u8));
+    impl<'de> Deserialize<'de> for Entry {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            READ.set(READ.get() + 1);
+            lenient(deserializer).map(Entry)
+        }
+    }
+    let mut bytes = bytes_of(&vec![Entry((Level(1), 2)), Entry((Level(0), 3))]);
+    // As long a list as one byte can announce.
+    bytes[8] = 0x7f;
+    READ.set(0);
+    assert!(decode::<Vec<Entry>>(&bytes).is_err());
+    assert_eq!(READ.get(), 2);
+}
+
+#[test]
+fn an_error_over_what_was_read_to_its_end_may_be_swallowed() {
+    let value = |it| Lenient {
+        it,
+        next: 1,
+        list: vec![7],
+    };
+    arrives_as(PACKED, &value(Level(0)));
+    let value = Lenient {
+        it: Some(Level(0)),
+        next: 1,
+        list: vec![7],
+    };
+    let back = there_and_back(&value);
+    assert_eq!(back, Lenient { it: None, ..value });
+}
+
+/// Everything in which something may be left unread.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+enum Odd {
+    #[default]
+    Nothing,
+    New(Level),
+    Tuple(Level, u8),
+    Struct {
+        level: Level,
+        rest: (u8, u8),
+    },
+    List(Vec<(Level, u8)>),
+    Map(BTreeMap<u8, Level>),
+    Option(Option<Option<(u8, Level, u8)>>),
+    Inner(Box<Lenient<(Level, u8)>>),
+}
+
+#[test]
+fn nothing_is_read_as_another_value_wherever_an_error_is_swallowed() {
+    let level = || (0_u8..3).prop_map(Level);
+    let small = || 0_u8..4;
+    let list = || proptest::collection::vec(small(), 0..4);
+    let inner = ((level(), small()), small(), list()).prop_map(|(it, next, list)| Lenient { it, next, list });
+    let odd = prop_oneof![
+        Just(Odd::Nothing),
+        level().prop_map(Odd::New),
+        (level(), small()).prop_map(|(level, rest)| Odd::Tuple(level, rest)),
+        (level(), (small(), small())).prop_map(|(level, rest)| Odd::Struct { level, rest }),
+        proptest::collection::vec((level(), small()), 0..3).prop_map(Odd::List),
+        proptest::collection::btree_map(small(), level(), 0..3).prop_map(Odd::Map),
+        proptest::option::of(proptest::option::of((small(), level(), small()))).prop_map(Odd::Option),
+        inner.prop_map(|inner| Odd::Inner(Box::new(inner))),
+    ];
+    let all_of_it = (odd, small(), list()).prop_map(|(it, next, list)| Lenient { it, next, list });
+    let arrived = Cell::new(0);
+    all(proptest::collection::vec(all_of_it, 64), |values| {
+        for value in values {
+            let bytes = bytes_of(&value);
+            assert_eq!(bytes[FORM], PACKED);
+            let Ok(back) = decode::<Lenient<Odd>>(&bytes) else {
+                continue;
+            };
+            arrived.set(arrived.get() + 1);
+            assert_eq!((back.next, &back.list), (value.next, &value.list), "{value:?}");
+            assert!(
+                back.it == value.it || back.it == Odd::Nothing,
+                "{back:?}, {value:?}"
+            );
+        }
+    });
+    assert!(arrived.get() > 1000);
+}
+
 #[test]
 fn a_tuple_that_comes_back_turned_is_refused_by_name() {
     #[derive(Clone, Debug, Serialize)]

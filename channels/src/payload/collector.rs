@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::thread::LocalKey;
 
 use super::bytes64::Bytes64;
 
@@ -24,49 +25,41 @@ thread_local! {
     static IN: RefCell<Option<Incoming>> = const { RefCell::new(None) };
 }
 
-/// Restores what was there before, also when the value's own code panics.
-struct Restore<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for Restore<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
+/// The parts of one value. Those of the value around it are there again when it is closed, or dropped because the value's own
+/// code panics.
+struct Scope<T: 'static> {
+    place: &'static LocalKey<RefCell<Option<T>>>,
+    before: Option<T>,
 }
 
-/// Where tensors leave their parts, until it is closed or dropped.
-struct Outlet {
-    before: Option<Outgoing>,
-}
-
-impl Outlet {
+impl<T> Scope<T> {
     #[inline]
-    fn open(outgoing: Outgoing) -> Self {
-        Outlet {
-            before: OUT.replace(Some(outgoing)),
-        }
+    fn open(place: &'static LocalKey<RefCell<Option<T>>>, parts: T) -> Self {
+        let before = place.replace(Some(parts));
+        Scope { place, before }
     }
 
-    /// The parts that were left.
+    /// What it holds now.
     #[inline]
-    fn close(mut self) -> Vec<Arc<Bytes64>> {
-        let outgoing = OUT.replace(self.before.take());
+    fn close(mut self) -> Option<T> {
+        let parts = self.place.replace(self.before.take());
         std::mem::forget(self);
-        outgoing.unwrap_or_default().parts
+        parts
     }
 }
 
-impl Drop for Outlet {
+impl<T> Drop for Scope<T> {
     fn drop(&mut self) {
-        drop(OUT.replace(self.before.take()));
+        drop(self.place.replace(self.before.take()));
     }
 }
 
 /// Runs `encode` and returns the parts that tensors left.
 #[inline]
 pub(super) fn collecting<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Bytes64>>) {
-    let outlet = Outlet::open(Outgoing::default());
+    let scope = Scope::open(&OUT, Outgoing::default());
     let result = encode();
-    (result, outlet.close())
+    (result, scope.close().unwrap_or_default().parts)
 }
 
 /// Runs `encode`, of a value whose tensors left these parts before: where they come again, each has the number it had.
@@ -78,9 +71,9 @@ pub(super) fn collecting_again<R>(
         parts: Vec::new(),
         before: parts.iter().cloned().map(Some).collect(),
     };
-    let outlet = Outlet::open(outgoing);
+    let scope = Scope::open(&OUT, outgoing);
     let result = encode();
-    (result, outlet.close())
+    (result, scope.close().unwrap_or_default().parts)
 }
 
 /// Adds a part to the value being encoded; `None` outside a scope.
@@ -101,10 +94,12 @@ pub(super) fn push(part: Arc<Bytes64>) -> Option<u32> {
 }
 
 /// Runs `decode` with the parts it may take.
+#[inline]
 pub(super) fn providing<R>(parts: Incoming, decode: impl FnOnce() -> R) -> R {
-    let mut before = IN.with(|parts_in| parts_in.borrow_mut().replace(parts));
-    let _restore = Restore(|| IN.with(|parts_in| *parts_in.borrow_mut() = before.take()));
-    decode()
+    let scope = Scope::open(&IN, parts);
+    let result = decode();
+    drop(scope.close());
+    result
 }
 
 /// Takes a part of the value being decoded: each once, so that hostile heads cannot multiply memory.

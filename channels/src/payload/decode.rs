@@ -19,26 +19,15 @@ fn malformed(what: &'static str) -> DecodeError {
     DecodeError::Malformed(what)
 }
 
-/// A packed head as a value, if every byte of it has a meaning. What is wrong with others, [`explained`] says.
+/// The head as a value, if every byte of it has a meaning; or why not, and where.
 #[inline]
-fn packed<T: for<'de> serde::Deserialize<'de>>(head: &[u8]) -> Option<T> {
-    match postcard::take_from_bytes(head) {
-        Ok((value, [])) => Some(value),
-        _ => None,
-    }
-}
-
-/// The head as a value, or why not, and where.
-fn explained<T: for<'de> serde::Deserialize<'de>, const NAMED: bool>(head: &[u8]) -> Result<T, DecodeError> {
+fn read<T: for<'de> serde::Deserialize<'de>, const NAMED: bool>(head: &[u8]) -> Result<T, DecodeError> {
     let mut reader = Reader::<NAMED>::new(head);
-    match T::deserialize(&mut reader) {
-        Ok(value) if reader.is_done() => Ok(value),
-        Ok(_) => Err(malformed("its head is longer than its value")),
-        Err(source) => Err(DecodeError::Deserialize {
-            type_name: std::any::type_name::<T>(),
-            source,
-        }),
-    }
+    let read = T::deserialize(&mut reader).and_then(|value| reader.finish().map(|()| value));
+    read.map_err(|source| DecodeError::Deserialize {
+        type_name: std::any::type_name::<T>(),
+        source,
+    })
 }
 
 /// The bytes of a `Vec` of numbers of this type.
@@ -69,18 +58,13 @@ pub fn decode<T: Wire>(bytes: &[u8]) -> Result<T, DecodeError> {
     }
     let frame = Frame::parse_tree(bytes)?;
     if frame.is_named {
-        return long_way::<T, true>(&frame);
+        return named(&frame);
     }
-    let found = if !std::mem::needs_drop::<T>() && frame.parts == 0 {
+    if !std::mem::needs_drop::<T>() && frame.parts == 0 {
         // It owns nothing, so no tensor in it can ask for a part.
-        packed(frame.head)
-    } else {
-        collector::providing(copied(&frame)?, || packed(frame.head))
-    };
-    match found {
-        Some(value) => Ok(value),
-        None => long_way::<T, false>(&frame),
+        return read::<T, false>(frame.head);
     }
+    collector::providing(copied(&frame)?, || read::<T, false>(frame.head))
 }
 
 /// The parts of a value, for it to take.
@@ -94,10 +78,9 @@ fn copied(frame: &Frame<'_>) -> Result<Vec<Option<Arc<Bytes64>>>, DecodeError> {
     Ok(parts)
 }
 
-/// Reads what goes by name, and once more what has not decoded, to say why not.
 #[inline(never)]
-fn long_way<T: Wire, const NAMED: bool>(frame: &Frame<'_>) -> Result<T, DecodeError> {
-    collector::providing(copied(frame)?, || explained::<T, NAMED>(frame.head))
+fn named<T: Wire>(frame: &Frame<'_>) -> Result<T, DecodeError> {
+    collector::providing(copied(frame)?, || read::<T, true>(frame.head))
 }
 
 /// As [`decode`], but a top-level [`Tensor`] borrows the bytes.
@@ -111,7 +94,7 @@ pub(crate) unsafe fn decode_in_place<T: Wire>(bytes: &[u8]) -> Result<T, DecodeE
         return decode(bytes);
     }
     let frame = Frame::parse(bytes, Form::Tree)?;
-    let Some(head) = packed::<Head>(frame.head) else {
+    let Ok(head) = read::<Head, false>(frame.head) else {
         return decode(bytes);
     };
     // SAFETY: the caller keeps `bytes` and the tensor together.

@@ -27,9 +27,7 @@ pub(crate) fn arrives<T: Serialize + DeserializeOwned>(
     let given = parts.iter().cloned().map(Some).collect();
     let mut reader = Reader::<true>::new(head);
     let read = collector::providing(given, || T::deserialize(&mut reader))?;
-    if !reader.is_done() {
-        return Err(SerdeError::said("its `Deserialize` does not read all of it"));
-    }
+    reader.finish()?;
     let (again, _) = collector::collecting_again(parts, || {
         let mut writer = Writer::<_, true>::new(Vec::with_capacity(head.len()), None);
         read.serialize(&mut writer).map(|()| writer.sink)

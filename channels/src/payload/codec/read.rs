@@ -1,4 +1,7 @@
 //! From bytes to a value. They may come from another process, and are believed in nothing.
+//!
+//! Packed bytes do not say where a value ends: that is known once it has been read. Where its type goes on after something in it
+//! could not be read to its end, the reader is lost, and nothing can be read any more.
 
 use serde::de::value::{BorrowedStrDeserializer, U32Deserializer};
 use serde::de::{
@@ -12,37 +15,70 @@ use super::{NEST_MAX, tag};
 pub(in crate::payload) struct Reader<'de, const NAMED: bool> {
     bytes: &'de [u8],
     depth: u16,
+    /// Something packed was not read to its end.
+    is_lost: bool,
 }
 
 type Result<T> = std::result::Result<T, SerdeError>;
 
-#[cold]
-fn short() -> SerdeError {
-    SerdeError::said("it ends too early")
-}
-
 impl<'de, const NAMED: bool> Reader<'de, NAMED> {
     #[inline]
     pub(in crate::payload) fn new(bytes: &'de [u8]) -> Self {
-        Reader { bytes, depth: 0 }
+        Reader {
+            bytes,
+            depth: 0,
+            is_lost: false,
+        }
     }
 
-    /// Whether every byte has been read.
+    /// The end of the whole value.
+    ///
+    /// # Errors
+    /// Where not every byte has been read, or something not to its end.
     #[inline]
-    pub(in crate::payload) fn is_done(&self) -> bool {
-        self.bytes.is_empty()
+    pub(in crate::payload) fn finish(&self) -> Result<()> {
+        match (self.is_lost, self.bytes) {
+            (false, []) => Ok(()),
+            (false, _) => Err(SerdeError::said("its `Deserialize` does not read all of it")),
+            (true, _) => Err(self.short()),
+        }
+    }
+
+    #[cold]
+    fn short(&self) -> SerdeError {
+        SerdeError::said(if self.is_lost {
+            "its `Deserialize` goes on after an error, and packed bytes do not say where what follows begins"
+        } else {
+            "it ends too early"
+        })
+    }
+
+    /// Nothing follows any more.
+    #[cold]
+    fn lose(&mut self) {
+        (self.is_lost, self.bytes) = (true, &[]);
+    }
+
+    /// Reads something packed; where that fails, nobody knows where it ends.
+    #[inline]
+    fn whole<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        read(self).inspect_err(|_| self.lose())
     }
 
     #[inline]
     fn byte(&mut self) -> Result<u8> {
-        let (first, rest) = self.bytes.split_first().ok_or_else(short)?;
+        let Some((first, rest)) = self.bytes.split_first() else {
+            return Err(self.short());
+        };
         self.bytes = rest;
         Ok(*first)
     }
 
     #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let (first, rest) = self.bytes.split_first_chunk().ok_or_else(short)?;
+        let Some((first, rest)) = self.bytes.split_first_chunk() else {
+            return Err(self.short());
+        };
         self.bytes = rest;
         Ok(*first)
     }
@@ -93,10 +129,22 @@ impl<'de, const NAMED: bool> Reader<'de, NAMED> {
         }
     }
 
+    /// A packed byte that is 0 or 1.
+    #[inline]
+    fn flag(&mut self, otherwise: &'static str) -> Result<bool> {
+        self.whole(|reader| match reader.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(SerdeError::said(otherwise)),
+        })
+    }
+
     #[inline]
     fn lengthy(&mut self) -> Result<&'de [u8]> {
         let len = self.narrow::<usize>()?;
-        let (found, rest) = self.bytes.split_at_checked(len).ok_or_else(short)?;
+        let Some((found, rest)) = self.bytes.split_at_checked(len) else {
+            return Err(self.short());
+        };
         self.bytes = rest;
         Ok(found)
     }
@@ -258,6 +306,17 @@ impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
         goes_on
     }
 
+    /// Reads what is packed. Unless all of it was read, nobody knows where it ends.
+    #[inline]
+    fn whole<R>(mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let len = self.left;
+        let value = read(&mut self);
+        if self.done != len {
+            self.reader.lose();
+        }
+        value
+    }
+
     /// The end of what goes by name.
     fn finish(&mut self) -> Result<()> {
         if self.goes_on() {
@@ -269,7 +328,11 @@ impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
     #[inline]
     fn read<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value> {
         let index = self.done;
-        let value = seed.deserialize(&mut *self.reader);
+        let value = if !NAMED && self.reader.is_lost {
+            Err(self.reader.short())
+        } else {
+            seed.deserialize(&mut *self.reader)
+        };
         value.map_err(|error| match self.names.and_then(|names| names.get(index)) {
             Some(name) => error.in_name(name),
             None => error.in_index(index),
@@ -418,14 +481,6 @@ impl<'de, const NAMED: bool> VariantAccess<'de> for Variant<'_, 'de, NAMED> {
     }
 }
 
-/// What only a value that goes by name can show.
-#[cold]
-fn unnamed<T>() -> Result<T> {
-    Err(SerdeError::said(
-        "its type asks what is there, which packed bytes do not say",
-    ))
-}
-
 macro_rules! numbers {
     ($($method:ident: $visit:ident, $read:expr;)*) => {$(
         #[inline]
@@ -434,7 +489,7 @@ macro_rules! numbers {
                 return self.any(visitor);
             }
             let read: fn(&mut Reader<'de, NAMED>) -> Result<_> = $read;
-            visitor.$visit(read(self)?)
+            visitor.$visit(self.whole(read)?)
         }
     )*};
 }
@@ -448,7 +503,14 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        if NAMED { self.any(visitor) } else { unnamed() }
+        if NAMED {
+            return self.any(visitor);
+        }
+        self.whole(|_| {
+            Err(SerdeError::said(
+                "its type asks what is there, which packed bytes do not say",
+            ))
+        })
     }
 
     fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
@@ -484,7 +546,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
             self.byte()?;
             return visitor.visit_u128(u128::from_le_bytes(self.array()?));
         }
-        visitor.visit_u128(self.unsigned_128()?)
+        visitor.visit_u128(self.whole(|reader| reader.unsigned_128())?)
     }
 
     fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
@@ -495,7 +557,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
             self.byte()?;
             return visitor.visit_i128(i128::from_le_bytes(self.array()?));
         }
-        let number = self.unsigned_128()?;
+        let number = self.whole(|reader| reader.unsigned_128())?;
         visitor.visit_i128((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
     }
 
@@ -504,11 +566,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
         if NAMED {
             return self.any(visitor);
         }
-        match self.byte()? {
-            0 => visitor.visit_bool(false),
-            1 => visitor.visit_bool(true),
-            _ => Err(SerdeError::said("it holds a bool that is none")),
-        }
+        visitor.visit_bool(self.flag("it holds a bool that is none")?)
     }
 
     #[inline]
@@ -516,22 +574,29 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
         if NAMED {
             return self.any(visitor);
         }
-        let text = self.text()?;
-        let mut letters = text.chars();
-        match (letters.next(), letters.next()) {
-            (Some(letter), None) => visitor.visit_char(letter),
-            _ => Err(SerdeError::said("it holds a letter that is none")),
-        }
+        let letter = self.whole(|reader| {
+            let mut letters = reader.text()?.chars();
+            match (letters.next(), letters.next()) {
+                (Some(letter), None) => Ok(letter),
+                _ => Err(SerdeError::said("it holds a letter that is none")),
+            }
+        });
+        visitor.visit_char(letter?)
     }
 
     #[inline]
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if !NAMED {
-            return match self.byte()? {
-                0 => visitor.visit_none(),
-                1 => visitor.visit_some(self),
-                _ => Err(SerdeError::said("it holds an option that is none")),
-            };
+            if !self.flag("it holds an option that is none")? {
+                return visitor.visit_none();
+            }
+            let left = self.bytes.len();
+            let value = visitor.visit_some(&mut *self);
+            if value.is_err() && self.bytes.len() == left {
+                // Nobody has looked at what is there.
+                self.lose();
+            }
+            return value;
         }
         match self.bytes.first() {
             Some(&(tag::NONE | tag::UNIT)) => {
@@ -569,8 +634,8 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
         if NAMED {
             return self.any(visitor);
         }
-        let len = self.narrow()?;
-        visitor.visit_seq(Items::packed(self, len, None))
+        let len = self.whole(|reader| reader.narrow())?;
+        Items::packed(self, len, None).whole(|items| visitor.visit_seq(items))
     }
 
     #[inline]
@@ -578,7 +643,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
         if NAMED {
             return self.any(visitor);
         }
-        visitor.visit_seq(Items::packed(self, len, None))
+        Items::packed(self, len, None).whole(|items| visitor.visit_seq(items))
     }
 
     #[inline]
@@ -596,8 +661,8 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
         if NAMED {
             return self.any(visitor);
         }
-        let len = self.narrow()?;
-        visitor.visit_map(Items::packed(self, len, None))
+        let len = self.whole(|reader| reader.narrow())?;
+        Items::packed(self, len, None).whole(|items| visitor.visit_map(items))
     }
 
     #[inline]
@@ -608,7 +673,8 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
         visitor: V,
     ) -> Result<V::Value> {
         if !NAMED {
-            return visitor.visit_seq(Items::packed(self, fields.len(), Some(fields)));
+            let fields = Items::packed(self, fields.len(), Some(fields));
+            return fields.whole(|items| visitor.visit_seq(items));
         }
         if let Some(&(tag::SEQ | tag::TUPLE)) = self.bytes.first() {
             self.byte()?;
@@ -625,10 +691,12 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
         visitor: V,
     ) -> Result<V::Value> {
         if !NAMED {
-            return visitor.visit_enum(Variant {
-                reader: self,
-                name: "",
-                is_unit: false,
+            return self.whole(|reader| {
+                visitor.visit_enum(Variant {
+                    reader,
+                    name: "",
+                    is_unit: false,
+                })
             });
         }
         let kind = self.byte()?;
