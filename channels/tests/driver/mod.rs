@@ -55,6 +55,11 @@ impl Simulator {
         self.function::<extern "C" fn() -> u64>("selvedge_sim_violations")()
     }
 
+    /// Events that have not been destroyed.
+    pub(crate) fn events(&self) -> u64 {
+        self.function::<extern "C" fn() -> u64>("selvedge_sim_events")()
+    }
+
     /// Lets [`spin`](Self::spin) end up to this number.
     pub(crate) fn release(&self, upto: u64) {
         self.function::<extern "C" fn(u64)>("selvedge_sim_release")(upto);
@@ -161,12 +166,14 @@ pub(crate) fn len(message: u64, index: u64) -> usize {
 
 pub(crate) const DTYPE: DType = DType::U32;
 
-/// Descriptors, threads and mappings of this process.
+/// Descriptors, threads, mappings and events of this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Census {
     pub(crate) descriptors: usize,
     pub(crate) threads: usize,
     pub(crate) mappings: usize,
+    /// Where the driver tells.
+    pub(crate) events: u64,
 }
 
 impl Census {
@@ -174,6 +181,7 @@ impl Census {
         self.descriptors <= other.descriptors
             && self.threads <= other.threads
             && self.mappings <= other.mappings
+            && self.events <= other.events
     }
 }
 
@@ -185,6 +193,7 @@ pub(crate) fn census() -> Census {
         descriptors: count("/proc/self/fd"),
         threads: count("/proc/self/task"),
         mappings: maps.lines().filter(ours).count(),
+        events: simulator().map_or(0, |simulator| simulator.events()),
     }
 }
 

@@ -193,6 +193,11 @@ pub(crate) fn create(flags: u32) -> Cu<u64> {
     }))
 }
 
+/// How many there are, made here or opened.
+pub(crate) fn count() -> u64 {
+    EVENTS.lock().len() as u64
+}
+
 /// Forgets an event. Who waits for it goes on waiting.
 pub(crate) fn destroy(handle: u64) -> Cu {
     EVENTS.lock().remove(&handle).map(drop).ok_or(INVALID_HANDLE)

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 
 use crate::engine::{self, Settled};
 use crate::ffi::Out;
-use crate::{communicator, context, kernels, report};
+use crate::{communicator, context, event, kernels, report};
 
 /// Drained, stuck, or blocked on another process.
 fn told(settled: Settled) -> c_int {
@@ -44,6 +44,12 @@ pub(crate) extern "C" fn selvedge_sim_stuck() -> c_int {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn selvedge_sim_settle() -> c_int {
     told(engine::settle())
+}
+
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn selvedge_sim_events() -> u64 {
+    event::count()
 }
 
 // SAFETY: as above.
