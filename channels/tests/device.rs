@@ -114,23 +114,25 @@ fn seeded() {
     }
 }
 
-/// A channel on which nothing is done on the host: only the events keep writer and reader apart.
+/// A channel on which nothing is done on the host: only the events keep the writer and each of its readers apart.
 fn on_the_device_alone() {
     let Some(gpu) = gpu() else { return };
-    let (mut writer, mut readers) = options().slots(2).threads(&gpu).unwrap();
-    let mut reader = readers.remove(0);
-    let (writes, reads) = (Stream::compute(&gpu).unwrap(), Stream::compute(&gpu).unwrap());
+    let (mut writer, mut readers) = options().slots(2).readers(2).threads(&gpu).unwrap();
+    let writes = Stream::compute(&gpu).unwrap();
+    let reads = [0; 2].map(|_| Stream::compute(&gpu).unwrap());
     let mut kept = Vec::new();
     for message in 0..40_u8 {
         let mut loan = writer.reserve(&writes, &[layout(&[64])]).unwrap();
         loan.fill(0, message).unwrap();
         loan.publish().unwrap();
-        let view = reader.recv(&reads).unwrap().unwrap();
-        kept.push(view.keep(0).unwrap());
+        for (reader, stream) in readers.iter_mut().zip(&reads) {
+            let view = reader.recv(stream).unwrap().unwrap();
+            kept.push((message, view.keep(0).unwrap()));
+        }
     }
-    for (message, tensor) in kept.iter().enumerate() {
-        let found = tensor.download(&reads, LONG).unwrap();
-        assert_eq!(found.bytes(), [message as u8; 256]);
+    for (message, tensor) in &kept {
+        let found = tensor.download(&reads[0], LONG).unwrap();
+        assert_eq!(found.bytes(), [*message; 256]);
     }
     writes.wait(LONG).unwrap();
 }
