@@ -182,14 +182,15 @@ fn ring_05_close_wakes_a_sleeping_reader_after_the_last_message() {
         loop {
             let mut closed = false;
             to_reader.wait(&Waiting::Park, None, || {
-                closed = reader.is_closed();
-                closed || reader.ready()
+                // The last message and the end may come between the two looks.
+                let ready = reader.ready();
+                closed = !ready && reader.is_closed();
+                ready || closed
             });
-            if reader.ready() {
-                seen += reader.take().unwrap().unwrap();
-            } else if closed {
+            if closed {
                 break;
             }
+            seen += reader.take().unwrap().unwrap();
         }
         assert_eq!(seen, 1, "closed only after what was written has been read");
         thread.join().unwrap();
