@@ -530,6 +530,45 @@ fn ends_can_be_awaited() {
 }
 
 #[test]
+fn a_waker_that_panics_stops_no_later_wait() {
+    struct Bomb(std::sync::mpsc::Sender<()>);
+    impl std::task::Wake for Bomb {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.send(()).unwrap();
+            std::panic::resume_unwind(Box::new("a waker"));
+        }
+    }
+    for kind in KINDS {
+        let (mut writer, mut readers) = make::<u32>(kind, &ChannelOptions::new(), 1);
+        let (woken, is_woken) = std::sync::mpsc::channel();
+        let (tell, told) = std::sync::mpsc::channel();
+        let mut reader = readers.remove(0);
+        let bomb = std::task::Waker::from(std::sync::Arc::new(Bomb(woken)));
+        {
+            let mut future = std::pin::pin!(reader.recv_async());
+            let mut context = std::task::Context::from_waker(&bomb);
+            assert!(future.as_mut().poll(&mut context).is_pending());
+        }
+        writer.send(1).unwrap();
+        is_woken.recv_timeout(LONG).unwrap();
+        thread::spawn(move || {
+            let first = reader.recv().unwrap();
+            {
+                let mut future = std::pin::pin!(reader.recv_async());
+                let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+                assert!(future.as_mut().poll(&mut context).is_pending());
+            }
+            writer.send(2).unwrap();
+            let second = reader.recv().unwrap();
+            drop(reader);
+            tell.send([first, second]).unwrap();
+        });
+        let got = told.recv_timeout(LONG).expect("it waits without end");
+        assert_eq!(got, [1, 2], "{kind:?}");
+    }
+}
+
+#[test]
 fn a_future_that_is_dropped_leaves_the_end_as_it_was() {
     for kind in KINDS {
         let options = ChannelOptions::new().waiting(Waiting::Park);

@@ -6,12 +6,14 @@
 //! - `HELP-2` one sleeper a bell: an end waits for its helper to be idle before it sleeps on the bell itself.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 use std::thread::{self, JoinHandle};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::dispose::dispose;
 use crate::doorbell::Doorbell;
 
 #[derive(Debug, Default)]
@@ -108,7 +110,10 @@ fn help(shared: &Shared) {
         shared.changed.notify_all();
         if let Some(waker) = due {
             drop(state);
-            waker.wake();
+            // A user's, who may panic: the next task has this thread as well.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                dispose(payload);
+            }
             state = shared.state.lock();
         }
     }
