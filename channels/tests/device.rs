@@ -200,6 +200,17 @@ fn acc_06_a_static_shape_travels_once_and_others_are_refused() {
         .publish()
         .unwrap();
     assert!(reader.recv(&stream).unwrap().is_ok());
+    // The first may be given by pointer, and the others lie in their slots.
+    let (mut writer, mut readers) = options().static_shape(true).threads(&gpu).unwrap();
+    let first = DeviceTensor::upload(&stream, &tensor(0, 0, 6)).unwrap();
+    let layouts = [first.layout().clone()];
+    writer.send(&stream, &[first]).unwrap();
+    assert!(readers[0].recv(&stream).unwrap().is_ok());
+    let mut loan = writer.reserve(&stream, &layouts).unwrap();
+    loan.fill(0, 3).unwrap();
+    loan.publish().unwrap();
+    let mut view = readers[0].recv(&stream).unwrap().unwrap();
+    assert_eq!(view.download(0, LONG).unwrap().bytes(), [3; 24]);
 }
 
 #[test]
@@ -463,16 +474,16 @@ struct Inputs {
 fn acc_09_tensors_inside_a_value_stay_on_the_device_and_acc_12_those_of_the_host_do_not_go_there() {
     let Some(gpu) = gpu() else { return };
     let (writer, mut readers) = options().threads(&gpu).unwrap();
-    a_value_travels(&gpu, writer, readers.remove(0));
+    a_value_travels(&gpu, writer, readers.remove(0), true);
     for signals in [Signals::Events, Signals::Values] {
         // As between processes: through the slots.
         let channel = options().signals(signals).shared(&gpu).unwrap();
-        a_value_travels(&gpu, channel.writer().unwrap(), channel.reader(0).unwrap());
+        a_value_travels(&gpu, channel.writer().unwrap(), channel.reader(0).unwrap(), false);
     }
     no_violations();
 }
 
-fn a_value_travels(gpu: &Gpu, mut writer: DeviceWriter, mut reader: DeviceReader) {
+fn a_value_travels(gpu: &Gpu, mut writer: DeviceWriter, mut reader: DeviceReader, is_local: bool) {
     let stream = Stream::compute(gpu).unwrap();
     let upload = |index| DeviceTensor::upload(&stream, &tensor(5, index, 30)).unwrap();
     let batch = Batch {
@@ -487,10 +498,27 @@ fn a_value_travels(gpu: &Gpu, mut writer: DeviceWriter, mut reader: DeviceReader
         (found.name.as_str(), found.labels.bytes()),
         ("seven", batch.labels.bytes())
     );
+    if is_local {
+        let address = |batch: &Batch| batch.inputs[0].span().unwrap().address();
+        assert_eq!(address(&found), address(&batch), "by pointer");
+    }
     let tensors = found.inputs.iter().chain(&found.mask);
     for (index, found) in (0..).zip(tensors) {
         let found = found.download(&stream, LONG).unwrap();
         assert_eq!(found.bytes(), tensor(5, index, 30).bytes(), "{index}");
+    }
+    writer.send_value(&stream, &batch).unwrap();
+    let view = reader.recv(&stream).unwrap().unwrap();
+    assert_eq!(view.len(), 3, "the labels are not among the device's tensors");
+    drop(view);
+    // ACC-10: a place whose tensor is used already, or never came, is refused, and the next message follows.
+    for number in [0, 1] {
+        let forged = Forged(batch.inputs[0].clone(), number);
+        writer.send_value(&stream, &forged).unwrap();
+        let read = reader.recv_value::<(DeviceTensor, DeviceTensor)>(&stream);
+        let refused = read.unwrap_err();
+        let is_decode = matches!(refused, DeviceChannelError::Channel(ChannelError::Decode(_)));
+        assert!(is_decode, "{number}: {refused}");
     }
     // ACC-10: a value with fewer places than tensors, or with other parts, is refused, and the next message follows.
     writer.send_value(&stream, &batch).unwrap();
@@ -499,6 +527,16 @@ fn a_value_travels(gpu: &Gpu, mut writer: DeviceWriter, mut reader: DeviceReader
     assert!(is_decode, "{refused}");
     writer.send_value(&stream, &"plain".to_owned()).unwrap();
     assert_eq!(reader.recv_value::<String>(&stream).unwrap().unwrap(), "plain");
+}
+
+/// A tensor, and the number of another one that is not there, or is the same.
+#[derive(Clone, Debug, Deserialize)]
+struct Forged(DeviceTensor, u32);
+
+impl Serialize for Forged {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (&self.0, self.1).serialize(serializer)
+    }
 }
 
 /// A value that cannot be serialised to its end.
@@ -578,6 +616,83 @@ fn a_loan_that_is_dropped_sends_nothing_and_its_slot_is_lent_again() {
     let mut view = readers[0].recv(&one).unwrap().unwrap();
     assert_eq!(view.download(0, LONG).unwrap().bytes(), [2; 400]);
     no_violations();
+}
+
+#[test]
+fn what_a_dropped_loan_has_enqueued_is_done_before_its_slot_is_lent_again() {
+    if simulator().is_some() {
+        passes_alone("a_slot_that_is_written_late", &[]);
+    }
+}
+
+#[test]
+#[ignore = "a part of the test above"]
+fn a_slot_that_is_written_late() {
+    let (Some(gpu), true) = (gpu(), is_alone()) else {
+        return;
+    };
+    let simulator = simulator().unwrap();
+    let (mut writer, mut readers) = options().slots(2).threads(&gpu).unwrap();
+    let [one, two, three] = [(); 3].map(|()| Stream::compute(&gpu).unwrap());
+    let layouts = [layout(&[100])];
+    simulator.spin(&one, 1);
+    let mut loan = writer.reserve(&one, &layouts).unwrap();
+    loan.fill(0, 1).unwrap();
+    drop(loan);
+    // Nobody writes to the slot for the message that has its number, nor does the next message lie there.
+    writer.send_fault(&Fault::cancelled()).unwrap();
+    assert!(readers[0].recv(&three).unwrap().is_err());
+    writer.reserve(&two, &layouts).unwrap().publish().unwrap();
+    drop(readers[0].recv(&three).unwrap());
+    let mut loan = writer.reserve(&two, &layouts).unwrap();
+    loan.fill(0, 2).unwrap();
+    loan.publish().unwrap();
+    let mut view = readers[0].recv(&three).unwrap().unwrap();
+    simulator.release(1);
+    assert_eq!(view.download(0, LONG).unwrap().bytes(), [2; 400]);
+    drop(view);
+    no_violations();
+}
+
+#[test]
+fn a_device_that_fails_is_heard_of_by_who_waits_without_a_deadline() {
+    if simulator().is_some() {
+        passes_alone(
+            "waits_for_a_device_that_fails",
+            &[("SELVEDGE_SIM_FAIL", "cuStreamQuery:2:2,cuStreamQuery:4:2")],
+        );
+    }
+}
+
+#[test]
+#[ignore = "a part of the test above"]
+fn waits_for_a_device_that_fails() {
+    let (Some(gpu), true) = (gpu(), is_alone()) else {
+        return;
+    };
+    let simulator = simulator().unwrap();
+    let (mut writer, mut readers) = options().threads(&gpu).unwrap();
+    let stream = Stream::compute(&gpu).unwrap();
+    simulator.spin(&stream, 1);
+    writer
+        .reserve(&stream, &[layout(&[4])])
+        .unwrap()
+        .publish()
+        .unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        tell.send(stream.wait(Duration::MAX).unwrap_err()).unwrap();
+        let mut view = readers[0].recv(&stream).unwrap().unwrap();
+        match view.wait(Duration::MAX).unwrap_err() {
+            DeviceChannelError::Device(error) => tell.send(error).unwrap(),
+            other => panic!("{other}"),
+        }
+    });
+    for _ in 0..2 {
+        let error = told.recv_timeout(LONG).expect("it waits without end");
+        assert!(matches!(error, DeviceError::Call { code: 2, .. }), "{error}");
+    }
+    simulator.release(1);
 }
 
 #[test]

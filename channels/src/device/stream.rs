@@ -15,6 +15,9 @@ use super::retired::Resource;
 use crate::doorbell::Doorbell;
 use crate::waiting::Waiting;
 
+/// How often a device that is waited for is asked whether it has failed, of which it does not tell.
+pub(super) const ASKED_EVERY: Duration = Duration::from_secs(1);
+
 /// A queue of a device. Only [`wait`](Self::wait) waits; everything else enqueues and returns.
 ///
 /// Dropping a stream does not wait: what was enqueued goes on.
@@ -153,13 +156,18 @@ impl Stream {
         let done = self.ring_when_done(&bell)?;
         let started = Instant::now();
         let deadline = started.checked_add(timeout);
-        // After an error of the device nobody rings; the device is asked before it is called late.
-        if bell.wait(&Waiting::Park, deadline, || done.has_come()) || self.is_done()? {
-            return Ok(());
+        // After an error of the device nobody rings: it is asked now and then, and before it is called late.
+        loop {
+            let asked = Instant::now() + ASKED_EVERY;
+            let until = deadline.map_or(asked, |deadline| deadline.min(asked));
+            if bell.wait(&Waiting::Park, Some(until), || done.has_come()) || self.is_done()? {
+                return Ok(());
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                let waited = started.elapsed();
+                return Err(DeviceError::Timeout { waited });
+            }
         }
-        Err(DeviceError::Timeout {
-            waited: started.elapsed(),
-        })
     }
 
     /// Rings a bell when all that was enqueued before is done. An error of the device keeps it from ringing.

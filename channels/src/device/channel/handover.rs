@@ -26,6 +26,8 @@ use serde::{Deserialize, Serialize};
 
 /// How long either side waits for the other in the middle of it.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// When who asks is tried again that could not be let in.
+const AGAIN: Duration = Duration::from_millis(50);
 
 static OFFICE: Mutex<Option<Office>> = Mutex::new(None);
 
@@ -154,6 +156,7 @@ impl Office {
         drop(asking);
         let _ = shutdown(&self.listener, Shutdown::Both);
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             let _ = thread.join();
         }
     }
@@ -179,6 +182,8 @@ fn serve(listener: &UnixListener, offers: &Offers, asking: &Mutex<Asking>) {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            // Out of descriptors or memory for now, of which nobody tells when there are some again; or shut down.
+            Err(_) if busy_with(None) => thread::park_timeout(AGAIN),
             Err(_) => return,
         }
     }
@@ -245,6 +250,67 @@ pub(super) fn fetch(address: &Address) -> Result<OwnedFd, (&'static str, io::Err
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no sockets")]
+    fn who_asks_while_there_is_no_descriptor_is_answered_when_there_is() {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "device::channel::handover::tests::starving",
+                "--ignored",
+            ])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+
+    #[test]
+    #[ignore = "a part of the test above, in a process of its own"]
+    fn starving() {
+        let limit = |current| {
+            let maximum = getrlimit(Resource::Nofile).maximum;
+            setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
+        };
+        let (_reads, writes) = io::pipe().unwrap();
+        let offered = offer(writes.into()).unwrap();
+        let address = offered.address();
+        let name = socket_name(address.pid, address.office);
+        let name = SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+        let socket = socket_with(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        let before = getrlimit(Resource::Nofile).current;
+        limit(Some(0));
+        rustix::net::connect(&socket, &name).unwrap();
+        // Time to give up in, for a thread that does.
+        let gave_up = || {
+            OFFICE
+                .lock()
+                .as_ref()
+                .unwrap()
+                .thread
+                .as_ref()
+                .unwrap()
+                .is_finished()
+        };
+        let begun = std::time::Instant::now();
+        while !gave_up() && begun.elapsed() < 4 * AGAIN {
+            thread::yield_now();
+        }
+        limit(before);
+        let mut stream = UnixStream::from(socket);
+        stream.write_all(&address.number.to_ne_bytes()).unwrap();
+        stream.set_read_timeout(Some(2 * PATIENCE)).unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 1);
+        fetch(address).unwrap();
+    }
 
     // The sockets of two tests would be one office's.
     #[test]

@@ -146,7 +146,9 @@ impl<'w> DeviceLoan<'w> {
 impl Drop for DeviceLoan<'_> {
     fn drop(&mut self) {
         if !self.published {
-            self.writer.abandoned = true;
+            if !self.writer.abandoned.contains(&self.slot) {
+                self.writer.abandoned.push(self.slot);
+            }
             // Where the driver refuses, its device runs nothing any more.
             let _ = self.writer.ring().record(End::Writer, self.slot, self.stream);
         }

@@ -10,7 +10,7 @@ use super::owned::Owned;
 use super::ring::Ring;
 use super::view::{DeviceView, Held, Listed};
 use crate::channel::Reader;
-use crate::device::stream::Stream;
+use crate::device::stream::{ASKED_EVERY, Stream};
 use crate::error::{ChannelError, End};
 use crate::fault::Message;
 use crate::fault_point;
@@ -149,7 +149,18 @@ impl DeviceReader {
         };
         let value = value.clone();
         let layouts = match content {
-            Content::Given(tensors) => return Ok(Ok((Held::Given(tensors.clone()), value))),
+            Content::Given(tensors) => {
+                let layouts: Vec<_> = tensors.iter().map(|tensor| tensor.layout().clone()).collect();
+                let given = Held::Given(tensors.clone());
+                // Those that follow in place are as this one.
+                if self.is_static
+                    && self.first.is_none()
+                    && let Some(places) = Places::of(&layouts)
+                {
+                    self.first = Some(Arc::new(Listed { layouts, places }));
+                }
+                return Ok(Ok((given, value)));
+            }
             Content::AsFirst => {
                 let what = "a message that is as the first, which has not come";
                 let first = self.first.clone().ok_or(ChannelError::Corrupt { what })?;
@@ -198,10 +209,20 @@ impl DeviceReader {
     pub(super) fn wait(&mut self, stream: &Stream, timeout: Duration) -> Result<(), DeviceChannelError> {
         if !stream.is_done()? {
             let done = stream.ring_when_done(self.control.bell())?;
-            match self.control.wait_for(Some(timeout), || done.has_come()) {
+            let mut left = timeout;
+            loop {
+                let part = left.min(ASKED_EVERY);
+                left -= part;
                 // After an error of the device nobody rings.
-                Err(ChannelError::Timeout { .. }) if stream.is_done()? => {}
-                waited => waited?,
+                match self.control.wait_for(Some(part), || done.has_come()) {
+                    Err(ChannelError::Timeout { .. }) if stream.is_done()? => break,
+                    Err(ChannelError::Timeout { .. }) if !left.is_zero() => {}
+                    Err(ChannelError::Timeout { peers, .. }) => {
+                        let waited = timeout;
+                        return Err(ChannelError::Timeout { waited, peers }.into());
+                    }
+                    waited => break waited?,
+                }
             }
         }
         // A stream goes on when who it waits for has died, over what was never written (GPU-5).
@@ -235,17 +256,40 @@ mod tests {
         TensorLayout::new(DType::U8, [len]).unwrap()
     }
 
-    #[test]
-    #[cfg_attr(miri, ignore = "Miri loads no driver")]
-    fn acc_20_metadata_of_a_stranger_is_not_believed_and_the_next_message_follows() {
-        let gpu = match Gpu::open(0) {
-            Ok(gpu) => gpu,
+    fn gpu() -> Option<Gpu> {
+        match Gpu::open(0) {
+            Ok(gpu) => Some(gpu),
             Err(error) => {
                 let required = std::env::var("REQUIRE_GPU").is_ok_and(|value| value == "1");
                 assert!(!required, "REQUIRE_GPU=1, and {error}");
-                return;
+                None
             }
-        };
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri loads no driver")]
+    fn acc_06_a_static_shape_is_in_the_first_message_alone() {
+        let Some(gpu) = gpu() else { return };
+        let options = DeviceChannelOptions::new(1024).static_shape(true);
+        let (mut writer, mut readers) = options.threads(&gpu).unwrap();
+        let stream = Stream::compute(&gpu).unwrap();
+        for message in 0..3 {
+            let loan = writer.reserve(&stream, &[layout(8)]).unwrap();
+            loan.publish().unwrap();
+            readers[0].control.message(None).unwrap();
+            let content = &readers[0].control.content().unwrap().unwrap().content;
+            let says_it = matches!(content, Content::Tensors(layouts) if *layouts == [layout(8)]);
+            assert_eq!(says_it, message == 0, "{content:?}");
+            assert_eq!(matches!(content, Content::AsFirst), message > 0, "{content:?}");
+            readers[0].control.next();
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri loads no driver")]
+    fn acc_20_metadata_of_a_stranger_is_not_believed_and_the_next_message_follows() {
+        let Some(gpu) = gpu() else { return };
         let good = || Content::Tensors(vec![layout(8)]);
         let large = Content::Tensors(vec![layout(8), layout(1024)]);
         let uncountable = Content::Tensors(vec![layout(isize::MAX as usize); 3]);

@@ -31,8 +31,8 @@ pub struct DeviceWriter {
     is_static: bool,
     /// Every reader is of this process, so that tensors can be given by pointer.
     is_local: bool,
-    /// The next slot was lent before and may still be written by that loan's stream.
-    pub(super) abandoned: bool,
+    /// Slots whose last loan was dropped: they may still be written by that loan's stream.
+    pub(super) abandoned: Vec<usize>,
 }
 
 impl fmt::Debug for DeviceWriter {
@@ -55,7 +55,7 @@ impl DeviceWriter {
             first: None,
             is_static,
             is_local,
-            abandoned: false,
+            abandoned: Vec::new(),
         }
     }
 
@@ -124,7 +124,7 @@ impl DeviceWriter {
         let slot = self.ring().slot(self.position());
         // GPU-2, and what an abandoned loan has enqueued.
         self.ring().after_readers(slot, stream)?;
-        if self.abandoned {
+        if self.abandoned.contains(&slot) {
             self.ring().after_writer(slot, stream)?;
         }
         fault_point::at("device writer: with a slot in hand");
@@ -175,11 +175,12 @@ impl DeviceWriter {
             Content::Tensors(layouts.clone())
         };
         let frame = Frame { content, value };
+        let slot = self.ring().slot(self.position());
         self.control.try_send(frame).map_err(|refused| refused.error)?;
         if self.is_static && is_first {
             self.first = Some(layouts);
         }
-        self.abandoned = false;
+        self.abandoned.retain(|it| *it != slot);
         Ok(())
     }
 
