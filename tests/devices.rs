@@ -271,6 +271,28 @@ fn acc_17_a_reader_without_memory_on_the_device_fails_one_execution() {
     }
 }
 
+/// As many executions as there are slots fail before its process has what it needs to open the tensors' channel.
+#[test]
+fn acc_17_a_reader_without_descriptors_fails_some_executions_and_no_later_ones() {
+    if !there() {
+        return;
+    }
+    let runtime = Runtime::new();
+    let [a, b]: [LayerHandle; 2] = layers(&runtime, Where::Processes);
+    let graph = runtime
+        .compile_with(Options::new().slots(1), |x: Edge<i64>| b.total(&a.make(&x)))
+        .unwrap();
+    b.call().starve(true).wait().unwrap();
+    for _ in 0..3 {
+        let error = graph.run(100).unwrap_err();
+        assert!(matches!(&error, ExecError::Task(_)), "{error}");
+    }
+    b.call().starve(false).wait().unwrap();
+    for x in [100, 4000] {
+        assert_eq!(graph.run(x).unwrap(), sum(x));
+    }
+}
+
 /// The input and the output of a graph, in the process that executes it.
 #[test]
 fn tensors_go_in_and_come_out() {

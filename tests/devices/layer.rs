@@ -1,5 +1,6 @@
 //! The actor of these tests, and the places it is put in.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use selvedge::{Lane, Spawn};
 
 use super::*;
@@ -79,6 +80,13 @@ impl Layer {
             }
         }
         Ok(())
+    }
+
+    /// Leaves this process without descriptors, or gives them back.
+    pub fn starve(&mut self, all: bool) -> Result<()> {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        let current = if all { Some(0) } else { maximum };
+        Ok(setrlimit(Resource::Nofile, Rlimit { current, maximum })?)
     }
 
     pub fn fussy(&mut self, level: i64) -> Result<Fussy> {

@@ -5,7 +5,8 @@
 //! and announced in the very message that needs it; tensors that do not fit make another, twice as large at least. A message's
 //! tensors are sent before the message is, and are received when it is, by copies on the device that nobody waits for. So
 //! whoever has the message finds them, and whoever may write the next message finds a slot for its tensors: readers give the
-//! slot of the tensors back first.
+//! slot of the tensors back first. A reader that could not open the channel of tensors gives none back: when its slots are
+//! used up, another channel follows, which that reader opens in the place of this one.
 
 use std::any::TypeId;
 use std::cell::{OnceCell, RefCell};
@@ -99,14 +100,15 @@ impl WritesAside {
         };
         if let Some(first) = tensors.first() {
             let layouts: Vec<_> = tensors.iter().map(|tensor| tensor.layout().clone()).collect();
-            let end = self.end(first.gpu(), &layouts, shared)?;
-            envelope.tensors = Some(end.writer.position());
-            end.send(&tensors, &layouts).map_err(|error| match error {
-                ChannelError::Full => {
-                    ChannelError::Device("a reader keeps the slot of its tensors".to_owned())
-                }
-                error => error,
-            })?;
+            let mut end = self.end(first.gpu(), &layouts, shared)?;
+            let mut sent = end.send(&tensors, &layouts);
+            if matches!(sent, Err(ChannelError::Full)) {
+                // A reader that could not open this channel gives none of its slots back: it is told of another one.
+                self.outgrow(shared);
+                end = self.end(first.gpu(), &layouts, shared)?;
+                sent = end.send(&tensors, &layouts);
+            }
+            envelope.tensors = Some(sent?);
             envelope.opens = (!end.told).then(|| end.channel.descriptor().clone());
         }
         let written = shared.try_write(&envelope);
@@ -167,12 +169,15 @@ impl WritingEnd {
         })
     }
 
-    fn send(&mut self, tensors: &[DeviceTensor], layouts: &[TensorLayout]) -> Result<(), ChannelError> {
+    /// Sends tensors; the number of their message.
+    fn send(&mut self, tensors: &[DeviceTensor], layouts: &[TensorLayout]) -> Result<u64, ChannelError> {
+        let number = self.writer.position();
         let mut loan = self.writer.try_reserve(&self.stream, layouts)?;
         for (index, tensor) in tensors.iter().enumerate() {
             loan.copy(index, tensor)?;
         }
-        Ok(loan.publish()?)
+        loan.publish()?;
+        Ok(number)
     }
 }
 
