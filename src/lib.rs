@@ -80,6 +80,9 @@ macro_rules! contributes {
 /// Makes a type known whose values carry tensors of a device ([`device::DeviceTensor`]), so that these can go to other processes
 /// without leaving the device: `selvedge::carries_tensors!(Batch);`, beside the type. Tensors themselves, and lists of them, need
 /// not be made known.
+///
+/// Each tensor is put back once, by the first place that asks for it: a type that tries several readings of the same bytes, as
+/// serde's untagged enums do, is refused where the first reading takes a tensor and then fails.
 #[cfg(feature = "cuda")]
 #[macro_export]
 macro_rules! carries_tensors {

@@ -251,3 +251,23 @@ fn what_nccl_does_not_do_is_refused_alike() {
         rank.barrier().unwrap();
     });
 }
+
+#[test]
+fn a_message_among_ranks_that_are_not_all_there_is_late_and_not_lost() {
+    if !there() {
+        return;
+    }
+    let group = Group::in_process(2).unwrap();
+    let mut alone = NcclRank::new(&group, 0, &Gpu::open(0).unwrap()).unwrap();
+    let short = Some(Duration::from_millis(20));
+    let late = [
+        alone.send(1, &[], short).unwrap_err(),
+        alone.recv(1, short).unwrap_err(),
+    ];
+    for late in late {
+        assert!(matches!(late, CommError::NoMessage { rank: 1, .. }), "{late}");
+        assert!(late.to_string().contains("connected"), "{late}");
+    }
+    let late = Box::new(alone).close(Duration::from_millis(1)).unwrap_err();
+    assert!(late.to_string().contains("have not connected"), "{late}");
+}

@@ -20,6 +20,9 @@ use crate::shm::{Group, Rank};
 /// Longest time that a result, which the device has, takes to the host.
 const DOWNLOAD: Duration = Duration::from_secs(60);
 
+/// How often a device that is waited for is asked whether it has failed.
+const ASKED_EVERY: Duration = Duration::from_secs(1);
+
 /// Looks at NCCL before the host goes on with something else, where it is slow to enqueue.
 const LOOKS: usize = 1000;
 
@@ -369,8 +372,17 @@ impl NcclRank {
         let Some((mut host, link)) = self.linked.take() else {
             return Err(self.lost());
         };
-        let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
-        let found = host.until(left, |host| self.drive_linked(host, &link));
+        let found = loop {
+            let left = deadline.map_or(Duration::MAX, |deadline| {
+                deadline.saturating_duration_since(std::time::Instant::now())
+            });
+            // A device that fails rings no bell: it is asked now and then.
+            let part = left.min(ASKED_EVERY);
+            let found = host.until(Some(part), |host| self.drive_linked(host, &link));
+            if !matches!(found, Ok(Err(_))) || part == left {
+                break found;
+            }
+        };
         let missing = match self.phase {
             _ if matches!(link.comm.state(), Ok(State::Unreachable)) => {
                 "a rank that NCCL cannot reach (NCCL_DEBUG=WARN tells more)".to_owned()
@@ -500,11 +512,13 @@ impl Communicator for NcclRank {
     }
 
     fn send(&mut self, to: usize, tensors: &[Tensor], timeout: Option<Duration>) -> Result<(), CommError> {
-        self.connected(timeout)?.send(to, tensors, timeout)
+        let (host, left) = self.messenger(to, timeout)?;
+        host.send(to, tensors, left)
     }
 
     fn recv(&mut self, from: usize, timeout: Option<Duration>) -> Result<Vec<Tensor>, CommError> {
-        self.connected(timeout)?.recv(from, timeout)
+        let (host, left) = self.messenger(from, timeout)?;
+        host.recv(from, left)
     }
 
     fn on_device(&mut self) -> Option<&mut dyn OnDevice> {
@@ -520,7 +534,13 @@ impl Communicator for NcclRank {
         let left = || timeout.saturating_sub(started.elapsed());
         let outcome = match self.under_way() {
             Some(_) => self.until(Some(timeout)).map(drop),
-            None => self.connected(Some(timeout)).map(drop),
+            None => {
+                let late = |waited| CommError::Backend {
+                    backend: NAME,
+                    reason: format!("its ranks have not connected for {waited:?}"),
+                };
+                self.connected(Some(timeout), late).map(drop)
+            }
         };
         let Some((mut host, link)) = self.linked.take() else {
             return outcome;
@@ -537,18 +557,43 @@ impl Communicator for NcclRank {
 }
 
 impl NcclRank {
+    /// The rank on the host, once it is connected, for a message from or to rank `other`; and how long is left.
+    fn messenger(
+        &mut self,
+        other: usize,
+        timeout: Option<Duration>,
+    ) -> Result<(&mut Rank, Option<Duration>), CommError> {
+        let started = std::time::Instant::now();
+        let timeout = timeout.or(self.timeout);
+        let late = |waited| CommError::NoMessage {
+            rank: other,
+            waited,
+            what: "connected, or one of the others has not,",
+        };
+        let host = self.connected(timeout, late)?;
+        Ok((
+            host,
+            timeout.map(|timeout| timeout.saturating_sub(started.elapsed())),
+        ))
+    }
+
     /// The rank on the host, once it is connected.
-    fn connected(&mut self, timeout: Option<Duration>) -> Result<&mut Rank, CommError> {
+    fn connected(
+        &mut self,
+        timeout: Option<Duration>,
+        late: impl FnOnce(Duration) -> CommError,
+    ) -> Result<&mut Rank, CommError> {
         let started = std::time::Instant::now();
         let timeout = timeout.or(self.timeout);
         let deadline = timeout.and_then(|timeout| started.checked_add(timeout));
         let (bell, mut failed) = (self.bell.clone(), None);
-        bell.wait(&Waiting::Park, deadline, || {
+        let connected = bell.wait(&Waiting::Park, deadline, || {
             failed = self.link();
             self.connecting.is_none()
         });
         match failed {
             Some(error) => Err(error),
+            None if !connected => Err(late(started.elapsed())),
             None => {
                 let lost = self.lost();
                 self.linked.as_mut().map(|(host, _)| host).ok_or(lost)
