@@ -297,26 +297,6 @@ fn dag_39_many_graphs_one_after_another_on_the_same_actors() -> Result<()> {
 }
 
 #[test]
-fn dag_51_a_graph_gives_what_plain_calls_give() -> Result<()> {
-    for placement in REMOTE {
-        let runtime = Runtime::new();
-        let (a, b) = (
-            counter(&runtime, "a", placement),
-            counter(&runtime, "b", placement),
-        );
-        let mut plain = Vec::new();
-        for x in 0..10 {
-            let doubled = a.call().scale(x, 2).wait()?;
-            plain.push(b.call().add(doubled, x).wait()?);
-        }
-        let graph = runtime.compile(|x: Edge<i64>| b.add(&a.scale(&x, 2), &x))?;
-        let compiled = graph.map(0..10).collect::<std::result::Result<Vec<_>, _>>()?;
-        assert_eq!(plain, compiled, "{placement}");
-    }
-    Ok(())
-}
-
-#[test]
 fn dag_33_map_keeps_order_and_overlaps_stages() -> Result<()> {
     for placement in PLACEMENTS {
         let runtime = Runtime::new();
