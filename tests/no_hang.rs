@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use actors::{Gate, counter, until};
 use rustix::process::{Pid, Signal, kill_process};
-use selvedge::Cause;
 use selvedge::prelude::*;
+use selvedge::{Cause, Phase};
 
 /// An end in time, as opposed to none: how soon is for benchmarks to say.
 fn in_time(started: Instant) {
@@ -62,6 +62,40 @@ fn dag_54_a_method_that_never_returns_is_named_and_tear_down_ends() -> Result<()
         let started = Instant::now();
         drop(runtime);
         in_time(started);
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_54_a_graph_says_who_holds_it_up_without_any_time_out() -> Result<()> {
+    for placement in actors::REMOTE {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let gate = Gate::closed();
+        let options = Options::new().timeout(None);
+        let graph = runtime.compile_with(options, |x: Edge<i64>| b.echo(&a.pass(&x, gate.path())))?;
+        assert!(graph.suspects().is_empty(), "nothing is submitted");
+        let pending = graph.execute(1);
+        gate.reached(1);
+        for _ in 0..3 {
+            let suspects = graph.suspects();
+            let [suspect] = suspects.as_slice() else {
+                panic!("{placement}: {suspects:?}")
+            };
+            assert_eq!((suspect.actor.as_str(), suspect.task.as_str()), ("a", "a.pass"));
+            assert_eq!((suspect.execution, suspect.phase), (0, Phase::Computing));
+            assert!(suspect.to_string().contains("is still computing"), "{suspect}");
+        }
+        gate.open();
+        assert_eq!(pending.wait()?, 1, "{placement}");
+        until("nobody who holds it up", || {
+            graph.suspects().is_empty().then_some(())
+        });
+        let _ = graph.teardown();
+        assert!(graph.suspects().is_empty());
     }
     Ok(())
 }

@@ -84,7 +84,7 @@ pub struct BenchArgs {
     /// Bytes in one payload [default: 8; `limits`, `payload` and `allreduce`: 1 MiB].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..=PAYLOAD_BYTES_MAX))]
     pub payload: Option<u64>,
-    /// How many actors [default: `chain`, `fanout` and `compile` 4, `pipeline` 2].
+    /// How many actors [default: `chain`, `calls`, `fanout` and `compile` 4, `pipeline` 2].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub actors: Option<u32>,
     /// How many lanes (threads) a chain's actors share, in equal parts, or `auto` [default: each has its own].
@@ -164,6 +164,8 @@ pub enum Case {
     Allreduce,
     /// Fresh starts of small loops, alone and beside a busy process: median and slowest tenth.
     Waiting,
+    /// Actors in a row by a graph, beside plain calls of one after the other.
+    Calls,
 }
 
 /// A loop that `waiting` starts.
@@ -395,6 +397,7 @@ impl fmt::Display for Case {
             Case::Idle => "idle",
             Case::Allreduce => "allreduce",
             Case::Waiting => "waiting",
+            Case::Calls => "calls",
         })
     }
 }

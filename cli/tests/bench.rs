@@ -217,6 +217,30 @@ fn a_channel_stands_beside_its_limit_on_every_transport() {
 }
 
 #[test]
+fn dag_02_a_graph_stands_beside_plain_calls_of_the_same_actors() {
+    for placement in ["inline", "thread", "process"] {
+        for payload in ["8", "5000"] {
+            let mut args = vec!["bench", "calls", "--placement", placement, "--payload", payload];
+            args.extend(["--actors", "3", "--seconds", "0.1", "--json"]);
+            let [row] = rows(&args).try_into().unwrap();
+            assert_eq!(
+                (&row["case"], &row["limit"]),
+                (&"calls".into(), &"plain_calls".into())
+            );
+            assert_eq!(
+                (&row["placement"], &row["actors"]),
+                (&placement.into(), &3.into())
+            );
+            let number = |field: &str| row[field].as_f64().unwrap();
+            assert!(
+                number("p50_ns") > 0.0 && number("limit_ns") > 0.0 && row["ratio"].is_f64(),
+                "{row}"
+            );
+        }
+    }
+}
+
+#[test]
 fn idle_inputs_stand_beside_one() {
     let rows = rows(&["bench", "idle", "--wait", "park", "--seconds", "0.05", "--json"]);
     let inputs: Vec<u64> = rows.iter().filter_map(|row| row["inputs"].as_u64()).collect();

@@ -21,9 +21,10 @@ use crate::profile::Profile;
 use crate::run::control::region;
 use crate::run::driver::Driver;
 use crate::run::engine::{Engine, Through, moment};
-use crate::run::error::{ExecError, Refused};
+use crate::run::error::{ExecError, Refused, Suspect};
 use crate::run::layout::Span;
 use crate::run::patience::Patience;
+use crate::run::stuck::suspects;
 use crate::run::teardown::Teardown;
 use crate::run::trace::{self, Event};
 use crate::start::plan_and_start;
@@ -277,6 +278,20 @@ impl<In, Out> Graph<In, Out> {
             submitted: tally.submitted.load(Ordering::Relaxed).max(finished),
             finished,
         }
+    }
+
+    /// Who holds up what is submitted, looked up now: what a time-out would name, without one. Empty where nothing is under way, and
+    /// once the graph has ended. The same suspect at the same execution again and again is one that makes no progress.
+    pub fn suspects(&self) -> Vec<Suspect> {
+        let submitted = self.counters().submitted;
+        if self.ended().is_some() {
+            return Vec::new();
+        }
+        let engine = &self.engine;
+        let mut suspects = suspects(&engine.plan, &engine.control, &engine.recipe.actors);
+        // Who waits for what nobody has submitted holds up nothing.
+        suspects.retain(|suspect| suspect.execution < submitted);
+        suspects
     }
 
     /// The operations still in the event rings, by start time, and the COMPUTEs that are under way; empty unless

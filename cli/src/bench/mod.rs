@@ -4,7 +4,7 @@
 //! - [`record`]: one row, as JSON or as a line of a table.
 //! - [`limits`]: the machine alone.
 //! - `versus`: a graph and its limit in turns.
-//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`, `allreduce`, `waiting`: one case each.
+//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`, `allreduce`, `waiting`, `calls`: one case each.
 
 pub mod measure;
 
@@ -15,6 +15,7 @@ pub mod limits;
 pub mod versus;
 
 pub mod allreduce;
+mod calls;
 mod chain;
 pub mod channel;
 mod compile;
@@ -48,6 +49,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         Case::Idle => idle::run(args, &mut report),
         Case::Allreduce => allreduce::run(args, &mut report),
         Case::Waiting => waiting::run(args, &mut report),
+        Case::Calls => calls::run(args, &mut report),
     }
 }
 

@@ -60,7 +60,7 @@ pub struct Record {
     /// Other processes that kept a core busy, in `waiting`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<u32>,
-    /// The limit of the machine that this row is (`limits`) or is measured against (the others).
+    /// The limit of the machine that this row is (`limits`) or is measured against (the others); in `calls`, plain calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
     /// What that limit allows at best: its median in this run, times the round trips that one execution needs.

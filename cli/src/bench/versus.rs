@@ -111,7 +111,7 @@ impl Row<'_> {
 impl Row<'_> {
     /// One repeat of the graph, on the cores of its limit. On a thread of its own, because lanes and workers stay on
     /// the core of the thread that starts them.
-    fn measured(&self, budget: Duration) -> anyhow::Result<Summary> {
+    pub(crate) fn measured(&self, budget: Duration) -> anyhow::Result<Summary> {
         let (build, setup, measure) = (self.build, &self.setup, self.measure);
         let one_core = matches!(self.limit, Some((Limit::FutexOneCore, _)));
         let cores = if one_core { Cores::One } else { Cores::Any };

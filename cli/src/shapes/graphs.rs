@@ -73,6 +73,47 @@ pub fn chain(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     }))
 }
 
+/// The same without a graph: the driver calls each echo with what the one before has returned.
+///
+/// # Errors
+/// What kept actors from being spawned.
+pub fn calls(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
+    let runtime = Runtime::new();
+    let actors = echoes(&runtime, setup, setup.actors)?;
+    Ok(Box::new(Calls {
+        actors,
+        _runtime: runtime,
+        bytes: (setup.payload_bytes != 8).then(|| source(setup)),
+    }))
+}
+
+/// Echoes that are called, one after the other, with bytes or with a word.
+struct Calls {
+    actors: Vec<EchoHandle>,
+    _runtime: Runtime,
+    bytes: Option<Vec<u8>>,
+}
+
+impl Drive for Calls {
+    fn once(&self) -> anyhow::Result<()> {
+        let mut actors = self.actors.iter().map(EchoHandle::call);
+        let right = match &self.bytes {
+            None => actors.try_fold(WORD, |x, actor| actor.word(x).wait())? == WORD,
+            Some(bytes) => actors.try_fold(bytes.clone(), |x, actor| actor.bytes(x).wait())? == *bytes,
+        };
+        anyhow::ensure!(right, "the calls gave a wrong result");
+        Ok(())
+    }
+
+    fn stream(&self, more: &mut dyn FnMut() -> bool, done: &mut dyn FnMut()) -> anyhow::Result<()> {
+        while more() {
+            self.once()?;
+            done();
+        }
+        Ok(())
+    }
+}
+
 /// The value to `actors` echoes at once; the driver gathers their results.
 ///
 /// # Errors

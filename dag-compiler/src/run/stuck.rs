@@ -1,4 +1,7 @@
 //! Who is at fault when somebody runs out of patience.
+//!
+//! Lanes are named, with actor, task and what they do, and no channels: a plan is proven to be free of deadlock, so who waits at a
+//! channel waits in the end for a lane that computes, is stopped or meets other ranks, and that one is at fault.
 
 use selvedge_core::{ActorRef, LaneId};
 
