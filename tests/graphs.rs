@@ -12,6 +12,7 @@ mod actors;
 
 use actors::{Counter, Gate, PLACEMENTS, REMOTE, Text, counter};
 use selvedge::prelude::*;
+use selvedge_compiler::ir::ChannelKind;
 
 #[test]
 fn dag_27_an_echo_runs_again_and_again() -> Result<()> {
@@ -65,6 +66,14 @@ fn intra_04_one_actors_chain_passes_values_locally() -> Result<()> {
         let graph = runtime.compile(|x: Edge<i64>| (0..4).fold(x, |edge, _| a.scale(&edge, 3)))?;
         assert_eq!(graph.execute(1).wait()?, 81, "{placement}");
         assert!(graph.describe().contains("a.scale#4"), "{}", graph.describe());
+        let channels = &graph.plan().channels;
+        let local = channels
+            .iter()
+            .filter(|channel| channel.kind == ChannelKind::Local);
+        assert!(
+            local.count() >= 3,
+            "{placement}: one from each call to the next: {channels:?}"
+        );
     }
     Ok(())
 }

@@ -259,3 +259,20 @@ fn acc_16_a_rendezvous_on_one_lane_is_ignored_and_the_plan_says_so() -> Result<(
     }
     Ok(())
 }
+
+#[test]
+fn type_11_a_clone_of_an_edge_keeps_its_transport() -> Result<()> {
+    let runtime = Runtime::new();
+    let (a, b) = (
+        counter(&runtime, "a", Placement::Thread),
+        counter(&runtime, "b", Placement::Thread),
+    );
+    let graph = runtime.compile(|x: Edge<i64>| {
+        let hinted = a.scale(&x, 2).with_transport(Transport::Rendezvous);
+        b.echo(&hinted.clone())
+    })?;
+    let mut values = graph.plan().lanes.iter().flat_map(|lane| &lane.values);
+    assert!(values.any(|value| value.meets), "{}", graph.describe());
+    assert_eq!(graph.run(5)?, 10);
+    Ok(())
+}

@@ -149,6 +149,42 @@ impl serde::Serialize for Counted {
     }
 }
 
+/// A value that cannot be encoded.
+#[derive(Clone, Debug, serde::Deserialize)]
+struct Refuses;
+
+impl serde::Serialize for Refuses {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        SERIALISED.set(SERIALISED.get() + 1);
+        Err(serde::ser::Error::custom("not this one"))
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no memfd")]
+fn what_is_refused_at_once_is_not_tried_again_and_again() {
+    for waiting in [Waiting::Park, Waiting::Spin, Waiting::auto(2)] {
+        let channel = ChannelOptions::new()
+            .waiting(waiting)
+            .shared::<Refuses>()
+            .unwrap();
+        let mut writer = channel.writer().unwrap();
+        let mut times = |send: fn(&mut Writer<Refuses>) -> ChannelError| {
+            SERIALISED.set(0);
+            let error = send(&mut writer);
+            assert!(matches!(error, ChannelError::Encode(_)), "{error}");
+            SERIALISED.get()
+        };
+        let once = times(|writer| writer.try_send(Refuses).unwrap_err().error);
+        let sent = times(|writer| writer.send(Refuses).unwrap_err().error);
+        // The short way, which says no reason, and the one that does.
+        assert!(
+            sent <= 2 * once,
+            "{waiting:?}: {sent} times, an attempt takes {once}"
+        );
+    }
+}
+
 /// A slot first, then the bytes, then room for them: so a wait in vain has done nothing, and there is one wait and one deadline.
 #[test]
 #[cfg_attr(miri, ignore = "Miri has no memfd")]

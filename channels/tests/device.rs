@@ -17,7 +17,7 @@ use selvedge_channels::device::{
     Crossing, DeviceChannelError, DeviceChannelOptions, DeviceError, DeviceMemory, DeviceReader,
     DeviceTensor, DeviceWriter, Event, Gpu, Signals, Stream, TensorLayout, sweep,
 };
-use selvedge_channels::{ChannelError, ChannelOptions, DType, Fault, FaultKind, Tensor};
+use selvedge_channels::{ChannelError, ChannelOptions, DType, End, Fault, FaultKind, Tensor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use driver::{
@@ -536,6 +536,24 @@ struct Forged(DeviceTensor, u32);
 impl Serialize for Forged {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         (&self.0, self.1).serialize(serializer)
+    }
+}
+
+#[test]
+fn acc_02_an_end_on_a_device_is_taken_once_and_by_whom_it_is_kept_for() {
+    let Some(gpu) = gpu() else { return };
+    let channel = options().shared(&gpu).unwrap();
+    let other = std::os::unix::process::parent_id();
+    channel.expect(End::Writer, other).unwrap();
+    let refused = [channel.writer().map(drop), {
+        let _taken = channel.reader(0).unwrap();
+        channel.reader(0).map(drop)
+    }];
+    for (refused, holder) in refused.into_iter().zip([other, std::process::id()]) {
+        match refused {
+            Err(DeviceChannelError::Channel(ChannelError::Attached { pid, .. })) => assert_eq!(pid, holder),
+            other => panic!("{other:?}"),
+        }
     }
 }
 

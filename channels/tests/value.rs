@@ -173,19 +173,31 @@ impl serde::Serialize for Counted {
 impl<'de> serde::Deserialize<'de> for Counted {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         <()>::deserialize(deserializer)?;
-        Ok(Counted::new(&Arc::default()))
+        Ok(Counted::new(&alive()))
     }
+}
+
+thread_local! {
+    static ALIVE: Arc<AtomicUsize> = Arc::default();
+}
+
+/// How many values of a test live, with those that it decodes.
+fn alive() -> Arc<AtomicUsize> {
+    ALIVE.with(Arc::clone)
 }
 
 #[test]
 fn cache_02_after_the_last_read_the_value_is_gone() {
-    let alive = Arc::new(AtomicUsize::new(0));
+    let alive = alive();
     for (mut outlet, mut values) in every_route::<Counted>(2) {
         stage(&mut outlet, Counted::new(&alive));
         outlet.publish(0, &mut values).unwrap();
         values[0].fill(0).unwrap();
-        values[0].read_done().unwrap();
-        values[0].read_done().unwrap();
+        for _ in 0..2 {
+            typed::<Counted>(&mut values[0]).get().unwrap();
+            assert_eq!(alive.load(Ordering::Relaxed), 1, "until the last read");
+            values[0].read_done().unwrap();
+        }
         assert_eq!(alive.load(Ordering::Relaxed), 0);
         assert!(matches!(values[0].read_done(), Err(ChannelError::NoValue)));
     }
@@ -193,12 +205,13 @@ fn cache_02_after_the_last_read_the_value_is_gone() {
 
 #[test]
 fn cache_06_what_is_held_goes_with_its_end_and_when_it_is_given_back() {
-    let alive = Arc::new(AtomicUsize::new(0));
+    let alive = alive();
     for (mut outlet, mut values) in every_route::<Counted>(2) {
         for execution in 0..2 {
             stage(&mut outlet, Counted::new(&alive));
             outlet.publish(execution, &mut values).unwrap();
             assert_eq!(values[0].fill(execution).unwrap(), Arrival::Value);
+            typed::<Counted>(&mut values[0]).get().unwrap();
             values[0].abandon().unwrap();
             assert_eq!(alive.load(Ordering::Relaxed), 0, "given back");
         }
