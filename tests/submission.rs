@@ -285,7 +285,34 @@ fn dag_45_any_number_of_threads_may_execute_one_graph() -> Result<()> {
                 });
             }
         });
-        assert_eq!(graph.counters().finished, 1600, "{placement}");
+        let counters = graph.counters();
+        assert_eq!(
+            (counters.submitted, counters.finished),
+            (1600, 1600),
+            "{placement}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn rw_12_counters_tell_what_was_submitted_and_what_has_finished() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let gate = Gate::closed();
+        let graph = runtime.compile(|x: Edge<i64>| (a.echo(&x), b.pass(&x, gate.path())))?;
+        let counted = || (graph.counters().submitted, graph.counters().finished);
+        assert_eq!(counted(), (0, 0));
+        let (early, late) = graph.execute(1).split();
+        assert_eq!(early.wait()?, 1);
+        assert_eq!(counted(), (1, 0), "{placement}: one of its two outputs has come");
+        gate.open();
+        assert_eq!(late.wait()?, 1);
+        assert_eq!(counted(), (1, 1), "{placement}");
     }
     Ok(())
 }
