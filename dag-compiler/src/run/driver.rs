@@ -265,7 +265,12 @@ impl Driver {
             while self.lane.execution() < self.submitted {
                 match self.lane.step(&mut self.crew).map_err(|broken| broken.error)? {
                     Moved::Advanced => *moved = true,
-                    Moved::Blocked | Moved::Ended => break,
+                    Moved::Blocked => break,
+                    // Who closes its channels is told before that the graph has ended.
+                    Moved::Ended if self.lane.control.is_running() => {
+                        return Err(ChannelError::Closed.into());
+                    }
+                    Moved::Ended => break,
                 }
             }
         }

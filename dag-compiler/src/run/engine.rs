@@ -300,6 +300,9 @@ impl Engine {
     /// A channel of the driver's own lane broke.
     fn broke(&self, error: impl Into<LaneError>) -> ExecError {
         let error = error.into();
+        if let Some(ended) = self.ended() {
+            return ended;
+        }
         if error.may_be_a_death() {
             let until = Instant::now() + NEWS_TIMEOUT;
             let mut failure = self.failure.lock();

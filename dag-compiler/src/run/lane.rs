@@ -150,6 +150,7 @@ impl LaneError {
         match self {
             LaneError::Channel(ChannelError::Segment(error))
             | LaneError::Group(CommError::Segment(error)) => error.may_be_a_death(),
+            LaneError::Channel(ChannelError::Closed) => true,
             _ => false,
         }
     }
@@ -620,6 +621,23 @@ impl LaneLoop {
         }
     }
 
+    /// Its channels were closed while the graph runs: neighbours close theirs when the graph has ended, or where one has died or
+    /// writes what it should not.
+    pub(crate) fn cut_off(&mut self) {
+        let task = match self.steps.get(self.state.step) {
+            Some(
+                Step::Await(task)
+                | Step::Run(task)
+                | Step::Compute(task)
+                | Step::Post(task)
+                | Step::Write(task),
+            ) => self.tasks.get(*task),
+            Some(Step::Collect(_)) | None => None,
+        };
+        let task = task.map_or(TaskId(u32::MAX), |task| task.id);
+        self.fail(task, &LaneError::Channel(ChannelError::Closed));
+    }
+
     fn fail(&mut self, task: TaskId, error: &LaneError) {
         if error.may_be_a_death() {
             // Who hears of the death fails the graph first, with its true cause.
@@ -675,6 +693,9 @@ impl Program for LaneLoop {
             }
         }
         lane.set_bell(None);
+        if self.control.state() == State::Running {
+            self.cut_off();
+        }
         self.release();
     }
 }

@@ -624,6 +624,36 @@ fn task_10_a_closed_channel_ends_the_loop_and_is_no_failure() {
     assert_eq!(run(&mut world, 0), (Moved::Ended, 1, State::Running));
 }
 
+#[test]
+fn task_11_a_channel_that_is_closed_while_the_graph_runs_is_told_with_task_and_lane() {
+    let model = machine(planned(graph(&[(1, &[0]), (2, &[1])], &[2]), 2, 2), 2);
+    let mut world = model.fresh();
+    world.lanes.sort_by_key(|lane| lane.lane);
+    world.lanes[0].release();
+    while world.lanes[1].step(&mut Sums(&model.plan)).unwrap() != Moved::Ended {}
+    assert_eq!(world.control.state(), State::Running);
+    world.lanes[1].cut_off();
+    let (lane, text) = world.control.failure().unwrap();
+    assert_eq!((lane, text.as_str()), (LaneId(2), "`t1`: the channel is closed"));
+}
+
+#[test]
+fn task_11_the_driver_tells_of_a_channel_that_is_closed_while_the_graph_runs() {
+    // The second task is inline: the driver's own lane reads what the first lane writes.
+    let model = machine(planned(graph(&[(1, &[0]), (0, &[1])], &[2]), 2, 2), 2);
+    let mut world = model.fresh();
+    model.submit(&mut world).unwrap();
+    world.lanes[0].release();
+    let broken = world.driver.pump().unwrap_err();
+    assert!(matches!(broken, LaneError::Channel(ChannelError::Closed)));
+    // After the graph's end it is the end.
+    let mut world = model.fresh();
+    model.submit(&mut world).unwrap();
+    world.control.stop();
+    world.lanes[0].release();
+    assert!(!world.driver.pump().unwrap());
+}
+
 /// How many executions a model runs; `EXECUTIONS=3` takes some minutes, in a debug build.
 fn executions() -> u64 {
     std::env::var("EXECUTIONS").map_or(2, |text| text.parse().unwrap())
