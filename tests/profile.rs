@@ -66,6 +66,27 @@ fn graph_12_a_profile_puts_the_longest_way_first() -> Result<()> {
 }
 
 #[test]
+fn graph_12_tasks_that_are_given_one_name_are_measured_each_by_itself() -> Result<()> {
+    let runtime = Runtime::new();
+    let [a, b] = ["a", "b"].map(|name| counter(&runtime, name, Placement::Thread));
+    let options = Options::new().trace(256);
+    let graph = runtime.compile_with(options, |x: Edge<i64>| {
+        let short = a.echo(&x).named("same").named("same");
+        (short, b.sleep_ms(&x).named("same"))
+    })?;
+    let profile = graph.profile(5, |_| 20)?;
+    let names: Vec<&str> = profile.tasks().map(|(name, _)| name).collect();
+    assert_eq!(names, ["same", "same#2"], "{profile}");
+    let (short, long) = (profile.task("same").unwrap(), profile.task("same#2").unwrap());
+    assert!(short.samples == 5 && long.samples == 5, "{profile}");
+    assert!(
+        long.p50_ns >= 19_000_000 && short.p50_ns < long.p50_ns,
+        "{profile}"
+    );
+    Ok(())
+}
+
+#[test]
 fn graph_12_what_is_declared_counts_as_measured() -> Result<()> {
     let runtime = Runtime::new();
     let lane = runtime.lane("shared");

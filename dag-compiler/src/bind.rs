@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::panic::Location;
 use std::rc::Rc;
@@ -27,12 +27,28 @@ use crate::transport::{Site, Transport, Way, resolve};
 /// Room for the number in a label, with its `#`.
 const NUMBER_LEN: usize = 7;
 
+/// A label, with a number from the second on of those that asked for it.
+fn numbered(labels: &mut BTreeMap<String, u32>, mut label: String) -> String {
+    match labels.get_mut(&label) {
+        Some(count) => {
+            *count += 1;
+            let _ = write!(label, "#{count}");
+        }
+        None => {
+            labels.insert(label.clone(), 1);
+        }
+    }
+    label
+}
+
 /// A graph under construction.
 #[derive(Default)]
 pub(crate) struct Builder {
     actors: Vec<ActorRef>,
     /// What each is called in messages: of several of one name, all but the first have a number.
     names: BTreeMap<ActorId, String>,
+    /// Names of actors, and the last number that each was given with.
+    taken: BTreeMap<String, u32>,
     binds: BTreeMap<ActorId, BindIndex>,
     /// How often each label was asked for.
     labels: BTreeMap<String, u32>,
@@ -45,6 +61,10 @@ pub(crate) struct Builder {
     parts: BTreeMap<(ValueId, u16), ValueId>,
     /// By task: the value that says it is done.
     signals: BTreeMap<Origin, ValueId>,
+    /// The signals that each task waits for.
+    ordered: BTreeSet<(TaskId, ValueId)>,
+    /// Where the arguments come from of the task that was ordered last after an input.
+    inputs_read: (Option<TaskId>, BTreeSet<Origin>),
     /// What was asked for how arguments cross, by task and position.
     asked: BTreeMap<(TaskId, u32), Transport>,
     mistakes: Vec<Diagnostic>,
@@ -107,20 +127,27 @@ impl Builder {
         let (Some(Origin::Task(task)), Some(before_origin)) = (origin(later), origin(before)) else {
             return;
         };
-        let reads = |arg: &ArgIr| matches!(arg, ArgIr::Value(value) if origin(*value) == Some(before_origin));
-        let read = self
-            .tasks
-            .get(task.index())
-            .is_some_and(|task| task.args.iter().any(reads));
         if let Origin::Task(before) = before_origin
             && before >= task
         {
             let message = "a task is ordered after one that is bound later, or after itself";
             return self.mistake(Code::OrderedLater, message, location);
         }
-        if read && matches!(before_origin, Origin::Input(_)) {
-            // What it reads is there before it runs.
-            return;
+        if matches!(before_origin, Origin::Input(_)) {
+            let (of, read) = &mut self.inputs_read;
+            if *of != Some(task) {
+                let args = self.tasks.get(task.index()).map_or(&[][..], |task| &task.args);
+                let values = args.iter().filter_map(|arg| match arg {
+                    ArgIr::Value(value) => self.values.get(value.index()),
+                    ArgIr::Constant(_) => None,
+                });
+                *read = values.map(|value| value.origin).collect();
+                *of = Some(task);
+            }
+            if read.contains(&before_origin) {
+                // What it reads is there before it runs.
+                return;
+            }
         }
         let value = match self.signals.get(&before_origin) {
             Some(signal) => *signal,
@@ -130,8 +157,8 @@ impl Builder {
                 signal
             }
         };
-        if let Some(task) = self.tasks.get_mut(task.index())
-            && !task.args.contains(&ArgIr::Value(value))
+        if self.ordered.insert((task, value))
+            && let Some(task) = self.tasks.get_mut(task.index())
         {
             task.args.push(ArgIr::Value(value));
         }
@@ -201,8 +228,9 @@ impl Builder {
     pub(crate) fn name_task(&mut self, value: ValueId, name: String) {
         if let Some(Origin::Task(task)) = self.values.get(value.index()).map(|value| value.origin)
             && let Some(task) = self.tasks.get_mut(task.index())
+            && task.label != name
         {
-            task.label = name;
+            task.label = numbered(&mut self.labels, name);
         }
     }
 
@@ -211,16 +239,7 @@ impl Builder {
         let actor = self.actor_name(actor);
         let mut label = String::with_capacity(actor.len() + method.len() + NUMBER_LEN);
         label.extend([actor, ".", method]);
-        match self.labels.get_mut(&label) {
-            Some(count) => {
-                *count += 1;
-                let _ = write!(label, "#{count}");
-            }
-            None => {
-                self.labels.insert(label.clone(), 1);
-            }
-        }
-        label
+        numbered(&mut self.labels, label)
     }
 
     /// Position of the next bind among those of an actor.
@@ -254,11 +273,15 @@ impl Builder {
     }
 
     /// The name of one more actor, told apart from those there are.
-    fn new_name(&self, name: &str) -> String {
-        let is_new = |name: &String| self.names.values().all(|known| known != name);
-        let numbered = (2u64..).map(|number| format!("{name}#{number}"));
-        let mut names = std::iter::once(name.to_owned()).chain(numbered);
-        names.find(is_new).unwrap_or_default()
+    fn new_name(&mut self, name: &str) -> String {
+        let last = self.taken.get(name).copied().unwrap_or_default();
+        let numbered = (last.max(1) + 1..).map(|number| (number, format!("{name}#{number}")));
+        let mut names = std::iter::once((1, name.to_owned())).chain(numbered);
+        let found = names.find(|(_, new)| !self.taken.contains_key(new));
+        let (number, new) = found.unwrap_or_default();
+        self.taken.insert(name.to_owned(), number);
+        self.taken.insert(new.clone(), 1);
+        new
     }
 
     fn task(&mut self, bind: &Bind, args: Vec<ArgIr>, bound_at: SourceLocation) -> TaskId {
