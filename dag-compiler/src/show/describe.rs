@@ -1,8 +1,11 @@
 //! A plan in words.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use crate::ir::{ArgIr, ChannelKind, ChannelPlan, Operation, Plan, RankPlan, RoadPlan, ValueId, Writer};
+use crate::ir::{
+    ArgIr, ChannelId, ChannelKind, ChannelPlan, Operation, Plan, RankPlan, RoadPlan, ValueId, Writer,
+};
 use crate::prove::forecast::forecast;
 
 /// Characters of a drawn time line.
@@ -25,8 +28,15 @@ impl Plan {
             let _ = writeln!(text, "  {index:>3} {}({args})    bound at {bound_at}", task.label);
         }
         text.push_str("\nchannels\n");
+        let values = self.lanes.iter().flat_map(|lane| &lane.values);
+        let met: BTreeSet<ChannelId> = values.filter(|it| it.meets).map(|it| it.channel).collect();
         for channel in &self.channels {
-            let _ = writeln!(text, "  {}", self.channel(channel));
+            let meets = if met.contains(&channel.id) {
+                "    rendezvous"
+            } else {
+                ""
+            };
+            let _ = writeln!(text, "  {}{meets}", self.channel(channel));
         }
         if !self.roads.is_empty() {
             text.push_str("\ntensors on devices\n");
@@ -145,13 +155,7 @@ impl Plan {
             ChannelKind::Ring => format!("    {} slots", channel.slots),
             ChannelKind::Shared => format!("    {} slots of {} B", channel.slots, channel.slot_bytes),
         };
-        let meets = self
-            .lanes
-            .iter()
-            .flat_map(|lane| &lane.values)
-            .any(|it| it.channel == channel.id && it.meets);
-        let meets = if meets { "    rendezvous" } else { "" };
-        format!("{id:>3} {kind} {value}: {writer} -> lane {readers}{slots}{meets}")
+        format!("{id:>3} {kind} {value}: {writer} -> lane {readers}{slots}")
     }
 
     fn road(&self, plan: &RoadPlan) -> String {

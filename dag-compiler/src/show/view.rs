@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use selvedge_core::LaneId;
 use serde::Serialize;
 
-use crate::ir::{ArgIr, ChannelKind, ChannelPlan, GraphIr, Plan, TaskId, ValueId};
+use crate::ir::{ArgIr, ChannelId, ChannelKind, ChannelPlan, GraphIr, Plan, TaskId, ValueId};
 use crate::prove::forecast::forecast;
 use crate::prove::throughput::bound;
 use crate::run::trace::Event;
@@ -98,8 +99,9 @@ impl View {
                 actors: actors().map(|actor| actor.name.clone()).collect(),
             });
         }
+        let channels = Channels::of(plan);
         let mut tasks: Vec<Task> = (0..plan.ir.tasks.len() as u32)
-            .filter_map(|id| task(plan, TaskId(id), &row_of))
+            .filter_map(|id| task(plan, TaskId(id), &row_of, &channels))
             .collect();
         for step in &forecast.steps {
             let Some(task) = tasks.get_mut(step.operation.task.index()) else {
@@ -159,15 +161,42 @@ fn port(plan: &Plan, value: ValueId, channel: &ChannelPlan) -> Port {
     }
 }
 
-fn task(plan: &Plan, id: TaskId, row_of: &BTreeMap<u32, usize>) -> Option<Task> {
+/// Where channels lead from and to.
+struct Channels<'a> {
+    /// By lane and value, as the lane reads it.
+    read: BTreeMap<(LaneId, ValueId), &'a ChannelPlan>,
+    /// By task, as it writes them.
+    made: BTreeMap<TaskId, Vec<&'a ChannelPlan>>,
+}
+
+impl<'a> Channels<'a> {
+    fn of(plan: &'a Plan) -> Self {
+        let read = plan.lanes.iter().flat_map(|lane| {
+            let channel = |of: ChannelId| plan.channels.get(of.0 as usize);
+            let values = lane.values.iter();
+            values.filter_map(move |it| Some(((lane.lane, it.value), channel(it.channel)?)))
+        });
+        let mut channels = Channels {
+            read: read.collect(),
+            made: BTreeMap::new(),
+        };
+        for channel in &plan.channels {
+            if let Some(maker) = plan.ir.maker(channel.value) {
+                channels.made.entry(maker).or_default().push(channel);
+            }
+        }
+        channels
+    }
+}
+
+fn task(plan: &Plan, id: TaskId, row_of: &BTreeMap<u32, usize>, channels: &Channels<'_>) -> Option<Task> {
     let task = plan.ir.task(id)?;
     let actor = plan.ir.actor(task.actor)?;
-    let lane = plan.lanes.iter().find(|lane| lane.lane == actor.lane)?;
     let read = |(_, value): (u32, ValueId)| {
-        let known = lane.values.iter().find(|it| it.value == value)?;
-        Some(port(plan, value, plan.channels.get(known.channel.0 as usize)?))
+        let channel = channels.read.get(&(actor.lane, value))?;
+        Some(port(plan, value, channel))
     };
-    let made = |channel: &&ChannelPlan| plan.ir.maker(channel.value) == Some(id);
+    let made = channels.made.get(&id).map_or(&[][..], Vec::as_slice);
     let constants = task
         .args
         .iter()
@@ -191,10 +220,8 @@ fn task(plan: &Plan, id: TaskId, row_of: &BTreeMap<u32, usize>) -> Option<Task> 
         end_us: 0.0,
         measured: task.duration_ns.is_some(),
         reads,
-        writes: plan
-            .channels
+        writes: made
             .iter()
-            .filter(made)
             .map(|channel| port(plan, channel.value, channel))
             .collect(),
         operations: Vec::new(),
