@@ -14,13 +14,14 @@
 //!   countdown is not 0.
 #![allow(unsafe_code)] // slots are cells
 
+use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::cursor::{self, ReadCursor, Sight, WriteCursor};
 use crate::dispose::dispose;
 use crate::doorbell::Doorbell;
-use crate::error::ChannelError;
+use crate::error::{ChannelError, SegmentError};
 use crate::fault::Message;
 use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Cell, Ordering};
 
@@ -124,10 +125,23 @@ pub struct RingReader<T> {
     quiet: bool,
 }
 
+/// Room for so many, or what the system says.
+fn reserved<T>(many: usize) -> Result<Vec<T>, ChannelError> {
+    let mut room = Vec::new();
+    match room.try_reserve_exact(many) {
+        Ok(()) => Ok(room),
+        Err(_) => Err(ChannelError::Segment(SegmentError::System {
+            what: "allocation of slots".into(),
+            len_bytes: (many as u64).saturating_mul(size_of::<T>() as u64),
+            source: io::ErrorKind::OutOfMemory.into(),
+        })),
+    }
+}
+
 /// Makes a ring of `slots` slots with one reader for each of `reader_bells`.
 ///
 /// # Errors
-/// [`ChannelError::InvalidSpec`] when either number is zero.
+/// [`ChannelError::InvalidSpec`] when either number is zero, [`ChannelError::Segment`] when there is no memory for so many slots.
 pub fn ring<T: Clone + Send + Sync + 'static>(
     slots: usize,
     writer_bell: Doorbell,
@@ -153,8 +167,10 @@ pub fn ring<T: Clone + Send + Sync + 'static>(
         blocked: AtomicU64::new(0),
         went_at: AtomicU64::new(0),
     };
+    let mut cells = reserved(slots)?;
+    cells.extend((0..slots).map(slot));
     let shared = Arc::new(Shared {
-        slots: (0..slots).map(slot).collect(),
+        slots: cells.into_boxed_slice(),
         tails: (0..readers).map(tail).collect(),
         closed: AtomicBool::new(false),
         written: AtomicU64::new(0),

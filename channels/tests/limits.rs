@@ -8,7 +8,15 @@
     clippy::indexing_slicing
 )] // a test may panic
 
-use selvedge_channels::{ChannelOptions, Provider, Segment, SegmentId};
+use selvedge_channels::{ChannelError, ChannelOptions, Doorbell, Provider, Segment, SegmentId, ring};
+
+#[test]
+fn a_ring_that_no_memory_holds_is_refused_and_nobody_ends() {
+    for slots in [1 << 44, usize::MAX] {
+        let refused = ring::<[u8; 4096]>(slots, Doorbell::heap(), vec![Doorbell::heap()]);
+        assert!(matches!(refused, Err(ChannelError::Segment(_))));
+    }
+}
 
 /// This test run again with a limit of the process set, which says what it found on its output.
 #[test]

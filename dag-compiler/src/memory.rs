@@ -9,8 +9,8 @@ use crate::ir::{ChannelId, ChannelKind, ChannelPlan, Plan};
 pub struct ChannelMemory {
     /// The channel.
     pub channel: ChannelId,
-    /// Bytes of shared memory from the start. 0 for channels within a process: their values stay where they were
-    /// made, and only move by pointer.
+    /// Bytes of shared memory from the start. 0 for channels within a process: their slots lie on its heap and hold the values
+    /// themselves.
     pub shared_bytes: u64,
     /// Bytes once every slot holds the largest payload allowed.
     pub shared_bytes_max: u64,

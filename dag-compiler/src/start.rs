@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use selvedge_channels::{AnyOutlet, PayloadType, SpinBudget};
+use selvedge_channels::{AnyOutlet, ChannelError, PayloadType, SpinBudget};
 use selvedge_core::{LaneId, Lease, LeaseError, ProcessId, Runtime, deadline_after};
 
 use crate::bind::{Bound, Recipe, bind_graph};
@@ -147,7 +147,9 @@ fn lease_error(error: LeaseError, timeout: Duration, location: &SourceLocation) 
 
 fn load_error(error: &LoadError, location: &SourceLocation) -> CompileError {
     let code = match error {
-        LoadError::TooLarge | LoadError::Segment(_) => Code::OutOfMemory,
+        LoadError::TooLarge | LoadError::Segment(_) | LoadError::Channel(ChannelError::Segment(_)) => {
+            Code::OutOfMemory
+        }
         LoadError::Inconsistent(_) => Code::Internal,
         _ => Code::LoadFailed,
     };

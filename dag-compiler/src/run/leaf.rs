@@ -72,11 +72,14 @@ pub(crate) struct Leaf<T> {
     kept: BTreeMap<u64, Entry<T>>,
 }
 
+/// Results that a leaf has room for from the start; where more wait, it grows.
+const ROOM: usize = 64;
+
 impl<T: Wire> Leaf<T> {
     pub(crate) fn with_capacity(executions: usize) -> Self {
         Leaf {
             base: 0,
-            entries: VecDeque::with_capacity(executions),
+            entries: VecDeque::with_capacity(executions.min(ROOM)),
             kept: BTreeMap::new(),
         }
     }
