@@ -534,6 +534,15 @@ fn dag_47_ranks_that_cannot_be_are_refused_where_they_are_bound() {
             })
             .unwrap_err(),
     );
+    let [_, foreign]: [RankHandle; 2] = ranks(&other, Where::Inline);
+    let text = runtime
+        .compile(|x: Edge<i64>| allreduce(sum, [a.make(&x), foreign.make(&x)]))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains("D0107") && text.contains("actor `rank1` belongs to another runtime"),
+        "{text}"
+    );
     let dangling = runtime.compile(|x: Edge<i64>| {
         let _: [Edge<Vec<i64>>; 2] = allreduce(sum, [a.make(&x), b.make(&x)]);
         a.loss(&x)
@@ -544,7 +553,6 @@ fn dag_47_ranks_that_cannot_be_are_refused_where_they_are_bound() {
         "{text}"
     );
     assert!(!text.contains("rank1.allreduce"), "{text}");
-    drop(other);
 }
 
 #[test]

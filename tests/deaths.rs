@@ -367,6 +367,57 @@ fn ends_with_its_workers(signal: rustix::process::Signal) {
     assert_eq!(gone, 0, "{workers:?} outlived their driver");
 }
 
+/// Not a test of its own: a driver that ends in the middle of an execution, without a word to its graph.
+#[test]
+fn helper_driver_that_exits() -> Result<()> {
+    let Some(gate) = std::env::var_os("SELVEDGE_TEST_EXIT_GATE") else {
+        return Ok(());
+    };
+    let gate = gate.to_str().expect("a path");
+    let runtime = Runtime::new();
+    let (a, b) = (
+        counter(&runtime, "a", Placement::Process),
+        counter(&runtime, "b", Placement::Process),
+    );
+    let graph = runtime.compile(|x: Edge<i64>| b.echo(&a.pass(&x, gate.to_owned())))?;
+    let pending = graph.execute(1);
+    until("the worker at the gate", || {
+        std::fs::metadata(gate).ok().filter(|file| file.len() > 0)
+    });
+    let pids = [&a, &b].map(|it| it.actor().pid().expect("a process"));
+    println!("workers {} {}", pids[0], pids[1]);
+    std::mem::forget((pending, graph, runtime));
+    std::process::exit(0);
+}
+
+#[test]
+fn dag_42_no_worker_outlives_a_driver_that_exits() {
+    let gate = Gate::closed();
+    let driver = Command::new(std::env::current_exe().expect("exe"))
+        .args([
+            "helper_driver_that_exits",
+            "--exact",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .env("SELVEDGE_TEST_EXIT_GATE", gate.path())
+        .output()
+        .expect("spawn");
+    let said = String::from_utf8_lossy(&driver.stdout);
+    assert_eq!(driver.status.code(), Some(0), "{said}");
+    let workers = said.lines().find_map(|line| line.split_once("workers "));
+    let workers: Vec<u32> = workers
+        .expect("a line")
+        .1
+        .split(' ')
+        .flat_map(str::parse)
+        .collect();
+    assert_eq!(workers.len(), 2, "{said}");
+    // One of them is at the gate, which stays closed.
+    let gone = wait_until(&0, || workers.iter().filter(|pid| is_alive(**pid)).count());
+    assert_eq!(gone, 0, "{workers:?} outlived their driver");
+}
+
 /// A worker that dies while its runtime shuts down must not be waited for.
 #[test]
 fn rinit_02_a_runtime_ends_while_its_workers_die() {

@@ -169,6 +169,13 @@ fn task_15_the_trace_has_three_events_for_a_task_with_all_fields() -> Result<()>
         two.execute(1).wait()?;
         assert_eq!(two.trace().len(), 6, "{placement}");
         drop(two);
+        let twice = runtime.compile_with(Options::new().trace(64), |x: Edge<i64>| a.echo(&a.echo(&x)))?;
+        twice.execute(1).wait()?;
+        let events = twice.trace().into_iter();
+        let computes = events.filter(|event| event.operation == "COMPUTE");
+        let places: Vec<(u32, u32)> = computes.map(|it| (it.bind_index.0, it.task_id.0)).collect();
+        assert_eq!(places, [(0, 0), (1, 1)], "{placement}");
+        drop(twice);
         let off = runtime.compile(|x: Edge<i64>| a.echo(&x))?;
         off.execute(1).wait()?;
         assert!(off.trace().is_empty());

@@ -9,6 +9,8 @@
 
 mod text;
 
+use std::collections::BTreeSet;
+
 use selvedge_compiler::compile::{plan, refused};
 use selvedge_compiler::ir::{GraphIr, OpKind, Origin, Plan, Settings, TaskId, ValueId};
 use selvedge_compiler::prove::repair::{Repair, repairs};
@@ -238,8 +240,17 @@ fn dag_20_codes_are_stable_and_unique() {
         (Code::LoadFailed, "D0112"),
         (Code::NestedSplit, "D0113"),
         (Code::BadConstant, "D0114"),
+        (Code::OrderedLater, "D0115"),
+        (Code::NoList, "D0116"),
+        (Code::BadRanks, "D0117"),
+        (Code::NoCommunicator, "D0118"),
+        (Code::BadDevice, "D0119"),
         (Code::Internal, "D0199"),
     ];
+    let known: BTreeSet<String> = Code::ALL.iter().map(Code::to_string).collect();
+    let listed: BTreeSet<String> = codes.iter().map(|(_, text)| (*text).to_owned()).collect();
+    assert_eq!(known.len(), Code::ALL.len(), "no two are alike");
+    assert_eq!(known, listed);
     for (code, text) in codes {
         assert_eq!(code.to_string(), text);
         assert!(!code.help().is_empty());
@@ -288,7 +299,7 @@ fn refusal(graph: GraphIr) -> Vec<Diagnostic> {
 }
 
 /// Every code as a user sees it. What the compiler finds by itself is found here; what needs actors, memory or another
-/// process is told in the words of the place that finds it (`tests/diagnostics.rs` at the top raises those).
+/// process is told in the words of the place that finds it, and raised by tests of its own.
 #[test]
 fn dag_20_every_code_is_rendered_with_its_source_line() {
     let told = |code, message: &str, label: &str, (line, column)| {
