@@ -430,3 +430,71 @@ fn rinit_02_a_runtime_ends_while_its_workers_die() {
         drop(runtime);
     }
 }
+
+/// Keeps a process from becoming a zombie, as much memory does: one of its threads, dead or not, is the tracer's until it is dropped.
+struct Held(i32);
+
+impl Held {
+    #[allow(unsafe_code)]
+    fn lane(pid: u32, lane: &str) -> Option<Held> {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("tasks");
+        let is_lane = |path: &std::path::PathBuf| {
+            std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim() == format!("lane {lane}"))
+        };
+        let path = tasks
+            .map(|task| task.expect("a task").path())
+            .find(is_lane)
+            .expect("its lane");
+        let thread: i32 = path.file_name()?.to_str()?.parse().ok()?;
+        // SAFETY: attaches to a thread of a child; no memory is read or written.
+        let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, thread, 0, 0) };
+        (seized == 0).then_some(Held(thread))
+    }
+}
+
+impl Drop for Held {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // SAFETY: waits for the thread that this one has attached to; no status is written.
+        unsafe { libc::waitpid(self.0, std::ptr::null_mut(), libc::__WALL) };
+    }
+}
+
+/// Whether pidfds of threads are known here (Linux 6.9).
+#[allow(unsafe_code)]
+fn threads_are_watched() -> bool {
+    // SAFETY: opens a descriptor, or fails.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, std::process::id(), libc::O_EXCL) };
+    if fd >= 0 {
+        // SAFETY: the descriptor is this function's own.
+        unsafe { libc::close(fd as i32) };
+    }
+    fd >= 0
+}
+
+#[test]
+fn dag_37_a_death_is_told_before_the_kernel_is_done_with_the_process() -> Result<()> {
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Process);
+    let graph = runtime.compile_with(Options::new().timeout(Duration::from_secs(60)), |x: Edge<i64>| {
+        a.hang_if_negative(&x)
+    })?;
+    assert_eq!(graph.run(1)?, 1);
+    let stuck = graph.execute(-1);
+    let pid = a.actor().pid().expect("a process");
+    let Some(held) = Held::lane(pid, "a").filter(|_| threads_are_watched()) else {
+        return Ok(());
+    };
+    kill(pid);
+    let error = stuck.wait().expect_err("it was killed");
+    let ExecError::ActorDied(died) = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(died.death.exit, Exit::Signal(9));
+    assert!(!a.actor().is_alive());
+    drop(held);
+    let process = format!("/proc/{pid}");
+    let there = wait_until(&false, || std::path::Path::new(&process).exists());
+    assert!(!there, "what is held no more is reaped");
+    Ok(())
+}

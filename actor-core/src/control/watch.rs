@@ -2,17 +2,21 @@
 
 #![allow(unsafe_code, reason = "registers a descriptor with the reactor")]
 
+use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use ractor::ActorRef;
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
-use tokio::io::unix::AsyncFd;
+use tokio::io::Interest;
+use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 use tokio::net::unix::OwnedReadHalf;
+use tokio::time::{Instant, timeout_at};
 
 use crate::control::worker_node::WorkerMessage;
 use crate::death::{Death, Exit};
@@ -20,8 +24,9 @@ use crate::directory::Directory;
 use crate::worker::link::{Link, read_frames};
 use crate::worker::output::Pump;
 use crate::worker::record::WorkerRecord;
+use crate::worker::sentinel;
 
-/// How long the link of a dead worker is read on; its end follows the death at once, as a rule.
+/// How long the link of a dying worker is read on, and its last thread waited for; both follow at once, as a rule.
 const LAST_FRAMES_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// How long a worker that has lost its link may take to say why and to end.
@@ -46,19 +51,28 @@ impl Watch {
         let mut frames = pin!(read_frames(socket, &self.link, |lane, panic| {
             leases.ended(&[lane], panic.as_deref())
         }));
-        tokio::select! {
+        let soon = || Instant::now() + LAST_FRAMES_TIMEOUT;
+        let until = tokio::select! {
             biased;
             // Without a link a worker is of no use. It is dead already, or says why and ends.
             () = &mut frames => {
                 let _ = tokio::time::timeout(LAST_WORDS_TIMEOUT, self.process.exited()).await;
-                self.process.kill();
+                soon()
             }
             () = self.process.exited() => {
                 // What it said last is still in the socket. A child of the worker may hold the other end open.
-                let _ = tokio::time::timeout(LAST_FRAMES_TIMEOUT, frames).await;
+                let until = soon();
+                let _ = timeout_at(until, frames).await;
+                until
             }
-        }
-        let exit = self.process.reap().await;
+        };
+        // It is dead, or of no use.
+        self.process.kill();
+        let exit = match self.process.ends_by(self.pid) {
+            // As a rule it is gone by now. Much memory takes longer, and nobody waits for that but the next process.
+            Some(exit) => timeout_at(until, self.process.reap()).await.unwrap_or(exit),
+            None => self.process.reap().await,
+        };
         self.stdout.drain();
         self.stderr.drain();
         let residents = self.directory.residents_in(self.record.id());
@@ -79,6 +93,8 @@ impl Watch {
         } else {
             self.link.lose(&death);
         }
+        // What it held is free, for the next one, when it is gone.
+        let _ = self.process.reap().await;
         // A node that has stopped has nothing to restart.
         let _ = self.node.send_message(WorkerMessage::Died(death.exit));
     }
@@ -88,21 +104,25 @@ impl Watch {
 pub(crate) struct Process {
     /// Readable once the process is a zombie.
     pidfd: AsyncFd<Arc<OwnedFd>>,
+    /// Readable once a sentinel has ended: the process ends.
+    sentinels: Vec<AsyncFd<Arc<OwnedFd>>>,
 }
 
 impl Process {
     /// Watches a child. Where the reactor refuses, the child is killed and reaped here, for it could not be watched.
     pub(crate) fn new(pidfd: Arc<OwnedFd>) -> io::Result<Self> {
-        // SAFETY: `OwnedFd` gives the same open descriptor as long as it exists, the `AsyncFd` holds a share in it,
-        // and `Arc` hands out no `&mut` with which anybody could replace it.
-        let registered = unsafe { AsyncFd::register_with_interest(pidfd, tokio::io::Interest::READABLE) };
-        registered.map(|pidfd| Self { pidfd }).map_err(|error| {
-            let (pidfd, cause) = error.into_parts();
-            // Both can only fail if it is dead and reaped already.
-            let _ = pidfd_send_signal(pidfd.as_fd(), Signal::KILL);
-            let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
-            cause
-        })
+        register(pidfd)
+            .map(|pidfd| Self {
+                pidfd,
+                sentinels: Vec::new(),
+            })
+            .map_err(|error| {
+                let (pidfd, cause) = error.into_parts();
+                // Both can only fail if it is dead and reaped already.
+                let _ = pidfd_send_signal(pidfd.as_fd(), Signal::KILL);
+                let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
+                cause
+            })
     }
 
     pub(crate) fn kill(&self) {
@@ -110,10 +130,43 @@ impl Process {
         let _ = pidfd_send_signal(self.pidfd.get_ref().as_fd(), Signal::KILL);
     }
 
-    /// Waits until the process is a zombie.
+    /// Watches the process's sentinels as well, as far as the system lets it.
+    pub(crate) fn heed(&mut self, pid: u32, sentinels: &[u32]) {
+        let opened = sentinels.iter().filter_map(|thread| sentinel::open(pid, *thread));
+        let registered = opened.filter_map(|pidfd| register(Arc::new(pidfd)).ok());
+        self.sentinels = registered.collect();
+    }
+
+    /// Waits until the process ends: it is a zombie, or its memory is being taken down.
     pub(crate) async fn exited(&self) {
-        // An error means that the reactor is gone, and this task with it.
-        let _ = self.pidfd.readable().await;
+        let mut ends: Vec<_> = self.sentinels.iter().map(|it| Box::pin(it.readable())).collect();
+        let mut end = pin!(self.pidfd.readable());
+        poll_fn(|context| {
+            // An error means that the reactor is gone, and this task with it.
+            let early = ends.iter_mut().any(|it| it.as_mut().poll(context).is_ready());
+            if early || end.as_mut().poll(context).is_ready() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    /// How the process ends, where that is known before it is a zombie.
+    fn ends_by(&self, pid: u32) -> Option<Exit> {
+        if self.sentinels.is_empty() {
+            return None;
+        }
+        // `proc_pid_stat(5)`: the last field; 0 also where it is not for us to see. The pid is its own until it is reaped, here.
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let status: i32 = stat.split_whitespace().next_back()?.parse().ok()?;
+        let signal = status & 0x7f;
+        match (status, signal) {
+            (0, _) => None,
+            (_, 0) => Some(Exit::Code(status >> 8 & 0xff)),
+            _ => Some(Exit::Signal(signal)),
+        }
     }
 
     /// Takes the exit status, so that no zombie is left.
@@ -137,4 +190,10 @@ impl Process {
             }
         }
     }
+}
+
+fn register(pidfd: Arc<OwnedFd>) -> Result<AsyncFd<Arc<OwnedFd>>, AsyncFdRegisterError<Arc<OwnedFd>>> {
+    // SAFETY: `OwnedFd` gives the same open descriptor as long as it exists, the `AsyncFd` holds a share in it,
+    // and `Arc` hands out no `&mut` with which anybody could replace it.
+    unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }
 }

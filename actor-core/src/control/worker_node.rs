@@ -101,7 +101,7 @@ impl WorkerState {
             return Err(SpawnError::Internal("a child without a descriptor".to_owned()));
         };
         let pidfd = Arc::new(pidfd);
-        let process = Process::new(Arc::clone(&pidfd)).map_err(SpawnError::Control)?;
+        let mut process = Process::new(Arc::clone(&pidfd)).map_err(SpawnError::Control)?;
         let prefix = format!("[{} pid {}] ", record.name(), launched.pid);
         let pump = |fd, target| {
             let pump = Arc::new(Pump::new(fd, prefix.clone(), target, self.args.printer.clone())?);
@@ -128,19 +128,22 @@ impl WorkerState {
         let (link, queue) = Link::new();
         let link = Arc::new(link);
         tokio::spawn(write_frames(queue, writing));
-        if let Err(refused) = self.hear_hello(&mut reading).await {
-            let exit = end(&process).await;
-            stderr.drain();
-            let reason = match refused {
-                NoHello::Unwanted(unwanted) => return Err(*unwanted),
-                NoHello::Ended => format!("it ended before it said hello: {exit}"),
-                NoHello::Said(reason) => reason,
-            };
-            return Err(SpawnError::NoHello {
-                worker: record.name().to_owned(),
-                reason,
-                stderr_tail: stderr.tail(),
-            });
+        match self.hear_hello(&mut reading).await {
+            Ok(sentinels) => process.heed(launched.pid, &sentinels),
+            Err(refused) => {
+                let exit = end(&process).await;
+                stderr.drain();
+                let reason = match refused {
+                    NoHello::Unwanted(unwanted) => return Err(*unwanted),
+                    NoHello::Ended => format!("it ended before it said hello: {exit}"),
+                    NoHello::Said(reason) => reason,
+                };
+                return Err(SpawnError::NoHello {
+                    worker: record.name().to_owned(),
+                    reason,
+                    stderr_tail: stderr.tail(),
+                });
+            }
         }
         let welcome = ToWorker::Welcome {
             hello: Hello::mine(),
@@ -211,8 +214,8 @@ impl WorkerState {
         }
     }
 
-    /// Waits for a worker's hello.
-    async fn hear_hello(&mut self, reading: &mut OwnedReadHalf) -> Result<(), NoHello> {
+    /// Waits for a worker's hello; answers its sentinels.
+    async fn hear_hello(&mut self, reading: &mut OwnedReadHalf) -> Result<Vec<u32>, NoHello> {
         let limit = self.args.directory.limits().hello;
         let hello = tokio::time::timeout(limit, read_frame::<FromWorker>(reading));
         tokio::select! {
@@ -325,10 +328,11 @@ enum NoHello {
 fn check_hello(
     hello: Result<Result<Option<Framed>, FrameError>, tokio::time::error::Elapsed>,
     limit: Duration,
-) -> Result<(), NoHello> {
+) -> Result<Vec<u32>, NoHello> {
     match hello {
-        Ok(Ok(Some((FromWorker::Hello(hello), _)))) => Hello::mine()
+        Ok(Ok(Some((FromWorker::Hello { hello, sentinels }, _)))) => Hello::mine()
             .check(&hello)
+            .map(|()| sentinels)
             .map_err(|error| NoHello::Said(error.to_string())),
         Ok(Ok(Some(_))) => Err(NoHello::Said("it spoke before it said hello".to_owned())),
         Ok(Ok(None)) => Err(NoHello::Ended),

@@ -6,7 +6,7 @@ use crate::registry::registry_hash;
 use crate::worker::build_id;
 
 /// Raised whenever the messages of the link change.
-pub(crate) const PROTOCOL_VERSION: u32 = 2;
+pub(crate) const PROTOCOL_VERSION: u32 = 3;
 
 /// What each side says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

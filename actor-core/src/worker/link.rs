@@ -178,7 +178,7 @@ pub(crate) async fn read_frames(
     while let Ok(Some((message, body))) = read_frame::<FromWorker>(&mut socket).await {
         match message {
             // Only the first message may be a hello; a second is ignored.
-            FromWorker::Hello(_) => {}
+            FromWorker::Hello { .. } => {}
             FromWorker::Created { request, result } => link.answer(request, Response::Created(result)),
             FromWorker::Returned { request, result } => {
                 link.answer(request, Response::Returned(result.map(|()| body)));

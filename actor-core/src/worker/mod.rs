@@ -24,6 +24,7 @@ pub(crate) mod build_id;
 pub(crate) mod hello;
 pub(crate) mod protocol;
 
+pub(crate) mod sentinel;
 pub(crate) mod serve;
 
 pub(crate) mod link;

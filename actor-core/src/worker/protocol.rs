@@ -57,8 +57,8 @@ pub(crate) enum ToWorker {
 /// From a worker to the driver. The body is named behind each.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromWorker {
-    /// The first message. No body.
-    Hello(Hello),
+    /// The first message, with the worker's [`sentinels`](crate::worker::sentinel). No body.
+    Hello { hello: Hello, sentinels: Vec<u32> },
     /// Answers `Create`. No body.
     Created {
         request: RequestId,

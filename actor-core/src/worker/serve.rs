@@ -23,6 +23,7 @@ use crate::worker::protocol::{
     FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, Refusal, RequestId, ToWorker, frame_front,
     read_head,
 };
+use crate::worker::sentinel;
 use crate::{Arguments, Returned};
 
 /// What is said by a worker that has lost its link to its own code.
@@ -37,7 +38,10 @@ pub(crate) fn serve(link: UnixStream) -> ! {
         }),
         Err(error) => refuse(&format!("the link cannot be cloned: {error}")),
     };
-    writer.send(&FromWorker::Hello(Hello::mine()));
+    writer.send(&FromWorker::Hello {
+        hello: Hello::mine(),
+        sentinels: sentinel::start(),
+    });
     let mut worker = Worker {
         lanes: BTreeMap::new(),
         ending: Vec::new(),
