@@ -74,6 +74,12 @@ pub struct MethodEntry {
     pub call: fn(&mut State, Arguments, &AsyncDriver) -> Result<Returned, Failure>,
 }
 
+/// The methods of an actor type, as a trait: what all of them ask of their types is asked once, where the table is used.
+pub trait MethodTable {
+    /// The table.
+    const METHODS: &'static [MethodEntry];
+}
+
 /// One parameter of a method.
 pub struct ParamEntry {
     /// The parameter's name in the source.

@@ -82,7 +82,7 @@ pub(crate) mod guarded;
 /// Any error of a user's code.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-pub use actor::{Actor, ActorEntry, ComputeHop, Create, MethodEntry, ParamEntry};
+pub use actor::{Actor, ActorEntry, ComputeHop, Create, MethodEntry, MethodTable, ParamEntry};
 pub use actor_ref::ActorRef;
 pub use arguments::{Arguments, ArgumentsKind, Returned};
 pub use async_driver::{AsyncDriver, Interrupted, Wanted};

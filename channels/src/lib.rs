@@ -96,8 +96,8 @@ pub use kind::PayloadType;
 pub use outlet::{AnyOutlet, Outlet, Routes};
 #[cfg(not(loom))]
 pub use payload::{
-    DType, Element, Encoded, SerdeError, Tensor, TensorError, TensorLayout, Wire, bytes_of, decode, encode,
-    view_slice, view_str,
+    DType, Element, Encoded, SerdeError, Tensor, TensorError, TensorLayout, Travels, Wire, bytes_of, decode,
+    encode, view_slice, view_str,
 };
 #[cfg(all(feature = "dlpack", not(loom)))]
 pub use payload::{DlPack, DlPackError, dlpack};

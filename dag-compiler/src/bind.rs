@@ -403,7 +403,7 @@ pub fn bind(actor: &ActorRef, method: u16) -> Bind {
 impl Bind {
     /// The next argument, an edge.
     #[must_use]
-    pub fn arg<T: Wire>(mut self, edge: &Edge<T>) -> Self {
+    pub fn arg<T>(mut self, edge: &Edge<T>) -> Self {
         self.args.push(BoundArg::of(&edge.source, edge.transport));
         self
     }
@@ -417,9 +417,9 @@ impl Bind {
         self
     }
 
-    /// Adds the task to the graph being bound and returns the edge of its result.
+    /// Adds the task to the graph being bound and returns the edge of its result, which is of the type that the actor's entry says.
     #[track_caller]
-    pub fn finish<T: Wire>(mut self) -> Edge<T> {
+    pub fn finish<T>(mut self) -> Edge<T> {
         let location = SourceLocation::from(Location::caller());
         let own = self.args.iter().find_map(BoundArg::graph);
         let Some(builder) = current().or_else(|| own.clone()) else {
@@ -453,7 +453,9 @@ impl Bind {
             .into_iter()
             .map(|(position, transport)| ((task, position), transport));
         graph.asked.extend(asked);
-        let value = graph.value(Origin::Task(task), None, PayloadType::of::<T>());
+        let method = self.actor.entry().method(self.method);
+        let payload = method.map_or_else(PayloadType::of::<()>, |method| (method.result)());
+        let value = graph.value(Origin::Task(task), None, payload);
         drop(graph);
         Edge::new(Source::Value { builder, value })
     }

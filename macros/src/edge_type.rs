@@ -1,7 +1,9 @@
 //! What travels along an edge for a parameter, and how the method gets it.
 
+use std::collections::BTreeSet;
+
 use proc_macro2::{TokenStream, TokenTree};
-use quote::ToTokens;
+use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Error, GenericArgument, PathArguments, ReturnType, Type, parse_quote};
 
@@ -142,6 +144,30 @@ pub(crate) fn list_elements(ty: &Type) -> Vec<Type> {
     }
     elements
 }
+
+/// A `where` clause that says of each type that it travels, of a list that its elements do. Once for each spelling, and not for the
+/// plainest types: these do, and would only be in the way where somebody reads the handle's documentation.
+pub(crate) fn travel<'a>(types: impl Iterator<Item = &'a Type>) -> TokenStream {
+    let mut known = BTreeSet::new();
+    let mut bounds = TokenStream::new();
+    for ty in types {
+        let ty = list_elements(ty).pop().unwrap_or_else(|| ty.clone());
+        let spelled = ty.to_token_stream().to_string();
+        if !PLAIN.contains(&spelled.as_str()) && known.insert(spelled) {
+            bounds.extend(quote_spanned!(ty.span()=> for<'__selvedge> #ty: ::selvedge::__private::Travels<'__selvedge>,));
+        }
+    }
+    if bounds.is_empty() {
+        bounds
+    } else {
+        quote!(where #bounds)
+    }
+}
+
+/// Spellings of types that travel, unless somebody has given them another meaning.
+const PLAIN: [&str; 13] = [
+    "()", "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "usize", "f32", "f64",
+];
 
 /// An error at a span, with a line that says how to mend it.
 pub(crate) fn help(at: impl Spanned, message: impl std::fmt::Display, help: impl std::fmt::Display) -> Error {

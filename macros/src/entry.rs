@@ -1,10 +1,9 @@
 //! What the runtime calls: the actor's entry, found by name in every process of the program.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
-use syn::spanned::Spanned;
+use quote::{format_ident, quote};
 
-use crate::edge_type::{Pass, list_elements};
+use crate::edge_type::{Pass, list_elements, travel};
 use crate::parse::{Operation, Param, Parsed};
 
 /// The entry, its functions, and its registration.
@@ -35,15 +34,18 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
         .iter()
         .enumerate()
         .map(|(index, operation)| method(index, operation));
-    let wires = wires(parsed);
+    // What only some features compile in may name types that only they know: its functions ask for themselves.
+    let always = parsed
+        .operations
+        .iter()
+        .filter(|operation| operation.cfgs.is_empty());
+    let travel_all = travel(always.flat_map(Operation::travellers));
     quote! {
         #[allow(deprecated)]
         const _: () = {
             // By name are only what no name of the user's can stand for: traits, for their methods.
             #[allow(unused_imports)]
             use ::selvedge::__private::{Operands as _, PlainResult as _, TupleResult as _};
-
-            #wires
 
             fn __selvedge_create(bytes: &[u8]) -> ::std::result::Result<::selvedge::__private::State, ::selvedge::__private::BoxError> {
                 let args = ::selvedge::__private::decode::<<#name as ::selvedge::Actor>::Args>(bytes)?;
@@ -59,11 +61,17 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
 
             #(#functions)*
 
+            struct __SelvedgeMethods;
+
+            impl ::selvedge::__private::MethodTable for __SelvedgeMethods #travel_all {
+                const METHODS: &'static [::selvedge::__private::MethodEntry] = &[#(#methods),*];
+            }
+
             static __SELVEDGE_ENTRY: ::selvedge::__private::ActorEntry = ::selvedge::__private::ActorEntry {
                 name: ::std::concat!(::std::module_path!(), "::", #text),
                 place: ::std::concat!(::std::file!(), ":", ::std::line!(), ":", ::std::column!()),
                 create: __selvedge_create,
-                methods: &[#(#methods),*],
+                methods: <__SelvedgeMethods as ::selvedge::__private::MethodTable>::METHODS,
             };
 
             impl ::selvedge::Actor for #name {
@@ -104,24 +112,6 @@ fn passed(params: &[Param]) -> Vec<TokenStream> {
         Pass::Reference | Pass::Slice(_) | Pass::Text => quote!(&#name),
     };
     params.iter().zip(variables(params)).map(pass).collect()
-}
-
-/// One mistake per type that cannot travel, at the user's own spelling of it.
-fn wires(parsed: &Parsed) -> TokenStream {
-    let checks = parsed.operations.iter().flat_map(|operation| {
-        let cfgs = &operation.cfgs;
-        let params = operation.params.iter().map(|param| &param.edge);
-        params
-            .chain([&operation.result])
-            .map(move |ty| quote_spanned!(ty.span()=> #(#cfgs)* __selvedge_wire::<#ty>();))
-    });
-    quote! {
-        #[allow(dead_code)]
-        fn __selvedge_wires() {
-            fn __selvedge_wire<__SelvedgeT: ::selvedge::Wire>() {}
-            #(#checks)*
-        }
-    }
 }
 
 /// The type-erased functions of one operation.
@@ -172,11 +162,16 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
     } else {
         quote!(::selvedge::__private::Invocation<'_>)
     };
+    let travel = if cfgs.is_empty() {
+        travel(operation.travellers())
+    } else {
+        TokenStream::new()
+    };
     quote! {
         #(#cfgs)*
         #[allow(clippy::let_unit_value, clippy::unit_arg, clippy::needless_borrow)]
         #[inline]
-        fn #compute(actor: &mut ::selvedge::__private::State, operands: &mut #operands) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> {
+        fn #compute(actor: &mut ::selvedge::__private::State, operands: &mut #operands) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> #travel {
             let receiver = __selvedge_receiver(actor)?;
             #(#taken)*
             let result = {
@@ -192,7 +187,7 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
             actor: &mut ::selvedge::__private::State,
             arguments: ::selvedge::__private::Arguments,
             driver: &::selvedge::__private::AsyncDriver,
-        ) -> ::std::result::Result<::selvedge::__private::Returned, ::selvedge::__private::Failure> {
+        ) -> ::std::result::Result<::selvedge::__private::Returned, ::selvedge::__private::Failure> #travel {
             let receiver = __selvedge_receiver(actor).map_err(|failure| *failure)?;
             let kind = arguments.kind();
             let (#(#names,)*) = arguments.into::<(#(#edges,)*)>()?;

@@ -3,6 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
+use crate::edge_type::travel;
 use crate::parse::{Mistaken, Operation, Parsed};
 
 /// The handle and the calls of an actor.
@@ -90,11 +91,13 @@ fn bind(operation: &Operation) -> TokenStream {
             quote!(.arg(#name))
         }
     });
+    let constants = operation.params.iter().filter(|param| param.constant);
+    let travel = travel(constants.map(|param| &param.edge));
     quote! {
         #(#attributes)*
         #[track_caller]
         #[must_use]
-        pub fn #name(&self, #(#params),*) -> ::selvedge::Edge<#result> {
+        pub fn #name(&self, #(#params),*) -> ::selvedge::Edge<#result> #travel {
             ::selvedge::__private::bind(&self.actor, #index)#(#args)*.finish::<#result>()
         }
     }
@@ -123,9 +126,10 @@ fn call(operation: &Operation) -> TokenStream {
     } = operation;
     let names: Vec<_> = operation.params.iter().map(|param| &param.name).collect();
     let edges: Vec<_> = operation.params.iter().map(|param| &param.edge).collect();
+    let travel = travel(operation.travellers());
     quote! {
         #(#attributes)*
-        pub fn #name(&self, #(#names: #edges),*) -> ::selvedge::Call<#result> {
+        pub fn #name(&self, #(#names: #edges),*) -> ::selvedge::Call<#result> #travel {
             self.actor.call::<(#(#edges,)*), #result>(#index, (#(#names,)*))
         }
     }

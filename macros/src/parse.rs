@@ -38,6 +38,13 @@ pub(crate) struct Operation {
     pub(crate) is_async: bool,
 }
 
+impl Operation {
+    /// The types that must be able to travel for it to run.
+    pub(crate) fn travellers(&self) -> impl Iterator<Item = &Type> {
+        self.params.iter().map(|param| &param.edge).chain([&self.result])
+    }
+}
+
 /// A method with a mistake in it: enough to say nothing more of it where it is used.
 pub(crate) struct Mistaken {
     pub(crate) name: Ident,

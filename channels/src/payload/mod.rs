@@ -65,8 +65,22 @@ use serde::de::DeserializeOwned;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel along an edge",
     label = "not a wire type",
-    note = "what travels along an edge implements `Serialize`, `DeserializeOwned`, `Clone`, `Send` and `Sync`"
+    note = "its type needs `#[derive(Clone, Serialize, Deserialize)]`, and must be `Send` and `Sync` and borrow nothing"
 )]
 pub trait Wire: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {}
 
+#[diagnostic::do_not_recommend] // else each of these is an error of its own
 impl<T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Wire for T {}
+
+/// [`Wire`], for bounds on types that generated code knows: over a lifetime, such a bound is looked at where it is used and not
+/// where it is written, so that what cannot travel is one mistake and not one of every function that names it.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot travel along an edge",
+    label = "an operation takes or gives `{Self}`",
+    note = "its type needs `#[derive(Clone, Serialize, Deserialize)]`, and must be `Send` and `Sync` and borrow nothing"
+)]
+pub trait Travels<'a>: Wire {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Wire> Travels<'_> for T {}
