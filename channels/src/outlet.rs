@@ -1,4 +1,4 @@
-//! One output value of a task: a composite channel with up to three routes, written all or none (COMP-01, COMP-03).
+//! One output value of a task: a composite channel with up to three routes, written all or none.
 //!
 //! - `OUT-1` an [`AnyOutlet`] is an [`Outlet<T>`] (the trait is sealed), which begins with its head, which says what `T` is.
 #![allow(unsafe_code)] // looks at an erased outlet's head
@@ -91,7 +91,7 @@ pub trait AnyOutlet: Send + sealed::Sealed {
     /// the local route does not take it. [`ChannelError::TooLarge`], [`ChannelError::Encode`],
     /// [`ChannelError::Segment`], [`ChannelError::Elsewhere`] and [`ChannelError::StaticShape`] when the value cannot be
     /// written: it is nowhere, and a fault may be staged instead.
-    /// Whatever else a route says closes all of them (COMP-07).
+    /// Whatever else a route says closes all of them.
     fn publish(
         &mut self,
         execution: u64,

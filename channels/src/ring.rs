@@ -356,7 +356,7 @@ impl<T> RingWriter<T> {
         }
     }
 
-    /// Says that no message follows, and wakes the readers. Never waits; again is the same as once (CHAN-06). What is written
+    /// Says that no message follows, and wakes the readers. Never waits; again is the same as once. What is written
     /// afterwards is given back.
     pub fn close(&mut self) {
         self.cursor.close();

@@ -1,8 +1,8 @@
 //! One value that a lane reads in every execution: the cached end of a channel.
 //!
-//! However many tasks of the lane read it, the channel is read once; after the last read the slot is given back
-//! (CACHE-01, CACHE-02), or before the first, where a small value is moved out of it (`SMALL`). A message's number is the
-//! number of its execution, so leftovers of earlier executions are recognised and skipped (RW-05).
+//! However many tasks of the lane read it, the channel is read once; after the last read the slot is given back,
+//! or before the first, where a small value is moved out of it (`SMALL`). A message's number is the
+//! number of its execution, so leftovers of earlier executions are recognised and skipped.
 //!
 //! - `VAL-1` what borrows from a slot is dropped before the slot is released.
 //! - `VAL-2` what borrows from a slot leaves its value by reference only.
@@ -243,7 +243,7 @@ impl dyn AnyValue + '_ {
     /// One of this execution's reads is done; after the last one the memory is given back.
     ///
     /// # Errors
-    /// [`ChannelError::NoValue`] when there was nothing to read (CACHE-04), and what the channel says.
+    /// [`ChannelError::NoValue`] when there was nothing to read, and what the channel says.
     #[inline]
     pub fn read_done(&mut self) -> Result<(), ChannelError> {
         match self.head_mut().read_done()? {
@@ -320,7 +320,7 @@ impl<T: Wire> Value<T> {
     /// Writes a local value.
     ///
     /// # Errors
-    /// [`ChannelError::Unread`] when the last one has not been read, or the value is not local (CACHE-05).
+    /// [`ChannelError::Unread`] when the last one has not been read, or the value is not local.
     #[inline]
     pub fn put(&mut self, execution: u64, message: Message<T>) -> Result<(), ChannelError> {
         self.check_free()?;
@@ -567,7 +567,7 @@ impl<T: Wire> Value<T> {
     /// As for any value.
     ///
     /// # Errors
-    /// [`ChannelError::NoValue`] when there was nothing to read (CACHE-04), and what the channel says.
+    /// [`ChannelError::NoValue`] when there was nothing to read, and what the channel says.
     #[inline]
     pub fn read_done(&mut self) -> Result<(), ChannelError> {
         let erased: &mut dyn AnyValue = self;

@@ -206,7 +206,7 @@ impl<T: Wire> Edge<T> {
 macro_rules! split {
     ($($name:ident $index:tt),+) => {
         impl<$($name: Wire),+> Edge<($($name,)+)> {
-            /// The parts of a tuple, each an edge and a channel of its own (DAG-10). Parts of parts cannot be split
+            /// The parts of a tuple, each an edge and a channel of its own. Parts of parts cannot be split
             /// (D0113); unless the whole is used too, every part must be (D0103).
             #[track_caller]
             pub fn split(&self) -> ($(Edge<$name>,)+) {

@@ -53,7 +53,8 @@ pub struct Graph<In, Out> {
     types: PhantomData<fn(In) -> Out>,
 }
 
-/// Counters of a graph (RW-12).
+/// Counters of a graph. A submission writes every input once, and an execution is finished when each of its outputs has been read, or
+/// has failed; how often each lane reads and writes a value follows from the plan, and single operations are in [`Graph::trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
     /// Executions submitted.

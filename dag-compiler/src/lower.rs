@@ -11,7 +11,7 @@ use crate::ir::{
     ValueId,
 };
 
-/// Lowers a graph (GRAPH-01 to GRAPH-07). Bind order holds the COMPUTEs of an actor unless its methods commute; a
+/// Lowers a graph. Bind order holds the COMPUTEs of an actor unless its methods commute; a
 /// COLLECTIVE is held by its inputs alone.
 pub fn lower(graph: &GraphIr) -> OperationGraph {
     let mut lowered = OperationGraph::default();

@@ -1,4 +1,4 @@
-//! Channels, from who writes and who reads a value (COMP-01, COMP-06).
+//! Channels, from who writes and who reads a value.
 //!
 //! Readers of one lane share one end (the cached channel, CACHE-01). A value read only on its writer's lane stays a
 //! local slot; readers in the writer's process share a ring, the writer's own lane among them if it reads too;

@@ -2,9 +2,9 @@
 //!
 //! With overlap a READ that takes part in a rendezvous only posts the receive, so it may stand earlier than the transfer:
 //! it moves ahead of work that, on the planned time line, still runs when its writer begins. Such work cannot be
-//! something the READ depends on (GRAPH-22): what the writer waits for has ended when it begins. A COLLECTIVE only posts the
+//! something the READ depends on: what the writer waits for has ended when it begins. A COLLECTIVE only posts the
 //! rank's part, so it stands right behind what makes its input: the other ranks need not wait for this lane's other work. READs,
-//! WRITEs and COLLECTIVEs that take part in transfers keep their order on the lane (GRAPH-20), since devices run them in it.
+//! WRITEs and COLLECTIVEs that take part in transfers keep their order on the lane, since devices run them in it.
 
 use std::collections::BTreeMap;
 

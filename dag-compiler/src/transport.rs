@@ -23,7 +23,7 @@ pub enum Transport {
     Rendezvous,
 }
 
-/// What an edge is resolved to; plans know nothing else (TYPE-08).
+/// What an edge is resolved to; plans know nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
     /// Through a channel with slots.
@@ -74,7 +74,7 @@ impl Site {
     }
 }
 
-/// The decision table of how the ends of an edge meet (TYPE-07): the way, and why.
+/// The decision table of how the ends of an edge meet: the way, and why.
 ///
 /// | asked | ends | way |
 /// |---|---|---|

@@ -3,10 +3,10 @@
 //!
 //! A payload of up to 40 bytes lies in the line of its slot's stamp, so that a small hop costs one cache line. A
 //! payload above `slot_bytes` makes the channel grow: the writer puts it into a new segment (generation + 1) whose id
-//! stands in the slot's header; readers map it on sight (CHAN-16).
+//! stands in the slot's header; readers map it on sight.
 //!
 //! - `SHM-1` stamps and tails work as `cursor.rs` says (`RING-1` to `RING-3`, `RING-6`); each end has one owner.
-//! - `SHM-2` generations only rise; a segment is given back when every message in it has been passed (CHAN-17).
+//! - `SHM-2` generations only rise; a segment is given back when every message in it has been passed.
 //! - `SHM-3` every number read from the segment is read once and checked before it is believed.
 //! - `SHM-4` whoever finds no progress looks at the state word, and does not wait for a peer that has died.
 //!
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{ChannelError, Culprit, SegmentError};
 use crate::region::Region;
 
-/// The smallest `slot_bytes` (CHAN-19).
+/// The smallest `slot_bytes`.
 pub const SLOT_BYTES_MIN: u64 = 1000;
 
 /// The shape of a shared channel, known to both ends.

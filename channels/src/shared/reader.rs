@@ -265,7 +265,7 @@ impl SharedReader {
         opened.or_else(|error| self.place.check_open().and(Err(error)))
     }
 
-    /// Passes the next message, read or not, if it is there, and gives its slot back (CHAN-26).
+    /// Passes the next message, read or not, if it is there, and gives its slot back.
     ///
     /// # Errors
     /// As [`ready`](Self::ready).

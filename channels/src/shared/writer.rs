@@ -178,7 +178,7 @@ impl SharedWriter {
         }
     }
 
-    /// Writes bytes that are a payload already (CHAN-15); `false` when every slot is taken.
+    /// Writes bytes that are a payload already; `false` when every slot is taken.
     ///
     /// # Errors
     /// As [`try_write`](Self::try_write).
@@ -401,7 +401,7 @@ impl SharedWriter {
         }
     }
 
-    /// Says that no message follows, and wakes the readers. Never waits; again is the same as once (CHAN-06). What is written
+    /// Says that no message follows, and wakes the readers. Never waits; again is the same as once. What is written
     /// afterwards is refused.
     pub fn close(&mut self) {
         self.cursor.close();

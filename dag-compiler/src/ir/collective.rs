@@ -26,7 +26,7 @@ pub struct RankPlan {
     pub process: ProcessId,
 }
 
-/// A group of ranks: one for each list of actors that do collectives together (COMM-18).
+/// A group of ranks: one for each list of actors that do collectives together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommunicatorPlan {
     /// The ranks, in order.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::TaskId;
 
-/// What a task is made of (GRAPH-01). READ is one per input *edge*, so that a local value never moves with a remote
+/// What a task is made of. READ is one per input *edge*, so that a local value never moves with a remote
 /// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum OpKind {
@@ -54,13 +54,13 @@ impl fmt::Display for OpKind {
 /// Why one operation comes before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EdgeKind {
-    /// READ, COMPUTE and WRITE of one task (GRAPH-03).
+    /// READ, COMPUTE and WRITE of one task.
     Program,
-    /// COMPUTEs of one actor, in bind order (GRAPH-04).
+    /// COMPUTEs of one actor, in bind order.
     Control,
-    /// WRITE of the producer before READ of the consumer, through a buffer (GRAPH-05).
+    /// WRITE of the producer before READ of the consumer, through a buffer.
     Data,
-    /// WRITE and READ are one event (GRAPH-15).
+    /// WRITE and READ are one event.
     Rendezvous,
 }
 
@@ -75,15 +75,15 @@ pub struct OperationEdge {
     pub kind: EdgeKind,
 }
 
-/// All operations of a graph and what must come before what. The graph's inputs and outputs have no operations
-/// (GRAPH-07), nor have the parts of a tuple (GRAPH-06).
+/// All operations of a graph and what must come before what. The graph's inputs and outputs have no operations,
+/// nor have the parts of a tuple.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationGraph {
     /// The operations, by task: READs, COMPUTE, WRITE.
     pub operations: Vec<Operation>,
-    /// The edges, each once (GRAPH-08).
+    /// The edges, each once.
     pub edges: Vec<OperationEdge>,
-    /// The COLLECTIVEs that are one event, by number of the collective (GRAPH-14).
+    /// The COLLECTIVEs that are one event, by number of the collective.
     pub collectives: Vec<Vec<u32>>,
 }
 

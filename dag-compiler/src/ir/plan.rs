@@ -10,7 +10,7 @@ use super::{CommunicatorPlan, GraphIr, Operation, RoadPlan, ValueId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ChannelId(pub u32);
 
-/// What carries a value, chosen from placement (COMP-06).
+/// What carries a value, chosen from placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChannelKind {
     /// Within a lane: a slot, no synchronisation.
@@ -45,7 +45,7 @@ pub struct ChannelPlan {
     pub writer_process: ProcessId,
     /// The lanes that read it.
     pub readers: Vec<LaneId>,
-    /// Messages that may be under way (BUF-07).
+    /// Messages that may be under way.
     pub slots: u32,
     /// Bytes of a slot before the channel grows; shared channels only.
     pub slot_bytes: u64,
@@ -62,7 +62,7 @@ pub struct LaneValue {
     pub channel: ChannelId,
     /// The lane's position among the channel's readers.
     pub reader: u16,
-    /// How often the lane reads it in an execution, outputs of the graph included (CACHE-01).
+    /// How often the lane reads it in an execution, outputs of the graph included.
     pub reads: u32,
     /// The transfer is a rendezvous: the first of the lane's READs and the writer's WRITE are one event.
     pub meets: bool,

@@ -1,8 +1,8 @@
 //! Operations grouped into events: what happens at one moment of the global order.
 //!
 //! - the COMPUTE of a task with the READs that only wait for a buffer, and with its WRITE unless somebody meets it;
-//! - a WRITE that is met, with the READs that meet it (GRAPH-15);
-//! - the COLLECTIVEs of one collective, with their READs (GRAPH-14); the WRITE of each rank is an event of its own.
+//! - a WRITE that is met, with the READs that meet it;
+//! - the COLLECTIVEs of one collective, with their READs; the WRITE of each rank is an event of its own.
 
 use super::Sites;
 use crate::cost;

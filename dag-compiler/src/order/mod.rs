@@ -2,7 +2,7 @@
 //!
 //! List scheduling over a planned time line: whichever event can begin earliest goes next, among those the one with the
 //! longest way to the end of the graph behind it (the critical path, from measured or declared durations), then the one
-//! bound first. Every lane's projection of a linear order is free of deadlock, whatever the order (GRAPH-23), so time
+//! bound first. Every lane's projection of a linear order is free of deadlock, whatever the order, so time
 //! decides only what is good, never what is right. Deterministic, and O((V + E) log V): [`Order::steps`] counts what is done
 //! once for each V and E, each time at the price of a heap.
 //!
@@ -21,7 +21,7 @@ use selvedge_core::{LaneId, ProcessId};
 use crate::ir::{GraphIr, OperationGraph, TaskId};
 use events::Events;
 
-/// What decides among events that can begin at the same moment: a total order (GRAPH-12).
+/// What decides among events that can begin at the same moment: a total order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Priority {
     /// Nanoseconds from the event's begin to the end of the graph; the longest goes first.

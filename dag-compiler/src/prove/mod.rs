@@ -106,7 +106,7 @@ impl Deadlock {
     }
 }
 
-/// Checks that a plan says what its graph says, and that no lane can wait for ever (GRAPH-24).
+/// Checks that a plan says what its graph says, and that no lane can wait for ever.
 ///
 /// # Errors
 /// [`Refutation::Malformed`] names the first thing out of place, [`Refutation::Deadlock`] the cycle.
