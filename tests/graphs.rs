@@ -236,14 +236,33 @@ fn dag_10_parts_of_a_tuple_go_to_one_actor_two_actors_or_the_driver() -> Result<
     Ok(())
 }
 
+pub struct Digits;
+
+#[actor]
+impl Digits {
+    pub fn new() -> Self {
+        Digits
+    }
+
+    /// The order of its arguments shows.
+    pub fn number(&mut self, a: i64, b: &i64, c: i64) -> i64 {
+        100 * a + 10 * b + c
+    }
+}
+
 #[test]
 fn task_12_constants_stand_beside_edges() -> Result<()> {
     for placement in PLACEMENTS {
         let runtime = Runtime::new();
-        let a = counter(&runtime, "a", placement);
-        let graph = runtime.compile(|x: Edge<i64>| a.scale(&a.add(&x, &constant(5)), 3))?;
+        let a = runtime.spawn::<Digits>("a", ()).place(placement)?;
+        let graph = runtime.compile(|x: Edge<i64>| {
+            let [three, five] = [3, 5].map(constant);
+            let first = a.number(&x, &three, &five);
+            (first, a.number(&three, &x, &five), a.number(&three, &five, &x))
+        })?;
         for x in 0..5 {
-            assert_eq!(graph.execute(x).wait()?, (x + 5) * 3, "{placement}");
+            let expected = (100 * x + 35, 305 + 10 * x, 350 + x);
+            assert_eq!(graph.execute(x).wait()?, expected, "{placement}");
         }
     }
     Ok(())
