@@ -1,6 +1,24 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc = include_str!("../README.md")]
 //!
+//! # What happens
+//!
+//! ```text
+//! #[actor] impl Tok { .. }       a type becomes an actor, and TokHandle its handle
+//!        | spawn                 inline, on a thread or in a worker process
+//!        v
+//! compile(|x| b.g(&a.f(&x)))     methods of handles bind tasks; edges are typed
+//!        |                       ordered, proven free of deadlock, given channels, loaded
+//!        v
+//!      Graph                     every lane runs its part in a loop
+//!        | execute(value)        several executions may be in flight
+//!        v
+//!    Execution                   wait, .await, or drop to cancel
+//! ```
+//!
+//! By type: [`macro@actor`], [`Runtime`] and [`Spawn`], [`Compile`] and [`Edge`], [`Graph`], [`Execution`]; a [`Plan`] is what was
+//! compiled, as data.
+//!
 //! # Where to look
 //!
 //! | you want | look at |
