@@ -236,7 +236,7 @@ fn dag_10_parts_of_a_tuple_go_to_one_actor_two_actors_or_the_driver() -> Result<
     Ok(())
 }
 
-pub struct Digits;
+struct Digits;
 
 #[actor]
 impl Digits {
