@@ -157,7 +157,8 @@ impl<T> Edge<T> {
         self
     }
 
-    /// Names the task whose result this is, in errors, descriptions and traces.
+    /// Names the task whose result this is, in errors, descriptions, traces and profiles. Of several of one name, all but the
+    /// first get a number: `layer`, `layer#2`.
     pub fn named(self, name: impl Into<String>) -> Self {
         if let Source::Value { builder, value } = &self.source {
             builder.borrow_mut().name_task(*value, name.into());
