@@ -50,7 +50,7 @@ fn bind(actors: &[CounterHandle], task: &Task, [a, b]: [&Edge<i64>; 2]) -> Edge<
     }
 }
 
-/// The same by a call; nothing where the call or what it needs has failed.
+/// Calls the task's method; nothing where the call or what it needs has failed.
 fn call(actors: &[CounterHandle], task: &Task, [a, b]: [&Option<i64>; 2]) -> Option<i64> {
     let calls = actors[task.actor].call();
     let made = match task.method {

@@ -32,7 +32,7 @@ pub struct AsyncDriver {
 pub enum Interrupted {
     /// Nobody wants its result any more.
     Unwanted,
-    /// It took longer than it may.
+    /// The future took longer than it may.
     TimedOut(Duration),
 }
 

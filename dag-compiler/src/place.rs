@@ -2,7 +2,8 @@
 //!
 //! Readers of one lane share one end (the cached channel, CACHE-01). A value read only on its writer's lane stays a
 //! local slot; readers in the writer's process share a ring, the writer's own lane among them if it reads too;
-//! readers in other processes share a ring in shared memory. O(tasks + edges log lanes).
+//! readers in other processes share a ring in shared memory. O(tasks + edges log lanes), and at worst edges x lanes moves of
+//! 16 bytes: the lanes that read a value are a sorted list.
 
 use std::collections::BTreeMap;
 

@@ -30,8 +30,8 @@ pub(crate) enum Unserved {
 pub(crate) type CallReply = Box<dyn FnOnce(Result<Returned, Unserved>) + Send>;
 pub(crate) type CreateReply = Box<dyn FnOnce(Result<(), Failure>) + Send>;
 
-/// Told when a program has ended; the text of its panic, if that was the way. A program that is dropped before it began, with
-/// the lane, has ended as well.
+/// Told when a program has ended, with the text of its panic if it panicked; told also where the program is dropped before
+/// it began, because the lane ended.
 pub(crate) struct ProgramEnd(Option<Box<dyn FnOnce(Option<String>) + Send>>);
 
 impl ProgramEnd {

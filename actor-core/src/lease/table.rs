@@ -24,7 +24,7 @@ pub(crate) enum Unit {
 }
 
 pub(crate) type Watcher = Arc<dyn Fn(&Death) + Send + Sync>;
-/// Told of a program's end, and nothing of it.
+/// Called when a program has ended, without a word about which.
 pub(crate) type EndWatcher = Arc<dyn Fn() + Send + Sync>;
 
 struct Use {

@@ -1,8 +1,8 @@
 //! The other ends of a channel between processes: who has them, and what happens when one dies.
 //!
 //! An end looks at the others' claims when it finds nothing to do, and has the process of each watched. Who takes an end
-//! rings all bells, so a claim is seen by whoever is parked; who spins or tries looks until everybody is watched. When a watched process ends with its end still claimed, the channel is
-//! poisoned in its name and all bells ring.
+//! rings all bells, so a claim is seen by whoever is parked; who spins or tries looks until everybody is watched. When a
+//! watched process ends with its end still claimed, the channel is poisoned in its name and all bells ring.
 
 use std::sync::{Arc, OnceLock};
 

@@ -73,7 +73,7 @@ pub fn chain(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     }))
 }
 
-/// The same without a graph: the driver calls each echo with what the one before has returned.
+/// The echoes of [`chain`] without a graph: the driver calls each with what the one before has returned.
 ///
 /// # Errors
 /// What kept actors from being spawned.
