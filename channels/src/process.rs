@@ -33,7 +33,7 @@ impl Process {
         Process {
             pid,
             started: match look(pid) {
-                Look::Started(started) => started,
+                Look::Alive { started, .. } => started,
                 Look::Ended | Look::Unseen => 0,
             },
         }
@@ -42,7 +42,7 @@ impl Process {
     /// Whether the process with this number is still this one, as far as the system says: where it says nothing, it is.
     pub fn is_current(self) -> bool {
         match look(self.pid) {
-            Look::Started(started) => self.started == 0 || self.started == started,
+            Look::Alive { started, .. } => self.started == 0 || self.started == started,
             Look::Ended => false,
             Look::Unseen => true,
         }
@@ -64,15 +64,25 @@ impl Process {
 
 /// What the system says of a process.
 enum Look {
-    /// The lower half of its start time.
-    Started(u32),
+    /// It has not ended.
+    Alive {
+        /// The lower half of its start time.
+        started: u32,
+        /// By a signal or a debugger.
+        is_stopped: bool,
+    },
     /// There is none of that number, or it has ended and waits for its parent to ask.
     Ended,
     /// Nothing: there is no descriptor to ask with, or no `/proc`.
     Unseen,
 }
 
-/// Field 22 of `/proc/<pid>/stat`, counted after the name, which may hold anything.
+/// Whether the process of that number is stopped, by a signal or a debugger, as far as the system says.
+pub fn is_stopped(pid: u32) -> bool {
+    matches!(look(pid), Look::Alive { is_stopped: true, .. })
+}
+
+/// Fields 3 and 22 of `/proc/<pid>/stat`, counted after the name, which may hold anything.
 fn look(pid: u32) -> Look {
     if cfg!(miri) {
         return Look::Unseen; // a model has no /proc
@@ -97,7 +107,10 @@ fn look(pid: u32) -> Look {
         .split(' ')
         .nth(19)
         .and_then(|ticks| ticks.parse::<u64>().ok());
-    ticks.map_or(Look::Unseen, |ticks| Look::Started(ticks as u32))
+    ticks.map_or(Look::Unseen, |ticks| Look::Alive {
+        started: ticks as u32,
+        is_stopped: fields.starts_with(['T', 't']),
+    })
 }
 
 fn exists(pid: u32) -> bool {
@@ -108,6 +121,7 @@ fn exists(pid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no /proc")]
@@ -140,5 +154,34 @@ mod tests {
         });
         let (started, is_current) = named.join().unwrap();
         assert!(started != 0 && is_current);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri starts no processes")]
+    fn a_stopped_process_is_told_whatever_its_name() {
+        use std::os::unix::ffi::OsStrExt;
+
+        assert!(!is_stopped(std::process::id()));
+        let folder = std::env::temp_dir().join(format!("selvedge-names-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        for name in [&b"plain"[..], b"\xff) R \xfe"] {
+            // The kernel names a process by its file.
+            let program = folder.join(std::ffi::OsStr::from_bytes(name));
+            std::os::unix::fs::symlink("/bin/cat", &program).unwrap();
+            let mut child = std::process::Command::new(&program)
+                .stdin(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            let pid = Pid::from_child(&child);
+            kill_process(pid, Signal::STOP).unwrap();
+            waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().unwrap();
+            let seen = is_stopped(child.id());
+            kill_process(pid, Signal::CONT).unwrap();
+            drop(child.stdin.take());
+            child.wait().unwrap();
+            fs::remove_file(program).unwrap();
+            assert!(seen, "{}", name.escape_ascii());
+        }
+        fs::remove_dir(folder).unwrap();
     }
 }

@@ -3,6 +3,7 @@
 //! Lanes are named, with actor, task and what they do, and no channels: a plan is proven to be free of deadlock, so who waits at a
 //! channel waits in the end for a lane that computes, is stopped or meets other ranks, and that one is at fault.
 
+use selvedge_channels::process::is_stopped;
 use selvedge_core::{ActorRef, LaneId};
 
 use crate::ir::Plan;
@@ -53,13 +54,4 @@ fn suspect(plan: &Plan, actors: &[ActorRef], lane: LaneId, progress: Progress) -
         stopped: pid.is_some_and(is_stopped),
         bound_at: task.bound_at.clone(),
     })
-}
-
-/// Whether the kernel says that a process is stopped or traced (`proc_pid_stat(5)`, field 3).
-fn is_stopped(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat
-        .rsplit_once(')')
-        .and_then(|(_, rest)| rest.trim_start().chars().next());
-    matches!(state, Some('T' | 't'))
 }
