@@ -148,10 +148,13 @@ fn dag_44_a_future_that_is_dropped_while_it_is_pending_is_cancelled() -> Result<
         let gate = Gate::closed();
         let graph = runtime.compile(|x: Edge<i64>| b.inc(&a.pass(&x, gate.path())))?;
         on_tokio(within(async {
-            let first = graph.execute(1);
+            let mut first = graph.execute(1);
             gate.reached(1);
             let dropped = graph.execute(10).now_or_never();
             assert!(dropped.is_none(), "{placement}");
+            // Who waits for one execution closes what was dropped of others.
+            let waited = first.wait_timeout(Duration::from_millis(100));
+            assert!(matches!(waited, Err(ExecError::Timeout(_))), "{placement}");
             gate.open();
             assert_eq!(first.await.expect("value"), 1, "{placement}");
             assert_eq!(graph.execute(100).await.expect("value"), 101, "{placement}");

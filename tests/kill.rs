@@ -70,7 +70,12 @@ fn dag_37_kill_9_two_hundred_times() -> Result<()> {
                 at
             });
             let mut window = std::collections::VecDeque::new();
+            let begun = Instant::now();
             let error = loop {
+                assert!(
+                    begun.elapsed() < Duration::from_secs(60),
+                    "round {round}, seed {seed}: no execution has failed"
+                );
                 window.push_back(graph.execute(1));
                 if window.len() >= 4
                     && let Some(oldest) = window.pop_front()

@@ -11,7 +11,7 @@
 
 mod actors;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actors::{Counter, CounterHandle, Gate, PLACEMENTS, REMOTE, counter, until};
 use proptest::prelude::*;
@@ -153,12 +153,33 @@ fn dag_39_a_tear_down_ends_a_run_that_waits() -> Result<()> {
 }
 
 #[test]
-fn dag_39_a_tear_down_without_time_costs_no_actor_that_answers() -> Result<()> {
+fn dag_39_a_tear_down_without_time_leaves_lanes_some() -> Result<()> {
+    for placement in REMOTE {
+        let runtime = Runtime::new();
+        let a = counter(&runtime, "a", placement);
+        let gate = Gate::closed();
+        let options = Options::new().teardown_timeout(Duration::ZERO);
+        let graph = runtime.compile_with(options, |x: Edge<i64>| a.pass(&x, gate.path()))?;
+        let pending = graph.execute(1);
+        gate.reached(1);
+        let begun = Instant::now();
+        let stuck = graph.teardown().stuck;
+        let waited = begun.elapsed();
+        gate.open();
+        assert_eq!(stuck.len(), 1, "{placement}");
+        assert!(waited >= Duration::from_secs(1), "{placement}: {waited:?}");
+        drop(pending);
+    }
+    Ok(())
+}
+
+#[test]
+fn dag_39_a_tear_down_costs_no_actor_that_answers() -> Result<()> {
     for placement in REMOTE {
         let runtime = Runtime::new();
         let a = counter(&runtime, "a", placement);
         for round in 0..30 {
-            let options = Options::new().teardown_timeout(Duration::ZERO);
+            let options = Options::new().teardown_timeout(Duration::from_secs(60));
             let graph = runtime.compile_with(options, |x: Edge<i64>| a.echo(&x))?;
             // Its lane is torn down while it begins, and while it waits for more.
             if round % 2 == 1 {
