@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 use std::panic::Location;
 use std::rc::Rc;
 
@@ -24,21 +23,20 @@ use crate::ports::{InputPorts, Inputs, OutputList, Outputs, Splitter};
 use crate::run::leaf::AnyLeaf;
 use crate::transport::{Site, Transport, Way, resolve};
 
-/// Room for the number in a label, with its `#`.
-const NUMBER_LEN: usize = 7;
-
-/// A label, with a number from the second on of those that asked for it.
-fn numbered(labels: &mut BTreeMap<String, u32>, mut label: String) -> String {
-    match labels.get_mut(&label) {
-        Some(count) => {
-            *count += 1;
-            let _ = write!(label, "#{count}");
-        }
-        None => {
-            labels.insert(label.clone(), 1);
-        }
-    }
-    label
+/// A name that nothing else of its kind has: with a number, where it is taken. `taken` keeps the last number of each.
+fn numbered(taken: &mut BTreeMap<String, u32>, name: String) -> String {
+    let last = taken.get(&name).copied();
+    let Some(last) = last else {
+        taken.insert(name.clone(), 1);
+        return name;
+    };
+    let mut others = (last + 1..).map(|number| (number, format!("{name}#{number}")));
+    let (number, other) = others
+        .find(|(_, other)| !taken.contains_key(other))
+        .unwrap_or_default();
+    taken.insert(name, number);
+    taken.insert(other.clone(), 1);
+    other
 }
 
 /// A graph under construction.
@@ -50,7 +48,7 @@ pub(crate) struct Builder {
     /// Names of actors, and the last number that each was given with.
     taken: BTreeMap<String, u32>,
     binds: BTreeMap<ActorId, BindIndex>,
-    /// How often each label was asked for.
+    /// Labels of tasks, and the last number that each was given with.
     labels: BTreeMap<String, u32>,
     tasks: Vec<TaskIr>,
     pub(crate) collectives: Vec<CollectiveIr>,
@@ -237,8 +235,7 @@ impl Builder {
     /// `actor.method`, with a number from the second on.
     pub(crate) fn label(&mut self, actor: ActorId, method: &str) -> String {
         let actor = self.actor_name(actor);
-        let mut label = String::with_capacity(actor.len() + method.len() + NUMBER_LEN);
-        label.extend([actor, ".", method]);
+        let label = format!("{actor}.{method}");
         numbered(&mut self.labels, label)
     }
 
@@ -272,22 +269,10 @@ impl Builder {
         self.names.get(&actor).map_or("?", String::as_str)
     }
 
-    /// The name of one more actor, told apart from those there are.
-    fn new_name(&mut self, name: &str) -> String {
-        let last = self.taken.get(name).copied().unwrap_or_default();
-        let numbered = (last.max(1) + 1..).map(|number| (number, format!("{name}#{number}")));
-        let mut names = std::iter::once((1, name.to_owned())).chain(numbered);
-        let found = names.find(|(_, new)| !self.taken.contains_key(new));
-        let (number, new) = found.unwrap_or_default();
-        self.taken.insert(name.to_owned(), number);
-        self.taken.insert(new.clone(), 1);
-        new
-    }
-
     fn task(&mut self, bind: &Bind, args: Vec<ArgIr>, bound_at: SourceLocation) -> TaskId {
         let actor = &bind.actor;
         if !self.names.contains_key(&actor.id()) {
-            let name = self.new_name(actor.name());
+            let name = numbered(&mut self.taken, actor.name().to_owned());
             self.names.insert(actor.id(), name);
             self.actors.push(actor.clone());
         }

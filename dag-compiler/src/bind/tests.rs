@@ -21,6 +21,17 @@ fn codes(bound: &Bound) -> Vec<Code> {
 }
 
 #[test]
+fn a_name_that_is_given_twice_is_numbered_and_no_number_is_given_twice() {
+    let mut taken = BTreeMap::new();
+    let names = ["s", "s#3", "s", "s", "s#2", "s#2#2", "s", "s#3"];
+    let numbered = names.map(|name| numbered(&mut taken, name.to_owned()));
+    assert_eq!(
+        numbered,
+        ["s", "s#3", "s#2", "s#4", "s#2#2", "s#2#2#2", "s#5", "s#3#2"]
+    );
+}
+
+#[test]
 fn dag_26_leaves_are_numbered_in_the_order_they_are_written() {
     type In = (Edge<u8>, [Edge<u16>; 2], Vec<Edge<u32>>);
     let bound = bound(|(a, [b, c], rest): In| (rest, c, (a, b)));
