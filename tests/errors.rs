@@ -489,6 +489,28 @@ fn rw_05_a_split_input_that_panics_in_drop_or_clone_fails_its_execution_and_nobo
 }
 
 #[test]
+fn rw_05_an_input_that_nobody_reads_may_panic_when_it_is_dropped() -> Result<()> {
+    for placement in PLACEMENTS {
+        let runtime = Runtime::new();
+        let a = runtime.spawn::<Glazier>("a", ()).place(placement)?;
+        let graph = runtime.compile(|(x, pane): (Edge<i64>, Edge<Fragile>)| a.number(&x).after(&pane))?;
+        for execution in 0..6 {
+            let input = (execution, Fragile(execution, execution % 3 == 1, false));
+            let ended = catch_unwind(AssertUnwindSafe(|| match execution % 2 {
+                0 => graph.run(input),
+                _ => graph.execute(input).wait(),
+            }));
+            assert_eq!(
+                ended.expect("no panic leaves the graph")?,
+                execution,
+                "{placement}"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn a_call_whose_result_does_not_decode_fails_and_panics_nowhere() -> Result<()> {
     let runtime = Runtime::new();
     let a = runtime.spawn::<Bomber>("a", ()).in_process()?;

@@ -68,7 +68,10 @@ impl InputPort {
                 })
             }
             (None, Some(whole)) => stage(whole.as_mut(), value),
-            (None, None) => Ok(()),
+            (None, None) => {
+                dispose(value);
+                Ok(())
+            }
         }
     }
 
