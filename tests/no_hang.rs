@@ -101,6 +101,42 @@ fn dag_54_a_graph_says_who_holds_it_up_without_any_time_out() -> Result<()> {
 }
 
 #[test]
+fn dag_54_an_inline_actor_that_has_finished_holds_nothing_up() -> Result<()> {
+    for placement in actors::PLACEMENTS {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", placement),
+            counter(&runtime, "b", placement),
+        );
+        let graph = runtime.compile(|x: Edge<i64>| b.add(&a.scale(&x, 2), &x))?;
+        for x in 1..=3 {
+            assert_eq!(graph.run(x)?, 3 * x, "{placement}");
+            until("nobody who holds it up", || {
+                graph.suspects().is_empty().then_some(())
+            });
+        }
+    }
+    for placement in actors::REMOTE {
+        let runtime = Runtime::new();
+        let (a, b) = (
+            counter(&runtime, "a", Placement::Inline),
+            counter(&runtime, "b", placement),
+        );
+        let gate = Gate::closed();
+        let graph = runtime.compile(|x: Edge<i64>| (a.echo(&x), b.pass(&x, gate.path())))?;
+        let mut pending = graph.execute(1);
+        gate.reached(1);
+        // Who looks computes what is inline.
+        assert!(pending.try_get().is_none());
+        let at_fault: Vec<String> = graph.suspects().into_iter().map(|it| it.actor).collect();
+        assert_eq!(at_fault, ["b"], "{placement}");
+        gate.open();
+        assert_eq!(pending.wait()?, (1, 1), "{placement}");
+    }
+    Ok(())
+}
+
+#[test]
 fn dag_34_a_time_out_tells_the_time_since_submission() -> Result<()> {
     let runtime = Runtime::new();
     let a = counter(&runtime, "a", Placement::Thread);

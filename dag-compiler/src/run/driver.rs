@@ -261,7 +261,7 @@ impl Driver {
 
     #[inline]
     fn pump_all(&mut self, moved: &mut bool) -> Result<(), LaneError> {
-        if !self.lane.steps.is_empty() {
+        if !self.lane.steps.is_empty() && self.lane.execution() < self.submitted {
             while self.lane.execution() < self.submitted {
                 match self.lane.step(&mut self.crew).map_err(|broken| broken.error)? {
                     Moved::Advanced => *moved = true,
@@ -272,6 +272,10 @@ impl Driver {
                     }
                     Moved::Ended => break,
                 }
+            }
+            if self.lane.execution() == self.submitted {
+                // Nothing is left to be held up by who has computed last.
+                self.lane.idles();
             }
         }
         for index in 0..self.free_ports.len() {

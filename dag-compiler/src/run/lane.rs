@@ -665,6 +665,11 @@ impl LaneLoop {
         {
             outlet.close();
         }
+        self.idles();
+    }
+
+    /// Says that it is at nothing.
+    pub(crate) fn idles(&self) {
         self.progress.at(self.state.execution).set(u32::MAX, Phase::Idle);
     }
 }
