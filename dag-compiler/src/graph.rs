@@ -115,7 +115,12 @@ impl<In: 'static, Out> Graph<In, Out> {
         match through {
             // Not as a whole: what has just been put together, word by word, could be copied only after a while.
             Through::Done(Ok(found)) => Ok(found),
-            Through::Done(Err(error)) => Err(error),
+            Through::Done(Err(error)) => {
+                if !self.engine.control.is_running() {
+                    self.engine.wake_due();
+                }
+                Err(error)
+            }
             Through::Submitted(number, patience) => self.handle(number).wait_at_most(&patience),
             Through::Refused => self.run_on(value.take()),
         }

@@ -368,6 +368,11 @@ impl Driver {
             .extend(self.waiting.drain(..).map(|awaiting| awaiting.waker));
     }
 
+    /// Has others woken too.
+    pub(crate) fn wake_also(&mut self, wakers: Vec<Waker>) {
+        self.due.extend(wakers);
+    }
+
     /// Has the tasks woken whose time is up.
     pub(crate) fn wake_late(&mut self, now: Instant) {
         let late = self

@@ -297,8 +297,9 @@ impl Engine {
         watchers.into_iter().for_each(wake);
     }
 
-    /// A channel of the driver's own lane broke.
-    fn broke(&self, error: impl Into<LaneError>) -> ExecError {
+    /// A channel of the driver's own lane broke. Watchers are woken by who lets go of the driver.
+    #[cold]
+    fn broke(&self, driver: &mut Driver, error: impl Into<LaneError>) -> ExecError {
         let error = error.into();
         if let Some(ended) = self.ended() {
             return ended;
@@ -316,6 +317,7 @@ impl Engine {
         self.control
             .fail(LaneId(0), &format!("the driver's lane: {error}"));
         self.interrupt();
+        driver.wake_also(std::mem::take(&mut *self.watchers.lock()));
         self.true_cause()
     }
 
@@ -332,6 +334,11 @@ impl Engine {
         let (result, due) = used?;
         due.into_iter().flatten().for_each(wake);
         Ok(result)
+    }
+
+    /// Wakes who is due, after what used the driver without [`drive`](Self::drive).
+    pub(crate) fn wake_due(&self) {
+        let _ = self.drive_soon(|_| ());
     }
 
     /// To wait at most `Options::timeout`.
@@ -405,7 +412,7 @@ impl Engine {
     /// Moves what can move; `true` when something has changed.
     fn pump(&self, driver: &mut Driver) -> Result<bool, ExecError> {
         let closed = self.close_discarded(driver);
-        let moved = driver.pump().map_err(|error| self.broke(error))?;
+        let moved = driver.pump().map_err(|error| self.broke(driver, error))?;
         Ok(closed || moved)
     }
 
@@ -585,11 +592,13 @@ impl Engine {
             match driver.room() {
                 Ok(Ok(())) => {}
                 Ok(Err(no_room)) => return Err(Denied::Full(no_room)),
-                Err(error) => return Err(Denied::ended(self.broke(error))),
+                Err(error) => return Err(Denied::ended(self.broke(driver, error))),
             }
         }
         stage(driver).map_err(Denied::ended)?;
-        driver.submit(1).map_err(|error| Denied::ended(self.broke(error)))
+        driver
+            .submit(1)
+            .map_err(|error| Denied::ended(self.broke(driver, error)))
     }
 
     /// Why it does not run any more, by who has seen that it does not.

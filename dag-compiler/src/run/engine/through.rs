@@ -42,8 +42,8 @@ impl Engine {
             let execution = if driver.sole_input().is_some_and(send) {
                 driver.sent()
             } else if driver.has_room() {
-                let sent =
-                    stage(driver).and_then(|()| driver.publish_inputs().map_err(|error| self.broke(error)));
+                let sent = stage(driver)
+                    .and_then(|()| driver.publish_inputs().map_err(|error| self.broke(driver, error)));
                 match sent {
                     Ok(execution) => execution,
                     Err(error) => {
