@@ -366,13 +366,19 @@ impl Engine {
         ExecError::Reentered { graph: self.graph() }
     }
 
-    /// A handle was dropped without its result. Never blocks: when somebody else has the lock, the next one to
-    /// pump does the rest.
+    /// A handle was dropped without its result. Never blocks: when somebody else has the driver, the next one to
+    /// pump does the rest, at once if somebody waits.
     pub(crate) fn discard(&self, execution: u64, leaves: Range<usize>) {
         self.discarded.lock().push((execution, leaves));
         // Relaxed: the lock orders what was pushed; a pump that sees the flag late comes again.
         self.any_discarded.store(true, Ordering::Relaxed);
-        let _ = self.driver.try_with(|driver| self.close_discarded(driver));
+        if self
+            .driver
+            .try_with(|driver| self.close_discarded(driver))
+            .is_err()
+        {
+            self.bell.ring();
+        }
     }
 
     /// Closes what was dropped; `true` when there was something.

@@ -95,6 +95,7 @@ impl Engine {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use std::cell::Cell;
+    use std::time::{Duration, Instant};
 
     use linkme::distributed_slice;
     use selvedge_channels::PayloadType;
@@ -222,6 +223,44 @@ mod tests {
         let refused = ran(&graph, 2);
         assert!(matches!(refused, Through::Refused));
         assert_eq!(graph.run(2).unwrap(), 2);
+    }
+
+    #[test]
+    fn what_is_dropped_while_somebody_has_the_driver_is_closed_by_who_waits() {
+        const ROUNDS: u64 = 100;
+        let runtime = Runtime::new();
+        let echo = echo(&runtime, false);
+        let options = Options::new().wait(Wait::Park);
+        let graph = runtime
+            .compile_with(options, |x: Edge<i64>| bind(&echo, 0).arg(&x).finish::<i64>())
+            .unwrap();
+        let engine = &graph.engine;
+        let seen = |look: fn(&mut Driver) -> bool| {
+            let until = Instant::now() + Duration::from_secs(60);
+            while !engine.drive_soon(look).unwrap() {
+                assert!(Instant::now() < until, "nobody looked");
+                std::thread::yield_now();
+            }
+        };
+        std::thread::scope(|scope| {
+            // The only one who pumps, and who has nothing to be woken for but what is dropped.
+            scope.spawn(|| {
+                let patience = Patience::new(Some(Duration::from_secs(120)), "");
+                let all = |driver: &mut Driver| {
+                    (driver.finished() == ROUNDS && driver.held() == 0).then_some(Ok(()))
+                };
+                engine.wait_for(&patience, all).unwrap().unwrap();
+            });
+            for x in 0..ROUNDS {
+                let held = graph.execute(x as i64);
+                seen(|driver| driver.finished() == driver.submitted());
+                let dropped = engine.drive_soon(|_| {
+                    std::thread::scope(|scope| scope.spawn(move || drop(held)).join().is_ok())
+                });
+                assert!(dropped.unwrap());
+                seen(|driver| driver.held() == 0);
+            }
+        });
     }
 
     /// The most entries that any of the driver's books has.
