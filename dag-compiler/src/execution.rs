@@ -101,8 +101,8 @@ impl<Out> Execution<Out> {
         self.wait_at_most(&Patience::new(Some(timeout), "the argument of wait_timeout"))
     }
 
-    /// The result if it is there, without waiting for it. Another thread that looks at this moment is waited for, at most 50 ms: one
-    /// that computes an inline actor's method meanwhile makes it `None`.
+    /// The result if it is there, without waiting for it. Another thread that uses the graph at this moment is waited for, at most
+    /// 50 ms: one that uses it for longer, for an inline actor's method or a large input, makes it `None`.
     pub fn try_get(&mut self) -> Option<Result<Out, ExecError>> {
         if let Some(error) = self.early() {
             return Some(Err(error));

@@ -146,12 +146,13 @@ impl<In: 'static, Out> Graph<In, Out> {
         execution.wait_at_most(&self.engine.patience())
     }
 
-    /// Submits `x` if there is room right now. Another thread that looks at this moment is waited for, at most 50 ms.
+    /// Submits `x` if there is room right now. Another thread that uses the graph at this moment is waited for, at most 50 ms.
     ///
     /// # Errors
     /// [`ExecError::CapacityExceeded`], [`ExecError::InputsUnread`] or [`ExecError::ResultsBuffered`] when there is none,
-    /// [`ExecError::Timeout`] when another thread computes an inline actor's method meanwhile, [`ExecError::Reentered`] when this one
-    /// does,
+    /// [`ExecError::Timeout`] when another thread uses the graph for longer than that, whether there is room or not: it computes an
+    /// inline actor's method, clones or writes a large input, or has lost its core meanwhile,
+    /// [`ExecError::Reentered`] when this thread computes an inline actor's method,
     /// [`ExecError::InputCount`] where a `Vec` has another number of items than the graph has edges, [`ExecError::TornDown`] or
     /// [`ExecError::ActorDied`] when the graph has ended; the value comes back.
     pub fn try_execute(&self, x: In) -> Result<Execution<Out>, Refused<In>> {
