@@ -517,6 +517,42 @@ fn what_nests_too_deep_to_go_by_name_is_refused_by_name() {
     );
 }
 
+/// An element that takes no bytes packed, and memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Hollow {
+    unit: (),
+    #[serde(skip)]
+    number: u64,
+}
+
+#[test]
+fn many_elements_that_take_no_bytes_go_by_name() {
+    const MAX: usize = 1 << 16;
+    arrives_as(PACKED, &vec![(); MAX]);
+    arrives_as(NAMED, &vec![(); MAX + 1]);
+    arrives_as(PACKED, &vec![Hollow::default(); MAX]);
+    arrives_as(NAMED, &vec![Hollow::default(); MAX + 1]);
+    arrives_as(PACKED, &vec![vec![[(); 2]; MAX / 8]; 8]);
+    arrives_as(NAMED, &vec![vec![[(); 2]; MAX / 8]; 9]);
+    arrives_as(PACKED, &vec![((), 7_u8); MAX + 1]);
+    let named = |number| (format!("{number}"), ());
+    arrives_as(PACKED, &(0..=MAX).map(named).collect::<BTreeMap<_, _>>());
+}
+
+#[test]
+fn rser_10_a_length_that_no_bytes_bound_is_refused() {
+    #[track_caller]
+    fn refused<T: Wire>(lengths: &impl Wire) {
+        let error = decode::<T>(&bytes_of(lengths)).map(drop).unwrap_err().to_string();
+        assert!(error.contains("more than 65536 elements"), "{error}");
+    }
+    refused::<Vec<Vec<()>>>(&(2_u8, 40_000_u64, 40_000_u64));
+    refused::<Vec<()>>(&(u64::MAX,));
+    refused::<Vec<Hollow>>(&(u64::MAX,));
+    refused::<HashSet<()>>(&(u64::MAX,));
+    refused::<BTreeMap<(), ()>>(&(u64::MAX,));
+}
+
 #[test]
 fn a_type_that_holds_itself_goes_packed_however_deep() {
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

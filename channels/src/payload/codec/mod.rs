@@ -28,6 +28,11 @@ pub(super) use write::{Sink, Stop, Writer};
 /// How deep a value that goes by name may nest: who reads it may have to hold any of it before its type is known.
 const NEST_MAX: u16 = 256;
 
+/// How many elements of lists and keys of maps may take no bytes in a packed value, all of them together: no length of the bytes
+/// bounds their number, and each may take memory. A type of which a value has more goes by name, where
+/// each takes a byte.
+const EMPTY_MAX: usize = 1 << 16;
+
 /// What follows in the bytes of a value that goes by name. Numbers follow in little-endian bytes, text and bytes behind their
 /// length.
 mod tag {

@@ -9,12 +9,14 @@ use serde::de::{
 };
 
 use super::error::SerdeError;
-use super::{NEST_MAX, tag};
+use super::{EMPTY_MAX, NEST_MAX, tag};
 
 /// Reads a value, by name or packed.
 pub(in crate::payload) struct Reader<'de, const NAMED: bool> {
     bytes: &'de [u8],
     depth: u16,
+    /// How many more elements may take no bytes.
+    empty: usize,
     /// Something packed was not read to its end.
     is_lost: bool,
 }
@@ -27,6 +29,7 @@ impl<'de, const NAMED: bool> Reader<'de, NAMED> {
         Reader {
             bytes,
             depth: 0,
+            empty: EMPTY_MAX,
             is_lost: false,
         }
     }
@@ -63,6 +66,17 @@ impl<'de, const NAMED: bool> Reader<'de, NAMED> {
     #[inline]
     fn whole<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         read(self).inspect_err(|_| self.lose())
+    }
+
+    /// Has read an element that takes no bytes.
+    fn empty(&mut self) -> Result<()> {
+        let Some(left) = self.empty.checked_sub(1) else {
+            return Err(SerdeError::said(format_args!(
+                "more than {EMPTY_MAX} elements of its lists and maps take no bytes"
+            )));
+        };
+        self.empty = left;
+        Ok(())
     }
 
     #[inline]
@@ -265,6 +279,8 @@ struct Items<'r, 'de, const NAMED: bool> {
     left: usize,
     done: usize,
     has_ended: bool,
+    /// The bytes say how many there are.
+    is_counted: bool,
     names: Option<&'static [&'static str]>,
 }
 
@@ -275,6 +291,7 @@ impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
             left: 0,
             done: 0,
             has_ended: false,
+            is_counted: false,
             names,
         }
     }
@@ -290,8 +307,18 @@ impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
             left,
             done: 0,
             has_ended: false,
+            is_counted: false,
             names,
         }
+    }
+
+    /// A list or a map that begins with its length.
+    #[inline]
+    fn counted(reader: &'r mut Reader<'de, NAMED>) -> Result<Self> {
+        let left = reader.whole(|reader| reader.narrow())?;
+        let mut items = Items::packed(reader, left, None);
+        items.is_counted = true;
+        Ok(items)
     }
 
     /// Whether there is another one.
@@ -339,6 +366,20 @@ impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
         })
     }
 
+    /// Reads an element, or a key: what the bytes may announce more of than they hold.
+    #[inline]
+    fn item<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
+        if !self.goes_on() {
+            return Ok(None);
+        }
+        let before = self.reader.bytes.len();
+        let value = self.read(seed)?;
+        if self.is_counted && self.reader.bytes.len() == before {
+            self.reader.empty().map_err(|error| error.in_index(self.done))?;
+        }
+        Ok(Some(value))
+    }
+
     fn hint(&self) -> Option<usize> {
         // No element is worth more bytes than there are.
         (!NAMED).then(|| self.left.min(self.reader.bytes.len()))
@@ -350,12 +391,9 @@ impl<'de, const NAMED: bool> SeqAccess<'de> for Items<'_, 'de, NAMED> {
 
     #[inline]
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
-        if !self.goes_on() {
-            return Ok(None);
-        }
-        let value = self.read(seed)?;
-        self.done += 1;
-        Ok(Some(value))
+        let value = self.item(seed)?;
+        self.done += usize::from(value.is_some());
+        Ok(value)
     }
 
     #[inline]
@@ -369,10 +407,7 @@ impl<'de, const NAMED: bool> MapAccess<'de> for Items<'_, 'de, NAMED> {
 
     #[inline]
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
-        if !self.goes_on() {
-            return Ok(None);
-        }
-        self.read(seed).map(Some)
+        self.item(seed)
     }
 
     #[inline]
@@ -634,8 +669,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
         if NAMED {
             return self.any(visitor);
         }
-        let len = self.whole(|reader| reader.narrow())?;
-        Items::packed(self, len, None).whole(|items| visitor.visit_seq(items))
+        Items::counted(self)?.whole(|items| visitor.visit_seq(items))
     }
 
     #[inline]
@@ -661,8 +695,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
         if NAMED {
             return self.any(visitor);
         }
-        let len = self.whole(|reader| reader.narrow())?;
-        Items::packed(self, len, None).whole(|items| visitor.visit_map(items))
+        Items::counted(self)?.whole(|items| visitor.visit_map(items))
     }
 
     #[inline]

@@ -48,6 +48,15 @@ impl Shape {
         root.map_or(Slot::UNREAD, |kid| kid.slot)
     }
 
+    /// Whether what is read there takes no bytes.
+    pub(super) fn is_empty(&self, slot: Slot) -> bool {
+        match slot.tag() {
+            tag::UNIT => true,
+            tag::TUPLE | tag::STRUCT => self.kids(slot).iter().all(|kid| self.is_empty(kid.slot)),
+            _ => false,
+        }
+    }
+
     /// What is in it.
     #[inline]
     pub(super) fn kids(&self, slot: Slot) -> &[Kid] {

@@ -7,7 +7,7 @@ use serde::ser::{
 
 use super::error::SerdeError;
 use super::trial::{Kid, Shape, Slot};
-use super::{NEST_MAX, tag};
+use super::{EMPTY_MAX, NEST_MAX, tag};
 
 /// Where bytes go.
 pub(in crate::payload) trait Sink {
@@ -33,6 +33,8 @@ pub(in crate::payload) struct Writer<'s, S, const NAMED: bool> {
     at: Slot,
     pub(in crate::payload) stop: Option<Stop>,
     depth: u16,
+    /// How many more elements may take no bytes.
+    empty: usize,
 }
 
 impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
@@ -44,6 +46,7 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
             at: shape.map_or(Slot::UNREAD, Shape::root),
             stop: None,
             depth: 0,
+            empty: EMPTY_MAX,
         }
     }
 
@@ -169,6 +172,13 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
         let is_counted = matches!(kind, tag::SEQ | tag::MAP);
         self.compare(len.is_some_and(|len| is_counted || kids.len() == len))?;
         if let (true, Some(len)) = (is_counted, len) {
+            if let (Some(shape), Some(kid)) = (self.shape, kids.first())
+                && shape.is_empty(kid.slot)
+            {
+                let left = self.empty.checked_sub(len);
+                self.compare(left.is_some())?;
+                self.empty = left.unwrap_or_default();
+            }
             self.unsigned(len as u64)?;
         }
         Ok(Items {
