@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use actors::{PLACEMENTS, counter};
+use actors::{Gate, PLACEMENTS, counter};
 use selvedge::prelude::*;
 use selvedge::{CallError, FailureKind};
 
@@ -187,7 +187,8 @@ impl Wake for AtOnce {
 fn a_waker_that_polls_at_once_does_not_hang() -> Result<()> {
     let runtime = Runtime::new();
     let a = counter(&runtime, "a", Placement::Thread);
-    let graph = runtime.compile(|x: Edge<i64>| a.sleep_ms(&x))?;
+    let gate = Gate::closed();
+    let graph = runtime.compile(|x: Edge<i64>| a.pass(&x, gate.path()))?;
     let (tell, told) = channel();
     let execution = graph.execute(20);
     let task = Arc::new(AtOnce {
@@ -196,6 +197,7 @@ fn a_waker_that_polls_at_once_does_not_hang() -> Result<()> {
         }))),
     });
     task.poll();
+    gate.open();
     assert_eq!(told.recv_timeout(Duration::from_secs(60))??, 20);
     Ok(())
 }
@@ -210,7 +212,8 @@ fn a_waker_that_panics_harms_nobody() -> Result<()> {
     }
     let runtime = Runtime::new();
     let a = counter(&runtime, "a", Placement::Thread);
-    let graph = runtime.compile(|x: Edge<i64>| a.sleep_ms(&x))?;
+    let gate = Gate::closed();
+    let graph = runtime.compile(|x: Edge<i64>| a.pass(&x, gate.path()))?;
     let mut execution = pin!(graph.execute(5));
     let waker = Waker::from(Arc::new(Panics));
     assert!(
@@ -219,6 +222,7 @@ fn a_waker_that_panics_harms_nobody() -> Result<()> {
             .poll(&mut Context::from_waker(&waker))
             .is_pending()
     );
+    gate.open();
     assert_eq!(execution.get_mut().wait_timeout(Duration::from_secs(60))?, 5);
     assert_eq!(graph.execute(1).wait()?, 1);
     Ok(())
