@@ -9,13 +9,14 @@
 //! - `RANK-2` what has been posted keeps its input until it is launched.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
 use selvedge_channels::device::DeviceTensor;
-use selvedge_channels::{AnyOutlet, AnyValue, Fault, FaultKind, Tensor};
+use selvedge_channels::{AnyOutlet, AnyValue, Fault, FaultKind, Tensor, dispose};
 use selvedge_collectives::{Collective, CommError, Communicator, Contribution, Part as Array, PlanId};
-use selvedge_core::Failure;
+use selvedge_core::{Failure, panic_message};
 
 use crate::collective::Adapter;
 use crate::ir::TaskId;
@@ -81,7 +82,7 @@ impl RankRun {
                     .map_err(|error| (id, error))?;
                 self.launched = true;
             }
-            let outcome = match poll(self.communicator.as_mut(), task) {
+            let outcome = match guarded(|| poll(self.communicator.as_mut(), task)) {
                 Ok(None) => break,
                 Ok(Some(product)) => Ok(product),
                 Err(error) => Err(error),
@@ -139,9 +140,21 @@ impl RankRun {
         }
         let fault = task.fault.as_ref();
         let report = fault.map(fault_bytes).unwrap_or_default();
-        self.communicator
-            .launch(collective.plan, Contribution::Failure(&report))
+        let (communicator, plan) = (self.communicator.as_mut(), collective.plan);
+        guarded(|| communicator.launch(plan, Contribution::Failure(&report)))
     }
+}
+
+/// Asks a communicator, which may be the user's own: a panic in it ends the group, and leaves nobody's call.
+fn guarded<T>(ask: impl FnOnce() -> Result<T, CommError>) -> Result<T, CommError> {
+    catch_unwind(AssertUnwindSafe(ask)).unwrap_or_else(|payload| {
+        let reason = format!("panicked: {}", panic_message(payload.as_ref()));
+        dispose(payload);
+        Err(CommError::Backend {
+            backend: "the communicator",
+            reason,
+        })
+    })
 }
 
 /// What an operation has come to.
