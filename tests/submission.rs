@@ -70,18 +70,27 @@ fn dag_31_when_full_drop_oldest_cancels_the_oldest() -> Result<()> {
             counter(&runtime, "b", placement),
         );
         let options = Options::new().max_inflight(2).on_full(OnFull::DropOldest);
+        let graph = runtime.compile_with(options.submit_timeout(Duration::ZERO), |x: Edge<i64>| {
+            b.inc(&a.echo(&x))
+        })?;
+        // A call keeps `a` from beginning, until the oldest has been cancelled by one more, for which there is no room yet.
         let gate = Gate::closed();
-        let graph = runtime.compile_with(options, |x: Edge<i64>| b.inc(&a.pass(&x, gate.path())))?;
-        let oldest = graph.execute(300);
-        let second = graph.execute(1);
-        let newest = graph.execute(2);
+        let call = a.call().pass(0, gate.path().into());
+        gate.reached(1);
+        let (oldest, second) = (graph.execute(300), graph.execute(1));
+        let refused = graph.execute(7).wait();
+        assert!(
+            matches!(refused, Err(ExecError::Timeout(_))),
+            "{placement}: {refused:?}"
+        );
+        gate.open();
+        assert_eq!(call.wait()?, 0);
         assert!(
             matches!(oldest.wait(), Err(ExecError::Cancelled { execution: 0 })),
             "{placement}"
         );
-        gate.open();
         assert_eq!(second.wait()?, 1);
-        assert_eq!(newest.wait()?, 3, "b never saw the cancelled execution");
+        assert_eq!(graph.run(2)?, 3, "b never saw the cancelled execution");
     }
     Ok(())
 }
