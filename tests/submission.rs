@@ -75,7 +75,7 @@ fn dag_31_when_full_drop_oldest_cancels_the_oldest() -> Result<()> {
         })?;
         // A call keeps `a` from beginning, until the oldest has been cancelled by one more, for which there is no room yet.
         let gate = Gate::closed();
-        let call = a.call().pass(0, gate.path().into());
+        let call = a.call().pass(0, gate.path());
         gate.reached(1);
         let (oldest, second) = (graph.execute(300), graph.execute(1));
         let refused = graph.execute(7).wait();
