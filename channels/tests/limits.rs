@@ -11,6 +11,7 @@
 use selvedge_channels::{ChannelError, ChannelOptions, Doorbell, Provider, Segment, SegmentId, ring};
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri ends where a system would refuse memory")]
 fn a_ring_that_no_memory_holds_is_refused_and_nobody_ends() {
     for slots in [1 << 44, usize::MAX] {
         let refused = ring::<[u8; 4096]>(slots, Doorbell::heap(), vec![Doorbell::heap()]);
