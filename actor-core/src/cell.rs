@@ -174,8 +174,7 @@ impl ActorCell {
     #[cold]
     #[inline(never)]
     fn panicked<E: From<Failure>>(&mut self, payload: Box<dyn Any + Send>) -> E {
-        let failure = Failure::panic(payload.as_ref());
-        dispose(payload);
+        let failure = Failure::panic(payload);
         if self.blueprint.on_panic == OnPanic::Rebuild {
             // A failing constructor is reported by the next use, which tries again.
             let _ = self.rebuild();

@@ -1,5 +1,6 @@
 //! Why a method yielded no value, and how that is told to another process.
 
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,11 +56,7 @@ impl Failure {
     /// What `work` fails with, or its panic.
     pub fn catch<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
         // Unwind safe: nothing that `work` was given is used again after a panic.
-        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
-            let failure = Failure::panic(payload.as_ref());
-            dispose(payload);
-            Err(failure)
-        })
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(Failure::panic(payload)))
     }
 
     /// The failure as plain data; of the error itself nothing is left. What its drop panics with is its own affair.
@@ -69,7 +66,7 @@ impl Failure {
         report
     }
 
-    pub(crate) fn panic(payload: &(dyn std::any::Any + Send)) -> Self {
+    pub(crate) fn panic(payload: Box<dyn Any + Send>) -> Self {
         Failure::Panic {
             message: panic_message(payload),
         }
@@ -237,22 +234,17 @@ pub fn wake(waker: Waker) {
 }
 
 /// The text of a panic's payload, which is dropped; what its drop panics with is its own affair.
-pub(crate) fn message_of(payload: Box<dyn std::any::Any + Send>) -> String {
-    let message = panic_message(payload.as_ref());
-    dispose(payload);
-    message
-}
-
-/// The text of a panic's payload.
 #[must_use]
-pub fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
-    if let Some(text) = payload.downcast_ref::<&'static str>() {
+pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
+    let message = if let Some(text) = payload.downcast_ref::<&'static str>() {
         (*text).to_owned()
     } else if let Some(text) = payload.downcast_ref::<String>() {
         text.clone()
     } else {
         "a panic whose payload is not text".to_owned()
-    }
+    };
+    dispose(payload);
+    message
 }
 
 #[cfg(test)]

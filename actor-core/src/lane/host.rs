@@ -9,7 +9,7 @@ use selvedge_channels::Doorbell;
 use crate::AsyncDriver;
 use crate::cell::{ActorCell, Blueprint};
 use crate::cores::{CoreError, Kept};
-use crate::failure::{Failure, message_of};
+use crate::failure::{Failure, panic_message};
 use crate::id::{ActorId, LaneId};
 use crate::lane::mailbox::{LaneCall, LaneMessage, Mailbox, ProgramEnd, Unserved};
 use crate::program::Program;
@@ -248,6 +248,6 @@ impl LaneState {
         }));
         self.mailbox.set_bell(None);
         self.mailbox.set_driver(None);
-        end.tell(outcome.err().map(message_of));
+        end.tell(outcome.err().map(panic_message));
     }
 }

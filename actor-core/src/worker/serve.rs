@@ -11,7 +11,7 @@ use selvedge_channels::dispose;
 
 use crate::cell::Blueprint;
 use crate::deadline::deadline_after;
-use crate::failure::{Failure, message_of};
+use crate::failure::{Failure, panic_message};
 use crate::id::{ActorId, LaneId};
 use crate::lane::mailbox::{LaneCall, LaneMessage, ProgramEnd, Unserved};
 use crate::lane::thread::LaneThread;
@@ -272,7 +272,7 @@ fn load_programs(kind: &str, bytes: &[u8]) -> Result<crate::program::LoadedProgr
     let loader = find_loader(kind).ok_or_else(|| format!("no loader for programs of kind `{kind}`"))?;
     let load = std::panic::AssertUnwindSafe(|| (loader.load)(bytes));
     std::panic::catch_unwind(load)
-        .unwrap_or_else(|payload| Err(format!("the loader panicked: {}", message_of(payload))))
+        .unwrap_or_else(|payload| Err(format!("the loader panicked: {}", panic_message(payload))))
 }
 
 fn created(writer: &Writer, request: RequestId, result: Result<(), Failure>) {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
 use selvedge_channels::device::DeviceTensor;
-use selvedge_channels::{AnyOutlet, AnyValue, Fault, FaultKind, Tensor, dispose};
+use selvedge_channels::{AnyOutlet, AnyValue, Fault, FaultKind, Tensor};
 use selvedge_collectives::{Collective, CommError, Communicator, Contribution, Part as Array, PlanId};
 use selvedge_core::{Failure, panic_message};
 
@@ -148,8 +148,7 @@ impl RankRun {
 /// Asks a communicator, which may be the user's own: a panic in it ends the group, and leaves nobody's call.
 fn guarded<T>(ask: impl FnOnce() -> Result<T, CommError>) -> Result<T, CommError> {
     catch_unwind(AssertUnwindSafe(ask)).unwrap_or_else(|payload| {
-        let reason = format!("panicked: {}", panic_message(payload.as_ref()));
-        dispose(payload);
+        let reason = format!("panicked: {}", panic_message(payload));
         Err(CommError::Backend {
             backend: "the communicator",
             reason,

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use selvedge_channels::error::layouts;
-use selvedge_channels::{ChannelError, Fault, TensorLayout, dispose};
+use selvedge_channels::{ChannelError, Fault, TensorLayout};
 use selvedge_core::{Failure, FailureKind, panic_message};
 use serde::{Deserialize, Serialize};
 
@@ -79,9 +79,9 @@ pub enum Cause {
 impl Cause {
     /// The panic of a value's own code. What its payload does when it is dropped is its own affair.
     pub(crate) fn of_panic(payload: Box<dyn Any + Send>) -> Self {
-        let message = panic_message(payload.as_ref());
-        dispose(payload);
-        Cause::Panic { message }
+        Cause::Panic {
+            message: panic_message(payload),
+        }
     }
 
     /// Why a value was refused by its channel.
