@@ -64,7 +64,7 @@ impl Process {
 
 /// What the system says of a process.
 enum Look {
-    /// It has not ended.
+    /// A process that runs or is stopped.
     Alive {
         /// The lower half of its start time.
         started: u32,
@@ -82,21 +82,34 @@ pub fn is_stopped(pid: u32) -> bool {
     matches!(look(pid), Look::Alive { is_stopped: true, .. })
 }
 
-/// Fields 3 and 22 of `/proc/<pid>/stat`, counted after the name, which may hold anything.
+/// The status that the process of that number ends with, as `wait(2)` encodes it: known to the system before all of the
+/// process is gone. 0 before that, and where this process may not see it; `None` where the system says nothing.
+pub fn ending_status(pid: u32) -> Option<i32> {
+    // `proc_pid_stat(5)`: the last field.
+    let fields = fields(pid).ok()??;
+    fields.split_whitespace().next_back()?.parse().ok()
+}
+
+/// What `/proc/<pid>/stat` says after the process's name, which may hold anything: from the third field on.
+fn fields(pid: u32) -> io::Result<Option<String>> {
+    let mut stat = fs::read(format!("/proc/{pid}/stat"))?;
+    let name_end = stat.windows(2).rposition(|bytes| bytes == b") ");
+    Ok(name_end.and_then(|end| String::from_utf8(stat.split_off(end + 2)).ok()))
+}
+
+/// Fields 3 and 22 of `/proc/<pid>/stat`.
 fn look(pid: u32) -> Look {
     if cfg!(miri) {
         return Look::Unseen; // a model has no /proc
     }
-    let stat = match fs::read(format!("/proc/{pid}/stat")) {
-        Ok(stat) => stat,
+    let fields = match fields(pid) {
+        Ok(fields) => fields,
         // It ended while it was read.
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Look::Ended,
         // Nobody has a `/proc` for it: has anybody the process?
         Err(error) if error.kind() == io::ErrorKind::NotFound && !exists(pid) => return Look::Ended,
         Err(_) => return Look::Unseen,
     };
-    let name_end = stat.windows(2).rposition(|bytes| bytes == b") ");
-    let fields = name_end.and_then(|end| std::str::from_utf8(stat.get(end + 2..)?).ok());
     let Some(fields) = fields else {
         return Look::Unseen;
     };

@@ -13,6 +13,7 @@ use std::time::Duration;
 use ractor::ActorRef;
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use selvedge_channels::process::ending_status;
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 use tokio::net::unix::OwnedReadHalf;
@@ -158,9 +159,8 @@ impl Process {
         if self.sentinels.is_empty() {
             return None;
         }
-        // `proc_pid_stat(5)`: the last field; 0 also where it is not for us to see. The pid is its own until it is reaped, here.
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let status: i32 = stat.split_whitespace().next_back()?.parse().ok()?;
+        // The pid is its own until it is reaped, here.
+        let status = ending_status(pid)?;
         let signal = status & 0x7f;
         match (status, signal) {
             (0, _) => None,
