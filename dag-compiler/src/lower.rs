@@ -85,7 +85,7 @@ impl Meetings {
         let mut waiting = BTreeSet::new();
         for task in graph.tasks.iter().filter(|task| !task.meets.is_empty()) {
             let Some(reader) = lane(task.actor) else { continue };
-            for (_, value) in GraphIr::reads(task).filter(|(arg, _)| task.meets.binary_search(arg).is_ok()) {
+            for (_, value) in GraphIr::reads(task).filter(|(arg, _)| task.meets_at(*arg)) {
                 let writer = graph.maker(value).and_then(|writer| graph.task(writer));
                 let writer = writer.and_then(|writer| lane(writer.actor));
                 if writer.is_some_and(|writer| writer != reader) {

@@ -64,7 +64,7 @@ pub fn place(graph: &GraphIr, settings: &Settings) -> Placement {
         for (position, value) in GraphIr::reads(task) {
             if let Some(reading) = reads.get_mut(value.index()).and_then(|it| it.at(*place)) {
                 reading.reads += 1;
-                reading.meets |= task.meets.binary_search(&position).is_ok();
+                reading.meets |= task.meets_at(position);
             }
         }
     }

@@ -104,7 +104,7 @@ pub(crate) fn ignored(graph: &GraphIr) -> Vec<String> {
     let places = graph.places();
     let mut stays: BTreeMap<LaneId, BTreeSet<ValueId>> = BTreeMap::new();
     for task in graph.tasks.iter().filter(|task| !task.meets.is_empty()) {
-        for (_, value) in GraphIr::reads(task).filter(|(arg, _)| task.meets.binary_search(arg).is_ok()) {
+        for (_, value) in GraphIr::reads(task).filter(|(arg, _)| task.meets_at(*arg)) {
             let writer = graph.maker(value).and_then(|maker| graph.task(maker));
             let lane = |task: &TaskIr| places.get(&task.actor).map(|(_, lane)| *lane);
             if let Some(reader) = lane(task)

@@ -188,6 +188,13 @@ pub struct TaskIr {
     pub bind_index: BindIndex,
 }
 
+impl TaskIr {
+    /// Whether the transfer of the argument at this position is a rendezvous.
+    pub(crate) fn meets_at(&self, position: u32) -> bool {
+        self.meets.binary_search(&position).is_ok()
+    }
+}
+
 /// A graph as it was bound. Tasks stand in the order of their binds, so it has no cycle.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphIr {

@@ -114,7 +114,7 @@ impl<'a> Form<'a> {
             .collect();
         let inner = plan.ir.tasks.iter().flat_map(|task| {
             let lane = lanes.get(&task.actor).copied();
-            let read = move |(arg, value)| Some(((lane?, value), task.meets.binary_search(&arg).is_ok()));
+            let read = move |(arg, value)| Some(((lane?, value), task.meets_at(arg)));
             GraphIr::reads(task).filter_map(read)
         });
         let outputs = plan.ir.outputs.iter().map(|value| ((LaneId(0), *value), false));
