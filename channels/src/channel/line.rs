@@ -107,7 +107,7 @@ impl Line {
         outcome?.ok_or_else(late)
     }
 
-    /// Tries once, for who looks again by itself.
+    /// Makes one attempt, without waiting.
     pub(super) fn attempt<R>(
         &mut self,
         mut attempt: impl FnMut() -> Result<Option<R>, ChannelError>,

@@ -126,7 +126,7 @@ impl Peers {
         self.settled = self.others.iter().all(|(_, watched)| watched.is_some());
     }
 
-    /// As [`look`](Self::look) for who looks again and again: a branch once everybody is watched, for a death is told by
+    /// Watches the peers that have come since the last look. One branch once everybody is watched, for a death is told by
     /// who watches; before that a load for each other end, whose word nobody writes to meanwhile.
     #[inline]
     pub(super) fn look_for_new(&mut self) {

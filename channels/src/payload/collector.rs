@@ -39,7 +39,7 @@ impl<T> Scope<T> {
         Scope { place, before }
     }
 
-    /// What it holds now.
+    /// Ends the scope, and returns what it holds.
     #[inline]
     fn close(mut self) -> Option<T> {
         let parts = self.place.replace(self.before.take());
@@ -57,9 +57,7 @@ impl<T> Drop for Scope<T> {
 /// Runs `encode` and returns the parts that tensors left.
 #[inline]
 pub(super) fn collecting<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Bytes64>>) {
-    let scope = Scope::open(&OUT, Outgoing::default());
-    let result = encode();
-    (result, scope.close().unwrap_or_default().parts)
+    collecting_into(Outgoing::default(), encode)
 }
 
 /// Runs `encode`, of a value whose tensors left these parts before: where they come again, each has the number it had.
@@ -71,6 +69,11 @@ pub(super) fn collecting_again<R>(
         parts: Vec::new(),
         before: parts.iter().cloned().map(Some).collect(),
     };
+    collecting_into(outgoing, encode)
+}
+
+#[inline]
+fn collecting_into<R>(outgoing: Outgoing, encode: impl FnOnce() -> R) -> (R, Vec<Arc<Bytes64>>) {
     let scope = Scope::open(&OUT, outgoing);
     let result = encode();
     (result, scope.close().unwrap_or_default().parts)
