@@ -6,6 +6,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::spin_budget::SpinBudget;
+
 /// The core that this thread runs on. The kernel may move the thread at any time.
 #[cfg(not(miri))]
 #[inline]
@@ -39,18 +41,20 @@ const SHORT: Duration = Duration::from_micros(20);
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Mover {
-    /// Takes note of a wait of this thread, and moves the thread where the core was shared too often.
+    /// Takes note of a wait of this thread, and moves the thread where the core was shared too often. A moved thread spins for its
+    /// next input again: while it slept, the scheduler would wake it on its old core, for a virtual core that is idle looks to the
+    /// scheduler like one that the host has taken away.
     #[inline]
-    pub fn waited(&mut self, shared: bool) {
-        if shared {
-            self.shared();
+    pub fn waited(&mut self, budget: &SpinBudget) {
+        if budget.shares_core() {
+            self.shared(budget);
         } else if self.shared.is_some() {
             self.shared = None;
         }
     }
 
     #[cold]
-    fn shared(&mut self) {
+    fn shared(&mut self, budget: &SpinBudget) {
         let now = Instant::now();
         let (waits, since) = self.shared.unwrap_or((0, now));
         if waits < WAITS {
@@ -63,6 +67,7 @@ impl Mover {
         if short && rested {
             self.moved = Some(now);
             leave_core();
+            budget.set_shares_core(false);
         }
     }
 }
@@ -128,21 +133,30 @@ mod tests {
 
     #[test]
     fn only_many_waits_in_a_row_on_a_shared_core_move_a_thread() {
+        use crate::waiting::Waiting;
+
         let mut mover = Mover::default();
+        let spins = Waiting::SpinThenPark(SHORT);
+        let budget = SpinBudget::new(spins);
+        budget.set_shares_core(true);
         for _ in 0..WAITS {
-            mover.waited(true);
+            mover.waited(&budget);
         }
-        mover.waited(false);
+        budget.set_shares_core(false);
+        mover.waited(&budget);
         assert!(mover.shared.is_none(), "one wait for another core ends the row");
+        budget.set_shares_core(true);
         for _ in 0..WAITS {
-            mover.waited(true);
+            mover.waited(&budget);
         }
         assert!(mover.moved.is_none());
+        assert_ne!(budget.waiting(), spins);
         // As if the waits had been short, however slow this machine is: no time passes since an hour from now.
         let later = Instant::now() + Duration::from_secs(3600);
         mover.shared = Some((WAITS, later));
-        mover.waited(true);
+        mover.waited(&budget);
         assert!(mover.moved.is_some());
+        assert_eq!(budget.waiting(), spins, "a moved thread spins again");
         assert!(mover.shared.is_none(), "counting begins anew");
     }
 }

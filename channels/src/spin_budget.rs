@@ -6,7 +6,7 @@
 //! Owicki, *Empirical Studies of Competitive Spinning for a Shared-Memory Multiprocessor* (SOSP 1991).
 //!
 //! A waiter that was woken from the core that it runs on keeps that core from the one it waits for as long as it spins. It parks
-//! at once until a wake-up comes from another core.
+//! at once until a wake-up comes from another core, or it has been moved to one.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -41,6 +41,12 @@ impl SpinBudget {
     #[inline]
     pub fn shares_core(&self) -> bool {
         self.shares_core.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of whether the waiter has the core of the one it waits for.
+    #[inline]
+    pub(crate) fn set_shares_core(&self, shares: bool) {
+        self.shares_core.store(shares, Ordering::Relaxed);
     }
 
     /// How it waits now.
@@ -108,7 +114,7 @@ impl SpinBudget {
         // A wait on a shared core says nothing of how long to spin where there are two.
         let teaches = found && !shared && !shares;
         self.parked_for(if teaches { parked } else { Duration::MAX });
-        self.shares_core.store(shares, Ordering::Relaxed);
+        self.set_shares_core(shares);
         found
     }
 }

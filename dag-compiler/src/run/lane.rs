@@ -692,7 +692,7 @@ impl Program for LaneLoop {
                     program.run_until_blocked(*lane, ended) || **ended || lane.mailbox_pending()
                 },
             );
-            mover.waited(budget.shares_core());
+            mover.waited(&budget);
             if lane.mailbox_pending() {
                 lane.serve_mailbox();
             }
