@@ -4,6 +4,9 @@
 //! Where the scheduler puts two threads when a program starts, and whether it moves them, differs from start to start. So one sample
 //! is a fresh process that runs its loop for a window of 50 ms from the first execution on; a row is the median and the slowest
 //! tenth of many starts.
+//!
+//! On a virtual machine the host moves the cores as well, and an exchange between cores of different caches takes several times as
+//! long. So the machine's own exchange, of two cache lines between spinning threads, is measured before each start, and has a row.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -11,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
+use super::limits::Limit;
 use super::measure::Summary;
 use super::record::{Record, Report};
 use super::versus::placement;
@@ -19,6 +23,9 @@ use crate::shapes::{Drive, Setup, graphs};
 
 /// How long a start runs its loop.
 const WINDOW: Duration = Duration::from_millis(50);
+
+/// How long the machine's own exchange is measured before a start.
+const EXCHANGE: Duration = Duration::from_millis(5);
 
 /// Other processes that keep a core busy, in the two halves of the table.
 const NEIGHBOURS: [u32; 2] = [0, 1];
@@ -129,8 +136,14 @@ fn started(shape: Loop, placement: Placement, wait: Wait) -> anyhow::Result<f64>
         .with_context(|| format!("a start printed `{text}`"))
 }
 
-/// Prints a row for every loop and way to wait, without and with a busy process beside it. The ratio is that of the slowest tenth to
-/// the median where nobody is beside, and to the slowest tenth of `park` where somebody is.
+fn summary(samples: Vec<f64>, window: Duration) -> Option<Summary> {
+    let starts = samples.len() as u32;
+    Summary::of_samples(samples, starts.into(), window * starts)
+}
+
+/// Prints a row for every loop and way to wait, without and with a busy process beside it, and one for the machine's own exchange in
+/// the minutes of each loop. The ratio is that of the slowest tenth to the median where nobody is beside, and to the slowest tenth of
+/// `park` where somebody is.
 pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
     let placement = placement(args);
     for neighbours in NEIGHBOURS {
@@ -140,20 +153,26 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
         for shape in [Loop::Echo, Loop::Stage, Loop::Callers, Loop::Graphs] {
             let waits = [args.wait.unwrap_or(Wait::Auto), Wait::Park];
             let mut found = [Vec::new(), Vec::new()];
-            // In turns, so that a slow moment hits both.
+            let mut exchanges = Vec::new();
+            // In turns, so that a slow moment hits all.
             for _ in 0..args.starts {
+                if neighbours == 0 {
+                    // A machine of one core has none.
+                    let exchange = Limit::CacheLineTwoLines.measure(placement, 8, EXCHANGE);
+                    exchanges.extend(exchange.ok().map(|it| it.p50_ns));
+                }
                 for (wait, found) in waits.iter().zip(&mut found) {
                     found.push(started(shape, placement, *wait)?);
                 }
             }
-            let [own, parked] = found.map(|samples| {
-                let starts = samples.len() as u64;
-                Summary::of_samples(samples, starts, WINDOW * args.starts)
-            });
+            let [own, parked] = found.map(|samples| summary(samples, WINDOW));
             let (own, parked) = (own.context("no start")?, parked.context("no start")?);
-            for (wait, summary) in waits.iter().zip([&own, &parked]) {
-                let mut record = Record::new(args.case, 8, summary).placed(placement, *wait);
-                record.actors = 1;
+            let mut rows = vec![(waits[0], 1, &own), (waits[1], 1, &parked)];
+            let exchange = summary(exchanges, EXCHANGE);
+            rows.extend(exchange.iter().map(|exchange| (Wait::Spin, 0, exchange)));
+            for (wait, actors, summary) in rows {
+                let mut record = Record::new(args.case, 8, summary).placed(placement, wait);
+                record.actors = actors;
                 record.per_second = (1e10 / summary.p50_ns).round() / 10.0;
                 record.bytes_per_second = record.per_second * 8.0;
                 record.stage = Some(shape.to_string());
@@ -163,7 +182,12 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
                     0 => ("median", summary.p50_ns),
                     _ => ("park", parked.p90_ns),
                 };
-                let limit = format!("{shape}, {neighbours} busy: slowest tenth to {limit}");
+                let limit = match actors {
+                    0 => format!(
+                        "{shape}, {neighbours} busy, the machine's own exchange: slowest tenth to {limit}"
+                    ),
+                    _ => format!("{shape}, {neighbours} busy: slowest tenth to {limit}"),
+                };
                 report.row(&record.against(&limit, limit_ns, summary.p90_ns / limit_ns))?;
             }
         }
