@@ -8,6 +8,8 @@ use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rayon::ThreadPoolBuilder;
+
 const THREADS: &str = "RAYON_NUM_THREADS";
 
 /// Keeps candle, here and in all worker processes, to one thread, unless the environment already says how many: call
@@ -22,4 +24,19 @@ pub fn keep_candle_to_one_thread() {
     again.args(env::args_os().skip(1)).env(THREADS, "1");
     let error = again.exec();
     eprintln!("warning: candle keeps its threads: {error}");
+}
+
+/// Makes this thread a pool of one, where the environment says that candle has one thread: call it where an actor is made. Candle's
+/// norms and softmax go through rayon, which would hand each of them to the one thread of its own pool and wait for it: two
+/// changes of threads for microseconds of work.
+///
+/// Rayon never frees what it keeps of such a thread, some hundred bytes.
+pub fn compute_on_this_thread() {
+    if env::var_os(THREADS).is_some_and(|threads| threads == "1") {
+        // An error says that this thread is in a pool already.
+        let _ = ThreadPoolBuilder::new()
+            .num_threads(1)
+            .use_current_thread()
+            .build();
+    }
 }

@@ -1,6 +1,7 @@
 //! A share of the model and its caches: what an actor holds, and what a plain loop calls.
 
 use candle_core::{Device, Tensor};
+use selvedge_examples::one_thread::compute_on_this_thread;
 
 use crate::config::Config;
 use crate::error::LoadError;
@@ -43,6 +44,7 @@ impl Decoder {
     /// # Errors
     /// As [`Folder::check`], and [`LoadError::Candle`].
     pub fn load(folder: &Folder, share: Share, room: Room) -> Result<Self, LoadError> {
+        compute_on_this_thread();
         folder.check(&share)?;
         let (config, before) = (&folder.config, folder.weights.read_bytes());
         let tensors = Tensors::read(&folder.path, &folder.weights, config, &share)?;
