@@ -1,7 +1,7 @@
 //! Recognises handwritten digits: load → preprocess → two model replicas → vote → report.
 //!
-//! Learn here: actors whose constructors may fail, a tuple result that is split, a value that two tasks read, several
-//! results of a graph, and that the placement is a value.
+//! The program demonstrates actors whose constructors may fail, a tuple result that is split, a value that two tasks
+//! read, several results of a graph, and the placement as a runtime value.
 //!
 //! `cargo run --release -p selvedge-examples --example digits -- [--placement inline|thread|process] [--model PATH]`
 #![allow(unreachable_pub)] // an actor's operations are its public methods
@@ -27,7 +27,7 @@ impl Loader {
         Digits::load().map(Loader)
     }
 
-    /// The images of some rows: `[n, 64]`, pixels from 0 to 16.
+    /// Returns the images of some rows: `[n, 64]`, pixels from 0 to 16.
     pub fn images(&mut self, rows: &[u32]) -> Result<Tensor> {
         let images = rows.iter().filter_map(|row| self.0.image(*row as usize));
         let pixels: Vec<u8> = images.flatten().copied().collect();
@@ -43,7 +43,7 @@ impl Preprocess {
         Preprocess
     }
 
-    /// Two views of the images, pixels from 0 to 1: as they are, and a pixel further down.
+    /// Returns two views of the images, with pixels from 0 to 1: the images unchanged, and shifted down by one pixel.
     pub fn views(&mut self, images: &Tensor) -> Result<(Tensor, Tensor)> {
         let plain: Vec<f32> = images.as_slice()?.iter().copied().map(scaled).collect();
         let lower = plain.chunks_exact(PIXELS).flat_map(|image| {
@@ -63,7 +63,7 @@ impl Replica {
         Mlp::load(&weights).map(Replica)
     }
 
-    /// A logit for each class: `[n, 10]`.
+    /// Returns a logit for each class: `[n, 10]`.
     pub fn logits(&mut self, images: &Tensor) -> Result<Tensor> {
         let logits = self.0.logits(images.as_slice()?)?;
         let rows = logits.len() / CLASSES;
@@ -79,7 +79,7 @@ impl Vote {
         Vote
     }
 
-    /// The class with the largest mean of both logits, which is the one with the largest sum.
+    /// Returns the class with the largest mean of both logits, which is the one with the largest sum.
     pub fn classes(&mut self, left: &Tensor, right: &Tensor) -> Result<Vec<u8>> {
         let pairs = left.as_slice::<f32>()?.iter().zip(right.as_slice::<f32>()?);
         let sums: Vec<f32> = pairs.map(|(left, right)| left + right).collect();
@@ -95,7 +95,7 @@ impl Report {
         Digits::load().map(Report)
     }
 
-    /// How many classes are right.
+    /// Returns the number of correct classes.
     pub fn right(&mut self, rows: &[u32], classes: &[u8]) -> usize {
         let labels = rows.iter().map(|row| self.0.label(*row as usize));
         let both = labels.zip(classes);
@@ -103,7 +103,7 @@ impl Report {
     }
 }
 
-/// Spawns, binds, compiles, runs over the held-out rows, and says what came of it.
+/// Spawns, binds and compiles, runs over the held-out rows, and prints the result.
 fn run(arguments: &Arguments) -> Result<()> {
     let (runtime, placement) = (Runtime::new(), arguments.placement);
     let loader = runtime.spawn::<Loader>("loader", ()).place(placement)?;

@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p selvedge-examples --example digits_train -- [--out PATH] [--seed N] [--validate]`
 //!
-//! The figures below were chosen with `--validate`, which trains on the first 1 200 rows and measures on the other
-//! 238 rows for training. The held-out rows are looked at once, at the end.
+//! The constants below were chosen with `--validate`, which trains on the first 1 200 rows and measures on the other
+//! 238 rows for training. The held-out rows are used once, at the end.
 
 use std::error::Error;
 use std::f64::consts::PI;
@@ -29,10 +29,10 @@ const WEIGHT_DECAY: f64 = 1e-2;
 
 #[derive(Parser)]
 struct Arguments {
-    /// Where the weights go; by default where the digits example looks for them.
+    /// The file to write the weights to; by default the one that the digits example reads.
     #[arg(long, default_value_os_t = shipped_weights())]
     out: PathBuf,
-    /// The same seed gives the same file on the same kind of processor.
+    /// The seed; equal seeds give equal files on the same kind of processor.
     #[arg(long, default_value_t = 20_261_120)]
     seed: u64,
     /// Only measure, on the last of the rows for training.
@@ -40,7 +40,8 @@ struct Arguments {
     validate: bool,
 }
 
-/// A weight of He's width (2015), which keeps the variance through ReLU; biases start at 0.
+/// Creates a parameter: a weight of He's width (2015), which keeps the variance through ReLU, or a bias that starts at
+/// 0.
 fn parameter(weight: Weight, random: &mut Random) -> candle_core::Result<Var> {
     let width = match weight.shape {
         [_, inputs] => (6.0 / *inputs as f32).sqrt(),
@@ -51,7 +52,7 @@ fn parameter(weight: Weight, random: &mut Random) -> candle_core::Result<Var> {
     Var::from_vec(values, weight.shape, &Device::Cpu)
 }
 
-/// A model whose parameters `vars` the optimizer moves.
+/// Creates a model, and its parameters, which the optimizer changes.
 fn untrained(random: &mut Random) -> candle_core::Result<(Mlp, Vec<(&'static str, Var)>)> {
     let (mut layers, mut vars) = (Vec::new(), Vec::new());
     for (weight, bias) in LAYERS {
@@ -76,7 +77,7 @@ fn train(
     let mut optimizer = AdamW::new(vars, parameters)?;
     let mut order: Vec<usize> = rows.collect();
     for epoch in 0..EPOCHS {
-        // Half a cosine, from the full rate to none (Loshchilov and Hutter, 2017).
+        // Half a cosine, from the full rate to zero (Loshchilov and Hutter, 2017).
         optimizer.set_learning_rate(LEARNING_RATE * (1.0 + (PI * epoch as f64 / EPOCHS as f64).cos()) / 2.0);
         random.shuffle(&mut order);
         for batch in order.chunks(BATCH) {

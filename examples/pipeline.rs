@@ -1,5 +1,5 @@
-//! What the compiler predicts of pipelines, beside what they do: throughput of sleeping stages, the bubble of 1F1B, and an
-//! order made for measured durations.
+//! Compares the compiler's predictions about pipelines with measurements: throughput of sleeping stages, the bubble of
+//! 1F1B, and an order made for measured durations.
 //!
 //! `cargo run --release -p selvedge-examples --example pipeline`; with `--selvedge-graph=svg` it draws its first graph.
 
@@ -33,7 +33,7 @@ impl Stage {
         }
     }
 
-    /// Stands for work that another device does: the core is free meanwhile.
+    /// Simulates work that another device does: the core is free in the meantime.
     pub fn work(&mut self, x: u64) -> u64 {
         std::thread::sleep(self.takes);
         x
@@ -44,7 +44,7 @@ fn stage(runtime: &Runtime, name: impl Into<String>, micros: u64) -> Result<Stag
     Ok(runtime.spawn::<Stage>(name, (micros,)).in_thread()?)
 }
 
-/// Four stages in a row of which the third is the slowest: what comes out a second, and what could at best.
+/// Measures four stages in a row, the third of which is the slowest: the results per second, and the bound.
 fn throughput(runtime: &Runtime) -> Result<()> {
     let micros = [1_000, 2_000, 3_000, 2_000];
     let stages: Vec<_> = (0u64..)
@@ -55,7 +55,7 @@ fn throughput(runtime: &Runtime) -> Result<()> {
     let graph = runtime.compile_with(options, |x: Edge<u64>| {
         stages.iter().fold(x, |x, stage| stage.work(&x))
     })?;
-    // A sleep lasts longer than asked for: the bound is that of the stages as they are.
+    // A sleep lasts longer than requested: the bound is that of the measured stages.
     let profile = graph.profile(50, |x| x as u64)?;
     let graph = graph.recompile(&profile)?;
     let bound = bound(graph.plan()).ok_or("no bound")?;
@@ -74,7 +74,7 @@ fn throughput(runtime: &Runtime) -> Result<()> {
     Ok(())
 }
 
-/// The idle part of the lanes between the first work of an execution and its last.
+/// Returns the idle fraction of the lanes between the first work of an execution and its last.
 fn idle(events: &[Event], execution: u64, stages: usize) -> f64 {
     let work = || {
         events
@@ -87,7 +87,7 @@ fn idle(events: &[Event], execution: u64, stages: usize) -> f64 {
     1.0 - busy as f64 / ((end - begin) as f64 * stages as f64)
 }
 
-/// Forward and backward through S stages, M micro-batches an execution.
+/// Measures the bubble of a pass forward and backward through S stages, with M micro-batches per execution.
 fn bubble(runtime: &Runtime, schedule: Schedule, stages: usize, batches: usize) -> Result<()> {
     let crew: Vec<_> = (0..stages)
         .map(|index| stage(runtime, format!("{schedule:?} {index}"), 2_000))
@@ -116,7 +116,7 @@ fn bubble(runtime: &Runtime, schedule: Schedule, stages: usize, batches: usize) 
     Ok(())
 }
 
-/// A lane whose default order is bad: what has the longest way behind it is not known before it was measured.
+/// Shows a lane whose default order is bad: the compiler does not know the longest path before it is measured.
 fn profiled(runtime: &Runtime) -> Result<()> {
     let lane = runtime.lane("shared");
     let shared = |name: &str| runtime.spawn::<Stage>(name, (4_000,)).in_lane(&lane);

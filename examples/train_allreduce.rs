@@ -1,11 +1,11 @@
-//! Data-parallel training: every rank has a part of each batch, and gradients are summed over ranks, each layer's while the layer
-//! in front of it is still computing.
+//! Data-parallel training: every rank has a part of each batch, and gradients are summed over the ranks. The gradient
+//! of a layer is summed while the layer in front of it is still computing.
 //!
 //! `cargo run --release -p selvedge-examples --example train_allreduce -- [--ranks N] [--placement thread|process] [--steps N]`
 //!
-//! Afterwards the same is done by one rank in a plain loop, and the losses are compared.
+//! Afterwards one rank makes the same steps in a plain loop, and the losses are compared.
 
-#![allow(unreachable_pub)] // a program has nobody to reach for it
+#![allow(unreachable_pub)] // no other crate can use the items of a program
 
 use std::error::Error;
 use std::time::Instant;
@@ -22,7 +22,7 @@ struct Arguments {
     /// How many ranks share a batch of 64.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
     ranks: u32,
-    /// Where they live: thread or process.
+    /// The place of the ranks: thread or process.
     #[arg(long, default_value_t = Placement::Process)]
     placement: Placement,
     /// Batches.
@@ -66,7 +66,7 @@ impl Learner {
     }
 }
 
-/// The losses of one rank that does everything itself.
+/// Returns the losses of one rank that processes whole batches.
 fn plain(compared: u32, steps: u32, seed: u64) -> Result<Vec<f64>> {
     let mut trainer = Trainer::new(0, 1, steps, seed)?;
     let mut losses = Vec::new();
@@ -74,7 +74,7 @@ fn plain(compared: u32, steps: u32, seed: u64) -> Result<Vec<f64>> {
         losses.push(trainer.forward(step)?);
         for layer in (0..trainer.depth()).rev() {
             let gradient = trainer.backward(layer)?;
-            // What is in front of it has been computed with the weights before this step.
+            // The layers in front of it have been computed with the weights before this step.
             trainer.update(layer, &gradient)?;
         }
     }

@@ -1,6 +1,6 @@
 //! No heap allocation per execution in steady state (echo, 8 bytes, inline and thread placement).
 //!
-//! Without a test harness, whose own thread allocates when it likes.
+//! The test has no harness, because a harness's own thread allocates at any time.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -22,8 +22,8 @@ struct Counting;
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-#[allow(unsafe_code)] // a counting allocator is an allocator
-// SAFETY: every call is passed on unchanged to the system's allocator, whose contract is ours.
+#[allow(unsafe_code)] // an allocator is unsafe to implement
+// SAFETY: every call is passed on unchanged to the system's allocator, which has the same contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The same graph from asynchronous code: `.await` and streams, on any executor.
+//! A graph in asynchronous code: `.await` and streams, on any executor.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -152,7 +152,7 @@ fn dag_44_a_future_that_is_dropped_while_it_is_pending_is_cancelled() -> Result<
             gate.reached(1);
             let dropped = graph.execute(10).now_or_never();
             assert!(dropped.is_none(), "{placement}");
-            // Who waits for one execution closes what was dropped of others.
+            // A thread that waits for one execution also closes the outputs that others have dropped.
             let waited = first.wait_timeout(Duration::from_millis(100));
             assert!(matches!(waited, Err(ExecError::Timeout(_))), "{placement}");
             gate.open();
@@ -209,7 +209,7 @@ fn dag_42_a_pending_await_ends_when_the_graph_is_torn_down() -> Result<()> {
             let waiter = scope.spawn(|| on_tokio(within(awaiting)));
             assert_eq!(told.recv(), Ok(true), "{placement}");
             let teardown = scope.spawn(|| graph.teardown());
-            // Its method is still at the gate.
+            // The method is still at the gate.
             let result = waiter.join().expect("no panic");
             assert!(
                 matches!(result, Err(ExecError::TornDown { .. })),
@@ -222,7 +222,7 @@ fn dag_42_a_pending_await_ends_when_the_graph_is_torn_down() -> Result<()> {
     Ok(())
 }
 
-/// What has no end fails here instead.
+/// Awaits `future`, and fails after 60 seconds.
 async fn within<T>(future: impl Future<Output = T>) -> T {
     let limit = tokio::time::timeout(Duration::from_secs(60), future);
     limit.await.expect("an end")
@@ -249,7 +249,7 @@ fn dag_44_an_await_keeps_the_time_limit_of_a_wait() -> Result<()> {
                 assert!(timeout.waited >= Duration::from_millis(30), "{timeout}");
                 assert_eq!(timeout.suspects[0].task, "a.pass");
             }
-            // Who keeps a limit of his own is not held to this one.
+            // A caller of `poll_result` keeps a time limit of its own; the limit of the graph does not apply.
             let mut own = Box::pin(within(poll_fn(|context| first.poll_result(context))));
             let soon = tokio::time::timeout(Duration::from_millis(90), &mut own).await;
             assert!(soon.is_err(), "{placement}: {soon:?}");

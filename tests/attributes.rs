@@ -1,4 +1,4 @@
-//! Attributes of methods and crates that generated code lives with: conditions, deprecation, no unsafe code.
+//! Attributes of methods and crates that generated code must respect: conditions, deprecation, no unsafe code.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 #![forbid(unsafe_code)]
 #![deny(warnings)]
@@ -7,7 +7,7 @@ use selvedge::collectives::{Backend, Capabilities, CommError, Communicator, Join
 use selvedge::{Compile, Contribute, Edge, Runtime, Tensor, TensorError, actor};
 use serde::{Deserialize, Serialize};
 
-/// Of the compiled methods, those after one that is left out are the ones with the shifted numbers.
+/// An actor with a method that is not compiled: the methods after it have shifted numbers.
 struct Conditional;
 
 #[actor]
@@ -62,7 +62,7 @@ fn a_deprecated_method_is_deprecated_in_the_handle() {
     assert_eq!(graph.run(1).unwrap(), 100);
 }
 
-/// Made known to collectives where unsafe code is forbidden.
+/// A type that collectives accept, defined where unsafe code is forbidden.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Gradients(Vec<Tensor>);
 

@@ -127,7 +127,7 @@ fn dag_45_calls_from_many_threads_are_served_one_at_a_time() -> Result<()> {
     Ok(())
 }
 
-/// A waker, and an error, that end in a panic without a word.
+/// A waker that panics without a message.
 #[derive(Debug)]
 struct Bomb;
 
@@ -200,7 +200,8 @@ fn an_error_whose_drop_panics_costs_neither_the_actor_nor_its_lane() -> Result<(
             matches!(refused, Err(SpawnError::Constructor { .. })),
             "{refused:?}"
         );
-        // Nobody waits for this answer: who gives it drops the error, or this thread where it came at once.
+        // No caller waits for this answer: the answering thread drops the error, or this thread if the answer came at
+        // once.
         let unheard = a.call().fail(true);
         let _ = catch_unwind(AssertUnwindSafe(|| drop(unheard)));
         let failed = a.call().fail(true).wait();

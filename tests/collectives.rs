@@ -1,5 +1,5 @@
-//! Collectives as edges of a graph: what they compute, over threads, processes and a single lane; what a failure of one rank
-//! does; what is refused.
+//! Collectives as edges of a graph: their results over threads, processes and a single lane; the effects of a failure
+//! of one rank; refused graphs.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -34,7 +34,7 @@ impl Rank {
         Ok(Rank { rank })
     }
 
-    /// `[x + rank; 4]` times the position.
+    /// Returns `x + rank` times 1, 2, 3 and 4; an error on rank 1 for a negative `x`.
     pub fn make(&mut self, x: i64) -> Result<Vec<i64>> {
         if x < 0 && self.rank == 1 {
             return Err("rank 1 has no negative numbers".into());
@@ -70,7 +70,7 @@ impl Rank {
     }
 }
 
-/// Where the ranks are.
+/// The placement of the ranks.
 #[derive(Clone, Copy, Debug)]
 enum Where {
     Threads,
@@ -214,7 +214,7 @@ fn comm_07_a_failure_of_one_rank_is_everybodys_and_the_graph_goes_on() {
     }
 }
 
-/// A value of a user's own that is contributed.
+/// A user-defined type that ranks contribute.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 struct Gradients {
     weights: Tensor,
@@ -288,12 +288,12 @@ fn a_type_of_ones_own_is_contributed() {
     }
 }
 
-/// The toy of the collectives' own examples.
+/// The toy communicator from the examples of `collectives`.
 #[allow(dead_code, unreachable_pub)]
 #[path = "../collectives/examples/toy.rs"]
 mod toy;
 
-/// The toy as a backend of graphs: its ranks find each other by the group's number, and ring when they bring something.
+/// The toy as a backend of graphs: its ranks find each other by the group's number, and ring when they contribute.
 struct Ringing {
     toy: toy::Toy,
     bells: Vec<selvedge_channels::Doorbell>,
@@ -335,7 +335,7 @@ impl Communicator for Ringing {
     }
 }
 
-/// Results that came by the toy.
+/// The number of results that came through the toy.
 static TOYED: AtomicUsize = AtomicUsize::new(0);
 
 fn join(joining: &Joining<'_>) -> Result<Box<dyn Communicator>, CommError> {
@@ -414,18 +414,19 @@ fn comm_01_the_order_of_contributions_says_which_actor_is_which_rank() {
         let planned = graph.plan().communicators[0].ranks.iter().map(|rank| rank.actor);
         let expected = order.map(|rank| rank.actor().id());
         assert_eq!(planned.collect::<Vec<_>>(), expected, "{place:?}");
-        // Of contributions that differ by actor, the plan's ranks are those who gave them.
+        // The contributions differ by actor, so the results show which actors are the plan's ranks.
         let (all, sent) = graph.execute(7).wait().unwrap();
         assert_eq!(all, [made(2, 7), made(0, 7), made(1, 7)].concat(), "{place:?}");
         assert_eq!(sent, made(1, 7).iter().sum::<i64>(), "{place:?}");
     }
 }
 
-/// Two groups of the same actors, in another order, take turns in executions of which several are under way.
+/// Two groups of the same actors, in different orders, take turns while several executions are in flight.
 #[test]
 fn comm_09_groups_of_the_same_ranks_do_not_mix() {
     let usual = PLACES.map(|place| (place, Options::new()));
-    // Whose ranks find each other by their group's number; twice, since no other graph's group has it.
+    // The toy's ranks find each other by their group's number. It runs twice: no other graph's group may have that
+    // number.
     let by_number = [0; 2].map(|_| (Where::Threads, Options::new().communicator("toy")));
     for (place, options) in usual.into_iter().chain(by_number) {
         let runtime = Runtime::new();
@@ -628,7 +629,7 @@ fn a_graph_that_ends_in_the_middle_of_a_collective_leaves_nothing_waiting() {
                 })
                 .unwrap();
             let executions: Vec<_> = (0..8).map(|x| graph.execute(x)).collect();
-            // Some wanted, some not, some cancelled.
+            // One execution is awaited, some are cancelled, and the others are fetched after the tear-down.
             let mut executions = executions.into_iter();
             assert!(executions.next().unwrap().wait().is_ok());
             drop(executions.nth(2));
@@ -653,7 +654,8 @@ fn what_a_user_does_to_edges_is_done_to_those_of_collectives() {
         let graph = runtime
             .compile_with(options, |x: Edge<i64>| {
                 let [a, b] = allreduce(ReduceOp::Sum, ranks.each_ref().map(|rank| rank.make(&x)));
-                // Named, ordered after, in a list, through another collective, and out of the graph.
+                // The sum is named, ordered after, put in a list, passed to another collective, and returned from the
+                // graph.
                 let a = a.named("total");
                 let later = ranks[1].loss(&x).after(&a);
                 let [both, _] = allgather([a.clone(), b]);
@@ -679,7 +681,7 @@ fn what_a_user_does_to_edges_is_done_to_those_of_collectives() {
     }
 }
 
-/// Contributions that refuse to be shown, and results that are refused.
+/// A type whose contributions cannot be read, and whose results are refused, for certain numbers.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 struct Moody(u32);
 

@@ -1,4 +1,4 @@
-//! `docs/conformance.md` says which test shows which requirement: the gate runs those tests, and no row is left out.
+//! `docs/conformance.md` names the tests that show each requirement: the gate runs those tests, and no row is left out.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Names of functions that are run as tests, and where each stands.
+/// Names of the functions that run as tests, each with the files that contain it.
 fn tests() -> BTreeMap<String, BTreeSet<PathBuf>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
@@ -36,7 +36,7 @@ fn tests() -> BTreeMap<String, BTreeSet<PathBuf>> {
             file.strip_prefix(root).unwrap(),
         );
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        // A `main` in place of the usual one calls its tests.
+        // A `main` in place of the harness's own calls the tests of its file.
         let own_main = manifests.iter().any(|manifest| {
             let stem = path.file_stem().unwrap().to_string_lossy();
             manifest.contains(&format!("name = \"{stem}\"\nharness = false"))
@@ -54,9 +54,9 @@ fn tests() -> BTreeMap<String, BTreeSet<PathBuf>> {
             };
             let name = match line.split_once("fn ") {
                 Some((_, rest)) if is_test() => identifier(rest),
-                // Called by such a `main`.
+                // A call in such a `main`.
                 None if own_main => identifier(line),
-                // A macro's list of functions, each of which becomes a test.
+                // An entry in a macro's list of functions, each of which becomes a test.
                 None if lists => line.strip_suffix(',').unwrap_or(line),
                 None => continue,
                 Some(_) => continue,
@@ -74,7 +74,7 @@ fn identifier(text: &str) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// Whether the gate runs the tests of this file: those of a file that a feature or a model checker switches on are named there.
+/// Whether the gate runs the tests of `file`. The gate must name a file that a feature or a model checker enables.
 fn runs_in_the_gate(file: &Path, gate: &str) -> bool {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
     let switches = text.lines().filter(|line| line.starts_with("#![cfg("));
@@ -85,7 +85,7 @@ fn runs_in_the_gate(file: &Path, gate: &str) -> bool {
                 .replace("not(any(miri, loom))", "")
                 .contains("loom")
     });
-    // A library's own, of devices, are named by the package.
+    // Unit tests of a library's device modules: the gate names their package.
     let of_devices = [
         "channels/src/device",
         "collectives/src/nccl",
@@ -101,7 +101,7 @@ fn runs_in_the_gate(file: &Path, gate: &str) -> bool {
     !switched || gate.contains(&format!("--test {stem}"))
 }
 
-/// Rows of the requirements: how many there are of each kind. They are numbered from 1.
+/// The number of rows of each kind of requirement. The rows of a kind are numbered from 1.
 const ROWS: [(&str, usize); 12] = [
     ("TASK", 15),
     ("DAG", 54),
@@ -143,7 +143,7 @@ fn every_test_that_the_conformance_table_names_is_one_that_the_gate_runs() {
             assert!(runs, "{id}: the gate does not run `{test}`, in {files:?}");
             named += 1;
         }
-        // In remarks a test's name may be cut short: `rw_13_…`.
+        // A remark may cut the name of a test short: `rw_13_…`.
         for remark in cells.iter().skip(3).flat_map(|cell| quoted(cell)) {
             if let Some(start) = remark.strip_suffix('…') {
                 let found = tests.keys().any(|name| name.starts_with(start));

@@ -1,4 +1,4 @@
-//! Actors whose threads keep to a core.
+//! Actors whose threads are pinned to a core.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -18,7 +18,7 @@ impl Seat {
         Seat
     }
 
-    /// The cores that its thread may run on.
+    /// The cores that the actor's thread may run on.
     pub fn seen(&mut self, _tick: ()) -> Vec<u32> {
         cores()
     }
@@ -139,7 +139,7 @@ fn a_lane_is_free_again_when_nobody_on_it_wants_a_core() -> Result<()> {
         let kept = picky(false).in_lane(&lane)?;
         assert_eq!(free.call().seen(()).wait()?, [core]);
         if !in_worker {
-            // In a worker this would end the worker.
+            // In a worker, the kill would end the whole worker.
             kept.actor().kill();
             assert_eq!(free.call().seen(()).wait()?, cores());
         }

@@ -1,4 +1,4 @@
-//! Death: of workers, shared and restarted, and of the driver.
+//! Deaths of workers, shared and restarted, and of the driver.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -47,7 +47,7 @@ fn rft_06_a_restarted_actor_can_be_bound_again() -> Result<()> {
         assert!(placement.contains(&again.to_string()), "{placement}");
         assert_eq!(graph.execute(0).wait()?, 5);
         drop(graph);
-        // The constructor ran again: the state is new, the handle the same.
+        // The constructor ran again: the state is new, and the handle is unchanged.
         assert_eq!(a.call().total(()).wait()?, 5);
         assert_ne!(a.actor().pid(), Some(pid));
     }
@@ -102,7 +102,7 @@ fn dag_37_actors_that_share_a_worker_die_together() -> Result<()> {
     Ok(())
 }
 
-/// Holds up whoever wakes it until it is let go: the thread that hears of deaths.
+/// A waker that blocks the thread that wakes it until the test releases that thread: the thread that reports deaths.
 struct HoldsUp {
     held: Sender<()>,
     go: Mutex<Receiver<()>>,
@@ -111,7 +111,7 @@ struct HoldsUp {
 impl Wake for HoldsUp {
     fn wake(self: Arc<Self>) {
         let _ = self.held.send(());
-        // It goes on also where the other end has gone.
+        // Returns too if the other end has been dropped.
         let _ = self.go.lock().expect("a lock").recv();
     }
 }
@@ -124,7 +124,7 @@ impl Grower {
         Grower
     }
 
-    /// More than fits the slots of a new channel.
+    /// Returns more bytes than the slots of a new channel hold.
     pub fn grown(&mut self, _x: i64) -> Vec<u8> {
         vec![1; 1 << 20]
     }
@@ -138,7 +138,7 @@ impl Grower {
     }
 }
 
-/// Kills `writer` once it has come to the gate, and has its payload read before anybody is told of the death.
+/// Kills `writer` once it has reached the gate, and has its payload read before the driver reports the death.
 fn read_after_death<Out: Send + std::fmt::Debug>(
     runtime: &Runtime,
     writer: &GrowerHandle,
@@ -195,7 +195,7 @@ fn dag_37_a_grown_payload_of_a_dead_writer_is_never_told_as_a_file_that_is_missi
         })?;
         read_after_death(&runtime, &writer, &graph, (&published, &begins))?;
     }
-    // By the driver itself.
+    // The driver itself reads the payload.
     let writer = runtime.spawn::<Grower>("writer", ()).in_process()?;
     let published = Gate::closed();
     published.open();
@@ -206,7 +206,7 @@ fn dag_37_a_grown_payload_of_a_dead_writer_is_never_told_as_a_file_that_is_missi
     read_after_death(&runtime, &writer, &graph, (&published, &published))
 }
 
-/// Not a test of its own: the driver that the next test kills.
+/// The driver that the tests below kill; not a test of its own.
 #[test]
 fn helper_driver_to_be_killed() -> Result<()> {
     if std::env::var_os("SELVEDGE_TEST_DRIVER").is_none() {
@@ -226,10 +226,11 @@ fn helper_driver_to_be_killed() -> Result<()> {
     }
 }
 
-/// As at a terminal: what a shell starts in the background ignores SIGINT, and so do its children.
+/// Restores the default action of SIGINT, as at a terminal: background processes of a shell and their children ignore
+/// it.
 #[allow(unsafe_code)]
 fn interruptible() {
-    // SAFETY: sets a disposition to the default one; no handler of ours is involved.
+    // SAFETY: sets a disposition to the default one; no handler of this program is involved.
     let before = unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
     assert_ne!(before, libc::SIG_ERR);
 }
@@ -239,7 +240,7 @@ fn dag_38_of_several_deaths_all_are_reported() -> Result<()> {
     let runtime = Runtime::new();
     let [a, b] = ["a", "b"].map(|name| counter(&runtime, name, Placement::Process));
     let graph = runtime.compile(|x: Edge<i64>| b.echo(&a.echo(&x)))?;
-    // Each of its own, so that the order is known.
+    // One death after the other, so that their order is known.
     for (actor, dead) in [(&b, 1), (&a, 2)] {
         kill(actor.actor().pid().expect("a process"));
         let reported = wait_until(&dead, || match graph.run(1) {
@@ -264,11 +265,12 @@ impl Closer {
         Closer
     }
 
-    /// Closes what it has not opened, as some libraries do before they start a program.
+    /// Closes descriptors that it has not opened, as some libraries do before they start a program.
     #[allow(unsafe_code)]
     pub fn close_all(&mut self, x: i64) -> i64 {
         for descriptor in 3..1024 {
-            // SAFETY: none of this process's code goes on with what it owns but the worker's, which is what is tried.
+            // SAFETY: only the worker's own code still uses these descriptors, and its behaviour without them is the
+            // subject of the test.
             unsafe { libc::close(descriptor) };
         }
         x
@@ -310,7 +312,8 @@ fn rinit_02_no_worker_outlives_a_killed_driver() {
     ends_with_its_workers(rustix::process::Signal::KILL);
 }
 
-/// A terminal sends Ctrl-C to the whole group, a service manager SIGTERM to all of a service: the driver decides.
+/// A terminal sends Ctrl-C to its whole process group, a service manager SIGTERM to a whole service: workers leave the
+/// decision to the driver.
 #[test]
 fn dag_42_workers_outlive_signals_that_are_for_everybody() -> Result<()> {
     let runtime = Runtime::new();
@@ -331,7 +334,7 @@ fn dag_42_workers_outlive_signals_that_are_for_everybody() -> Result<()> {
 fn dag_42_what_a_worker_starts_can_be_interrupted() -> Result<()> {
     let runtime = Runtime::new();
     let a = counter(&runtime, "a", Placement::Process);
-    // SIGINT and SIGHUP may be ignored from outside (`nohup`, a shell's background).
+    // The environment may ignore SIGINT and SIGHUP (`nohup`, a shell's background), so the test sends SIGTERM.
     assert_eq!(
         a.call().interrupt_a_child(libc::SIGTERM).wait()?,
         Some(libc::SIGTERM)
@@ -367,7 +370,7 @@ fn ends_with_its_workers(signal: rustix::process::Signal) {
     assert_eq!(gone, 0, "{workers:?} outlived their driver");
 }
 
-/// Not a test of its own: a driver that ends in the middle of an execution, without a word to its graph.
+/// A driver that exits in the middle of an execution, without tearing down its graph; not a test of its own.
 #[test]
 fn helper_driver_that_exits() -> Result<()> {
     let Some(gate) = std::env::var_os("SELVEDGE_TEST_EXIT_GATE") else {
@@ -413,12 +416,12 @@ fn dag_42_no_worker_outlives_a_driver_that_exits() {
         .flat_map(str::parse)
         .collect();
     assert_eq!(workers.len(), 2, "{said}");
-    // One of them is at the gate, which stays closed.
+    // One worker is at the gate, which stays closed.
     let gone = wait_until(&0, || workers.iter().filter(|pid| is_alive(**pid)).count());
     assert_eq!(gone, 0, "{workers:?} outlived their driver");
 }
 
-/// A worker that dies while its runtime shuts down must not be waited for.
+/// A runtime that shuts down does not wait for a worker that dies meanwhile.
 #[test]
 fn rinit_02_a_runtime_ends_while_its_workers_die() {
     for _ in 0..60 {
@@ -431,7 +434,8 @@ fn rinit_02_a_runtime_ends_while_its_workers_die() {
     }
 }
 
-/// Keeps a process from becoming a zombie, as much memory does: one of its threads, dead or not, is the tracer's until it is dropped.
+/// Delays the end of a process, as the release of much memory does: one of its threads, dead or not, stays with this
+/// tracer until the drop.
 struct Held(i32);
 
 impl Held {
@@ -455,18 +459,18 @@ impl Held {
 impl Drop for Held {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // SAFETY: waits for the thread that this one has attached to; no status is written.
+        // SAFETY: waits for the thread that this thread has attached to; writes no status.
         unsafe { libc::waitpid(self.0, std::ptr::null_mut(), libc::__WALL) };
     }
 }
 
-/// Whether pidfds of threads are known here (Linux 6.9).
+/// Whether this kernel has pidfds of threads (Linux 6.9).
 #[allow(unsafe_code)]
 fn threads_are_watched() -> bool {
     // SAFETY: opens a descriptor, or fails.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, std::process::id(), libc::O_EXCL) };
     if fd >= 0 {
-        // SAFETY: the descriptor is this function's own.
+        // SAFETY: this function owns the descriptor.
         unsafe { libc::close(fd as i32) };
     }
     fd >= 0

@@ -1,5 +1,5 @@
-//! Graphs that crash, serialise or deadlock elsewhere (`dag-compiler/tests/defects.rs` has their schedules), run by real
-//! actors: with transfers in which both sides take part, one slot, threads and processes.
+//! Graphs that crash, serialise or deadlock elsewhere (`dag-compiler/tests/defects.rs` has their schedules), run by
+//! real actors: with rendezvous transfers, one slot, threads and processes.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -24,7 +24,7 @@ const HOMES: [[Placement; 3]; 2] = [
     [Placement::Thread, Placement::Process, Placement::Thread],
 ];
 
-/// Runs a graph over three actors everywhere, with overlap and without, and compares with `expected`.
+/// Runs a graph over three actors in all of `HOMES`, with overlap and without, and compares with `expected`.
 fn runs<O: Outputs>(
     bind: impl Fn(&[CounterHandle; 3], Edge<i64>) -> O,
     expected: impl Fn(i64) -> O::Value,
@@ -120,7 +120,7 @@ fn e04_a_diamond() -> Result<()> {
     )
 }
 
-/// Three that meet: whoever does not compute while the others do is missed for ever.
+/// A barrier for three threads: a method that runs while the others do not blocks for ever.
 static MEETING: LazyLock<Arc<Barrier>> = LazyLock::new(|| Arc::new(Barrier::new(3)));
 
 struct Worker;
@@ -131,7 +131,7 @@ impl Worker {
         Worker
     }
 
-    /// Comes back once all three are inside.
+    /// Returns once all three actors are inside.
     pub fn together(&mut self, x: i64) -> i64 {
         MEETING.wait();
         x
@@ -142,8 +142,8 @@ impl Worker {
     }
 }
 
-/// A ring: each actor works on its own task and then takes in what its neighbour has made. A schedule that receives first
-/// would have them work one after the other, and here nobody would come back.
+/// A ring: each actor works on its own task and then receives the result of its neighbour. A schedule that receives
+/// first would run the actors one after the other, and none would return from the barrier.
 #[test]
 fn d5_all_work_while_transfers_are_on_their_way_and_the_trace_shows_it() -> Result<()> {
     for overlap in [false, true] {
@@ -184,7 +184,7 @@ fn d5_all_work_while_transfers_are_on_their_way_and_the_trace_shows_it() -> Resu
 
 static AHEAD: Barrier = Barrier::new(2);
 
-/// Two layers, last to first.
+/// A rank that computes the gradients of two layers, from the last to the first.
 struct Learner {
     rank: i64,
 }
@@ -195,7 +195,7 @@ impl Learner {
         Ok(Learner { rank })
     }
 
-    /// Rank 1 is here as long as rank 0 has not come to its next layer.
+    /// On rank 1, blocks until rank 0 has reached its next layer.
     pub fn backward_last(&mut self, x: i64) -> Result<Vec<i64>> {
         if self.rank == 1 {
             AHEAD.wait();
@@ -233,7 +233,8 @@ fn d6_a_layers_allreduce_runs_beside_the_next_layers_backward() -> Result<()> {
         })
     })?;
     for x in 0..20 {
-        // Rank 0 is at its first layer while rank 1 is at its last, whose sum rank 0 has posted its part of.
+        // Rank 0 is at its first layer while rank 1 is at its last; rank 0 has already posted its part of the last
+        // layer's sum.
         assert_eq!(graph.execute(x).wait()?, [22 * x + 2; 2]);
     }
     for execution in 0..20 {

@@ -1,6 +1,6 @@
-//! Tensors that stay on a device, on the edges of a graph: what arrives, over threads and processes, in the shapes that hang or
-//! crash elsewhere. Over whatever driver the library path leads to; where there is none, these tests say so and pass, unless
-//! `REQUIRE_GPU=1`:
+//! Tensors that stay on a device, on the edges of a graph: over threads and processes, in the shapes that hang or crash
+//! elsewhere. The tests use the driver that the library path leads to. Without a driver they report that and pass,
+//! unless `REQUIRE_GPU=1`:
 //!
 //! `LD_LIBRARY_PATH=$(scripts/simulated-driver) cargo test --features cuda --test devices`
 #![cfg(feature = "cuda")]
@@ -44,7 +44,7 @@ fn sum(x: i64) -> i64 {
     (0..x % 5000).map(|at| x + at).sum()
 }
 
-/// Several at once, of lengths that grow, shrink and are nothing.
+/// Lengths of tensors in flight at once: they grow, shrink and are zero.
 const LENGTHS: [i64; 9] = [3, 100, 0, 4999, 1, 2048, 4000, 7, 4998];
 
 #[test]
@@ -264,14 +264,15 @@ fn acc_17_a_reader_without_memory_on_the_device_fails_one_execution() {
         assert!(matches!(&error, ExecError::Task(_)), "{error}");
         assert!(error.to_string().contains("could not be received"), "{error}");
         b.call().hoard(false).wait().unwrap();
-        // Also of tensors that need a larger channel.
+        // Tensors that need a larger channel arrive too.
         for x in [100, 4000] {
             assert_eq!(graph.run(x).unwrap(), sum(x));
         }
     }
 }
 
-/// As many executions as there are slots fail before its process has what it needs to open the tensors' channel.
+/// At least as many executions as there are slots fail while the reader's process lacks a descriptor for the tensors'
+/// channel.
 #[test]
 fn acc_17_a_reader_without_descriptors_fails_some_executions_and_no_later_ones() {
     if !there() {
@@ -293,7 +294,7 @@ fn acc_17_a_reader_without_descriptors_fails_some_executions_and_no_later_ones()
     }
 }
 
-/// The input and the output of a graph, in the process that executes it.
+/// Tensors as the input and the output of a graph, in the process that executes it.
 #[test]
 fn tensors_go_in_and_come_out() {
     if !there() {
@@ -342,7 +343,7 @@ fn acc_18_a_process_that_dies_is_named_and_the_others_make_a_new_graph() {
     }
 }
 
-/// The simulated driver's own functions, by name.
+/// The library of the simulated driver; `None` for another driver.
 fn simulator() -> Option<Library> {
     let library = Library::open("the driver", "SELVEDGE_CUDA_LIB", &["libcuda.so.1"]).ok()?;
     library.has(&["selvedge_sim_hold", "selvedge_sim_release"]).ok()?;
@@ -360,22 +361,22 @@ struct Learner {
 
 #[allow(unsafe_code)] // calls the simulator
 impl Learner {
-    /// Keeps what is enqueued from now on waiting for `release`.
+    /// Blocks the operations that are enqueued from now on until `release` with this number.
     fn hold(&self, number: u64) {
         type Hold = unsafe extern "C" fn(u64, u64) -> u32;
-        // SAFETY: the simulator declares it so.
+        // SAFETY: the simulator declares the function with this type.
         let hold = unsafe { self.sim.function::<Hold>("selvedge_sim_hold") }.unwrap();
-        // SAFETY: a stream that lives.
+        // SAFETY: the stream is alive.
         assert_eq!(unsafe { hold(self.stream.as_raw() as u64, number) }, 0);
     }
 
     fn release(&self, number: u64) {
-        // SAFETY: the simulator declares it so.
+        // SAFETY: the simulator declares the function with this type.
         let release = unsafe {
             self.sim
                 .function::<unsafe extern "C" fn(u64)>("selvedge_sim_release")
         };
-        // SAFETY: takes a number.
+        // SAFETY: the function takes only a number.
         unsafe { release.unwrap()(number) };
     }
 
@@ -393,7 +394,7 @@ impl Learner {
         Ok(Learner { rank, stream, sim })
     }
 
-    /// The gradient of the last layer. That of rank 1 is not ready before rank 1 has been at its first layer.
+    /// The gradient of the last layer. On rank 1 it is ready only after rank 1 has been at its first layer.
     pub fn backward_last(&mut self, x: i64) -> Result<DeviceTensor> {
         if self.rank == 1 {
             self.hold(x as u64 + 1);
@@ -401,13 +402,13 @@ impl Learner {
         self.gradient(x)
     }
 
-    /// The gradient of the layer between, when both ranks are there: so both have posted the last layer's.
+    /// The layer between the other two. It waits for both ranks, so both have posted the gradient of the last layer.
     pub fn backward_middle(&mut self, x: i64) -> i64 {
         BOTH.wait();
         x
     }
 
-    /// The gradient of the first layer, of which the device has made something when this returns.
+    /// The gradient of the first layer, which the device has finished when this method returns.
     pub fn backward_first(&mut self, x: i64) -> Result<DeviceTensor> {
         let own = Stream::compute(self.stream.gpu())?;
         let host = Tensor::from_slice(&[10 * x + self.rank; 77], &[77])?;
@@ -427,13 +428,13 @@ impl Learner {
         Ok(first_of(last)? + middle + first_of(first)?)
     }
 
-    /// A tensor that is not ready before the driver says so.
+    /// A tensor that is ready only after `let_go`.
     pub fn held(&mut self, x: i64) -> Result<DeviceTensor> {
         self.hold(x as u64);
         self.gradient(x)
     }
 
-    /// What needs the tensor, but not its bytes.
+    /// The length of the tensor, which needs the tensor but not its bytes.
     pub fn length(&mut self, x: &DeviceTensor) -> u64 {
         x.layout().shape()[0] as u64
     }
@@ -459,8 +460,8 @@ fn learners<const N: usize>(runtime: &Runtime, process: bool) -> [LearnerHandle;
     })
 }
 
-/// D6 on the device: the sum of the last layer's gradients cannot be done before rank 1 has computed its first layer's. Once in
-/// a process.
+/// Runs D6 on the device: the sum of the last layer's gradients cannot end before rank 1 has computed its first
+/// layer's. Once in a process.
 fn train(executions: i64) {
     let runtime = Runtime::new();
     let learners: [LearnerHandle; 2] = learners(&runtime, false);
@@ -487,7 +488,7 @@ fn d6_an_allreduce_is_in_flight_during_the_next_layers_backward() {
     }
 }
 
-/// The child's part of the next test.
+/// The child process of the next test.
 #[test]
 #[ignore = "run by the test below, with a time line"]
 fn train_for_a_time_line() {
@@ -515,7 +516,7 @@ fn d6_the_time_line_of_the_device_shows_it() {
         .collect();
     let named = |name: &'static str| lines.iter().filter(move |line| line["name"] == name);
     let ns = |line: &serde_json::Value, key: &str| line[key].as_u64().unwrap();
-    // Sums of the last layer's 1000 numbers, read and written, and uploads of the first layer's 77 while they are in flight.
+    // Sums of the last layer's 1000 numbers, read and written, and uploads of the first layer's 77 during those sums.
     let overlaps = named("ncclAllReduce")
         .filter(|sum| ns(sum, "bytes") == 2 * 8000)
         .filter(|sum| {
@@ -524,12 +525,12 @@ fn d6_the_time_line_of_the_device_shows_it() {
                 ns(copy, "begin_ns") > ns(sum, "enqueued_ns") && ns(copy, "end_ns") < ns(sum, "end_ns")
             })
         });
-    // In the first execution they may still connect, and a rank that was not scheduled in time enqueues its sum late; that nobody
-    // waits for the sum in any execution is the test before.
+    // In the first execution the ranks may still connect, and a rank that is scheduled late enqueues its sum late. The
+    // test above shows that no execution waits for the sum.
     assert!(overlaps.count() >= 1);
 }
 
-/// What only needs to know of a tensor does not wait for it, here and in another process; who needs its bytes does.
+/// A task that needs only the layout of a tensor does not wait for its bytes, within a process and across processes.
 #[test]
 fn acc_19_a_receive_is_in_flight_while_the_reader_computes() {
     if !there() || simulator().is_none() {
@@ -551,14 +552,14 @@ fn acc_19_a_receive_is_in_flight_while_the_reader_computes() {
                 1000,
                 "before the device has written a byte"
             );
-            // The writer's lane is free, though its stream is not.
+            // The writer's lane is free, although its stream is blocked.
             a.call().let_go(x).wait().unwrap();
             assert_eq!(sum.wait().unwrap(), 1000 * x);
         }
     }
 }
 
-/// Collectives on edges of tensors, by NCCL on the device and by way of the host over shared memory.
+/// Collectives on edges of tensors: by NCCL on the device, and through the host over shared memory.
 #[test]
 fn collectives_of_tensors_on_a_device() {
     if !there() {
@@ -569,7 +570,7 @@ fn collectives_of_tensors_on_a_device() {
         .flat_map(|place| [(place, "shm"), (place, "nccl")])
     {
         if communicator == "nccl" && simulator().is_none() {
-            // One device for all ranks, which NCCL takes for a mistake.
+            // All ranks share one device, which NCCL rejects.
             continue;
         }
         let runtime = Runtime::new();

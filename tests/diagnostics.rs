@@ -1,4 +1,4 @@
-//! What a graph may not be: refused when compiled, with a code, the user's line, and how to mend it.
+//! Graphs that are refused when compiled: with a code, the user's line, and a way to correct it.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -121,7 +121,7 @@ fn dag_05_an_actor_of_another_runtime_is_refused() {
 
 #[test]
 fn dag_05_an_actor_of_another_runtime_is_never_taken_for_ones_own() {
-    // Each is the first actor of its runtime, on its first lane, in its first worker.
+    // Each actor is the first of its runtime, on its first lane, in its first worker.
     for placement in PLACEMENTS {
         let (runtime, other) = (Runtime::new(), Runtime::new());
         let own = counter(&runtime, "own", placement);
@@ -135,7 +135,7 @@ fn dag_05_an_actor_of_another_runtime_is_never_taken_for_ones_own() {
             assert!(text.contains("D0107") && text.contains("`foreign`"), "{text}");
             assert!(!text.contains("`own`"), "{text}");
         }
-        // An option that names a foreign actor says nothing of one's own.
+        // An option that names a foreign actor has no effect on an actor of this runtime.
         let commuting = Options::new().commuting(foreign.actor());
         let graph = runtime
             .compile_with(commuting, |x: Edge<i64>| own.echo(&x))
@@ -226,7 +226,7 @@ fn d0112_a_worker_that_does_not_load_in_time_and_the_option_are_named() -> Resul
     assert!(text.contains("D0112") && text.contains("worker `a`"), "{text}");
     assert!(text.contains("`Options::compile_timeout` is 20ms"), "{text}");
     kill_process(pid, Signal::CONT)?;
-    // Tear-down has a time of its own.
+    // Tear-down has a time limit of its own.
     let options = Options::new().teardown_timeout(std::time::Duration::ZERO);
     let b = counter(&runtime, "b", Placement::Process);
     let graph = runtime.compile_with(options, |x: Edge<i64>| b.echo(&x))?;
@@ -255,7 +255,7 @@ fn d0106_a_worker_that_died_just_now_is_told_as_dead() -> Result<()> {
         let pid = Pid::from_raw(a.actor().pid().expect("a process").cast_signed()).expect("a pid");
         kill_process(pid, Signal::KILL)?;
         match runtime.compile(|x: Edge<i64>| a.echo(&x)) {
-            // Its programs were there before the signal was.
+            // The worker had loaded its programs before the signal arrived.
             Ok(graph) => {
                 let died = graph.run(1).expect_err("it is dead");
                 assert!(matches!(died, ExecError::ActorDied(_)), "{died}");

@@ -1,4 +1,4 @@
-//! Lanes and workers end with whoever needs them. One test in this file: it counts what the whole process holds.
+//! Lanes and workers end with their last user. One test in this file: it counts the resources of the whole process.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -30,18 +30,18 @@ impl Unborn {
         x
     }
 
-    /// Says that it runs, and awaits for ever.
+    /// Reports that it runs, then awaits for ever.
     pub async fn await_for_ever(&mut self, _x: i64, #[constant] says: &str) -> i64 {
         std::fs::write(says, "here").expect("a file");
         std::future::pending().await
     }
 
-    /// As [`Self::hang`], in a graph.
+    /// Calls [`Self::hang`], for use in a graph.
     pub fn hang_in_a_graph(&mut self, _x: i64, #[constant] says: &str) -> i64 {
         self.hang(says)
     }
 
-    /// Says that it runs, and never returns.
+    /// Reports that it runs, and never returns.
     pub fn hang(&mut self, says: &str) -> i64 {
         std::fs::write(says, "here").expect("a file");
         loop {
@@ -163,7 +163,8 @@ fn told_to_end(runtime: &Runtime) -> Result<()> {
     Ok(())
 }
 
-/// The graph ends with its actor, and holds no lane of it while its handle is kept.
+/// Ends a lane whose actor awaits in a graph: the graph ends with its actor and keeps no lane, although its handle
+/// lives.
 fn awaiting_when_told(runtime: &Runtime) -> Result<()> {
     let worker = runtime.worker("w")?;
     for lane in [runtime.lane("here"), worker.lane("there")] {
@@ -215,7 +216,7 @@ fn stuck_in_a_graph_when_told(runtime: &Runtime) -> Result<()> {
     let killed = worker.end(Duration::from_millis(1));
     assert!(matches!(killed, Err(EndError::Killed { .. })), "{killed:?}");
     assert!(matches!(execution.wait(), Err(ExecError::ActorDied(_))));
-    // What ran there has ended with the process: nothing is waited for, and nothing is stuck.
+    // The programs there ended with the process: the tear-down does not wait, and no task is stuck.
     let report = graph.teardown();
     assert!(report.stuck.is_empty(), "{report:?}");
     Ok(())

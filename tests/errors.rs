@@ -1,4 +1,4 @@
-//! Failures of the user's code are data: they arrive typed, name everything, and the graph goes on.
+//! Failures of user code are data: they arrive typed and with all names, and the graph goes on.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -50,7 +50,7 @@ fn dag_35_a_user_error_arrives_again_and_again_and_the_graph_goes_on() -> Result
                     }
                     other => panic!("{other:?}"),
                 }
-                // The value itself does not leave its process; what it says does.
+                // The error value stays in its process; its text is sent.
                 let original = (placement != Placement::Process).then_some(&Negative(-3));
                 assert_eq!(error.downcast_ref::<Negative>(), original, "{placement}");
                 assert_eq!(text.contains("process "), original.is_none(), "{text}");
@@ -119,7 +119,7 @@ fn task_08_tasks_after_a_failed_one_are_skipped_and_the_first_cause_arrives() ->
             let error = task_error(graph.execute(-1).wait());
             assert_eq!(error.info().task, "a.fail_if_negative", "{placement}");
         }
-        // The skipped tasks did not touch their state.
+        // The skipped tasks did not change the state of their actors.
         assert_eq!(graph.execute(1).wait()?, 2, "{placement}");
     }
     Ok(())
@@ -155,7 +155,7 @@ fn task_09_after_a_panic_the_policy_says_whether_the_state_is_rebuilt() -> Resul
             let graph =
                 runtime.compile(|(x, by): (Edge<i64>, Edge<i64>)| (a.panic_if_negative(&x), a.inc(&by)))?;
             assert_eq!(graph.execute((1, 4)).wait()?.1, 15, "{placement}");
-            // `inc` runs after the panic in the same execution, on whatever state the policy left.
+            // `inc` runs after the panic in the same execution, on the state that the policy left.
             let (failed, total) = graph.execute((-1, 0)).split();
             assert!(task_error(failed.wait()).is_panic());
             assert_eq!(total.wait()?, kept, "{placement} {policy:?}");
@@ -210,7 +210,7 @@ fn rw_10_both_parts_of_a_failing_pair_fail() -> Result<()> {
 
 #[test]
 fn rw_04_the_first_failed_output_ends_the_wait_and_later_executions_are_right() -> Result<()> {
-    // The slow branch waits at a gate that opens after the answer: only fail-fast can give one.
+    // The gate of the slow branch opens after the answer, so only fail-fast can give an answer.
     for placement in actors::REMOTE {
         let runtime = Runtime::new();
         let (a, b, c) = (
@@ -231,7 +231,7 @@ fn rw_04_the_first_failed_output_ends_the_wait_and_later_executions_are_right() 
             let error = task_error(graph.execute((-1, 1)).wait());
             assert_eq!(error.info().actor, "a", "{placement}");
             gate.open();
-            // The leftover of the slow branch is drained: executions do not mix.
+            // The late result of the slow branch is drained: executions do not mix.
             for x in 0..3 {
                 assert_eq!(graph.execute((x, 1)).wait()?, x + 1, "{placement}");
             }
@@ -300,7 +300,7 @@ fn task_14_ordinary_calls_are_served_while_a_graph_runs() -> Result<()> {
     Ok(())
 }
 
-/// What a panic carries, and panics itself when it is dropped.
+/// A panic payload whose destructor panics.
 struct Shell;
 
 impl Drop for Shell {
@@ -309,7 +309,7 @@ impl Drop for Shell {
     }
 }
 
-/// A payload whose own code misbehaves on the way.
+/// A payload whose `Serialize` and `Deserialize` panic or fail for certain numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bomb(i64);
 
@@ -366,7 +366,7 @@ fn chan_14_a_payload_whose_own_code_fails_is_the_tasks_error_and_the_graph_goes_
         assert!(x != 3 || error.to_string().contains("bomb refused"), "{error}");
         assert_eq!(graph.execute(7).wait()?, (7, Bomb(7)), "after {x}");
     }
-    // At the driver's own end as well.
+    // The same failures at the driver's own end.
     drop(graph);
     let graph = runtime.compile(|x: Edge<i64>| a.make(&x))?;
     for x in 1..=5 {
@@ -376,7 +376,7 @@ fn chan_14_a_payload_whose_own_code_fails_is_the_tasks_error_and_the_graph_goes_
     Ok(())
 }
 
-/// A payload that panics when it is dropped, where the first number says so, or cloned, where the second does.
+/// A payload that panics when it is dropped, if the first flag is set, or when it is cloned, if the second flag is set.
 #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Fragile(i64, bool, bool);
 
@@ -439,7 +439,7 @@ fn rw_05_a_payload_that_panics_in_drop_or_clone_brings_no_execution_out_of_step(
         let b = runtime.spawn::<Glazier>("b", ()).place(to)?;
         let graph = runtime.compile(|(x, drops, clones): (Edge<i64>, Edge<bool>, Edge<bool>)| {
             let pane = a.make(&x, &drops, &clones);
-            // Read in both places, by reference and by value.
+            // Both actors read the value, by reference and by value.
             (b.look(&pane), a.look(&pane), a.keep(&pane), b.keep(&pane))
         })?;
         for execution in 0..12 {
@@ -462,7 +462,7 @@ fn rw_05_a_split_input_that_panics_in_drop_or_clone_fails_its_execution_and_nobo
     for placement in PLACEMENTS {
         let runtime = Runtime::new();
         let a = runtime.spawn::<Glazier>("a", ()).place(placement)?;
-        // The whole is cloned for its part; the other part, which nobody reads, is dropped.
+        // The whole is cloned for its part; the other part, which no task reads, is dropped.
         let graph = runtime.compile(|pair: Edge<(i64, Fragile)>| {
             let (number, _) = pair.split();
             (a.whole(&pair), a.number(&number))

@@ -1,4 +1,4 @@
-//! The flags that every program understands, as a user gives them to a program of his own: this test, run again.
+//! The flags that every program understands, as a user passes them to a program: this test runs itself as that program.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -17,10 +17,10 @@ use actors::counter;
 use selvedge::Plan;
 use selvedge::prelude::*;
 
-/// The variable that makes this test's program the user's.
+/// The environment variable that makes this test act as the user's program.
 const ENV_PROGRAM: &str = "SELVEDGE_TEST_PROGRAM";
 
-/// What the user's program does: a graph over a thread and a process.
+/// The user's program: a graph over a thread and a process.
 fn program() {
     let runtime = Runtime::new();
     let (a, b) = (
@@ -53,7 +53,7 @@ fn program() {
     }
 }
 
-/// This very test, as a program of the user's, with flags behind libtest's own arguments.
+/// Runs this test as the user's program, with `flags` behind libtest's own arguments.
 fn run(kind: &str, flags: &[&str]) -> Output {
     program_of(kind).args(flags).output().unwrap()
 }
@@ -77,7 +77,7 @@ fn the_users_program() {
     }
 }
 
-/// What stands behind libtest's first line.
+/// The output after libtest's first line.
 fn printed(output: &Output) -> String {
     assert!(
         output.status.success(),

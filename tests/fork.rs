@@ -1,4 +1,4 @@
-//! A forked child lets go of its copies. One test in this file: it forks.
+//! A forked child drops its copies without any effect on its parent. One test in this file: it forks.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -25,17 +25,17 @@ fn a_forked_child_that_drops_its_copies_ends_nothing_of_its_parents() -> Result<
         let gate = Gate::closed();
         let graph = runtime.compile(|x: Edge<i64>| a.pass(&b.echo(&x), gate.path()))?;
         let under_way = graph.execute(1);
-        // SAFETY: the child only drops what it has a copy of, and leaves.
+        // SAFETY: the child only drops its copies of the parent's values, and exits.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: sets a timer; its signal ends a child that would wait for ever.
+            // SAFETY: sets a timer, whose signal ends a child that would wait for ever.
             unsafe { libc::alarm(30) };
             drop((under_way, graph, b, lane, worker, a, runtime));
-            // SAFETY: ends the child, which has no threads but this one.
+            // SAFETY: ends the child, which has no other thread.
             unsafe { libc::_exit(0) }
         }
         let mut status = 0;
-        // SAFETY: waits for the child just made, into a local number.
+        // SAFETY: waits for the child made above, and writes to a local number.
         let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!(
             (waited, status),

@@ -1,4 +1,4 @@
-//! Shapes of graphs: what is bound comes out, in every placement.
+//! Shapes of graphs: the results match the bound edges, in every placement.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -244,7 +244,7 @@ impl Digits {
         Digits
     }
 
-    /// The order of its arguments shows.
+    /// Returns a number whose digits show the order of the arguments.
     pub fn number(&mut self, a: i64, b: &i64, c: i64) -> i64 {
         100 * a + 10 * b + c
     }
@@ -343,7 +343,7 @@ fn dag_33_map_keeps_order_and_overlaps_stages() -> Result<()> {
     Ok(())
 }
 
-/// Two stages that meet: the later one ends an execution only when the earlier one has begun the next.
+/// A stage of a pipeline of two: the later stage ends an execution only when the earlier one has begun the next.
 struct Stage;
 
 #[actor]
@@ -385,7 +385,8 @@ fn dag_33_stages_of_two_executions_meet_and_map_takes_no_more_than_may_be_in_fli
         for result in graph.map(items) {
             assert_eq!(result?, given, "{placement}");
             given += 1;
-            // What it has given is not in flight any more; the next is taken when it is asked for.
+            // A returned result is not in flight any more; the iterator takes the next item when the caller asks for a
+            // result.
             assert!(
                 taken.get() < given + 3,
                 "{placement}: {} taken, {given} given",
@@ -436,7 +437,7 @@ fn graph_05_a_task_is_ordered_after_an_input_that_its_process_does_not_know() ->
             graph.describe()
         );
         drop(graph);
-        // Nothing of a value goes to who is only ordered after it, not even where nobody else reads it.
+        // An ordering edge transfers no value, not even if no other task reads the value.
         let graph = runtime.compile(|(x, y): (Edge<i64>, Edge<Vec<u8>>)| a.echo(&x).after(&y).after(&x))?;
         let plan = graph.plan();
         let channels = plan.channels.iter();

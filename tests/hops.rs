@@ -1,5 +1,5 @@
-//! Tasks of one argument and one result, which go from value to value within a lane: the same results, failures and faults as
-//! any other task.
+//! Hops: tasks of one argument and one result, which a lane runs from value to value. Results, failures and faults are
+//! those of any other task.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -19,7 +19,7 @@ use std::time::Duration;
 use actors::{PLACEMENTS, counter};
 use selvedge::prelude::*;
 
-/// What a value weighs, and how many there are.
+/// A number that counts its instances in `ALIVE`.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub struct Counted(i64);
 
@@ -101,7 +101,7 @@ impl Forms {
         counted.0
     }
 
-    /// Meets the test, and goes on when it does.
+    /// Meets the test at the barrier, and returns after a second meeting.
     pub fn meet(&mut self, number: i64) -> i64 {
         MEETING.wait();
         MEETING.wait();
@@ -172,7 +172,7 @@ fn what_is_cancelled_between_two_hops_does_not_go_on() -> Result<()> {
     Ok(())
 }
 
-/// More executions at once than a value has places for: none is put where another still lies.
+/// More executions at once than a value has places: no value overwrites another.
 #[test]
 fn executions_that_overlap_stay_apart() -> Result<()> {
     let runtime = Runtime::new();
@@ -185,7 +185,7 @@ fn executions_that_overlap_stay_apart() -> Result<()> {
         })
         .collect::<std::result::Result<_, _>>()?;
     let away = counter(&runtime, "away", Placement::Thread);
-    // With one slot a hop in the middle finds no room.
+    // With one slot, a hop in the middle finds no free slot.
     for (slots, trace) in [(8, 0), (8, 100), (1, 0), (1, 100)] {
         let options = Options::new().max_inflight(8).slots(slots).trace(trace);
         let graph = runtime.compile_with(options, |x: Edge<i64>| {
@@ -199,7 +199,7 @@ fn executions_that_overlap_stay_apart() -> Result<()> {
     Ok(())
 }
 
-/// A lane whose next input is always there goes from execution to execution, and still answers.
+/// A lane whose next input is always available runs execution after execution, and still answers calls.
 #[test]
 fn calls_are_answered_between_executions_that_never_pause() -> Result<()> {
     let runtime = Runtime::new();

@@ -1,4 +1,4 @@
-//! A worker that writes over the memory it shares: errors, never a crash, a hang or a wrong value.
+//! A worker that writes over the memory it shares: the others get errors, never a crash, a hang or a wrong value.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -20,7 +20,7 @@ struct Vandal {
 }
 
 impl Vandal {
-    /// Writes over all that this process shares with others, words at random where `sparse` says so.
+    /// Writes over all memory that this process shares with others; with `sparse`, over random words of it.
     #[allow(unsafe_code)]
     fn scribble(&mut self, sparse: bool) {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -34,19 +34,20 @@ impl Vandal {
                     continue;
                 }
                 let word = std::ptr::with_exposed_provenance_mut::<u64>(address);
-                // SAFETY: mapped, writable and aligned, as the kernel says; that others use it is the point.
+                // SAFETY: the word is mapped, writable and aligned, as the kernel says; conflicts with its other users
+                // are the purpose of the test.
                 unsafe { word.write_volatile(self.seed) };
             }
         }
     }
 }
 
-/// A word of the memory that this process shares.
+/// A pointer to a word of the memory that this process shares.
 fn word(address: usize) -> *mut u64 {
     std::ptr::with_exposed_provenance_mut(address)
 }
 
-/// Addresses of slots that hold `value`: lines that begin with a message's number, its kind and its length.
+/// Addresses of slots that hold `value`: cache lines that begin with a message's number, its kind and its length.
 #[allow(unsafe_code)]
 fn slots_of(value: f64) -> Vec<usize> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -57,7 +58,7 @@ fn slots_of(value: f64) -> Vec<usize> {
         (start..end).step_by(64)
     });
     let holds = |line: &usize| {
-        // SAFETY: mapped and aligned, as the kernel says.
+        // SAFETY: the word is mapped and aligned, as the kernel says.
         (3..8).any(|at| unsafe { word(line + 8 * at).read_volatile() } == value.to_bits())
     };
     lines.filter(holds).collect()
@@ -83,12 +84,12 @@ impl Vandal {
         a + b
     }
 
-    /// Says of slots that hold `-x` that they hold more than there is; how many there are.
+    /// Overwrites the lengths in slots that hold `-x` with more than there is. Returns the number of those slots.
     #[allow(unsafe_code)]
     pub fn lengthen(&mut self, x: f64) -> usize {
         let slots = slots_of(-x);
         for slot in &slots {
-            // SAFETY: as in `slots_of`; that others read it is the point.
+            // SAFETY: as in `slots_of`; conflicts with other readers of the word are the purpose of the test.
             unsafe { word(slot + 8 * 2).write_volatile(u64::MAX) };
         }
         slots.len()
@@ -120,7 +121,7 @@ fn task_11_whatever_a_worker_writes_the_driver_gets_an_error_in_time() -> Result
         let started = Instant::now();
         for execution in 0..4 {
             let sent = vec![execution; 200];
-            // Its own results are the vandal's to write; anything else is an error.
+            // The vandal may change its own results; every other difference must be an error.
             match graph.execute(sent.clone()).wait() {
                 Ok(result) => assert!(result.len() <= 1 << 20, "round {round}: {}", result.len()),
                 Err(error) => assert!(!matches!(error, ExecError::Internal { .. }), "{error}"),
@@ -149,7 +150,7 @@ fn task_11_a_broken_channel_ends_the_loop_and_is_told_with_task_and_reason() -> 
     let graph = runtime.compile(|x: Edge<f64>| {
         let later = reader.pass(&x, gate.path());
         let value = writer.negate(&x);
-        // What is written has gone to all of its readers when its writer computes again.
+        // When the writer computes again, its previous value has been published to all of its readers.
         let written = writer.negate(&value);
         (vandal.lengthen(&written), reader.add(&later, &value))
     })?;

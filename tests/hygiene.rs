@@ -1,4 +1,4 @@
-//! Names of the user's that generated code must not take for its own.
+//! User-defined names that generated code must not take for its own.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 use std::convert::Infallible;
@@ -6,11 +6,11 @@ use std::convert::Infallible;
 use selvedge::{Compile, Edge, Runtime, actor};
 use serde::{Deserialize, Serialize};
 
-/// Named like what generated code uses.
+/// A type with a name that generated code uses too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failure(i64);
 
-/// Not the prelude's.
+/// A type that shadows the one in the prelude.
 #[allow(dead_code)]
 pub struct Box;
 #[allow(dead_code)]
@@ -18,7 +18,7 @@ pub struct Ok;
 #[allow(dead_code)]
 pub struct Vec;
 
-/// In types of parameters.
+/// A constant in the type of a parameter.
 pub const ENTRY: usize = 4;
 pub const REGISTERED: usize = 2;
 pub const fn create() -> usize {

@@ -1,7 +1,7 @@
-//! Worker processes of a program that has the feature `premain`, or that calls `selvedge::init()` instead.
+//! Worker processes of a program that has the feature `premain`, or that calls `selvedge::init()`.
 //!
-//! The test is its own `main`, as libtest's would not call `init`. It runs three times: as the test, as the worker of the test,
-//! and as a program that has left the call out.
+//! The test has a `main` of its own, because libtest's `main` would not call `init`. It runs three times: as the test,
+//! as the worker of the test, and as a program without the call.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::print_stdout)]
 
 use std::ffi::OsStr;
@@ -27,7 +27,7 @@ impl Doubler {
     }
 }
 
-/// Twenty-one, doubled in a worker process.
+/// Doubles 21 in a worker process.
 fn doubled() -> Result<i64, SpawnError> {
     let runtime = Runtime::new();
     let doubler = runtime.spawn::<Doubler>("doubler", ()).in_process()?;

@@ -1,5 +1,5 @@
-//! `kill -9` on a worker at random moments, and what is left afterwards. One test in this file: it counts what the
-//! whole process holds.
+//! `kill -9` on a worker at random moments, and the resources that remain afterwards. One test in this file: it counts
+//! the resources of the whole process.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -24,7 +24,7 @@ fn kill(pid: u32) {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("kill");
 }
 
-/// xorshift: the seed is printed, so a failure can be repeated.
+/// An xorshift generator. Messages of failures print its seed, so a failure can be repeated.
 struct Random(u64);
 
 impl Random {
@@ -37,7 +37,7 @@ impl Random {
 }
 
 /// DAG-37, CHAN-25: 200 kills at random moments of a loop of executions. Every time the error names the actor
-/// and the signal, the survivor is bound into a new graph, and nothing is left.
+/// and the signal, the survivor is bound into a new graph, and no resource remains.
 #[test]
 fn dag_37_kill_9_two_hundred_times() -> Result<()> {
     let kills: usize = std::env::var("SELVEDGE_TEST_KILLS")
@@ -54,7 +54,7 @@ fn dag_37_kill_9_two_hundred_times() -> Result<()> {
         .execute(1)
         .wait()?;
     warm.actor().kill();
-    // The warm one's descriptors go with its control node, a moment after its death is known.
+    // The control node of `warm` closes its descriptors a moment after the death is known.
     let before = settled(Census::take);
     let (mut noticed, mut reused) = (Vec::new(), Vec::new());
     for round in 0..kills {

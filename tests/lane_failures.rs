@@ -1,4 +1,4 @@
-//! A lane that fails by itself: whoever else is at work for the graph hears of it, though nobody looks at the graph.
+//! A lane that fails by itself: all other work for the graph is notified, even if no thread polls the graph.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -22,7 +22,7 @@ use selvedge::collectives::{
 };
 use selvedge::prelude::*;
 
-/// A rank that ends its lane at its first operation: it says that its group is over, or panics.
+/// A rank whose first operation ends its lane: the operation returns an error, or panics.
 struct Brittle {
     rank: usize,
     ranks: usize,
@@ -102,7 +102,7 @@ impl Waits {
         }
     }
 
-    /// Opens the others' gate, then awaits for ever.
+    /// Writes to the file `begun`, where a gate counts it, then awaits for ever.
     pub async fn for_ever(&mut self, x: i64, #[constant] begun: &str) -> i64 {
         let _dropped = Dropped(Arc::clone(&self.dropped));
         std::fs::write(begun, "so").expect("a file");
@@ -121,7 +121,7 @@ impl Waits {
     }
 }
 
-/// Says that it was woken.
+/// A waker that reports each wake-up through a channel.
 struct Tells(Sender<()>);
 
 impl Wake for Tells {
@@ -159,7 +159,7 @@ fn dag_54_a_lane_that_fails_by_itself_has_async_methods_dropped_and_watchers_tol
             let mut stuck = graph.execute(1);
             begun.reached(1);
             gate.open();
-            // Nobody looks at the graph from here on, but who runs the ranks that are inline.
+            // From here on no thread polls the graph, except the one that runs the ranks that are inline.
             let looked = (fails == Placement::Inline).then(|| stuck.wait_timeout(patience));
             assert_eq!(told.recv_timeout(patience), Ok(()), "{what}");
             let dropped = a.call().dropped().wait_timeout(patience).expect(&what);

@@ -1,4 +1,4 @@
-//! Lanes that are merged for as long as a graph runs: the same results, calls that find their actor, nothing lost.
+//! Lanes that are merged while a graph runs: the results stay the same, calls reach their actors, and no value is lost.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -20,7 +20,7 @@ fn lanes(plan: &Plan) -> usize {
     plan.lanes.len() - 1
 }
 
-/// Lanes that are left of any number of them: one core is the driver's.
+/// The number of lanes that remain after a merge: one core belongs to the driver.
 fn merged_lanes() -> usize {
     cores().saturating_sub(1).max(1)
 }
@@ -29,7 +29,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// More lanes than any machine here has cores.
+/// Spawns more actors, each with its own lane, than the machine has cores.
 fn crowd(runtime: &Runtime, placement: Placement) -> Vec<actors::CounterHandle> {
     (0..cores() + 6)
         .map(|index| counter(runtime, &format!("c{index}"), placement))
@@ -100,7 +100,7 @@ fn dag_54_a_method_that_never_returns_on_a_merged_lane_is_named_and_tear_down_en
         let x = crowd[3].hang_if_negative(&x);
         chain(&crowd[4..], x)
     })?;
-    // Loaded machines take their time; only what never returns may run out of it.
+    // Loaded machines are slow; only a method that never returns may exceed this limit.
     assert!(graph.execute(0).wait_timeout(Duration::from_secs(60)).is_ok());
     let error = graph.execute(-100).wait().unwrap_err();
     assert!(error.to_string().contains("c3.hang_if_negative"), "{error}");
@@ -143,7 +143,7 @@ fn graph_02_lanes_of_one_worker_process_are_merged_too() -> Result<()> {
     Ok(())
 }
 
-/// A task that waits for no value: started and ordered by signals, across every kind of lane.
+/// Tasks that wait for no value: signals start and order them, across every kind of lane.
 #[test]
 fn dag_19_a_graph_without_inputs_starts_its_tasks_itself() -> Result<()> {
     for placement in PLACEMENTS {
@@ -171,7 +171,7 @@ fn graph_05_a_task_runs_after_another_without_getting_a_value() -> Result<()> {
             let graph =
                 runtime.compile_with(Options::new().timeout(Duration::from_secs(60)), |x: Edge<i64>| {
                     let slow = a.pass(&x, gate.path());
-                    // Takes a constant only: the signal is what starts it.
+                    // The task takes only a constant, so the signal starts it.
                     let late = b.inc(&constant(1)).after(&slow).after(&slow);
                     (slow, late, b.echo(&x).named("early"))
                 })?;
@@ -223,7 +223,7 @@ fn graph_05_an_order_that_cannot_be_is_refused() {
     assert_eq!(error.diagnostics[0].code.as_str(), "D0115");
 }
 
-/// Methods that may run in any order do not wait for each other: the second is done while the first has nothing to do.
+/// Commuting methods do not wait for each other: the second ends while the first has no input.
 #[test]
 fn graph_04_methods_that_commute_run_as_their_inputs_come() -> Result<()> {
     let runtime = Runtime::new();
@@ -253,7 +253,7 @@ fn graph_04_methods_that_commute_run_as_their_inputs_come() -> Result<()> {
         assert_eq!(other < one, commuting, "{order}");
         let (late, mut early) = graph.execute(4).split();
         if commuting {
-            // The gate is closed: only an order that does not wait for it comes to an end.
+            // The gate is closed: only an order that does not wait for it ends.
             assert_eq!(early.wait_timeout(Duration::from_secs(60))?, 8);
         }
         gate.open();
@@ -262,7 +262,7 @@ fn graph_04_methods_that_commute_run_as_their_inputs_come() -> Result<()> {
     Ok(())
 }
 
-/// Graphs with transfers in which both take part compile and run wherever their actors are.
+/// Graphs with rendezvous transfers compile and run for every placement of their actors.
 #[test]
 fn graph_15_a_rendezvous_runs_over_the_channels_there_are() -> Result<()> {
     for (one, other) in [
@@ -276,7 +276,7 @@ fn graph_15_a_rendezvous_runs_over_the_channels_there_are() -> Result<()> {
                 .transport(Transport::Rendezvous)
                 .overlap(overlap)
                 .slots(1);
-            // Each gives the other a value: read first on both sides, or write first, this would hang.
+            // Each actor gives the other a value: if both read first, or both write first, the graph hangs.
             let graph = runtime.compile_with(options, |x: Edge<i64>| {
                 let (u, v) = (a.echo(&x), b.scale(&x, 10));
                 (a.add(&u, &v), b.add(&v, &u))
@@ -290,7 +290,7 @@ fn graph_15_a_rendezvous_runs_over_the_channels_there_are() -> Result<()> {
     Ok(())
 }
 
-/// A method that takes nothing is a task like others once something starts it.
+/// A method without arguments is a task like others once an input starts it.
 #[test]
 fn dag_18_a_task_without_arguments_is_started_by_an_input_or_refused() -> Result<()> {
     let runtime = Runtime::new();
@@ -324,7 +324,7 @@ fn dag_37_of_the_actors_that_share_a_lane_the_one_at_work_is_named() -> Result<(
         panic!("{error}")
     };
     assert_eq!(died.actor, "c0", "{error}");
-    // The graph is of no use any more, nor is a new one over the dead.
+    // The graph cannot be used any more, and neither can a new graph over the dead actor.
     let error = graph
         .recompile(&selvedge::Profile::default())
         .map(|_| ())
@@ -348,7 +348,7 @@ fn graph_12_durations_that_nothing_has_do_no_harm() -> Result<()> {
     Ok(())
 }
 
-/// Makes two results at once, looks at one, or keeps one until a gate opens.
+/// An actor that makes two results at once, reads one, or keeps one until a gate opens.
 struct Halves(i64);
 
 #[actor]
@@ -397,7 +397,8 @@ fn rw_13_while_one_of_two_outputs_is_full_the_other_is_not_one_ahead() -> Result
         actors::until("the first half", || {
             (b.call().count().wait().unwrap() == 1).then_some(())
         });
-        // A lane answers calls where it waits: `a` for the slot that `c` keeps, `b` for what is not there.
+        // A lane answers calls while it waits: `a` waits for the slot that `c` keeps, `b` for an input that has not
+        // arrived.
         for _ in 0..20 {
             assert_eq!((made(), b.call().count().wait()?), (2, 1), "{placement}");
         }

@@ -1,5 +1,5 @@
-//! Actors that are lent to another lane, again and again: nothing is left behind. One test in this file: it counts what the
-//! whole process holds.
+//! Actors that are lent to another lane repeatedly: no resource remains afterwards. One test in this file: it counts
+//! the resources of the whole process.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -35,7 +35,7 @@ fn graph_02_actors_keep_their_state_and_go_home_afterwards() -> Result<()> {
                 crowd.iter().map(|actor| actor.inc(&x)).collect::<Vec<_>>()
             })?;
             assert_eq!(graph.execute(1).wait()?, vec![round; crowd.len()]);
-            // Calls find their actors while they are away, on their way, and at home.
+            // Calls reach their actors while they are lent, on their way, and at home.
             assert_eq!(crowd[1].call().total(()).wait()?, round);
             drop(graph);
             assert_eq!(crowd[2].call().total(()).wait()?, round);

@@ -1,4 +1,5 @@
-//! Several edges as one argument: lists are put together where their task runs, in order, nested, and as often as asked.
+//! `gather`: several edges as one list argument. The lane of the task builds the list, in order; lists may be nested
+//! and repeated.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 type Hidden = Vec<i64>;
 
-/// Its `Clone` panics for a negative number.
+/// A payload whose `Clone` panics for a negative number.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fragile(i64);
 
@@ -79,7 +80,7 @@ fn dag_07_a_list_of_edges_is_one_argument_everywhere() -> Result<()> {
                 let parts: Vec<_> = (1..=4).map(|factor| a.scale(&x, factor)).collect();
                 (
                     lists.digits(&gather(parts.clone())),
-                    // The input, a constant, and the same edge twice among them.
+                    // The list holds the input, a constant, and the same edge twice.
                     lists.borrowed(
                         &gather([x.clone(), constant(7), parts[1].clone(), parts[1].clone()]),
                         &x,
@@ -113,7 +114,8 @@ fn dag_07_elements_move_where_they_are_read_once() -> Result<()> {
             runtime.compile(|x: Edge<i64>| lists.strong(&gather([lists.fragile(&x), lists.fragile(&x)])))?;
         assert_eq!(graph.execute(-1).wait()?, 2, "nothing was cloned");
         drop(graph);
-        // Read twice they are cloned; a `Clone` that panics is the error of its task.
+        // The list reads one edge twice, so the value is cloned. A `Clone` that panics is an error of the task that
+        // clones.
         let graph = runtime.compile(|x: Edge<i64>| {
             let one = lists.fragile(&x);
             lists.strong(&gather([one.clone(), one]))
@@ -158,7 +160,7 @@ fn dag_20_a_list_for_what_is_not_written_as_one_is_refused() -> Result<()> {
     assert!(error.to_string().contains("`parts` of `lists.hidden`"), "{error}");
     let error = runtime.compile(|x: Edge<i64>| gather([x])).unwrap_err();
     assert_eq!(error.diagnostics[0].code.as_str(), "D0110");
-    // By that name it is a value like others.
+    // The alias hides the list type from `#[actor]`, so the argument is an ordinary value.
     let graph = runtime.compile(|x: Edge<Vec<i64>>| lists.hidden(&x))?;
     assert_eq!(graph.execute(vec![1, 2, 3]).wait()?, 3);
     Ok(())

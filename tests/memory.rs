@@ -1,4 +1,4 @@
-//! Memory stays bounded however payloads alternate. One test in this file: it measures whole processes.
+//! Memory stays bounded when payload sizes alternate. One test in this file: it measures whole processes.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -22,7 +22,7 @@ fn pattern(len: usize, seed: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Resident memory of a process, in KiB.
+/// The resident memory of a process, in KiB.
 fn resident_kib(pid: u32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
     let line = status
@@ -47,7 +47,7 @@ fn chan_17_alternating_sizes_for_ten_thousand_executions_keep_memory_bounded() -
         let pid = t.actor().pid().unwrap_or_else(std::process::id);
         let (mut early, mut segments) = (0, 0);
         for round in 0..5_000 {
-            // Small ones in between; every fiftieth is large.
+            // Small payloads in between; every fiftieth payload is large.
             let sent = if round % 25 == 0 { &large } else { &small };
             assert!(graph.execute(sent.clone()).wait()? == *sent, "{placement}");
             assert!(graph.execute(small.clone()).wait()? == small, "{placement}");

@@ -1,4 +1,4 @@
-//! Actor types of one name are told apart, or refused with both places.
+//! Actor types of one name are told apart, or refused with both source locations.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 use selvedge::{Compile, Edge, Placement, Runtime, SpawnError, actor};
@@ -19,7 +19,7 @@ fn doubled(runtime: &Runtime, place: Placement, x: i64) -> i64 {
     graph.run(x).unwrap()
 }
 
-/// Another constructor, and the methods in another order.
+/// Uses another type `Step`, with another constructor and the methods in another order.
 fn squared(runtime: &Runtime, place: Placement, x: i64) -> i64 {
     struct Step(i64);
     #[actor]

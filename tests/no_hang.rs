@@ -1,4 +1,4 @@
-//! Nothing waits for ever: stuck methods, stopped processes, idle graphs.
+//! No wait lasts for ever: stuck methods, stopped processes, idle graphs.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use selvedge::prelude::*;
 use selvedge::{Cause, Phase};
 
-/// An end in time, as opposed to none: how soon is for benchmarks to say.
+/// Asserts that the wait ended within a minute. Benchmarks measure shorter times.
 fn in_time(started: Instant) {
     let took = started.elapsed();
     assert!(took < Duration::from_secs(60), "{took:?}");
@@ -126,7 +126,7 @@ fn dag_54_an_inline_actor_that_has_finished_holds_nothing_up() -> Result<()> {
         let graph = runtime.compile(|x: Edge<i64>| (a.echo(&x), b.pass(&x, gate.path())))?;
         let mut pending = graph.execute(1);
         gate.reached(1);
-        // Who looks computes what is inline.
+        // A poll of the execution computes the inline tasks.
         assert!(pending.try_get().is_none());
         let at_fault: Vec<String> = graph.suspects().into_iter().map(|it| it.actor).collect();
         assert_eq!(at_fault, ["b"], "{placement}");
@@ -143,7 +143,7 @@ fn dag_34_a_time_out_tells_the_time_since_submission() -> Result<()> {
     let gate = Gate::closed();
     let graph = runtime.compile(|x: Edge<i64>| a.pass(&x, gate.path()))?;
     let mut execution = graph.execute(1);
-    // No single wait takes that long.
+    // No single wait takes this long.
     let long = Duration::from_millis(40);
     for limit in [Duration::ZERO, Duration::from_millis(1)] {
         until("the time since submission", || {
@@ -259,7 +259,8 @@ fn no_busy_waiting_an_idle_graph_of_four_workers_uses_no_cpu() -> Result<()> {
     assert_eq!(graph.execute(1).wait()?, 1);
     let pids: Vec<u32> = actors.iter().filter_map(|a| a.actor().pid()).collect();
     assert_eq!(pids.len(), 4);
-    // The spin budget is far below a clock tick, so soon every lane is parked; whoever polls is seen in every window.
+    // The spin budget is far below a clock tick, so every lane is parked soon. A lane that polls would use ticks in
+    // every window.
     let ticks = || -> Vec<u64> { pids.iter().map(|pid| cpu_ticks(*pid)).collect() };
     let idle = (0..5).any(|_| {
         let before = ticks();
@@ -271,7 +272,7 @@ fn no_busy_waiting_an_idle_graph_of_four_workers_uses_no_cpu() -> Result<()> {
     Ok(())
 }
 
-/// Counts the methods that were dropped where they awaited.
+/// An actor that counts its async methods that were dropped at an await.
 struct Waits {
     dropped: Arc<AtomicU32>,
 }
@@ -292,7 +293,7 @@ impl Waits {
         }
     }
 
-    /// Tells that it runs, by the file, before it awaits for ever.
+    /// For a negative `x`, reports through the file `said` that it runs, then awaits for ever.
     pub async fn for_ever_if_negative(&mut self, x: i64, #[constant] said: &str) -> i64 {
         if x < 0 {
             let _dropped = Dropped(Arc::clone(&self.dropped));
@@ -307,7 +308,7 @@ impl Waits {
     }
 }
 
-/// Two inline actors, two on a thread each, or two in one worker process.
+/// Spawns two inline actors, two on a thread each, or two in one worker process.
 fn two_that_wait(runtime: &Runtime, placement: Placement) -> Result<[WaitsHandle; 2]> {
     let worker = (placement == Placement::Process)
         .then(|| runtime.worker("w"))
@@ -322,7 +323,7 @@ fn two_that_wait(runtime: &Runtime, placement: Placement) -> Result<[WaitsHandle
     Ok([spawn("a")?, spawn("b")?])
 }
 
-/// Waits until the method has said, by the file, that it runs, and takes that back.
+/// Waits until the method has reported through the file that it runs, then empties the file.
 fn begun(said: &Gate) {
     until("it awaits", || {
         std::fs::read(said.path()).ok().filter(|said| !said.is_empty())
@@ -330,7 +331,7 @@ fn begun(said: &Gate) {
     std::fs::write(said.path(), "").expect("a file");
 }
 
-/// Long beside everything here: whoever waits for it waits for ever.
+/// A time limit far above all others in this file: a wait until this limit counts as endless.
 const LONG: Duration = Duration::from_secs(1800);
 
 #[test]
@@ -370,7 +371,7 @@ fn dag_54_an_async_method_is_dropped_where_it_awaits_when_its_execution_is_dropp
             drop(stuck);
             assert_eq!(graph.run(round)?, round, "{placement}");
         }
-        // An oldest execution that makes room is dropped too.
+        // The method of an oldest execution that is cancelled to make room is dropped too.
         drop(graph);
         let options = Options::new().max_inflight(1).on_full(OnFull::DropOldest);
         let graph = runtime.compile_with(options, |x: Edge<i64>| a.for_ever_if_negative(&x, said.path()))?;
@@ -402,7 +403,7 @@ fn dag_54_an_async_method_is_dropped_where_it_awaits_when_another_actor_has_died
         b.actor().kill();
         let error = stuck.wait_timeout(LONG).expect_err("b has died");
         assert!(matches!(error, ExecError::ActorDied(_)), "{error}");
-        // Neither the execution nor the graph has been dropped, either of which would drop the method too.
+        // The execution and the graph still exist; dropping either would drop the method too.
         let dropped = a.call().dropped().wait_timeout(Duration::from_secs(60))?;
         assert_eq!(dropped, 1, "{placement}");
         drop((stuck, graph));
@@ -418,7 +419,7 @@ fn dag_54_an_inline_async_method_that_awaits_for_ever_is_dropped_when_the_time_i
     let options = Options::new().timeout(Duration::from_millis(20));
     let graph = runtime.compile_with(options, |x: Edge<i64>| a.for_ever_if_negative(&x, said.path()))?;
     let tokio = tokio::runtime::Builder::new_current_thread().build()?;
-    // The thread is within a runtime of the user's, and is not.
+    // First outside a Tokio runtime, then within one.
     for round in 1..=2 {
         let late = if round == 1 {
             graph.run(-1)

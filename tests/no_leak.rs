@@ -1,4 +1,4 @@
-//! Nothing is left behind. One test in this file: it counts what the whole process holds.
+//! No resource remains after a graph and its runtime are dropped. One test in this file: it counts the whole process.
 #![allow(
     missing_docs,
     unreachable_pub,

@@ -1,4 +1,4 @@
-//! The packages can be published: what their manifests say is complete, and no two of them wait for each other.
+//! The packages can be published: their manifests are complete, and no two packages wait for each other.
 #![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What cargo knows of the members that are published.
+/// Cargo's metadata of the members that are published.
 fn packages() -> Vec<Value> {
     let metadata = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
@@ -47,7 +47,7 @@ fn every_package_has_a_description_a_readme_and_the_licence_texts() {
     }
 }
 
-/// A dependency with a version is looked for in the registry, so it has to be published first.
+/// A dependency with a version is looked up in the registry, so it must be published first.
 #[test]
 fn every_package_finds_the_others_of_its_own_version_published_before_it() {
     let packages = packages();
@@ -62,7 +62,7 @@ fn every_package_finds_the_others_of_its_own_version_published_before_it() {
         let members = package["dependencies"].as_array().unwrap().iter();
         for member in members.filter(|dependency| !dependency["path"].is_null()) {
             let (needs, version) = (text(member, "name"), text(member, "req"));
-            // A dev-dependency by path alone is left out of what is published.
+            // A dev-dependency by path alone is not part of the published package.
             if version == "*" && text(member, "kind") == "dev" {
                 continue;
             }

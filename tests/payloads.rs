@@ -84,7 +84,7 @@ fn chan_14_a_result_above_the_cap_is_the_tasks_error_too() -> Result<()> {
     Ok(())
 }
 
-/// As serde lets people write requests.
+/// A request with the serde attributes that users write.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,7 +112,7 @@ pub enum Untagged {
     Text(String),
 }
 
-/// Keeps a request.
+/// An actor that keeps a request.
 pub struct Keeper {
     made_of: Request,
 }
@@ -197,7 +197,7 @@ fn rser_01_a_value_that_would_arrive_as_another_is_the_tasks_error_by_name() -> 
     Ok(())
 }
 
-/// Can be decoded where it was encoded, and in no other process.
+/// A type that decodes in the process that encoded it, and in no other process.
 #[derive(Clone, Debug)]
 pub struct OneWay;
 

@@ -1,4 +1,4 @@
-//! Where actors live: lanes and workers shared or not, and what the user sees of it.
+//! Placements of actors: lanes and workers, shared or not, and their visible effects.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -26,7 +26,7 @@ fn comp_06_several_actors_share_a_lane() -> Result<()> {
     for x in 0..20 {
         assert_eq!(graph.execute(x).wait()?, 30 * x);
     }
-    // Inside a lane nothing crosses a channel but the graph's input and output.
+    // Within a lane, only the graph's input and output cross a channel.
     let text = graph.describe();
     assert!(text.contains("local"), "{text}");
     Ok(())
@@ -102,7 +102,7 @@ fn dag_46_any_thread_may_drive_a_graph() -> Result<()> {
     Ok(())
 }
 
-/// An actor that drives a graph of its own, from whichever process it lives in.
+/// An actor that drives a graph of its own, in any process.
 struct Boss {
     graph: Graph<i64, i64>,
     _runtime: Runtime,

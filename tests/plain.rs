@@ -1,4 +1,5 @@
-//! One graph, written once: over edges it is compiled, over values it is plain calls, and both give the same.
+//! One graph, written once: over edges it is compiled, over values it makes plain calls, and both give the same
+//! results.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -22,7 +23,7 @@ enum Method {
     FailIfNegative,
 }
 
-/// An actor's method, and whose results it gets: 0 for the input, n for task n - 1.
+/// A method of an actor, and the indices of its arguments: 0 for the input, n for the result of task n - 1.
 #[derive(Clone, Debug)]
 struct Task {
     actor: usize,
@@ -30,7 +31,7 @@ struct Task {
     args: [usize; 2],
 }
 
-/// The graph: the results of all of its tasks, of whatever they are.
+/// Runs the tasks in order and returns their results, for edges as well as for values.
 fn walk<V>(tasks: &[Task], input: V, mut act: impl FnMut(&Task, [&V; 2]) -> V) -> Vec<V> {
     let mut values = vec![input];
     for task in tasks {
@@ -50,7 +51,7 @@ fn bind(actors: &[CounterHandle], task: &Task, [a, b]: [&Edge<i64>; 2]) -> Edge<
     }
 }
 
-/// Calls the task's method; nothing where the call or what it needs has failed.
+/// Calls the task's method. Returns `None` if the call or one of its arguments has failed.
 fn call(actors: &[CounterHandle], task: &Task, [a, b]: [&Option<i64>; 2]) -> Option<i64> {
     let calls = actors[task.actor].call();
     let made = match task.method {
@@ -103,7 +104,7 @@ fn dag_51_a_graph_gives_what_plain_calls_give() -> Result<()> {
             };
             assert_eq!(compiled, plain, "seed {seed}, {x}: {tasks:?} on {placed:?}");
             if plain.is_none() {
-                // What of this execution had not begun was cancelled, so states differ from here on.
+                // Tasks of this execution that had not begun were cancelled, so the states differ from here on.
                 failed += 1;
                 break;
             }

@@ -1,4 +1,4 @@
-//! Orders made for measured durations: what is declared or measured decides, and results stay the same.
+//! Orders made for durations: declared or measured durations decide the order, and the results stay the same.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -28,8 +28,8 @@ fn first_lane(plan: &Plan) -> Vec<String> {
     lanes.find(|labels| !labels.is_empty()).unwrap()
 }
 
-/// `a` and `b` share a lane. Behind `a` stand two short tasks, behind `b` one long one: where nothing is known, `a` has the
-/// longer way to the end and goes first.
+/// Builds a graph whose actors `a` and `b` share a lane. Two short tasks follow `a`, one long task follows `b`. Without
+/// durations, `a` has the longer path to the end and goes first.
 fn two_ways(runtime: &Runtime, options: Options) -> Result<Graph<i64, (i64, i64)>> {
     let lane = runtime.lane("shared");
     let a = runtime.spawn::<Counter>("a", (0,)).in_lane(&lane)?;
@@ -58,7 +58,7 @@ fn graph_12_a_profile_puts_the_longest_way_first() -> Result<()> {
     let graph = graph.recompile(&profile)?;
     assert_eq!(first_lane(graph.plan()), ["b.echo", "a.echo"]);
     assert_eq!(graph.execute(1).wait()?, (1, 1));
-    // And back: what is measured now is ordered by, not what was.
+    // Back again: the order follows the new measurements, not the old ones.
     let profile = graph.profile(40, |_| 0)?;
     assert!(profile.task("long").unwrap().samples > 20);
     drop(graph);
@@ -79,7 +79,7 @@ fn graph_12_tasks_that_are_given_one_name_are_measured_each_by_itself() -> Resul
     assert_eq!(names, ["same", "same#2"], "{profile}");
     let (short, long) = (profile.task("same").unwrap(), profile.task("same#2").unwrap());
     assert!(short.samples == 5 && long.samples == 5, "{profile}");
-    // A sleep is never shorter than it was told to be.
+    // A sleep is never shorter than the requested time.
     assert!(long.p50_ns >= 19_000_000, "{profile}");
     Ok(())
 }
@@ -137,7 +137,7 @@ fn graph_10_a_recompiled_graph_gives_the_same_results_everywhere() -> Result<()>
             })?;
             for round in 0..3 {
                 for x in 1..=10 {
-                    // A round adds 55, its profile four times 5.
+                    // Each round adds 55 to the total, and its profile adds four times 5.
                     let total = round * 75 + (1..=x).sum::<i64>();
                     let found = graph.execute(x).wait()?;
                     assert_eq!(
@@ -155,7 +155,7 @@ fn graph_10_a_recompiled_graph_gives_the_same_results_everywhere() -> Result<()>
     Ok(())
 }
 
-/// Every schedule of a pipeline computes what plain calls compute, and no stage ever holds more activations than the
+/// Every schedule of a pipeline computes the results of plain calls, and no stage ever holds more activations than the
 /// schedule allows.
 #[test]
 fn graph_18_pipelines_run_and_give_the_same_gradients() -> Result<()> {
@@ -185,7 +185,7 @@ fn graph_18_pipelines_run_and_give_the_same_gradients() -> Result<()> {
                 )
             })?;
             let inputs: Vec<i64> = (1..=batches as i64).collect();
-            // Every stage multiplies by its number and adds what it has kept on the way back.
+            // Every stage multiplies by its number, and on the way back adds the value that it has kept.
             let plain = |x: i64| {
                 let mut kept = Vec::new();
                 let mut at = x;

@@ -1,4 +1,4 @@
-//! The README's program of devices, as it stands there: compiled with the feature `cuda`, and run where there is a device.
+//! The README's program of devices, unchanged: compiled with the feature `cuda`, and run if there is a device.
 #![cfg(feature = "cuda")]
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! A method that uses the graph or the actor it runs for: an answer at once, never a hang.
+//! A method that uses the graph or the actor that it runs for: it gets an answer at once and never hangs.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -24,7 +24,7 @@ use selvedge::{CallError, FailureKind};
 
 type Hook = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// What methods do, by a number of their test's own.
+/// Actions of `Meddler::run`, by number. Each test uses numbers of its own.
 static HOOKS: LazyLock<Mutex<HashMap<u32, Hook>>> = LazyLock::new(Mutex::default);
 
 fn hook(number: u32, act: impl Fn() -> String + Send + Sync + 'static) {
@@ -58,7 +58,7 @@ fn own(runtime: &Runtime) -> Result<Own> {
     Ok(own)
 }
 
-/// Runs hook `number` inside the graph's own method, with the graph.
+/// Executes a graph whose inline method calls `act` with that same graph. Returns the answer of `act`.
 fn inside(
     number: u32,
     act: impl Fn(&mut Option<Graph<u32, String>>) -> String + Send + Sync + 'static,
@@ -71,7 +71,7 @@ fn inside(
     };
     let inner = Arc::clone(&own);
     hook(number, move || act(&mut inner.get().unwrap().lock().unwrap()));
-    // An execution starts when it is waited for, so the hook is there.
+    // An inline execution starts when a thread waits for it, so the hook is set in time.
     let said = execution.wait();
     HOOKS.lock().unwrap().remove(&number);
     Ok(said?)
@@ -110,7 +110,7 @@ fn an_inline_method_can_end_its_own_graph() -> Result<()> {
         "gone".to_owned()
     });
     let Err(error) = said else {
-        return Ok(()); // the result came before the end was seen
+        return Ok(()); // the result arrived before the end was seen
     };
     let error = error.downcast_ref::<ExecError>().cloned();
     assert!(matches!(error, Some(ExecError::TornDown { .. })), "{error:?}");
@@ -228,7 +228,7 @@ fn a_waker_that_panics_harms_nobody() -> Result<()> {
     Ok(())
 }
 
-/// An inline method that stays where it is until it is let go.
+/// Installs a hook that blocks its inline method until the returned sender is used. The receiver reports the entry.
 fn tar_pit(number: u32) -> (Sender<()>, Receiver<()>) {
     let (enter, entered) = channel();
     let (go, gone) = channel();
@@ -286,7 +286,7 @@ fn who_looks_without_waiting_beside_an_inline_method_that_does_not_return_sees_n
             let _ = tell.send((seen.map(|seen| seen.map_err(|error| error.to_string())), refused));
             next
         });
-        // Before the method returns, which it does only now or after two minutes.
+        // The method has not returned: it returns only after `go.send` below, or after two minutes.
         let (seen, refused) = told.recv_timeout(Duration::from_secs(60))?;
         assert_eq!(seen, None);
         assert_eq!(refused.value, 7, "nothing is lost");

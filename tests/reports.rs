@@ -1,4 +1,4 @@
-//! Errors print as people are to read them where `main` returns them: `Debug` is the text, with its sources.
+//! Errors that `main` returns print readably: `Debug` is the report of the error, with its sources.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -17,10 +17,10 @@ use std::process::Command;
 use actors::counter;
 use selvedge::prelude::*;
 
-/// The variable that has [`a_program`] fail.
+/// The environment variable that makes [`a_program`] fail.
 const ENV_PROGRAM: &str = "SELVEDGE_TEST_REPORTS";
 
-/// Ends as a `main` that returns a `Result` does: the same trait of the standard library prints the error.
+/// Ends like a `main` that returns a `Result`: the same trait of the standard library prints the error.
 #[test]
 fn a_program() -> Result<()> {
     let Ok(kind) = std::env::var(ENV_PROGRAM) else {
@@ -88,7 +88,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The public errors of a file: those of `thiserror`, and those with an `impl` of `Error`.
+/// The public errors in the text of a file: types that derive `Error`, and types with an `impl` of `Error`.
 fn errors(text: &str) -> Vec<String> {
     let name = |rest: &str| -> String {
         rest.chars()
@@ -107,7 +107,7 @@ fn errors(text: &str) -> Vec<String> {
         {
             return None;
         }
-        // The item begins at the nearer of the two; one that is not public has neither here.
+        // The keyword that comes first begins the item. An item that is not public has neither keyword before its end.
         let body = rest.find("\n}").unwrap_or(rest.len());
         let item = &rest[..body];
         let found = [public("\npub enum ", item), public("\npub struct ", item)];
@@ -146,7 +146,7 @@ fn every_public_error_prints_as_its_report() {
         let text = fs::read_to_string(&file).unwrap();
         for error in errors(&text) {
             let reported = text.contains(&format!("debug_is_report!({error})"))
-                // What holds the refused value prints as the error in it.
+                // An error that holds the refused value prints as the error inside it.
                 || text.contains(&format!("fmt::Debug for {error}<"));
             assert!(
                 reported,

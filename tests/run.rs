@@ -1,4 +1,4 @@
-//! `Graph::run`: an execution from its input to its result in one call, whatever else is under way.
+//! `Graph::run`: an execution from its input to its result in one call, with other executions in flight.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -89,7 +89,7 @@ fn dag_34_a_run_that_takes_too_long_names_who_is_at_it_and_the_next_one_is_right
             other => panic!("{placement}: {other:?}"),
         }
         gate.open();
-        // However slow this machine is: what has timed out and what is asked anew never mix.
+        // Executions that timed out and new ones never mix, on machines of any speed.
         let mut asked = 1;
         let found = until("an answer", || {
             asked += 1;
@@ -137,7 +137,7 @@ fn dag_39_a_tear_down_ends_a_run_that_waits() -> Result<()> {
     let runtime = Runtime::new();
     let a = counter(&runtime, "a", Placement::Thread);
     let gate = Gate::closed();
-    // It spins as long as it waits: the driver is in its hands when the graph ends.
+    // The call spins while it waits, so it holds the driver's lock when the graph ends.
     let options = Options::new()
         .wait(Wait::Spin)
         .teardown_timeout(Duration::from_millis(1));
@@ -181,7 +181,7 @@ fn dag_39_a_tear_down_costs_no_actor_that_answers() -> Result<()> {
         for round in 0..30 {
             let options = Options::new().teardown_timeout(Duration::from_secs(60));
             let graph = runtime.compile_with(options, |x: Edge<i64>| a.echo(&x))?;
-            // Its lane is torn down while it begins, and while it waits for more.
+            // The tear-down reaches the lane while it begins, and while it waits for more input.
             if round % 2 == 1 {
                 assert_eq!(graph.run(round)?, round, "{placement}");
             }
@@ -255,7 +255,7 @@ fn play(uses: &[Use], lanes: bool) -> Result<()> {
     })?;
     let mut held = std::collections::VecDeque::new();
     for (x, one) in (0i64..).zip(uses) {
-        // Every fifth fails.
+        // Every fifth input is negative and fails.
         let x = if x % 5 == 4 { -x } else { x };
         let is_right = |found: std::result::Result<i64, ExecError>, x: i64| match found {
             Ok(found) => assert_eq!(found, 2 * x),

@@ -1,4 +1,4 @@
-//! No descriptor and no address space left, for a moment. One test in this file: it takes them from whole processes.
+//! A temporary shortage of descriptors and of address space. One test in this file: it limits whole processes.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use selvedge::prelude::*;
 use selvedge_channels::{ChannelError, ChannelOptions};
 
-/// Leaves this process without descriptors or address space, or gives them back.
+/// Removes all spare descriptors or address space from this process, or restores the limits.
 fn starve(what: &str) {
     let soft = |resource, current| {
         let maximum = getrlimit(resource).maximum;
@@ -24,7 +24,7 @@ fn starve(what: &str) {
         "addresses" => {
             let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
             let pages: u64 = statm.split_whitespace().next().unwrap().parse().unwrap();
-            // Enough for everything but a large message.
+            // Enough for every allocation but a large message.
             soft(Resource::As, Some(pages * 4096 + (4 << 20)));
         }
         _ => {
@@ -88,7 +88,7 @@ fn chan_18_a_reader_without_descriptors_or_memory_fails_one_execution() -> Resul
             }
         }
     }
-    // A channel by itself keeps the message: another attempt succeeds.
+    // A channel alone keeps the message after such a failure: another attempt succeeds.
     for what in ["descriptors", "addresses"] {
         let channel = ChannelOptions::new().shared::<Vec<u8>>().unwrap();
         let (mut writer, mut reader) = (channel.writer().unwrap(), channel.reader(0).unwrap());

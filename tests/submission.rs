@@ -1,4 +1,4 @@
-//! Submitting and fetching: capacity, cancellation, time-outs, threads, tear-down.
+//! Submission and fetching: capacity, cancellation, time-outs, threads, tear-down.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -73,7 +73,7 @@ fn dag_31_when_full_drop_oldest_cancels_the_oldest() -> Result<()> {
         let graph = runtime.compile_with(options.submit_timeout(Duration::ZERO), |x: Edge<i64>| {
             b.inc(&a.echo(&x))
         })?;
-        // A call keeps `a` from beginning, until the oldest has been cancelled by one more, for which there is no room yet.
+        // A call keeps `a` busy until a third submission, which finds no room yet, has cancelled the oldest execution.
         let gate = Gate::closed();
         let call = a.call().pass(0, gate.path());
         gate.reached(1);
@@ -103,11 +103,12 @@ fn dag_32_results_that_nobody_fetches_are_bounded() -> Result<()> {
         let options = Options::new().max_inflight(2).max_buffered(5);
         let graph = runtime.compile_with(options, |x: Edge<i64>| a.echo(&x))?;
         let mut held: Vec<_> = (0..4).map(|_| graph.execute(1)).collect();
-        // Whoever has this result knows that the four before it have come: one less than may be.
+        // A result here implies that the four before it have arrived: one less than the limit.
         assert_eq!(graph.run(2)?, 2, "{placement}");
         held.push(graph.execute(1));
         let refused = (0..2).find_map(|_| match graph.execute(3) {
-            // The first of these may get in before the fifth has come, and is fetched after it.
+            // The first attempt may be accepted before the fifth result has arrived; its own result then arrives after
+            // the fifth.
             execution if execution.number().is_some() => {
                 assert_eq!(execution.wait().expect("a result"), 3);
                 None
@@ -151,7 +152,7 @@ fn dag_30_a_drop_does_not_wait_for_an_inline_method() -> Result<()> {
     let runtime = Runtime::new();
     let a = counter(&runtime, "a", Placement::Inline);
     let gate = Gate::closed();
-    // Whoever waits for the method waits until the gate is open.
+    // A thread that waits for the method waits until the gate is open.
     let options = Options::new().timeout(Duration::from_secs(1800));
     let graph = runtime.compile_with(options, |x: Edge<i64>| a.pass(&x, gate.path()))?;
     let (computed, dropped) = (graph.execute(1), graph.execute(2));
@@ -186,7 +187,7 @@ fn dag_30_dropping_an_execution_cancels_what_has_not_started() -> Result<()> {
             .compile(|(x, by): (Edge<i64>, Edge<i64>)| b.add(&a.pass(&x, gate.path()), &b.inc(&by)))?;
         let first = graph.execute((200, 1));
         gate.reached(1);
-        // Behind the gate: `a` is in the first execution, and `b` cannot end it.
+        // `a` is at the gate in the first execution, so `b` cannot end that execution.
         let second = graph.execute((1, 1000));
         drop(second);
         gate.open();
@@ -371,7 +372,7 @@ fn dag_41_tear_down_during_a_task_ends_every_wait_and_frees_the_actor() -> Resul
         gate.reached(1);
         std::thread::scope(|scope| {
             let (tell, told) = channel();
-            // One leads and pumps the graph, the other follows.
+            // One thread leads and drives the graph, the other follows.
             let waiters = pending.map(|execution| {
                 let tell = tell.clone();
                 scope.spawn(move || {
@@ -411,7 +412,7 @@ fn dag_29_split_handles_are_waited_for_one_by_one_and_may_be_dropped() -> Result
             counter(&runtime, "a", placement),
             counter(&runtime, "b", placement),
         );
-        // What is left behind by any round would fill it.
+        // A result left behind by any round would fill the buffer.
         let options = Options::new().max_inflight(2).max_buffered(3);
         let graph = runtime.compile_with(options, |x: Edge<i64>| (a.echo(&x), b.scale(&x, 2)))?;
         for x in 0..20 {
@@ -451,7 +452,7 @@ impl Holder {
         Holder
     }
 
-    /// Keeps its argument in its slot until the gate is open.
+    /// Keeps its argument borrowed in its slot until the gate is open.
     pub fn hold(&mut self, x: &i64, #[constant] gate: &str) -> i64 {
         let gate = std::fs::File::open(gate).expect("a gate");
         gate.lock_shared().expect("a lock");
@@ -468,7 +469,7 @@ fn dag_31_room_that_comes_without_a_result_is_seen_by_who_spins() -> Result<()> 
     );
     let slow = runtime.spawn::<Holder>("slow", ()).in_thread()?;
     let gate = Gate::closed();
-    // Whoever is not told finds out when this is over.
+    // A thread that misses the notification notices the room only after this time.
     let far = Duration::from_secs(60);
     let options = Options::new()
         .max_inflight(2)
@@ -479,13 +480,13 @@ fn dag_31_room_that_comes_without_a_result_is_seen_by_who_spins() -> Result<()> 
         let (quick, slow) = (quick.fail_if_negative(&x), slow.hold(&x, gate.path()));
         last.add(&quick, &slow)
     })?;
-    // All of its results are there, and it still holds the slot of an input.
+    // The execution has ended, and `slow` still holds the slot of an input.
     assert!(matches!(graph.execute(-1).wait(), Err(ExecError::Task(_))));
     assert!(graph.try_execute(1).is_err(), "no room");
     let begun = Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // For the other to be waiting by then; nothing depends on it.
+            // Gives the other thread time to wait; the result does not depend on it.
             std::thread::sleep(Duration::from_millis(20));
             gate.open();
         });
@@ -500,7 +501,7 @@ fn dag_31_room_that_comes_without_a_result_is_seen_by_who_spins() -> Result<()> 
 fn dag_31_whoever_has_a_result_finds_room_for_the_next_execution() -> Result<()> {
     for placement in PLACEMENTS {
         let runtime = Runtime::new();
-        // It reads its argument in place, in the slot that the next execution needs.
+        // The method reads its argument in place, in the slot that the next execution needs.
         let text = runtime.spawn::<Text>("text", ()).place(placement)?;
         let options = Options::new().max_inflight(1).wait(Wait::Park);
         let graph = runtime.compile_with(options.clone(), |x: Edge<String>| text.upper(&x))?;
@@ -508,7 +509,7 @@ fn dag_31_whoever_has_a_result_finds_room_for_the_next_execution() -> Result<()>
             assert_eq!(graph.try_execute("a".into())?.wait()?, "A", "{placement}");
         }
         drop(graph);
-        // The same where the ring has that one slot and no more.
+        // The same check with a ring of exactly one slot.
         let graph = runtime.compile_with(options, |x: Edge<Table>| text.first(&x))?;
         for _ in 0..10_000 {
             assert_eq!(graph.try_execute(Table([[7; 32]; 8]))?.wait()?, 7, "{placement}");
@@ -530,7 +531,7 @@ fn dag_31_when_inputs_are_unread_the_lane_that_is_behind_is_named() -> Result<()
         let graph = runtime.compile_with(options, |x: Edge<i64>| {
             a.add(&a.fail_if_negative(&x), &b.pass(&x, gate.path()))
         })?;
-        // Each is over before the next begins; the other branch has yet to read its input.
+        // Each execution ends before the next begins; the other branch has yet to read its input.
         let error = actors::until("a full input", || match graph.run(-1) {
             Err(ExecError::Task(_)) => None,
             other => Some(other.expect_err("it fails or is refused")),
@@ -538,7 +539,7 @@ fn dag_31_when_inputs_are_unread_the_lane_that_is_behind_is_named() -> Result<()
         let ExecError::InputsUnread { behind } = &error else {
             panic!("{placement}: {error}")
         };
-        // The other lane may have the input of the last execution before it as well.
+        // Lane `a` may have the input of the last execution still unread as well.
         assert!(behind.iter().any(|it| it.task == "b.pass"), "{behind:?}");
         assert!(error.to_string().contains("b.pass"), "{error}");
         let refused = graph.try_execute(7).expect_err("as full as before");

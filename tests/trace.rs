@@ -1,4 +1,4 @@
-//! The trace as a file for Perfetto: the trace-event format, checked by reading it.
+//! The trace as a file for Perfetto: the test parses it and checks the trace-event format.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -38,7 +38,7 @@ fn graph_09_a_bind_counts_among_those_of_its_actor_in_this_graph_alone() -> Resu
             counter(&runtime, "a", placement),
             counter(&runtime, "b", placement),
         );
-        // The second graph is bound when the actors have been bound before: its plan is the first one's.
+        // The second graph binds actors that were bound before, and its plan equals the plan of the first graph.
         let plans = [(); 2].map(|()| {
             let graph = runtime.compile_with(Options::new().trace(64), |x: Edge<i64>| {
                 let (one, two) = (a.echo(&x), b.echo(&x));
@@ -82,7 +82,7 @@ fn task_15_the_trace_file_has_an_event_for_every_operation_and_an_arrow_for_ever
             assert!(event["pid"].is_u64() && event["tid"].is_u64(), "{event}");
             assert!(event["name"].is_string(), "{event}");
         }
-        // Three tasks, four reads by edge: a READ for each, a COMPUTE and a WRITE for each task; four executions.
+        // Per execution: a READ for each of four edges, a COMPUTE and a WRITE for each of three tasks; four executions.
         let operations = of(&events, "X");
         assert_eq!(operations.len(), 4 * (4 + 3 + 3), "{placement}");
         for operation in &operations {
@@ -96,7 +96,7 @@ fn task_15_the_trace_file_has_an_event_for_every_operation_and_an_arrow_for_ever
         }
         let named = |name: &str| operations.iter().any(|event| event["name"] == name);
         assert!(named("a \"quoted\".echo") && named("b.add"), "{operations:?}");
-        // Edges between tasks: three an execution.
+        // Each execution has three edges between tasks.
         let (from, to) = (of(&events, "s"), of(&events, "f"));
         assert_eq!((from.len(), to.len()), (12, 12), "{placement}");
         let ends: BTreeMap<u64, &Value> = to.iter().map(|end| (end["id"].as_u64().unwrap(), *end)).collect();
@@ -153,7 +153,7 @@ fn a_picture_of_a_trace_has_a_box_for_every_computation_of_the_last_executions()
         assert_eq!(boxes(&graph.trace_svg(usize::MAX)), 5 * 3);
         let none = graph.trace_svg(0);
         assert!(boxes(&none) == 0 && none.contains("0 executions"), "{none}");
-        // Values cross lanes where the actors have lanes of their own: two an execution.
+        // Two values per execution cross lanes if the actors have lanes of their own.
         let apart = if placement == Placement::Inline { 0 } else { 2 * 2 };
         assert_eq!(svg.matches("marker-end").count(), apart, "{placement}: {svg}");
     }
@@ -185,7 +185,7 @@ fn task_15_a_write_that_waits_for_room_is_one_event_that_begins_where_its_comput
             let events = events.filter(|event| event.task == "a.echo" && event.operation != "READ");
             events.partition(|event| event.operation == "COMPUTE")
         };
-        // The gate keeps `b`, so `a` comes to a COMPUTE whose result has no room.
+        // The gate blocks `b`, so `a` reaches a COMPUTE whose result has no free slot.
         until("a result has no room", || {
             let (mut computes, writes) = of_a();
             computes.retain(|compute| !compute.under_way);
@@ -210,7 +210,7 @@ fn task_15_a_write_that_waits_for_room_is_one_event_that_begins_where_its_comput
     Ok(())
 }
 
-/// How often the thread of this name has gone to sleep, where it sleeps now.
+/// The number of times that the thread of this name has gone to sleep; `None` if it does not sleep now.
 fn slept(name: &str) -> Option<u64> {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let status = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("status")).ok();
@@ -235,7 +235,7 @@ fn task_15_what_is_under_way_is_seen_and_a_lane_that_slept_did_not_compute_meanw
         let run = scope.spawn(|| graph.run(1));
         let under_way = |event: &Event| event.task == "keeper.pass" && event.under_way;
         until("the gate keeps it", || graph.trace().into_iter().find(under_way));
-        // One of its inputs has come; it spins for the other, and sleeps.
+        // One of its inputs has arrived; it spins for the other, then sleeps.
         until("it sleeps again", || {
             slept("lane sleeper").filter(|slept| *slept > idle)
         });

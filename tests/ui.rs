@@ -1,5 +1,5 @@
-//! What must not compile, with the message the user sees. `TRYBUILD=overwrite cargo test --test ui` refreshes the
-//! messages; a person reads the difference.
+//! Programs that must not compile, each with the message that the user sees. `TRYBUILD=overwrite cargo test --test ui`
+//! refreshes the messages; a person reads the difference.
 #![allow(missing_docs)]
 
 #[test]

@@ -1,5 +1,5 @@
-//! Programs whose descriptors are nobody else's: those with file capabilities, and those that ask for it. One test in this file,
-//! for it concerns the whole process.
+//! Programs whose descriptors no other process may open: those with file capabilities, and those that ask for it. One
+//! test in this file: it changes the whole process.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -18,7 +18,7 @@ use actors::counter;
 use selvedge::prelude::*;
 
 const HELPER: &str = "SELVEDGE_TEST_UNDUMPABLE";
-/// A user without rights.
+/// The number of a user without privileges.
 const NOBODY: u32 = 65534;
 
 #[test]

@@ -1,8 +1,9 @@
-//! What an actor type is to the runtime: a constructor and methods, described by plain data.
+//! Actor types, described by plain data: a constructor and methods.
 //!
-//! `#[actor]` generates these items from an `impl` block; anybody may write them by hand. An [`ActorEntry`] knows
-//! the types of its actor, its users do not: arguments come as positions in an [`Invocation`], alone in a [`Hop`],
-//! or as a tuple in [`Arguments`], and the functions in the entry know the type of the [`State`] they get.
+//! `#[actor]` generates these items from an `impl` block; they can also be written by hand. The functions in an
+//! [`ActorEntry`] know the types of their actor, and the callers of the functions do not: arguments are passed by
+//! position in an [`Invocation`], alone in a [`Hop`], or as a tuple in [`Arguments`], and the actor is passed as a
+//! [`State`].
 
 use std::fmt;
 
@@ -15,44 +16,45 @@ use crate::{
 /// Decodes the arguments and calls the constructor.
 pub type Create = fn(&[u8]) -> Result<State, BoxError>;
 
-/// Runs a method from where its one argument lies to where its result goes.
+/// Runs a method of one parameter, from the value that holds its argument to the destination of its result.
 pub type ComputeHop = fn(&mut State, &mut Hop<'_>) -> Result<(), Box<Failure>>;
 
-/// A type whose values live on a lane and are worked on by calls and by programs.
+/// A type whose values live on a lane and are used by calls and by programs.
 pub trait Actor: Sized + Send + 'static {
-    /// The constructor's arguments, as a tuple. They are kept, encoded, to build the actor anew after a panic or
-    /// after the death of its worker.
+    /// The constructor's arguments, as a tuple. They are kept, encoded, to rebuild the actor after a panic or after the
+    /// death of its worker.
     type Args: Wire;
 
-    /// What the user holds: one method per public method of the actor.
+    /// The type that users hold, with one method per public method of the actor.
     type Handle: Clone;
 
-    /// The type's name, as its entry has it: `concat!(module_path!(), "::", "Tok")`.
+    /// The name of the type, as in its entry: `concat!(module_path!(), "::", "Tok")`.
     const NAME: &'static str;
 
-    /// The actor's description. The same one that is registered in [`ACTORS`](crate::ACTORS).
+    /// The description of the actor type, which is also registered in [`ACTORS`](crate::ACTORS).
     fn entry() -> &'static ActorEntry;
 
     /// Builds a value.
     ///
     /// # Errors
-    /// Whatever the user's constructor returns.
+    /// The error that the user's constructor returns.
     fn create(args: Self::Args) -> Result<Self, BoxError>;
 
     /// Wraps a reference into the typed handle.
     fn handle(actor: ActorRef) -> Self::Handle;
 }
 
-/// Everything the runtime knows of an actor type.
+/// The data that the runtime has about an actor type.
 pub struct ActorEntry {
-    /// The type's name: its module and what it is called there. Types inside functions and two versions of one crate
-    /// can have one name.
+    /// The path of the type: its module and its name there. Types inside functions, and types of two versions of one
+    /// crate, can have the same path.
     pub name: &'static str,
-    /// Where the type is written, as `file:line:column`, which tells types of one name apart. May be empty.
+    /// The place of the type in the source, as `file:line:column`, which distinguishes types of the same name. May be
+    /// empty.
     pub place: &'static str,
     /// Decodes the constructor's arguments and builds a value.
     pub create: Create,
-    /// The methods; a method is named by its index here.
+    /// The methods. A method is identified by its index here.
     pub methods: &'static [MethodEntry],
 }
 
@@ -66,15 +68,17 @@ pub struct MethodEntry {
     pub result: fn() -> PayloadType,
     /// The types of a tuple result's parts; empty for any other result.
     pub parts: fn() -> Vec<PayloadType>,
-    /// Runs the method inside a program: arguments from values, result into outlets.
+    /// Runs the method inside a program: the arguments come from values, and the result goes to outlets.
     pub compute: fn(&mut State, &mut Invocation<'_>) -> Result<(), Box<Failure>>,
-    /// The same for tasks that are no more than a hop; `None` where the method has not exactly one parameter, or is async.
+    /// Runs the method as a hop, from one value to one destination. `None` if the method is async or does not have
+    /// exactly one parameter.
     pub hop: Option<ComputeHop>,
     /// Runs the method for an ordinary call.
     pub call: fn(&mut State, Arguments, &AsyncDriver) -> Result<Returned, Failure>,
 }
 
-/// The methods of an actor type, as a trait: what all of them ask of their types is asked once, where the table is used.
+/// The methods of an actor type, as a trait, so that the bounds on the types of all methods are checked once, where the
+/// table is used.
 pub trait MethodTable {
     /// The table.
     const METHODS: &'static [MethodEntry];
@@ -84,10 +88,10 @@ pub trait MethodTable {
 pub struct ParamEntry {
     /// The parameter's name in the source.
     pub name: &'static str,
-    /// The owned type that travels to it (`String` for a `&str`).
+    /// The owned type that travels to the parameter (`String` for a `&str`).
     pub payload: fn() -> PayloadType,
-    /// What a list of edges is put together by, the outermost level first; empty for what is not written as a `Vec` or
-    /// a slice.
+    /// The levels at which a list for the parameter can be gathered from edges, outermost first. Empty if the parameter
+    /// is not written as a `Vec` or a slice.
     pub lists: fn() -> Vec<ListLevel>,
 }
 
@@ -99,7 +103,7 @@ impl ActorEntry {
         self.methods.get(usize::from(index))
     }
 
-    /// The method's name, or `"?"` for an index the type does not have.
+    /// The method's name, or `"?"` for an index that the type does not have.
     #[must_use]
     pub fn method_name(&self, index: u16) -> &'static str {
         self.method(index).map_or("?", |method| method.name)

@@ -1,4 +1,4 @@
-//! What an ordinary call carries: the value itself within a process, bytes between processes.
+//! Arguments and results of ordinary calls: values within a process, encoded bytes between processes.
 
 use std::any::Any;
 
@@ -6,12 +6,12 @@ use selvedge_channels::{Wire, decode, dispose, encode};
 
 use crate::Failure;
 
-/// In which form a call's arguments came; its result goes back in the same.
+/// The form of a call's arguments. The result is returned in the same form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentsKind {
-    /// As a value of this process.
+    /// A value of this process.
     Local,
-    /// As encoded bytes.
+    /// Encoded bytes.
     Bytes,
 }
 
@@ -24,7 +24,8 @@ pub enum Arguments {
     Bytes(Vec<u8>),
 }
 
-/// A tuple that nobody may read: then it is dropped on a thread that others need, whatever its drop panics with.
+/// A tuple that may be dropped without being read. The drop then runs on a thread that others need, so its panics are
+/// caught.
 struct Underway<T>(Option<T>);
 
 impl<T> Drop for Underway<T> {
@@ -34,13 +35,13 @@ impl<T> Drop for Underway<T> {
 }
 
 impl Arguments {
-    /// A tuple as it is, for an actor of this process.
+    /// Wraps a tuple, without encoding it, for an actor of this process.
     #[must_use]
     pub fn local<T: Wire>(value: T) -> Self {
         Arguments::Local(Box::new(Underway(Some(value))))
     }
 
-    /// Which form this is.
+    /// The form of the arguments.
     #[must_use]
     pub fn kind(&self) -> ArgumentsKind {
         match self {
@@ -49,10 +50,10 @@ impl Arguments {
         }
     }
 
-    /// The arguments as a tuple `T`.
+    /// Converts the arguments into a tuple `T`.
     ///
     /// # Errors
-    /// [`Failure::Channel`] for bytes that are no `T`, [`Failure::Internal`] for a value of another type.
+    /// [`Failure::Channel`] for bytes that do not decode to a `T`, [`Failure::Internal`] for a value of another type.
     pub fn into<T: Wire>(self) -> Result<T, Failure> {
         match self {
             Arguments::Local(value) => {
@@ -75,10 +76,10 @@ pub enum Returned {
 }
 
 impl Returned {
-    /// Puts a result into the form the arguments came in.
+    /// Puts a result into the form of the arguments, `like`.
     ///
     /// # Errors
-    /// [`Failure::Channel`] where the value cannot be encoded.
+    /// [`Failure::Channel`] if the value cannot be encoded.
     pub fn new<T: Wire>(value: T, like: ArgumentsKind) -> Result<Self, Failure> {
         match like {
             ArgumentsKind::Local => Ok(Returned::Local(Box::new(value))),
@@ -86,10 +87,10 @@ impl Returned {
         }
     }
 
-    /// The result as a `T`.
+    /// Converts the result into a `T`.
     ///
     /// # Errors
-    /// As [`Arguments::into`].
+    /// The errors of [`Arguments::into`].
     pub fn into<T: Wire>(self) -> Result<T, Failure> {
         match self {
             Returned::Local(value) => match value.downcast::<T>() {

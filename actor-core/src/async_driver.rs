@@ -1,9 +1,9 @@
-//! Drives the futures of `async fn` methods on the thread that called them.
+//! Async drivers: futures of `async fn` methods are driven on the thread that called the methods.
 //!
-//! A lane gets a tokio current-thread runtime at its first async method, never before: most lanes need none.
-//! An inline actor may be called on a thread that is already inside the user's own tokio runtime, where tokio
-//! forbids to start another one. There the future is polled by this thread, parked in between, while timers and
-//! sockets are served by a runtime on a helper thread (`selvedge-async`).
+//! A lane gets a tokio current-thread runtime at its first async method and never before, because most lanes need none.
+//! An inline actor may be called on a thread that is already inside the user's tokio runtime, where tokio does not
+//! allow a second one to be started. There the calling thread polls the future and parks in between, while a runtime on
+//! a helper thread (`selvedge-async`) serves timers and sockets.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -19,20 +19,20 @@ use tokio::time::timeout;
 
 use crate::{Failure, deadline_after};
 
-/// Runs futures to their end on the current thread. Cloning shares the runtime behind it.
+/// Runs futures to completion on the current thread. Clones share the runtime behind the driver.
 #[derive(Clone, Default)]
 pub struct AsyncDriver {
     engines: Arc<Engines>,
-    /// How long a future may take. `None` is without end.
+    /// The time limit of a future. `None` is no limit.
     limit: Option<Duration>,
 }
 
-/// Why a future was dropped where it awaited.
+/// The reason that a future was dropped at an await point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupted {
-    /// Nobody wants its result any more.
+    /// The result is no longer wanted.
     Unwanted,
-    /// The future took longer than it may.
+    /// The future exceeded this time limit.
     TimedOut(Duration),
 }
 
@@ -45,22 +45,23 @@ impl From<Interrupted> for Failure {
     }
 }
 
-/// Who wants the results of futures, and for how long.
+/// A source that knows whether the results of futures are still wanted.
 ///
-/// Whoever makes [`is_wanted`](Self::is_wanted) false calls [`AsyncDriver::look_again`] afterwards; it may leave that out where
-/// it sees, behind a fence, that no future awaits.
+/// Code that makes [`is_wanted`](Self::is_wanted) return `false` must call [`AsyncDriver::look_again`] afterwards. It
+/// may omit the call if it sees, behind a fence, that no future awaits.
 pub trait Wanted: Send + Sync {
-    /// A future begins to await. Ends with a sequentially consistent fence: [`is_wanted`](Self::is_wanted) is asked next.
+    /// Records that a future begins to await. Ends with a sequentially consistent fence, because
+    /// [`is_wanted`](Self::is_wanted) is asked next.
     fn begins(&self);
-    /// Whether the future is to go on.
+    /// Whether the future is to continue.
     fn is_wanted(&self) -> bool;
-    /// The future awaits no more.
+    /// Records that the future no longer awaits.
     fn ends(&self);
 }
 
 #[derive(Default)]
 struct Engines {
-    /// `None`: futures are wanted until they end.
+    /// Knows whether results are wanted. If `None`, futures are wanted until they complete.
     wanted: Option<Box<dyn Wanted>>,
     /// Wakes the thread whose future awaits.
     waiting: Mutex<Option<Waker>>,
@@ -69,13 +70,14 @@ struct Engines {
 }
 
 impl AsyncDriver {
-    /// A driver that has no runtime yet.
+    /// Creates a driver. The runtime is started when it is first needed.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A driver that has no runtime yet, and drops futures that are not wanted where they await.
+    /// Creates a driver that drops futures at an await point once they are not wanted. The runtime is started when it
+    /// is first needed.
     #[must_use]
     pub fn with_wanted(wanted: Box<dyn Wanted>) -> Self {
         let wanted = Some(wanted);
@@ -88,19 +90,19 @@ impl AsyncDriver {
         }
     }
 
-    /// Drops futures where they await after `limit`; `None` is without end. A lane needs no limit, since whoever waits for it
-    /// has one; whoever runs a future on their own thread does.
+    /// Sets a time limit after which futures are dropped at an await point; `None` is no limit. A lane needs no limit,
+    /// because the thread that waits for the lane has one. A caller that runs a future on its own thread needs a limit.
     #[must_use]
     pub fn limited(self, limit: impl Into<Option<Duration>>) -> Self {
         let limit = limit.into();
         Self { limit, ..self }
     }
 
-    /// Runs `future` to its end. Works on any thread, also inside a tokio runtime. Where the system refuses a
-    /// runtime (no descriptors left) the future is still polled, without timers and sockets.
+    /// Runs `future` to completion on this thread, which may be inside a tokio runtime. If the system refuses a runtime
+    /// (no descriptors left), the future is still polled, without timers and sockets.
     ///
     /// # Errors
-    /// [`Interrupted`] when it awaited and was not wanted any more, or took too long.
+    /// [`Interrupted`] if the future awaited and was no longer wanted, or if it exceeded the time limit.
     pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Interrupted> {
         let Some(wanted) = self.engines.wanted.as_deref() else {
             return self.drive(async { Ok(future.await) });
@@ -111,7 +113,8 @@ impl AsyncDriver {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
                 return Poll::Ready(Ok(output));
             }
-            // The waker first: whoever wants it no more says so and then looks for one.
+            // The waker is stored before `is_wanted` is asked: code that withdraws its interest first says so and then
+            // looks for a waker.
             *self.engines.waiting.lock() = Some(context.waker().clone());
             awaits.get_or_insert_with(|| Awaits::begin(&self.engines, wanted));
             if wanted.is_wanted() {
@@ -122,7 +125,7 @@ impl AsyncDriver {
         }))
     }
 
-    /// Has the future that awaits in `block_on`, if there is one, look again whether it is wanted.
+    /// Makes the future that awaits in `block_on`, if there is one, ask again whether it is wanted.
     pub fn look_again(&self) {
         let waiting = self.engines.waiting.lock().take();
         if let Some(waker) = waiting {
@@ -155,7 +158,7 @@ impl std::fmt::Debug for AsyncDriver {
     }
 }
 
-/// A future that awaits; dropping this says that it awaits no more.
+/// A future that awaits. The drop records that it no longer does.
 struct Awaits<'a> {
     engines: &'a Engines,
     wanted: &'a dyn Wanted,
@@ -175,7 +178,7 @@ impl Drop for Awaits<'_> {
     }
 }
 
-/// A tokio runtime that may be dropped anywhere: tokio's own drop panics inside another runtime.
+/// A tokio runtime that may be dropped anywhere. The drop of a plain tokio runtime panics inside another runtime.
 struct OwnRuntime(Option<Runtime>);
 
 impl OwnRuntime {
@@ -196,7 +199,7 @@ impl Drop for OwnRuntime {
     }
 }
 
-/// A runtime on a thread of its own, for futures polled inside somebody else's runtime.
+/// A runtime on a thread of its own, for futures that are polled inside another tokio runtime.
 struct HelperThread {
     handle: Handle,
     stop: Option<oneshot::Sender<()>>,
@@ -209,7 +212,7 @@ impl HelperThread {
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {
-            // An error means the sender is gone, which is the other way to say stop.
+            // The result is always an error: the sender is never used, and its drop stops the thread.
             let _ = runtime.block_on(stopped);
         };
         let thread = thread::Builder::new()
@@ -228,7 +231,7 @@ impl Drop for HelperThread {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // The thread only ever waits for `stop`, so this ends at once; its result carries nothing.
+            // The thread only waits for `stop`, so it ends at once; its result carries no information.
             let _ = thread.join();
         }
     }
@@ -270,7 +273,7 @@ mod tests {
 
     use super::*;
 
-    /// Wanted until it is said otherwise.
+    /// Wanted until `over` is set.
     #[derive(Default)]
     struct Asker {
         over: AtomicBool,

@@ -1,4 +1,4 @@
-//! An ordinary call of an actor, outside any graph.
+//! Ordinary calls of an actor, outside any graph.
 
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
@@ -16,10 +16,11 @@ use crate::promise::Answer;
 use crate::resident::{Resident, Vital};
 use crate::{Failure, Returned};
 
-/// How long [`Call::wait`] waits, and how long a call waits for an inline actor that is in use.
+/// The time limit of [`Call::wait`]. A call to an inline actor has the same limit: for the wait until the actor is
+/// free, and for an async method that awaits.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Why a call gave no value, before the actor's name is added.
+/// The reason that a call gave no value, before the actor's name is added.
 #[derive(Debug)]
 pub(crate) enum CallFault {
     Failed(Failure),
@@ -27,7 +28,7 @@ pub(crate) enum CallFault {
     NoActor,
 }
 
-/// The failure of a call to an inline actor that could not be used.
+/// Returns the failure of a call to an inline actor that was in use.
 pub(crate) fn busy(actor: &str, refused: NoEntry) -> CallFault {
     CallFault::Failed(Failure::Busy(match refused {
         NoEntry::Reentered => {
@@ -48,18 +49,18 @@ impl From<Unserved> for CallFault {
     }
 }
 
-/// Why a call gave no value.
+/// The reason that a call gave no value.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The method returned an error, panicked, or its value could not travel.
+    /// The method returned an error, panicked, or its value could not be sent.
     #[error("`{actor}.{method}` failed: {failure}")]
     Failed {
         /// The actor's name.
         actor: String,
         /// The method's name.
         method: &'static str,
-        /// What went wrong; its source is the user's own error where the method ran in this process.
+        /// The failure. If the method ran in this process, [`Failure::Error`] holds the user's own error.
         #[source]
         failure: Failure,
     },
@@ -70,10 +71,10 @@ pub enum CallError {
         actor: String,
         /// The method's name.
         method: &'static str,
-        /// How it died.
+        /// The death of the actor.
         death: Box<Death>,
     },
-    /// The answer did not come in time; the call goes on, and [`Call::wait_timeout`] may wait for it again.
+    /// The answer did not arrive in time. The call continues, and [`Call::wait_timeout`] may wait for it again.
     #[error(
         "`{actor}.{method}` has not answered after {waited:?}; the call goes on (help: wait_timeout sets this time)"
     )]
@@ -82,10 +83,10 @@ pub enum CallError {
         actor: String,
         /// The method's name.
         method: &'static str,
-        /// How long the wait lasted.
+        /// The time that the wait lasted.
         waited: Duration,
     },
-    /// The answer has been fetched already.
+    /// The answer has been taken already.
     #[error("the answer of `{actor}.{method}` has been taken already")]
     Taken {
         /// The actor's name.
@@ -116,13 +117,14 @@ impl CallError {
     }
 }
 
-/// A call that is under way: wait for it, or `.await` it. Dropping it lets the call go on unobserved.
+/// A call in flight. Wait for it, or `.await` it. The call continues if this object is dropped, and its result is then
+/// discarded.
 #[must_use = "a call's errors show in its result"]
 pub struct Call<R> {
     answer: Answer<Result<Returned, CallFault>>,
     callee: Arc<Resident>,
     method: &'static str,
-    /// The answer has been fetched.
+    /// Set once the answer has been taken.
     taken: bool,
     result: PhantomData<fn() -> R>,
 }
@@ -142,7 +144,7 @@ impl<R: Wire> Call<R> {
         }
     }
 
-    /// Blocks until the answer comes, at most a minute; the death of the actor is an answer.
+    /// Blocks until the answer arrives, at most one minute. The death of the actor is an answer too.
     ///
     /// # Errors
     /// [`CallError`].
@@ -150,8 +152,8 @@ impl<R: Wire> Call<R> {
         self.wait_timeout(CALL_TIMEOUT)
     }
 
-    /// Blocks until the answer comes, at most `timeout`. After [`CallError::Timeout`] the call goes on and may be
-    /// waited for again; after any other answer it is [`CallError::Taken`].
+    /// Blocks until the answer arrives, at most `timeout`. After [`CallError::Timeout`] the call continues and may be
+    /// waited for again. After any other answer, another wait returns [`CallError::Taken`].
     ///
     /// # Errors
     /// [`CallError`].
@@ -176,7 +178,7 @@ impl<R: Wire> Call<R> {
         }
     }
 
-    /// Whoever held the call is gone: the actor's death is the reason, or else the end of the runtime.
+    /// Returns the error of a call without an answer: the actor's death if it is dead, else the end of the runtime.
     fn unanswered(&self) -> CallError {
         let actor = self.callee.name().to_owned();
         match self.callee.vital() {
@@ -195,7 +197,7 @@ impl<R: Wire> Call<R> {
     fn value(&self, answer: Result<Returned, CallFault>) -> Result<R, CallError> {
         let (actor, method) = (self.callee.name().to_owned(), self.method);
         let fault = match answer {
-            // The user's own `Deserialize` runs here.
+            // User code runs here: `Deserialize`.
             Ok(returned) => match Failure::catch(|| returned.into::<R>()) {
                 Ok(value) => return Ok(value),
                 Err(failure) => CallFault::Failed(failure),

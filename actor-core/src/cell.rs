@@ -1,4 +1,4 @@
-//! An actor's state with its policy: the one place where user methods run and their panics are caught.
+//! Actor cells: an actor's state with its policies. User methods run only here, and their panics are caught here.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +11,7 @@ use crate::id::ActorId;
 use crate::placement::OnPanic;
 use crate::{Arguments, AsyncDriver, ComputeHop, Failure, Hop, Invocation, Returned, State};
 
-/// What is needed to build an actor, and to build it again.
+/// The data from which an actor is built, and built again.
 #[derive(Clone)]
 pub(crate) struct Blueprint {
     pub(crate) id: ActorId,
@@ -20,14 +20,15 @@ pub(crate) struct Blueprint {
     /// The constructor's arguments, encoded.
     pub(crate) args: Arc<[u8]>,
     pub(crate) on_panic: OnPanic,
-    /// The device that its tensors lie on, for who plans; where it runs, nobody asks.
+    /// The device that holds the actor's tensors. Used for planning only; the process where the actor runs does not use
+    /// it.
     pub(crate) device: Option<u32>,
-    /// The core that its thread keeps to.
+    /// The core that the actor's thread is pinned to.
     pub(crate) core: Option<u32>,
 }
 
 impl Blueprint {
-    /// What builds an actor that has no methods.
+    /// The blueprint of an actor without methods.
     #[cfg(test)]
     pub(crate) fn of_nothing(name: &str) -> Self {
         static ENTRY: ActorEntry = ActorEntry {
@@ -47,7 +48,7 @@ impl Blueprint {
         }
     }
 
-    /// Runs the constructor; its panic is a failure like its error.
+    /// Runs the constructor. A panic in it is a failure, as is an error that it returns.
     pub(crate) fn build(self) -> Result<ActorCell, Failure> {
         let state = construct(self.entry, &self.args)?;
         Ok(ActorCell {
@@ -57,20 +58,20 @@ impl Blueprint {
     }
 }
 
-/// An actor where it lives: its state, and what happens when a method panics.
+/// An actor at its home: its state, and the policy for panics in its methods.
 pub struct ActorCell {
     blueprint: Blueprint,
     /// `None` only after a panic whose rebuild failed; the next use tries again.
     state: Option<State>,
 }
 
-/// The state was lost to a panic and could not be built anew.
+/// An error: the state was lost to a panic and could not be rebuilt.
 #[derive(thiserror::Error)]
 #[error("actor `{actor}` lost its state to a panic and its constructor failed: {reason}")]
 pub struct RebuildFailed {
     /// The actor's name.
     pub actor: String,
-    /// What the constructor said.
+    /// The failure of the constructor, as text.
     pub reason: String,
 }
 
@@ -84,7 +85,7 @@ impl ActorCell {
         self.blueprint.id
     }
 
-    /// The core that its thread keeps to.
+    /// The core that the actor's thread is pinned to.
     pub(crate) fn core(&self) -> Option<u32> {
         self.blueprint.core
     }
@@ -102,11 +103,11 @@ impl ActorCell {
         self.blueprint.entry
     }
 
-    /// Runs a method for a program. A panic is caught and, where the policy says so, the state is built anew
-    /// before this returns.
+    /// Runs a method for a program. A panic is caught and, if the policy says so, the state is rebuilt before this
+    /// returns.
     ///
     /// # Errors
-    /// What the method failed with; [`RebuildFailed`] inside [`Failure::Error`] while there is no state.
+    /// The failure of the method; [`RebuildFailed`] inside [`Failure::Error`] while there is no state.
     #[inline]
     pub fn invoke(&mut self, method: u16, invocation: &mut Invocation<'_>) -> Result<(), Box<Failure>> {
         let Some(method) = self.entry().method(method) else {
@@ -115,19 +116,19 @@ impl ActorCell {
         self.guarded(|state| (method.compute)(state, invocation))
     }
 
-    /// As [`invoke`](Self::invoke), for a task that is no more than a hop: `compute` is the method of the actor's entry.
+    /// Runs a method as a hop. `compute` is the hop function of a method in the actor's entry.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`invoke`](Self::invoke).
     #[inline]
     pub fn hop(&mut self, compute: ComputeHop, hop: &mut Hop<'_>) -> Result<(), Box<Failure>> {
         self.guarded(|state| compute(state, hop))
     }
 
-    /// Runs a method for an ordinary call, guarded like [`ActorCell::invoke`].
+    /// Runs a method for an ordinary call, with panics caught as in [`ActorCell::invoke`].
     ///
     /// # Errors
-    /// As [`ActorCell::invoke`].
+    /// The errors of [`ActorCell::invoke`].
     pub fn call(
         &mut self,
         method: u16,
@@ -148,14 +149,14 @@ impl ActorCell {
         let Some(state) = self.state.as_mut() else {
             return self.guarded_anew(work);
         };
-        // Unwind safe: the policy below decides what becomes of a state that a panic left half changed.
+        // Unwind safe: the policy, in `panicked`, decides whether a state that a panic left half changed is kept.
         match catch_unwind(AssertUnwindSafe(|| work(state))) {
             Ok(result) => result,
             Err(payload) => Err(self.panicked(payload)),
         }
     }
 
-    /// The same, after another attempt to build the state anew.
+    /// Runs `work` as `guarded` does, after another attempt to rebuild the state.
     #[cold]
     #[inline(never)]
     fn guarded_anew<T, E: From<Failure>>(
@@ -170,13 +171,13 @@ impl ActorCell {
         catch_unwind(AssertUnwindSafe(|| work(state))).unwrap_or_else(|payload| Err(self.panicked(payload)))
     }
 
-    /// What a method's panic comes to; the state is built anew where the policy says so.
+    /// Turns a method's panic into a failure, and rebuilds the state if the policy says so.
     #[cold]
     #[inline(never)]
     fn panicked<E: From<Failure>>(&mut self, payload: Box<dyn Any + Send>) -> E {
         let failure = Failure::panic(payload);
         if self.blueprint.on_panic == OnPanic::Rebuild {
-            // A failing constructor is reported by the next use, which tries again.
+            // If the constructor fails, the next use tries again and reports the failure.
             let _ = self.rebuild();
         }
         failure.into()

@@ -1,13 +1,13 @@
-//! Cores, and threads that keep to one.
+//! Cores, and threads that are pinned to one core.
 //!
-//! Left alone, the kernel may wake a thread beside the one that woke it. Two stages that compute at the same time then take turns on
-//! one core while another is idle.
+//! The kernel may wake a thread on the core of the thread that woke it. Two stages that compute at the same time then
+//! take turns on one core while another core is idle.
 
 use std::io;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The cores that the calling thread may run on, by their numbers; none where the system does not say.
+/// Returns the numbers of the cores that the calling thread may run on; empty if the system does not tell them.
 #[must_use]
 pub fn cores() -> Vec<u32> {
     let Ok(allowed) = sched_getaffinity(None) else {
@@ -18,7 +18,7 @@ pub fn cores() -> Vec<u32> {
         .collect()
 }
 
-/// Why an actor's thread does not keep to a core.
+/// The reason that an actor's thread cannot be pinned to a core.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CoreError {
     #[error(
@@ -50,21 +50,21 @@ fn listed(cores: &[u32]) -> String {
     }
 }
 
-/// The calling thread runs on one core only, until it is [freed](Self::free).
+/// The pinning of the calling thread to one core, until it is [freed](Self::free).
 pub(crate) struct Kept {
     pub(crate) core: u32,
     before: CpuSet,
 }
 
 impl Kept {
-    /// Has the calling thread run on this core only, one of [`cores`].
+    /// Pins the calling thread to `core`, which must be one of [`cores`].
     pub(crate) fn to(core: u32) -> Result<Self, CoreError> {
         let refused = |error| CoreError::Refused {
             core,
             error,
             may: cores(),
         };
-        // The kernel would allow more than was left to the process by whoever started it.
+        // The kernel would also accept cores that the parent of this process had excluded.
         if !cores().contains(&core) {
             return Err(refused(io::Error::from(io::ErrorKind::InvalidInput)));
         }
@@ -75,9 +75,9 @@ impl Kept {
         Ok(Kept { core, before })
     }
 
-    /// Has the calling thread, the same, run where it could before.
+    /// Lets the thread run on the cores that were allowed before. Must be called on the thread that was pinned.
     pub(crate) fn free(self) {
-        // What was allowed before is refused only where the cores have gone since; the thread is where it may be then.
+        // The former set is refused only if its cores are gone since; the thread then stays where it is allowed to run.
         let _ = sched_setaffinity(None, &self.before);
     }
 }

@@ -1,11 +1,12 @@
-//! Deadlines from durations that a user has given.
+//! Deadlines computed from durations that users give.
 
 use std::time::{Duration, Instant};
 
-/// Longer than anything runs; clocks and timers can hold a moment so far away.
+/// A time that is longer than any program runs, and that clocks and timers can represent.
 const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// The moment that is `duration` from now, or decades from now where no clock can hold that moment, as for [`Duration::MAX`].
+/// Returns the moment that is `duration` from now. Longer durations, such as [`Duration::MAX`], are cut to 30 years,
+/// because no clock can represent every moment.
 #[must_use]
 pub fn deadline_after(duration: Duration) -> Instant {
     let duration = duration.min(LONGEST);

@@ -1,4 +1,4 @@
-//! How a process or a lane ended, as far as it is known.
+//! Deaths: how a process or a lane ended, as far as it is known.
 
 use std::fmt;
 
@@ -6,19 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{ActorId, ProcessId};
 
-/// How something ended.
+/// The way in which a process, a lane or an actor ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Exit {
-    /// The process ended by itself with this exit code.
+    /// The process exited with this code.
     Code(i32),
-    /// The process was ended by this signal.
+    /// The process was killed by this signal.
     Signal(i32),
-    /// No process ended: an actor that was killed, a lane that never came back, a constructor that failed. Why, in words.
+    /// No process ended: an actor was killed, a lane did not return, or a constructor failed. The text gives the
+    /// reason.
     Ended(String),
     /// The runtime was shut down.
     Shutdown,
-    /// The process is gone, and the system did not say how.
+    /// The process is gone, and the system did not report how it ended.
     Unknown,
 }
 
@@ -54,20 +55,20 @@ fn signal_name(signal: i32) -> Option<&'static str> {
     })
 }
 
-/// The end of a worker process or of a single actor: who, where, how, and its last words.
+/// The death of a worker process or of a single actor: the actors, the process, the exit, and the last lines of output.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Death {
-    /// The name of the actor the death is reported for (the first one, where several shared the process).
+    /// The name of the actor that the death is reported for (the first one if several shared the process).
     pub actor: String,
-    /// Every actor that died.
+    /// All actors that died.
     pub actors: Vec<ActorId>,
-    /// The process they lived in.
+    /// The process that the actors lived in.
     pub process: ProcessId,
-    /// The process's pid, for worker processes.
+    /// The pid of the worker process that died; `None` if no process died.
     pub pid: Option<u32>,
-    /// How it ended.
+    /// The way in which the process or the actor ended.
     pub exit: Exit,
-    /// The last lines of standard error but for frames of backtraces, oldest first; at most 20.
+    /// The last lines of standard error without the frames of backtraces, oldest first; at most 20.
     pub stderr_tail: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
-//! Who exists in a runtime: actors, lanes, workers, by number; and who must hear when one of them dies.
+//! The directory of a runtime: actors and lanes by number, time limits, and the leases whose holders hear of deaths.
 //!
-//! Written by the threads that spawn and by the control thread, read by all. Nothing here is on the path of a
-//! running program.
+//! The threads that spawn and the control thread write to the directory; all threads read it. A running program does
+//! not use it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,17 +20,17 @@ use crate::resident::{Resident, Vital};
 
 #[derive(Default)]
 struct Entries {
-    /// Each with what keeps its lane.
+    /// The actors, each with the shared object that keeps its lane alive.
     residents: BTreeMap<ActorId, (Arc<Resident>, Option<Arc<LaneKeep>>)>,
     lanes: BTreeMap<LaneId, Arc<LaneThread>>,
 }
 
-/// How long things may take in a runtime.
+/// The time limits of a runtime.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
-    /// A new process until it speaks.
+    /// The time limit for a new process to reach its program, and then to say hello.
     pub(crate) hello: Duration,
-    /// An actor's constructor.
+    /// The time limit for an actor's constructor.
     pub(crate) build: Duration,
 }
 
@@ -70,13 +70,13 @@ impl Directory {
 
     /// Whether the runtime is shut down, or about to be.
     pub(crate) fn is_closed(&self) -> bool {
-        // SYNC directory-closed, acquire side.
+        // SYNC directory-closed, acquire side: pairs with the swap in `close`.
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Closes; `false` when it was closed before.
+    /// Closes the directory; returns `false` if it was closed before.
     pub(crate) fn close(&self) -> bool {
-        // SYNC directory-closed, release side.
+        // SYNC directory-closed, release side: pairs with the load in `is_closed`.
         let first = !self.closed.swap(true, Ordering::AcqRel);
         self.leases.wake();
         first
@@ -87,7 +87,8 @@ impl Directory {
         self.entries.lock().residents.insert(resident.id(), entry);
     }
 
-    /// What keeps an actor's lane; `None` where the actor is not known any more, or has no lane.
+    /// Returns the shared object that keeps an actor's lane alive; `None` if the actor is no longer listed, or has no
+    /// lane.
     pub(crate) fn keep_of(&self, id: ActorId) -> Option<Weak<LaneKeep>> {
         let entries = self.entries.lock();
         let (_, keep) = entries.residents.get(&id)?;
@@ -96,14 +97,14 @@ impl Directory {
 
     pub(crate) fn remove_resident(&self, id: ActorId) {
         let removed = self.entries.lock().residents.remove(&id);
-        // Outside the lock: the lane may end with it.
+        // Dropped outside the lock, because the lane may end with it.
         drop(removed);
     }
 
-    /// Adds a lane; lanes whose thread is gone meanwhile are forgotten.
+    /// Adds a lane, and removes lanes whose thread is gone.
     pub(crate) fn add_lane(&self, lane: &Arc<LaneThread>) {
         let mut entries = self.entries.lock();
-        // Nothing is waited for under the lock: a thread that ends may look something up here.
+        // Nothing waits for a thread under this lock, because a thread that ends may use the directory.
         entries.lanes.retain(|_, old| !old.is_gone());
         entries.lanes.insert(lane.id(), Arc::clone(lane));
     }
@@ -116,7 +117,7 @@ impl Directory {
         self.entries.lock().lanes.get(&id).cloned()
     }
 
-    /// All actors, by number.
+    /// All actors, ordered by number.
     pub(crate) fn residents(&self) -> Vec<Arc<Resident>> {
         self.residents_where(|_| true)
     }
@@ -135,9 +136,10 @@ impl Directory {
         residents.filter(|resident| is_meant(resident)).cloned().collect()
     }
 
-    /// A worker process has died. Everything that follows at once, on the calling thread: the actors' state, the
-    /// watchers, the end of their programs. The rest (restart, nodes) is the worker node's. In a runtime that ends,
-    /// workers end because they were told to, and nobody has died.
+    /// Handles the death of a worker process, as far as it must happen at once on the calling thread: updates the
+    /// actors' state, calls the watchers, and ends the programs. The worker's node does the rest (restart, messages to
+    /// the actors' nodes). While the runtime shuts down, workers end because they were told to, so no death is
+    /// recorded.
     pub(crate) fn process_died(&self, process: ProcessId, death: &Death) {
         let residents = self.residents_in(process);
         if !self.is_closed() {
@@ -146,18 +148,20 @@ impl Directory {
             }
             self.leases.died(death);
         }
-        // Not by its actors: those of a worker that was ended are not listed any more.
+        // By process, not by actor, because the actors of a worker that was ended are no longer listed.
         self.leases.ended_with(process);
     }
 
-    /// Ends actors for good: their state, the watchers, their nodes. `why`, in words.
+    /// Ends actors for good: updates their state, calls the watchers, and tells their nodes. `why` is the reason in
+    /// words.
     pub(crate) fn end_actors(&self, residents: &[Arc<Resident>], why: &str) {
         self.note_deaths(residents, why, false);
         self.tell_nodes(residents);
         self.forget_dead(residents);
     }
 
-    /// Notes a death of actors that no process explains, with the watchers; `why`, in words.
+    /// Records a death of actors that no death of a process explains, and calls the watchers. `why` is the reason in
+    /// words.
     pub(crate) fn note_deaths(&self, residents: &[Arc<Resident>], why: &str, may_restart: bool) {
         let alive: Vec<_> = residents
             .iter()
@@ -175,7 +179,7 @@ impl Directory {
         for resident in &alive {
             resident.note_death(&death, may_restart);
         }
-        // Whoever restarts still has been mourned when its process died.
+        // The watchers of actors that still restart were called when the process died.
         if alive
             .iter()
             .any(|resident| matches!(resident.vital(), Vital::Dead(_)))
@@ -184,18 +188,19 @@ impl Directory {
         }
     }
 
-    /// Has the actors' nodes look at their actors again.
+    /// Makes the nodes of the actors check the actors' state again.
     pub(crate) fn tell_nodes(&self, residents: &[Arc<Resident>]) {
         for resident in residents {
             if let Some(node) = resident.node.get() {
-                // A node that has stopped has nothing to look at.
+                // A node that has stopped has nothing to check.
                 let _ = node.send_message(NodeMessage::Changed);
             }
         }
         self.leases.wake();
     }
 
-    /// Drops the entries of those that will not come back, and with the last one of a lane the lane; references keep their own.
+    /// Removes the entries of dead actors; a lane ends with its last entry. References to an actor keep the actor's
+    /// record alive.
     pub(crate) fn forget_dead(&self, residents: &[Arc<Resident>]) {
         for resident in residents {
             if matches!(resident.vital(), Vital::Dead(_)) {
@@ -205,7 +210,7 @@ impl Directory {
         }
     }
 
-    /// Tells every holder of a lease that the runtime shuts down, so that their programs can end.
+    /// Tells every holder of a lease that the runtime shuts down, so that its programs can end.
     pub(crate) fn announce_shutdown(&self) {
         let residents = self.residents();
         for actors in self.leases.held() {

@@ -1,4 +1,4 @@
-//! Why a method yielded no value, and how that is told to another process.
+//! Failures: the reasons that a method gave no value, and their form for other processes.
 
 use std::any::Any;
 use std::error::Error;
@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::BoxError;
 
-/// Why a method yielded no value.
+/// The reason that a method gave no value.
 pub enum Failure {
     /// The method returned an error.
     Error {
-        /// The name of the error's type, for people.
+        /// The name of the error's type, for display.
         type_name: &'static str,
         /// The error itself.
         error: Arc<dyn Error + Send + Sync>,
@@ -27,13 +27,13 @@ pub enum Failure {
         /// The panic's message.
         message: String,
     },
-    /// An argument could not be read or a result not be staged.
+    /// An argument could not be read, or a result could not be staged.
     Channel(ChannelError),
-    /// The actor is in use by whoever asks for it, or was so by somebody else for too long.
+    /// The actor is in use by the calling thread itself, or was in use by another thread for too long.
     Busy(String),
-    /// The method was dropped where it awaited: nobody wants its result any more.
+    /// The method was dropped at an await point, because its result is no longer wanted.
     Interrupted,
-    /// The method was dropped where it awaited on the thread of whoever waits for it, after this time.
+    /// The method was dropped at an await point after this time; it ran on the thread that waits for it.
     TimedOut(Duration),
     /// A bug in selvedge; please report it with this text.
     Internal(String),
@@ -42,7 +42,7 @@ pub enum Failure {
 selvedge_channels::debug_is_report!(Failure);
 
 impl Failure {
-    /// The failure for an error value of the user's type `E`.
+    /// Creates the failure for an error value of a user-defined type `E`.
     pub fn from_error<E: Into<BoxError>>(error: E) -> Self {
         Failure::Error {
             type_name: std::any::type_name::<E>(),
@@ -50,16 +50,16 @@ impl Failure {
         }
     }
 
-    /// Runs code of the user's; a panic in it is the failure.
+    /// Runs user code; a panic in it becomes a failure.
     ///
     /// # Errors
-    /// What `work` fails with, or its panic.
+    /// The failure of `work`, or its panic.
     pub fn catch<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
         // Unwind safe: nothing that `work` was given is used again after a panic.
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(Failure::panic(payload)))
     }
 
-    /// The failure as plain data; of the error itself nothing is left. What its drop panics with is its own affair.
+    /// Converts the failure into plain data and drops the error itself. Panics of that drop are caught.
     pub(crate) fn into_report(self) -> FailureReport {
         let report = self.report();
         dispose(self);
@@ -134,30 +134,30 @@ impl Error for Failure {
     }
 }
 
-/// Which kind of [`Failure`] a report tells of.
+/// The kind of a [`Failure`], as plain data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
     /// The user's method returned an error.
     Error,
     /// The user's method panicked.
     Panic,
-    /// A channel failed under it.
+    /// A channel failed when an argument was read or a result was staged.
     Channel,
-    /// The actor was in use.
+    /// The actor was in use, or the method was dropped because its result was no longer wanted.
     Busy,
-    /// The method awaited for too long on the thread of whoever waits for it.
+    /// The method awaited for too long on the thread that waits for it.
     TimedOut,
     /// A bug in selvedge.
     Internal,
 }
 
-/// A [`Failure`] as data: what is left of an error that crossed a process. It is an error itself, with the
-/// original's text and its chain of sources.
+/// A [`Failure`] as plain data, the form in which an error travels between processes. It is itself an error, with the
+/// text of the original and the texts of its sources.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureReport {
     /// The kind of failure.
     pub kind: FailureKind,
-    /// The name of the user's error type; empty for other kinds.
+    /// The name of the error's type, for [`FailureKind::Error`]; empty for other kinds.
     pub type_name: String,
     /// The error's text.
     pub message: String,
@@ -196,7 +196,7 @@ impl fmt::Display for FailureReport {
 
 impl Error for FailureReport {}
 
-/// A chain longer than this is cut: a cyclic `source` must not hang the reporter.
+/// The maximum number of sources in a report: a cyclic `source` must not hang the thread that reports.
 const SOURCES_MAX: usize = 16;
 
 fn sources(error: &(dyn Error + 'static)) -> Vec<String> {
@@ -209,13 +209,13 @@ fn sources(error: &(dyn Error + 'static)) -> Vec<String> {
     texts
 }
 
-/// What an error says of itself: user code, which may panic.
+/// Returns the message of an error. `Display` is user code, so a panic in it is caught.
 fn text(error: &(dyn Error + 'static)) -> String {
     let said = catch_unwind(AssertUnwindSafe(|| error.to_string()));
     cut(said.unwrap_or_else(|_| "an error whose Display panicked".to_owned()))
 }
 
-/// Text beyond this does not travel between processes.
+/// The maximum length of a text in a report; a longer text is cut.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
 
 fn cut(mut text: String) -> String {
@@ -226,14 +226,14 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Wakes whoever waits: user code, and what it panics with is its own affair.
+/// Wakes a waker. Wakers are user code, so panics are caught.
 pub fn wake(waker: Waker) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
         dispose(payload);
     }
 }
 
-/// The text of a panic's payload, which is dropped; what its drop panics with is its own affair.
+/// Returns the text of a panic's payload and drops the payload. Panics of that drop are caught.
 #[must_use]
 pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
     let message = if let Some(text) = payload.downcast_ref::<&'static str>() {

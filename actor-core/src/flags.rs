@@ -1,7 +1,9 @@
-//! Flags that every program understands, whatever it makes of its own command line, and variables that selvedge reads.
+//! Flags that every program understands, in addition to its own command line, and environment variables that selvedge
+//! reads.
 //!
-//! [`init`](crate::init) finds the flags before the program does, and starts the program anew without them, with what they ask for
-//! in the environment: the program's own parser never sees them. A flag or a variable that begins like ours and is none is refused.
+//! [`init`](crate::init) finds the flags before the program does. It starts the program again without them and passes
+//! the requests in the environment, so that the program's own parser never sees the flags. An unknown flag or variable
+//! with the prefix of selvedge is refused.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -9,17 +11,17 @@ use std::io::Write;
 use crate::worker::premain::exit_now;
 use crate::worker::{ENV_DEPTH, ENV_DRIVER, ENV_FD};
 
-/// How a compiled graph is to be printed (`--selvedge-graph[=FORMAT]`); the program ends then.
+/// The format in which a compiled graph is printed (`--selvedge-graph[=FORMAT]`); the program ends then.
 pub const ENV_GRAPH: &str = "SELVEDGE_GRAPH";
-/// A compiled graph is to be checked (`--selvedge-check`); the program ends then.
+/// Requests a check of a compiled graph (`--selvedge-check`); the program ends then.
 pub const ENV_CHECK: &str = "SELVEDGE_CHECK";
-/// Where the trace of a graph is to be written when it is torn down (`--selvedge-trace=FILE`).
+/// The file to which the trace of a graph is written at its tear-down (`--selvedge-trace=FILE`).
 pub const ENV_TRACE: &str = "SELVEDGE_TRACE_FILE";
 
-/// All that flags set: workers get none.
+/// All variables that flags set. Workers get none of them.
 pub(crate) const ALL: [&str; 3] = [ENV_GRAPH, ENV_CHECK, ENV_TRACE];
 
-/// What all our flags begin with.
+/// The prefix of all flags of selvedge.
 const PREFIX: &str = "--selvedge-";
 
 const HELP: &str = "\
@@ -32,7 +34,7 @@ Flags of every program that uses selvedge, given before any `--`:
 Variables of the environment:
 ";
 
-/// The variables that selvedge reads, with what they say.
+/// The variables that selvedge reads, with their descriptions.
 const VARIABLES: [(&str, &str); 14] = [
     (ENV_GRAPH, "as --selvedge-graph"),
     (ENV_CHECK, "as --selvedge-check"),
@@ -74,7 +76,7 @@ const VARIABLES: [(&str, &str); 14] = [
     ("SELVEDGE_NCCL_LIB", "the path of NCCL"),
 ];
 
-/// What selvedge sets for its own processes and fault injection.
+/// The variables that selvedge sets for its own processes and for fault injection.
 const OWN: [&str; 5] = [
     ENV_FD,
     ENV_DRIVER,
@@ -83,10 +85,10 @@ const OWN: [&str; 5] = [
     "SELVEDGE_SKIP_STEP",
 ];
 
-/// Of tests, and of the simulated driver.
+/// The prefixes of variables for tests and for the simulated driver.
 const TESTS: [&str; 2] = ["SELVEDGE_TEST_", "SELVEDGE_SIM_"];
 
-/// Selvedge reads a variable of this name.
+/// Whether selvedge reads a variable of this name.
 #[must_use]
 pub fn is_variable(name: &str) -> bool {
     VARIABLES.iter().any(|(known, _)| *known == name)
@@ -94,7 +96,8 @@ pub fn is_variable(name: &str) -> bool {
         || TESTS.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The first of these names, in alphabetical order, that begins with `SELVEDGE_` and that selvedge does not read.
+/// Returns the first of these names, in alphabetical order, that begins with `SELVEDGE_` and that selvedge does not
+/// read.
 #[must_use]
 pub fn unknown_variable(names: impl IntoIterator<Item = OsString>) -> Option<String> {
     names
@@ -104,17 +107,17 @@ pub fn unknown_variable(names: impl IntoIterator<Item = OsString>) -> Option<Str
         .min()
 }
 
-/// What a flag of ours asks for.
+/// The request of a flag of selvedge.
 #[derive(Debug, PartialEq, Eq)]
 enum Flag {
     Help,
     Sets(&'static str, String),
 }
 
-/// Reads an argument, if it is one of ours.
+/// Reads an argument; returns `None` if it is not a flag of selvedge.
 ///
 /// # Errors
-/// What is wrong with a flag that begins like ours.
+/// A message about a flag that has the prefix of selvedge and is unknown or malformed.
 fn flag(argument: &OsStr) -> Result<Option<Flag>, String> {
     let argument = argument.to_string_lossy();
     let Some(name) = argument.strip_prefix(PREFIX) else {
@@ -141,10 +144,11 @@ fn flag(argument: &OsStr) -> Result<Option<Flag>, String> {
     }
 }
 
-/// A command line without our flags, and what they ask for. What stands behind `--` is the program's.
+/// Splits a command line into the program's own arguments and the flags of selvedge. Arguments after `--` belong to the
+/// program.
 ///
 /// # Errors
-/// What is wrong with the first flag that is wrong.
+/// A message about the first invalid flag.
 fn split(arguments: Vec<OsString>) -> Result<(Vec<OsString>, Vec<Flag>), String> {
     let mut rest = Vec::with_capacity(arguments.len());
     let mut found = Vec::new();
@@ -159,8 +163,8 @@ fn split(arguments: Vec<OsString>) -> Result<(Vec<OsString>, Vec<Flag>), String>
     Ok((rest, found))
 }
 
-/// Starts the program anew if its command line has any of the flags; otherwise does nothing. Ends it where a flag asks for help, or
-/// is none.
+/// Starts the program again without the flags of selvedge, if its command line has any; otherwise does nothing. Ends
+/// the program if a flag asks for help or is invalid.
 #[cfg(unix)]
 pub(crate) fn take() {
     use std::os::unix::process::CommandExt;
@@ -169,7 +173,7 @@ pub(crate) fn take() {
     let (rest, found) = match split(arguments.collect()) {
         Ok(split) => split,
         Err(wrong) => {
-            // Nobody reads standard error: the exit code says it too.
+            // If standard error cannot be written, the exit code still reports the mistake.
             let _ = writeln!(std::io::stderr(), "error: {wrong}\n\n{HELP}{}", variables());
             exit_now(EXIT_USAGE);
         }
@@ -193,11 +197,11 @@ pub(crate) fn take() {
         Flag::Help => None,
         Flag::Sets(name, value) => Some((name, value)),
     });
-    // Comes back only where it fails; then the program sees the flags, and says what it thinks of them.
+    // `exec` returns only if it fails; the program then sees the flags and decides what to do with them.
     let _ = command.args(rest).envs(settings).exec();
 }
 
-/// The exit code of a command line that is wrong.
+/// The exit code for an invalid command line.
 const EXIT_USAGE: i32 = 2;
 
 fn variables() -> String {

@@ -1,7 +1,8 @@
-//! A mutex that knows when its own holder comes back, and that is never waited for without a limit.
+//! A mutex that detects re-entry by the thread that holds it, and whose waits can have a deadline.
 //!
-//! User code runs under some of our locks: an inline actor's method under its actor's, a graph with inline actors
-//! under its driver's. What that code calls may lead back to the same lock, and a plain mutex would hang there.
+//! User code runs under some of the locks of selvedge: an inline actor's method under the lock of its actor, a graph
+//! with inline actors under the lock of its driver. That code may lead back to the same lock, and a plain mutex would
+//! deadlock there.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -12,26 +13,26 @@ use parking_lot::{Mutex, MutexGuard};
 #[derive(Debug)]
 pub struct Guarded<T> {
     value: Mutex<T>,
-    /// The thread that has the value; 0 while nobody has.
+    /// The thread that holds the value; 0 while no thread does.
     holder: AtomicUsize,
-    /// Threads that wait for the value.
+    /// The number of threads that wait for the value.
     waiting: AtomicUsize,
 }
 
-/// A number that no other living thread has, and that is not 0.
+/// Returns a number that no other living thread has and that is not 0.
 #[inline]
 fn this_thread() -> usize {
     thread_local!(static HERE: u8 = const { 0 });
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
-/// Says who has the value, for as long as it lives.
+/// A mark that this thread holds the value. The drop removes the mark.
 struct Holding<'a>(&'a AtomicUsize);
 
 impl<'a> Holding<'a> {
     #[inline]
     fn by_this_thread(holder: &'a AtomicUsize) -> Self {
-        // Relaxed: it tells a thread about itself alone.
+        // Relaxed: each thread only compares the mark with its own number.
         holder.store(this_thread(), Ordering::Relaxed);
         Holding(holder)
     }
@@ -44,12 +45,12 @@ impl Drop for Holding<'_> {
     }
 }
 
-/// Why the value cannot be used.
+/// The reason that the value cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoEntry {
-    /// Another thread has it, and the deadline has passed.
+    /// Another thread holds the value, and the deadline has passed or no wait was allowed.
     OutOfTime,
-    /// This very thread has it already, further up its stack.
+    /// The calling thread holds the value already, further up its stack.
     Reentered,
 }
 
@@ -63,8 +64,8 @@ impl<T> Guarded<T> {
         }
     }
 
-    /// Uses the value, once it is free. Where it is not, `deadline` is asked how long to wait; a deadline that has
-    /// passed looks once, and with none it is waited for as long as its holder takes.
+    /// Uses the value once it is free. If another thread holds it, `deadline` is called: a deadline in the past means
+    /// one attempt, and `None` means a wait without a limit.
     ///
     /// # Errors
     /// [`NoEntry`]; `act` has not run then.
@@ -82,11 +83,11 @@ impl<T> Guarded<T> {
 
     #[cold]
     fn wait(&self, deadline: impl FnOnce() -> Option<Instant>) -> Result<MutexGuard<'_, T>, NoEntry> {
-        // Who has it already would wait for itself.
+        // A thread that holds the value already would wait for itself.
         if self.is_held_here() {
             return Err(NoEntry::Reentered);
         }
-        // Relaxed, like the look at it: who sees it late lets go a little later.
+        // Relaxed, like the load in `is_wanted`: a holder that sees the count late releases the value a little later.
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let lock = match deadline() {
             None => Some(self.value.lock()),
@@ -106,13 +107,13 @@ impl<T> Guarded<T> {
         let result = act(&mut value);
         drop(holding);
         if self.is_wanted() {
-            // Whoever has waited comes next, also where we come back at once.
+            // The waiting thread gets the lock next, even if this thread asks for it again at once.
             MutexGuard::unlock_fair(value);
         }
         result
     }
 
-    /// Whether others wait for the value: a hint for who uses it for long.
+    /// Whether other threads wait for the value: a hint for a thread that holds it for long.
     #[inline]
     pub fn is_wanted(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
@@ -121,7 +122,7 @@ impl<T> Guarded<T> {
     /// Uses the value if it is free.
     ///
     /// # Errors
-    /// As [`with`](Self::with).
+    /// The errors of [`with`](Self::with).
     #[inline]
     pub fn try_with<R>(&self, act: impl FnOnce(&mut T) -> R) -> Result<R, NoEntry> {
         match self.value.try_lock() {

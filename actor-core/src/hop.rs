@@ -1,7 +1,7 @@
-//! A COMPUTE of one argument and one result, from where the one lies to where the other goes.
+//! Hops: a COMPUTE with one argument and one result, from the value of the argument to the destination of the result.
 //!
-//! Most tasks are no more than this. An [`Invocation`](crate::Invocation) does the same for any task, and finds argument and
-//! outlet by their positions among many; that takes longer than a small method, and all else on the way from one actor to the
+//! Most tasks are hops. An [`Invocation`](crate::Invocation) runs any task, and finds arguments and outlets by
+//! position; that lookup takes longer than a small method, and longer than the rest of the path from one actor to the
 //! next in its lane.
 
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Value, Wire, dispose};
@@ -9,15 +9,15 @@ use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Value, Wire, dispose}
 use crate::operands::{Operands, send, typed, typed_mut, unread, wrong_outlet};
 use crate::{Failure, Parts};
 
-/// Where a result goes.
+/// The destination of a result.
 pub enum Destination<'a> {
-    /// To a value of the same lane, and nowhere else.
+    /// A value of the same lane, as the only destination.
     Local(&'a mut dyn AnyValue),
-    /// To other lanes.
+    /// An outlet to other lanes.
     Outlet(&'a mut dyn AnyOutlet),
 }
 
-/// What a method of one parameter works on.
+/// The operands of a method with one parameter.
 pub struct Hop<'a> {
     argument: &'a mut dyn AnyValue,
     destination: Destination<'a>,
@@ -26,7 +26,7 @@ pub struct Hop<'a> {
 }
 
 impl<'a> Hop<'a> {
-    /// One computation of `execution`. A local destination holds nothing.
+    /// Creates the operands of one computation of `execution`. A local destination must be empty.
     #[inline]
     pub fn new(argument: &'a mut dyn AnyValue, destination: Destination<'a>, execution: u64) -> Self {
         Hop {
@@ -37,13 +37,14 @@ impl<'a> Hop<'a> {
         }
     }
 
-    /// Whether the result has been put where it goes. Where its method has succeeded otherwise, it is staged in the outlet.
+    /// Whether the result has been handed over to its destination. If the method has succeeded and this is `false`, the
+    /// result is staged in the outlet.
     #[inline]
     pub fn has_handed_over(&self) -> bool {
         self.handed_over
     }
 
-    /// The argument, when its method has returned.
+    /// Returns the argument, after the method has returned.
     #[inline]
     pub fn into_argument(self) -> &'a mut dyn AnyValue {
         self.argument
@@ -51,7 +52,7 @@ impl<'a> Hop<'a> {
 }
 
 impl Hop<'_> {
-    /// Hands over what leaves the lane.
+    /// Hands over a result that leaves the lane.
     #[inline(never)]
     fn leave<T: Wire>(&mut self, value: T) -> Result<(), Box<Failure>> {
         let Destination::Outlet(outlet) = &mut self.destination else {
@@ -73,7 +74,7 @@ fn unread_before<T>(refused: T) -> Box<Failure> {
     unread(ChannelError::Unread)
 }
 
-/// There is one argument, whatever its position is said to be.
+/// A hop has one argument, so positions are ignored.
 impl Operands for Hop<'_> {
     #[inline]
     fn take<T: Wire>(&mut self, i: usize) -> Result<T, Box<Failure>> {
@@ -112,7 +113,7 @@ impl Operands for Hop<'_> {
         Ok(())
     }
 
-    /// Where the parts are wanted there are several outlets, and no hop: only the whole goes on.
+    /// Hands over the whole value. A tuple result whose parts are wanted has several outlets and is not a hop.
     #[inline]
     fn finish_parts<T: Parts>(&mut self, value: T) -> Result<(), Box<Failure>> {
         self.finish(value)
@@ -133,7 +134,7 @@ mod tests {
         value
     }
 
-    /// An outlet to another lane, and the value there.
+    /// An outlet to another lane, and the value that receives from it.
     fn away() -> (Box<dyn AnyOutlet>, Box<dyn AnyValue>) {
         let kind = PayloadType::of::<i64>();
         let (writer, readers) = kind.ring(2, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();

@@ -1,5 +1,5 @@
-//! Names of things as numbers: one type per kind of thing, so that a lane is never taken for an actor, and one count per
-//! process, so that what belongs to one runtime is never taken for something of another.
+//! Identifiers: one type of number per kind of object, so that a lane is never mistaken for an actor, and one counter
+//! per process, so that an object of one runtime is never mistaken for an object of another.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,10 +13,10 @@ macro_rules! id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The next number, for any runtime of this process.
+            /// Returns the next number, unique among all runtimes of this process.
             pub(crate) fn next() -> Self {
                 static NEXT: AtomicU32 = AtomicU32::new($first);
-                // Relaxed: numbers only have to differ.
+                // Relaxed: the numbers only have to differ.
                 Self(NEXT.fetch_add(1, Ordering::Relaxed))
             }
         }
@@ -30,20 +30,20 @@ macro_rules! id {
 }
 
 id!(
-    /// One user actor. Counted from 0 through all runtimes of the process that made them.
+    /// A user actor. Numbers start at 0 and are counted through all runtimes of the process that made them.
     ActorId,
     "actor",
     from 0
 );
 id!(
-    /// One lane (a thread that owns actors). Counted from 1 through all runtimes of the process that made them;
-    /// [`LaneId::DRIVER`] is whatever thread calls an inline actor.
+    /// A lane (a thread that owns actors). Numbers start at 1 and are counted through all runtimes of the process that
+    /// made them. [`LaneId::DRIVER`] stands for the thread that calls an inline actor.
     LaneId,
     "lane",
     from 1
 );
 id!(
-    /// One process. Workers are counted from 1 through all runtimes of the process that made them;
+    /// A process. Numbers of workers start at 1 and are counted through all runtimes of the process that made them.
     /// [`ProcessId::DRIVER`] is that process. A restarted worker keeps its number: the pid changes, the place in the
     /// plan does not.
     ProcessId,
@@ -52,7 +52,7 @@ id!(
 );
 
 impl LaneId {
-    /// The driver's own lane: inline actors live here, and it has no thread of its own.
+    /// The driver's own lane. Inline actors live here; the lane has no thread of its own.
     pub const DRIVER: Self = Self(0);
 }
 

@@ -1,4 +1,4 @@
-//! One COMPUTE of a program: a method's arguments by position, its results by outlet.
+//! Invocations: a COMPUTE of a program, with arguments by position and results by outlet.
 
 use std::future::Future;
 
@@ -7,22 +7,22 @@ use selvedge_channels::{AnyOutlet, AnyValue, Wire};
 use crate::operands::{Operands, send, stage, typed, typed_mut, unread};
 use crate::{AsyncDriver, Failure, Parts};
 
-/// What a generated method works on.
+/// The operands of a generated method.
 ///
-/// `args[i]` is the index in `values` of argument `i`; `outlets[0]` is the whole result, `outlets[1..]` are the
-/// parts of a tuple result, each `None` where nobody wants it.
+/// `args[i]` is the index in `values` of argument `i`. `outlets[0]` takes the whole result and `outlets[1..]` take the
+/// parts of a tuple result; each is `None` if no edge leads from there.
 pub struct Invocation<'a> {
     values: &'a mut [Box<dyn AnyValue>],
     args: &'a [usize],
     outlets: &'a mut [Option<Box<dyn AnyOutlet>>],
     driver: &'a AsyncDriver,
-    /// The execution, where a result that goes to one place is to be handed over at once.
+    /// The execution, if a result with one destination is to be handed over at once.
     at_once: Option<u64>,
     handed_over: bool,
 }
 
 impl<'a> Invocation<'a> {
-    /// Puts one computation together.
+    /// Creates the operands of one computation.
     #[inline]
     pub fn new(
         values: &'a mut [Box<dyn AnyValue>],
@@ -40,9 +40,10 @@ impl<'a> Invocation<'a> {
         }
     }
 
-    /// Has a result that goes to one place and nowhere else handed over at once, as that of `execution`, where it would be staged
-    /// otherwise: put into a local value, or sent to a channel where that runs none of the user's code and nobody notices when
-    /// the arguments are given back. See [`has_handed_over`](Self::has_handed_over).
+    /// Requests that a result with a single destination is handed over at once, as the result of `execution`, instead
+    /// of being staged. A result for the same lane is put into the local value. A result for a channel is sent if the
+    /// send runs no user code and the release of the arguments may come after it, because each argument was moved out,
+    /// or is local and has no destructor. See [`has_handed_over`](Self::has_handed_over).
     #[inline]
     #[must_use]
     pub fn at_once(mut self, execution: u64) -> Self {
@@ -50,21 +51,22 @@ impl<'a> Invocation<'a> {
         self
     }
 
-    /// Whether the result has been put where it goes: nothing is staged then.
+    /// Whether the result has been handed over to its destination; nothing is staged then.
     #[inline]
     pub fn has_handed_over(&self) -> bool {
         self.handed_over
     }
 
-    /// Runs an async method's future to its end on this thread.
+    /// Runs an async method's future to completion on this thread.
     ///
     /// # Errors
-    /// [`Failure::Interrupted`] when it awaited and was not wanted any more, [`Failure::TimedOut`] when it took too long.
+    /// [`Failure::Interrupted`] if the future awaited and was no longer wanted, [`Failure::TimedOut`] if it took too
+    /// long.
     pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Box<Failure>> {
         Ok(self.driver.block_on(future).map_err(Failure::from)?)
     }
 
-    /// Hands over what leaves the lane, or is to be staged.
+    /// Hands over a result that leaves the lane or must be staged.
     #[inline(never)]
     fn hand_on<T: Wire>(&mut self, value: T) -> Result<(), Box<Failure>> {
         let Some(Some(outlet)) = self.outlets.first_mut() else {
@@ -151,7 +153,7 @@ impl Operands for Invocation<'_> {
     }
 }
 
-/// Whether nobody notices when the arguments are given back.
+/// Whether the release of the arguments may be delayed: each was moved out, or is local and has no destructor.
 #[inline]
 fn owes_nothing(values: &[Box<dyn AnyValue>], args: &[usize]) -> bool {
     let value = |index: &usize| values.get(*index);

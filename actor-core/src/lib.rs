@@ -1,17 +1,17 @@
-//! The actors of selvedge: where they live, who watches over them, and how their threads are lent.
+//! The actors of selvedge: their places, their supervision, and the lending of their threads.
 //!
-//! This floor knows no graphs. From the user's type to the thread it runs on:
+//! This crate does not know graphs. Its modules, from the user's type to the thread that runs it:
 //!
-//! - `actor`, `registry`: a type with its methods as plain data, found by name in every process of the program.
-//! - `runtime`, `spawn`, `placement`, `places`: an actor gets a name, a place and policies.
-//! - `state`, `cell`, `lane`: its state, and the thread that runs its methods one at a time.
+//! - `actor`, `registry`: an actor type as plain data, found by name in every process of the program.
+//! - `runtime`, `spawn`, `placement`, `places`: the name, the place and the policies of an actor.
+//! - `state`, `cell`, `lane`: the state of an actor, and the thread that runs its methods one at a time.
 //! - `call`: ordinary calls.
-//! - `lease`, `program`: lending a lane to whoever has a program for it.
-//! - `operands`, `invocation`, `hop`: what such a program has a method work on.
+//! - `lease`, `program`: leases, under which a lane runs the programs of a client.
+//! - `operands`, `invocation`, `hop`: the arguments and results of methods that such a program runs.
 //! - `worker`: worker processes, the same executable run again.
 //! - `control`: the control plane, ractor actors on one thread of the driver.
-//! - `death`, `failure`: how things end.
-//! - [`flags`]: what every program understands.
+//! - `death`, `failure`: deaths of processes and actors, failures of methods.
+//! - [`flags`]: command-line flags and environment variables that every program understands.
 
 pub(crate) mod id;
 
@@ -79,7 +79,7 @@ pub mod flags;
 
 pub(crate) mod guarded;
 
-/// Any error of a user's code.
+/// Any error of user code.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 pub use actor::{Actor, ActorEntry, ComputeHop, Create, MethodEntry, MethodTable, ParamEntry};

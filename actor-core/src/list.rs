@@ -1,4 +1,4 @@
-//! Values of several edges as one argument: how a list is put together where its task runs.
+//! Lists of edges: the values of several edges, gathered into one argument where its task runs.
 
 use std::fmt;
 
@@ -6,17 +6,18 @@ use selvedge_channels::{AnyValue, PayloadType, Wire};
 
 use crate::Failure;
 
-/// Takes the values `members` and puts them as one list into the value `into`, for one execution.
+/// Takes the values with the indices `members` and puts them, as one list, into the value with the index `into`, for
+/// one execution.
 pub type Gather = fn(&mut [Box<dyn AnyValue>], &[usize], usize, u64) -> Result<(), Failure>;
 
-/// One level of a parameter that is a `Vec`: the list, and what its elements are. A `Vec<Vec<T>>` has two.
+/// One level of a parameter that is a `Vec`: the types of the list and of its elements. A `Vec<Vec<T>>` has two levels.
 #[derive(Clone, Copy)]
 pub struct ListLevel {
     /// The list's type.
     pub list: PayloadType,
     /// The elements' type.
     pub element: PayloadType,
-    /// Puts a list together.
+    /// Gathers the elements into a list.
     pub gather: Gather,
 }
 
@@ -41,7 +42,7 @@ impl fmt::Debug for ListLevel {
     }
 }
 
-/// Elements are moved where this is their last read, else cloned.
+/// Gathers a list. An element is moved if this is its last read, else cloned.
 fn gather<T: Wire>(
     values: &mut [Box<dyn AnyValue>],
     members: &[usize],

@@ -1,20 +1,20 @@
-//! Which process something was made in. A forked child has a copy of everything, but not the threads behind it, and what it drops
-//! must not end what its parent goes on with.
+//! Process identity: the process in which an object was made. A forked child has copies of all objects but not the
+//! threads behind them, and the drop of a copy must not end objects that the parent still uses.
 
 #![allow(unsafe_code, reason = "a hook that runs in forked children")]
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many forks lie between the first process and this one.
+/// The number of forks between the first process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// The process that something was made in.
+/// The process in which an object was made.
 #[derive(Clone, Copy, Debug)]
 pub struct MadeIn(u32);
 
 impl MadeIn {
-    /// This process.
+    /// Returns the identity of the current process.
     #[must_use]
     pub fn here() -> Self {
         static HOOK: Once = Once::new();
@@ -22,18 +22,19 @@ impl MadeIn {
             FORKS.fetch_add(1, Ordering::Relaxed);
         }
         HOOK.call_once(|| {
-            // SAFETY: the hook touches one atomic number, which a child may do right after the fork, and it is never unloaded.
-            // Where the system has no memory for it, forked children are not told from their parents.
+            // SAFETY: the hook only changes one atomic number, which is allowed in a child right after a fork, and its
+            // code is never unloaded. If the system has no memory for the hook, forked children are not distinguished
+            // from their parents.
             unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         });
         MadeIn(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Whether this process is that one, and no forked child. One load.
+    /// Whether the current process is this one, and not a forked child. One load.
     #[must_use]
     #[inline]
     pub fn is_here(self) -> bool {
-        // Relaxed: it changes only before the child's only thread goes on.
+        // Relaxed: the number changes only in a new child, before its only thread continues.
         self.0 == FORKS.load(Ordering::Relaxed)
     }
 }

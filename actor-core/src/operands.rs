@@ -1,4 +1,4 @@
-//! What a generated method takes its arguments from and hands its result to.
+//! Operands: the arguments of a generated method and the destination of its result.
 
 use std::any::type_name;
 
@@ -6,60 +6,62 @@ use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Outlet, Value, Wire};
 
 use crate::{Failure, Parts};
 
-/// The arguments of one COMPUTE by position, and where its result goes: an [`Invocation`](crate::Invocation), or a
-/// [`Hop`](crate::Hop). A method takes the owned arguments first, in order, then borrows the others, and finishes with its result.
+/// The arguments of one COMPUTE by position, and the destination of its result: an [`Invocation`](crate::Invocation),
+/// or a [`Hop`](crate::Hop). A method takes the owned arguments first, in order, then borrows the others, and finishes
+/// with its result.
 pub trait Operands {
-    /// Argument `i`, owned: moved where this is its last read, cloned otherwise.
+    /// Takes argument `i` as an owned value: moved if this is its last read, else cloned.
     ///
     /// # Errors
-    /// [`Failure::Channel`] where the value cannot be read, [`Failure::Internal`] for a wrong position or type.
+    /// [`Failure::Channel`] if the value cannot be read, [`Failure::Internal`] for a wrong position or type.
     fn take<T: Wire>(&mut self, i: usize) -> Result<T, Box<Failure>>;
 
-    /// Argument `i`, in place.
+    /// Borrows argument `i` in place.
     ///
     /// # Errors
-    /// As [`take`](Self::take).
+    /// The errors of [`take`](Self::take).
     fn get<T: Wire>(&self, i: usize) -> Result<&T, Box<Failure>>;
 
-    /// Argument `i`, a `Vec<E>`, as a slice: a view into the slot where `E` is a primitive.
+    /// Borrows argument `i`, a `Vec<E>`, as a slice: a view into the slot if `E` is a primitive.
     ///
     /// # Errors
-    /// As [`take`](Self::take).
+    /// The errors of [`take`](Self::take).
     fn slice<E: Wire>(&self, i: usize) -> Result<&[E], Box<Failure>>;
 
-    /// Argument `i`, a `String`, as text in place.
+    /// Borrows argument `i`, a `String`, as text in place.
     ///
     /// # Errors
-    /// As [`take`](Self::take).
+    /// The errors of [`take`](Self::take).
     fn text(&self, i: usize) -> Result<&str, Box<Failure>>;
 
     /// Hands over the method's result.
     ///
     /// # Errors
-    /// [`Failure::Channel`] where it goes to something of another type.
+    /// [`Failure::Channel`] if the destination is of another type.
     fn finish<T: Wire>(&mut self, value: T) -> Result<(), Box<Failure>>;
 
-    /// Hands over a tuple result, whole and in parts, as they are wanted.
+    /// Hands over a tuple result, as a whole and in parts, as far as edges lead from there.
     ///
     /// # Errors
-    /// As [`finish`](Self::finish).
+    /// The errors of [`finish`](Self::finish).
     fn finish_parts<T: Parts>(&mut self, value: T) -> Result<(), Box<Failure>>;
 }
 
-/// A value that is argument `i`, with its type.
+/// Returns argument `i` with its type.
 #[inline]
 pub(crate) fn typed<T: Wire>(value: &dyn AnyValue, i: usize) -> Result<&Value<T>, Box<Failure>> {
     value.typed::<T>().ok_or_else(|| wrong_argument::<T>(i))
 }
 
-/// A value that is argument `i`, with its type.
+/// Returns argument `i` with its type, mutably.
 #[inline]
 pub(crate) fn typed_mut<T: Wire>(value: &mut dyn AnyValue, i: usize) -> Result<&mut Value<T>, Box<Failure>> {
     value.typed_mut::<T>().ok_or_else(|| wrong_argument::<T>(i))
 }
 
-/// Sends a result `at_once` where it goes to one channel, which has room, and that runs none of the user's code; stages it otherwise.
-/// Whether it has been sent. At once is where nobody notices when the arguments are given back: it is seen before that.
+/// Sends a result if `at_once` is `true`, the result goes to one channel with a free slot, and the send runs no user
+/// code; else stages it. Returns whether it was sent. A reader may see a sent result before the arguments are released,
+/// so `at_once` is for arguments whose release may be delayed.
 #[inline]
 pub(crate) fn send<T: Wire>(
     outlet: &mut dyn AnyOutlet,
@@ -92,7 +94,8 @@ pub(crate) fn stage<T: Wire>(outlet: &mut dyn AnyOutlet, value: T) -> Result<(),
     Ok(())
 }
 
-/// A failure is boxed where programs run: what every computation returns is then a word, and not to be copied about.
+/// Boxes a channel's error as a failure. Methods of programs return boxed failures, so that a result is one word and
+/// cheap to copy.
 #[cold]
 pub(crate) fn unread(error: ChannelError) -> Box<Failure> {
     Box::new(Failure::Channel(error))

@@ -1,9 +1,8 @@
-//! Tuple results: every part is a value of its own, beside the whole.
+//! Tuple results: each part is a value of its own, beside the whole.
 //!
-//! Generated code does not know whether a result type is a tuple (it may be an alias), so it asks
-//! [`PartsProbe`]: `(&PartsProbe::<R>::new()).types()`. With both traits in scope, method lookup finds
-//! [`TupleResult`] where `R: Parts` and, one reference further, [`PlainResult`] for everything else (David
-//! Tolnay's "autoref specialization").
+//! Generated code does not know whether a result type is a tuple (the type may be an alias), so it asks [`PartsProbe`]:
+//! `(&PartsProbe::<R>::new()).types()`. With both traits in scope, method lookup finds [`TupleResult`] if `R: Parts`
+//! and, one reference further, [`PlainResult`] for every other type (David Tolnay's "autoref specialization").
 
 use std::marker::PhantomData;
 
@@ -12,15 +11,15 @@ use selvedge_channels::{AnyOutlet, PayloadType, Wire, dispose};
 use crate::Failure;
 use crate::operands::{Operands, stage};
 
-/// A tuple of two to eight values that may travel one by one.
+/// A tuple of two to eight values that can travel one by one.
 pub trait Parts: Wire {
     /// The types of the parts, in order.
     fn types() -> Vec<PayloadType>;
 
-    /// Stages each part into its outlet; parts nobody wants are dropped.
+    /// Stages each part into its outlet; parts without an outlet are dropped.
     ///
     /// # Errors
-    /// [`Failure::Channel`] where an outlet is of another type.
+    /// [`Failure::Channel`] if an outlet is of another type.
     fn stage(self, parts: &mut [Option<Box<dyn AnyOutlet>>]) -> Result<(), Box<Failure>>;
 }
 
@@ -53,11 +52,11 @@ parts!(A B C D E F);
 parts!(A B C D E F G);
 parts!(A B C D E F G H);
 
-/// Answers, for a concrete type `T`, whether it has parts. See the module's text.
+/// A probe that tells, for a concrete type `T`, whether it has parts. See the documentation of the module.
 pub struct PartsProbe<T>(PhantomData<fn() -> T>);
 
 impl<T> PartsProbe<T> {
-    /// A probe; it holds nothing.
+    /// Creates a probe, which has no data.
     #[must_use]
     pub const fn new() -> Self {
         Self(PhantomData)
@@ -75,10 +74,10 @@ pub trait TupleResult<T> {
     /// The types of the parts.
     fn types(&self) -> Vec<PayloadType>;
 
-    /// [`Operands::finish_parts`].
+    /// Hands over a result by [`Operands::finish_parts`].
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Operands::finish_parts`].
     fn finish<O: Operands>(&self, operands: &mut O, value: T) -> Result<(), Box<Failure>>;
 }
 
@@ -92,15 +91,15 @@ impl<T: Parts> TupleResult<T> for PartsProbe<T> {
     }
 }
 
-/// The answers of [`PartsProbe`] for everything else.
+/// The answers of [`PartsProbe`] for all other types.
 pub trait PlainResult<T> {
-    /// Nothing.
+    /// Returns an empty list: the type has no parts.
     fn types(&self) -> Vec<PayloadType>;
 
-    /// [`Operands::finish`].
+    /// Hands over a result by [`Operands::finish`].
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Operands::finish`].
     fn finish<O: Operands>(&self, operands: &mut O, value: T) -> Result<(), Box<Failure>>;
 }
 

@@ -1,14 +1,14 @@
-//! Where an actor lives and what happens when it fails: values, chosen at spawn.
+//! Placements and policies: where an actor lives, and what happens when it fails. Chosen at spawn.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Where to put an actor. The same code gives the same results at each place.
+/// The place of an actor. The same code gives the same results at each place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Placement {
-    /// On the caller's own thread: no thread, no wake. For tests and tiny graphs.
+    /// On the caller's own thread: no other thread, no wake-up. For tests and tiny graphs.
     Inline,
     /// On a thread of its own in this process.
     Thread,
@@ -26,7 +26,7 @@ impl fmt::Display for Placement {
     }
 }
 
-/// The text names no placement.
+/// An error: the text names no placement.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown placement `{0}`: use inline, thread or process")]
 pub struct UnknownPlacement(pub String);
@@ -46,14 +46,14 @@ impl FromStr for Placement {
     }
 }
 
-/// Where an actor is right now, for people: `inline`, `thread`, or `process 4121`.
+/// The present place of an actor, for display: `inline`, `thread`, or `process 4121`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlacementLabel {
     /// On the caller's own thread.
     Inline,
     /// On a lane of this process.
     Thread,
-    /// In the worker with this pid; `None` while there is no such process (dead or restarting).
+    /// In the worker with this pid; `None` while there is no process (dead or restarting).
     Process(Option<u32>),
 }
 
@@ -68,29 +68,29 @@ impl fmt::Display for PlacementLabel {
     }
 }
 
-/// What happens when an actor's worker process dies.
+/// The policy for the death of an actor's worker process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Restart {
-    /// The actor stays dead. The default: state is lost with the process, and only the user knows whether a
-    /// fresh state will do.
+    /// The actor stays dead. The default, because the state is lost with the process, and only the user knows whether a
+    /// fresh state is acceptable.
     #[default]
     Never,
-    /// A new worker is started and the actor is built anew from its constructor's arguments, at most `max`
-    /// times over the actor's life; 0 is `Never`.
+    /// A new worker is started and the actor is rebuilt from its constructor's arguments, at most `max` times over the
+    /// actor's life; 0 is `Never`.
     OnFailure {
-        /// The number of restarts allowed.
+        /// The maximum number of restarts.
         max: u32,
     },
 }
 
-/// What happens to an actor's state when one of its methods panics.
+/// The policy for a panic in one of an actor's methods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnPanic {
     /// The state stays as the panic left it. The default.
     #[default]
     Keep,
-    /// The state is dropped and built anew from the constructor's arguments. When the constructor fails, it is
-    /// tried again at the next call.
+    /// The state is dropped and rebuilt from the constructor's arguments. If the constructor fails, the next call tries
+    /// again.
     Rebuild,
 }
 

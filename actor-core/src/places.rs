@@ -1,4 +1,5 @@
-//! Lanes and workers as whoever spawns actors holds them. Each ends with its last handle and its last actor.
+//! Handles to lanes and workers, for code that spawns actors. A lane or a worker ends with its last handle and its last
+//! actor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,40 +20,40 @@ use crate::worker::link::OnResponse;
 use crate::worker::protocol::ToWorker;
 use crate::worker::record::WorkerRecord;
 
-/// How long a worker that nobody keeps may take to end before it is killed.
+/// The time that a worker without handles and actors may take to end before it is killed.
 const UNKEPT_GRACE: Duration = Duration::from_secs(2);
-/// How long a killed worker may take to be gone.
+/// The time that a killed worker may take to be gone.
 const KILL_GRACE: Duration = Duration::from_secs(2);
 
-/// Why a lane or a worker did not end as it was asked to.
+/// The reason that a lane or a worker did not end as requested.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndError {
-    /// The lane's thread did not come back in time; it is left behind.
+    /// The lane's thread did not end in time; it is left behind.
     #[error(
         "lane `{lane}` did not end within {grace:?}, for a method or a graph still runs there; its thread is left behind"
     )]
     Stuck {
         /// The lane's name.
         lane: String,
-        /// How long was waited.
+        /// The time that was allowed.
         grace: Duration,
     },
-    /// The worker did not come to an end in time, and was killed.
+    /// The worker did not end in time, and was killed.
     #[error("worker `{worker}` did not end within {grace:?} and was killed")]
     Killed {
         /// The worker's name.
         worker: String,
-        /// How long was waited.
+        /// The time that was allowed.
         grace: Duration,
     },
 }
 
 selvedge_channels::debug_is_report!(EndError);
 
-/// Where a lane runs.
+/// The home of a lane.
 pub(crate) enum LaneHome {
-    /// In this process. Its thread starts with its first actor.
+    /// A thread of this process, started with the lane's first actor.
     Thread(Mutex<Option<Arc<LaneThread>>>),
     Worker(Arc<WorkerKeep>),
 }
@@ -63,7 +64,7 @@ impl LaneHome {
     }
 }
 
-/// What keeps a lane: shared by its handles and, for each of its actors, the directory.
+/// The shared object that keeps a lane alive: held by the lane's handles and, for each of its actors, by the directory.
 pub(crate) struct LaneKeep {
     id: LaneId,
     name: String,
@@ -72,9 +73,9 @@ pub(crate) struct LaneKeep {
     made_in: MadeIn,
 }
 
-/// Asks a worker to end a lane, behind everything that it was asked before.
+/// Asks a worker to end a lane, after everything that it was asked before.
 pub(crate) fn end_lane(worker: &WorkerRecord, lane: LaneId, on_response: OnResponse) {
-    // A worker that is gone has no lanes; the response is dropped with it.
+    // A worker that is gone has no lanes; `on_response` is dropped then.
     if let Some(link) = worker.link() {
         link.request(
             |request| ToWorker::EndLane { request, lane },
@@ -85,7 +86,7 @@ pub(crate) fn end_lane(worker: &WorkerRecord, lane: LaneId, on_response: OnRespo
 }
 
 impl LaneKeep {
-    /// An error where the lane was ended: what an actor that was built meanwhile has left in a worker ends as well.
+    /// Returns an error if the lane was ended. In a worker, an actor that was built there meanwhile ends as well.
     pub(crate) fn still_there(&self) -> Result<(), SpawnError> {
         self.not_ended().inspect_err(|_| {
             if let LaneHome::Worker(worker) = &self.home {
@@ -95,8 +96,9 @@ impl LaneKeep {
     }
 
     fn not_ended(&self) -> Result<(), SpawnError> {
-        // SYNC lane-ended, acquire side. A thread starts under a lock that `end` takes afterwards; an actor that `end` does not
-        // find was added after it had looked.
+        // SYNC lane-ended, acquire side: pairs with the store in `end`. A thread starts under a lock that `end` takes
+        // after its store. An actor that `end` does not find was added after `end` had looked, so the load after that
+        // sees the store.
         if !self.ended.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -118,7 +120,7 @@ impl Drop for LaneKeep {
     }
 }
 
-/// What keeps a worker: shared by its handles and its lanes.
+/// The shared object that keeps a worker alive: held by the worker's handles and its lanes.
 pub(crate) struct WorkerKeep {
     record: Arc<WorkerRecord>,
     made_in: MadeIn,
@@ -132,8 +134,8 @@ impl Drop for WorkerKeep {
     }
 }
 
-/// A thread that several actors may share: a hop between them is a function call. It ends with its last handle and its last
-/// actor, or by [`Lane::end`].
+/// A thread that several actors may share; a hop between them is a function call. The lane ends with its last handle
+/// and its last actor, or by [`Lane::end`].
 #[derive(Clone)]
 pub struct Lane {
     keep: Arc<LaneKeep>,
@@ -164,13 +166,13 @@ impl Lane {
         }
     }
 
-    /// Its number.
+    /// The lane's number.
     #[must_use]
     pub fn id(&self) -> LaneId {
         self.keep.id
     }
 
-    /// Its name.
+    /// The lane's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.keep.name
@@ -180,13 +182,13 @@ impl Lane {
         std::ptr::eq(self.runtime.inner(), runtime.inner())
     }
 
-    /// Ends the lane for good: its actors die, its thread comes to an end within `grace`.
+    /// Ends the lane for good: its actors die, and its thread ends within `grace`.
     ///
     /// # Errors
-    /// [`EndError::Stuck`] where a method or a graph still runs there; the actors are dead nevertheless.
+    /// [`EndError::Stuck`] if a method or a graph still runs there; the actors are dead nevertheless.
     pub fn end(&self, grace: Duration) -> Result<(), EndError> {
         let deadline = deadline_after(grace);
-        // SYNC lane-ended, release side.
+        // SYNC lane-ended, release side: pairs with the load in `not_ended`.
         self.keep.ended.store(true, Ordering::Release);
         let directory = &self.runtime.inner().directory;
         bury(
@@ -210,7 +212,7 @@ impl Lane {
                 let (reply, mut answer) = promise();
                 let done: OnResponse = Box::new(move |response| reply.keep(response.is_ok()));
                 end_lane(&worker.record, self.id(), done);
-                // An answer of any kind, and none from a worker that is gone: the lane is no more.
+                // The lane is gone after any answer, and after a broken promise, which means that the worker is gone.
                 answer.wait(Some(deadline)).is_some()
             }
         };
@@ -223,7 +225,7 @@ impl Lane {
         })
     }
 
-    /// An actor's home on it, and what keeps the lane for the actor.
+    /// Returns the home of an actor on this lane, and the shared object that keeps the lane alive for the actor.
     pub(crate) fn home(&self) -> Result<(Home, Arc<LaneKeep>), SpawnError> {
         let home = match &self.keep.home {
             LaneHome::Thread(thread) => {
@@ -243,7 +245,7 @@ impl Lane {
         Ok((home, Arc::clone(&self.keep)))
     }
 
-    /// Its thread, started if it does not run yet.
+    /// Returns the lane's thread, and starts it if it does not run yet.
     fn thread(&self, thread: &mut Option<Arc<LaneThread>>) -> Result<Arc<LaneThread>, SpawnError> {
         if let Some(thread) = thread {
             return Ok(Arc::clone(thread));
@@ -260,13 +262,14 @@ impl Lane {
     }
 }
 
-/// Ends actors for good.
+/// Ends actors for good, without a restart.
 fn bury(directory: &Directory, residents: &[Arc<Resident>], why: &str) {
     residents.iter().for_each(|resident| resident.retire());
     directory.end_actors(residents, why);
 }
 
-/// A worker process that several actors may share. It ends with its last handle and its last actor, or by [`Worker::end`].
+/// A worker process that several actors may share. The process ends with its last handle and its last actor, or by
+/// [`Worker::end`].
 #[derive(Clone)]
 pub struct Worker {
     keep: Arc<WorkerKeep>,
@@ -293,19 +296,19 @@ impl Worker {
         }
     }
 
-    /// Its name.
+    /// The worker's name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.keep.record.name()
     }
 
-    /// Its pid; `None` once it is dead.
+    /// The pid of the worker's process; `None` while no process runs.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.keep.record.pid()
     }
 
-    /// A lane of this worker, a thread that several actors may share.
+    /// Creates a lane of this worker, a thread that several actors may share.
     pub fn lane(&self, name: impl Into<String>) -> Lane {
         Lane::new(
             &self.runtime,
@@ -314,10 +317,10 @@ impl Worker {
         )
     }
 
-    /// Ends the worker for good: its actors die, its process comes to an end within `grace` or is killed.
+    /// Ends the worker for good: its actors die, and its process ends within `grace` or is killed.
     ///
     /// # Errors
-    /// [`EndError::Killed`] where it had to be; it has ended nevertheless.
+    /// [`EndError::Killed`] if the process did not end by itself and was killed.
     pub fn end(&self, grace: Duration) -> Result<(), EndError> {
         let deadline = deadline_after(grace);
         let record = &self.keep.record;

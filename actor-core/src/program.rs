@@ -1,7 +1,7 @@
-//! What a borrowed lane runs: the seam between actors and whoever computes with them.
+//! Programs, which run on leased lanes: the interface between actors and the clients that compute with them.
 //!
-//! A lane that is leased runs one [`Program`] after another, each to its end. The program owns the lane's thread
-//! while it runs; it answers ordinary calls itself, when it has time, through
+//! A leased lane runs one [`Program`] after another, each to its end. A program owns the lane's thread while it runs.
+//! It answers ordinary calls itself, when it has time, through
 //! [`LaneHost::serve_mailbox`](crate::LaneHost::serve_mailbox).
 
 use std::fmt;
@@ -11,19 +11,19 @@ use crate::id::LaneId;
 
 /// Work for one lane. `run` returns when the program's own control word says so.
 ///
-/// A program must return soon after its lease is told to end, and must not wait for anything that cannot wake
-/// it: a lane that does not come back is reported by [`Lease::join`](crate::Lease::join).
+/// A program must return soon after its lease is told to end, and must not wait for anything that cannot wake it. A
+/// lane that does not return is reported by [`Lease::join`](crate::Lease::join).
 pub trait Program: Send {
-    /// Runs to the end on the lane's thread.
+    /// Runs the program to its end, on the lane's thread.
     fn run(&mut self, lane: &mut LaneHost<'_>);
 }
 
-/// What a loader makes of the bytes of one shipment: at most one program for each lane of the worker.
+/// The programs that a loader makes from one shipment: at most one for each lane of the worker.
 pub type LoadedPrograms = Vec<(LaneId, Box<dyn Program>)>;
 
-/// How a worker process turns shipped bytes into programs. Registered in [`LOADERS`](crate::LOADERS).
+/// A loader, which turns shipped bytes into programs in a worker process. Registered in [`LOADERS`](crate::LOADERS).
 pub struct ProgramLoader {
-    /// The name used in [`Lease::start_worker`](crate::Lease::start_worker).
+    /// The kind of the programs, as named in [`Lease::start_worker`](crate::Lease::start_worker).
     pub kind: &'static str,
     /// Decodes the bytes. Runs on the worker's main thread; the text of an error reaches the driver.
     pub load: fn(&[u8]) -> Result<LoadedPrograms, String>,

@@ -1,7 +1,7 @@
-//! One answer from one thread to another: waited for by blocking or by `.await`.
+//! Promises: one answer from one thread to another, waited for by blocking or by `.await`.
 //!
-//! tokio's oneshot may not be waited for by blocking inside a tokio runtime, and users call us from there; so this
-//! is a mutex, a condition variable and a waker. A promise that is dropped says [`Broken`].
+//! A tokio oneshot channel does not support a blocking wait inside a tokio runtime, and users call from there. So a
+//! promise is a mutex, a condition variable and a waker. A promise that is dropped without an answer gives [`Broken`].
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use selvedge_channels::dispose;
 
 use crate::failure::wake;
 
-/// The promise was dropped without an answer.
+/// An error: the promise was dropped without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
@@ -29,12 +29,12 @@ struct Shared<T> {
     changed: Condvar,
 }
 
-/// The side that answers.
+/// The side that gives the answer.
 pub(crate) struct Promise<T> {
     shared: Option<Arc<Shared<T>>>,
 }
 
-/// The side that waits.
+/// The side that waits for the answer.
 pub(crate) struct Answer<T> {
     shared: Arc<Shared<T>>,
 }
@@ -64,7 +64,7 @@ impl<T> Promise<T> {
         if let State::Open(Some(waker)) = previous {
             wake(waker);
         }
-        // Where nobody waits any more, the answer's own drop runs here.
+        // If the waiting side is gone, the answer is dropped here.
         dispose(shared);
     }
 }
@@ -76,7 +76,7 @@ impl<T> Drop for Promise<T> {
 }
 
 impl<T> Answer<T> {
-    /// An answer that is already there.
+    /// Creates an answer that is already there.
     pub(crate) fn ready(value: T) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -86,8 +86,8 @@ impl<T> Answer<T> {
         }
     }
 
-    /// Waits; `None` when the deadline passes first. With no deadline the answer always comes: whoever holds the
-    /// promise keeps it or drops it.
+    /// Waits for the answer; returns `None` if the deadline passes first. Without a deadline, the wait ends when the
+    /// promise is kept or dropped.
     pub(crate) fn wait(&mut self, deadline: Option<Instant>) -> Option<Result<T, Broken>> {
         let mut state = self.shared.state.lock();
         loop {
@@ -126,7 +126,7 @@ impl<T> Future for Answer<T> {
 fn take<T>(state: &mut State<T>) -> Option<Result<T, Broken>> {
     match std::mem::replace(state, State::Taken) {
         State::Kept(value) => Some(Ok(value)),
-        // A second look after the answer was taken must not wait for ever.
+        // Another wait after the answer was taken must not last for ever.
         State::Broken | State::Taken => Some(Err(Broken)),
         open @ State::Open(_) => {
             *state = open;

@@ -1,7 +1,7 @@
-//! The actor types linked into this program, found by name.
+//! The registry: the actor types linked into this program, found by name.
 //!
-//! A worker process is the same executable, so it has the same registry; the hello compares a hash of it anyway
-//! (dead-stripping has dropped link-time entries before, see linkme issues 31 and 63).
+//! A worker process is the same executable, so it has the same registry. The hello compares a hash of it anyway,
+//! because dead-stripping has dropped link-time entries before (linkme issues 31 and 63).
 
 use linkme::distributed_slice;
 
@@ -9,15 +9,15 @@ use crate::actor::{Actor, ActorEntry};
 use crate::program::ProgramLoader;
 use crate::spawn::SpawnError;
 
-/// Every actor type of the program. `#[actor]` adds to it at link time.
+/// All actor types of the program. `#[actor]` adds to the list at link time.
 #[distributed_slice]
 pub static ACTORS: [fn() -> &'static ActorEntry];
 
-/// Every way to turn shipped bytes into programs, in a worker process.
+/// All loaders, which turn shipped bytes into programs in a worker process.
 #[distributed_slice]
 pub static LOADERS: [ProgramLoader];
 
-/// The name is not among the linked actor types.
+/// An error: the name is not among the linked actor types.
 #[derive(Clone, thiserror::Error)]
 #[error(
     "actor type `{name}` is not in the registry of this program; known types: {}. \
@@ -25,16 +25,17 @@ pub static LOADERS: [ProgramLoader];
     if known.is_empty() { "none".to_owned() } else { known.join(", ") }
 )]
 pub struct UnknownActorType {
-    /// The name that was asked for.
+    /// The name that was looked up.
     pub name: String,
-    /// The names that exist, sorted.
+    /// The known names, sorted.
     pub known: Vec<&'static str>,
 }
 
 selvedge_channels::debug_is_report!(UnknownActorType);
 
 impl ActorEntry {
-    /// What [`find_actor`] finds the type by: its name, followed by its place where another linked type has the name too.
+    /// Returns the key by which [`find_actor`] finds the type: its name, followed by its place if another linked type
+    /// has the same name.
     #[must_use]
     pub fn key(&self) -> String {
         let same = entries().filter(|entry| entry.name == self.name).take(2).count();
@@ -56,7 +57,7 @@ fn entries() -> impl Iterator<Item = &'static ActorEntry> {
     ACTORS.iter().map(|entry| entry())
 }
 
-/// The entry of the actor type with this [key](ActorEntry::key).
+/// Finds the actor type with this [key](ActorEntry::key).
 ///
 /// # Errors
 /// [`UnknownActorType`], which lists the known names.
@@ -69,7 +70,7 @@ pub fn find_actor(key: &str) -> Result<&'static ActorEntry, UnknownActorType> {
         })
 }
 
-/// The entry of `A`, which the registry finds by its key here and in every worker.
+/// Returns the entry of `A`, if the registry finds it by its key. Every worker then finds it too.
 pub(crate) fn registered<A: Actor>() -> Result<&'static ActorEntry, SpawnError> {
     let used = A::entry();
     let found = find_actor(&used.key())?;
@@ -91,12 +92,12 @@ pub fn known_actors() -> Vec<&'static str> {
     names
 }
 
-/// The loader for programs of this kind.
+/// The loader for programs of kind `kind`.
 pub(crate) fn find_loader(kind: &str) -> Option<&'static ProgramLoader> {
     LOADERS.iter().find(|loader| loader.kind == kind)
 }
 
-/// One number for the whole registry: names, methods and loaders, independent of link order. FNV-1a.
+/// Returns a hash (FNV-1a) of the whole registry: names, methods and loaders, independent of the link order.
 #[must_use]
 pub(crate) fn registry_hash() -> u64 {
     let mut lines: Vec<String> = ACTORS.iter().map(|entry| describe(entry())).collect();
@@ -110,7 +111,7 @@ pub(crate) fn registry_hash() -> u64 {
 
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// One step of FNV-1a (Fowler, Noll, Vo): not secret, not collision-proof, the same everywhere.
+/// Computes one step of FNV-1a (Fowler, Noll, Vo): neither secret nor collision-proof, but the same everywhere.
 pub(crate) fn fnv1a(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
 }

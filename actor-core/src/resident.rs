@@ -1,4 +1,4 @@
-//! What the driver knows of one user actor: its blueprint, its home, and whether it lives.
+//! Actor records: the driver's data about one user actor, that is its blueprint, its home and its liveness.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,9 +15,9 @@ use crate::placement::Restart;
 use crate::worker::protocol::ToWorker;
 use crate::worker::record::WorkerRecord;
 
-/// Where an actor's state is.
+/// The home of an actor's state.
 pub(crate) enum Home {
-    /// In this process, used by whichever thread calls.
+    /// In this process, on the thread of each caller.
     Inline(Arc<Guarded<ActorCell>>),
     /// On a lane of this process.
     Lane(Arc<LaneThread>),
@@ -29,11 +29,11 @@ pub(crate) enum Home {
     },
 }
 
-/// Whether an actor can be used.
+/// The liveness of an actor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Vital {
     Alive,
-    /// Its worker died and a new one is on the way.
+    /// The actor's worker has died, and a new one is being started.
     Restarting,
     Dead(Death),
 }
@@ -42,7 +42,7 @@ struct Life {
     vital: Vital,
     last_death: Option<Death>,
     restarts: u32,
-    /// Ended by the user: no restart.
+    /// Set when the user has ended the actor, which prevents a restart.
     retired: bool,
 }
 
@@ -103,12 +103,12 @@ impl Resident {
         self.life.lock().last_death.clone()
     }
 
-    /// Has the actor leave its lane, if it is there, behind everything that the lane was asked before.
+    /// Removes the actor from its lane, if it is there, after everything that the lane was asked before.
     pub(crate) fn leave(&self) {
         let actor = self.id();
         match &self.home {
             Home::Inline(_) => {}
-            // A lane, or a worker, that has ended has no actors.
+            // A lane or a worker that has ended has no actors.
             Home::Lane(lane) => drop(lane.push(LaneMessage::Remove(actor))),
             Home::Worker { worker, lane, .. } => {
                 let lane = *lane;
@@ -120,12 +120,12 @@ impl Resident {
         }
     }
 
-    /// From now on the actor's next death is its last.
+    /// Makes the actor's next death its last.
     pub(crate) fn retire(&self) {
         self.life.lock().retired = true;
     }
 
-    /// Notes a death of the actor's process; the restart policy says what comes next.
+    /// Records a death of the actor. The restart policy decides whether the actor restarts.
     pub(crate) fn note_death(&self, death: &Death, may_restart: bool) {
         let mut life = self.life.lock();
         if matches!(life.vital, Vital::Dead(_)) {
@@ -144,7 +144,7 @@ impl Resident {
         }
     }
 
-    /// The actor was built anew.
+    /// Records that the actor was rebuilt.
     pub(crate) fn note_revival(&self) {
         let mut life = self.life.lock();
         if life.vital == Vital::Restarting {

@@ -1,4 +1,4 @@
-//! The runtime: what actors are spawned on, and what ends everything when it is dropped.
+//! The runtime: actors are spawned on it, and its drop ends all of them.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -25,15 +25,15 @@ use crate::spawn::{Spawn, SpawnError};
 use crate::worker::launch;
 use crate::worker::record::WorkerRecord;
 
-/// How long the control thread may be late.
+/// The time by which the control thread may be late.
 const CONTROL_GRACE: Duration = Duration::from_secs(5);
-/// How long dropping the last clone waits for lanes and workers.
+/// The time that the drop of the last clone waits for lanes and workers.
 const DROP_GRACE: Duration = Duration::from_secs(2);
-/// How long a killed worker may take to be gone.
+/// The time that a killed worker may take to be gone.
 const KILL_GRACE: Duration = Duration::from_secs(2);
 
-/// What actors are spawned on. Clones are the same runtime; dropping the last one ends all actors, threads and worker
-/// processes.
+/// A runtime, on which actors are spawned. Clones refer to the same runtime; the drop of the last clone ends all
+/// actors, threads and worker processes.
 #[derive(Clone)]
 pub struct Runtime {
     inner: Arc<Inner>,
@@ -58,18 +58,18 @@ pub(crate) struct Inner {
     made_in: MadeIn,
 }
 
-/// What shutting a runtime down met.
+/// The outcome of a shutdown: the lanes and workers that did not end in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct ShutdownReport {
-    /// Lanes of this process whose thread did not come back in time; they are given up.
+    /// Lanes of this process whose thread did not end in time; the threads are left behind.
     pub stuck_lanes: Vec<String>,
     /// Workers that did not end in time and were killed.
     pub killed_workers: Vec<String>,
 }
 
 impl Runtime {
-    /// A runtime. Nothing is started before the first actor needs it, so this cannot fail.
+    /// Creates a runtime. Nothing is started before the first actor needs it, so this cannot fail.
     #[must_use]
     pub fn new() -> Self {
         let directory = Arc::new(Directory::new());
@@ -83,15 +83,16 @@ impl Runtime {
         }
     }
 
-    /// How long a worker's new process may take until it speaks, from now on; default 5 s. A large program on a slow file system
-    /// may need more.
+    /// Sets the time limit for a worker's new process to say hello, from now on; default 5 s. A large program on a slow
+    /// file system may need more.
     #[must_use]
     pub fn hello_timeout(self, limit: Duration) -> Self {
         self.inner.directory.set_limits(|limits| limits.hello = limit);
         self
     }
 
-    /// How long an actor's constructor may take, from now on; default one minute. One that loads a large model may need more.
+    /// Sets the time limit for an actor's constructor, from now on; default one minute. A constructor that loads a
+    /// large model may need more.
     #[must_use]
     pub fn build_timeout(self, limit: Duration) -> Self {
         self.inner.directory.set_limits(|limits| limits.build = limit);
@@ -106,20 +107,21 @@ impl Runtime {
         Arc::ptr_eq(&self.inner.directory, directory)
     }
 
-    /// An actor about to be spawned: `runtime.spawn::<Tok>("tok", (97,)).in_thread()?`.
+    /// Prepares an actor to be spawned: `runtime.spawn::<Tok>("tok", (97,)).in_thread()?`.
     pub fn spawn<A: Actor>(&self, name: impl Into<String>, args: A::Args) -> Spawn<'_, A> {
         Spawn::new(self, name.into(), args)
     }
 
-    /// A lane of this process, a thread that several actors may share. Started with its first actor.
+    /// Creates a lane of this process, a thread that several actors may share. The thread starts with the lane's first
+    /// actor.
     pub fn lane(&self, name: impl Into<String>) -> Lane {
         Lane::new(self, name.into(), LaneHome::thread())
     }
 
-    /// A worker process that several actors may share.
+    /// Starts a worker process that several actors may share.
     ///
     /// # Errors
-    /// [`SpawnError`] when the process cannot be started or does not say hello.
+    /// [`SpawnError`] if the process cannot be started or does not say hello.
     pub fn worker(&self, name: impl Into<String>) -> Result<Worker, SpawnError> {
         self.start_worker(&name.into(), Vec::new())
     }
@@ -136,9 +138,10 @@ impl Runtime {
         if !self.inner.control()?.send(message) {
             return Err(SpawnError::Shutdown);
         }
-        // Dropped, it ends what may come late.
+        // If this function returns an error, the drop of `worker` ends a process that starts late.
         let worker = Worker::new(self, record);
-        // The start ends by itself; this is for a control thread that somebody's watcher holds up.
+        // The start has its own time limit. This deadline is for a control thread that a user-defined waker or watcher
+        // holds up.
         let limit = self.inner.directory.limits().hello;
         let deadline = limit
             .checked_mul(2)
@@ -158,7 +161,7 @@ impl Runtime {
         Ok(worker)
     }
 
-    /// All actors that live or restart.
+    /// All actors that are alive or restarting.
     #[must_use]
     pub fn actors(&self) -> Vec<ActorRef> {
         let directory = &self.inner.directory;
@@ -170,14 +173,15 @@ impl Runtime {
             .collect()
     }
 
-    /// Ends all actors: lanes and workers get `grace` to come to an end, then workers are killed and lanes given up.
+    /// Ends all actors. Lanes and workers get `grace` to end; after that, workers are killed and threads of lanes are
+    /// left behind.
     pub fn shutdown(&self, grace: Duration) -> ShutdownReport {
         self.inner.shutdown(grace)
     }
 }
 
 impl Inner {
-    /// The control plane, started when first needed.
+    /// Returns the control plane, and starts it when it is first needed.
     pub(crate) fn control(&self) -> Result<&Control, SpawnError> {
         if self.directory.is_closed() {
             return Err(SpawnError::Shutdown);
@@ -190,7 +194,7 @@ impl Inner {
         Ok(self.control.get_or_init(|| control))
     }
 
-    /// Gives an actor its place and waits until it is built there.
+    /// Lists an actor at its home and waits until it is built there.
     pub(crate) fn settle(
         &self,
         blueprint: Blueprint,
@@ -222,11 +226,11 @@ impl Inner {
                 Err(SpawnError::Timeout { actor, limit })
             }
         };
-        // An end of the lane that has not found it.
+        // The lane may have been ended by a call that did not find this actor.
         match keep.still_there().and(built) {
             Ok(()) => Ok(ActorRef::new(resident, &self.directory)),
             Err(error) => {
-                // It may be built yet, when nobody waits for it any more.
+                // The actor may still be built, after its caller has stopped waiting; it is removed then.
                 resident.leave();
                 self.directory.remove_resident(resident.id());
                 if let Some(node) = resident.node.get() {
@@ -237,7 +241,7 @@ impl Inner {
         }
     }
 
-    /// An inline actor is built here and now.
+    /// Builds an inline actor, on the calling thread.
     pub(crate) fn settle_inline(
         &self,
         blueprint: Blueprint,
@@ -281,7 +285,7 @@ impl Inner {
                 report.stuck_lanes.push(lane.name().to_owned());
             }
         }
-        // A control thread that has not answered is held up by somebody's watcher; it is left behind.
+        // A control thread that has not answered is held up by a user-defined watcher; it is left behind.
         if let (Some(control), Some(ended)) = (self.control.get(), ended) {
             control.join();
             report.killed_workers = ended.killed;
@@ -298,7 +302,8 @@ impl Drop for Inner {
         if self.made_in.is_here() {
             let _ = self.shutdown(DROP_GRACE);
         } else {
-            // A forked child's copy: the threads behind it, and what they may have locked, are its parent's.
+            // This is a copy in a forked child. The threads behind it, and the locks that they may hold, belong to the
+            // parent, so the directory must never be dropped.
             std::mem::forget(Arc::clone(&self.directory));
         }
     }

@@ -1,4 +1,4 @@
-//! Spawning an actor: which type, with what arguments, where, and what happens when it fails.
+//! Spawning of actors: the type, the arguments, the place, and the policies for failures.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::registry::{UnknownActorType, registered};
 use crate::runtime::Runtime;
 use crate::worker::launch::{NotAllowed, check_env};
 
-/// Why an actor or worker was not spawned.
+/// The reason that an actor or a worker was not spawned.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
@@ -24,15 +24,15 @@ pub enum SpawnError {
     Constructor {
         /// The actor's name.
         actor: String,
-        /// What it said.
+        /// The failure of the constructor.
         failure: FailureReport,
     },
-    /// The actor's thread does not keep to the core that was named.
+    /// The actor's thread cannot be pinned to the core that was named.
     #[error("actor `{actor}`: {reason}")]
     Core {
         /// The actor's name.
         actor: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The constructor's arguments cannot be encoded.
@@ -40,24 +40,24 @@ pub enum SpawnError {
     Arguments {
         /// The actor's name.
         actor: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The actor's type is not linked into this program.
     #[error(transparent)]
     UnknownType(#[from] UnknownActorType),
-    /// Another actor type has the same name and place, so a worker could not tell which is meant.
+    /// Another actor type has the same name and place, so a worker could not tell the two apart.
     #[error(
         "two actor types are called `{name}`, one at {}, the other at {}: rename one of them",
         place(used),
         place(found)
     )]
     AmbiguousType {
-        /// The name of both.
+        /// The name of both types.
         name: &'static str,
-        /// Where the spawned type is written, as `file:line:column`.
+        /// The place of the spawned type in the source, as `file:line:column`.
         used: &'static str,
-        /// Where the other is written.
+        /// The place of the other type.
         found: &'static str,
     },
     /// The worker process could not be started.
@@ -65,7 +65,7 @@ pub enum SpawnError {
     Launch {
         /// The worker's name.
         worker: String,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         error: std::io::Error,
     },
@@ -74,9 +74,9 @@ pub enum SpawnError {
     NoHello {
         /// The worker's name.
         worker: String,
-        /// What happened instead.
+        /// The reason.
         reason: String,
-        /// The last lines it wrote to its standard error.
+        /// The last lines that the worker wrote to its standard error.
         stderr_tail: Vec<String>,
     },
     /// The worker is gone.
@@ -84,18 +84,18 @@ pub enum SpawnError {
     Worker {
         /// The worker's name.
         worker: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// This process may not start workers.
+    /// The current process may not start workers.
     #[error(transparent)]
     NotAllowed(#[from] NotAllowed),
-    /// An environment variable that cannot be set.
+    /// An environment variable cannot be set.
     #[error("environment variable `{key}`: {reason}")]
     Env {
-        /// Its name.
+        /// The name of the variable.
         key: String,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
     /// The lane or worker belongs to another runtime.
@@ -112,7 +112,7 @@ pub enum SpawnError {
     Timeout {
         /// The actor's name.
         actor: String,
-        /// The limit.
+        /// The time limit.
         limit: Duration,
     },
     /// A thread of the runtime could not be started.
@@ -129,7 +129,7 @@ pub enum SpawnError {
 selvedge_channels::debug_is_report!(SpawnError);
 
 impl SpawnError {
-    /// An actor was not built where it was to live.
+    /// Creates the error for an actor that was not built at its home.
     pub(crate) fn not_built(actor: String, failure: FailureReport) -> Self {
         if failure.type_name == std::any::type_name::<CoreError>() {
             let reason = failure.message;
@@ -151,7 +151,7 @@ fn tail(lines: &[String]) -> String {
     lines.iter().map(|line| format!("\n    {line}")).collect()
 }
 
-/// An actor about to be spawned: choose its policies, then its place.
+/// An actor about to be spawned: choose its policies first, then its place.
 #[must_use = "an actor is spawned by saying where: `.in_thread()`, `.in_process()`, `.inline()`"]
 pub struct Spawn<'r, A: Actor> {
     runtime: &'r Runtime,
@@ -181,42 +181,42 @@ impl<'r, A: Actor> Spawn<'r, A> {
         }
     }
 
-    /// What happens when its worker process dies; default [`Restart::Never`].
+    /// Sets the policy for the death of the actor's worker process; default [`Restart::Never`].
     pub fn restart(mut self, restart: Restart) -> Self {
         self.restart = restart;
         self
     }
 
-    /// What happens to its state when a method panics; default [`OnPanic::Keep`].
+    /// Sets the policy for a panic in one of the actor's methods; default [`OnPanic::Keep`].
     pub fn on_panic(mut self, on_panic: OnPanic) -> Self {
         self.on_panic = on_panic;
         self
     }
 
-    /// An environment variable of the actor's own worker process, for [`in_process`](Self::in_process).
+    /// Sets an environment variable of the actor's own worker process, for [`in_process`](Self::in_process).
     pub fn env(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.push((key.into(), value.into()));
         self
     }
 
-    /// Declares that its tensors lie on device `index`, as its process counts devices from 0. In a graph, those that its tasks
-    /// read are brought there from wherever they are, and those that they make must be there. Default: tensors stay where they
-    /// are, and nothing is checked.
+    /// Declares that the actor's tensors lie on device `index`, as its process counts devices from 0. In a graph,
+    /// tensors that its tasks read are brought to that device from any other place, and tensors that its tasks make
+    /// must lie on it. By default, tensors stay where they are, and nothing is checked.
     pub fn on_device(mut self, index: u32) -> Self {
         self.device = Some(index);
         self
     }
 
-    /// Has the thread that it lives on run on this core only, one of [`cores`](crate::cores()). Stages that compute at the same time
-    /// want a core each: left alone, the kernel may have them take turns on one. Actors that share a lane share its core; a graph
-    /// does not merge lanes of different cores. What the actor starts on its thread, threads and processes, begins on that core
-    /// too. Default: whichever core the kernel chooses.
+    /// Pins the actor's thread to `core`, one of [`cores`](crate::cores()). Stages that compute at the same time need a
+    /// core each; without pinning, the kernel may have them take turns on one. Actors that share a lane share its core,
+    /// and a graph does not merge lanes of different cores. Threads and processes that the actor starts on its thread
+    /// begin on that core too. By default, the kernel chooses the core.
     pub fn on_core(mut self, core: u32) -> Self {
         self.core = Some(core);
         self
     }
 
-    /// Where `placement` says.
+    /// Spawns the actor at `placement`.
     ///
     /// # Errors
     /// [`SpawnError`].
@@ -228,11 +228,12 @@ impl<'r, A: Actor> Spawn<'r, A> {
         }
     }
 
-    /// On whichever thread drives: no thread, no wake. A wait that runs a method takes at least as long as the method, since
-    /// nothing can interrupt one that computes; one that awaits is dropped there when the graph's timeout is over.
+    /// Spawns the actor without a thread: each thread that drives it runs its methods, and no wake-up is needed. A wait
+    /// that runs a method takes at least as long as the method, because nothing can interrupt a method that computes. A
+    /// method that awaits is dropped when the graph's timeout has passed.
     ///
     /// # Errors
-    /// [`SpawnError::Constructor`]; [`SpawnError::Core`] where a core was named.
+    /// [`SpawnError::Constructor`]; [`SpawnError::Core`] if a core was named.
     pub fn inline(self) -> Result<A::Handle, SpawnError> {
         let (runtime, restart) = (self.runtime, self.restart);
         let blueprint = self.blueprint()?;
@@ -240,7 +241,7 @@ impl<'r, A: Actor> Spawn<'r, A> {
         Ok(A::handle(actor))
     }
 
-    /// On a thread of its own.
+    /// Spawns the actor on a thread of its own.
     ///
     /// # Errors
     /// [`SpawnError`].
@@ -249,7 +250,7 @@ impl<'r, A: Actor> Spawn<'r, A> {
         self.in_lane(&lane)
     }
 
-    /// In a worker process of its own.
+    /// Spawns the actor in a worker process of its own.
     ///
     /// # Errors
     /// [`SpawnError`].
@@ -269,7 +270,7 @@ impl<'r, A: Actor> Spawn<'r, A> {
         spawned
     }
 
-    /// In a worker process it shares, on a lane of its own.
+    /// Spawns the actor in a worker process that it shares, on a lane of its own.
     ///
     /// # Errors
     /// [`SpawnError`].
@@ -278,7 +279,7 @@ impl<'r, A: Actor> Spawn<'r, A> {
         self.in_lane(&lane)
     }
 
-    /// On a lane it shares.
+    /// Spawns the actor on a lane that it shares.
     ///
     /// # Errors
     /// [`SpawnError`].
@@ -294,7 +295,7 @@ impl<'r, A: Actor> Spawn<'r, A> {
     }
 
     fn blueprint(self) -> Result<Blueprint, SpawnError> {
-        // Same program, same registry: what is missing here would be missing in the worker.
+        // The worker runs the same program with the same registry: a type that is missing here would be missing there.
         let entry = registered::<A>()?;
         let actor = self.name.clone();
         let args = to_bytes(&self.args).map_err(|failure| SpawnError::Arguments {

@@ -1,12 +1,13 @@
-//! An actor's state, its type erased.
+//! An actor's state with its type erased.
 //!
-//! - `STATE-1` what lies in the box is of the type that `id` says.
-#![allow(unsafe_code)] // looks at an erased state without asking its table
+//! - `STATE-1` the value in the box has the type that `id` identifies.
+#![allow(unsafe_code)] // downcasts an erased state without a call through its vtable
 
 use std::any::{Any, TypeId};
 use std::ptr;
 
-/// An actor's value where it lives. It knows its type: `dyn Any` would be asked by a call, which takes as long as a small method.
+/// An actor's value at its home. The type is stored here as `id`: `dyn Any` would be asked by a virtual call, which
+/// takes as long as a small method.
 pub struct State {
     id: TypeId,
     value: Box<dyn Any + Send>,
@@ -22,13 +23,14 @@ impl State {
         }
     }
 
-    /// The actor, if it is of this type.
+    /// Returns the actor if it is of type `A`.
     #[inline]
     pub fn typed_mut<A: 'static>(&mut self) -> Option<&mut A> {
         if self.id != TypeId::of::<A>() {
             return None;
         }
-        // SAFETY: it is an `A` (STATE-1); borrowed exclusively.
+        // SAFETY: `id` is that of `A`, so the value in the box is an `A` (STATE-1). It is borrowed exclusively, through
+        // `&mut self`.
         Some(unsafe { &mut *ptr::from_mut(self.value.as_mut()).cast::<A>() })
     }
 }

@@ -1,4 +1,4 @@
-//! Ordinary calls at every placement, and what happens to them when the actor fails.
+//! Ordinary calls at every placement, and their results when the actor fails.
 
 #![allow(
     clippy::unwrap_used,

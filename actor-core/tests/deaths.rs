@@ -1,4 +1,4 @@
-//! Deaths of workers: noticed, named, and followed by what the policy says.
+//! Deaths of workers: they are noticed and named, and the restart policy decides what follows.
 
 #![allow(
     clippy::unwrap_used,
@@ -74,7 +74,7 @@ fn a_restarted_actor_keeps_its_reference_and_starts_afresh() {
         let pid = toy.real_pid();
         let death = died(toy.0.call::<_, ()>(DIE, ()).wait_timeout(PATIENCE).unwrap_err());
         assert_eq!((death.exit, death.pid), (Exit::Signal(9), Some(pid)));
-        // Whether it restarts still or lives again, a call waits for it.
+        // A call waits for the worker, whether the worker is still restarting or runs again.
         assert_eq!(toy.add(0).wait_timeout(PATIENCE).unwrap(), 7, "round {round}");
         assert_ne!(toy.real_pid(), pid);
         assert!(toy.0.is_alive());
@@ -109,7 +109,7 @@ fn actors_of_one_worker_die_together_and_each_follows_its_policy() {
     assert_eq!(phoenix.0.last_death(), Some(death));
     assert_eq!(phoenix.add(1).wait_timeout(PATIENCE).unwrap(), 1);
     died(mortal.add(1).wait_timeout(PATIENCE).unwrap_err());
-    // The worker lives again, so it takes new actors.
+    // The worker runs again, so it takes new actors.
     let late = runtime.spawn::<Toy>("late", FINE).in_worker(&worker).unwrap();
     assert_eq!(Some(late.real_pid()), worker.pid());
     assert_ne!(worker.pid(), Some(pid));

@@ -1,4 +1,4 @@
-//! A killed actor's thread ends at once, not with the runtime. Alone in its file: it counts threads.
+//! A killed actor's thread ends at once, not with the runtime. The file has one test, because it counts threads.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! What a runtime leaves behind: nothing. Alone in its file, because it counts the whole process.
+//! No resource remains after a runtime ends. The file has one test, because it counts the resources of the whole
+//! process.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +18,7 @@ use census::{Census, settled, wait_until};
 use selvedge_core::{Restart, Runtime};
 use toys::*;
 
-/// Everything a runtime can own, in one go; with deaths, restarts, kills and failures in between.
+/// Creates, uses and drops everything that a runtime can own, with deaths, restarts, kills and failures in between.
 fn live_a_life() {
     let runtime = Runtime::new();
     let worker = runtime.worker("colony").unwrap();
@@ -74,7 +75,7 @@ fn worker_process(toy: &ToyHandle) -> selvedge_core::ProcessId {
 #[test]
 fn a_runtime_leaves_no_thread_descriptor_or_child() {
     let _dog = Watchdog::new("leak");
-    live_a_life(); // what the process itself opens once (standard streams' locks, libraries) is opened here
+    live_a_life(); // opens what the process itself opens once (standard streams' locks, libraries)
     let before = settled(Census::take);
     for _ in 0..5 {
         live_a_life();

@@ -1,4 +1,4 @@
-//! Lending lanes: to one holder at a time, for programs here and in workers, with news of deaths.
+//! Leases of lanes: one holder at a time, for programs in this process and in workers, with reports of deaths.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,7 +36,7 @@ fn a_lane_has_one_holder_at_a_time() {
     let lease = runtime.lease("first", &refs(&[&a, &c]), soon()).unwrap();
     assert_eq!(lease.inline_actors().len(), 1);
     for (toy, name) in [(&b, "b"), (&c, "c")] {
-        // At once, however far the deadline is.
+        // The refusal comes at once, for any deadline.
         match runtime.lease("second", &refs(&[toy]), soon()).unwrap_err() {
             LeaseError::Busy { actor, holder } => {
                 assert_eq!((actor.as_str(), holder.as_str()), (name, "first"))
@@ -162,7 +162,7 @@ fn a_program_runs_in_a_worker() {
     assert_eq!(lease.join(now()), vec![lane]);
     assert_eq!(toy.add(5).wait_timeout(PATIENCE).unwrap(), 5);
     assert!(lease.join(soon()).is_empty());
-    // An end that follows the start at once is heard after it.
+    // The end of a program that ends right after its start is received after the start.
     for round in 1..=20 {
         start(vec![(lane, Act::Add(id, 1))]).unwrap();
         assert!(lease.join(soon()).is_empty());

@@ -1,4 +1,4 @@
-//! No worker outlives its driver, however the driver ends.
+//! No worker outlives its driver, for every way in which the driver may end.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use toys::*;
 
 const HELPER: &str = "SELVEDGE_TEST_DRIVER";
 
-/// Run by the other tests as a process of its own: spawns workers, prints their pids, then does what it is told.
+/// A driver that the other tests run as a process of its own: spawns workers, prints their pids, then ends as told.
 #[test]
 fn helper_driver() {
     let Ok(end) = std::env::var(HELPER) else { return };
@@ -63,7 +63,7 @@ fn run(end: &str) {
     eventually("the workers are gone", || !pids.iter().any(|&pid| alive(pid)));
 }
 
-/// Orphans are reaped by whoever adopts them; a zombie is gone as far as this crate is concerned.
+/// Whether a process runs. The process that adopts an orphan reaps it; this crate counts a zombie as gone.
 fn alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ")

@@ -1,4 +1,4 @@
-//! Restarts that fail. Alone in its file: it takes the whole process its descriptors.
+//! Restarts that fail. The file has one test, because it takes all descriptors from the whole process.
 
 #![allow(
     clippy::unwrap_used,

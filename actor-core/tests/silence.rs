@@ -1,4 +1,4 @@
-//! Workers that never say hello. Alone in its file: it looks for children of the whole process.
+//! Workers that never say hello. The file has one test, because it looks for children of the whole process.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,9 +16,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use selvedge_core::{Restart, Runtime, SpawnError, Worker};
 use toys::*;
 
-/// Well below the time that a worker has to say hello where nothing else is said.
+/// A duration well below the default time that a worker has to say hello.
 const HELLO: Duration = Duration::from_secs(4);
-/// The time that it has in the first part.
+/// The time that a worker has to say hello in the first part of the test.
 const SHORT: Duration = Duration::from_millis(300);
 
 fn children() -> Vec<u32> {
@@ -35,12 +35,12 @@ fn children() -> Vec<u32> {
 }
 
 fn signal(pid: u32, signal: Signal) {
-    // Gone is as good as stopped.
+    // A process that has gone needs no signal.
     let _ = kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal);
 }
 
-/// Starts a worker, from a thread of its own, and stops it as soon as it is one. Whether it has said hello before that
-/// is up to the scheduler; who calls looks at how the start ended, and tries again.
+/// Starts a worker from a thread of its own, and stops it as soon as it is a worker. The scheduler decides whether it
+/// has said hello before that; the caller checks the result of the start, and tries again.
 fn start_and_stop(runtime: &Runtime) -> JoinHandle<Result<Worker, SpawnError>> {
     let starter = runtime.clone();
     let start = std::thread::spawn(move || starter.worker("mute"));
@@ -48,11 +48,11 @@ fn start_and_stop(runtime: &Runtime) -> JoinHandle<Result<Worker, SpawnError>> {
     start
 }
 
-/// Stops the worker that starts, another one than `old`.
+/// Stops the worker that starts, unless its process is `old`.
 fn stop_new(old: Option<u32>) {
     let deadline = soon();
     loop {
-        // Not before it has become the worker: who starts a process waits until then, and so would wait for ever.
+        // The process must have become the worker: its starter waits until then, and would otherwise wait for ever.
         let became = |pid: &u32| {
             Some(*pid) != old
                 && std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
@@ -66,7 +66,7 @@ fn stop_new(old: Option<u32>) {
     }
 }
 
-/// Ends a worker that was stopped too late.
+/// Kills a worker that was stopped too late.
 fn end(worker: &Worker) {
     worker.pid().into_iter().for_each(|pid| signal(pid, Signal::KILL));
     eventually("it is gone", || children().is_empty());
@@ -89,7 +89,7 @@ fn a_worker_that_never_says_hello_is_given_up() {
     assert!(error.to_string().contains("Runtime::hello_timeout"), "{error}");
     eventually("it is gone", || children().is_empty());
 
-    // An end does not wait for the hello of a process that starts again.
+    // An end does not wait for the hello of a process that restarts.
     loop {
         let runtime = Runtime::new();
         let worker = runtime.worker("mute").unwrap();
@@ -103,7 +103,7 @@ fn a_worker_that_never_says_hello_is_given_up() {
         if ended.is_ok() {
             break;
         }
-        // It was stopped too late, and had to be killed.
+        // The worker was stopped too late, and had to be killed.
         eventually("it is gone", || children().is_empty());
     }
 

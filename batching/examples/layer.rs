@@ -1,11 +1,11 @@
-//! What batching does for a layer of a model: the same requests of the same clients, one by one and put together.
+//! The effect of batching on a layer of a model: the same requests of the same clients, one by one and batched.
 //!
 //! ```text
 //! cargo run --release -p selvedge-batching --example layer -- [clients] [seconds]
 //! ```
 //!
-//! The layer multiplies a vector by a matrix of 16 MiB. For one vector the time goes into reading the matrix, and for a batch it
-//! is read once. Each client submits, waits for the answer, and submits the next.
+//! The layer multiplies a vector by a matrix of 16 MiB. For one vector the time goes into reading the matrix; for a
+//! batch the matrix is read once. Each client submits, waits for the answer, and submits the next.
 #![allow(missing_docs, unreachable_pub)]
 
 use std::error::Error;
@@ -41,7 +41,7 @@ impl Layer {
     }
 }
 
-/// Eight sums side by side, which the compiler turns into vector instructions.
+/// The dot product, as eight sums side by side, which the compiler turns into vector instructions.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0; 8];
     for (a, b) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
@@ -54,7 +54,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 
 type Outcome = Result<Vec<f32>, Box<dyn Error + Send + Sync>>;
 
-/// All clients for so long: the latencies of all requests, sorted.
+/// Runs all clients for the given time. Returns the latencies of all requests, sorted.
 fn load(
     clients: usize,
     time: Duration,

@@ -1,4 +1,4 @@
-//! A batcher: what clients and owners hold, and the life of its thread.
+//! The batcher: the handle of clients and owners, and the life of its thread.
 
 use std::io;
 use std::sync::Arc;
@@ -20,29 +20,31 @@ use crate::shared::{Phase, Shared};
 use crate::stats::Stats;
 use crate::ticket::Ticket;
 
-/// How long a thread that was told to end is waited for. Only code of the user's can hold it up: an inline actor's method.
+/// The time limit for the end of the thread, after it was told to end. Only user code (a method of an inline actor) can
+/// delay it.
 const END_MAX: Duration = Duration::from_secs(5);
 
-/// What the thread of a batcher does, apart from sleeping.
+/// The work of a batcher's thread, apart from sleeping.
 pub(crate) trait Work<I, O, In, Out> {
-    /// Does what can be done now; the moment at which it has to wake for reasons of its own, and whether it has room for more.
+    /// Does all work that is possible now. Returns the moment at which the thread has to wake without being rung
+    /// (`None`: no such moment), and whether there is room for more items.
     fn turn(&mut self, shared: &Shared<I, O, In, Out>, now: Moment) -> (Option<Moment>, bool);
 
-    /// Items that it holds.
+    /// Returns the number of items that the thread holds.
     fn held(&self) -> usize;
 
-    /// Drops them, one by one.
+    /// Drops the held items, one by one.
     fn let_go(self);
 }
 
 type CostOf<I> = Box<dyn Fn(&I) -> usize + Send + Sync>;
 
-/// Puts the requests of many clients together into executions of a graph.
+/// Combines the requests of many clients into executions of a graph.
 ///
 /// [`new`](Self::new) is dynamic batching: each item is in one execution. [`continuous`](Self::continuous) is continuous
 /// batching: each item is a [`Sequence`] that stays for many steps. Any number of threads and tasks may submit.
 ///
-/// Dropping it answers everybody [`BatchError::Closed`], ends its thread and tears the graph down.
+/// Dropping the batcher answers all open tickets with [`BatchError::Closed`], ends its thread and tears the graph down.
 pub struct Batcher<I, O, In = Vec<I>, Out = Vec<O>> {
     shared: Arc<Shared<I, O, In, Out>>,
     cost_of: CostOf<I>,
@@ -54,19 +56,20 @@ pub type ContinuousBatcher<S> =
     Batcher<S, <S as Sequence>::Output, <S as Sequence>::Step, <S as Sequence>::Answers>;
 
 impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
-    /// Dynamic batching in front of a graph that gives one answer for each item, in order. Where the answers are `Result`s, a
-    /// bad item is its own affair; otherwise see [`Batching::retries`].
+    /// Creates a batcher for dynamic batching. The graph gives one answer for each item, in order. If the answers are
+    /// `Result`s, a bad item fails alone; otherwise see [`Batching::retries`].
     ///
     /// # Errors
-    /// Where the system has no thread left.
+    /// The error of the system if it cannot start a thread.
     pub fn new(graph: Graph<Vec<I>, Vec<O>>, options: Batching) -> io::Result<Self> {
         Batcher::with_cost(graph, options, |_| 1)
     }
 
-    /// The same with a cost for each item, for [`Batching::max_cost`]: the length of a text, say.
+    /// Creates a batcher as [`new`](Self::new) does, with a cost for each item (the length of a text, for example).
+    /// [`Batching::max_cost`] limits the cost of an execution.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn with_cost(
         graph: Graph<Vec<I>, Vec<O>>,
         options: Batching,
@@ -81,22 +84,22 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
 }
 
 impl<S: Sequence> Batcher<S, S::Output, S::Step, S::Answers> {
-    /// Continuous batching in front of a graph that makes one step for all members at once.
+    /// Creates a batcher for continuous batching. The graph makes one step for all members at once.
     ///
     /// # Errors
-    /// As [`new`](Batcher::new).
+    /// The errors of [`new`](Batcher::new).
     pub fn continuous(graph: Graph<S::Step, S::Answers>, options: Batching) -> io::Result<Self> {
         let inflight = inflight(&options, 1);
         let options = options.max_delay(Duration::ZERO);
         let work = move |shared: &Arc<continuous::Front<S>>| {
             Continuous::new(inflight, &shared.options, Arc::clone(shared.sleeper()).into())
         };
-        // What is longer than a step is cut, not refused.
+        // The cost in the queue is 0, so no sequence is refused: a sequence that exceeds a step is cut into pieces.
         Batcher::start(graph, options, Box::new(|_| 0), work)
     }
 }
 
-/// As many executions as asked for, else as usual.
+/// Returns the number of executions that the options ask for, or `usual` if they ask for none.
 fn inflight(options: &Batching, usual: usize) -> usize {
     match options.max_inflight {
         0 => usual,
@@ -123,7 +126,7 @@ where
         let thread = thread::Builder::new().name(name).spawn(move || {
             its.sleeper().settle();
             let held = AtomicUsize::new(0);
-            // Our own code does not panic; should it, everybody is answered nevertheless.
+            // The batcher's own code does not panic. If it does nevertheless, `end` still answers every item.
             let _ = contained("the batcher", || serve(&its, work(&its), &held));
             its.end(held.into_inner());
         })?;
@@ -134,22 +137,24 @@ where
         })
     }
 
-    /// Submits an item. A refusal is the ticket's answer; [`try_submit`](Self::try_submit) gives the item back instead.
+    /// Submits an item. A refusal becomes the ticket's answer; [`try_submit`](Self::try_submit) returns the item
+    /// instead.
     pub fn submit(&self, item: I) -> Ticket<O> {
         self.submit_with(item, Terms::new())
     }
 
-    /// The same, with a priority or a deadline.
+    /// Submits an item with a priority or a deadline. A refusal becomes the ticket's answer.
     pub fn submit_with(&self, item: I, terms: Terms) -> Ticket<O> {
         self.try_submit(item, terms)
             .unwrap_or_else(|refused| Ticket::refused(refused.error))
     }
 
-    /// Submits an item, if it is accepted.
+    /// Submits an item if the batcher accepts it.
     ///
     /// # Errors
-    /// [`BatchError::Overloaded`], [`BatchError::TooLarge`], [`BatchError::Closed`], [`BatchError::Panicked`] where the cost
-    /// function did, and [`BatchError::Failed`] where the graph has ended; the item comes back.
+    /// [`BatchError::Overloaded`], [`BatchError::TooLarge`], [`BatchError::Closed`], [`BatchError::Panicked`] if the
+    /// cost function panicked, and [`BatchError::Failed`] if the graph has ended (see [`Batching::on_broken`]).
+    /// [`Refused`] contains the item.
     pub fn try_submit(&self, item: I, terms: Terms) -> Result<Ticket<O>, Refused<I>> {
         let max_cost = self.shared.options.max_cost;
         match contained("the cost function", || (self.cost_of)(&item)) {
@@ -162,39 +167,40 @@ where
         }
     }
 
-    /// What it has done and holds.
+    /// Returns the counters of the batcher: its work so far and the items that it holds.
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }
 
-    /// The graph, to look at. Executions that do not come from the batcher take its room away: items for which none is left are
-    /// answered [`ExecError::CapacityExceeded`].
+    /// Returns the graph, for inspection. Executions that other code starts on this graph take capacity away from the
+    /// batcher: items for which no capacity is left are answered with [`ExecError::CapacityExceeded`].
     pub fn graph(&self) -> Option<Arc<Graph<In, Out>>> {
         self.shared.graph()
     }
 
-    /// Why the graph has ended, if it has.
+    /// Returns the cause of the graph's end, if the graph has ended.
     pub fn broken(&self) -> Option<ExecError> {
         self.shared.broken()
     }
 
-    /// Answered with the cause when the graph has ended, at once where it has; [`BatchError::Closed`] when the batcher ends. Who
-    /// supervises the graph waits for it, then compiles another and calls [`replace`](Self::replace).
+    /// Returns a ticket that is answered with the cause when the graph has ended (at once if it has ended already), or
+    /// with [`BatchError::Closed`] when the batcher ends. A supervisor of the graph waits for this ticket, then
+    /// compiles another graph and calls [`replace`](Self::replace).
     pub fn breakage(&self) -> Ticket<ExecError> {
         self.shared.breakage()
     }
 
-    /// Goes on with another graph. The old one is torn down in this call, unless somebody else holds it; what it was executing
-    /// is answered with the reason.
+    /// Replaces the graph. The old graph is torn down in this call, unless it has another owner; the items that it was
+    /// executing are answered with the reason.
     pub fn replace(&self, graph: Graph<In, Out>) {
         drop(self.shared.replace(Arc::new(graph)));
     }
 
-    /// Accepts nothing more, executes what is there, for at most `within`, and answers the rest [`BatchError::Closed`]. Returns
-    /// how many those were. The graph is torn down with the batcher.
+    /// Closes the batcher: refuses new items, executes the accepted ones for at most `within`, and answers the rest
+    /// with [`BatchError::Closed`]. Returns the number of items in the rest. The graph is torn down with the batcher.
     ///
-    /// In code that the batcher's own thread runs (a waker, a sequence) it cannot wait: everybody is answered
-    /// [`BatchError::Closed`] when that code returns, and the number is 0.
+    /// Code that runs on the batcher's own thread (a waker, a sequence) cannot wait here: all open tickets are answered
+    /// with [`BatchError::Closed`] when that code returns, and the returned number is 0.
     pub fn close(&self, within: Duration) -> usize {
         self.shared.advance(Phase::Draining);
         let within = within.min(Duration::from_secs(100 * 365 * 24 * 3600));
@@ -207,7 +213,7 @@ where
 }
 
 impl<I, O, In, Out> Batcher<I, O, In, Out> {
-    /// Ends the thread now. One that an inline method holds up is left to end by itself.
+    /// Ends the thread now. A thread that is delayed by an inline method is left to end by itself.
     fn end(&self) {
         self.shared.advance(Phase::Closed);
         let own = self.shared.sleeper().is_current();
@@ -219,7 +225,7 @@ impl<I, O, In, Out> Batcher<I, O, In, Out> {
     }
 }
 
-/// The thread's loop: do what can be done, sleep until somebody or the clock has something new.
+/// Runs the thread's loop: does all possible work, then sleeps until a ring or the clock brings new work.
 fn serve<I, O, In, Out>(
     shared: &Shared<I, O, In, Out>,
     mut work: impl Work<I, O, In, Out>,
@@ -248,7 +254,7 @@ fn serve<I, O, In, Out>(
 impl<I, O, In, Out> Drop for Batcher<I, O, In, Out> {
     fn drop(&mut self) {
         self.end();
-        // Here, not where the last ticket happens to go.
+        // The graph is torn down here, and not on a thread that drops the last ticket.
         drop(self.shared.release());
     }
 }

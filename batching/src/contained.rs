@@ -1,11 +1,11 @@
-//! The user's code may panic; the thread that serves everybody goes on.
+//! Catching of panics: user code may panic, and the thread that serves all clients goes on.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::BatchError;
 
-/// Runs code of the user's; its panic is an error that says `what` panicked.
+/// Runs user code and catches its panic. The error names the code (`what`) that panicked.
 pub(crate) fn contained<R>(what: &'static str, run: impl FnOnce() -> R) -> Result<R, BatchError> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| BatchError::Panicked {
         what,
@@ -13,7 +13,7 @@ pub(crate) fn contained<R>(what: &'static str, run: impl FnOnce() -> R) -> Resul
     })
 }
 
-/// Drops values of the user's, each by itself: one that panics takes no other along.
+/// Drops values of user-defined types, one by one: a drop that panics does not keep the others from being dropped.
 pub(crate) fn discard<T>(values: impl IntoIterator<Item = T>) {
     for value in values {
         let _ = contained("a value's drop", || drop(value));

@@ -1,7 +1,7 @@
 //! Continuous batching (Yu et al., "Orca", 2022): the members of a loop come and go between its steps.
 //!
-//! A member rests, or it is in a step. Where several steps may be under way, those that rest form the next one while others are
-//! in another: so the groups of a pipeline form and keep their size by themselves.
+//! A member rests, or it is in a step. If several steps may be in flight, the resting members form the next step while
+//! the others are in another one. So the groups of a pipeline form and keep their size by themselves.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::task::Waker;
@@ -25,18 +25,18 @@ struct Member<S: Sequence> {
     sequence: S,
     promise: Promise<S::Output>,
     slot: u32,
-    /// How many came before it.
+    /// The number of members that came before this one.
     number: u64,
-    /// Of the graph whose actors know it.
+    /// The generation of the graph whose actors hold the member's state.
     generation: u64,
     arrival: Moment,
     joined: Moment,
-    /// When it has to leave.
+    /// The moment at which the member has to leave.
     leaves: Moment,
 }
 
 impl<S: Sequence> Member<S> {
-    /// Why it is to leave before the next step, if it is.
+    /// Returns the reason why the member has to leave before the next step, if there is one.
     fn unwanted(&self, now: Moment) -> Option<BatchError> {
         match contained("the sequence", || self.sequence.is_cancelled()) {
             Err(panicked) => Some(panicked),
@@ -49,10 +49,10 @@ impl<S: Sequence> Member<S> {
     }
 }
 
-/// Those of one step, each with its place in it.
+/// The members of one step, each with its seat.
 type Group<S> = Vec<(Member<S>, Seat)>;
 
-/// Numbers for the members: a number has a place here only once it was given out, for there may be billions.
+/// The numbers of the slots. Only a number that was given back takes memory, for there may be billions.
 struct Slots {
     most: u32,
     fresh: u32,
@@ -64,7 +64,7 @@ impl Slots {
         self.fresh < self.most || !self.returned.is_empty()
     }
 
-    /// The lowest that is free.
+    /// Takes the lowest free number.
     fn take(&mut self) -> Option<u32> {
         let fresh = self.fresh;
         self.returned.pop_first().or_else(|| {
@@ -76,7 +76,7 @@ impl Slots {
 
 pub(crate) struct Continuous<S: Sequence> {
     flights: Flights<S::Answers, Group<S>>,
-    /// Those first that rest longest.
+    /// The members that rest, the one that has rested longest first.
     resting: VecDeque<Member<S>>,
     slots: Slots,
     pace: Pace,
@@ -116,7 +116,7 @@ impl<S: Sequence> Continuous<S> {
                     match said {
                         Ok(Progress::Stay) => self.resting.push_back(member),
                         Ok(Progress::Done(output)) => {
-                            // Of several that leave at once, the first took all the time.
+                            // If several members leave at once, the whole time counts for the first.
                             shared.went_through(1, now.saturating_sub(self.last_leave.max(member.joined)));
                             self.last_leave = now;
                             self.leave(shared, member, Ok(output));
@@ -135,8 +135,8 @@ impl<S: Sequence> Continuous<S> {
         discard([member.sequence]);
     }
 
-    /// Sends those away whom nobody waits for any more, who have stayed too long, or whose graph is gone and with it what its
-    /// actors kept for them.
+    /// Removes the resting members that are cancelled, that have stayed too long, or whose graph is gone, and with it
+    /// the state that its actors kept for them. Answers each with the reason.
     fn dismiss(&mut self, shared: &Front<S>, generation: Option<u64>, now: Moment) {
         for _ in 0..self.resting.len() {
             let Some(member) = self.resting.pop_front() else {
@@ -153,7 +153,7 @@ impl<S: Sequence> Continuous<S> {
         }
     }
 
-    /// Lets in who waits, as far as there are slots and as the next step has places.
+    /// Admits waiting items, as far as there are free slots and places in the next step.
     fn admit(&mut self, shared: &Front<S>, generation: u64, now: Moment, places: usize) {
         while self.resting.len() < places
             && self.slots.any_free()
@@ -180,13 +180,13 @@ impl<S: Sequence> Continuous<S> {
         }
     }
 
-    /// Members of one step at most: all of them divided among the steps that may be under way.
+    /// Returns the maximum number of members in one step: all members divided among the steps that may be in flight.
     fn places(&self, shared: &Front<S>) -> usize {
         let all = (self.held() + shared.waiting()).min(self.slots.most as usize);
         all.div_ceil(self.flights.most()).max(1)
     }
 
-    /// What those who rest would take into a step; one that cannot say is sent away.
+    /// Returns the costs that the resting members ask for. A member whose `cost` panics is removed.
     fn asks(&mut self, shared: &Front<S>) -> Vec<Ask> {
         let mut asks = Vec::with_capacity(self.resting.len());
         for _ in 0..self.resting.len() {
@@ -207,7 +207,8 @@ impl<S: Sequence> Continuous<S> {
         asks
     }
 
-    /// What a step of so many members may cost. Who is alone holds up nobody, and has no use for small pieces.
+    /// Returns the maximum cost of a step of `members` members. A member that is alone delays no other, and needs no
+    /// small pieces.
     fn step_budget(&self, members: usize) -> usize {
         match self.held() {
             0 | 1 => self.pace.most(),
@@ -215,7 +216,7 @@ impl<S: Sequence> Continuous<S> {
         }
     }
 
-    /// Those of the next step, and what they put into it.
+    /// Forms the next step: its input and its members.
     fn form(&mut self, shared: &Front<S>, members: usize) -> (S::Step, Group<S>) {
         let asks = self.asks(shared);
         let limits = StepLimits {
@@ -248,7 +249,7 @@ impl<S: Sequence> Continuous<S> {
         (step, group)
     }
 
-    /// Begins a step, if anybody is there for it.
+    /// Begins a step, if there is a member for it. Returns `false` if no step was formed.
     fn begin(&mut self, shared: &Front<S>, now: Moment) -> bool {
         let Some(running) = shared.running() else {
             return false;
@@ -262,7 +263,7 @@ impl<S: Sequence> Continuous<S> {
             let places = self.places(shared);
             self.admit(shared, running.generation, now, places);
             let (step, group) = self.form(shared, places);
-            // Where all who were to join panicked, there may be others.
+            // If all chosen members panicked, other members may rest.
             if !group.is_empty() {
                 break (step, group);
             }

@@ -1,7 +1,7 @@
-//! Dynamic batching: each item is in one execution, together with others that came about the same time.
+//! Dynamic batching: each item is in one execution, together with others that came at about the same time.
 //!
-//! A batch in which a task fails is divided and executed again, until the bad item stands alone. Deaths and time-outs are never
-//! tried again: the graph has ended, or what it is at is not known.
+//! A batch in which a task fails is divided and executed again, until the bad item stands alone. Deaths and time-outs
+//! are never retried: after a death the graph has ended, and after a time-out the state of the execution is unknown.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -20,16 +20,17 @@ use crate::ticket::Promise;
 
 pub(crate) type Front<I, O> = Shared<I, O, Vec<I>, Vec<O>>;
 
-/// Items of one execution.
+/// The items of one execution.
 struct Group<I, O> {
     promises: Vec<Promise<O>>,
-    /// Theirs; while they are executed, empty or clones.
+    /// The items of `promises`, kept for a retry while the graph executes clones; empty during an execution without a
+    /// retry.
     items: Vec<I>,
-    /// When those who wait are answered in any case; set with the first try.
+    /// The moment at which the clients are answered in any case; set with the first try.
     limit: Moment,
-    /// What the last try ended with.
+    /// The error of the last try.
     error: Option<BatchError>,
-    /// Tries that all parts of one batch have left.
+    /// The retries that all parts of one batch have left.
     retries: Rc<Cell<u32>>,
 }
 
@@ -92,7 +93,7 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
         self.again.extend([group, second]);
     }
 
-    /// What to execute next: parts of failed batches first.
+    /// Returns the group to execute next: parts of failed batches first.
     fn next(&mut self, shared: &Front<I, O>, now: Moment) -> Option<Group<I, O>> {
         while let Some(mut group) = self.again.pop_front() {
             let left = group.retries.get();
@@ -171,7 +172,8 @@ impl<I: Clone + Send + 'static, O> Work<I, O, Vec<I>, Vec<O>> for Dynamic<I, O> 
         }
         let (held, overdue) = (self.held(), self.flights.overdue());
         shared.count(|stats| (stats.in_flight, stats.overdue) = (held, overdue));
-        // What has just begun is polled by the next turn, which is now: only then it wakes the thread.
+        // An execution wakes the thread only after it has been polled. The next turn polls the new ones, so it is due
+        // now.
         let wakes_at = if begun {
             Some(now)
         } else {
@@ -193,7 +195,7 @@ impl<I: Clone + Send + 'static, O> Work<I, O, Vec<I>, Vec<O>> for Dynamic<I, O> 
     }
 }
 
-/// Clones of the items, which the group keeps; one that cannot be cloned fails alone.
+/// Returns clones of the items; the group keeps the items. An item whose clone panics fails alone.
 fn clones<I: Clone, O>(shared: &Front<I, O>, group: &mut Group<I, O>) -> Vec<I> {
     let items = std::mem::take(&mut group.items).into_iter();
     let promises = std::mem::take(&mut group.promises);
@@ -220,7 +222,7 @@ fn fail<I, O>(shared: &Front<I, O>, group: Group<I, O>, error: &BatchError) {
     discard(group.items);
 }
 
-/// Whether another division may do better: the user's code failed, or a value could not travel.
+/// Whether another division may find the bad item: user code failed, or a value could not be sent or read.
 fn may_be_one_item(error: &BatchError) -> bool {
     let BatchError::Failed(ExecError::Task(task)) = error else {
         return false;

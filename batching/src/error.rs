@@ -1,4 +1,4 @@
-//! Why an item has no answer.
+//! Errors: the reasons why an item has no answer.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,67 +6,68 @@ use std::time::Duration;
 use selvedge_compiler::ExecError;
 use thiserror::Error;
 
-/// Why an item has no answer. Match the variant; texts may change.
+/// The reason why an item has no answer. Match the variant; texts may change.
 #[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum BatchError {
-    /// As many items wait as may; nothing was queued.
+    /// The queue is full; the item was not queued.
     #[error(
         "{queued} items wait and the queue is limited to {limit}: come again in {retry_after:?}, or raise Batching::queue"
     )]
     Overloaded {
-        /// Items that wait.
+        /// The number of waiting items.
         queued: usize,
         /// The limit, [`Batching::queue`](crate::Batching::queue).
         limit: usize,
-        /// In how long those that wait now will have been executed, by the rate of late.
+        /// The estimated time until the items that wait now have been executed, from the recent rate.
         retry_after: Duration,
     },
-    /// The item costs more than an execution may; nothing was queued.
+    /// The item costs more than an execution may cost; the item was not queued.
     #[error(
         "the item costs {cost} and an execution may cost {max_cost}: raise Batching::max_cost, or cut the item"
     )]
     TooLarge {
-        /// What it costs.
+        /// The cost of the item.
         cost: usize,
         /// The limit, [`Batching::max_cost`](crate::Batching::max_cost).
         max_cost: usize,
     },
-    /// Its deadline passed before it was executed, or before it was done with its steps.
+    /// The item's deadline passed before its execution began, or before the sequence was done with its steps.
     #[error("the item's deadline has passed after {waited:?}")]
     Expired {
-        /// Since it was submitted.
+        /// The time since the item was submitted.
         waited: Duration,
     },
-    /// The execution that it was in gave no value.
+    /// The item's execution gave no value.
     #[error("{0}")]
     Failed(#[source] ExecError),
-    /// The user's code panicked: the cost function, a value's `Clone`, or the sequence. A `Drop` that panics fails nobody.
+    /// User code panicked: the cost function, a value of the graph, an item's `Clone`, or the sequence. A `Drop` that
+    /// panics fails no item.
     #[error("{what} panicked: {message}")]
     Panicked {
-        /// Whose code.
+        /// The user code that panicked.
         what: &'static str,
         /// The panic's message.
         message: String,
     },
-    /// The graph gave another number of answers than items went in.
+    /// The graph gave a number of answers other than the number of items.
     #[error("{items} items went in and {answers} answers came out: there must be one for each, in order")]
     Miscounted {
-        /// Items of the execution.
+        /// The number of items in the execution.
         items: usize,
-        /// Its answers.
+        /// The number of answers.
         answers: usize,
     },
-    /// The sequence said that nobody wants it any more.
+    /// The sequence reported that it is cancelled ([`Sequence::is_cancelled`](crate::Sequence::is_cancelled)).
     #[error("the sequence was cancelled")]
     Cancelled,
     /// The batcher was closed or dropped.
     #[error("the batcher has been closed")]
     Closed,
-    /// The answer did not come in time. It may be waited for again.
+    /// The answer did not come in time. The caller may wait for it again.
     #[error("no answer after {waited:?}")]
     Timeout {
-        /// How long the wait lasted.
+        /// The duration of the wait.
         waited: Duration,
     },
     /// The answer has been taken already.
@@ -80,7 +81,7 @@ selvedge_compiler::debug_is_report!(BatchError);
 pub struct Refused<I> {
     /// The item, unchanged.
     pub item: I,
-    /// Why it was refused.
+    /// The reason for the refusal.
     pub error: BatchError,
 }
 

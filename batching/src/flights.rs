@@ -1,4 +1,4 @@
-//! Executions under way, each with what it carries and a time limit.
+//! Executions in flight, each with a load and a time limit.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -11,13 +11,14 @@ use crate::queue::Moment;
 
 struct Flight<Out, L> {
     execution: Execution<Out>,
-    /// `None` once it was late: whoever it carried has been answered, but it still occupies the graph.
+    /// `None` after the time limit: the clients of the load have been answered, but the execution still occupies the
+    /// graph.
     load: Option<L>,
     began: Moment,
     deadline: Moment,
 }
 
-/// An execution that is over, for those whom it carried.
+/// An execution that is over or late, with the load that it carried.
 pub(crate) struct Landed<Out, L> {
     pub(crate) load: L,
     pub(crate) began: Moment,
@@ -41,7 +42,7 @@ impl<Out, L> Flights<Out, L> {
         }
     }
 
-    /// From now on as many as wanted, as far as `graph` takes them.
+    /// Limits the executions in flight to the wanted number, or to the `max_inflight` of `graph` if that is lower.
     pub(crate) fn fit<In: 'static>(&mut self, graph: &Graph<In, Out>) {
         self.most = self
             .wanted
@@ -57,28 +58,28 @@ impl<Out, L> Flights<Out, L> {
         self.flights.len() < self.most
     }
 
-    /// What is carried.
+    /// Returns the loads of the executions in flight.
     pub(crate) fn loads(&self) -> impl Iterator<Item = &L> {
         self.flights.iter().filter_map(|flight| flight.load.as_ref())
     }
 
-    /// Executions that were late and are not over.
+    /// Returns the number of executions that were late and are not over.
     pub(crate) fn overdue(&self) -> usize {
         self.flights.len() - self.loads().count()
     }
 
-    /// When the next one is late.
+    /// Returns the moment at which the next execution is late.
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
         let waited_for = self.flights.iter().filter(|flight| flight.load.is_some());
         waited_for.map(|flight| flight.deadline).min()
     }
 
-    /// What is carried, when nobody waits for the executions any more.
+    /// Returns the loads and drops the executions.
     pub(crate) fn into_loads(self) -> impl Iterator<Item = L> {
         self.flights.into_iter().filter_map(|flight| flight.load)
     }
 
-    /// Begins an execution. The load of one that was refused comes back.
+    /// Begins an execution. If the graph refuses it, the load is returned with the error.
     pub(crate) fn launch<In: 'static>(
         &mut self,
         graph: &Graph<In, Out>,
@@ -102,7 +103,8 @@ impl<Out, L> Flights<Out, L> {
         }
     }
 
-    /// An execution that is over or late. Those that are not have the waker registered.
+    /// Returns an execution that is over or late, if there is one. Registers the waker with each execution that is
+    /// neither.
     pub(crate) fn land(&mut self, now: Moment) -> Option<Landed<Out, L>> {
         let mut index = 0;
         while let Some(flight) = self.flights.get_mut(index) {
@@ -139,7 +141,8 @@ fn poll<Out>(execution: &mut Execution<Out>, waker: &Waker) -> Option<Result<Out
     }
 }
 
-/// The last look at an execution whose time is up, and whether it is over: the error says what it is at.
+/// Polls an execution whose time is up once more. Returns its result, and whether it is over; the error of an execution
+/// that is not over names its current work.
 fn late<Out>(execution: &mut Execution<Out>) -> (Result<Out, BatchError>, bool) {
     match contained("a value of the graph", || execution.wait_timeout(Duration::ZERO)) {
         Err(panicked) => (Err(panicked), true),

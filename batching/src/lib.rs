@@ -1,12 +1,13 @@
-//! Requests of many clients, put together into executions of a graph.
+//! Batching: requests of many clients are combined into executions of a graph.
 //!
-//! A model that computes for thirty items takes little longer than for one, but its clients come one by one. A [`Batcher`] stands
-//! between them: any number of threads and tasks submit items, each gets a [`Ticket`] for its answer, and one thread, which sleeps
-//! when there is nothing to do, has the graph execute them together.
+//! A model takes little longer for thirty items than for one, but clients send their items one by one. A [`Batcher`]
+//! stands between them: any number of threads and tasks submit items, each gets a [`Ticket`] for its answer, and one
+//! thread has the graph execute the items together. That thread sleeps when it has no work.
 //!
 //! # Dynamic batching
 //!
-//! Each item is in one execution: of at most `max_size` items and `max_cost`, begun when the oldest has waited for `max_delay`.
+//! Each item is in one execution. An execution has at most `max_size` items and a cost of at most `max_cost`. It begins
+//! when it is full, or when the oldest item has waited for `max_delay`.
 //!
 //! ```
 //! use std::time::Duration;
@@ -34,7 +35,7 @@
 //!
 //! # Continuous batching
 //!
-//! Each item is a [`Sequence`] that stays for many steps, in a slot of its own; others come and go meanwhile.
+//! Each item is a [`Sequence`] that stays for many steps, in a slot of its own. Meanwhile, other items come and go.
 //!
 //! ```
 //! use selvedge::batching::{Batching, ContinuousBatcher, Progress, Seat, Sequence};
@@ -51,7 +52,7 @@
 //!     }
 //! }
 //!
-//! /// Counts up to a number, and gives the way there.
+//! /// Counts up to a number. The output is the list of the numbers on the way.
 //! struct Count { path: Vec<u64>, end: u64 }
 //!
 //! impl Sequence for Count {
@@ -85,16 +86,17 @@
 //! # }
 //! ```
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! - Every item is answered once: with its value, or with the reason why there is none ([`BatchError`]). What is not accepted is
-//!   refused at once, and comes back.
-//! - Nothing waits for ever: [`Batching::max_wait`] bounds the queue, [`Batching::timeout`] an execution.
-//! - A bad item fails alone, and code of the user's that panics fails its item.
-//! - When the graph ends, those that it was executing hear the cause; [`Batcher::breakage`] and [`Batcher::replace`] are for who
-//!   goes on with another.
+//! - Every item is answered once: with its value, or with the reason why there is none ([`BatchError`]). An item that
+//!   is not accepted is refused at once, and [`Batcher::try_submit`] returns it.
+//! - Every wait is bounded: [`Batching::max_wait`] limits the time in the queue, [`Batching::timeout`] the time of an
+//!   execution.
+//! - A bad item fails alone, and user code that panics fails only its own item.
+//! - When the graph ends, the items that it was executing are answered with the cause. An owner that goes on with
+//!   another graph uses [`Batcher::breakage`] and [`Batcher::replace`].
 //!
-//! The floor above the compiler: this package uses graphs and executions, and knows no actors.
+//! This package is the layer above the compiler: it uses graphs and executions, and knows no actors.
 
 mod options;
 

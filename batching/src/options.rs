@@ -1,19 +1,19 @@
-//! What a batcher may be told.
+//! Options of a batcher, and of a submitted item.
 
 use std::time::{Duration, Instant};
 
-/// What becomes of the items that wait when the graph has ended.
+/// The treatment of waiting items when the graph has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnBroken {
-    /// They are answered with the cause, and so is whatever is submitted before there is a new graph.
+    /// Waiting items are answered with the cause, and so are items that are submitted before there is a new graph.
     #[default]
     Fail,
-    /// They wait for [`Batcher::replace`](crate::Batcher::replace), each until its deadline; then it has
-    /// [expired](crate::BatchError::Expired).
+    /// Waiting items stay in the queue until [`Batcher::replace`](crate::Batcher::replace), each until its deadline. An
+    /// item whose deadline passes has [expired](crate::BatchError::Expired).
     Keep,
 }
 
-/// Options of a batcher; a builder with a default for everything.
+/// Options of a batcher: a builder with a default for every option.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Batching {
@@ -53,99 +53,106 @@ impl Default for Batching {
 }
 
 impl Batching {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Batching::default()
     }
 
-    /// Name of the batcher's thread.
+    /// Sets the name of the batcher's thread.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Items of one execution at most; default 32, at least 1. For sequences: members at once, which is the number of slots.
+    /// Sets the maximum number of items in one execution; default 32, at least 1. For sequences: the maximum number of
+    /// members at once, which is the number of slots.
     pub fn max_size(mut self, items: usize) -> Self {
         self.max_size = items.max(1);
         self
     }
 
-    /// How long the oldest item waits for others to come; default 0, which takes what is there. Sequences never wait for
-    /// others.
+    /// Sets the time that the oldest item waits for others; default 0, which takes the items that are there. Sequences
+    /// never wait for others.
     pub fn max_delay(mut self, delay: Duration) -> Self {
         self.max_delay = delay;
         self
     }
 
-    /// Cost of one execution at most; default without limit. An item above it is refused. For sequences: the budget of a step,
-    /// at least 1 for each slot; what costs more is cut in pieces.
+    /// Sets the maximum cost of one execution; default without limit. An item above it is refused. For sequences: the
+    /// budget of a step, at least 1 for each slot; a sequence that costs more is cut into pieces.
     pub fn max_cost(mut self, cost: usize) -> Self {
         self.max_cost = cost.max(1);
         self
     }
 
-    /// How long a step should take while there are several sequences; default without a goal. What they ask for is cut, below
-    /// [`max_cost`](Self::max_cost), to what steps of late have done in this time, so that a long one holds the others up no longer.
-    /// A goal is no promise: the first steps are tries, and each sequence gets at least 1.
+    /// Sets the time that a step should take while there are several sequences; default without a goal. The batcher
+    /// cuts the cost of a step, below [`max_cost`](Self::max_cost), to the cost that recent steps have processed in
+    /// this time, so that a long sequence delays the others no longer. A goal is not a guarantee: the first steps are
+    /// trials, and each sequence gets at least 1.
     pub fn step_goal(mut self, goal: Duration) -> Self {
         self.step_goal = Some(goal);
         self
     }
 
-    /// Items that may wait; default 1024, at least 1. What comes when so many wait is refused at once.
+    /// Sets the maximum number of waiting items; default 1024, at least 1. An item that finds the queue full is refused
+    /// at once.
     pub fn queue(mut self, items: usize) -> Self {
         self.queue = items.max(1);
         self
     }
 
-    /// Executions under way at once, at most as many as the graph allows. Default 2 (one computes, the next is ready); for
-    /// sequences 1, and where the graph is a pipeline one for each stage: the members then form so many groups.
+    /// Sets the number of executions in flight at once, at most as many as the graph allows. Default 2 (one computes,
+    /// the next is ready); for sequences 1. For sequences on a graph that is a pipeline, set one execution for each
+    /// stage: the members then form as many groups.
     pub fn max_inflight(mut self, executions: usize) -> Self {
         self.max_inflight = executions;
         self
     }
 
-    /// How long an item may wait to be executed; default 30 s. An item's own deadline may be sooner.
+    /// Sets the time that an item may wait for its execution; default 30 s. An item's own deadline may be sooner.
     pub fn max_wait(mut self, wait: Duration) -> Self {
         self.max_wait = wait;
         self
     }
 
-    /// How long an item's execution may take, further tries included; default 10 s. For sequences: a step.
+    /// Sets the time limit of an item's execution, retries included; default 10 s. For sequences: the time limit of a
+    /// step.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How long a sequence may stay, from its first step on; default 10 minutes.
+    /// Sets the time that a sequence may stay, from its admission to a slot on; default 10 minutes.
     pub fn max_stay(mut self, stay: Duration) -> Self {
         self.max_stay = stay;
         self
     }
 
-    /// How much waiting one level of priority is worth; default 1 s. An item goes before those of lower priority, except before
-    /// one that has waited longer by this much for each level between them: nothing starves.
+    /// Sets the waiting time that one level of priority is worth; default 1 s. An item goes before items of lower
+    /// priority, except before an item that has waited longer by this time for each level between them. So no item
+    /// starves.
     pub fn ageing(mut self, level: Duration) -> Self {
         self.ageing = level;
         self
     }
 
-    /// Further executions to find the bad items of one batch; default 32. When a task fails, the batch is divided in halves that
-    /// are executed again, until the bad item stands alone: `n` items with one bad one take 2 log2 n. What is undivided when
-    /// these are used up is answered with the error. 0 never executes anything twice, and spares a clone of each item.
+    /// Sets the maximum number of further executions that search the bad items of one batch; default 32. When a task
+    /// fails, the batch is divided into halves that are executed again, until the bad item stands alone: `n` items with
+    /// one bad item take 2 log2 n. When these executions are used up, the items that are still undivided are answered
+    /// with the error. With 0, no item is executed twice, and no item is cloned.
     pub fn retries(mut self, executions: u32) -> Self {
         self.retries = executions;
         self
     }
 
-    /// What becomes of the items that wait when the graph has ended; default [`OnBroken::Fail`].
+    /// Sets the treatment of waiting items when the graph has ended; default [`OnBroken::Fail`].
     pub fn on_broken(mut self, on_broken: OnBroken) -> Self {
         self.on_broken = on_broken;
         self
     }
 }
 
-/// On which terms an item is submitted.
+/// The priority and the deadline of a submitted item.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct Terms {
@@ -154,19 +161,20 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Priority 0, no deadline but [`Batching::max_wait`].
+    /// Returns priority 0 and no deadline except [`Batching::max_wait`].
     pub fn new() -> Self {
         Terms::default()
     }
 
-    /// Higher goes first; within one, first come, first served. See [`Batching::ageing`].
+    /// Sets the priority. Items of higher priority go first; items of equal priority go in order of arrival. See
+    /// [`Batching::ageing`].
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// An item that is not being executed by then is answered [`BatchError::Expired`](crate::BatchError::Expired); a sequence
-    /// leaves before the next step.
+    /// Sets the deadline. An item whose execution has not begun by then is answered with
+    /// [`BatchError::Expired`](crate::BatchError::Expired); a sequence leaves before the next step.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
         self

@@ -1,19 +1,21 @@
-//! How much goes into a step, so that no step takes longer than it should: a plain value without a clock.
+//! Pace of steps: limits the cost of a step, so that no step takes longer than its goal. A plain value without a clock.
 //!
-//! A step takes some time of its own and some more for each unit of cost; neither is known. The cost of the next step is that of the
-//! last one times `goal / time`, as a proportional controller does it. Where time grows with cost, this comes to rest where a step
-//! takes just as long as it should.
+//! A step takes a fixed time, and some more for each unit of cost; neither is known. The cost of the next step is that
+//! of the last one times `goal / time`, as in a proportional controller. If time grows with cost, the cost converges to
+//! the value at which a step takes exactly the goal.
 //!
-//! - `PACE-1`: only what a step did is believed: the budget is at most four times the largest cost that was tried.
-//! - `PACE-2`: a step of less than half of the budget that was short enough says nothing of larger ones, and changes nothing.
-//! - `PACE-3`: whatever the times, each member of a step gets 1 and all together [`PIECE_MIN`] more, so that everybody goes on.
+//! - `PACE-1`: only measured steps count: the budget is at most four times the largest cost that was tried.
+//! - `PACE-2`: a step of less than half of the budget that was short enough is no evidence about larger steps, and
+//!   changes nothing.
+//! - `PACE-3`: whatever the times, each member of a step gets 1 and all together get [`PIECE_MIN`] more, so that every
+//!   member makes progress.
 
 use std::time::Duration;
 
-/// What is tried first.
+/// The budget of the first step.
 const FIRST: usize = 16;
 
-/// The least that is left for those who ask for much, where one step takes too long whatever is in it.
+/// The minimum that is left for the members that ask for much, when every step takes too long.
 const PIECE_MIN: usize = 8;
 
 pub(crate) struct Pace {
@@ -23,32 +25,32 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Steps that cost at most `most`, and take no longer than `goal`, if there is one.
+    /// Creates a controller for steps that cost at most `most`, and take no longer than `goal`, if there is one.
     pub(crate) fn new(goal: Option<Duration>, most: usize) -> Self {
         let budget = FIRST.min(most);
         Pace { goal, most, budget }
     }
 
-    /// What a step may cost that holds nobody up.
+    /// Returns the maximum cost of a step that delays no other member.
     pub(crate) fn most(&self) -> usize {
         self.most
     }
 
-    /// What a step of so many members may cost.
+    /// Returns the maximum cost of a step of `members` members.
     pub(crate) fn budget(&self, members: usize) -> usize {
         let least = members.saturating_add(PIECE_MIN);
         self.goal
             .map_or(self.most, |_| self.budget.max(least).min(self.most))
     }
 
-    /// A step of this cost took so long.
+    /// Records that a step of this cost took `time`.
     pub(crate) fn took(&mut self, cost: usize, time: Duration) {
         let Some(goal) = self.goal else { return };
         if cost < self.budget / 2 && time <= goal {
             return;
         }
         let next = cost as f64 * (goal.as_secs_f64() / time.as_secs_f64().max(1e-9));
-        // A float that is out of range becomes the nearest number.
+        // The cast saturates: a float that is out of range becomes the nearest number.
         self.budget = (next as usize).clamp(1, self.budget.saturating_mul(2).min(self.most));
     }
 }
@@ -59,7 +61,7 @@ mod tests {
 
     const GOAL: Duration = Duration::from_millis(1000);
 
-    /// A model whose steps take `own` and `each` for a unit of cost, in milliseconds.
+    /// Returns a model whose steps take `own`, plus `each` for a unit of cost, in milliseconds.
     fn model(own: f64, each: f64) -> impl Fn(usize) -> Duration {
         move |cost| Duration::from_secs_f64((own + each * cost as f64) / 1e3)
     }
@@ -98,7 +100,7 @@ mod tests {
             pace.took(2, time(2));
         }
         assert_eq!(pace.budget(2), before);
-        // A long one, which had the model for itself, does.
+        // A large step, in which one member has the model for itself, is evidence and changes the budget.
         pace.took(256, time(256));
         assert!(pace.budget(2).abs_diff(before) < before / 3);
     }

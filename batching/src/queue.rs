@@ -1,25 +1,25 @@
-//! Items that wait: ordered by priority and age, limited, each with a deadline. A plain value without a clock: who uses it says
-//! what time it is.
+//! The queue of waiting items: ordered by priority and age, limited, each item with a deadline. A plain value without a
+//! clock: the caller passes the time.
 //!
-//! - `QUEUE-1`: an item is in here once, and leaves by exactly one of [`Queue::take`], [`Queue::expire`], [`Queue::withdraw`] and
-//!   [`Queue::clear`].
-//! - `QUEUE-2`: there are never more than the limit.
-//! - `QUEUE-3`: the first is the one with the least `arrival - priority × ageing`; among equals, the one that came first. The
-//!   order of two items never changes, so ageing costs nothing, and nothing starves: only what comes within
-//!   `ageing × levels` after an item can overtake it.
+//! - `QUEUE-1`: an item is in the queue once, and leaves by exactly one of [`Queue::take`], [`Queue::take_one`],
+//!   [`Queue::expire`], [`Queue::withdraw`] and [`Queue::clear`].
+//! - `QUEUE-2`: the queue never holds more items than its limit.
+//! - `QUEUE-3`: the first item is the one with the least `arrival - priority × ageing`; among equals, the one that came
+//!   first. The order of two items never changes, so ageing costs nothing, and no item starves: only items that come
+//!   within `ageing × levels` after an item can overtake it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::options::Batching;
 
-/// A point in time: since the batcher began.
+/// A point in time, as the duration since the batcher began.
 pub(crate) type Moment = Duration;
 
 /// The place of an item in the order (`QUEUE-3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
-    /// Nanoseconds; of high priority it may lie before the beginning.
+    /// In nanoseconds; negative if a high priority puts the item before the batcher's beginning.
     turn: i128,
     sequence: u64,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Waiting<T> {
     pub(crate) deadline: Moment,
 }
 
-/// When there will be something to execute.
+/// The time at which an execution should begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ready {
     Now,
@@ -49,7 +49,7 @@ pub(crate) struct Queue<T> {
     max_delay: Duration,
     ageing: i128,
     waiting: BTreeMap<Key, Waiting<T>>,
-    /// By sequence number, hence by arrival.
+    /// Ordered by sequence number, hence by arrival.
     arrivals: BTreeMap<u64, Moment>,
     deadlines: BTreeSet<(Moment, Key)>,
     cost: u128,
@@ -84,7 +84,7 @@ impl<T> Queue<T> {
         self.waiting.len() >= self.limit
     }
 
-    /// Queues an item; `arrival` is not before that of any other. Gives the value back when full (`QUEUE-2`).
+    /// Queues an item; `arrival` is not before that of any other. Returns the value if the queue is full (`QUEUE-2`).
     pub(crate) fn push(&mut self, item: Waiting<T>, priority: i32) -> Result<Key, T> {
         if self.is_full() {
             return Err(item.value);
@@ -102,7 +102,7 @@ impl<T> Queue<T> {
         Ok(key)
     }
 
-    /// Takes an item out, whatever its place.
+    /// Takes an item out, at any place in the order.
     pub(crate) fn withdraw(&mut self, key: Key) -> Option<Waiting<T>> {
         let item = self.waiting.remove(&key)?;
         self.arrivals.remove(&key.sequence);
@@ -111,7 +111,7 @@ impl<T> Queue<T> {
         Some(item)
     }
 
-    /// Takes out all whose deadline has come.
+    /// Takes out all items whose deadline has passed.
     pub(crate) fn expire(&mut self, now: Moment) -> Vec<Waiting<T>> {
         let mut expired = Vec::new();
         while let Some((deadline, key)) = self.deadlines.first().copied()
@@ -122,7 +122,8 @@ impl<T> Queue<T> {
         expired
     }
 
-    /// Whether an execution should begin: there is enough for a full one, or the oldest has waited long enough.
+    /// Returns when an execution should begin: at once if there are enough items for a full one, or if the oldest item
+    /// has waited for `max_delay`.
     pub(crate) fn ready(&self, now: Moment) -> Ready {
         let Some((_, oldest)) = self.arrivals.first_key_value() else {
             return Ready::Empty;
@@ -134,13 +135,13 @@ impl<T> Queue<T> {
         Ready::At(due)
     }
 
-    /// When the next deadline passes.
+    /// Returns the earliest deadline.
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Takes the items of one execution: in order, at most `max_size`, and while their cost fits. One that does not fit holds up
-    /// those behind it: the order is kept.
+    /// Takes the items of one execution: in order, at most `max_size`, and while their cost fits. An item that does not
+    /// fit blocks the items behind it: the order is kept.
     pub(crate) fn take(&mut self) -> Vec<Waiting<T>> {
         let (mut taken, mut cost) = (Vec::new(), 0_usize);
         while taken.len() < self.max_size
@@ -156,13 +157,13 @@ impl<T> Queue<T> {
         taken
     }
 
-    /// Takes the first.
+    /// Takes the first item.
     pub(crate) fn take_one(&mut self) -> Option<Waiting<T>> {
         let key = *self.waiting.first_key_value()?.0;
         self.withdraw(key)
     }
 
-    /// Takes all, in order.
+    /// Takes all items, in order.
     pub(crate) fn clear(&mut self) -> Vec<Waiting<T>> {
         std::iter::from_fn(|| self.take_one()).collect()
     }

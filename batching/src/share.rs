@@ -1,14 +1,16 @@
-//! Who is in the next step, and with how much: a function of plain values.
+//! Division of a step's budget: a pure function that selects the members of the next step and their grants.
 //!
-//! A member that asks for no more than its fair share of the budget (`budget / slots`) gets it in every step; together these can
-//! never use the budget up, so a prompt that is as long as it likes holds up nobody. What is left goes to the others, the one
-//! that came first before the next, in pieces as large as fit (chunked prefill, Agrawal et al., 2023).
+//! A member that asks for at most its fair share of the budget (`budget / slots`) gets it in every step. Together, such
+//! members can never use up the budget, so a prompt of any length delays no other member. The rest of the budget goes
+//! to the other members, in the order in which they came, in pieces as large as fit (chunked prefill, Agrawal et al.,
+//! 2023).
 //!
 //! - `SHARE-1`: the sum of all grants is at most the budget.
-//! - `SHARE-2`: nobody is granted more than asked for, or nothing.
-//! - `SHARE-3`: whoever waits longest of those that ask for little, and whoever came first of those that ask for much, is in.
+//! - `SHARE-2`: a grant is at least 1 and at most the cost that the member asked for.
+//! - `SHARE-3`: of the members that ask for little, the one that has rested longest is in the step; of the members that
+//!   ask for much, the one that came first.
 
-/// What a member asks for.
+/// The request of a member.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
     pub(crate) cost: usize,
@@ -16,23 +18,25 @@ pub(crate) struct Ask {
     pub(crate) number: u64,
 }
 
-/// A step's limits.
+/// The limits of a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StepLimits {
-    /// At least 1 for each member of the step.
+    /// The maximum cost of the step; at least 1 for each member.
     pub(crate) budget: usize,
     pub(crate) slots: usize,
-    /// Members of this step at most, at least 2 where there are as many slots.
+    /// The maximum number of members in this step.
     pub(crate) members: usize,
 }
 
-/// Who of `asks`, those first that rest longest, is granted how much.
+/// Returns the members of the next step, each as its index in `asks` and its grant. The caller sorts `asks`: the member
+/// that has rested longest comes first.
 pub(crate) fn share(asks: &[Ask], limits: StepLimits) -> Vec<(usize, usize)> {
     let fair = (limits.budget / limits.slots.max(1)).max(1);
     let numbered = asks.iter().enumerate();
     let (mut small, mut large): (Vec<_>, Vec<_>) = numbered.partition(|(_, ask)| ask.cost <= fair);
     large.sort_by_key(|(_, ask)| ask.number);
-    // With one place, whoever rests longest has it; else the first of the large ones is sure of one.
+    // With one place, the member that has rested longest has it; with more, one place is reserved for the first large
+    // member.
     if limits.members == 1 {
         small.append(&mut large);
         small.sort_by_key(|(index, _)| *index);

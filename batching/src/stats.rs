@@ -1,15 +1,15 @@
-//! Counters of a batcher, for who watches it.
+//! Counters of a batcher, for monitoring.
 
 use std::time::Duration;
 
-/// Counts of values by powers of two: bucket `k` counts those of at most 2^k, and more than 2^(k-1).
+/// Counts of values by powers of two: bucket `k` counts the values of at most 2^k and of more than 2^(k-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histogram {
-    /// The last one counts whatever is larger too.
+    /// The buckets. The last one counts all larger values too.
     pub buckets: [u64; 40],
-    /// Of all values.
+    /// The sum of all values.
     pub sum: u64,
-    /// Values counted.
+    /// The number of values.
     pub count: u64,
 }
 
@@ -34,7 +34,7 @@ impl Histogram {
         self.count += 1;
     }
 
-    /// The bound that a share `q` (0 to 1) of the values does not exceed; `None` where nothing was counted.
+    /// Returns the bound that a share `q` (0 to 1) of the values does not exceed; `None` if no value was counted.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let wanted = (q.clamp(0.0, 1.0) * self.count as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -45,13 +45,13 @@ impl Histogram {
         Some(1 << index)
     }
 
-    /// The mean; 0 where nothing was counted.
+    /// Returns the mean; 0 if no value was counted.
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.count.max(1) as f64
     }
 }
 
-/// What a batcher has done and holds.
+/// The counters of a batcher: its work so far and the items that it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -59,7 +59,7 @@ pub struct Stats {
     pub queued: usize,
     /// Items that are being executed, or sequences that stay.
     pub in_flight: usize,
-    /// Executions begun, further tries included.
+    /// Executions begun, retries included.
     pub executions: u64,
     /// Executions that did not end in time and still occupy the graph.
     pub overdue: usize,
@@ -73,30 +73,30 @@ pub struct Stats {
     pub expired: u64,
     /// Items whose ticket was dropped before they were answered.
     pub withdrawn: u64,
-    /// Items refused because as many waited as may.
+    /// Items refused because the queue was full.
     pub refused: u64,
-    /// Items of an execution.
+    /// The number of items in each execution.
     pub sizes: Histogram,
     /// Microseconds from an item's submission to its first execution.
     pub waits_us: Histogram,
 }
 
-/// How fast items have gone through of late.
+/// The recent rate of items.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rate {
-    /// Of one item, in seconds.
+    /// The time for one item, in seconds.
     per_item: Option<f64>,
 }
 
 impl Rate {
-    /// So many items took so long.
+    /// Records that `items` items took the time `took`.
     pub(crate) fn record(&mut self, items: usize, took: Duration) {
         let seen = took.as_secs_f64() / items.max(1) as f64;
-        // An eighth of each new value: quick to follow, slow to be fooled.
+        // An eighth of each new value: the mean follows changes quickly, and an outlier changes it little.
         self.per_item = Some(self.per_item.map_or(seen, |known| known + (seen - known) / 8.0));
     }
 
-    /// How long so many items take; a second where nothing is known.
+    /// Returns the time that `items` items take; one second if no time is known.
     pub(crate) fn time_for(&self, items: usize) -> Duration {
         let seconds = self.per_item.map_or(1.0, |per_item| per_item * items as f64);
         Duration::from_secs_f64(seconds.clamp(0.001, 3600.0))

@@ -1,4 +1,4 @@
-//! What a client holds for its item, and the other end that answers it: once, whatever happens.
+//! Tickets and promises: the client's end of an item, and the end that answers it. Every item is answered exactly once.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,14 +12,14 @@ use crate::contained::contained;
 use crate::error::BatchError;
 use crate::queue::Key;
 
-/// Longer than anybody waits, and short enough to be added to an `Instant`.
+/// A limit longer than any wait, and short enough to be added to an `Instant`.
 const WAIT_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 enum State<O> {
     Waiting(Option<Waker>),
     Answered(Result<O, BatchError>),
     Taken,
-    /// The ticket is gone: nobody wants the answer.
+    /// The ticket was dropped, so the answer is not wanted any more.
     Abandoned,
 }
 
@@ -28,17 +28,18 @@ struct Cell<O> {
     answered: Condvar,
 }
 
-/// Where a ticket's item waits, for who drops the ticket.
+/// The queue of a ticket's item, for a ticket that is dropped.
 pub(crate) trait Withdraw: Send + Sync {
-    /// Takes the item out, if it still waits.
+    /// Takes the item out of the queue, if it still waits.
     fn withdraw(&self, key: Key);
 }
 
-/// The right to an item's answer. Fetch it with [`wait`](Self::wait), [`wait_timeout`](Self::wait_timeout) or `.await`.
+/// The right to an item's answer. Fetch the answer with [`wait`](Self::wait), [`wait_timeout`](Self::wait_timeout) or
+/// `.await`.
 ///
-/// Dropping it takes the item out of the queue; where it is being executed already, its answer is thrown away, and a sequence
-/// leaves before the next step. A task that awaits it is woken on the batcher's thread, which serves everybody: a waker of your
-/// own must not block.
+/// Dropping the ticket takes the item out of the queue. If the item is being executed already, its answer is dropped,
+/// and a sequence leaves before the next step. A task that awaits the ticket is woken on the batcher's thread, which
+/// serves all clients: a user-defined waker must not block.
 #[must_use = "dropping a ticket withdraws its item"]
 pub struct Ticket<O> {
     cell: Arc<Cell<O>>,
@@ -46,10 +47,10 @@ pub struct Ticket<O> {
     limit: Duration,
 }
 
-/// The other end. Dropping it unanswered answers [`BatchError::Closed`].
+/// The end of a ticket that answers it. Dropping the promise unanswered answers with [`BatchError::Closed`].
 pub(crate) struct Promise<O>(Arc<Cell<O>>);
 
-/// Both ends; `wait` will wait at most `limit`.
+/// Creates both ends. [`Ticket::wait`] waits at most `limit`.
 pub(crate) fn ticket<O>(limit: Duration) -> (Ticket<O>, Promise<O>) {
     let cell = Arc::new(Cell {
         state: Mutex::new(State::Waiting(None)),
@@ -69,7 +70,7 @@ impl<O> Promise<O> {
         self.settle(answer);
     }
 
-    /// Whether nobody wants the answer any more.
+    /// True if the ticket was dropped.
     pub(crate) fn is_abandoned(&self) -> bool {
         matches!(*self.0.state.lock(), State::Abandoned)
     }
@@ -83,7 +84,7 @@ impl<O> Promise<O> {
         *state = State::Answered(answer);
         drop(state);
         self.0.answered.notify_all();
-        // The client's own code; what it panics with is its own affair.
+        // The waker is user code: its panic is caught and ignored.
         let _ = contained("a waker", || waker.map(Waker::wake));
     }
 }
@@ -95,7 +96,7 @@ impl<O> Drop for Promise<O> {
 }
 
 impl<O> Ticket<O> {
-    /// A ticket that is answered already.
+    /// Returns a ticket that is answered with `error` already.
     pub(crate) fn refused(error: BatchError) -> Self {
         let (ticket, promise) = ticket(Duration::ZERO);
         promise.answer(Err(error));
@@ -108,21 +109,21 @@ impl<O> Ticket<O> {
     }
 
     /// Waits for the answer. Every item is answered in the end: see [`Batching::max_wait`](crate::Batching::max_wait),
-    /// [`Batching::timeout`](crate::Batching::timeout) and [`Batching::max_stay`](crate::Batching::max_stay), whose sum and a
-    /// second bound this wait too.
+    /// [`Batching::timeout`](crate::Batching::timeout) and [`Batching::max_stay`](crate::Batching::max_stay). The sum
+    /// of these three and one second limits this wait too.
     ///
     /// # Errors
-    /// Why there is no answer; [`BatchError::Timeout`] when the batcher's own thread is held up by the user's code.
+    /// The reason why there is no answer; [`BatchError::Timeout`] if user code blocks the batcher's own thread.
     pub fn wait(mut self) -> Result<O, BatchError> {
         let limit = self.limit;
         self.wait_timeout(limit)
     }
 
-    /// Waits at most `timeout`; zero looks once. After [`BatchError::Timeout`] the answer may be waited for again; after any
-    /// other outcome it is [`BatchError::Taken`].
+    /// Waits for the answer for at most `timeout`; zero polls once. After [`BatchError::Timeout`] the caller may wait
+    /// again; after any other outcome, the answer is [`BatchError::Taken`].
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// The errors of [`wait`](Self::wait).
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<O, BatchError> {
         let began = Instant::now();
         let deadline = began + timeout.min(WAIT_MAX);
@@ -140,7 +141,7 @@ impl<O> Ticket<O> {
     }
 }
 
-/// The answer, if it is there.
+/// Takes the answer, if it is there.
 fn take<O>(state: &mut State<O>) -> Option<Result<O, BatchError>> {
     match std::mem::replace(state, State::Taken) {
         State::Answered(answer) => Some(answer),
@@ -163,7 +164,7 @@ impl<O> Future for Ticket<O> {
             _ => return take(&mut state).map_or(Poll::Pending, Poll::Ready),
         }
         drop(state);
-        // A waker's clone and drop are code of the user's.
+        // The clone and the drop of a waker are user code, so the lock is not held while they run.
         let waker = context.waker().clone();
         let mut state = self.cell.state.lock();
         let State::Waiting(known) = &mut *state else {

@@ -1,4 +1,4 @@
-//! Continuous batching: who is in which step, and what becomes of members that leave, fail or are given up.
+//! Continuous batching: the members of each step, and the outcome of members that leave, fail or are cancelled.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -22,13 +22,13 @@ use selvedge::batching::{
 };
 use selvedge::prelude::*;
 
-/// Counts what has gone through each slot since its member came; writes down name and cost of every part.
+/// A model that sums the costs in each slot since the slot's member came, and records name and cost of every part.
 struct Model {
     gate: Gate,
     counts: Vec<i64>,
 }
 
-/// Slot, name, cost, and whether it is the member's first.
+/// A slot, a name, a cost, and whether the part is its member's first.
 type Part = (u32, i64, i64, bool);
 
 const FAILS: i64 = -1;
@@ -70,7 +70,7 @@ enum Panics {
     Advance,
 }
 
-/// Takes a prompt, then so many steps; its output is what the model counted.
+/// A sequence that takes a prompt, then `steps` steps. Its output is the model's count.
 struct Text {
     name: i64,
     prompt: usize,
@@ -146,7 +146,7 @@ fn start(runtime: &Runtime, gate: &Gate, options: Batching) -> ContinuousBatcher
     Batcher::continuous(graph(runtime, gate), options.max_wait(LONG).timeout(LONG)).unwrap()
 }
 
-/// A member of name 9 in the first step, while others are submitted.
+/// Occupies the first step with a member named 9, while others are submitted.
 fn occupy(batcher: &ContinuousBatcher<Text>, gate: &Gate, steps: usize) -> Ticket<i64> {
     let ticket = batcher.submit(text(9, 0, steps));
     gate.wait_entered(1);
@@ -190,7 +190,7 @@ fn long_prompts_are_cut_and_hold_up_nobody() {
         step
     };
     let steps: Vec<_> = steps.into_iter().map(sorted).collect();
-    // Names times 100, and what each was granted: 9 and 3 are small, 1 came before 2.
+    // Each number is a name times 100 plus the granted cost: 9 and 3 are small, and 1 came before 2.
     let expected = [
         vec![901],
         vec![105, 302, 901],
@@ -202,7 +202,7 @@ fn long_prompts_are_cut_and_hold_up_nobody() {
     assert_eq!(steps, expected);
 }
 
-/// No step is as short as this goal, so the pieces become as small as they may.
+/// No step reaches this goal, so the pieces shrink to their minimum.
 #[test]
 fn a_step_that_takes_longer_than_its_goal_makes_the_next_pieces_smaller() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());
@@ -213,7 +213,7 @@ fn a_step_that_takes_longer_than_its_goal_makes_the_next_pieces_smaller() {
     gate.open();
     assert_eq!((first.wait().unwrap(), ticket.wait().unwrap()), (5, 60));
     let pieces = gate.seen().into_iter().flatten().filter(|part| part / 100 == 1);
-    // The last one is all that is left: it is alone.
+    // The last piece is all that is left, because it is alone in its step.
     assert_eq!(pieces.collect::<Vec<_>>(), [109, 109, 109, 109, 124]);
 }
 
@@ -229,7 +229,7 @@ fn who_is_not_wanted_leaves_before_the_next_step() {
     });
     gate.pass();
     gate.wait_entered(2);
-    // Both are in the second step, for the first time.
+    // Both members are in the second step, their first one.
     let next = batcher.submit(text(3, 0, 1));
     drop(dropped);
     cancelled.store(true, Ordering::Relaxed);
@@ -349,7 +349,7 @@ fn a_broken_graph_fails_its_members_and_the_queue_goes_on() {
     let waiting = batcher.submit(text(1, 0, 3));
     let ended = std::thread::scope(|scope| {
         let held = batcher.graph().unwrap();
-        // Tear-down waits for the method, and the method for the gate.
+        // The tear-down waits for the method, and the method for the gate.
         let ended = scope.spawn(move || held.teardown());
         let answer = first.wait();
         assert!(

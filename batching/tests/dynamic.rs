@@ -1,4 +1,4 @@
-//! Dynamic batching: what is in one execution, and what becomes of items that fail.
+//! Dynamic batching: the items of an execution, and the outcome of items that fail.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -44,7 +44,7 @@ fn a_full_batch_does_not_wait_for_the_delay() {
     assert_eq!((doubled, gate.sizes()), ([2, 4, 6], vec![3]));
 }
 
-/// Submits an item and waits until it is being executed.
+/// Submits an item and waits until its execution has begun.
 fn occupy(batcher: &Batcher<i64, i64>, gate: &Gate) -> selvedge::batching::Ticket<i64> {
     let before = gate.seen().len();
     let ticket = batcher.submit(0);
@@ -145,7 +145,7 @@ fn what_has_expired_is_not_executed() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());
     let batcher = batcher(&runtime, &gate, one_by_one());
     let first = occupy(&batcher, &gate);
-    // The graph is busy for as long as this waits.
+    // The graph is busy during this wait.
     let late = batcher
         .submit_with(1, Terms::new().deadline(Instant::now()))
         .wait();
@@ -236,7 +236,7 @@ fn an_execution_that_does_not_end_is_given_up() {
         panic!("{answer:?}");
     };
     assert!(timeout.suspects.iter().any(|suspect| suspect.actor == "model"));
-    // It still occupies the graph, until it ends.
+    // The execution still occupies the graph, until it ends.
     until(|| batcher.stats().overdue == 1);
     assert_eq!(batcher.stats().in_flight, 0);
     gate.open();

@@ -1,4 +1,4 @@
-//! A batcher's end, at any moment: everybody is answered, and nothing is left.
+//! The end of a batcher, at any moment: every item is answered, and no resource remains.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -52,7 +52,8 @@ fn close_without_time_answers_the_rest() {
     gate.open();
 }
 
-/// Whatever clients do meanwhile, every item is answered once: with its own value, or because the batcher has gone.
+/// A batcher ends while clients submit items: every item is answered once, with its own value, or because the batcher
+/// has ended.
 #[test]
 fn a_batcher_may_go_at_any_moment() {
     for moment in 0..30 {
@@ -120,7 +121,7 @@ fn a_worker_dies_and_the_queue_goes_on_with_another_graph() {
     let (model, held) = graph(&runtime, &gate, Placement::Process);
     let batcher = Batcher::new(held, one_by_one().on_broken(OnBroken::Keep)).unwrap();
     let executed = batcher.submit(1);
-    // In the worker there is another gate, closed for ever: the item is being executed until the kill.
+    // The worker has a gate of its own, which stays closed: the execution lasts until the kill.
     until(|| batcher.stats().executions == 1);
     let waiting = [2, 3].map(|item| batcher.submit(item));
     let breakage = batcher.breakage();
@@ -166,7 +167,7 @@ fn a_broken_graph_answers_everybody_unless_told_otherwise() {
     assert_eq!(batcher.submit(4).wait().unwrap(), 8);
 }
 
-/// No graph failed on it: none has seen it.
+/// The item expired, because no graph has received it: the error is not a failure of a graph.
 #[test]
 fn who_waits_too_long_for_another_graph_has_expired() {
     let (runtime, gate) = (Runtime::new(), Gate::opened());
@@ -201,7 +202,7 @@ impl<F: Fn() + Send + Sync> Wake for OnWake<F> {
     }
 }
 
-/// Looks at a ticket that is not answered yet; `act` runs when it is.
+/// Polls a ticket that is not answered yet; `act` runs when it is answered.
 fn when_answered<O>(ticket: &mut Ticket<O>, act: impl Fn() + Send + Sync + 'static) {
     let waker = Waker::from(Arc::new(OnWake(act)));
     assert!(
@@ -219,7 +220,7 @@ fn close_does_not_wait_for_the_thread_that_calls_it() {
     let closing = Arc::clone(&batcher);
     when_answered(&mut first, move || assert_eq!(closing.close(LONG), 0));
     gate.open();
-    // Without end where it waits for itself; in a minute the test would be over.
+    // A `close` that waited for its own thread would never return; after this minute the test fails.
     let minute = Duration::from_secs(60);
     assert_eq!(first.wait_timeout(minute).unwrap(), 2);
     let answer = second.wait_timeout(minute);
@@ -256,17 +257,17 @@ fn close_does_not_wait_for_what_was_withdrawn() {
         let batcher = &batcher;
         scope.spawn(move || closed.send(batcher.close(LONG)).unwrap());
         until(|| batcher.try_submit(2, Terms::new()).is_err());
-        // So that the thread is asleep; were it not, the test would see less, and pass.
+        // Gives the closing thread time to sleep; if it is still awake, the test checks less, and passes.
         thread::sleep(Duration::from_millis(20));
         drop(waits);
         let left = closes.recv_timeout(Duration::from_secs(60));
-        // Else the scope would wait for it.
+        // Without this call the scope would wait for that thread.
         batcher.close(Duration::ZERO);
         assert_eq!(left, Ok(0));
     });
 }
 
-/// Drops of wakers are the user's code: one may wait for the batcher.
+/// The drop of a waker is user code, which may wait for the batcher: no lock is held during it.
 #[test]
 fn a_waker_is_dropped_without_a_lock() {
     struct Last(

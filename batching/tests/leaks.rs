@@ -1,4 +1,4 @@
-//! Nothing is left behind. One test in this file: it counts what the whole process holds.
+//! No resource remains after batchers end. One test in this file: it counts the resources of the whole process.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -42,7 +42,8 @@ fn graph(runtime: &Runtime, process: bool) -> (EchoHandle, Graph<Vec<i64>, Vec<i
     (echo, graph)
 }
 
-/// Used, closed, dropped with items in every state, broken and replaced: threads, descriptors, children and segments are as before.
+/// Batchers that are used, closed, dropped with items in every state, broken and replaced: the counts of threads,
+/// descriptors, children and segments return to their first values.
 #[test]
 fn batchers_leave_nothing() {
     let round = |index: usize| {

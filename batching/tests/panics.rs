@@ -1,4 +1,4 @@
-//! Code of the user's that panics: it takes nobody else along.
+//! User code that panics: the panic affects no other item and no other client.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 const SERVER: &str = "bombed";
 const UNCLONABLE: i64 = 13;
 
-/// Goes off when it is dropped on the batcher's thread; clones are harmless.
+/// An item that panics when it is dropped on the batcher's thread, if it is a bomb; its clones are no bombs.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Item {
     number: i64,
@@ -74,7 +74,7 @@ impl Model {
     }
 }
 
-/// Executions of exactly two, one at a time, and no limit of time.
+/// Options for executions of exactly two items, one at a time, without a time limit.
 fn two_by_two() -> Batching {
     Batching::new()
         .named(SERVER)
@@ -109,7 +109,7 @@ fn a_drop_that_panics_does_not_end_the_batcher() {
     }
 }
 
-/// Two panics at once would end the process.
+/// The remaining items are dropped one by one: two panics at once would end the process.
 #[test]
 fn what_is_left_is_dropped_one_by_one() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());
@@ -161,7 +161,7 @@ impl Drop for Endless {
     }
 }
 
-/// As when all of them say farewell to a client that has gone.
+/// The remaining sequences are dropped one by one, even if every destructor panics.
 #[test]
 fn sequences_that_are_left_are_dropped_one_by_one() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());

@@ -1,6 +1,6 @@
-//! How the shapes of `selvedge bench` become criterion benches: `cargo bench -p selvedge-benches --bench echo`.
+//! The shapes of `selvedge bench` as criterion benches: `cargo bench -p selvedge-benches --bench echo`.
 //!
-//! Criterion follows means from one commit to the next; for percentiles, and for the machine's limit beside each
+//! Criterion compares means from one commit to the next; for percentiles, and for the machine's limit beside each
 //! figure, use `selvedge bench`.
 
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 use selvedge::{Placement, Wait};
 use selvedge_cli::shapes::{Drive, Setup};
 
-/// Builds a shape.
+/// A function that builds a shape.
 pub type Build = fn(&Setup) -> anyhow::Result<Box<dyn Drive>>;
 
-/// Criterion with short runs: a row takes about three seconds.
+/// Returns criterion, set to short runs: a row takes about three seconds.
 pub fn criterion() -> Criterion {
     Criterion::default()
         .sample_size(30)
@@ -21,8 +21,8 @@ pub fn criterion() -> Criterion {
         .configure_from_args()
 }
 
-/// The placements and ways to wait that a small message is measured with. Spinning is left out where it would need
-/// more cores than `lanes` leaves.
+/// Returns the placements and wait policies with which a small message is measured. Spinning is left out if it needs
+/// more cores than the machine has for `lanes` lanes.
 pub fn setups(lanes: usize) -> Vec<(String, Setup)> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut all = vec![("inline".to_owned(), Setup::new(Placement::Inline, Wait::Auto))];
@@ -36,7 +36,7 @@ pub fn setups(lanes: usize) -> Vec<(String, Setup)> {
     all
 }
 
-/// One execution at a time.
+/// Measures one execution at a time.
 pub fn latency(criterion: &mut Criterion, id: BenchmarkId, setup: &Setup, build: Build) {
     let Some(graph) = report(build(setup)) else { return };
     let mut group = criterion.benchmark_group("latency");
@@ -45,7 +45,7 @@ pub fn latency(criterion: &mut Criterion, id: BenchmarkId, setup: &Setup, build:
     group.finish();
 }
 
-/// Many executions at once: the time of a row of them, divided by their number.
+/// Measures many executions in flight: the time of a row of them, divided by their number.
 pub fn throughput(criterion: &mut Criterion, id: BenchmarkId, setup: &Setup, build: Build) {
     let Some(graph) = report(build(setup)) else { return };
     let mut group = criterion.benchmark_group("throughput");
@@ -68,7 +68,7 @@ fn row(graph: &dyn Drive, count: u64) -> Duration {
     start.elapsed()
 }
 
-/// What was done, or nothing after saying why not. Criterion has no way to hear of a failure.
+/// Returns the value, or prints the error and returns `None`. Criterion cannot receive an error.
 pub fn report<T>(done: anyhow::Result<T>) -> Option<T> {
     done.inspect_err(|error| eprintln!("failed: {error:#}")).ok()
 }

@@ -1,11 +1,11 @@
-//! A channel that a stranger finds by its name: tensors built in shared memory by one program, read there by another.
+//! A channel found by its name: one program builds tensors in shared memory, an unrelated one reads them there.
 //!
 //! ```text
 //! cargo run -p selvedge-channels --example by_name -- sensor     # in one terminal
 //! cargo run -p selvedge-channels --example by_name -- display    # in another, of the same user
 //! ```
 //!
-//! Without a word it starts both.
+//! Without an argument, the example starts both.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader};
@@ -45,7 +45,7 @@ fn sensor() -> Result<(), Box<dyn Error>> {
     Ok(writer.flush()?)
 }
 
-/// Finds it and reads until the end.
+/// Finds the channel and reads until its end.
 fn display() -> Result<(), Box<dyn Error>> {
     let channel = SharedChannel::<Tensor>::find(NAME, ChannelOptions::new())?;
     let mut reader = channel.reader(0)?;

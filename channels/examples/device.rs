@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             return Ok(());
         }
     };
-    // Four slots of 1 MiB on the device; every message has tensors of the first one's type and shape.
+    // Four slots of 1 MiB on the device; every message has tensors of the type and shape of the first message.
     let options = DeviceChannelOptions::new(1 << 20).slots(4).static_shape(true);
     let (mut writer, mut readers) = options.threads(&gpu)?;
     let mut reader = readers.remove(0);
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             for _ in 0..100 {
                 let message = reader.recv(&stream).map_err(|error| say(&error))?;
                 let mut view = message.map_err(|fault| say(&fault))?;
-                // Kernels on `stream` may read `view.span(0)` from here on. This looks at it on the host instead.
+                // From here on, kernels on `stream` may read `view.span(0)`. This example reads it on the host instead.
                 let tensor = view
                     .download(0, Duration::from_secs(10))
                     .map_err(|error| say(&error))?;
@@ -49,9 +49,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stream = Stream::compute(&gpu)?;
     let layout = TensorLayout::new(DType::F32, [4, 4])?;
     for number in 0_u8..100 {
-        // Waits for a free slot on the host; what is enqueued below waits for its readers on the device.
+        // Waits on the host for a free slot; the operations enqueued below wait on the device for its readers.
         let mut loan = writer.reserve(&stream, std::slice::from_ref(&layout))?;
-        // Here kernels on `stream` would write to `loan.span(0)?.address()`.
+        // Kernels on `stream` would write to `loan.span(0)?.address()` here.
         loan.upload(0, &Tensor::from_slice(&[f32::from(number); 16], &[4, 4])?)?;
         loan.publish()?;
     }

@@ -1,10 +1,10 @@
-//! What handing a tensor from one process's stream to another's costs, there and back, by events and by values:
+//! The round-trip time of a tensor between the streams of two processes, by events and by values:
 //!
 //! `cargo run --release -p selvedge-channels --features cuda --example device_ping_pong [ROUNDS [BYTES_MAX]]`
 //!
-//! A round fills a tensor on the device, sends it, and has the other process send four bytes of it back, which are looked at.
-//! Nothing but the first and the last step waits on a host for a device. Beside it, what the same fill takes alone. Over the
-//! simulated driver the times mean nothing.
+//! A round fills a tensor on the device and sends it; the other process sends four bytes of it back, and the host
+//! checks them. Only the first and the last step make a host wait for a device. The table also gives the time of the
+//! same fill alone. Over the simulated driver the times mean nothing.
 
 #[cfg(feature = "cuda")]
 mod ping_pong {
@@ -21,10 +21,10 @@ mod ping_pong {
     type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
     const PATIENCE: Duration = Duration::from_secs(20);
-    /// Bytes of the tensor that comes back.
+    /// The number of bytes of the tensor that comes back.
     const ECHO: usize = 4;
 
-    /// The child; killed where the parent fails, so that it outlives nobody.
+    /// The child process, killed on drop, so that it does not outlive a parent that fails.
     struct Other(Child);
 
     impl Drop for Other {
@@ -46,7 +46,7 @@ mod ping_pong {
         Ok([TensorLayout::new(DType::U8, [bytes])?])
     }
 
-    /// The child: four bytes of what comes go back, by the device alone.
+    /// The child: sends four bytes of each message back, by the device alone.
     pub(super) fn echo(there: &str, back: &str) -> Result<()> {
         let gpu = Gpu::open(0)?;
         let open = |descriptor: &str| -> Result<SharedDeviceChannel> {
@@ -75,7 +75,7 @@ mod ping_pong {
         Ok(())
     }
 
-    /// Medians and 99th percentiles, in microseconds.
+    /// Sorted times, for medians and 99th percentiles in microseconds.
     struct Times(Vec<Duration>);
 
     impl Times {
@@ -85,7 +85,7 @@ mod ping_pong {
         }
 
         fn of(rounds: usize, mut round: impl FnMut(u8) -> Result<()>) -> Result<Times> {
-            // Warm: contexts, mappings and the first message's layout.
+            // Warm-up rounds create contexts, mappings and the first message's layout.
             (0..3).try_for_each(&mut round)?;
             let mut times = Vec::with_capacity(rounds);
             for number in 0..rounds {
@@ -98,7 +98,7 @@ mod ping_pong {
         }
     }
 
-    /// The same fill without anybody else.
+    /// Times the same fill without a second process.
     fn alone(gpu: &Gpu, stream: &Stream, bytes: usize, rounds: usize) -> Result<Times> {
         let mut memory = DeviceMemory::new(gpu, bytes)?;
         Times::of(rounds, |number| {

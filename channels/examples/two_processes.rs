@@ -1,4 +1,4 @@
-//! A channel between two processes: frames built in shared memory by one and read there by the other.
+//! A channel between two processes: one builds frames in shared memory, and the other reads them there.
 //!
 //! ```text
 //! cargo run -p selvedge-channels --example two_processes
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use selvedge_channels::{ChannelError, ChannelOptions, End, SharedChannel};
 
-/// Pixels of a frame.
+/// The number of pixels of a frame.
 const PIXELS: usize = 640 * 480;
 
 fn main() -> ExitCode {
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The child: builds frames where they will be read.
+/// The child: builds frames in the memory where the parent reads them.
 fn camera(descriptor: &str) -> Result<(), Box<dyn Error>> {
     let channel = SharedChannel::<Vec<u8>>::open(&descriptor.parse()?, ChannelOptions::new())?;
     let mut writer = channel.writer()?;
@@ -37,11 +37,11 @@ fn camera(descriptor: &str) -> Result<(), Box<dyn Error>> {
         frame.fill(brightness);
         frame.publish()?;
     }
-    // Gone without a word, as a camera may be.
+    // The camera ends without closing its channel, as a real one may.
     std::process::abort()
 }
 
-/// The parent: reads frames in place, until it hears that the camera has died.
+/// The parent: reads frames in place, until it learns that the camera has died.
 fn viewer() -> Result<(), Box<dyn Error>> {
     let options = ChannelOptions::new().slots(4).buffer_bytes(PIXELS as u64 + 64);
     let channel = options.timeout(Duration::from_secs(5)).shared::<Vec<u8>>()?;

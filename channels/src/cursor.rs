@@ -1,17 +1,17 @@
-//! Where the ends of a ring stand: the protocol of [`ring`](mod@crate::ring) and [`shared`](crate::shared), free of
-//! where its words lie, so that loom and Miri run the very code that two processes run.
+//! The positions of a ring's ends: the protocol of [`ring`](mod@crate::ring) and [`shared`](crate::shared), independent
+//! of the memory that holds its words. So loom and Miri run the same code that two processes run.
 //!
-//! A slot has a stamp, a reader has a tail. Message `i` lies in slot `i % K` and may be read once the stamp is
-//! `i + 1`; a reader's tail is the number of messages it is done with. No word has two writers, so nothing here is a
+//! A slot has a stamp, a reader has a tail. Message `i` lies in slot `i % K` and may be read once the stamp is `i + 1`.
+//! A reader's tail is the number of messages it has passed. Each word has one writer, so the protocol needs no
 //! read-modify-write.
 //!
 //! - `RING-1` message `i` is written only when every tail is above `i - K`.
-//! - `RING-2` between the stamp `i + 1` and its own tail `i + 1`, a reader may read slot `i % K`; nobody writes it.
+//! - `RING-2` between the stamp `i + 1` and its own tail `i + 1`, a reader may read slot `i % K`; no end writes it.
 //! - `RING-3` while no reader may read it, the slot belongs to the writer.
-//! - `RING-6` a writer that finds no space says so in every reader's `blocked` and looks at the tails once more; a
-//!   reader that moves its tail looks at its `blocked` afterwards. One of them sees the other (Dekker's pattern, as
-//!   in `doorbell.rs`), and while slots suffice no reader wakes the writer, which may be asleep for something else.
-//!   `blocked` shares the tail's line, which the reader owns just then.
+//! - `RING-6` a writer that finds no space sets every reader's `blocked` and reads the tails once more; a reader that
+//!   moves its tail reads its `blocked` afterwards. At least one of the two sees the other's store (Dekker's pattern,
+//!   as in `doorbell.rs`). While there are free slots no reader wakes the writer, which may sleep for another reason.
+//!   `blocked` shares the tail's cache line, which the reader's core owns at that moment.
 //!
 //! ```text
 //! writer                                  reader
@@ -25,11 +25,11 @@
 use crate::doorbell::Doorbell;
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// The tail of a reader that is gone: it does not hold the writer back.
+/// The tail of a reader that has left: the writer does not wait for it.
 pub(crate) const GONE: u64 = u64::MAX;
 
-/// The number of a message and the slot it lies in; the slot is counted along, for a division costs more than
-/// everything else on the way.
+/// The number of a message and the slot it lies in. The slot is counted along with the number, since a division would
+/// cost more than all other steps of a hop.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     number: u64,
@@ -48,30 +48,30 @@ impl Place {
     }
 }
 
-/// A reader's words, on one line.
+/// The shared words of one reader, on one cache line.
 #[derive(Clone, Copy)]
 pub(crate) struct Tail<'a> {
-    /// Messages the reader is done with, or [`GONE`]. The reader writes it.
+    /// The number of messages the reader has passed, or [`GONE`]. Written by the reader.
     pub(crate) passed: &'a AtomicU64,
-    /// Not 0: the writer waits for space. The writer writes it.
+    /// Not 0 while the writer waits for space. Written by the writer.
     pub(crate) blocked: &'a AtomicU64,
 }
 
-/// A tail is ahead of the writer: no honest reader leaves that.
+/// The error for a tail that is ahead of the writer. No correct reader writes such a tail.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ahead;
 
-/// The writer's side.
+/// The position of the writer.
 #[derive(Debug)]
 pub(crate) struct WriteCursor {
     place: Place,
-    /// The first message that may not be written yet, as far as is known (`RING-1`).
+    /// The number of the first message that may not be written yet, as of the last read of the tails (`RING-1`).
     limit: u64,
-    /// `limit`, or 0 once no message follows.
+    /// `limit`, or 0 after the writer was closed.
     end: u64,
-    /// Readers that were there at the last look.
+    /// The number of readers at the last read of the tails.
     readers: usize,
-    /// Whether "blocked" has been said (`RING-6`).
+    /// Whether `blocked` is set in the tails (`RING-6`).
     blocked: bool,
 }
 
@@ -90,54 +90,55 @@ impl WriteCursor {
         }
     }
 
-    /// Number of the next message.
+    /// The number of the next message.
     #[inline]
     pub(crate) fn number(&self) -> u64 {
         self.place.number
     }
 
-    /// The slot the next message goes to.
+    /// The slot of the next message.
     #[inline]
     pub(crate) fn slot(&self) -> usize {
         self.place.slot
     }
 
-    /// Messages below this number have been let go by every reader.
+    /// The number of messages that every reader has passed, as of the last read of the tails.
     #[inline]
     #[cfg_attr(loom, allow(dead_code))] // for the shared ring, which is not built under loom
     pub(crate) fn passed(&self) -> u64 {
         self.limit - self.place.slots as u64
     }
 
-    /// Readers at the last look; one that is gone stays gone, so there are never more.
+    /// The number of readers at the last read of the tails. A reader that has left never returns, so there are never
+    /// more.
     #[inline]
     pub(crate) fn readers(&self) -> usize {
         self.readers
     }
 
-    /// Whether the next message may be written, by what is known without a look.
+    /// Whether the next message may be written, as far as is known without reading the tails.
     #[inline]
     pub(crate) fn has_space(&self) -> bool {
         self.place.number < self.end
     }
 
-    /// No message follows: from now on there is no space.
+    /// Closes the writer: from now on there is no space.
     pub(crate) fn close(&mut self) {
         self.end = 0;
     }
 
-    /// Whether no message follows.
+    /// Whether the writer was closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.end == 0
     }
 
-    /// Whether space is known for one more message only, of several slots.
+    /// Whether space is known for only one more message, in a ring of more than two slots.
     #[inline]
     pub(crate) fn runs_low(&self) -> bool {
         self.limit - self.place.number == 1 && self.place.slots > 2
     }
 
-    /// Looks for space, and says so where there is none (`RING-6`).
+    /// Reads the tails to find space. If there is none, sets `blocked` (`RING-6`).
     pub(crate) fn seek<'a, T: Iterator<Item = Tail<'a>>>(
         &mut self,
         tails: impl Fn() -> T,
@@ -145,7 +146,8 @@ impl WriteCursor {
         self.look_until(tails, Self::has_space)
     }
 
-    /// Looks whether every reader is done with every message, and says "blocked" where one is not (`RING-6`).
+    /// Reads the tails to find out whether every reader has passed every message. If one has not, sets `blocked`
+    /// (`RING-6`).
     pub(crate) fn drained<'a, T: Iterator<Item = Tail<'a>>>(
         &mut self,
         tails: impl Fn() -> T,
@@ -163,7 +165,8 @@ impl WriteCursor {
         self.look(tails())?;
         if !enough(self) && !self.blocked {
             self.say_blocked(tails(), true);
-            // SYNC ring-blocked: pairs with the fence in `freed`; orders "blocked" before the look at the tails.
+            // SYNC ring-blocked: pairs with the fence in `freed`; orders the store of `blocked` before the second read
+            // of the tails.
             fence(Ordering::SeqCst);
             self.look(tails())?;
         }
@@ -175,7 +178,7 @@ impl WriteCursor {
     }
 
     fn say_blocked<'a>(&mut self, tails: impl Iterator<Item = Tail<'a>>, blocked: bool) {
-        // Relaxed: "blocked" is ordered by the fence, and its end by nothing: a late ring does no harm.
+        // Relaxed: the fence orders the store of 1. The store of 0 needs no order: a late wake-up does no harm.
         tails.for_each(|tail| tail.blocked.store(blocked.into(), Ordering::Relaxed));
         self.blocked = blocked;
     }
@@ -184,8 +187,8 @@ impl WriteCursor {
         let mut slowest = self.place.number;
         let mut readers = 0;
         for tail in tails {
-            // SYNC slot-released: pairs with the stores in `pass` and `leave`; what that reader did to the slots
-            // happened before (RING-1). Relaxed would let us write under its eyes.
+            // SYNC slot-released: pairs with the stores in `pass` and `leave`; that reader's accesses to the slots
+            // happened before (RING-1). Relaxed would let the writer overwrite a slot that is still being read.
             let passed = tail.passed.load(Ordering::Acquire);
             if passed == GONE {
                 continue;
@@ -197,7 +200,8 @@ impl WriteCursor {
             slowest = slowest.min(passed);
         }
         self.readers = readers;
-        // A tail that went back is a lie; the liar alone pays for not being believed.
+        // A correct tail never moves back, so a lower value is ignored. Only the reader that wrote it can be harmed by
+        // this.
         self.limit = self.limit.max(slowest + self.place.slots as u64);
         if !self.is_closed() {
             self.end = self.limit;
@@ -205,7 +209,7 @@ impl WriteCursor {
         Ok(())
     }
 
-    /// Publishes what was put into the slot, whose stamp this is.
+    /// Publishes the content of the slot that `stamp` belongs to.
     #[inline]
     pub(crate) fn publish(&mut self, stamp: &AtomicU64) {
         // SYNC slot-published: pairs with the load in `ReadCursor::look`; publishes the slot.
@@ -214,18 +218,18 @@ impl WriteCursor {
     }
 }
 
-/// What a reader sees in a stamp.
+/// The meaning of a stamp to a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
     /// The next message is there.
     Ready,
-    /// It is still the stamp of the lap before.
+    /// The stamp is still that of the lap before.
     NotYet,
-    /// No honest writer leaves this.
+    /// No correct writer writes this stamp.
     Impossible,
 }
 
-/// A reader's side.
+/// The position of a reader.
 #[derive(Debug)]
 pub(crate) struct ReadCursor {
     place: Place,
@@ -242,13 +246,13 @@ impl ReadCursor {
         }
     }
 
-    /// Number of the next message.
+    /// The number of the next message.
     #[inline]
     pub(crate) fn number(&self) -> u64 {
         self.place.number
     }
 
-    /// The slot the next message lies in.
+    /// The slot of the next message.
     #[inline]
     pub(crate) fn slot(&self) -> usize {
         self.place.slot
@@ -257,7 +261,7 @@ impl ReadCursor {
     /// Whether the slot with this stamp holds the next message.
     #[inline]
     pub(crate) fn look(&self, stamp: &AtomicU64) -> Sight {
-        // SYNC slot-published: pairs with the store in `publish`; the slot's content happened before.
+        // SYNC slot-published: pairs with the store in `publish`; the writes to the slot happened before.
         let stamp = stamp.load(Ordering::Acquire);
         let next = self.place.number + 1;
         if stamp == next {
@@ -269,8 +273,8 @@ impl ReadCursor {
         }
     }
 
-    /// Is done with the next message: its slot is no longer ours (`RING-2`). Wakes the writer if it waits for space,
-    /// unless `quiet`: then `freed` is owed.
+    /// Passes the next message: this reader may no longer read its slot (`RING-2`). Wakes the writer if it waits for
+    /// space. If `quiet`, leaves the wake-up to a later call of `freed`.
     #[inline]
     pub(crate) fn pass(&mut self, tail: Tail<'_>, writer: &Doorbell, quiet: bool) {
         self.place.step();
@@ -281,7 +285,7 @@ impl ReadCursor {
         }
     }
 
-    /// Is done with all messages, also those to come. Wakes the writer if it waits for space.
+    /// Passes all messages, including later ones. Wakes the writer if it waits for space.
     pub(crate) fn leave(&self, tail: Tail<'_>, writer: &Doorbell) {
         // SYNC slot-released.
         tail.passed.store(GONE, Ordering::Release);
@@ -289,11 +293,12 @@ impl ReadCursor {
     }
 }
 
-/// Wakes the writer if it waits for space, which has come before.
+/// Wakes the writer if it waits for space. The caller has stored its tail before.
 #[inline]
 pub(crate) fn freed(tail: Tail<'_>, writer: &Doorbell) {
-    // SYNC ring-blocked: pairs with the fence in `seek`; orders the tail before the look at `blocked`.
-    // SYNC bell: and before the look at the doorbell, so one fence does for both.
+    // SYNC ring-blocked: pairs with the fence in `look_until`; orders the store of the tail before the load of
+    // `blocked`.
+    // SYNC bell: also orders it before the load of the doorbell's word, so one fence serves both.
     fence(Ordering::SeqCst);
     if tail.blocked.load(Ordering::Relaxed) != 0 {
         writer.wake_sleeper();

@@ -1,8 +1,8 @@
-//! Who watches whether the peers of this process live: one thread, asleep in the kernel, while there is anybody to
-//! watch. It starts with the first watch and ends with the last.
+//! Detection of process deaths: one thread sleeps in the kernel and calls back when a watched process ends. The thread
+//! starts with the first watch and ends with the last.
 //!
-//! A pidfd becomes readable when its process ends, however it ends, so nothing is polled and no cooperation is asked of
-//! the dying.
+//! A pidfd becomes readable when its process ends, for whatever reason. So the thread polls nothing, and a dying
+//! process does not have to cooperate.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,14 +18,14 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::process::Process;
 
-/// What is called when a process has ended.
+/// The callback of a watch, called when the process has ended.
 pub type Told = Arc<dyn Fn() + Send + Sync>;
 
 /// The token of the eventfd that ends the thread.
 const STOP: u64 = 0;
 
-/// The next watch's token. No token is given twice in a process: a [`Watch`] outlives its entry when the process has
-/// died, and its watcher when it was the last, and must not take another's entry out then.
+/// The token of the next watch. No token is used twice in a process: a [`Watch`] outlives its entry if the process has
+/// died, and outlives the watcher if that entry was the last. Its drop must not remove the entry of another watch.
 static NEXT: AtomicU64 = AtomicU64::new(STOP + 1);
 
 static WATCHER: Mutex<Option<Watcher>> = Mutex::new(None);
@@ -37,18 +37,18 @@ struct Watcher {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A process that is watched until this is dropped.
+/// A watch on a process. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct Watch {
     token: u64,
 }
 
-/// Why a process is not watched.
+/// The reason that a process cannot be watched.
 #[derive(Debug)]
 pub enum NotWatched {
-    /// It has ended already.
+    /// The process has already ended.
     Dead,
-    /// The system has no descriptor or thread to give.
+    /// A system call has failed, for example for lack of a descriptor or a thread.
     System,
 }
 
@@ -58,10 +58,11 @@ impl From<io::Error> for NotWatched {
     }
 }
 
-/// Calls `told` once, on the watching thread, when `process` has ended.
+/// Watches `process`: calls `told` once, on the watcher thread, when the process has ended.
 ///
 /// # Errors
-/// [`NotWatched::Dead`] where it has ended already, and `told` is not called.
+/// [`NotWatched::Dead`] if the process has already ended; `told` is then never called. [`NotWatched::System`] if a
+/// system call fails.
 pub fn watch(process: Process, told: Told) -> Result<Watch, NotWatched> {
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
     let pidfd = match pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
@@ -69,7 +70,8 @@ pub fn watch(process: Process, told: Told) -> Result<Watch, NotWatched> {
         None | Some(Err(rustix::io::Errno::SRCH)) => return Err(NotWatched::Dead),
         Some(Err(error)) => return Err(io::Error::from(error).into()),
     };
-    // Asked after the descriptor is ours: it stays with the process it was opened for, whoever that is.
+    // The check comes after the opening of the pidfd. A pidfd stays with the process that it was opened for, so the
+    // answer holds for that process.
     if !process.is_current() {
         return Err(NotWatched::Dead);
     }
@@ -78,7 +80,7 @@ pub fn watch(process: Process, told: Told) -> Result<Watch, NotWatched> {
         Some(watcher) => watcher,
         None => slot.insert(Watcher::start()?),
     };
-    // SYNC none: unique is all that it has to be.
+    // SYNC none: the token only has to be unique.
     let token = NEXT.fetch_add(1, Ordering::Relaxed);
     epoll::add(&watcher.epoll, &pidfd, EventData::new_u64(token), EventFlags::IN).map_err(io::Error::from)?;
     watcher.watched.insert(token, (pidfd, told));
@@ -103,14 +105,14 @@ impl Watcher {
     }
 }
 
-/// The thread: tells who is to be told, until it is stopped.
+/// The body of the watcher thread: calls the callback of each process that has ended, until `STOP` arrives.
 fn live(epoll: &OwnedFd) {
     let mut events = Vec::with_capacity(16);
     loop {
         events.clear();
         match epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            // Only a descriptor that is not an epoll gives others.
+            // Other errors occur only for a descriptor that is not an epoll.
             Err(_) => return,
         }
         for event in &events {
@@ -126,11 +128,11 @@ fn live(epoll: &OwnedFd) {
     }
 }
 
-/// Forgets one that is watched; gives back who was to be told.
+/// Removes a watch and returns its callback; `None` if the watch is already gone.
 fn unwatch(token: u64) -> Option<Told> {
     let mut slot = WATCHER.lock();
     let watcher = slot.as_mut()?;
-    // Closing the pidfd takes it out of the epoll set: it has no other copy.
+    // The pidfd has no duplicate, so closing it also removes it from the epoll set.
     let (_, told) = watcher.watched.remove(&token)?;
     Some(told)
 }
@@ -206,7 +208,7 @@ mod tests {
         let last = watch(second, tells()).unwrap();
         children[0].kill().unwrap();
         told.recv_timeout(Duration::from_secs(10)).unwrap();
-        // Nobody is watched any more: the next one has another watcher.
+        // No process is watched any more, so the next watch starts a new watcher.
         drop(last);
         let watch = watch(third, tells()).unwrap();
         drop(of_the_dead);

@@ -1,15 +1,15 @@
-//! Dropping what is a user's.
+//! Dropping values of user-defined types.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Drops a value whose `Drop` is a user's and may panic. The panic ends here, its message on stderr: a channel that has
-/// passed a message must not be stopped halfway by what becomes of it.
+/// Drops a value whose `Drop` may be user code that panics. The panic is caught here and its message goes to stderr: a
+/// channel that has passed a message must not stop halfway because the drop of that message panics.
 #[inline]
 pub fn dispose<T>(value: T) {
     if std::mem::needs_drop::<T>()
         && let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value)))
     {
-        // A payload whose own drop panics as well would start anew.
+        // The panic's payload is leaked, because its own drop may panic as well.
         std::mem::forget(payload);
     }
 }

@@ -1,16 +1,20 @@
-//! One waiter, any number of ringers.
+//! Doorbells: one waiter, many ringers.
 //!
-//! A word says whether the waiter sleeps. The waiter announces sleep, fences, looks once more, and only then
-//! sleeps; a ringer publishes, fences, and looks at the word (Dekker's pattern). Whichever fence comes second in
-//! the single order of SeqCst fences sees the other side's write, so a wake-up is never lost:
+//! A word holds whether the waiter is asleep. The waiter sets it to asleep, executes a fence, checks its condition once
+//! more, and only then sleeps. A ringer publishes its change, executes a fence, and reads the word (Dekker's pattern).
+//! The side whose fence comes second in the single order of SeqCst fences sees the write of the other side, so no
+//! wake-up is lost:
 //!
-//! - `BELL-1` between "asleep" and the futex call the waiter has looked at its condition.
-//! - `BELL-2` a ringer that finds the word "asleep" sets it awake before it wakes, so the futex call returns.
-//! - `BELL-3` a ringer never waits: not for the waiter, not for another ringer, not for the dead.
+//! - `BELL-1` between setting "asleep" and the futex call, the waiter checks its condition.
+//! - `BELL-2` a ringer that finds the word "asleep" sets it to awake before it wakes the waiter, so the futex call
+//!   returns.
+//! - `BELL-3` a ringer never waits: neither for the waiter, nor for another ringer, nor for a dead process.
 //!
-//! Beside the word, a ringer that wakes the waiter leaves the core that it runs on, so that the waiter knows when both share one.
+//! A ringer that wakes the waiter also stores the number of its own core beside the word. So the waiter can tell
+//! whether both run on one core.
 //!
-//! A wake-up may be spurious (a ringer that was slow), so the waiter always looks again. Model: `tests/loom.rs`.
+//! A wake-up may be spurious (from a slow ringer), so the waiter always checks its condition again. Model:
+//! `tests/loom.rs`.
 
 use std::time::Instant;
 
@@ -27,7 +31,8 @@ use crate::waiting::Waiting;
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 
-/// Where in a region the core of the last ringer lies, plus one; 0 before anybody rang.
+/// The offset, in a region, of the core of the last ringer that woke the waiter: its number plus one, or 0 if nobody
+/// has woken the waiter since it last asked.
 #[cfg(not(loom))]
 const CORE_AT: usize = 4;
 
@@ -47,7 +52,7 @@ enum Place {
     Region(Region),
 }
 
-/// What a lane sleeps on. Clones ring and wait for the same waiter.
+/// A doorbell: one waiter, such as a lane, sleeps on it, and any thread can ring it. All clones are the same doorbell.
 #[derive(Clone)]
 pub struct Doorbell {
     place: Place,
@@ -60,10 +65,10 @@ impl std::fmt::Debug for Doorbell {
 }
 
 impl Doorbell {
-    /// Bytes of a doorbell in a region.
+    /// The size of a doorbell in a region, in bytes.
     pub const BYTES: usize = 64;
 
-    /// A doorbell for the threads of this process.
+    /// Makes a doorbell for the threads of this process.
     pub fn heap() -> Self {
         let line = Line {
             word: AtomicU32::new(AWAKE),
@@ -77,10 +82,10 @@ impl Doorbell {
         }
     }
 
-    /// The doorbell that lies at the start of `region`, zeroed when new.
+    /// The doorbell at the start of `region`. The region of a new doorbell must be zeroed.
     ///
     /// # Errors
-    /// [`SegmentError::OutOfBounds`] when the region is too short.
+    /// [`SegmentError::OutOfBounds`] if the region is too short.
     #[cfg(not(loom))]
     pub fn at(region: Region) -> Result<Self, SegmentError> {
         let region = region.sub(0, Self::BYTES)?;
@@ -91,7 +96,7 @@ impl Doorbell {
         })
     }
 
-    /// `None` never happens: `at` has looked.
+    /// The word of the doorbell. Never `None`: `at` has checked the region.
     #[inline]
     fn word(&self) -> Option<&AtomicU32> {
         match &self.place {
@@ -101,7 +106,8 @@ impl Doorbell {
         }
     }
 
-    /// The core of the last ringer that woke the waiter, plus one. `None` never happens: `at` has looked.
+    /// The word with the core of the last ringer that woke the waiter, plus one. Never `None`: `at` has checked the
+    /// region.
     #[cfg(not(loom))]
     fn ringer_core(&self) -> Option<&AtomicU32> {
         match &self.place {
@@ -110,11 +116,12 @@ impl Doorbell {
         }
     }
 
-    /// Whether the waiter, which this thread is, was woken from the core that it runs on. `None` where nobody has woken it since
-    /// it asked last.
+    /// Whether the calling thread, which must be the waiter, was woken from the core that it runs on. `None` if nobody
+    /// has woken it since the last call.
     #[cfg(not(loom))]
     pub(crate) fn woken_on_own_core(&self) -> Option<bool> {
-        // Relaxed: written before the swap in `wake_up`, which the waiter has seen; a late write of another ringer is as good.
+        // Relaxed: the ringer stores its core before the swap in `wake_up`, and the waiter has seen that swap. A late
+        // store of another ringer is just as good.
         let core = self.ringer_core()?.swap(0, Ordering::Relaxed);
         (core != 0).then(|| core == current_core().wrapping_add(1))
     }
@@ -133,16 +140,16 @@ impl Doorbell {
         &line.sleeper
     }
 
-    /// Wakes the waiter if it sleeps. Call it after publishing what the waiter waits for.
+    /// Wakes the waiter if it sleeps. Call this after publishing the change that the waiter waits for.
     #[inline]
     pub fn ring(&self) {
-        // SYNC bell: pairs with the fence in `park`; orders the caller's publication before the look at the word.
-        // Release and acquire are not enough: they let the look come first.
+        // SYNC bell: pairs with the fence in `park`; orders the caller's publication before the load of the word.
+        // Release and acquire are not enough: they allow the load to come first.
         fence(Ordering::SeqCst);
         self.wake_sleeper();
     }
 
-    /// As [`ring`](Self::ring) for each, with one fence for all.
+    /// Rings every doorbell of `bells`, with one fence for all.
     #[inline]
     pub(crate) fn ring_all(bells: &[Doorbell]) {
         // SYNC bell.
@@ -150,7 +157,7 @@ impl Doorbell {
         bells.iter().for_each(Doorbell::wake_sleeper);
     }
 
-    /// As [`ring`](Self::ring) for each but number `own`, with one fence for all.
+    /// Rings every doorbell of `bells` except number `own`, with one fence for all.
     #[cfg(not(loom))]
     #[inline]
     pub fn ring_all_but(bells: &[Doorbell], own: usize) {
@@ -160,7 +167,7 @@ impl Doorbell {
         others.for_each(|(_, bell)| bell.wake_sleeper());
     }
 
-    /// As [`ring`](Self::ring), by who has fenced already.
+    /// Wakes the waiter if it sleeps, without the fence of [`ring`](Self::ring): the caller has already executed it.
     #[inline]
     pub(crate) fn wake_sleeper(&self) {
         if let Some(word) = self.word()
@@ -176,14 +183,14 @@ impl Doorbell {
         if let Some(core) = self.ringer_core() {
             core.store(current_core().wrapping_add(1), Ordering::Relaxed);
         }
-        // Of several ringers one makes the system call (BELL-2). SYNC bell-word.
+        // Of several concurrent ringers, one makes the system call (BELL-2). SYNC bell-word.
         if word.swap(AWAKE, Ordering::AcqRel) == ASLEEP {
             futex::wake(word, self.reach());
         }
     }
 
-    /// Waits until `ready` says so; `false` when the deadline passed first. `ready` is called at least once, again
-    /// after every wake-up, and once more when the deadline has passed.
+    /// Waits until `ready` returns `true`; returns `false` if the deadline passes first. `ready` is called at least
+    /// once, again after every wake-up, and once more after the deadline has passed.
     #[inline]
     pub fn wait(
         &self,
@@ -194,7 +201,8 @@ impl Doorbell {
         ready() || waiting.spin(deadline, &mut ready) || self.park(deadline, &mut ready)
     }
 
-    /// Announces sleep, for who looks at its condition next and then has somebody [`sleep`](Self::sleep) in its place.
+    /// Announces sleep. The caller checks its condition next, and then another thread may [`sleep`](Self::sleep) in its
+    /// place.
     #[cfg(not(loom))]
     pub(crate) fn announce(&self) {
         if let Some(word) = self.word() {
@@ -204,7 +212,7 @@ impl Doorbell {
         }
     }
 
-    /// Takes the announcement back.
+    /// Withdraws the announcement of sleep.
     #[cfg(not(loom))]
     pub(crate) fn retract(&self) {
         if let Some(word) = self.word() {
@@ -212,17 +220,17 @@ impl Doorbell {
         }
     }
 
-    /// Sleeps until somebody rings after the announcement.
+    /// Sleeps until a ring that comes after the announcement.
     #[cfg(not(loom))]
     pub(crate) fn sleep(&self) {
         let Some(word) = self.word() else { return };
-        // SYNC bell-word: pairs with the swap in `wake_up`; what the ringer published happened before.
+        // SYNC bell-word: pairs with the swap in `wake_up`; the ringer's publication happens before it.
         while word.load(Ordering::Acquire) == ASLEEP {
             futex::wait(word, ASLEEP, None, self.reach());
         }
     }
 
-    /// Ends a `sleep`, whatever the reason.
+    /// Ends a `sleep` even if nobody has rung.
     #[cfg(not(loom))]
     pub(crate) fn rouse(&self) {
         if let Some(word) = self.word() {
@@ -234,10 +242,11 @@ impl Doorbell {
     fn park(&self, deadline: Option<Instant>, ready: &mut impl FnMut() -> bool) -> bool {
         let Some(word) = self.word() else { return ready() };
         loop {
-            // SYNC bell-word: pairs with the swap in `wake_up`. That the word has one order of changes, which is all
-            // we need, holds for a relaxed store too; loom does not model it, and this path is not hot.
+            // SYNC bell-word: pairs with the swap in `wake_up`. A relaxed store would be enough, because only the
+            // single modification order of the word matters; loom does not model that order, and this path is not hot.
             word.swap(ASLEEP, Ordering::AcqRel);
-            // SYNC bell: pairs with the fence in `ring`; orders "asleep" before the look at the condition (BELL-1).
+            // SYNC bell: pairs with the fence in `ring`; orders the store of "asleep" before the check of the condition
+            // (BELL-1).
             fence(Ordering::SeqCst);
             let found = ready();
             if found || deadline.is_some_and(|deadline| Instant::now() >= deadline) {

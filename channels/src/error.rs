@@ -1,4 +1,4 @@
-//! What can go wrong in a channel.
+//! The errors of channels.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,26 +9,26 @@ use std::time::Duration;
 #[cfg(not(loom))]
 use crate::payload::{SerdeError, TensorLayout};
 
-/// What bounds the memory of a segment.
+/// A limit on the memory of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemoryLimit {
-    /// Memory and swap of the machine.
+    /// The memory and swap of the machine.
     Machine,
     /// `memory.max` of the process's control group, or of one above it.
     ControlGroup,
-    /// `RLIMIT_FSIZE`: the length of a file, also of one without a name. Beyond it the kernel sends SIGXFSZ.
+    /// `RLIMIT_FSIZE`: the length of a file, even of one without a name. Beyond it the kernel sends SIGXFSZ.
     FileSize,
-    /// `RLIMIT_AS`: what the process may map, less what it has mapped.
+    /// `RLIMIT_AS`: the address space the process may map, less the part it has mapped.
     AddressSpace,
-    /// What can be addressed at all.
+    /// The largest size that can be addressed.
     Addresses,
-    /// What is free in `/dev/shm`, for segments that have a name. Beyond it their use ends in SIGBUS.
+    /// The free space of `/dev/shm`, for segments that have a name. Accesses beyond it end in SIGBUS.
     DevShm,
 }
 
 impl SegmentError {
-    /// More than any memory.
+    /// The error for a size that no machine can have.
     #[cfg(not(loom))]
     pub(crate) fn unaddressable() -> Self {
         SegmentError::NoMemory {
@@ -38,7 +38,7 @@ impl SegmentError {
         }
     }
 
-    /// Whether memory of another process cannot be opened: as a rule because that process has just died.
+    /// Whether the memory of another process cannot be opened. The usual reason is that the process has just died.
     pub fn may_be_a_death(&self) -> bool {
         match self {
             SegmentError::System { what, .. } => what.starts_with("opening /proc"),
@@ -48,7 +48,7 @@ impl SegmentError {
     }
 }
 
-/// What helps against what the system has said, where that is known.
+/// Returns advice for an error of the system, if there is any.
 fn mend(what: &str, source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EMFILE) => ": raise RLIMIT_NOFILE (`ulimit -n`)",
@@ -79,106 +79,106 @@ impl fmt::Display for MemoryLimit {
     }
 }
 
-/// Why memory could not be had or opened.
+/// The reason why memory could not be allocated or opened.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentError {
-    /// The system refused.
+    /// A system call failed.
     #[error("{what}, for {len_bytes} bytes: {source}{}", mend(what, source))]
     System {
-        /// The call that failed, and of what.
+        /// The call that failed, and its object.
         what: Cow<'static, str>,
-        /// Size of the segment.
+        /// The size of the segment.
         len_bytes: u64,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// More than there can be.
+    /// The size exceeds a limit.
     #[error(
         "{need_bytes} bytes of shared memory are needed and {limit} allows {has_bytes}: ask for fewer or smaller slots, \
          or raise the limit"
     )]
     NoMemory {
-        /// Bytes asked for.
+        /// The number of bytes asked for.
         need_bytes: u64,
-        /// Bytes that the limit leaves.
+        /// The number of bytes that the limit leaves.
         has_bytes: u64,
         /// The tightest limit.
         limit: MemoryLimit,
     },
-    /// Memory of the heap, where another process is to map it.
+    /// Heap memory was given, but another process has to map it.
     #[error("memory of the heap cannot be shared between processes: choose another provider")]
     Private,
-    /// What was opened is not the segment that was meant.
+    /// The memory that was opened is not the expected segment.
     #[error("segment of process {pid}: {what}")]
     Foreign {
         /// The process that made the segment.
         pid: u32,
-        /// What does not fit.
+        /// The mismatch.
         what: &'static str,
     },
-    /// A region outside its segment, or not aligned.
+    /// The region is outside its segment or not aligned.
     #[error("region {offset}+{len_bytes} does not fit a segment of {segment_bytes} bytes, or is not aligned")]
     OutOfBounds {
-        /// Offset of the region.
+        /// The offset of the region.
         offset: usize,
-        /// Length of the region.
+        /// The length of the region.
         len_bytes: usize,
-        /// Length of the segment.
+        /// The length of the segment.
         segment_bytes: usize,
     },
 }
 
 crate::debug_is_report!(SegmentError);
 
-/// Why a value could not be encoded.
+/// The reason why a value could not be encoded.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// The value's own `Serialize` refused.
+    /// The value's `Serialize` returned an error.
     #[cfg(not(loom))]
     #[error("a value of `{type_name}` cannot be serialised: {source}")]
     Serialize {
-        /// Its type.
+        /// The type of the value.
         type_name: &'static str,
-        /// What was said, and where in the value.
+        /// The error of `Serialize`, and its place in the value.
         source: SerdeError,
     },
-    /// The value would arrive as another one, or not at all.
+    /// The value would be decoded as a different value, or not at all.
     #[cfg(not(loom))]
     #[error("a value of `{type_name}` cannot travel as itself: {source}")]
     Another {
-        /// Its type.
+        /// The type of the value.
         type_name: &'static str,
-        /// What reading it back has shown.
+        /// The difference that was found when the value was read back.
         source: SerdeError,
     },
-    /// The buffer given is too small.
+    /// The buffer is too small.
     #[error("{need_bytes} bytes do not fit into {have_bytes}")]
     Buffer {
-        /// Bytes needed.
+        /// The number of bytes needed.
         need_bytes: usize,
-        /// Bytes given.
+        /// The number of bytes in the buffer.
         have_bytes: usize,
     },
-    /// More than fits the format's counters.
+    /// A length or count exceeds the fields of the payload format.
     #[error("the value is too large for the payload format")]
     TooLarge,
 }
 
 crate::debug_is_report!(EncodeError);
 
-/// Why bytes are not a value.
+/// The reason why bytes are not a value.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The head does not decode.
+    /// The encoded head cannot be decoded.
     #[cfg(not(loom))]
     #[error("the bytes are not a {type_name}: {source}")]
     Deserialize {
         /// The type that was expected.
         type_name: &'static str,
-        /// What the type's own `Deserialize` said, or what does not fit, and where in the value.
+        /// The error of the type's `Deserialize` or of the format, and its place in the value.
         source: SerdeError,
     },
     /// The frame is inconsistent.
@@ -193,7 +193,7 @@ crate::debug_is_report!(DecodeError);
 pub enum End {
     /// The writer.
     Writer,
-    /// Reader number so-and-so.
+    /// The reader with this number.
     Reader(u32),
 }
 
@@ -206,12 +206,12 @@ impl fmt::Display for End {
     }
 }
 
-/// Who brought a channel to its end by dying.
+/// The process whose death has ended a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Culprit {
-    /// The end it had.
+    /// The end that the process had.
     pub end: End,
-    /// Its process.
+    /// The id of the process.
     pub pid: u32,
 }
 
@@ -221,42 +221,42 @@ impl fmt::Display for Culprit {
     }
 }
 
-/// Why a channel could not be made, written or read.
+/// The reason why a channel could not be made, written or read.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ChannelError {
-    /// The other side has gone.
+    /// The peer has closed its end.
     #[error("the channel is closed")]
     Closed,
-    /// A peer has died, and whoever noticed said so here.
+    /// A peer has died, and another peer has recorded its death in the channel.
     #[error("the channel is poisoned: {culprit} has died")]
     Poisoned {
-        /// Who.
+        /// The peer that died.
         culprit: Culprit,
     },
-    /// Nothing came, or no slot got free, in time. Nothing has changed.
+    /// The time limit has passed: no message has arrived, or no slot has become free. Nothing has changed.
     #[error("nothing moved for {waited:?}{}{peers}", if peers.is_empty() { "" } else { ": " })]
     Timeout {
-        /// How long the wait lasted.
+        /// The duration of the wait.
         waited: Duration,
-        /// Who has the other ends and how far they are, for people; empty where a reader waits within a process.
+        /// The processes at the other ends and their positions, as text; empty for a reader within one process.
         peers: String,
     },
     /// No slot is free.
     #[error("the channel is full")]
     Full,
-    /// Shared memory holds something that no honest peer writes.
+    /// Shared memory contains data that no correct peer writes.
     #[error("the channel is corrupt: {what}")]
     Corrupt {
-        /// What is wrong.
+        /// The inconsistency.
         what: &'static str,
     },
-    /// The payload is above the channel's cap.
+    /// The payload is larger than the channel's `max_payload_bytes`.
     #[error("the payload has {need_bytes} bytes and max_payload_bytes is {max_bytes}")]
     TooLarge {
-        /// Size of the payload.
+        /// The size of the payload.
         need_bytes: u64,
-        /// The cap.
+        /// The value of `max_payload_bytes`.
         max_bytes: u64,
     },
     /// The value cannot be encoded.
@@ -265,26 +265,27 @@ pub enum ChannelError {
     /// The bytes are not a value.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// A message is there and could not be received, for want of descriptors or memory, say. The next message follows.
+    /// A message has arrived but could not be received, for lack of descriptors or memory, for example. The next
+    /// message can be received.
     #[error("a value has come and could not be received: {reason}")]
     Lost {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A tensor on a device could not be sent or received.
     #[error("a tensor on a device: {0}")]
     Device(String),
-    /// A tensor lies on another device than was agreed.
+    /// A tensor is on a different device than the schema says.
     #[error("a tensor of `{edge}` is on device {found}, and its device is {expected}")]
     Elsewhere {
-        /// What people call the value.
+        /// The name of the value in error messages.
         edge: String,
-        /// The device that was agreed, as the writer's process counts devices.
+        /// The device in the schema, by its number in the writer's process.
         expected: u32,
-        /// The device it is on, counted likewise.
+        /// The device of the tensor, by its number in the writer's process.
         found: u32,
     },
-    /// Other tensors than those of the first value, where it was agreed that they look alike.
+    /// The layouts of the tensors differ from those of the first value, and the schema says that they are fixed.
     #[cfg(not(loom))]
     #[error(
         "the shapes of `{edge}` are fixed by its first value: expected {}, found {}",
@@ -292,17 +293,17 @@ pub enum ChannelError {
         layouts(found)
     )]
     StaticShape {
-        /// What people call the value.
+        /// The name of the value in error messages.
         edge: String,
-        /// The first value's tensors.
+        /// The layouts of the first value.
         expected: Vec<TensorLayout>,
-        /// This value's.
+        /// The layouts of this value.
         found: Vec<TensorLayout>,
     },
-    /// Memory could not be had or opened.
+    /// Memory could not be allocated or opened.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// Two ends disagree on the type.
+    /// The two ends have different types.
     #[error("expected a {expected}, found a {found}")]
     WrongType {
         /// The type asked for.
@@ -310,44 +311,44 @@ pub enum ChannelError {
         /// The type of the channel.
         found: &'static str,
     },
-    /// A read without a value.
+    /// A read has found no value.
     #[error("there is no value to read")]
     NoValue,
-    /// A write before the last value was read.
+    /// The last value has not been read, so no other can be written.
     #[error("the last value has not been read")]
     Unread,
-    /// A channel's messages and the executions they belong to have come apart.
+    /// The numbers of a channel's messages no longer match the executions they belong to.
     #[error("the channel is at message {found}, execution {expected} was asked for")]
     OutOfStep {
         /// The execution asked for.
         expected: u64,
-        /// The message the channel is at.
+        /// The number of the next message in the channel.
         found: u64,
     },
-    /// This end of the channel is somebody else's already.
+    /// Another owner has attached this end of the channel already.
     #[error("{end} of the channel is attached already, by process {pid}")]
     Attached {
-        /// Which end.
+        /// The end.
         end: End,
-        /// By whom; 0 when that end has left again.
+        /// The process that has attached it; 0 if it has left again.
         pid: u32,
     },
-    /// A name under which a channel cannot be published or found.
+    /// A channel cannot be published or found under this name.
     #[error("a channel named `{name}`: {what}")]
     Name {
         /// The name.
         name: String,
-        /// What is wrong.
+        /// The reason.
         what: &'static str,
     },
-    /// The spec of a channel is out of bounds.
+    /// A number in the specification of a channel is too small.
     #[error("{what} is {value}, and must be at least {least}")]
     InvalidSpec {
-        /// Which number.
+        /// The name of the number.
         what: &'static str,
-        /// Its value.
+        /// The value given.
         value: u64,
-        /// The smallest allowed.
+        /// The smallest value allowed.
         least: u64,
     },
 }
@@ -355,7 +356,7 @@ pub enum ChannelError {
 crate::debug_is_report!(ChannelError);
 
 impl ChannelError {
-    /// Whether it is the value that could not be sent: nothing was, and the channel goes on.
+    /// Whether the error concerns only the value to be sent. The value was not sent, and the channel stays usable.
     pub fn refuses_value(&self) -> bool {
         #[cfg(not(loom))]
         if matches!(self, ChannelError::StaticShape { .. }) {
@@ -373,7 +374,7 @@ impl ChannelError {
 }
 
 impl ChannelError {
-    /// Whether the value could not be read: the value counts as read, and the channel goes on.
+    /// Whether the error concerns only the value to be read. The value counts as read, and the channel stays usable.
     pub fn loses_value(&self) -> bool {
         matches!(
             self,
@@ -381,7 +382,7 @@ impl ChannelError {
         ) || self.is_shortage()
     }
 
-    /// Whether this process has no descriptor or memory left, for now.
+    /// Whether this process has temporarily run out of descriptors or memory.
     pub(crate) fn is_shortage(&self) -> bool {
         let ChannelError::Segment(SegmentError::System { source, .. }) = self else {
             return false;
@@ -393,7 +394,7 @@ impl ChannelError {
     }
 }
 
-/// Layouts of tensors, for people.
+/// Formats the layouts of tensors for error messages.
 #[cfg(not(loom))]
 pub fn layouts(layouts: &[TensorLayout]) -> String {
     let layouts: Vec<_> = layouts.iter().map(ToString::to_string).collect();

@@ -1,15 +1,15 @@
-//! What travels instead of a value: a failure of the user's code, or a tombstone.
+//! Faults: messages in place of a value. A fault is a failure of user code or a tombstone.
 
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// What kind of fault it is.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// The writer's code failed.
+    /// User code of the writer failed.
     Failed,
-    /// The value is not wanted any more.
+    /// The value is no longer wanted.
     Cancelled,
 }
 
@@ -19,18 +19,18 @@ struct Inner {
     original: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// A fault: cheap to clone, opaque to channels. `report` is for the floors above.
+/// A fault: cheap to clone, opaque to channels. Only the layers above read its `report`.
 #[derive(Clone, Debug)]
 pub struct Fault {
     kind: FaultKind,
     inner: Option<Arc<Inner>>,
 }
 
-/// A value, or what came instead of it.
+/// A value, or the fault that takes its place.
 pub type Message<T> = Result<T, Fault>;
 
 impl Fault {
-    /// A failure with its encoded report, and the original error where it was made in this process.
+    /// Makes a failure from its encoded report, and the original error if that was made in this process.
     pub fn failed(report: Vec<u8>, original: Option<Arc<dyn Error + Send + Sync>>) -> Self {
         Fault {
             kind: FaultKind::Failed,
@@ -38,7 +38,7 @@ impl Fault {
         }
     }
 
-    /// A tombstone.
+    /// Makes a tombstone.
     pub const fn cancelled() -> Self {
         Fault {
             kind: FaultKind::Cancelled,
@@ -46,7 +46,7 @@ impl Fault {
         }
     }
 
-    /// What kind of fault it is.
+    /// The kind of the fault.
     pub fn kind(&self) -> FaultKind {
         self.kind
     }
@@ -56,7 +56,7 @@ impl Fault {
         self.inner.as_ref().map_or(&[], |inner| &inner.report)
     }
 
-    /// The original error, where it was made in this process.
+    /// The original error, if it was made in this process.
     pub fn original(&self) -> Option<&Arc<dyn Error + Send + Sync>> {
         self.inner.as_ref().and_then(|inner| inner.original.as_ref())
     }

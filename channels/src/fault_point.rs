@@ -1,8 +1,10 @@
-//! Places where a process can be made to die, for tests: compiled in under the feature `fault-points`, nothing without.
+//! Fault points: named places at which a test can make a process die. The feature `fault-points` compiles them in;
+//! without it they do nothing.
 //!
-//! `SELVEDGE_FAULT_POINT=name:n` kills the process, as by `kill -9`, when it comes to that point for the n-th time.
+//! `SELVEDGE_FAULT_POINT=name:n` kills the process, as by `kill -9`, when it reaches the point `name` for the n-th
+//! time.
 
-/// A point by name.
+/// A fault point, given by its name.
 #[cfg(not(feature = "fault-points"))]
 #[inline(always)]
 #[cfg_attr(loom, allow(dead_code))] // for shared memory, which is not built under loom
@@ -11,7 +13,8 @@ pub fn at(_name: &'static str) {}
 #[cfg(feature = "fault-points")]
 pub use armed::at;
 
-/// Whether the step by this name is to be left out: `SELVEDGE_SKIP_STEP=name`. What a test leaves out, a checker must miss.
+/// Whether the step of this name is to be skipped: `SELVEDGE_SKIP_STEP=name`. A test skips a step to show that a
+/// checker detects its absence.
 #[cfg(all(feature = "cuda", not(feature = "fault-points")))]
 #[inline(always)]
 pub fn skips(_name: &'static str) -> bool {
@@ -35,7 +38,7 @@ mod armed {
         Some((name.to_owned(), count.parse().ok()?))
     }
 
-    /// Whether the step by this name is to be left out.
+    /// Whether the step of this name is to be skipped.
     #[cfg(feature = "cuda")]
     pub fn skips(name: &'static str) -> bool {
         static LEFT_OUT: OnceLock<Option<String>> = OnceLock::new();
@@ -43,13 +46,13 @@ mod armed {
         left_out.as_deref() == Some(name)
     }
 
-    /// A point by name.
+    /// A fault point, given by its name.
     pub fn at(name: &'static str) {
         let Some((chosen, count)) = CHOSEN.get_or_init(chosen) else {
             return;
         };
         if chosen == name && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *count {
-            // Nothing of this process runs any more, as after `kill -9` by somebody else.
+            // From here on no code of this process runs, as after `kill -9` from another process.
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }
     }

@@ -1,4 +1,5 @@
-//! Sleeping on a word until somebody changes it: `futex(2)`, or a model of it under loom and shuttle.
+//! Futexes: a thread sleeps on a word until another thread changes it. `futex(2)`, or a model of it under loom and
+//! shuttle.
 
 #[cfg(not(loom))]
 pub(crate) use system::{Reach, relax, wait, wake};
@@ -7,17 +8,17 @@ pub(crate) use system::{Reach, relax, wait, wake};
 pub(crate) use model::{Sleeper, relax, wait, wake};
 
 #[cfg(not(loom))]
-#[allow(unsafe_code)] // two system calls, by libc: Miri knows these
+#[allow(unsafe_code)] // two system calls through libc, which Miri supports
 mod system {
     use std::sync::atomic::AtomicU32;
     use std::time::Instant;
 
-    /// Who may wake whom.
+    /// The threads that may use a futex word.
     #[derive(Clone, Copy)]
     pub(crate) enum Reach {
-        /// Threads of this process: cheaper, the kernel need not look up the page.
+        /// Threads of this process. This is cheaper, because the kernel does not have to look up the page.
         Process,
-        /// Whoever maps the memory.
+        /// Threads of every process that maps the memory.
         Host,
     }
 
@@ -30,8 +31,8 @@ mod system {
         }
     }
 
-    /// Sleeps while `word` holds `expected`, at most until `deadline`. May return early; errors of the system call
-    /// (interrupted, timed out, already changed) all mean "look again".
+    /// Sleeps while `word` holds `expected`, at most until `deadline`. May return early: every error of the system call
+    /// (interrupted, timed out, already changed) means "check again".
     pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>, reach: Reach) {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let timeout = left.map(|left| libc::timespec {
@@ -47,7 +48,7 @@ mod system {
         }
     }
 
-    /// Wakes the one who sleeps on `word`.
+    /// Wakes one thread that sleeps on `word`.
     pub(crate) fn wake(word: &AtomicU32, reach: Reach) {
         let operation = libc::FUTEX_WAKE | reach.flag();
         // SAFETY: FUTEX_WAKE uses the address as a key only; `word` is valid and aligned.
@@ -79,7 +80,7 @@ mod model {
         thread,
     };
 
-    /// The kernel's side of a futex: the check of the word and the sleep are one step.
+    /// A model of the kernel's side of a futex: the check of the word and the sleep are one atomic step.
     pub(crate) struct Sleeper {
         lock: Mutex<()>,
         woken: Condvar,

@@ -1,5 +1,5 @@
-//! What the fuzz targets run (`channels/fuzz`), and, for a moment, every `cargo test`: bytes of any content are a value
-//! or an error, never a panic, never a read outside the memory they lie in.
+//! The functions that the fuzz targets run (`channels/fuzz`), and, for a short time, every `cargo test`. Bytes of any
+//! content must decode to a value or an error, without a panic and without a read outside their memory.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -12,7 +12,7 @@ use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
 use crate::shared::{SharedReader, SharedSpec, SharedWriter, format};
 use crate::{ChannelError, Descriptor, Doorbell, Fault};
 
-/// Every shape that serde knows, with tensors inside.
+/// A value with all the shapes of serde's data model, and tensors inside.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
     /// A small number.
@@ -21,15 +21,15 @@ pub struct Sample {
     pub children: Vec<Sample>,
     /// Text.
     pub name: Option<String>,
-    /// What lies out of band.
+    /// Values that travel out of band.
     pub tensors: Vec<Tensor>,
-    /// A variant.
+    /// An enum.
     pub kind: Kind,
 }
 
-/// The kinds of variant that serde knows.
+/// All kinds of variants in serde's data model.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)] // the names explain them
 pub enum Kind {
     #[default]
     Unit,
@@ -39,21 +39,21 @@ pub enum Kind {
     },
 }
 
-/// What goes by name: fields that may be left out, fields of any name, values of any kind.
+/// A value that is encoded by name: with optional fields, fields of any name, and values of any kind.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Loose {
-    /// Left out where there is none.
+    /// A field that is left out if it is `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// All others.
+    /// All other fields.
     #[serde(flatten)]
     pub rest: BTreeMap<String, Any>,
 }
 
-/// Whatever is there.
+/// A value of any kind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)] // the names explain them
 pub enum Any {
     Number(i32),
     Deep(Option<Option<bool>>),
@@ -64,7 +64,7 @@ pub enum Any {
     Loose(Box<Loose>),
 }
 
-/// A stream of small decisions.
+/// A stream of bytes that a fuzz target takes its decisions from.
 struct Script<'a>(std::slice::Iter<'a, u8>);
 
 impl Script<'_> {
@@ -81,7 +81,7 @@ impl Script<'_> {
     }
 }
 
-/// What decodes encodes again, and then means the same.
+/// Checks that a decoded value, encoded and decoded again, stays the same.
 fn decode_as<T: Wire + Debug>(bytes: &[u8]) {
     if let Ok(value) = decode::<T>(bytes)
         && let Ok(encoded) = encode(&value)
@@ -111,7 +111,7 @@ fn decode_as_all(bytes: &[u8]) {
     }
 }
 
-/// Takes bytes for values of every kind, as they are and with a prefix that claims each kind of value.
+/// Decodes bytes as values of every kind, both unchanged and with a prefix that claims each kind of value.
 pub fn decoders(bytes: &[u8]) {
     decode_as_all(bytes);
     for form in [0, 1, 2, 0x10, 0x12, 0x19] {
@@ -123,7 +123,7 @@ pub fn decoders(bytes: &[u8]) {
     }
 }
 
-/// Takes bytes for the text of a descriptor, as they are and after the word that it begins with.
+/// Parses bytes as the text of a descriptor, both unchanged and after the word that a descriptor begins with.
 pub fn descriptors(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -136,9 +136,9 @@ pub fn descriptors(bytes: &[u8]) {
     }
 }
 
-/// Two readers and a writer on memory into which somebody else writes, as a script says.
+/// Runs two readers and a writer on memory that is overwritten at random, as a script says.
 pub fn shared_memory(script: &[u8]) {
-    // Without memory there is nothing to find.
+    // An error means that there was no memory; then there is nothing to test.
     let _ = run(script);
 }
 
@@ -164,7 +164,7 @@ fn run(script: &[u8]) -> Result<(), ChannelError> {
         SharedReader::attach(region.clone(), &spec, 0, bell.clone())?,
         SharedReader::attach(region.clone(), &spec, 1, bell)?,
     ];
-    // Control line, two tails and three headers.
+    // The control line, two tails and three headers.
     let words = 6 * 8;
     let mut script = Script(script.iter());
     let mut step = || -> Option<()> {
@@ -175,7 +175,7 @@ fn run(script: &[u8]) -> Result<(), ChannelError> {
             4 => drop(writer.try_write_fault(&Fault::failed(vec![1; usize::from(script.byte()?)], None))),
             5 => writer.close(),
             6 => drop(SharedReader::attach(region.clone(), &spec, 0, Doorbell::heap())),
-            // A byte, which is the likelier attack.
+            // A value of one byte, the more likely corruption.
             op @ 7..=127 => poke(&region, usize::from(op) % words, u64::from(script.byte()?)),
             op => poke(&region, usize::from(op) % words, script.word()?),
         }
@@ -187,10 +187,10 @@ fn run(script: &[u8]) -> Result<(), ChannelError> {
 
 fn poke(region: &crate::Region, word: usize, value: u64) {
     if cfg!(miri) && word >= 24 && word % 8 >= 3 {
-        // Miri cannot follow an atomic write over a payload's plain bytes (it breaks down).
+        // Miri does not support an atomic write over a payload's plain bytes (it aborts).
         return;
     }
-    // Every second line is empty.
+    // Only every second cache line is used.
     if let Ok(word) = region.atomic_u64(word / 8 * 128 + word % 8 * 8) {
         word.store(value, Ordering::Relaxed);
     }
@@ -211,7 +211,7 @@ mod tests {
 
     const ROUNDS: u64 = if cfg!(miri) { 20 } else { 3_000 };
 
-    /// xorshift64*: a seed gives the same bytes everywhere.
+    /// xorshift64*: a seed gives the same bytes on every machine.
     struct Random(u64);
 
     impl Random {
@@ -283,7 +283,7 @@ mod tests {
         }
     }
 
-    /// What the fuzzers have found worth keeping, run again; `channels/fuzz/corpus` has one folder a target.
+    /// Runs the inputs that fuzzing has found and that were kept; `channels/fuzz/corpus` has one folder per target.
     #[test]
     #[cfg_attr(miri, ignore = "thousands of inputs; the rounds above are for Miri")]
     fn rser_10_the_kept_corpus_is_clean() {
@@ -347,7 +347,7 @@ mod tests {
     fn chan_22_a_segment_of_any_content_gives_messages_or_errors() {
         for seed in 1..ROUNDS {
             let mut random = Random(seed);
-            // Mostly reads and small writes, with a poke now and then.
+            // Mostly reads and small writes, with an overwritten word now and then.
             let mut script = Vec::new();
             while script.len() < 120 {
                 match random.below(8) {

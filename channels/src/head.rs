@@ -1,42 +1,43 @@
-//! What is known of a lane's ends without their types: the first part of every [`Value`](crate::Value) and
-//! [`Outlet`](crate::Outlet).
+//! The heads of a lane's ends: the first part of every [`Value`](crate::Value) and [`Outlet`](crate::Outlet), which can
+//! be read without knowing its type.
 //!
-//! A lane asks each of its values several times in every execution whether its message has come and whether it may be given
-//! back. The answers lie here, where they are read without a call and without the value's type.
+//! In every execution, a lane asks each of its values several times whether its message has arrived and whether it may
+//! be released. The answers are in the head, where they are read without a virtual call and without the value's type.
 
 use std::any::TypeId;
 
 use crate::error::ChannelError;
 use crate::value::Arrival;
 
-/// Reads of a value that is the same in every execution.
+/// The number of reads of a value that is the same in every execution.
 pub(crate) const ALWAYS: u32 = u32::MAX;
 
 /// The untyped part of a value.
 #[derive(Debug)]
 pub(crate) struct ValueHead {
-    /// The type of what it holds.
+    /// The type of the value.
     pub(crate) id: TypeId,
-    /// The execution that is held.
+    /// The execution that the held message belongs to.
     pub(crate) execution: u64,
-    /// Reads in every execution, or [`ALWAYS`].
+    /// The number of reads in every execution, or [`ALWAYS`].
     pub(crate) reads: u32,
-    /// Reads that are still to be done of what is held; 0 where nothing is.
+    /// The number of reads of the held message that are still to come; 0 if no message is held.
     pub(crate) left: u32,
-    /// What is held, where `left` is not 0.
+    /// The kind of message that is held, if `left` is not 0.
     pub(crate) arrival: Arrival,
-    /// What was held has been moved out: there is nothing to be given back.
+    /// True if the value has been moved out: nothing is left to be released.
     pub(crate) vacant: bool,
-    /// It does not come from elsewhere and has no destructor: nobody notices when it is given back.
+    /// True for a local value without a destructor, and for a constant. No writer waits for a slot of it and no user
+    /// code runs on its release, so the release may be delayed.
     pub(crate) at_home: bool,
 }
 
-/// What is to be done when a read is.
+/// The action that is due after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterRead {
-    /// Nothing: others read it too, or it has been moved out.
+    /// No action: other reads follow, or the value has been moved out.
     Nothing,
-    /// It is to be given back.
+    /// The value has to be released.
     GiveBack,
 }
 
@@ -53,13 +54,13 @@ impl ValueHead {
         }
     }
 
-    /// Whether nobody notices when what is held is given back.
+    /// Whether the release of the value has no effect outside this end, so that it may be delayed.
     #[inline]
     pub(crate) fn owes_nothing(&self) -> bool {
         self.at_home || self.left == 0 || (self.left == 1 && self.vacant)
     }
 
-    /// Takes note of what has come.
+    /// Records the message that has arrived.
     #[inline]
     pub(crate) fn arrived(&mut self, execution: u64, arrival: Arrival) {
         self.execution = execution;
@@ -74,7 +75,7 @@ impl ValueHead {
         self.left > 0 && self.execution == execution && self.arrival == Arrival::Value
     }
 
-    /// One read is done, where nothing follows from it but a count.
+    /// Counts one read, if the value need not be released after it. Else returns `false`, with nothing changed.
     #[inline]
     pub(crate) fn count_read(&mut self) -> bool {
         let counts = self.left > 1 || (self.left == 1 && self.vacant);
@@ -84,13 +85,13 @@ impl ValueHead {
         counts
     }
 
-    /// What is held of `execution`.
+    /// The kind of message that is held for `execution`, if one is.
     #[inline]
     pub(crate) fn held(&self, execution: u64) -> Option<Arrival> {
         (self.left > 0 && self.execution == execution).then_some(self.arrival)
     }
 
-    /// One read is done.
+    /// Counts one read. Returns the action that is due after it.
     #[inline]
     pub(crate) fn read_done(&mut self) -> Result<AfterRead, ChannelError> {
         if self.count_read() {
@@ -106,12 +107,12 @@ impl ValueHead {
 /// The untyped part of an outlet.
 #[derive(Debug)]
 pub(crate) struct OutletHead {
-    /// The type of what it takes.
+    /// The type of the outlet's values.
     pub(crate) id: TypeId,
-    /// Index of the local value it goes to.
+    /// The index of the local value that is one of the routes.
     pub(crate) local: Option<usize>,
-    /// It goes there and nowhere else, and nothing is agreed that would have to be looked at.
+    /// True if the local value is the only route and no schema has to be checked.
     pub(crate) within: bool,
-    /// There is one route at most, and publishing on it runs none of the user's code.
+    /// True if there is at most one route, and publishing on it runs no user code.
     pub(crate) only_moves: bool,
 }

@@ -1,4 +1,4 @@
-//! What is known of a payload's type at run time: makes typed ends from erased parts.
+//! Payload types at run time: makes typed ends from type-erased parts.
 
 use std::any::{Any, TypeId, type_name};
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::payload::{Wire, decode, is_plain};
 use crate::ring::{RingReader, RingWriter, ring};
 use crate::value::{AnyValue, Inlet, Source, Value};
 
-/// Both kinds of end of a ring, erased: a `RingWriter<T>` and the `RingReader<T>`s.
+/// Both sides of a ring, type-erased: a `RingWriter<T>` and the `RingReader<T>`s.
 pub type ErasedRing = (Box<dyn Any + Send>, Vec<Box<dyn Any + Send>>);
 
 trait Operations: Send + Sync {
@@ -41,11 +41,11 @@ trait Operations: Send + Sync {
     ) -> Result<bool, ChannelError>;
 }
 
-/// The type of a payload.
+/// The type of a payload, as a value.
 #[derive(Clone, Copy)]
 pub struct PayloadType(&'static dyn Operations);
 
-/// A type; `TENSORS` where its values may carry tensors of a device to other processes.
+/// A payload type. `TENSORS` is true if its values may carry device tensors to other processes.
 struct Typed<T, const TENSORS: bool>(PhantomData<fn() -> T>);
 
 fn downcast<E: 'static>(end: Box<dyn Any + Send>) -> Result<E, ChannelError> {
@@ -147,37 +147,38 @@ impl PayloadType {
         PayloadType(const { &Typed::<T, false>(PhantomData) })
     }
 
-    /// The type `T`, whose values may carry tensors of a device: to other processes these go beside the value. Tensors of a
-    /// device themselves, and lists of them, are known to be such.
+    /// The type `T`, whose values may carry device tensors: between processes these travel out of band. Device tensors,
+    /// and lists of them, are recognised without this call.
     #[cfg(feature = "cuda")]
     pub fn with_tensors<T: Wire>() -> Self {
         PayloadType(const { &Typed::<T, true>(PhantomData) })
     }
 
-    /// Its name.
+    /// The name of the type.
     pub fn name(&self) -> &'static str {
         self.0.name()
     }
 
-    /// Its id.
+    /// The type's `TypeId`.
     pub fn id(&self) -> TypeId {
         self.0.id()
     }
 
-    /// Whether its values travel between processes without any of the user's code: numbers, `Vec`s of them, and text.
+    /// Whether values of the type travel between processes without running user code: numbers, `Vec`s of numbers, and
+    /// text.
     pub fn is_plain(&self) -> bool {
         self.0.is_plain()
     }
 
-    /// Bytes of a value where it lies, without what it points to.
+    /// The size of a value itself in bytes, without the memory it points to.
     pub fn len_bytes(&self) -> usize {
         self.0.len_bytes()
     }
 
-    /// A ring of this type: a boxed [`RingWriter`] and its [`RingReader`]s.
+    /// Makes a ring of this type: a boxed [`RingWriter`] and its [`RingReader`]s.
     ///
     /// # Errors
-    /// As [`ring`].
+    /// The errors of [`ring`].
     pub fn ring(
         &self,
         slots: usize,
@@ -187,23 +188,23 @@ impl PayloadType {
         self.0.ring(slots, writer, readers)
     }
 
-    /// A lane's value that comes from `inlet` and is read `reads` times in every execution.
+    /// Makes a lane's value that comes from `inlet` and is read `reads` times in every execution.
     ///
     /// # Errors
-    /// [`ChannelError::WrongType`] for a ring of another type, [`ChannelError::InvalidSpec`] for no reads.
+    /// [`ChannelError::WrongType`] for a ring of another type, [`ChannelError::InvalidSpec`] if `reads` is 0.
     pub fn value(&self, inlet: Inlet, reads: u32) -> Result<Box<dyn AnyValue>, ChannelError> {
         self.0.value(inlet, reads)
     }
 
-    /// A value that is the same in every execution.
+    /// Makes a value that is the same in every execution.
     ///
     /// # Errors
-    /// [`ChannelError::Decode`] when the bytes are no value of this type.
+    /// [`ChannelError::Decode`] when the bytes are not a value of this type.
     pub fn constant(&self, bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError> {
         self.0.constant(bytes)
     }
 
-    /// An output that goes to `routes`.
+    /// Makes an output that goes to `routes`.
     ///
     /// # Errors
     /// [`ChannelError::WrongType`] for a ring of another type.
@@ -213,16 +214,16 @@ impl PayloadType {
 }
 
 impl PayloadType {
-    /// Whether its values may carry tensors of a device to other processes.
+    /// Whether values of the type may carry device tensors to other processes.
     pub fn carries_tensors(&self) -> bool {
         self.0.carries()
     }
 
-    /// Puts a value of this type, as it is in `from`, into a local `into`, its tensors brought to another device; `false`, and
-    /// nothing has changed, where all of them are there.
+    /// Puts a copy of the value in `from` into the local value `into`, with its tensors copied to the device of
+    /// `crossing`. Returns `false`, with nothing changed, if all its tensors are on that device already.
     ///
     /// # Errors
-    /// [`ChannelError::Device`], [`ChannelError::WrongType`], and as [`Value::get`].
+    /// [`ChannelError::Device`], [`ChannelError::WrongType`], and the errors of [`Value::get`].
     #[cfg(feature = "cuda")]
     pub fn bring(
         &self,

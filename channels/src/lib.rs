@@ -1,24 +1,28 @@
 //! Channels of selvedge: one writer, N readers, K slots, in one process or across processes.
 //!
-//! This floor knows no actors and no graphs. From the value to the memory it lies in:
+//! This crate knows neither actors nor graphs. The modules, from values down to memory:
 //!
-//! - [`channel`]: ends by themselves, for who wants a channel and nothing else: [`ChannelOptions`], [`Writer`], [`Reader`].
-//! - [`payload`]: any serde value as a small head and raw, aligned parts; [`Tensor`].
-//! - [`fault`]: what travels instead of a value.
-//! - [`outlet`], [`value`]: the ends a lane works with, erased over the value's type by [`kind`].
-//! - [`Terms`]: what was agreed of the tensors in a value.
+//! - [`channel`]: stand-alone channels with typed endpoints, for programs that need nothing else: [`ChannelOptions`],
+//!   [`Writer`], [`Reader`].
+//! - [`payload`]: the encoding of any serde value as a small head and raw, aligned parts; [`Tensor`].
+//! - [`fault`]: the message that travels in the place of a value when a task has failed or is cancelled.
+//! - [`outlet`], [`value`]: the endpoints that a lane works with; [`kind`] makes them for a type that is known only at
+//!   run time.
+//! - [`Terms`]: the schema of the tensors in a value.
 //! - [`ring`](mod@ring): the in-process channel; values move by pointer.
-//! - [`shared`]: the channel between processes; grows for larger payloads.
-//! - [`doorbell`], [`waiting`], [`spin_budget`], [`shared_core`]: one wait for all of a lane's channels; spin as long as waits
-//!   usually take, then park on a futex; leave a core that is shared with the one who is waited for.
-//! - [`segment`], [`region`]: where memory comes from.
-//! - [`process`](mod@process), [`deaths`]: who has the other ends, and whether they live.
+//! - [`shared`]: the channel between processes; it grows when a payload is larger than a slot.
+//! - [`doorbell`], [`waiting`], [`spin_budget`], [`shared_core`]: one wait for all channels of a lane. A waiter spins
+//!   for about as long as its waits usually take, then parks on a futex; a thread that shares its core with the thread
+//!   it waits for moves to another core.
+//! - [`segment`], [`region`]: the memory of channels.
+//! - [`process`](mod@process), [`deaths`]: the processes that hold the other endpoints, and the detection of their
+//!   death.
 #![cfg_attr(
     feature = "cuda",
     doc = "- [`device`]: memory, streams and events of NVIDIA's devices, and channels of tensors that stay there."
 )]
 
-#[cfg(not(loom))] // loom has no shared memory; it models the protocol both rings follow on the heap
+#[cfg(not(loom))] // loom has no shared memory; its models run the protocol of both rings on the heap
 pub mod payload;
 
 pub mod fault;
@@ -71,7 +75,7 @@ mod cursor;
 #[cfg(not(loom))]
 pub mod deaths;
 mod dispose;
-#[doc(hidden)] // for the tests of the floors above
+#[doc(hidden)] // for the tests of the crates above this one
 pub mod fault_point;
 mod futex;
 #[cfg(not(loom))]
@@ -120,7 +124,7 @@ pub use terms::Terms;
 pub use value::{AnyValue, Arrival, Inlet, Readiness, Value};
 pub use waiting::Waiting;
 
-/// The README's code is compiled and run.
+/// The code of the README, compiled and run as documentation tests.
 #[cfg(all(doctest, not(any(loom, miri))))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,7 +1,9 @@
-//! One output value of a task: a composite channel with up to three routes, written all or none.
+//! An output value of a task: a composite channel with up to three routes. A message is written to all routes or to
+//! none.
 //!
-//! - `OUT-1` an [`AnyOutlet`] is an [`Outlet<T>`] (the trait is sealed), which begins with its head, which says what `T` is.
-#![allow(unsafe_code)] // looks at an erased outlet's head
+//! - `OUT-1` an [`AnyOutlet`] is an [`Outlet<T>`] (the trait is sealed). An outlet begins with its head, which contains
+//!   the `TypeId` of `T`.
+#![allow(unsafe_code)] // casts an erased outlet to its head
 
 use std::any::{Any, TypeId, type_name};
 use std::ptr;
@@ -18,32 +20,32 @@ use crate::shared::SharedWriter;
 use crate::terms::{Agreed, Terms};
 use crate::value::{AnyValue, Readiness, Value};
 
-/// Where an output goes, its type erased.
+/// The routes of an output, type-erased.
 pub struct Routes {
-    /// Index of a local [`Value`] of the writer's lane.
+    /// The index of a local [`Value`] of the writer's lane.
     pub local: Option<usize>,
-    /// The readers of this process: a [`RingWriter`] of the value's type.
+    /// The route to the readers of this process: a [`RingWriter`] of the value's type.
     pub ring: Option<Box<dyn Any + Send>>,
-    /// The readers of other processes.
+    /// The route to the readers of other processes.
     pub shared: Option<SharedWriter>,
 }
 
-/// A composite channel's writing end: a message is staged, then published on every route.
+/// The writing end of a composite channel. A message is staged, then published on every route.
 #[repr(C)]
 pub struct Outlet<T> {
-    // First (OUT-1).
+    // The first field (OUT-1).
     head: OutletHead,
     staged: Option<Message<T>>,
     ring: Option<RingWriter<T>>,
     shared: Option<Far>,
-    /// What was agreed of the tensors in its values, if anything was.
+    /// The schema of the tensors in its values, if one is set.
     agreed: Option<Box<Agreed>>,
 }
 
 /// The route to other processes.
 struct Far {
     writer: SharedWriter,
-    /// Tensors on a device, which go beside it.
+    /// The sender of device tensors, which travel out of band.
     #[cfg(feature = "cuda")]
     aside: Option<Box<WritesAside>>,
 }
@@ -63,7 +65,7 @@ impl Far {
 }
 
 mod sealed {
-    /// What only an [`Outlet`](super::Outlet) is (`OUT-1`).
+    /// A marker that only [`Outlet`](super::Outlet) implements (`OUT-1`).
     pub trait Sealed {}
 
     impl<T> Sealed for super::Outlet<T> {}
@@ -71,27 +73,28 @@ mod sealed {
 
 /// An [`Outlet`] with its type erased.
 pub trait AnyOutlet: Send + sealed::Sealed {
-    /// Agrees on the tensors in its values: those that do not keep to it are refused.
+    /// Sets the schema of the tensors in its values. Values that violate it are refused.
     fn agree(&mut self, terms: Terms);
-    /// Stages a fault in place of whatever is staged.
+    /// Stages a fault in place of the staged message, if there is one.
     fn stage_fault(&mut self, fault: Fault);
-    /// Whether something is staged.
+    /// Whether a message is staged.
     fn is_staged(&self) -> bool;
-    /// Whether every route is known to have a free slot, without a look at what is to be said where one has not.
+    /// Whether every route has a free slot. The fast path of `has_space`: `false` also in case of an error.
     fn is_open(&mut self) -> bool;
     /// Whether every route has a free slot.
     ///
     /// # Errors
-    /// What a route says.
+    /// The errors of the routes.
     fn has_space(&mut self) -> Result<bool, ChannelError>;
-    /// Publishes the staged message on all routes, or on none: `Blocked` keeps it staged.
+    /// Publishes the staged message on all routes or on none. If the result is `Blocked`, it stays staged.
     ///
     /// # Errors
-    /// [`ChannelError::NoValue`] when nothing is staged. [`ChannelError::Unread`] and [`ChannelError::WrongType`] when
-    /// the local route does not take it. [`ChannelError::TooLarge`], [`ChannelError::Encode`],
-    /// [`ChannelError::Segment`], [`ChannelError::Elsewhere`] and [`ChannelError::StaticShape`] when the value cannot be
-    /// written: it is nowhere, and a fault may be staged instead.
-    /// Whatever else a route says closes all of them.
+    /// [`ChannelError::NoValue`] when no message is staged. [`ChannelError::Unread`] and [`ChannelError::WrongType`]
+    /// when the local route does not accept it. [`ChannelError::TooLarge`], [`ChannelError::Encode`],
+    /// [`ChannelError::Segment`], [`ChannelError::Device`], [`ChannelError::Elsewhere`] and
+    /// [`ChannelError::StaticShape`] when the value cannot be written: it is on none of the routes, and a fault may be
+    /// staged instead.
+    /// All other errors of a route close all routes.
     fn publish(
         &mut self,
         execution: u64,
@@ -104,29 +107,29 @@ pub trait AnyOutlet: Send + sealed::Sealed {
 impl dyn AnyOutlet + '_ {
     #[inline]
     fn head(&self) -> &OutletHead {
-        // SAFETY: it is an `Outlet<T>`, which is laid out as in C and begins with its head (OUT-1).
+        // SAFETY: `self` is an `Outlet<T>`, which is `repr(C)` and begins with its head (OUT-1).
         unsafe { &*ptr::from_ref(self).cast::<OutletHead>() }
     }
 
-    /// The typed outlet, if it is of this type.
+    /// The typed outlet, if its type is `T`.
     #[inline]
     pub fn typed_mut<T: Wire>(&mut self) -> Option<&mut Outlet<T>> {
         if self.head().id != TypeId::of::<T>() {
             return None;
         }
-        // SAFETY: it is an `Outlet<T>` for the type that its head says (OUT-1); borrowed exclusively.
+        // SAFETY: `self` is an `Outlet<T>` for the type whose id is in its head (OUT-1); borrowed exclusively.
         Some(unsafe { &mut *ptr::from_mut(self).cast::<Outlet<T>>() })
     }
 
-    /// Whether publishing runs none of the user's code: there is one route, to which the value moves, or over which it is written
-    /// as it is.
+    /// Whether publishing runs no user code: there is at most one route, and the value is moved to it or written as
+    /// plain bytes.
     #[inline]
     pub fn only_moves(&self) -> bool {
         self.head().only_moves
     }
 
-    /// The index of the local value that it goes to, where it goes nowhere else and any value of its type may: whoever
-    /// has a value may put it there, and need not stage and publish it.
+    /// The index of the local value, if that is the only route and no schema is set. A result may then be put there
+    /// directly, without staging and publishing it.
     #[inline]
     pub fn within(&self) -> Option<usize> {
         let head = self.head();
@@ -141,7 +144,7 @@ impl<T: Wire> Outlet<T> {
         shared: Option<SharedWriter>,
     ) -> Self {
         if shared.is_some() && !is_plain::<T>() {
-            // Its type is tried before the first value is on its way.
+            // Runs the trial of the type before its first value is sent.
             way_of::<T>();
         }
         Outlet {
@@ -166,7 +169,7 @@ impl<T: Wire> Outlet<T> {
         }
     }
 
-    /// The same, with tensors of a device sent to other processes beside the value.
+    /// Prepares the outlet to send device tensors to other processes out of band.
     #[cfg(feature = "cuda")]
     pub(crate) fn with_tensors(mut self) -> Self {
         if let Some(shared) = &mut self.shared {
@@ -184,8 +187,8 @@ impl<T: Wire> Outlet<T> {
         dispose(self.staged.replace(Ok(value)));
     }
 
-    /// Publishes a value at once, where it goes to one channel, which has room, and nowhere else, and that runs none of the
-    /// user's code; gives it back otherwise.
+    /// Publishes `value` at once, if its only route is a channel with a free slot and no user code has to run. Else
+    /// returns it.
     #[inline]
     pub fn try_send(&mut self, value: T) -> Option<T> {
         match &mut self.ring {
@@ -195,19 +198,19 @@ impl<T: Wire> Outlet<T> {
         }
     }
 
-    /// The same, to other processes.
+    /// The part of `try_send` for values that go to other processes.
     #[inline(never)]
     fn try_send_far(&mut self, value: T) -> Option<T> {
-        // What the channel has to say against it, it says again to who publishes. What is written as it is has nothing aside.
+        // `publish` reports an error of the channel again. A plain value contains no tensors, so none go out of band.
         match &mut self.shared {
             Some(shared) if self.head.only_moves => shared.writer.send(value),
             _ => Some(value),
         }
     }
 
-    /// Writes the routes, which all have space, in an order in which only the first can refuse: bytes by reference,
-    /// then the value itself. What is the user's code (`Clone`, `Serialize`) runs while the message is staged and
-    /// nowhere else, so that a panic in it leaves it so.
+    /// Writes the message to the routes, which all have space. The shared route is first, because only it can refuse
+    /// the value, and needs it only by reference; then the value itself is moved. User code (`Clone`, `Serialize`) runs
+    /// only while the message is staged, so a panic in user code leaves it staged.
     #[inline]
     fn write(&mut self, execution: u64, local: Option<&mut Value<T>>) -> Result<(), ChannelError> {
         let Some(staged) = &self.staged else {
@@ -242,7 +245,7 @@ impl<T: Wire> Outlet<T> {
         Ok(())
     }
 
-    /// The local route, if there is one, free to be written.
+    /// Returns the local route, if there is one, after a check that it is free.
     #[inline]
     fn local(
         local: Option<usize>,
@@ -338,7 +341,7 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
 }
 
 impl<T: Wire> Outlet<T> {
-    /// Publishes what is staged, which keeps to what was agreed.
+    /// Publishes the staged message, which was checked against the schema.
     #[inline]
     fn publish_staged(
         &mut self,
@@ -349,7 +352,7 @@ impl<T: Wire> Outlet<T> {
             return Err(ChannelError::NoValue);
         }
         if let (Some(_), None, None) = (self.head.local, &self.ring, &self.shared) {
-            // Within the lane: no space to look for, and nothing that could be half done.
+            // Within the lane: needs no free slot, and cannot fail halfway.
             if let (Some(local), Some(message)) = (Self::local(self.head.local, values)?, self.staged.take())
             {
                 local.keep(execution, message);
@@ -357,7 +360,7 @@ impl<T: Wire> Outlet<T> {
             return Ok(Readiness::Ready);
         }
         if let (None, Some(ring), None) = (self.head.local, &mut self.ring, &self.shared) {
-            // One route within the process: it takes the message, or leaves it as it was.
+            // One route within the process: it takes the message or leaves it unchanged.
             let Some(message) = self.staged.take() else {
                 return Err(ChannelError::NoValue);
             };
@@ -376,7 +379,7 @@ impl<T: Wire> Outlet<T> {
             Ok(true) => {}
             Ok(false) => return Ok(Readiness::Blocked),
             Err(error) => {
-                // COMP-07.
+                // COMP-07: a route that fails closes the others.
                 self.close();
                 return Err(error);
             }
@@ -386,7 +389,7 @@ impl<T: Wire> Outlet<T> {
             Ok(()) => Ok(Readiness::Ready),
             Err(error) => {
                 if !error.refuses_value() || !self.is_staged() {
-                    // COMP-07: no half-delivered message is continued.
+                    // COMP-07: nothing follows a message that was published on some routes only.
                     self.close();
                 }
                 Err(error)

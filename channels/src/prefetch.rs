@@ -1,19 +1,21 @@
-//! Fetching cache lines before they are read.
+//! Prefetch: requests the cache lines of a payload before they are read.
 //!
-//! A payload that has just been written lies in the caches of another core, and each of its lines takes a transfer. A
-//! processor starts as many at a time as it can look ahead, which is less than it could: the loop that reads takes its place
-//! too. Asked for all together, 4 KiB are there a third earlier. Fetching the lines that are written next, by the writer while
-//! it has nothing to do, made everything slower: a copy takes them over without reading them.
-#![allow(unsafe_code)] // an instruction by name
+//! A payload that was just written lies in the caches of the writer's core, and each of its lines needs a transfer
+//! between the cores. A processor has only as many transfers in flight as its look-ahead covers, fewer than it could
+//! have, because the instructions of the reading loop take up look-ahead too. If all lines are requested together, 4
+//! KiB arrive a third earlier. Prefetch by the writer, of the lines that it will write next while it is idle, made
+//! everything slower: a copy takes over whole lines without reading them.
+#![allow(unsafe_code)] // one processor instruction, through an intrinsic
 
-/// What is fetched ahead at most: of longer payloads the processor itself sees that they are read from one end to the other,
-/// and whoever looks at a few of their bytes should not wait for the rest.
+/// The largest payload that is prefetched. In longer payloads the processor itself detects a sequential read, and a
+/// reader that needs only a few bytes should not wait for the rest.
 pub(crate) const MAX_BYTES: usize = 4096 + 64;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const LINE: usize = 64;
 
-/// Fetches the lines of so many bytes. A hint: nothing changes but where the lines lie, and nobody waits for them.
+/// Prefetches the cache lines of `len` bytes at `first`. A hint: it only moves cache lines, and no thread waits for
+/// them.
 #[inline]
 pub(crate) fn to_read(first: *const u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -1,4 +1,4 @@
-//! Processes, as the ends of a channel name them.
+//! Identities of processes, as recorded for the endpoints of a channel.
 
 use std::sync::OnceLock;
 use std::{fs, io};
@@ -6,21 +6,22 @@ use std::{fs, io};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-/// A process of this host: its number, and when it started, which tells it from a later process of the same number.
+/// A process of this host: its number and its start time. The start time distinguishes it from a later process with the
+/// same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
+    /// The process number (PID).
     pub pid: u32,
-    /// The lower half of the start time, in clock ticks since boot; 0 where the system does not say.
+    /// The lower half of the start time, in clock ticks since boot; 0 if the system does not report it.
     started: u32,
 }
 
 impl Process {
-    /// This process.
+    /// The calling process.
     pub fn own() -> Self {
         static OWN: OnceLock<Process> = OnceLock::new();
         let own = *OWN.get_or_init(|| Process::numbered(std::process::id()));
-        // A fork has its parent's cell.
+        // A forked child inherits the cell of its parent.
         if own.pid == std::process::id() {
             own
         } else {
@@ -28,7 +29,7 @@ impl Process {
         }
     }
 
-    /// The process that has this number now.
+    /// The process that has the number `pid` now.
     pub fn numbered(pid: u32) -> Self {
         Process {
             pid,
@@ -39,7 +40,8 @@ impl Process {
         }
     }
 
-    /// Whether the process with this number is still this one, as far as the system says: where it says nothing, it is.
+    /// Whether the process with this number is still this one, as far as the system reports; `true` if it reports
+    /// nothing.
     pub fn is_current(self) -> bool {
         match look(self.pid) {
             Look::Alive { started, .. } => self.started == 0 || self.started == started,
@@ -48,12 +50,13 @@ impl Process {
         }
     }
 
-    /// As a word; never 0, and the highest bit is free: the system's numbers are below 2^22.
+    /// Encodes the process as a word. The word is never 0 and its highest bit is free, because process numbers are
+    /// below 2^22.
     pub fn to_word(self) -> u64 {
         u64::from(self.pid & 0x7FFF_FFFF) << 32 | u64::from(self.started)
     }
 
-    /// As [`to_word`](Self::to_word) wrote it.
+    /// Decodes a word that [`to_word`](Self::to_word) has encoded.
     pub fn from_word(word: u64) -> Self {
         Process {
             pid: (word >> 32) as u32 & 0x7FFF_FFFF,
@@ -62,51 +65,52 @@ impl Process {
     }
 }
 
-/// What the system says of a process.
+/// The state of a process, as reported by the system.
 enum Look {
-    /// A process that runs or is stopped.
+    /// The process runs or is stopped.
     Alive {
         /// The lower half of its start time.
         started: u32,
-        /// By a signal or a debugger.
+        /// True if a signal or a debugger has stopped the process.
         is_stopped: bool,
     },
-    /// There is none of that number, or it has ended and waits for its parent to ask.
+    /// No process has this number, or the process has ended and waits to be reaped by its parent.
     Ended,
-    /// Nothing: there is no descriptor to ask with, or no `/proc`.
+    /// The system reports nothing, because there is no descriptor to ask with or no `/proc`.
     Unseen,
 }
 
-/// Whether the process of that number is stopped, by a signal or a debugger, as far as the system says.
+/// Whether the process `pid` is stopped by a signal or a debugger, as far as the system reports.
 pub fn is_stopped(pid: u32) -> bool {
     matches!(look(pid), Look::Alive { is_stopped: true, .. })
 }
 
-/// The status that the process of that number ends with, as `wait(2)` encodes it: known to the system before all of the
-/// process is gone. 0 before that, and where this process may not see it; `None` where the system says nothing.
+/// The exit status of the process `pid`, encoded as by `wait(2)`. The system knows it before the process is entirely
+/// gone. 0 before that, and if this process may not see it; `None` if the system reports nothing.
 pub fn ending_status(pid: u32) -> Option<i32> {
     // `proc_pid_stat(5)`: the last field.
     let fields = fields(pid).ok()??;
     fields.split_whitespace().next_back()?.parse().ok()
 }
 
-/// What `/proc/<pid>/stat` says after the process's name, which may hold anything: from the third field on.
+/// The part of `/proc/<pid>/stat` after the process's name, which may contain any bytes: the third field and those
+/// after it.
 fn fields(pid: u32) -> io::Result<Option<String>> {
     let mut stat = fs::read(format!("/proc/{pid}/stat"))?;
     let name_end = stat.windows(2).rposition(|bytes| bytes == b") ");
     Ok(name_end.and_then(|end| String::from_utf8(stat.split_off(end + 2)).ok()))
 }
 
-/// Fields 3 and 22 of `/proc/<pid>/stat`.
+/// Reads the state and the start time of a process: fields 3 and 22 of `/proc/<pid>/stat`.
 fn look(pid: u32) -> Look {
     if cfg!(miri) {
-        return Look::Unseen; // a model has no /proc
+        return Look::Unseen; // Miri has no /proc
     }
     let fields = match fields(pid) {
         Ok(fields) => fields,
-        // It ended while it was read.
+        // The process ended while its file was read.
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Look::Ended,
-        // Nobody has a `/proc` for it: has anybody the process?
+        // The process has no file in `/proc`; `kill(2)` tells whether it exists.
         Err(error) if error.kind() == io::ErrorKind::NotFound && !exists(pid) => return Look::Ended,
         Err(_) => return Look::Unseen,
     };
@@ -157,7 +161,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no /proc")]
     fn a_name_that_is_no_text_hides_no_process() {
-        // A thread has a file of its own, and is renamed without the process.
+        // A thread has its own file in `/proc`, and can be renamed without its process.
         let named = std::thread::spawn(|| {
             fs::write("/proc/thread-self/comm", b"\xff) Z \xfe").unwrap();
             let task = fs::read_link("/proc/thread-self").unwrap();
@@ -178,7 +182,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("selvedge-names-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
         for name in [&b"plain"[..], b"\xff) R \xfe"] {
-            // The kernel names a process by its file.
+            // The kernel names a process after the file that was executed.
             let program = folder.join(std::ffi::OsStr::from_bytes(name));
             std::os::unix::fs::symlink("/bin/cat", &program).unwrap();
             let mut child = std::process::Command::new(&program)

@@ -1,13 +1,15 @@
-//! A bounds-checked part of a segment: the only way to its bytes. Safe code outside this crate gets none
-//! ([`Segment::region`] is `unsafe`), for one over a live channel reaches what a reader has lent.
+//! Regions: bounds-checked parts of a segment, and the only access to its bytes. Safe code outside this crate cannot
+//! get one ([`Segment::region`] is `unsafe`), because a region of a live channel reaches the bytes that a reader has
+//! lent.
 //!
 //! Invariants:
-//! - `REG-1` offset and length lie inside the segment, and the offset is a multiple of 64.
-//! - `REG-2` control words are accessed atomically only; payload bytes only by whom the ring's protocol allows.
+//! - `REG-1` the region lies inside the segment, and its offset is a multiple of 64.
+//! - `REG-2` control words are accessed only atomically; payload bytes only by the endpoint that the ring's protocol
+//!   allows.
 //!
-//! Whoever maps a segment can write all of it: Rust cannot guard one process from another. What is promised to the
-//! peers of one host and user is that arbitrary *contents* are survived, not that a peer which scribbles over a slot
-//! while it is read is.
+//! A process that maps a segment can write all of it: Rust cannot guard one process from another. The processes of one
+//! host and user have the guarantee that arbitrary *contents* do no harm. They have no guarantee against a peer that
+//! writes to a slot while the slot is read.
 #![allow(unsafe_code)] // turns checked offsets into references
 
 use std::ptr::NonNull;
@@ -16,21 +18,21 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use crate::error::SegmentError;
 use crate::segment::{Provider, Segment};
 
-/// Start and length of a region are multiples of this (the length of a region may be any).
+/// The alignment of a region's start. A region may have any length.
 const ALIGN: usize = 64;
 
-/// A part of a segment. Keeps the segment alive.
+/// A part of a segment. It keeps the segment alive.
 #[derive(Clone, Debug)]
 pub struct Region {
-    /// The region's own start, so that a word costs one comparison and one addition.
+    /// The address of the region's start, so that access to a word costs one comparison and one addition.
     base: NonNull<u8>,
     len: usize,
     offset: usize,
     segment: Segment,
 }
 
-// SAFETY: `base` points into `segment`, which is Send and Sync; words are accessed atomically and bytes by whom the
-// ring's protocol allows (REG-2).
+// SAFETY: `base` points into `segment`, which is Send and Sync; words are accessed atomically, and bytes only by the
+// endpoint that the ring's protocol allows (REG-2).
 unsafe impl Send for Region {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Region {}
@@ -56,17 +58,17 @@ impl Region {
         })
     }
 
-    /// Where memory for the same channel comes from.
+    /// The provider of further memory for the same channel.
     pub(crate) fn provider(&self) -> Provider {
         self.segment.provider()
     }
 
-    /// Its length.
+    /// The length in bytes.
     pub fn len_bytes(&self) -> usize {
         self.len
     }
 
-    /// A part of it, from a 64-byte boundary.
+    /// The part of `len` bytes at `offset`, which must be a multiple of 64.
     ///
     /// # Errors
     /// [`SegmentError::OutOfBounds`].
@@ -96,23 +98,23 @@ impl Region {
         Ok(unsafe { self.base.as_ptr().add(offset) })
     }
 
-    /// The word at `offset`, to be accessed atomically. One word, one width: do not mix with
-    /// [`atomic_u32`](Self::atomic_u32) at the same place.
+    /// The word at `offset`, for atomic access. A word has one width: do not mix with [`atomic_u32`](Self::atomic_u32)
+    /// at the same place.
     ///
     /// # Errors
     /// [`SegmentError::OutOfBounds`], also when `offset` is not a multiple of 8.
     #[inline]
     pub fn atomic_u64(&self, offset: usize) -> Result<&AtomicU64, SegmentError> {
         let pointer = self.pointer(offset, 8, 8)?;
-        // SAFETY: in bounds, aligned (segment base and region start are multiples of 64), lives as long as the
-        // segment that `self` holds, and by REG-2 never accessed but atomically.
+        // SAFETY: in bounds; aligned (segment base and region start are multiples of 64); lives as long as the segment
+        // that `self` holds; and by REG-2 accessed only atomically.
         Ok(unsafe { AtomicU64::from_ptr(pointer.cast()) })
     }
 
-    /// Several words from `offset`, each as [`atomic_u64`](Self::atomic_u64), looked up once.
+    /// The `N` words from `offset` on, each as with [`atomic_u64`](Self::atomic_u64), with one bounds check.
     ///
     /// # Errors
-    /// As [`atomic_u64`](Self::atomic_u64).
+    /// The errors of [`atomic_u64`](Self::atomic_u64).
     #[inline]
     pub fn atomics<const N: usize>(&self, offset: usize) -> Result<&[AtomicU64; N], SegmentError> {
         let pointer = self.pointer(offset, 8 * N, 8)?;
@@ -120,7 +122,7 @@ impl Region {
         Ok(unsafe { &*pointer.cast::<[AtomicU64; N]>() })
     }
 
-    /// The half word at `offset`, to be accessed atomically.
+    /// The half word at `offset`, for atomic access.
     ///
     /// # Errors
     /// [`SegmentError::OutOfBounds`], also when `offset` is not a multiple of 4.
@@ -131,7 +133,7 @@ impl Region {
         Ok(unsafe { AtomicU32::from_ptr(pointer.cast()) })
     }
 
-    /// The address of so many bytes at `offset`, for who reads and writes them by turns with others.
+    /// The address of `len` bytes at `offset`, for callers that read and write these bytes in turns with others.
     ///
     /// # Errors
     /// [`SegmentError::OutOfBounds`].
@@ -140,31 +142,31 @@ impl Region {
         self.pointer(offset, len, 1)
     }
 
-    /// The bytes at `offset`, shared.
+    /// The bytes at `offset`, as a shared slice.
     ///
     /// # Errors
     /// [`SegmentError::OutOfBounds`].
     ///
     /// # Safety
-    /// Until the reference is dropped, nobody may write these bytes: the caller holds the slot they belong to
-    /// (`RING-2`).
+    /// Until the reference is dropped, no thread or process may write these bytes: the caller holds the slot that
+    /// contains them (`RING-2`).
     #[inline]
     pub unsafe fn bytes(&self, offset: usize, len: usize) -> Result<&[u8], SegmentError> {
         let pointer = self.pointer(offset, len, 1)?;
-        // SAFETY: in bounds and alive as long as `self`; not written meanwhile by the caller's promise.
+        // SAFETY: in bounds and alive as long as `self`; not written in the meantime, by the caller's promise.
         Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
     }
 
-    /// The bytes at `offset`, exclusively.
+    /// The bytes at `offset`, as an exclusive slice.
     ///
     /// # Errors
     /// [`SegmentError::OutOfBounds`].
     ///
     /// # Safety
-    /// Until the reference is dropped, nobody else may read or write these bytes: the caller is the writer and
-    /// the slot they belong to is free (`RING-3`).
+    /// Until the reference is dropped, no other thread or process may read or write these bytes: the caller is the
+    /// writer, and the slot that contains them is free (`RING-3`).
     #[inline]
-    #[allow(clippy::mut_from_ref)] // exclusivity is the ring's protocol, not a borrow of the region
+    #[allow(clippy::mut_from_ref)] // the ring's protocol makes the access exclusive, not a borrow of the region
     pub unsafe fn bytes_mut(&self, offset: usize, len: usize) -> Result<&mut [u8], SegmentError> {
         let pointer = self.pointer(offset, len, 1)?;
         // SAFETY: in bounds and alive as long as `self`; exclusive by the caller's promise.

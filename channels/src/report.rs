@@ -1,15 +1,15 @@
-//! How an error prints where `main` returns it, or where somebody unwraps it: as people are to read it, with its sources.
+//! The text of errors that `main` returns or `unwrap` prints: the error's message and its sources.
 
 use std::error::Error;
 use std::fmt;
 
-/// A chain longer than this is cut: a `source` that goes in a circle must not hang who prints it.
+/// The number of sources at which a chain is cut: a cycle of sources must not make the formatter loop forever.
 const SOURCES_MAX: usize = 16;
 
-/// Writes an error's text, and below it those of its sources that it does not say itself.
+/// Writes the text of an error, and below it the texts of the sources that it does not contain already.
 ///
 /// # Errors
-/// Those of the formatter.
+/// The errors of the formatter.
 #[doc(hidden)]
 pub fn report(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut said = error.to_string();
@@ -27,7 +27,7 @@ pub fn report(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Gives errors a `Debug` that is their report: what `main() -> Result` and `unwrap` print.
+/// Implements `Debug` for error types as their report, which `main() -> Result` and `unwrap` print.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_is_report {

@@ -1,18 +1,21 @@
-//! The in-process channel: one writer, N readers, K slots; values lie in the slots and move by pointer.
+//! The in-process channel: one writer, N readers, K slots. Values lie in the slots and move by pointer.
 //!
-//! Stamps and tails work as `cursor.rs` says (`RING-1` to `RING-3`, `RING-6`). A stamp lies in the cache line of
-//! a small payload, so a hop costs one line; each tail has a line of its own, and the writer looks at them only when
-//! the ring seems full (as rtrb does), and once before that, when a message has gone out and nobody waits for the writer.
+//! Stamps and tails follow the protocol of `cursor.rs` (`RING-1` to `RING-3`, `RING-6`). A stamp lies in the cache line
+//! of a small payload, so a hop costs one line. Each tail has a line of its own. The writer reads the tails only when
+//! the ring seems full (as rtrb does), and once shortly before: after it has published a message, when no thread waits
+//! for the writer.
 //!
-//! - `RING-4` with one reader, that reader owns the message it reads: it moves it out or drops it. With several,
-//!   the last to let go does (a countdown), so memory returns at once and not a lap later.
-//! - `RING-5` a countdown starts at no fewer than the readers that will let go. After a reader has gone it may start
-//!   too high for a lap; such a message is dropped when its slot is written again.
-//! - `RING-7` readers never write to a slot's line but for the countdown: what they would write the writer's core would have
-//!   to fetch back. Which slots hold a message follows from what is known otherwise: with one reader those of the messages
-//!   that were written and that it has not passed (both ends leave behind how far they came); with several those whose
-//!   countdown is not 0.
-#![allow(unsafe_code)] // slots are cells
+//! - `RING-4` with one reader, that reader owns the message it reads: it moves it out or drops it. With several
+//!   readers, the last one to release the message owns it (a countdown), so the memory is freed at once and not a lap
+//!   later.
+//! - `RING-5` a countdown starts at no fewer than the number of readers that will release the message. After a reader
+//!   has been dropped the countdown may start too high for a lap; such a message is dropped when its slot is written
+//!   again.
+//! - `RING-7` readers never write to a slot's line except for the countdown: the writer's core would have to fetch the
+//!   line back. The slots that hold a message are known by other means. With one reader, they are the slots of the
+//!   messages that were written and that the reader has not passed (both ends leave their last position behind). With
+//!   several readers, they are the slots whose countdown is not 0.
+#![allow(unsafe_code)] // the slots are `UnsafeCell`s
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -25,61 +28,65 @@ use crate::error::{ChannelError, SegmentError};
 use crate::fault::Message;
 use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Cell, Ordering};
 
-/// A slot: stamp and message side by side. On two lines, since processors fetch lines in pairs: with its neighbour on the
-/// second one, a slot that is being written and one that is being polled would disturb each other.
+/// A slot: the stamp and the message side by side. It fills two cache lines, since processors fetch lines in pairs. If
+/// its neighbour lay on the second line, a slot being written and a slot being polled would disturb each other.
 #[repr(align(128))]
 struct Slot<T> {
     stamp: AtomicU64,
-    /// Readers that have not let go; unused with one reader.
+    /// The number of readers that have not released the message; unused with one reader.
     left: AtomicU32,
-    /// Initialised where RING-7 says so.
+    /// The message. Initialised in the slots that RING-7 names.
     message: Cell<MaybeUninit<Message<T>>>,
 }
 
 impl<T> Slot<T> {
-    /// Makes the slot ready for a message to so many readers.
+    /// Prepares the slot for a message to `readers` readers: drops a message that is left over, and sets the countdown.
     #[inline(never)]
     fn clear_for(&self, readers: usize) {
         if self.left.load(Ordering::Relaxed) > 0 {
-            // SAFETY: nobody else has it: every tail has passed it (RING-1), and it is still there (RING-5, RING-7).
+            // SAFETY: no other end accesses it: every tail has passed it (RING-1). It is still initialised (RING-5,
+            // RING-7).
             dispose(unsafe { self.take() });
         }
-        // Relaxed: the stamp publishes it. RING-5: readers only become fewer.
+        // Relaxed: the stamp publishes it. RING-5: the number of readers only decreases.
         self.left.store(readers as u32, Ordering::Relaxed);
     }
 
-    /// Moves the message out.
+    /// Moves the message out of the slot.
     ///
     /// # Safety
-    /// There is one (RING-7), nobody else has it, and it is not used again.
+    /// The slot holds a message (RING-7), no other end accesses it, and the message is not used again.
     #[inline]
     unsafe fn take(&self) -> Message<T> {
-        // SAFETY: initialised, and the caller's to move, as it promises; a `MaybeUninit` is laid out as what it may hold.
+        // SAFETY: initialised, and the caller may move it, as the caller promises. A `MaybeUninit<M>` has the layout of
+        // `M`.
         self.message
             .with_mut(|cell| unsafe { cell.cast::<Message<T>>().read() })
     }
 
-    /// Moves the value of the message out, where it has one; the value alone, which is less to be copied about.
+    /// Moves the value out of the message, if the message is a value and not a fault. Moves only the value, because it
+    /// is smaller to copy than the whole message.
     ///
     /// # Safety
-    /// As for [`take`](Self::take), where it gives something; otherwise the message stays.
+    /// The conditions of [`take`](Self::take). If the result is `None`, the message stays in the slot and may still be
+    /// used.
     #[inline]
     unsafe fn take_value(&self) -> Option<T> {
         self.message.with_mut(|cell| {
-            // SAFETY: initialised, and the caller's, as it promises.
+            // SAFETY: initialised, and no other end accesses it, as the caller promises.
             let value = unsafe { &*cell.cast::<Message<T>>() }.as_ref().ok()?;
-            // SAFETY: the caller's to move; a fault, which would have to be dropped, it is not.
+            // SAFETY: the caller may move it. It is not a fault, which would still have to be dropped.
             Some(unsafe { ptr::read(value) })
         })
     }
 }
 
-/// A reader's line; two, as for slots.
+/// The shared words of one reader. They fill two cache lines, for the reason given at `Slot`.
 #[repr(align(128))]
 struct Tail {
     passed: AtomicU64,
     blocked: AtomicU64,
-    /// Where `passed` was when the reader went.
+    /// The reader's position when it was dropped.
     went_at: AtomicU64,
 }
 
@@ -96,28 +103,29 @@ struct Shared<T> {
     slots: Box<[Slot<T>]>,
     tails: Box<[Tail]>,
     closed: AtomicBool,
-    /// Messages that were written to slots, once the writer has gone.
+    /// The number of messages that were written to slots. Set when the writer is dropped.
     written: AtomicU64,
     writer_bell: Doorbell,
     reader_bells: Vec<Doorbell>,
 }
 
-// SAFETY: a slot's cell is accessed only by whom RING-2 to RING-4 allow, and the stamps and tails hand it over
-// with release and acquire; `T` moves between threads (Send) and is read by several at once (Sync).
+// SAFETY: RING-2 to RING-4 say which end may access a slot's cell at a time, and the stamps and tails hand it over with
+// release and acquire. `T` moves between threads (Send) and is read by several threads at once (Sync).
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
-// SAFETY: all fields but the cells are Send; the cells hold `T: Send`.
+// SAFETY: all fields except the cells are Send; the cells hold `T: Send`.
 unsafe impl<T: Send + Sync> Send for Shared<T> {}
 
-/// The writing end. Dropping it closes the ring.
+/// The writing end of a ring. Dropping it closes the ring.
 pub struct RingWriter<T> {
     shared: Arc<Shared<T>>,
     cursor: WriteCursor,
     quiet: bool,
-    /// The first message that was not written, because nobody was left to read it.
+    /// The number of the first message that was not written because no reader was left.
     alone_at: Option<u64>,
 }
 
-/// A reading end. Dropping it lets go of every message, also of those to come: it never holds the writer back.
+/// A reading end of a ring. Dropping it releases every message, including later ones: the writer never waits for it
+/// again.
 pub struct RingReader<T> {
     shared: Arc<Shared<T>>,
     index: usize,
@@ -125,7 +133,7 @@ pub struct RingReader<T> {
     quiet: bool,
 }
 
-/// Room for so many, or what the system says.
+/// Returns an empty vector with room for `many` elements, or an error if there is not enough memory.
 fn reserved<T>(many: usize) -> Result<Vec<T>, ChannelError> {
     let mut room = Vec::new();
     match room.try_reserve_exact(many) {
@@ -141,7 +149,8 @@ fn reserved<T>(many: usize) -> Result<Vec<T>, ChannelError> {
 /// Makes a ring of `slots` slots with one reader for each of `reader_bells`.
 ///
 /// # Errors
-/// [`ChannelError::InvalidSpec`] when either number is zero, [`ChannelError::Segment`] when there is no memory for so many slots.
+/// [`ChannelError::InvalidSpec`] when either number is zero, [`ChannelError::Segment`] when there is not enough memory
+/// for the slots.
 pub fn ring<T: Clone + Send + Sync + 'static>(
     slots: usize,
     writer_bell: Doorbell,
@@ -196,14 +205,14 @@ pub fn ring<T: Clone + Send + Sync + 'static>(
 
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
-        // All ends are gone, and their last stores happened before: relaxed.
+        // Relaxed: all ends have been dropped, and their last stores happened before.
         if let [reader] = &*self.tails {
             let went_at = reader.went_at.load(Ordering::Relaxed);
-            // At most a lap (RING-1).
+            // At most one lap (RING-1).
             for message in went_at..self.written.load(Ordering::Relaxed) {
                 let slot = usize::try_from(message % self.slots.len().max(1) as u64);
                 if let Some(slot) = slot.ok().and_then(|slot| self.slots.get(slot)) {
-                    // SAFETY: written and not passed (RING-7), and nobody is left who could have it.
+                    // SAFETY: written and not passed (RING-7), and no end is left that could access it.
                     dispose(unsafe { slot.take() });
                 }
             }
@@ -211,7 +220,8 @@ impl<T> Drop for Shared<T> {
         }
         for slot in &self.slots {
             if slot.left.load(Ordering::Relaxed) > 0 {
-                // SAFETY: its countdown says that it is there (RING-7), and nobody is left who could have it.
+                // SAFETY: its countdown is not 0, so it is initialised (RING-7), and no end is left that could access
+                // it.
                 dispose(unsafe { slot.take() });
             }
         }
@@ -219,7 +229,7 @@ impl<T> Drop for Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// Whether there is exactly one reader, which then owns what it reads (`RING-4`).
+    /// Whether there is exactly one reader, which then owns the messages it reads (`RING-4`).
     #[inline]
     fn sole(&self) -> bool {
         self.tails.len() == 1
@@ -227,7 +237,7 @@ impl<T> Shared<T> {
 }
 
 impl<T> RingWriter<T> {
-    /// Number of the next message.
+    /// The number of the next message.
     #[inline]
     pub fn position(&self) -> u64 {
         self.cursor.number()
@@ -239,11 +249,11 @@ impl<T> RingWriter<T> {
         self.cursor.has_space() || self.seek()
     }
 
-    /// Whether every reader is done with every message.
+    /// Whether every reader has passed every message.
     pub fn is_drained(&mut self) -> bool {
         let shared = &*self.shared;
         let tails = || shared.tails.iter().map(Tail::words);
-        // A tail is never ahead: only readers of this type write it.
+        // A tail is never ahead: only `RingReader`s write it.
         self.cursor.drained(tails).unwrap_or(false)
     }
 
@@ -251,16 +261,16 @@ impl<T> RingWriter<T> {
     fn seek(&mut self) -> bool {
         let shared = &*self.shared;
         let tails = || shared.tails.iter().map(Tail::words);
-        // A tail is never ahead: only readers of this type write it.
+        // A tail is never ahead: only `RingReader`s write it.
         self.cursor.seek(tails).unwrap_or(false)
     }
 
-    /// Whether this end has said that no message follows.
+    /// Whether this end was closed by [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
         self.cursor.is_closed()
     }
 
-    /// Writes the next message, or gives it back when every slot is taken, and after [`close`](Self::close).
+    /// Writes the next message. Returns it when every slot is taken, and after [`close`](Self::close).
     ///
     /// # Errors
     /// The message, unchanged.
@@ -273,8 +283,8 @@ impl<T> RingWriter<T> {
         Ok(())
     }
 
-    /// Writes a value, or gives it back: the short way for who says elsewhere why not. Most find space without a look, and one
-    /// reader, which this is inlined for.
+    /// Writes `value` if a slot is free, else returns it without the reason. Inlined for the usual case: one reader,
+    /// and space that is known without reading its tail.
     #[inline]
     #[cfg_attr(loom, allow(dead_code))] // for `channel` and `outlet`, which are not built under loom
     pub(crate) fn send(&mut self, value: T) -> Option<T> {
@@ -286,16 +296,16 @@ impl<T> RingWriter<T> {
     }
 
     #[inline(never)]
-    #[cfg_attr(loom, allow(dead_code))] // as `send`
+    #[cfg_attr(loom, allow(dead_code))] // see `send`
     fn send_other(&mut self, value: T) -> Option<T> {
         self.try_write(Ok(value)).err().and_then(Message::ok)
     }
 
-    /// Writes the next message, for which there is space.
+    /// Writes the next message. The caller has checked that there is space.
     #[inline]
     fn write(&mut self, message: impl FnOnce() -> Message<T>) {
         if self.cursor.readers() == 0 {
-            // Nobody is left to read it; numbers go on.
+            // No reader is left. The message is dropped, and the numbering continues.
             if let Some(slot) = self.shared.slots.get(self.cursor.slot()) {
                 self.alone_at.get_or_insert(self.cursor.number());
                 self.cursor.publish(&slot.stamp);
@@ -310,16 +320,17 @@ impl<T> RingWriter<T> {
         self.put(message);
     }
 
-    /// Puts the next message into its slot, which is ready for it, for readers of which there are some. It is made where it is to
-    /// lie: what has just been put together elsewhere, word by word, could be copied only after a while.
+    /// Writes the next message into its slot and publishes it. The slot is ready for it, and there is at least one
+    /// reader. The message is constructed in the slot itself: copying a value right after it was written field by field
+    /// would stall the core until its stores have completed.
     #[inline]
     fn put(&mut self, message: impl FnOnce() -> Message<T>) {
         let Some(slot) = self.shared.slots.get(self.cursor.slot()) else {
             return;
         };
-        // SAFETY: every tail has passed the message that lay here (there is space, RING-1), so the slot is the writer's alone
-        // (RING-3) until the stamp below. It holds nothing: the only reader has taken what it passed (RING-4), of several the
-        // last one has, or it was cleared.
+        // SAFETY: every tail has passed the message that lay here (there is space, RING-1), so the slot belongs to the
+        // writer alone (RING-3) until the stamp below. The cell holds no message: the only reader has taken the
+        // messages it passed (RING-4); of several readers the last one has, or `clear_for` has dropped it.
         slot.message
             .with_mut(|cell| unsafe { cell.cast::<Message<T>>().write(message()) });
         self.cursor.publish(&slot.stamp);
@@ -327,12 +338,12 @@ impl<T> RingWriter<T> {
             Doorbell::ring_all(&self.shared.reader_bells);
         }
         if self.cursor.runs_low() {
-            // The tails' lines come from other cores, which nobody waits for now.
+            // The tails' lines come from other cores. At this moment no thread waits for the writer.
             self.seek();
         }
     }
 
-    /// Which readers hold the writer back, for people.
+    /// Names the readers that hold the writer back, as text for error messages.
     #[cfg(not(loom))]
     pub(crate) fn laggards(&self) -> String {
         let tails = self
@@ -347,7 +358,7 @@ impl<T> RingWriter<T> {
         text.collect::<Vec<_>>().join(", ")
     }
 
-    /// While `quiet`, sleeping readers are not woken; at its end they are. One fence for many messages.
+    /// Sets quiet mode: sleeping readers are not woken until quiet mode ends. One fence then serves many messages.
     #[cfg_attr(loom, allow(dead_code))] // for `channel`, which is not built under loom
     pub(crate) fn set_quiet(&mut self, quiet: bool) {
         self.quiet = quiet;
@@ -356,8 +367,8 @@ impl<T> RingWriter<T> {
         }
     }
 
-    /// Says that no message follows, and wakes the readers. Never waits; again is the same as once. What is written
-    /// afterwards is given back.
+    /// Closes the ring: no message follows. Wakes the readers and never blocks. A second call changes nothing. Later
+    /// writes return their message.
     pub fn close(&mut self) {
         self.cursor.close();
         // SYNC ring-closed: pairs with the load in `is_closed`; the last stamp happened before.
@@ -369,14 +380,14 @@ impl<T> RingWriter<T> {
 impl<T> Drop for RingWriter<T> {
     fn drop(&mut self) {
         let written = self.alone_at.unwrap_or_else(|| self.position());
-        // Relaxed: for who drops what both ends shared, which orders it.
+        // Relaxed: it is read only by the drop of the shared part, and the drop of the `Arc` orders that.
         self.shared.written.store(written, Ordering::Relaxed);
         self.close();
     }
 }
 
 impl<T> RingReader<T> {
-    /// Number of the next message.
+    /// The number of the next message.
     #[inline]
     pub fn position(&self) -> u64 {
         self.cursor.number()
@@ -406,25 +417,25 @@ impl<T> RingReader<T> {
         self.is_ready()
     }
 
-    /// The next message, in place.
+    /// The next message, in place, if it has arrived.
     #[inline]
     pub fn peek(&mut self) -> Option<&Message<T>> {
         self.current()
     }
 
-    /// The next message, in place, for as long as nobody moves this end.
+    /// The next message, in place, until this end moves on.
     #[inline]
     pub(crate) fn current(&self) -> Option<&Message<T>> {
         let slot = self.slot()?;
         if self.cursor.look(&slot.stamp) != Sight::Ready {
             return None;
         }
-        // SAFETY: stamped and not yet passed by this cursor, so it is there (RING-7) and nobody writes it (RING-2); the
-        // reference borrows `self`, and only `&mut self` methods move the cursor or the message.
+        // SAFETY: stamped and not yet passed by this cursor, so it is initialised (RING-7) and no end writes it
+        // (RING-2). The reference borrows `self`, and only `&mut self` methods move the cursor or the message.
         Some(slot.message.with(|cell| unsafe { &*cell.cast::<Message<T>>() }))
     }
 
-    /// Lets go of the next message, whether read or not, if it is there.
+    /// Releases the next message, read or unread, if it has arrived.
     #[inline]
     pub fn release(&mut self) {
         if self.is_ready() {
@@ -432,7 +443,7 @@ impl<T> RingReader<T> {
         }
     }
 
-    /// Passes the message that is there; the sole reader and the last of several get it (`RING-4`).
+    /// Passes the message that has arrived. Returns it if this is the sole reader or the last of several (`RING-4`).
     #[inline]
     fn pass(&mut self) -> Option<Message<T>> {
         let shared = &*self.shared;
@@ -441,18 +452,19 @@ impl<T> RingReader<T> {
             shared.tails.get(self.index)?,
         );
         let mut message = None;
-        // SYNC last-reader: release, so that our reads happen before the last one's move; acquire, so that if we
-        // are the last, the others' did.
+        // SYNC last-reader: release, so that this reader's reads happen before the last reader's move; acquire, so that
+        // if this reader is the last, the other readers' reads happened before.
         if shared.sole() || slot.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // SAFETY: it is there, since this cursor has not passed it (RING-7), and the sole reader owns it, as does the last
-            // of several (RING-4).
+            // SAFETY: it is initialised, since this cursor has not passed it (RING-7). The sole reader owns it, and so
+            // does the last of several (RING-4).
             message = Some(unsafe { slot.take() });
         }
         self.cursor.pass(tail.words(), &shared.writer_bell, self.quiet);
         message
     }
 
-    /// While `quiet`, a writer that waits for space is not woken; at its end it is. One fence for many messages.
+    /// Sets quiet mode: a writer that waits for space is not woken until quiet mode ends. One fence then serves many
+    /// messages.
     #[cfg_attr(loom, allow(dead_code))] // for `channel`, which is not built under loom
     pub(crate) fn set_quiet(&mut self, quiet: bool) {
         self.quiet = quiet;
@@ -461,15 +473,16 @@ impl<T> RingReader<T> {
         }
     }
 
-    /// Whether the writer is gone and every message has been read.
+    /// Whether the writer has closed its end and every message has been passed.
     pub fn is_closed(&self) -> bool {
-        // SYNC ring-closed: the look at the stamp comes after, so no message is missed.
+        // SYNC ring-closed: the stamp is read afterwards, so no message is missed.
         self.shared.closed.load(Ordering::Acquire) && !self.is_ready()
     }
 }
 
 impl<T: Clone> RingReader<T> {
-    /// As [`take`](Self::take), of a value that this is the sole reader of; a fault stays.
+    /// Moves the next value out and passes it, if this is the sole reader. Returns `None` for a fault, which stays in
+    /// the slot.
     #[inline]
     #[cfg_attr(loom, allow(dead_code))] // for `channel`, which is not built under loom
     pub(crate) fn take_value(&mut self) -> Option<T> {
@@ -478,13 +491,14 @@ impl<T: Clone> RingReader<T> {
         if !shared.sole() || self.cursor.look(&slot.stamp) != Sight::Ready {
             return None;
         }
-        // SAFETY: stamped and not yet passed, so it is there (RING-7), and the sole reader owns it (RING-4).
+        // SAFETY: stamped and not yet passed, so it is initialised (RING-7), and the sole reader owns it (RING-4).
         let value = unsafe { slot.take_value() }?;
         self.cursor.pass(tail.words(), &shared.writer_bell, self.quiet);
         Some(value)
     }
 
-    /// The next message: moved when this is the only reader or the last one, cloned otherwise. Passes it.
+    /// Takes the next message and passes it. The message is moved out if this is the only reader or the last one, else
+    /// cloned.
     #[inline]
     pub fn take(&mut self) -> Option<Message<T>> {
         if let Some(value) = self.take_value() {
@@ -496,7 +510,7 @@ impl<T: Clone> RingReader<T> {
         let last = self.shared.sole()
             || self
                 .slot()
-                // SYNC last-reader: one is left and that is us, since we have not let go.
+                // SYNC last-reader: 1 means that only this reader is left, since it has not released the message.
                 .is_some_and(|slot| slot.left.load(Ordering::Acquire) == 1);
         if last {
             return self.pass();
@@ -509,12 +523,12 @@ impl<T: Clone> RingReader<T> {
 
 impl<T> Drop for RingReader<T> {
     fn drop(&mut self) {
-        // At most a lap: a writer that goes on meanwhile must not keep us here.
+        // At most one lap: a writer that keeps writing must not keep this loop running.
         for _ in 0..self.shared.slots.len() {
             self.release();
         }
         if let Some(tail) = self.shared.tails.get(self.index) {
-            // Relaxed: for who drops what the ends shared, which orders it.
+            // Relaxed: it is read only by the drop of the shared part, and the drop of the `Arc` orders that.
             tail.went_at.store(self.position(), Ordering::Relaxed);
             self.cursor.leave(tail.words(), &self.shared.writer_bell);
         }

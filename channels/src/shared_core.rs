@@ -1,8 +1,9 @@
-//! Which core a thread runs on, and how a thread leaves a core that it shares with the one it waits for.
+//! Shared cores: the core that a thread runs on, and a way to leave a core that the thread shares with the thread it
+//! waits for.
 //!
-//! The scheduler may keep two threads that hand work to and fro on one core while another core is idle: each sleeps while the
-//! other works, so no core looks crowded. Such a pair pays a change of threads at every hand-over, which costs ten times what
-//! two cores pay.
+//! The scheduler may keep two threads that exchange messages on one core while another core is idle: each thread sleeps
+//! while the other works, so no core looks overloaded. Such a pair pays for a context switch at every message, which
+//! costs ten times as much as a message between two cores.
 
 use std::time::{Duration, Instant};
 
@@ -15,35 +16,36 @@ pub(crate) fn current_core() -> u32 {
     rustix::thread::sched_getcpu() as u32
 }
 
-/// Miri has no cores: each thread counts as one.
+/// Miri has no cores: each thread counts as a core of its own.
 #[cfg(miri)]
 pub(crate) fn current_core() -> u32 {
     thread_local!(static THREAD: u8 = const { 0 });
     THREAD.with(|thread| std::ptr::from_ref(thread).addr() as u32)
 }
 
-/// Moves a thread off a core where it keeps being woken by another thread of that core.
+/// Moves a thread to another core if threads of its own core keep waking it.
 #[derive(Debug, Default)]
 pub struct Mover {
-    /// Waits on a shared core, one after the other, and when the first of them ended.
+    /// The number of consecutive waits on a shared core, and the time at which the first of them ended.
     shared: Option<(u32, Instant)>,
-    /// When this thread was moved last.
+    /// The time at which this thread was last moved.
     moved: Option<Instant>,
 }
 
-/// So many waits on a shared core in a row are no accident.
+/// The number of consecutive waits on a shared core after which a thread is moved: more than a coincidence.
 const WAITS: u32 = 32;
 
-/// Hand-overs that take longer than this on average gain little from a core of their own.
+/// The longest average wait for which a thread is moved. Exchanges that take longer gain little from a second core.
 const SHORT: Duration = Duration::from_micros(20);
 
-/// Where the other cores are busy too, the scheduler brings the thread back, and it is left alone for so long.
+/// The shortest time between two moves. If the other cores are busy too, the scheduler brings the thread back, and
+/// another move at once would not help.
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Mover {
-    /// Takes note of a wait of this thread, and moves the thread where the core was shared too often. A moved thread spins for its
-    /// next input again: while it slept, the scheduler would wake it on its old core, for a virtual core that is idle looks to the
-    /// scheduler like one that the host has taken away.
+    /// Records a wait of this thread, and moves the thread if it has shared its core too often. A moved thread spins
+    /// for its next input again. If it slept, the scheduler would wake it on its old core, because an idle virtual core
+    /// looks to the scheduler like a core that the host has taken away.
     #[inline]
     pub fn waited(&mut self, budget: &SpinBudget) {
         if budget.shares_core() {
@@ -72,8 +74,8 @@ impl Mover {
     }
 }
 
-/// Moves this thread to another core that it may use, and then lets it use the cores again that it might use before. A thread that
-/// is bound to one core stays there. Cores that a control group adds later are not among them.
+/// Moves this thread to another core that it may use, and then restores the set of cores that it may use. A thread that
+/// is bound to one core stays there. Cores that a control group adds later are not in the restored set.
 fn leave_core() {
     use rustix::thread::{sched_getaffinity, sched_setaffinity};
     let Ok(allowed) = sched_getaffinity(None) else {
@@ -82,12 +84,12 @@ fn leave_core() {
     let mut others = allowed;
     others.unset(current_core() as usize);
     if others.count() > 0 && sched_setaffinity(None, &others).is_ok() {
-        // A thread that may not use its old cores again still runs.
+        // If this fails, the thread still runs, on the other cores.
         let _ = sched_setaffinity(None, &allowed);
     }
 }
 
-/// For tests: the cores that this thread may use, and how it stays on one of them.
+/// Helpers for tests: the cores that this thread may use, and a way to pin the thread to one of them.
 #[cfg(all(test, not(miri)))]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 pub(crate) mod pinned {
@@ -151,7 +153,8 @@ mod tests {
         }
         assert!(mover.moved.is_none());
         assert_ne!(budget.waiting(), spins);
-        // As if the waits had been short, however slow this machine is: no time passes since an hour from now.
+        // A start in the future makes the waits count as short, however slow this machine is: the elapsed time
+        // saturates at 0.
         let later = Instant::now() + Duration::from_secs(3600);
         mover.shared = Some((WAITS, later));
         mover.waited(&budget);

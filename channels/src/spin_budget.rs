@@ -1,12 +1,13 @@
-//! How long one waiter spins before it parks: as long as it usually waits, within bounds.
+//! Spin budgets: the time for which one waiter spins before it parks, adapted to its waits within bounds.
 //!
-//! Whoever waits a little longer than the budget pays for spinning and for parking, every time, and parking puts a wake-up of
-//! tens of microseconds in the way of what is waited for. So after a wait that had to park and yet was short, the next ones
-//! spin for twice as long as that one took; a long one ends this. Adaptive spinning, by the last wait: Karlin, Li, Manasse and
-//! Owicki, *Empirical Studies of Competitive Spinning for a Shared-Memory Multiprocessor* (SOSP 1991).
+//! A waiter whose waits last a little longer than its budget pays for spinning and for parking every time, and parking
+//! delays its input by a wake-up of tens of microseconds. So after a short wait that had to park, the next waits spin
+//! for twice as long as that wait took; a long wait resets the budget. This is adaptive spinning by the last wait:
+//! Karlin, Li, Manasse and Owicki, *Empirical Studies of Competitive Spinning for a Shared-Memory Multiprocessor* (SOSP
+//! 1991).
 //!
-//! A waiter that was woken from the core that it runs on keeps that core from the one it waits for as long as it spins. It parks
-//! at once until a wake-up comes from another core, or it has been moved to one.
+//! A waiter that was woken from its own core and spins there keeps that core from the thread that it waits for. So it
+//! parks at once, until a wake-up comes from another core or the waiter has been moved to another core.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,21 +15,23 @@ use std::time::{Duration, Instant};
 use crate::doorbell::Doorbell;
 use crate::waiting::Waiting;
 
-/// Nothing longer is learned, whatever the last waits took: whoever is idle parks soon.
+/// The largest learned budget, whatever the last waits took: an idle waiter parks soon.
 const LONGEST: Duration = Duration::from_millis(1);
 
-/// How one waiter waits, and what it has learned from its last wait. Only [`Waiting::SpinThenPark`] learns.
+/// The waiting strategy of one waiter, with the spin time learned from its last wait. Only [`Waiting::SpinThenPark`]
+/// learns.
 #[derive(Debug)]
 pub struct SpinBudget {
     waiting: Waiting,
-    /// 0 before anything was learned. Relaxed: a number by itself, and an old one does no harm.
+    /// The learned spin time in nanoseconds; 0 before anything was learned. Relaxed: no other data depend on it, and an
+    /// old value does no harm.
     learned_ns: AtomicU64,
-    /// The last wake-up came from the waiter's own core. Relaxed, as above.
+    /// True if the last wake-up came from the waiter's own core. Relaxed, as above.
     shares_core: AtomicBool,
 }
 
 impl SpinBudget {
-    /// A waiter that waits so until it has learned better.
+    /// Makes a budget that begins with the strategy `waiting`.
     pub const fn new(waiting: Waiting) -> Self {
         SpinBudget {
             waiting,
@@ -43,13 +46,13 @@ impl SpinBudget {
         self.shares_core.load(Ordering::Relaxed)
     }
 
-    /// Takes note of whether the waiter has the core of the one it waits for.
+    /// Records whether the waiter shares its core with the thread that it waits for.
     #[inline]
     pub(crate) fn set_shares_core(&self, shares: bool) {
         self.shares_core.store(shares, Ordering::Relaxed);
     }
 
-    /// How it waits now.
+    /// The strategy of the next wait.
     #[inline]
     pub fn waiting(&self) -> Waiting {
         match self.waiting {
@@ -62,8 +65,8 @@ impl SpinBudget {
         }
     }
 
-    /// Takes note of a wait that has spun as [`waiting`](Self::waiting) said and then was parked for so long; [`Duration::MAX`] where
-    /// it ended with nothing.
+    /// Records a wait that spun as [`waiting`](Self::waiting) says and was then parked for the time `parked`;
+    /// [`Duration::MAX`] if nothing can be learned from the wait.
     fn parked_for(&self, parked: Duration) {
         let Waiting::SpinThenPark(spun) = self.waiting() else {
             return;
@@ -78,13 +81,13 @@ impl SpinBudget {
             .store(learned.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// As [`Doorbell::wait`].
+    /// Waits as [`Doorbell::wait`] does, with the current strategy, and learns from the wait.
     #[inline]
     pub fn wait(&self, bell: &Doorbell, deadline: Option<Instant>, mut ready: impl FnMut() -> bool) -> bool {
         ready() || self.waiting().spin(deadline, &mut ready) || self.park(bell, deadline, ready)
     }
 
-    /// As [`wait`](Self::wait), with a quicker look as for [`Waiting::spin_on`].
+    /// Waits as [`wait`](Self::wait) does, with the cheaper poll `glance` of [`Waiting::spin_on`].
     #[inline]
     pub fn wait_on<S: ?Sized>(
         &self,
@@ -99,19 +102,20 @@ impl SpinBudget {
             || self.park(bell, deadline, || ready(on))
     }
 
-    /// As [`Doorbell::wait`] with [`Waiting::Park`], for who has spun already.
+    /// Parks without spinning, for callers that have already spun, and learns from the wait. Otherwise it waits as
+    /// [`Doorbell::wait`] does with [`Waiting::Park`].
     pub fn park(&self, bell: &Doorbell, deadline: Option<Instant>, mut ready: impl FnMut() -> bool) -> bool {
         let begun = Instant::now();
         let mut looked = begun;
         let found = bell.wait(&Waiting::Park, deadline, || {
-            // Before the look, which may be a lane's whole work.
+            // The time is taken before `ready`, which may do all the work of a lane.
             looked = Instant::now();
             ready()
         });
         let parked = looked.saturating_duration_since(begun);
         let shared = self.shares_core();
         let shares = bell.woken_on_own_core().unwrap_or(shared);
-        // A wait on a shared core says nothing of how long to spin where there are two.
+        // A wait on a shared core does not show how long to spin when there are two cores.
         let teaches = found && !shared && !shares;
         self.parked_for(if teaches { parked } else { Duration::MAX });
         self.set_shares_core(shares);
@@ -208,7 +212,7 @@ mod tests {
         let budget = SpinBudget::new(spins(us(10)));
         let (bell, begun) = (Doorbell::heap(), Instant::now());
         let (mut looks, mut came) = (0, begun);
-        // The second look, which comes at once, takes longer than anything that is learned.
+        // The second call of `ready`, which follows at once, takes longer than the largest budget.
         assert!(budget.park(&bell, None, || {
             looks += 1;
             if looks == 2 {
@@ -219,7 +223,7 @@ mod tests {
             }
             looks == 2
         }));
-        // Unless this thread was kept from its core meanwhile.
+        // The check is skipped if this thread was kept from its core in the meantime.
         if came.duration_since(begun) + us(10) <= LONGEST {
             assert_ne!(budget.waiting(), spins(us(10)));
         }

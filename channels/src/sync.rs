@@ -1,5 +1,5 @@
-//! Atomics and cells: std's, or loom's under `cfg(loom)`, or with `cfg(shuttle)` beside that shuttle's. What such a test is
-//! to see takes them from here.
+//! Atomics and cells: those of std, those of loom under `cfg(loom)`, or those of shuttle if `cfg(shuttle)` is set as
+//! well. Code that loom or shuttle tests must take them from this module.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
@@ -27,7 +27,7 @@ pub(crate) use cell::Cell;
 
 #[cfg(any(not(loom), shuttle))]
 mod cell {
-    /// std's cell with loom's closure interface.
+    /// The cell of std, with the closure interface of loom's cell.
     pub(crate) struct Cell<T>(std::cell::UnsafeCell<T>);
 
     impl<T> Cell<T> {

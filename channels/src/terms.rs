@@ -1,25 +1,27 @@
-//! What was agreed of the tensors in a value: where they lie, and that they always look alike. Who writes the value keeps it,
-//! so that a mistake is told where it was made, before anything was sent.
+//! Schemas of the tensors in a value: the device that they lie on, and whether their layouts are fixed. The writer of a
+//! value checks it, so a violation is reported where it was made, before anything is sent.
 
 use crate::error::ChannelError;
 use crate::payload::{Seen, TensorLayout, Wire, survey};
 
-/// What was agreed of the tensors in a value.
+/// The schema of the tensors in a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// What people call the value.
+    /// The name of the value in error messages.
     pub edge: String,
-    /// The device that its tensors lie on, those of the host aside, as the writer's process counts devices.
+    /// The device that its tensors must lie on, by its number in the writer's process; `None` for any device. Tensors
+    /// in host memory are exempt.
     pub device: Option<u32>,
-    /// All values have as many tensors as the first, of the same layouts, in memory and on devices.
+    /// True if every value must have as many tensors as the first one, with the same layouts. Applies to tensors in
+    /// host memory and on devices.
     pub static_shape: bool,
 }
 
-/// What was agreed, and what the first value has fixed.
+/// A schema, and the layouts that the first value has fixed.
 pub(crate) struct Agreed {
     terms: Terms,
     first: Option<Vec<TensorLayout>>,
-    /// The layouts of the value that is to be sent, once it has been looked at.
+    /// The layouts of the value to be sent, once it has been checked.
     sends: Option<Vec<TensorLayout>>,
 }
 
@@ -32,7 +34,8 @@ impl Agreed {
         }
     }
 
-    /// Refuses a value that does not keep to it. Each is looked at once, however often it is asked for until it is sent.
+    /// Returns an error if the value violates the schema. Each value is inspected only once, even if it is checked
+    /// several times before it is sent.
     pub(crate) fn check<T: Wire>(&mut self, value: &T) -> Result<(), ChannelError> {
         if self.sends.is_none() {
             self.check_seen(survey(value)?)?;
@@ -40,12 +43,12 @@ impl Agreed {
         Ok(())
     }
 
-    /// Another value is to be sent, or none.
+    /// Forgets the checked value: another value is to be sent, or none.
     pub(crate) fn forget(&mut self) {
         self.sends = None;
     }
 
-    /// The value was sent. The first one fixes the layouts.
+    /// Records that the value was sent. The first value fixes the layouts.
     pub(crate) fn sent(&mut self) {
         let sent = self.sends.take();
         if self.terms.static_shape && self.first.is_none() {
@@ -119,7 +122,7 @@ mod tests {
     fn acc_06_the_first_value_fixes_the_layouts() {
         let mut agreed = agreed(None, true);
         let tensor = |shape: &[usize]| Tensor::zeros::<f32>(shape).unwrap();
-        // One that was not sent in the end fixes nothing.
+        // A value that was checked but not sent fixes nothing.
         agreed.check(&vec![tensor(&[9])]).unwrap();
         agreed.forget();
         for _ in 0..2 {

@@ -1,13 +1,15 @@
-//! One value that a lane reads in every execution: the cached end of a channel.
+//! A value that a lane reads in every execution: the cached end of a channel.
 //!
-//! However many tasks of the lane read it, the channel is read once; after the last read the slot is given back,
-//! or before the first, where a small value is moved out of it (`SMALL`). A message's number is the
-//! number of its execution, so leftovers of earlier executions are recognised and skipped.
+//! The channel is read once, no matter how many tasks of the lane read the value. The slot is released after the last
+//! read. A small value may be moved out of its slot on arrival, which releases the slot before the first read
+//! (`SMALL`). A message's number is the number of its execution, so leftovers of earlier executions are recognised and
+//! skipped.
 //!
-//! - `VAL-1` what borrows from a slot is dropped before the slot is released.
-//! - `VAL-2` what borrows from a slot leaves its value by reference only.
-//! - `VAL-3` an [`AnyValue`] is a [`Value<T>`] (the trait is sealed), which begins with its head, which says what `T` is.
-#![allow(unsafe_code)] // borrows a tensor from a slot; looks at an erased value's head; moves a value out alone
+//! - `VAL-1` data that borrows from a slot is dropped before the slot is released.
+//! - `VAL-2` data that borrows from a slot leaves its value by reference only.
+//! - `VAL-3` an [`AnyValue`] is a [`Value<T>`] (the trait is sealed). A value begins with its head, which contains the
+//!   `TypeId` of `T`.
+#![allow(unsafe_code)] // borrows a tensor from a slot; casts an erased value to its head; moves a value out of an enum
 
 use std::any::{Any, TypeId};
 use std::cell::OnceCell;
@@ -28,31 +30,31 @@ use crate::payload::{Wire, decode, decode_in_place, view_slice, view_str};
 use crate::ring::RingReader;
 use crate::shared::SharedReader;
 
-/// Whether something moved, or would have to wait.
+/// The outcome of an operation that does not block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// It is there, or done.
+    /// The message is available, or the operation is done.
     Ready,
-    /// Not yet; nothing has changed.
+    /// The operation cannot be done yet. Nothing has changed.
     Blocked,
 }
 
-/// What has come of a value.
+/// The outcome of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It is there.
+    /// A value has arrived.
     Value,
-    /// A fault came instead.
+    /// A fault has arrived instead of a value.
     Fault,
-    /// Nothing yet; nothing has changed.
+    /// No message of this execution has arrived yet.
     Nothing,
 }
 
-/// Bytes of a value without destructor that is moved out of its ring as it comes, where there is no other reader: its slot is free
-/// from there on.
+/// The largest size, in bytes, of a value without a destructor that is moved out of its ring on arrival. It must have
+/// only one reader. The slot is free from then on.
 const SMALL: usize = 64;
 
-/// Where a lane's value comes from, its type erased.
+/// The source of a lane's value, type-erased.
 #[expect(
     clippy::large_enum_variant,
     reason = "made once per channel and taken apart at once"
@@ -66,7 +68,7 @@ pub enum Inlet {
     Shared(SharedReader),
 }
 
-/// The same, typed.
+/// The typed form of [`Inlet`].
 #[expect(
     clippy::large_enum_variant,
     reason = "one per value of a lane; a box would cost a look on every read"
@@ -78,32 +80,32 @@ pub(crate) enum Source<T> {
     Shared(SharedReader),
 }
 
-/// What is held of the current execution.
+/// The message held for the current execution.
 enum Held<T> {
     Nothing,
     Owned(T),
     Fault(Fault),
-    /// In the ring's slot.
+    /// The value lies in the ring's slot.
     InRing,
-    /// In a shared slot, decoded on first use.
+    /// The value lies in a shared slot and is decoded on first use.
     InSlot(OnceCell<T>),
-    /// Come with tensors beside it, put together on first use. Its slot is still held.
+    /// The value came with device tensors out of band and is assembled on first use. Its slot is still held.
     #[cfg(feature = "cuda")]
     Beside(Box<Beside<T>>),
-    /// A message has come and could not be received: its reader hears why.
+    /// A message has arrived but could not be received: its reader gets the error.
     Lost(Box<ChannelError>),
 }
 
 impl<T> Held<T> {
-    /// Moves the value out, where it is owned; nothing is held then.
+    /// Moves the value out if it is owned. Leaves `Held::Nothing` behind.
     #[inline]
     fn take_owned(&mut self) -> Option<T> {
         let Held::Owned(value) = self else { return None };
-        // Not `mem::replace`, which copies all that could be held: a value that has just been put, word by word, would be waited
-        // for until it is in the cache.
-        // SAFETY: initialised, and ours; what is left of it is overwritten next, without being dropped.
+        // Not `mem::replace`, which copies the largest variant: if the value was just written field by field, the copy
+        // would stall until those stores have reached the cache.
+        // SAFETY: initialised, and owned by `self`. The bits left behind are overwritten next, without being dropped.
         let value = unsafe { ptr::read(value) };
-        // SAFETY: it is ours to write to, and nothing panics in between.
+        // SAFETY: `self` is borrowed exclusively, and nothing can panic between the read and this write.
         unsafe { ptr::write(self, Held::Nothing) };
         Some(value)
     }
@@ -112,17 +114,17 @@ impl<T> Held<T> {
 /// A lane's cached end of a channel.
 #[repr(C)]
 pub struct Value<T> {
-    // First (VAL-3).
+    // The first field (VAL-3).
     head: ValueHead,
-    // Declared, and so dropped, before its source (VAL-1).
+    // Declared before its source, and so dropped before it (VAL-1).
     held: Held<T>,
     source: Source<T>,
-    /// Tensors on a device, which come beside a shared channel.
+    /// The receiver of device tensors, which travel out of band beside a shared channel.
     #[cfg(feature = "cuda")]
     aside: Option<Box<ReadsAside>>,
 }
 
-/// What a reader hears of a value that could not be received.
+/// The error that a reader gets for a value that could not be received.
 #[cold]
 fn lost(error: &ChannelError) -> ChannelError {
     ChannelError::Lost {
@@ -131,7 +133,7 @@ fn lost(error: &ChannelError) -> ChannelError {
 }
 
 mod sealed {
-    /// What only a [`Value`](super::Value) is (`VAL-3`).
+    /// A marker that only [`Value`](super::Value) implements (`VAL-3`).
     pub trait Sealed {}
 
     impl<T> Sealed for super::Value<T> {}
@@ -139,99 +141,103 @@ mod sealed {
 
 /// A [`Value`] with its type erased.
 pub trait AnyValue: Send + sealed::Sealed {
-    /// As `fill`, where what is held is not of `execution`.
+    /// The slow path of `fill`: no message of `execution` is held.
     #[doc(hidden)]
     fn fetch(&mut self, execution: u64) -> Result<Arrival, ChannelError>;
-    /// Receives the value of `execution`, where it has come and there is no more to be said of it.
+    /// Receives the value of `execution` if it has arrived: the fast path of `fill`. Returns `false` in all other cases
+    /// (no message, a fault, a message of another execution, an error), which `fill` tells apart.
     fn arrives(&mut self, execution: u64) -> bool;
-    /// Whether a message is there that has not been received: a quick look, and no more than a hint.
+    /// Polls for a message that has not been received yet. The result is only a hint; `true` for local values and
+    /// constants.
     fn stirs(&self) -> bool;
-    /// Gives back what is held, after its last read.
+    /// Releases the held message after its last read.
     #[doc(hidden)]
     fn give_back(&mut self) -> Result<(), ChannelError>;
-    /// The fault that came instead of a value.
+    /// The fault that arrived instead of a value.
     fn fault(&self) -> Option<Fault>;
-    /// Gives back whatever is held.
+    /// Releases the held message, read or unread. A constant keeps its value.
     ///
     /// # Errors
-    /// What the channel says.
+    /// The errors of the channel.
     fn abandon(&mut self) -> Result<(), ChannelError>;
-    /// Says that the writer never waits for this end, because there are never more messages than slots: within a process it is
-    /// not looked whether it does, which costs a fence.
+    /// Declares that the writer never waits for this end, because there are never more messages than slots. A ring's
+    /// reader then skips the check for a waiting writer, which would cost a fence.
     fn never_waited_for(&mut self);
-    /// Brings the tensors that come from other processes to this device, on their way here.
+    /// Makes device tensors from other processes arrive on this device: they are copied to it as they are received.
     ///
     /// # Errors
     /// [`ChannelError::Device`].
     #[cfg(feature = "cuda")]
     fn bring_to(&mut self, gpu: &Gpu) -> Result<(), ChannelError>;
-    /// The value's type.
+    /// The type of the value.
     fn payload_type(&self) -> PayloadType;
 }
 
 impl dyn AnyValue + '_ {
     #[inline]
     fn head(&self) -> &ValueHead {
-        // SAFETY: it is a `Value<T>`, which is laid out as in C and begins with its head (VAL-3).
+        // SAFETY: `self` is a `Value<T>`, which is `repr(C)` and begins with its head (VAL-3).
         unsafe { &*ptr::from_ref(self).cast::<ValueHead>() }
     }
 
     #[inline]
     fn head_mut(&mut self) -> &mut ValueHead {
-        // SAFETY: as in `head`; borrowed exclusively.
+        // SAFETY: see `head`; borrowed exclusively.
         unsafe { &mut *ptr::from_mut(self).cast::<ValueHead>() }
     }
 
-    /// The typed value, if it is of this type.
+    /// The typed value, if its type is `T`.
     #[inline]
     pub fn typed<T: Wire>(&self) -> Option<&Value<T>> {
         if self.head().id != TypeId::of::<T>() {
             return None;
         }
-        // SAFETY: it is a `Value<T>` for the type that its head says (VAL-3).
+        // SAFETY: `self` is a `Value<T>` for the type whose id is in its head (VAL-3).
         Some(unsafe { &*ptr::from_ref(self).cast::<Value<T>>() })
     }
 
-    /// The typed value, if it is of this type.
+    /// The typed value, if its type is `T`.
     #[inline]
     pub fn typed_mut<T: Wire>(&mut self) -> Option<&mut Value<T>> {
         if self.head().id != TypeId::of::<T>() {
             return None;
         }
-        // SAFETY: as in `typed`; borrowed exclusively.
+        // SAFETY: see `typed`; borrowed exclusively.
         Some(unsafe { &mut *ptr::from_mut(self).cast::<Value<T>>() })
     }
 
-    /// Whether the value of `execution` is here, as far as is known without a look: a short way for who asks often.
+    /// Whether the value of `execution` is held. Does not access the channel, so it is cheap to call often.
     #[inline]
     pub fn is_there(&self, execution: u64) -> bool {
         self.head().is_there(execution)
     }
 
-    /// Whether it holds nothing, as a local value does when it can be put.
+    /// Whether no message is held. A local value can then be put.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head().left == 0
     }
 
-    /// Whether nobody notices when it is given back: it has been moved out, or does not come from elsewhere and has no destructor.
+    /// Whether the release of the value has no effect that another thread or user code could see. The value has been
+    /// moved out or released, or it is a constant, or it is local and has no destructor. The release may be delayed.
     #[inline]
     pub fn owes_nothing(&self) -> bool {
         self.head().owes_nothing()
     }
 
-    /// As `read_done` where nothing follows from it; `false`, and nothing has changed, elsewhere.
+    /// Counts one read, if the value need not be released after it. Else returns `false`, with nothing changed; call
+    /// `read_done` then.
     #[inline]
     pub fn count_read(&mut self) -> bool {
         self.head_mut().count_read()
     }
 
-    /// Brings the value of `execution`, skipping messages of earlier ones. Idempotent. A local value is ready when it
-    /// has been put for this execution.
+    /// Receives the message of `execution`, skipping messages of earlier executions. Idempotent. A local value is ready
+    /// once it has been put for this execution.
     ///
     /// # Errors
-    /// [`ChannelError::Closed`] when the writer has gone, [`ChannelError::OutOfStep`] when the value of that execution
-    /// has been read already, and what else the channel may say.
+    /// [`ChannelError::Closed`] when the writer has closed its end, [`ChannelError::OutOfStep`] when the value of that
+    /// execution has been read already, and the other errors of the channel.
     #[inline]
     pub fn fill(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
         match self.head().held(execution) {
@@ -240,10 +246,10 @@ impl dyn AnyValue + '_ {
         }
     }
 
-    /// One of this execution's reads is done; after the last one the memory is given back.
+    /// Counts one read of this execution. The last read releases the value.
     ///
     /// # Errors
-    /// [`ChannelError::NoValue`] when there was nothing to read, and what the channel says.
+    /// [`ChannelError::NoValue`] when there was no value to read, and the errors of the channel.
     #[inline]
     pub fn read_done(&mut self) -> Result<(), ChannelError> {
         match self.head_mut().read_done()? {
@@ -262,7 +268,8 @@ impl<T: Wire> Value<T> {
                 least: 1,
             });
         }
-        // What has a destructor is dropped before anybody can know that it has been read.
+        // A value with a destructor must be dropped before its reader's result is published, so its release may not be
+        // delayed.
         let at_home = matches!(source, Source::Local) && !needs_drop::<T>();
         Ok(Value {
             head: ValueHead::new(TypeId::of::<T>(), reads, at_home),
@@ -273,7 +280,7 @@ impl<T: Wire> Value<T> {
         })
     }
 
-    /// The same, with tensors of a device received from other processes beside the value.
+    /// Prepares the value to receive device tensors from other processes out of band.
     #[cfg(feature = "cuda")]
     pub(crate) fn with_tensors(mut self) -> Self {
         if let Source::Shared(reader) = &self.source {
@@ -282,7 +289,7 @@ impl<T: Wire> Value<T> {
         self
     }
 
-    /// Whether no peer is known to have died.
+    /// Returns an error if a peer is known to have died.
     #[cfg(feature = "cuda")]
     pub(crate) fn check_live(&self) -> Result<(), ChannelError> {
         match &self.source {
@@ -303,7 +310,7 @@ impl<T: Wire> Value<T> {
         }
     }
 
-    /// Whether a local value can be put: it is one, and the last one has been read.
+    /// Returns an error unless this is a local value whose last message has been read.
     #[inline]
     pub(crate) fn check_free(&self) -> Result<(), ChannelError> {
         if self.is_free() {
@@ -317,10 +324,10 @@ impl<T: Wire> Value<T> {
         self.head.left == 0 && matches!(self.source, Source::Local)
     }
 
-    /// Writes a local value.
+    /// Writes a message to a local value.
     ///
     /// # Errors
-    /// [`ChannelError::Unread`] when the last one has not been read, or the value is not local.
+    /// [`ChannelError::Unread`] when the last message has not been read, or the value is not local.
     #[inline]
     pub fn put(&mut self, execution: u64, message: Message<T>) -> Result<(), ChannelError> {
         self.check_free()?;
@@ -328,7 +335,7 @@ impl<T: Wire> Value<T> {
         Ok(())
     }
 
-    /// As [`put`](Self::put), after [`check_free`](Self::check_free).
+    /// Writes a message to a local value. The caller has called [`check_free`](Self::check_free).
     #[inline]
     pub(crate) fn keep(&mut self, execution: u64, message: Message<T>) {
         let arrival;
@@ -339,10 +346,10 @@ impl<T: Wire> Value<T> {
         self.head.arrived(execution, arrival);
     }
 
-    /// Writes a local value, if it can be put; gives it back otherwise.
+    /// Writes `value` if this is a local value and it is free, else returns it.
     #[inline]
     pub fn try_put(&mut self, execution: u64, value: T) -> Option<T> {
-        // It holds nothing where it is free; said again, so that nothing is to be dropped.
+        // A free value holds nothing. The second check tells the compiler that the assignment below drops nothing.
         if !self.is_free() || !matches!(self.held, Held::Nothing) {
             return Some(value);
         }
@@ -368,10 +375,10 @@ impl<T: Wire> Value<T> {
         }
     }
 
-    /// The value.
+    /// The value, decoded on first use.
     ///
     /// # Errors
-    /// [`ChannelError::NoValue`] when there is none, [`ChannelError::Decode`] when the bytes are not a `T`.
+    /// [`ChannelError::NoValue`] when there is no value, [`ChannelError::Decode`] when the bytes are not a `T`.
     #[inline]
     pub fn get(&self) -> Result<&T, ChannelError> {
         match &self.held {
@@ -381,8 +388,8 @@ impl<T: Wire> Value<T> {
                 if let Some(value) = cell.get() {
                     return Ok(value);
                 }
-                // SAFETY: the slot stays ours until `release`, which drops the cell first (VAL-1), and what borrows
-                // leaves this cell by reference only (VAL-2): `take` decodes anew.
+                // SAFETY: this end holds the slot until `release`, which drops the cell first (VAL-1). Data that
+                // borrows from the slot leaves this cell by reference only (VAL-2): `take` decodes the bytes again.
                 let value = unsafe { decode_in_place::<T>(self.in_slot()?) }?;
                 Ok(cell.get_or_init(|| value))
             }
@@ -393,17 +400,17 @@ impl<T: Wire> Value<T> {
         }
     }
 
-    /// The value, owned: moved for the last read where it is ours to give, else cloned or decoded.
+    /// Takes the value: moved on its last read, if this end owns it, else cloned or decoded.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     #[inline]
     pub fn take(&mut self) -> Result<T, ChannelError> {
         self.try_take().map_or_else(|| self.take_other(), Ok)
     }
 
-    /// The value, moved, where this is its last read and it is ours to give; nothing has changed otherwise. Most are taken so,
-    /// which this is inlined for.
+    /// Moves the value out if this is its last read and this end owns it. Else returns `None`, with nothing changed.
+    /// Inlined because most values are taken like this.
     #[inline]
     pub fn try_take(&mut self) -> Option<T> {
         if self.head.left != 1 {
@@ -427,7 +434,7 @@ impl<T: Wire> Value<T> {
         Some(taken)
     }
 
-    /// What is not taken by a move alone: it is decoded or cloned, or a slot is given back with it.
+    /// The slow path of `take`: decodes or clones the value, or moves it out together with its slot.
     #[inline(never)]
     fn take_other(&mut self) -> Result<T, ChannelError> {
         match &mut self.held {
@@ -451,7 +458,7 @@ impl<T: Wire> Value<T> {
             }
             Held::InSlot(_) if self.head.left == 1 => {
                 let value = self.copied()?;
-                // VAL-1: what borrows from the slot goes first.
+                // VAL-1: data that borrows from the slot is dropped first.
                 dispose(std::mem::replace(&mut self.held, Held::Nothing));
                 self.head.vacant = true;
                 if let Source::Shared(reader) = &mut self.source {
@@ -463,8 +470,7 @@ impl<T: Wire> Value<T> {
         }
     }
 
-    /// The value, where it can be moved out and nobody is to read it afterwards: this counts as its last read, and runs none
-    /// of the user's code.
+    /// Moves the value out if that is possible and this is its last read, which it counts. Runs no user code.
     #[inline]
     pub fn take_last(&mut self) -> Option<T> {
         let moves = match &self.held {
@@ -480,7 +486,7 @@ impl<T: Wire> Value<T> {
         taken.ok()
     }
 
-    /// The value, cloned or decoded.
+    /// A copy of the value, cloned or decoded.
     fn copied(&self) -> Result<T, ChannelError> {
         match &self.held {
             Held::Owned(value) => Ok(value.clone()),
@@ -493,8 +499,8 @@ impl<T: Wire> Value<T> {
         }
     }
 
-    /// The next message's value, if it is there and nothing is held: the short way for ends that take one after the other.
-    /// What is not a value, or not there, is for `fill` to say.
+    /// Takes the next value if it has arrived and no message is held. Else returns `None`; `fill` tells the cases
+    /// apart. A fast path for readers that take one message after the other.
     #[inline]
     pub fn take_next(&mut self) -> Option<T> {
         if self.head.left > 0 {
@@ -506,10 +512,10 @@ impl<T: Wire> Value<T> {
         self.decode_next()
     }
 
-    /// The same, of what comes from other processes.
+    /// The part of `take_next` for values from other processes.
     #[inline(never)]
     fn decode_next(&mut self) -> Option<T> {
-        // With tensors beside it, the bytes are not the value's.
+        // With tensors out of band, the bytes are an envelope around the value.
         #[cfg(feature = "cuda")]
         if self.aside.is_some() {
             return None;
@@ -521,15 +527,15 @@ impl<T: Wire> Value<T> {
             return None;
         };
         let value = decode::<T>(bytes).ok()?;
-        // It is there, so it can be passed.
+        // The message has arrived, so it can be passed.
         let _ = reader.release();
         Some(value)
     }
 
-    /// The value or the fault, owned; counts as one read.
+    /// Takes the value or the fault. Counts one read.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     #[inline]
     pub fn message(&mut self) -> Result<Message<T>, ChannelError> {
         let message = match &self.held {
@@ -540,10 +546,12 @@ impl<T: Wire> Value<T> {
         Ok(message)
     }
 
-    /// As for any value, but a message that could not be received stays: another attempt may succeed.
+    /// Receives the message of `execution`, like `fill`. A message that could not be received stays in the channel:
+    /// another attempt may succeed.
     ///
     /// # Errors
-    /// [`ChannelError::Closed`] when the writer has gone, [`ChannelError::Segment`], and what else the channel may say.
+    /// [`ChannelError::Closed`] when the writer has closed its end, [`ChannelError::Segment`], and the other errors of
+    /// the channel.
     #[inline]
     pub(crate) fn attempt(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
         let erased: &mut dyn AnyValue = self;
@@ -554,7 +562,7 @@ impl<T: Wire> Value<T> {
         Ok(arrival)
     }
 
-    /// Forgets that a message could not be received; says why.
+    /// Resets this end after a message could not be received. Returns the reason.
     #[cold]
     fn try_again(&mut self) -> ChannelError {
         self.head.left = 0;
@@ -564,20 +572,20 @@ impl<T: Wire> Value<T> {
         }
     }
 
-    /// As for any value.
+    /// Counts one read of this execution. The last read releases the value.
     ///
     /// # Errors
-    /// [`ChannelError::NoValue`] when there was nothing to read, and what the channel says.
+    /// [`ChannelError::NoValue`] when there was no value to read, and the errors of the channel.
     #[inline]
     pub fn read_done(&mut self) -> Result<(), ChannelError> {
         let erased: &mut dyn AnyValue = self;
         erased.read_done()
     }
 
-    /// Gives the slot back.
+    /// Releases the held message and its slot.
     #[inline]
     fn release(&mut self) -> Result<(), ChannelError> {
-        // VAL-1: what borrows from the slot goes first.
+        // VAL-1: data that borrows from the slot is dropped before the slot is released.
         let held = std::mem::replace(&mut self.held, Held::Nothing);
         self.head.left = 0;
         match (&mut self.source, held) {
@@ -596,7 +604,7 @@ impl<T: Wire> Value<T> {
         Ok(())
     }
 
-    /// Takes note of the message that has come, if it has.
+    /// Notes the next message in `held`, if it has arrived.
     #[inline]
     fn arrive(&mut self) -> Result<bool, ChannelError> {
         self.held = match &mut self.source {
@@ -635,11 +643,11 @@ impl<T: Wire> Value<T> {
         Ok(true)
     }
 
-    /// Brings the message of `execution` from its channel.
+    /// Receives the message of `execution` from its channel, skipping earlier ones.
     #[inline]
     fn receive(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
         if self.head.left > 0 {
-            // A leftover that not all of its readers wanted.
+            // A message of an earlier execution that not all of its readers have read.
             self.check_step(self.head.execution, execution)?;
             self.release()?;
         }
@@ -666,7 +674,8 @@ impl<T: Wire> Value<T> {
         }
     }
 
-    /// Messages of earlier executions can be skipped; what has been passed cannot come again.
+    /// Returns an error if the message `expected` has been passed. Earlier messages can be skipped; a passed one cannot
+    /// be received again.
     #[inline]
     fn check_step(&self, found: u64, expected: u64) -> Result<(), ChannelError> {
         if found > expected {
@@ -675,7 +684,7 @@ impl<T: Wire> Value<T> {
         Ok(())
     }
 
-    /// Bytes that the next message is likely to have; 0 where values move by pointer.
+    /// The likely size of the next message in bytes; 0 if values move by pointer.
     #[inline]
     pub(crate) fn expected_bytes(&self) -> usize {
         match &self.source {
@@ -684,7 +693,7 @@ impl<T: Wire> Value<T> {
         }
     }
 
-    /// While `quiet`, a writer that waits for space is not woken; at its end it is.
+    /// Sets quiet mode: a writer that waits for space is not woken until quiet mode ends.
     pub(crate) fn set_quiet(&mut self, quiet: bool) {
         match &mut self.source {
             Source::Ring(reader) => reader.set_quiet(quiet),
@@ -703,10 +712,10 @@ impl<T: Wire> Value<T> {
 }
 
 impl<E: Wire> Value<Vec<E>> {
-    /// The elements; in place where they are primitive numbers.
+    /// The elements. Primitive numbers are read in place, without a copy.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     #[inline]
     pub fn slice(&self) -> Result<&[E], ChannelError> {
         if let Held::InSlot(_) = &self.held
@@ -722,7 +731,7 @@ impl Value<String> {
     /// The text, in place.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     #[inline]
     pub fn text(&self) -> Result<&str, ChannelError> {
         match &self.held {

@@ -1,4 +1,4 @@
-//! How long to spin before parking.
+//! Waiting strategies: spin, yield, park.
 
 use std::time::{Duration, Instant};
 
@@ -6,48 +6,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::futex;
 
-/// How a waiter waits.
+/// The strategy of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Waiting {
     /// Never parks: lowest latency, one core per waiter.
     Spin,
     /// Parks at once.
     Park,
-    /// Spins this long, then parks.
+    /// Spins for this time, then parks.
     SpinThenPark(Duration),
-    /// Lets others have the core so many times, then parks: for where threads outnumber cores, and who is waited for may
-    /// need this very core. A hand-over costs half of what falling asleep and being woken does.
+    /// Yields the core this many times, then parks. For programs with more threads than cores, in which the awaited
+    /// thread may need this very core. An exchange by yielding costs half as much as falling asleep and being woken.
     YieldThenPark(u32),
 }
 
-/// Longer than one wake-up across cores (36-39 µs on a virtual machine), so that a wait that could have ended
-/// by spinning does not pay for two.
+/// The spin time of [`Waiting::auto`]. Longer than one wake-up across cores (36-39 µs on a virtual machine), so that a
+/// wait that could have ended by spinning does not pay for two wake-ups.
 const SPIN: Duration = Duration::from_micros(100);
 
 #[cfg(not(loom))]
-/// How fast a payload is copied in and read at least, with room to spare: a hand-over from core to core runs at 10 to 30
+/// The lowest speed at which a payload is copied and read, with a margin: a transfer from core to core runs at 10 to 30
 /// GB/s.
 const BYTES_PER_NS: usize = 4;
 
 #[cfg(not(loom))]
-/// Whoever is idle parks soon.
+/// The largest spin time that is added for a payload: an idle waiter parks soon.
 const SPIN_MAX: Duration = Duration::from_millis(5);
 
-/// Turns of the scheduler before parking, where threads outnumber cores.
+/// The number of yields before parking, if there are more threads than cores.
 const YIELDS: u32 = 8;
 
-/// Looks at the condition between two looks at the clock, which costs twenty times as much.
+/// The number of polls between two readings of the clock. A reading costs twenty times as much as a poll.
 const LOOKS: u32 = 64;
 
-/// Turns between two full looks, for who has a quicker one.
+/// The number of polls between two calls of `ready` while `glance` sees nothing.
 const GLANCES: u32 = 32;
 
-/// A waiter that never parks and spins for longer than this may wait for a thread that needs this very core. Letting it have the
-/// core costs some microseconds where nobody wants it, so it is not done at once.
+/// The spin time after which [`Waiting::Spin`] also yields: the awaited thread may need this very core. A yield costs
+/// some microseconds even if no thread wants the core, so spinning does not begin with yields.
 const YIELD_AFTER: Duration = Duration::from_micros(250);
 
 impl Waiting {
-    /// Spins only where every one of `threads` waiters can have a core of its own; elsewhere it lets others have it.
+    /// The default strategy for `threads` waiters: spins if each waiter can have a core of its own, else yields the
+    /// core to other threads; then parks.
     pub fn auto(threads: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         if threads > cores {
@@ -57,7 +58,7 @@ impl Waiting {
         }
     }
 
-    /// Whether it looks again and again at first.
+    /// Whether the strategy begins with spinning.
     #[inline]
     pub fn spins(self) -> bool {
         match self {
@@ -68,8 +69,9 @@ impl Waiting {
     }
 
     #[cfg(not(loom))] // for `channel`, which is not built under loom
-    /// The same where messages of so many bytes are expected: their copying and reading is waited for as well, so that a
-    /// stream of large payloads does not pay for two wake-ups each. Parks after 5 ms whatever their size.
+    /// The strategy for messages of `len_bytes`: spins longer by the time that it takes to copy and read such a
+    /// message, so that a stream of large payloads does not pay for two wake-ups per message. Adds at most 5 ms,
+    /// whatever the size.
     #[must_use]
     pub fn for_payload(self, len_bytes: usize) -> Self {
         match self {
@@ -81,14 +83,15 @@ impl Waiting {
         }
     }
 
-    /// Spins as long as this allows, until `ready` says so; `false` when it is time to park, or too late.
+    /// Spins until `ready` returns `true`; returns `false` when it is time to park or the deadline has passed.
     #[inline]
     pub fn spin(self, deadline: Option<Instant>, mut ready: impl FnMut() -> bool) -> bool {
         self.spin_on(deadline, &mut ready, |_| true, |ready, _| ready())
     }
 
-    /// The same for who has a quicker way to see most of what is waited for: `glance` is asked in between, and where it sees
-    /// something, or after some turns in any case, `ready` is, and told which. The quicker the look, the sooner it is seen.
+    /// Spins as [`spin`](Self::spin) does, with a cheaper poll: `glance` detects most events. `ready` is called when
+    /// `glance` returns `true`, and at every 32nd poll in any case; its second argument is `true` in the first case
+    /// only. The cheaper the poll, the sooner an event is seen.
     #[inline]
     pub fn spin_on<S: ?Sized>(
         self,
@@ -113,14 +116,14 @@ impl Waiting {
                 }
                 futex::relax();
             }
-            // Most waits are over before the clock is read for the first time; the budget counts from there.
+            // The budget counts from the first reading of the clock. Most waits are over before it.
             let now = Instant::now();
             let spent = now.duration_since(*started.get_or_insert(now));
             let exhausted = budget.is_some_and(|budget| spent >= budget);
             if exhausted || deadline.is_some_and(|deadline| now >= deadline) {
                 return false;
             }
-            // Who parks soon lets others have the core then.
+            // A waiter with a budget parks soon, and leaves the core to others then.
             if budget.is_none() && spent >= YIELD_AFTER {
                 std::thread::yield_now();
             }

@@ -1,5 +1,5 @@
-//! What serde can serialise arrives as itself, or is refused by name; never another value.
-#![cfg(not(any(miri, loom)))] // safe code; what it hands to unsafe code is tested in `value` and `payload`
+//! A value that serde can serialise arrives as itself, or is refused by name; it never arrives as another value.
+#![cfg(not(any(miri, loom)))] // safe code; `value` and `payload` test the bytes that reach unsafe code
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use serde::de::Error as _;
 use serde::ser::{Error as _, SerializeStruct};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The kind of value that a frame says it holds.
+/// The offset of the byte that states the form of a frame's value.
 const FORM: usize = 6;
 const PACKED: u8 = 0;
 const NAMED: u8 = 2;
@@ -45,7 +45,7 @@ fn arrives_as<T: Wire + PartialEq + Debug>(form: u8, value: &T) {
     assert_eq!(bytes_of(value)[FORM], form, "{value:?}");
 }
 
-/// As every request of a language model is written.
+/// A request as language-model services define it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,7 +112,7 @@ enum Kind {
     },
 }
 
-/// All of serde's kinds, none of which asks for names.
+/// A value with all of serde's kinds, none of which needs names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Plain {
     wide: (u128, i128, i8, u16, i32),
@@ -223,7 +223,7 @@ fn all<T: Debug>(strategy: impl Strategy<Value = T>, check: impl Fn(T)) {
 fn packed_values_are_what_postcard_writes() {
     all(plain(), |value| {
         arrives_as(PACKED, &value);
-        // Sets have no order: what is compared has none.
+        // Sets have no order, so the compared value has no elements in a set.
         let value = Plain {
             set: HashSet::new(),
             children: vec![],
@@ -358,7 +358,7 @@ fn tensors_arrive_beside_values_that_go_by_name() {
     let many = Either::Many { all: all.collect() };
     arrives_as(NAMED, &many);
     assert!(bytes_of(&many).len() < 8 * 4096 + 2000, "the tensors are parts");
-    // A tensor elsewhere in a type costs it nothing.
+    // A tensor alone does not make a type go by name.
     arrives_as(PACKED, &(1_u8, vec![Some(tensor(2))]));
 }
 
@@ -426,7 +426,7 @@ fn a_value_that_would_arrive_as_another_is_refused_by_name() {
         #[serde(skip_serializing_if = "Option::is_none")] Option<u8>,
         #[serde(default)] Option<u8>,
     );
-    #[allow(clippy::trivially_copy_pass_by_ref)] // serde's way
+    #[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde requires
     fn is_zero(level: &u8) -> bool {
         *level == 0
     }
@@ -451,7 +451,7 @@ fn a_value_that_would_arrive_as_another_is_refused_by_name() {
 
 #[test]
 fn a_length_that_is_not_kept_to_is_not_believed() {
-    /// Announces more than it writes.
+    /// Announces more fields than it writes.
     #[derive(Clone, Debug, PartialEq, Deserialize)]
     struct Liar {
         a: u8,
@@ -478,7 +478,7 @@ fn a_number_that_is_read_as_another_kind_than_it_is_written_arrives() {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
             let mut fields = serializer.serialize_struct("Wider", 2)?;
             fields.serialize_field("level", &(self.level as u8))?;
-            // A list where an array is read.
+            // The field writes a list where an array is read.
             fields.serialize_field("list", &self.list[..])?;
             fields.end()
         }
@@ -517,7 +517,7 @@ fn what_nests_too_deep_to_go_by_name_is_refused_by_name() {
     );
 }
 
-/// An element that takes no bytes packed, and memory.
+/// An element that takes no bytes in packed form, but takes memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Hollow {
     unit: (),
@@ -576,7 +576,7 @@ fn a_type_that_holds_itself_goes_packed_however_deep() {
         );
     }
     arrives_as(PACKED, &tree);
-    // Found behind every other variant: a field that is left out.
+    // The trial finds a field that is left out, behind every other variant.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     enum Far {
         Near,
@@ -681,7 +681,7 @@ fn cut_and_scribbled_values_by_name_are_errors_or_values() {
             let _ = decode::<serde_json::Value>(&bytes);
         }
     }
-    // Nesting without end is an error, and no overflow of the stack.
+    // Endless nesting is an error, not a stack overflow.
     for tag in [19, 20, 21] {
         let head = vec![tag; 100_000];
         let mut bytes = (head.len() as u32).to_le_bytes().to_vec();
@@ -711,7 +711,7 @@ fn a_field_is_never_read_as_another_of_the_same_kind() {
         Ok(back) => assert_eq!((&*back.password, &*back.name), ("", "ada")),
         Err(error) => panic!("{error}"),
     }
-    /// Writes its fields in another order than it reads them in.
+    /// Writes its fields in another order than it reads them.
     #[derive(Clone, Debug, PartialEq, Deserialize)]
     struct Turned {
         first: String,
@@ -761,7 +761,7 @@ fn a_field_of_a_variant_is_never_read_as_another_of_the_same_kind() {
 
 #[test]
 fn a_kind_that_is_read_elsewhere_in_the_type_is_not_read_here() {
-    #[allow(clippy::trivially_copy_pass_by_ref)] // serde's way
+    #[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde requires
     fn as_text<S: Serializer>(id: &u64, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(id)
     }
@@ -779,8 +779,8 @@ fn a_kind_that_is_read_elsewhere_in_the_type_is_not_read_here() {
         Err(EncodeError::Another { .. }) => {}
         other => panic!("{other:?}"),
     }
-    /// Writes nothing where a number is read.
-    #[allow(clippy::trivially_copy_pass_by_ref)] // serde's way
+    /// Writes a unit where a number is read.
+    #[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde requires
     fn as_unit<S: Serializer>(_: &u8, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_unit()
     }
@@ -820,7 +820,7 @@ fn a_question_whose_answer_is_thrown_away_is_still_a_question() {
     arrives_as(
         NAMED,
         &Lenient {
-            // Text, which the type reads elsewhere.
+            // The value is text, which the type reads elsewhere.
             any: Untagged::Text("x".to_owned()),
             name: "ada".to_owned(),
             more: vec![Untagged::Text("y".to_owned())],
@@ -828,7 +828,7 @@ fn a_question_whose_answer_is_thrown_away_is_still_a_question() {
     );
 }
 
-/// Its `Deserialize` refuses 0, which its `Serialize` writes.
+/// A number whose `Deserialize` refuses 0, which its `Serialize` writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "u8")]
 struct Level(u8);
@@ -845,7 +845,7 @@ fn lenient<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserialize
     Ok(T::deserialize(deserializer).unwrap_or_default())
 }
 
-/// What may fail, with the error swallowed, before something that is there for the taking.
+/// A field that may fail with its error swallowed, in front of fields that could take its remaining bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Lenient<T: Default + for<'a> Deserialize<'a>> {
     #[serde(deserialize_with = "lenient")]
@@ -862,7 +862,7 @@ fn what_follows_a_swallowed_error_is_an_error_and_never_another_value() {
         list: vec![],
     };
     arrives_as(PACKED, &value(5, 9));
-    // Whoever goes on behind the level reads the rest as what is next, and that as the list's length.
+    // A decoder that went on after the level would read the rest as `next`, and `next` as the length of the list.
     let error = decode::<Lenient<(Level, u8)>>(&bytes_of(&value(0, 9))).unwrap_err();
     let DecodeError::Deserialize { source, .. } = &error else {
         panic!("{error}");
@@ -871,7 +871,7 @@ fn what_follows_a_swallowed_error_is_an_error_and_never_another_value() {
         source.to_string().contains("goes on after an error") && source.to_string().contains("`.next`"),
         "{source}"
     );
-    // Where nothing follows that takes a byte, too.
+    // The error also comes where the following fields take no bytes.
     let alone = Some((Level(0), ()));
     let last = bytes_of(&Last { it: alone });
     assert!(matches!(
@@ -898,7 +898,7 @@ fn a_list_that_swallows_errors_ends_at_the_first() {
         }
     }
     let mut bytes = bytes_of(&vec![Entry((Level(1), 2)), Entry((Level(0), 3))]);
-    // As long a list as one byte can announce.
+    // The longest list that one byte can announce.
     bytes[8] = 0x7f;
     READ.set(0);
     assert!(decode::<Vec<Entry>>(&bytes).is_err());
@@ -922,7 +922,7 @@ fn an_error_over_what_was_read_to_its_end_may_be_swallowed() {
     assert_eq!(back, Lenient { it: None, ..value });
 }
 
-/// Everything in which something may be left unread.
+/// Every kind of data of which a part may stay unread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 enum Odd {
     #[default]

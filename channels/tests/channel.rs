@@ -1,4 +1,4 @@
-//! Channels by themselves: ends that wait, between threads and between ends of one process over shared memory.
+//! Channels by themselves: blocking ends, between threads and between ends of one process over shared memory.
 #![cfg(not(loom))]
 #![allow(
     missing_docs,
@@ -33,7 +33,7 @@ const KINDS: [Kind; 3] = [
     Kind::Shared(Provider::Named),
 ];
 
-/// The end of a wait that has no other.
+/// The time limit of a wait that has no other limit.
 const LONG: Duration = Duration::from_secs(60);
 
 fn make<T: Wire>(kind: Kind, options: &ChannelOptions, readers: usize) -> (Writer<T>, Vec<Reader<T>>) {
@@ -105,14 +105,14 @@ fn chan_04_a_timeout_of_zero_is_one_attempt_and_none_is_no_end() {
                 |error: ChannelError| assert!(matches!(error, ChannelError::Timeout { .. }), "{error}");
             late(readers[0].recv().unwrap_err());
             late(readers[0].recv_timeout(Duration::ZERO).unwrap_err());
-            // What can be done is done.
+            // An operation that need not wait succeeds.
             writer.send(1).unwrap();
             late(writer.send(2).unwrap_err().error);
             late(writer.flush().unwrap_err());
             assert_eq!(readers[0].recv().unwrap(), 1);
             writer.send_timeout(2, Duration::ZERO).unwrap();
             assert_eq!(readers[0].recv_timeout(Duration::ZERO).unwrap(), 2);
-            // The longest there is, which is no deadline at all.
+            // The longest duration stands for no deadline at all.
             writer.send_timeout(3, Duration::MAX).unwrap();
             assert_eq!(readers[0].recv_timeout(Duration::MAX).unwrap(), 3);
         }
@@ -131,7 +131,7 @@ thread_local! {
     static DECODED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// Counts how often it is serialised and decoded, on this thread.
+/// A value that counts its serialisations and decodings on this thread.
 #[derive(Clone, Debug)]
 struct Counted(Vec<u32>);
 
@@ -177,7 +177,7 @@ fn what_is_refused_at_once_is_not_tried_again_and_again() {
         };
         let once = times(|writer| writer.try_send(Refuses).unwrap_err().error);
         let sent = times(|writer| writer.send(Refuses).unwrap_err().error);
-        // The short way, which says no reason, and the one that does.
+        // The fast path gives no reason for a refusal; the slow path, which gives one, tries once more.
         assert!(
             sent <= 2 * once,
             "{waiting:?}: {sent} times, an attempt takes {once}"
@@ -185,7 +185,8 @@ fn what_is_refused_at_once_is_not_tried_again_and_again() {
     }
 }
 
-/// A slot first, then the bytes, then room for them: so a wait in vain has done nothing, and there is one wait and one deadline.
+/// A send first claims a slot, then serialises, then makes room for the bytes: a wait in vain has no effect, and a send
+/// has one wait and one deadline.
 #[test]
 #[cfg_attr(miri, ignore = "Miri has no memfd")]
 fn chan_13_a_payload_is_serialised_and_grown_for_once_there_is_a_slot() {
@@ -213,7 +214,7 @@ fn chan_08_a_new_channels_buffer_is_zero_and_as_large_as_asked_for() {
         let options = ChannelOptions::new().slots(2).buffer_bytes(8192);
         let (mut writer, mut readers) = make::<Vec<u64>>(kind, &options, 1);
         for _ in 0..2 {
-            // With the frame around them: all that the buffer holds.
+            // With its frame, this payload fills the buffer.
             let mut loan = writer.reserve((8192 - 64) / 8).unwrap();
             assert!(loan.iter().all(|word| *word == 0), "{kind:?}");
             loan.fill(u64::MAX);
@@ -299,7 +300,7 @@ fn chan_06_a_write_after_close_fails_and_nothing_follows_the_end() {
             closed(reader.recv().unwrap_err());
             closed(reader.try_recv().map(drop).unwrap_err());
         }
-        // All of it was read, also where slots of earlier laps are free.
+        // All of it was read; `flush` also ends where slots of earlier laps are free.
         writer.flush().unwrap();
         closed(writer.try_send(vec![7]).unwrap_err().error);
         closed(readers[0].recv().unwrap_err());
@@ -518,7 +519,7 @@ fn a_batch_that_does_not_fit_keeps_the_rest() {
     }
 }
 
-/// The simplest executor: a thread that parks.
+/// A minimal executor: a thread that parks.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(thread::Thread);
     impl std::task::Wake for Unpark {
@@ -616,7 +617,7 @@ fn a_future_that_is_dropped_leaves_the_end_as_it_was() {
                 let mut context = std::task::Context::from_waker(std::task::Waker::noop());
                 assert!(future.as_mut().poll(&mut context).is_pending());
             }
-            // The same end, blocking: the helper must not take its wake-up.
+            // The same end blocks next: the helper thread of the dropped future must not take its wake-up.
             thread::scope(|scope| {
                 let waits = scope.spawn(|| reader.recv());
                 writer.send(round).unwrap();
@@ -656,7 +657,7 @@ fn a_tensor_is_built_where_it_is_read() {
     for kind in KINDS {
         let (mut writer, mut readers) = make::<Tensor>(kind, &ChannelOptions::new().slots(2), 1);
         for round in 0..5_u8 {
-            // The third does not fit the slot.
+            // The third tensor does not fit the slot.
             let rows = if round == 2 { 3000 } else { 3 };
             let mut loan = writer.reserve::<f64>(&[rows, 2]).unwrap();
             assert_eq!(loan.len(), rows * 2);
@@ -741,7 +742,7 @@ fn a_flush_waits_until_everything_has_been_read() {
             waited
         });
         assert!(waited.is_ok(), "{kind:?}: {waited:?}");
-        // Who is behind is named; who has gone is not waited for.
+        // The error names a reader that is behind; the writer does not wait for a reader that has gone.
         let (mut writer, readers) = make::<u64>(kind, &options.clone().timeout(Duration::from_millis(20)), 1);
         writer.send(1).unwrap();
         let late = writer.flush().unwrap_err().to_string();

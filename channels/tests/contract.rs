@@ -1,4 +1,4 @@
-//! What every channel promises: one suite, run by each kind.
+//! The contract of every channel: one suite, run by each kind.
 #![cfg(not(loom))]
 #![allow(
     missing_docs,
@@ -34,7 +34,7 @@ for_every_channel!(
     threads_pass_messages_through_few_slots,
 );
 
-/// Whether `change`, made when a waiter has said that it sleeps, wakes it, who then sees what it has waited for.
+/// Whether `change`, made after a waiter has announced its sleep, wakes the waiter, which then sees the change.
 fn wakes(bell: &Doorbell, change: impl FnOnce(), mut seen: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + Duration::from_secs(60);
     let (mut looks, mut change) = (0, Some(change));
@@ -210,7 +210,7 @@ fn threads_pass_messages_through_few_slots<M: Make>() {
     }
 }
 
-/// What a test does to a channel and to the queue it is compared with.
+/// An operation on a channel, and on the queue that serves as its oracle.
 #[derive(Clone, Debug)]
 enum Operation {
     Write { len: usize },
@@ -223,7 +223,7 @@ enum Operation {
 
 fn operation() -> impl Strategy<Value = Operation> {
     let reader = 0..3usize;
-    // Payloads around what fits the line of the stamp, and the slot.
+    // Sizes around the limits of the stamp's cache line and of the slot.
     let near = prop_oneof![0..80usize, 860..1010usize];
     let len = if cfg!(miri) {
         (0..80usize).boxed()

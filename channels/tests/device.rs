@@ -1,4 +1,4 @@
-//! Devices and channels of tensors, in one process. `tests/driver` says how a driver is found.
+//! Devices and channels of tensors, in one process. The tests use the driver that `tests/driver` finds.
 #![cfg(all(feature = "cuda", not(any(miri, loom))))]
 #![allow(
     missing_docs,
@@ -32,7 +32,7 @@ fn options() -> DeviceChannelOptions {
     DeviceChannelOptions::new(1 << 14).timeout(LONG)
 }
 
-/// Writes messages of one to three tensors of varying shapes.
+/// Writes messages of up to three tensors of varying shapes.
 fn write(mut writer: DeviceWriter, gpu: &Gpu, messages: u64) {
     let stream = Stream::compute(gpu).unwrap();
     for message in 0..messages {
@@ -49,7 +49,7 @@ fn write(mut writer: DeviceWriter, gpu: &Gpu, messages: u64) {
     stream.wait(LONG).unwrap();
 }
 
-/// Reads them, each on the host while the next ones are under way.
+/// Reads the messages of `write`, each on the host while the next ones are in flight.
 fn read(mut reader: DeviceReader, gpu: &Gpu, messages: u64) {
     let stream = Stream::communication(gpu).unwrap();
     for message in 0..messages {
@@ -114,7 +114,7 @@ fn seeded() {
     }
 }
 
-/// A channel on which nothing is done on the host: only the events keep the writer and each of its readers apart.
+/// Runs a channel on which the host waits for nothing: only events order the writer and each of its readers.
 fn on_the_device_alone() {
     let Some(gpu) = gpu() else { return };
     let (mut writer, mut readers) = options().slots(2).readers(2).threads(&gpu).unwrap();
@@ -200,7 +200,7 @@ fn acc_06_a_static_shape_travels_once_and_others_are_refused() {
         .publish()
         .unwrap();
     assert!(reader.recv(&stream).unwrap().is_ok());
-    // The first may be given by pointer, and the others lie in their slots.
+    // The first message may go by pointer while the others lie in their slots.
     let (mut writer, mut readers) = options().static_shape(true).threads(&gpu).unwrap();
     let first = DeviceTensor::upload(&stream, &tensor(0, 0, 6)).unwrap();
     let layouts = [first.layout().clone()];
@@ -240,7 +240,7 @@ fn two_devices() {
     wrong(writer.reserve(&there, &[layout(&[1])]).unwrap_err());
     wrong(writer.send(&here, std::slice::from_ref(&tensor)).unwrap_err());
     wrong(readers[0].try_recv(&there).unwrap_err());
-    // Nothing was sent, and the channel goes on.
+    // No refused message was sent, and the channel goes on.
     assert!(readers[0].try_recv(&here).unwrap().is_none());
     writer.reserve(&here, &[]).unwrap().publish().unwrap();
     assert!(readers[0].try_recv(&here).unwrap().is_some());
@@ -251,7 +251,7 @@ fn two_devices() {
     );
 }
 
-/// Tensors there and back, whose copies are dropped while the devices have not begun.
+/// Tensors go there and back, and their copies are dropped before the devices have begun.
 #[test]
 fn acc_07_tensors_cross_from_device_to_device() {
     if simulator().is_some() {
@@ -317,8 +317,8 @@ fn crossings_with_a_step_left_out() {
     }
 }
 
-/// Without the order behind the source the copy may read too early; without that of the source behind the copy, what is
-/// dropped there may be given back too early.
+/// Without the order of the copy after the source, the copy may read too early. Without the order of the source after
+/// the copy, a dropped source may be released too early.
 #[test]
 #[cfg(feature = "fault-points")]
 fn either_edge_of_a_crossing_is_missed_when_it_is_left_out() {
@@ -400,7 +400,7 @@ fn a_busy_device() {
     let mut loan = writer.reserve(&writes, &[layout(&[16])]).unwrap();
     loan.fill(0, 7).unwrap();
     loan.publish().unwrap();
-    // The message is here while the device has not begun to write it.
+    // The message has arrived, but the device has not begun to write it.
     let mut view = reader.recv(&reads).unwrap().unwrap();
     let short = Duration::from_millis(20);
     for late in [
@@ -412,7 +412,7 @@ fn a_busy_device() {
     }
     assert!(matches!(writes.wait(short), Err(DeviceError::Timeout { .. })));
     drop(view);
-    // The slot is free on the host, and the writer's stream waits on the device.
+    // The slot is free on the host, while the writer's stream waits on the device.
     let mut loan = writer.try_reserve(&writes, &[layout(&[16])]).unwrap();
     loan.fill(0, 8).unwrap();
     loan.publish().unwrap();
@@ -455,7 +455,7 @@ fn acc_21_a_message_may_have_no_tensors_and_a_tensor_no_elements() {
     );
 }
 
-/// Tensors of the device and of the host in a value of another kind.
+/// A value of another type, with tensors of the device and of the host inside.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Batch {
     name: String,
@@ -476,7 +476,7 @@ fn acc_09_tensors_inside_a_value_stay_on_the_device_and_acc_12_those_of_the_host
     let (writer, mut readers) = options().threads(&gpu).unwrap();
     a_value_travels(&gpu, writer, readers.remove(0), true);
     for signals in [Signals::Events, Signals::Values] {
-        // As between processes: through the slots.
+        // As between processes, tensors go through the slots.
         let channel = options().signals(signals).shared(&gpu).unwrap();
         a_value_travels(&gpu, channel.writer().unwrap(), channel.reader(0).unwrap(), false);
     }
@@ -511,7 +511,7 @@ fn a_value_travels(gpu: &Gpu, mut writer: DeviceWriter, mut reader: DeviceReader
     let view = reader.recv(&stream).unwrap().unwrap();
     assert_eq!(view.len(), 3, "the labels are not among the device's tensors");
     drop(view);
-    // ACC-10: a place whose tensor is used already, or never came, is refused, and the next message follows.
+    // ACC-10: a place whose tensor is already used, or never arrived, is refused, and the next message follows.
     for number in [0, 1] {
         let forged = Forged(batch.inputs[0].clone(), number);
         writer.send_value(&stream, &forged).unwrap();
@@ -529,7 +529,7 @@ fn a_value_travels(gpu: &Gpu, mut writer: DeviceWriter, mut reader: DeviceReader
     assert_eq!(reader.recv_value::<String>(&stream).unwrap().unwrap(), "plain");
 }
 
-/// A tensor, and the number of another one that is not there, or is the same.
+/// A tensor and the number of a second one that is absent, or is the first one again.
 #[derive(Clone, Debug, Deserialize)]
 struct Forged(DeviceTensor, u32);
 
@@ -581,7 +581,7 @@ fn acc_11_a_value_that_cannot_be_serialised_leaves_nothing_behind() {
     writer.send_value(&stream, &vec![one.clone()]).unwrap();
     let found: Vec<DeviceTensor> = readers[0].recv_value(&stream).unwrap().unwrap();
     assert_eq!(found.len(), 1);
-    // Elsewhere it is no value of another process; between threads it moves by pointer.
+    // Over a shared channel, a device tensor cannot be encoded; between threads it moves by pointer.
     let channel = ChannelOptions::new().shared::<DeviceTensor>().unwrap();
     let refused = channel.writer().unwrap().send(one.clone()).unwrap_err();
     assert!(matches!(refused.error, ChannelError::Encode(_)), "{refused}");
@@ -596,7 +596,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     let Some(gpu) = gpu() else { return };
     let (mut writer, mut readers) = DeviceChannelOptions::new(1000).threads(&gpu).unwrap();
     let stream = Stream::compute(&gpu).unwrap();
-    // The second of two begins on a boundary of 256 bytes.
+    // The second tensor begins on a boundary of 256 bytes.
     let refused = writer
         .reserve(&stream, &[layout(&[1]), layout(&[187])])
         .unwrap_err();
@@ -657,7 +657,7 @@ fn a_slot_that_is_written_late() {
     let mut loan = writer.reserve(&one, &layouts).unwrap();
     loan.fill(0, 1).unwrap();
     drop(loan);
-    // Nobody writes to the slot for the message that has its number, nor does the next message lie there.
+    // The fault of this number writes nothing to the slot, and the next message does not use it.
     writer.send_fault(&Fault::cancelled()).unwrap();
     assert!(readers[0].recv(&three).unwrap().is_err());
     writer.reserve(&two, &layouts).unwrap().publish().unwrap();
@@ -737,7 +737,7 @@ fn dropped_while_busy() {
     drop(memory);
     let event = stream.mark().unwrap();
     assert!(!event.is_done().unwrap());
-    // The stream's end is remembered when it goes.
+    // The stream's end is recorded when the stream is dropped.
     drop(stream);
     sweep();
     assert!(gpu.memory_bytes().unwrap().0 < free, "still in use");

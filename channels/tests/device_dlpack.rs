@@ -1,4 +1,5 @@
-//! Tensors on a device to and from DLPack, with capsules made by hand. `tests/driver` says how a driver is found.
+//! Tensors on a device to and from DLPack, with capsules made by hand. The tests use the driver that `tests/driver`
+//! finds.
 #![cfg(all(feature = "cuda", feature = "dlpack", not(any(miri, loom))))]
 #![allow(
     missing_docs,
@@ -8,7 +9,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::multiple_unsafe_ops_per_block
-)] // a test may panic, and plays another framework
+)] // a test may panic, and acts as another framework
 
 mod driver;
 
@@ -26,7 +27,7 @@ use selvedge_channels::{DType, DlPackError, Tensor};
 
 use driver::{LONG, gpu, is_alone, no_violations, passes_alone, simulator, tensor};
 
-/// A tensor of another framework's, in memory of its own.
+/// A tensor of another framework, in memory of its own.
 struct Foreign {
     _memory: DeviceMemory,
     deleted: Arc<AtomicUsize>,
@@ -36,12 +37,12 @@ struct Foreign {
 }
 
 unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: the box of `capsule` below, once.
+    // SAFETY: the pointer is the box that `capsule` below has leaked, and the deleter runs once.
     let foreign = unsafe { Box::from_raw((*managed).manager_ctx.cast::<Foreign>()) };
     foreign.deleted.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Six numbers of 32 bits from 8 bytes on, written on `stream`.
+/// A capsule of six 32-bit numbers, which begin at byte 8 and are written on `stream`.
 fn capsule(
     stream: &Stream,
     deleted: &Arc<AtomicUsize>,
@@ -79,7 +80,7 @@ fn capsule(
         strides: vec![3, 1],
         managed,
     }));
-    // SAFETY: made just now; the vectors stay where they are when they have been changed.
+    // SAFETY: the box was made just now; the vectors do not move after `change`.
     unsafe {
         let Foreign {
             shape,
@@ -100,14 +101,14 @@ fn capsule(
 fn a_capsule_of_another_framework_is_read_where_it_lies() {
     let Some(gpu) = gpu() else { return };
     if !is_alone() {
-        // What is dropped waits for the streams of every test of this process.
+        // A dropped tensor waits for the streams of every test of this process.
         return passes_alone("a_capsule_of_another_framework_is_read_where_it_lies", &[]);
     }
     let (theirs, ours) = (Stream::compute(&gpu).unwrap(), Stream::compute(&gpu).unwrap());
     let deleted = Arc::new(AtomicUsize::new(0));
     let pack = capsule(&theirs, &deleted, |_, _, _| {});
     let address = pack.tensor().unwrap().data.addr() as u64 + 8;
-    // What `__dlpack__(stream = ...)` has the maker do.
+    // `__dlpack__(stream = ...)` makes the producer do this.
     ours.order_after(&theirs.mark().unwrap()).unwrap();
     let taken = DeviceTensor::from_dlpack(pack, &ours).unwrap();
     assert_eq!(taken.layout(), &TensorLayout::new(DType::U32, [2, 3]).unwrap());
@@ -168,14 +169,14 @@ fn what_cannot_be_taken_over_is_refused_by_name_and_deleted() {
         assert!(is(&refused), "{refused}");
         assert_eq!(deleted.load(Ordering::Relaxed), 1, "{refused}");
     }
-    // SAFETY: there is nothing to believe.
+    // SAFETY: a null pointer leads to no contents that the call would have to trust.
     assert!(unsafe { DeviceDlPack::from_raw(null_mut()) }.is_none());
 }
 
 #[test]
 fn a_stream_that_is_another_on_each_thread_is_refused() {
     let Some(gpu) = gpu() else { return };
-    // SAFETY: it is refused, whatever it is.
+    // SAFETY: the call refuses this handle and never uses it.
     let refused = unsafe { Stream::foreign(&gpu, without_provenance_mut(2)) }.unwrap_err();
     assert!(refused.to_string().contains("CU_STREAM_PER_THREAD"), "{refused}");
     assert!(refused.to_string().contains("`Stream::foreign`"), "{refused}");
@@ -190,12 +191,12 @@ fn a_tensor_on_a_device_goes_out_and_comes_back_without_a_copy() {
     let sent = DeviceTensor::upload(&stream, &tensor(3, 1, 100)).unwrap();
     let address = sent.span().unwrap().address();
     let theirs = Stream::compute(&gpu).unwrap();
-    // SAFETY: lives longer.
+    // SAFETY: `theirs` lives longer than `reader`.
     let reader = Arc::new(unsafe { Stream::foreign(&gpu, theirs.as_raw()) }.unwrap());
     let pack = sent.into_dlpack(&reader).unwrap();
-    // Through a raw pointer, as a capsule does.
+    // The pack passes through a raw pointer, as in a capsule.
     let raw = pack.into_raw();
-    // SAFETY: handed out just now, and to nobody else.
+    // SAFETY: the pointer was handed out just now, and to no other owner.
     let seen = unsafe { &*raw };
     assert_eq!((seen.version.major, seen.flags), (1, READ_ONLY));
     let (described, device_id) = (&seen.dl_tensor, gpu.index() as i32);
@@ -243,14 +244,14 @@ fn deleted_while_read() {
     let (simulator, before) = (simulator().unwrap(), free(&gpu));
     let (writes, theirs) = (Stream::compute(&gpu).unwrap(), Stream::compute(&gpu).unwrap());
     let sent = DeviceTensor::upload(&writes, &tensor(1, 0, 1000)).unwrap();
-    // SAFETY: lives longer.
+    // SAFETY: `theirs` lives longer than `reader`.
     let reader = Arc::new(unsafe { Stream::foreign(&gpu, theirs.as_raw()) }.unwrap());
     simulator.spin(&theirs, 1);
     let pack = sent.into_dlpack(&reader).unwrap();
     drop((pack, reader));
     writes.wait(LONG).unwrap();
     assert!(free(&gpu) < before, "their stream has not come to it");
-    // The other way round: a capsule of theirs that our stream still reads.
+    // The reverse: a capsule of theirs that our stream still reads.
     let deleted = Arc::new(AtomicUsize::new(0));
     let ours = Stream::compute(&gpu).unwrap();
     ours.order_after(&theirs.mark().unwrap()).unwrap();

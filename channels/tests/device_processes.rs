@@ -1,6 +1,7 @@
-//! Channels of tensors between processes, which may die at any moment. `tests/driver` says how a driver is found.
+//! Channels of tensors between processes, which may die at any moment. The tests use the driver that `tests/driver`
+//! finds.
 //!
-//! `KILLS` sets the number of trials, `SEED` the seed; `MESSAGES` how many a stream of messages has.
+//! `KILLS` sets the number of trials, `SEED` the seed, and `MESSAGES` the number of messages in a stream.
 #![cfg(all(feature = "cuda", not(any(miri, loom))))]
 #![allow(
     missing_docs,
@@ -37,7 +38,7 @@ fn options() -> DeviceChannelOptions {
         .timeout(LONG)
 }
 
-/// Tensors of varying shapes, and now and then a fault.
+/// Sends tensors of varying shapes, and a fault as every fiftieth message.
 fn write_on(mut writer: DeviceWriter, stream: &Stream, messages: u64) -> Result<(), DeviceChannelError> {
     for message in 0..messages {
         if message % 50 == 49 {
@@ -54,7 +55,7 @@ fn write_on(mut writer: DeviceWriter, stream: &Stream, messages: u64) -> Result<
         }
         loan.publish()?;
     }
-    // Before we end, who reads has to be done on its device, which has to be done with us.
+    // This process may end only after the readers' devices have read the tensors; they read memory of this process.
     stream.wait(LONG)?;
     writer.flush(LONG)
 }
@@ -81,7 +82,7 @@ fn read_on(reader: &mut DeviceReader, stream: &Stream) -> DeviceChannelError {
     unreachable!("so many messages")
 }
 
-/// What a child does: the part that its words name.
+/// A child: runs the part that its environment variable names.
 #[test]
 #[ignore = "the children's part of the other tests"]
 fn child() {
@@ -103,7 +104,7 @@ fn child() {
                 stream.wait(LONG).unwrap();
             }
         }
-        // Publishes what the device never comes to write, and waits to be killed.
+        // Publishes a message that the device never writes, and waits to be killed.
         ("hangs", number) => {
             simulator().unwrap().spin(&stream, number);
             let mut writer = channel.writer().unwrap();
@@ -112,7 +113,7 @@ fn child() {
             let never = stream.wait(LONG);
             panic!("{never:?}");
         }
-        // Reads on a stream that never comes to an end, and waits to be killed.
+        // Reads on a stream that never ends, and waits to be killed.
         ("dawdles", number) => {
             let mut reader = channel.reader(0).unwrap();
             simulator().unwrap().spin(&stream, number);
@@ -126,8 +127,8 @@ fn child() {
     drop(channel);
 }
 
-/// What a child does that makes a channel itself: it says what another process needs, publishes what the device never comes to
-/// write, and waits to be killed.
+/// A child that makes a channel itself: it prints the descriptor for another process, publishes a message that the
+/// device never writes, and waits to be killed.
 #[test]
 #[ignore = "the children's part of another test"]
 fn maker() {
@@ -191,7 +192,7 @@ fn the_maker_dies() {
     }
 }
 
-/// Children that a failing test does not leave behind.
+/// Child processes, killed on drop, so that a failing test leaves none behind.
 struct Kids(Vec<Child>);
 
 impl Kids {
@@ -225,12 +226,12 @@ impl Drop for Kids {
     }
 }
 
-/// A number that the environment may set.
+/// A number that an environment variable may set.
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// The writer here, the readers elsewhere.
+/// Runs a channel with the writer in this process and the readers in others.
 fn to_other_processes(signals: Signals, slots: usize, readers: u32, messages: u64, seed: u64) {
     let Some(gpu) = gpu() else { return };
     let channel = options()
@@ -250,7 +251,7 @@ fn to_other_processes(signals: Signals, slots: usize, readers: u32, messages: u6
     kids.all_end_well();
 }
 
-/// The reader here, the writer elsewhere.
+/// Runs a channel with the reader in this process and the writer in another.
 fn from_another_process(signals: Signals, slots: usize, messages: u64, seed: u64) {
     let Some(gpu) = gpu() else { return };
     let channel = options().signals(signals).slots(slots).shared(&gpu).unwrap();
@@ -364,7 +365,7 @@ fn the_writer_hangs_with(gpu: &Gpu, signals: Signals) {
     if signals == Signals::Values {
         stream.wait(LONG).unwrap();
     }
-    // Everything goes, though the stream may never come to its end.
+    // The ends and the channel can be dropped, although the stream may never end.
     drop((reader, stream, channel));
 }
 
@@ -395,7 +396,7 @@ fn the_reader_dawdles_with(gpu: &Gpu, signals: Signals) {
     let mut writer = channel.writer().unwrap();
     let layout = TensorLayout::new(DType::U8, [16]).unwrap();
     for _ in 0..2 {
-        // The second waits for the first to be read, on the device alone.
+        // The second message waits for the read of the first, on the device alone.
         let mut loan = writer.reserve(&stream, std::slice::from_ref(&layout)).unwrap();
         loan.fill(0, 1).unwrap();
         loan.publish().unwrap();
@@ -416,7 +417,7 @@ fn the_reader_dawdles_with(gpu: &Gpu, signals: Signals) {
     drop((writer, stream, channel));
 }
 
-/// Numbers that look random and are the same for the same seed (SplitMix64).
+/// A pseudo-random generator that repeats its numbers for the same seed (SplitMix64).
 struct Dice(u64);
 
 impl Dice {
@@ -443,7 +444,7 @@ const READER_POINTS: [&str; 5] = [
     "reader: after letting go",
 ];
 
-/// One channel, made here, whose `victim` is another process that dies. How long until the other end knew.
+/// Runs one channel, made here, whose `victim` is another process that dies. Returns the time until the other end knew.
 fn trial(gpu: &Gpu, signals: Signals, dice: &mut Dice) -> Duration {
     let slots = 1 + dice.below(4) as usize;
     let channel = options().signals(signals).slots(slots).shared(gpu).unwrap();
@@ -515,12 +516,12 @@ fn kills() {
         let before = census();
         let mut times: Vec<_> = (0..trials).map(|_| trial(&gpu, signals, &mut dice)).collect();
         match signals {
-            // Streams that wait for a dead process's event stay, and nothing is read that was not written.
+            // Streams that wait for an event of a dead process stay blocked, and no stream reads unwritten memory.
             Signals::Events => {
                 let now = simulator().map_or(0, |simulator| simulator.violations());
                 assert_eq!(now, seen, "see SELVEDGE_SIM_REPORT");
             }
-            // They go on, over what the dead have left, which nobody gets to see.
+            // The streams go on, over memory that the dead process has left unfinished; no reader gets that memory.
             _ => census_returns_to(before),
         }
         times.sort_unstable();
@@ -541,7 +542,7 @@ fn chan_24_a_descriptor_of_nobody_is_refused() {
     assert!(matches!(own, DeviceChannelError::OwnChannel), "{own}");
     let text = descriptor.to_string();
     assert_eq!(text.parse::<DeviceDescriptor>().unwrap(), descriptor);
-    // Of a process that has ended: the number is above all that the system gives.
+    // A descriptor of a process that has ended: its number is above every number that the system assigns.
     let (_, rest) = text.split_once(':').unwrap();
     let (_, rest) = rest.split_once(':').unwrap();
     let gone = format!("selvedge-device-1:4194305:{rest}");

@@ -1,4 +1,4 @@
-//! Payloads larger than their slot, and what is left behind afterwards: nothing.
+//! Payloads larger than their slot, whose memory is released completely afterwards.
 #![cfg(not(any(miri, loom)))] // Miri has no memfd
 #![allow(
     missing_docs,
@@ -18,14 +18,14 @@ use selvedge_channels::{
 };
 use support::{Bells, Make, Reading, SharedMemfd, Writing, payload, region, spec};
 
-/// Descriptors and mappings are counted per process: one test at a time.
+/// A lock for one test at a time: descriptors and mappings are counted per process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Open descriptors of memfds of ours, and mappings of them.
+/// The numbers of open descriptors and of mappings of this crate's memfds.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 struct Held {
     fds: usize,
@@ -111,7 +111,7 @@ fn chan_17_old_segment_is_freed_after_growth() {
         pass(&mut writer, &mut readers, round, 2000 << round);
         pass(&mut writer, &mut readers, round, 20);
         let now = held();
-        // One segment: a descriptor and a mapping of the writer, a mapping of each reader.
+        // One grown segment takes a descriptor and a mapping of the writer, and a mapping of each reader.
         assert_eq!(now.fds, ungrown.fds + 1, "{now:?}");
         assert_eq!(now.maps, ungrown.maps + 3, "{now:?}");
     }
@@ -191,7 +191,7 @@ fn chan_16_a_payload_above_the_cap_is_refused_and_nothing_changes() {
     assert_eq!(reader.current().unwrap().unwrap().unwrap(), [5; 4096]);
 }
 
-/// A slot is a whole number of lines and may have room for more than is allowed.
+/// A slot is a whole number of cache lines, so it may have room for more bytes than the limit allows.
 #[test]
 fn chan_16_the_cap_holds_where_the_slot_has_room_for_more() {
     let mut spec = spec(1, 1);

@@ -1,4 +1,5 @@
-//! Processes that die in the middle of the protocol. The survivors hear who it was; nothing hangs, nothing is left.
+//! Processes that die in the middle of the protocol: the survivors learn the culprit, no end hangs, and no resource
+//! remains.
 //!
 //! `cargo test -p selvedge-channels --features fault-points --test kills -- --nocapture` prints trials, seed and times;
 //! `KILLS` sets the number of trials, `SEED` the seed. Without the feature, processes are killed at random moments alone.
@@ -51,10 +52,10 @@ fn options() -> ChannelOptions {
         .timeout(LATE)
 }
 
-/// Longer than any machine takes to tell of a death.
+/// A time limit beyond the slowest report of a death.
 const LATE: Duration = Duration::from_secs(60);
 
-/// How an end that lives on waits for the dead.
+/// The way in which a surviving end waits for the dead one.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Waits(Waiting),
@@ -71,13 +72,13 @@ fn way(dice: &mut Dice) -> Way {
     ways[dice.below(4) as usize]
 }
 
-/// Payloads small, large and growing, so that every point is come to.
+/// Payloads small, large and growing, so that every fault point is reached.
 fn payload(number: u64) -> Vec<u8> {
     let len = [8, 900, 3_000, 20, 9_000, 40_000][number as usize % 6] * if number < 60 { 1 } else { 2 };
     vec![number as u8; len]
 }
 
-/// Asks again and again, until there is an answer.
+/// Calls `ask` until it returns an answer, or until the time limit.
 fn poll<R>(mut ask: impl FnMut() -> Option<R>) -> Option<R> {
     let begun = Instant::now();
     loop {
@@ -117,7 +118,7 @@ fn read_on(mut reader: Reader<Vec<u8>>, way: Way) -> ChannelError {
     unreachable!("so many messages")
 }
 
-/// What a child does: the part that its words name, for as long as it lives.
+/// A child: runs the end that its environment variable names, for as long as it lives.
 #[test]
 #[ignore = "the children's part of the other tests"]
 fn child() {
@@ -131,7 +132,7 @@ fn child() {
     };
 }
 
-/// Children that a failing test does not leave behind.
+/// Child processes, killed on drop, so that a failing test leaves none behind.
 struct Kids(Vec<Child>);
 
 impl Drop for Kids {
@@ -160,7 +161,7 @@ fn start(channel: &SharedChannel<Vec<u8>>, end: End, point: Option<(&str, u64)>)
     command.spawn().unwrap()
 }
 
-/// Numbers that look random and are the same for the same seed (SplitMix64).
+/// A pseudo-random generator that repeats its numbers for the same seed (SplitMix64).
 struct Dice(u64);
 
 impl Dice {
@@ -172,7 +173,7 @@ impl Dice {
     }
 }
 
-/// Where the channel's memory comes from.
+/// The provider of the channel's memory.
 #[cfg(feature = "named")]
 fn provider(dice: &mut Dice) -> Provider {
     [Provider::Memfd, Provider::Named][dice.below(2) as usize]
@@ -183,9 +184,9 @@ fn provider(_: &mut Dice) -> Provider {
     Provider::Memfd
 }
 
-/// Descriptors and threads of this process, and names of ours that nobody living has.
+/// Counts descriptors and threads of this process, and names of this crate's segments.
 fn held() -> (usize, usize, usize) {
-    // What a killed writer has left of growth is swept by who makes the next segment.
+    // The creation of a segment sweeps the grown segments that a killed writer has left.
     #[cfg(feature = "named")]
     drop(options().provider(Provider::Named).shared::<u8>().unwrap());
     let count = |path: &str| fs::read_dir(path).unwrap().count();
@@ -194,13 +195,14 @@ fn held() -> (usize, usize, usize) {
     (count("/proc/self/fd"), count("/proc/self/task"), ours.count())
 }
 
-/// When a process was seen dead: when the system would let its parent have it.
+/// Waits until the system reports the death of `child` to its parent, and returns the time.
 fn died(child: &mut Child) -> Instant {
     child.wait().unwrap();
     Instant::now()
 }
 
-/// One channel whose `victim` is another process, which dies; the other ends are here. How long until all knew.
+/// Runs one channel whose `victim` is another process, which dies; the other ends are in this process. Returns the time
+/// until all of them knew.
 fn trial(dice: &mut Dice) -> (Duration, Culprit) {
     let way = way(dice);
     let options = match way {
@@ -225,7 +227,7 @@ fn trial(dice: &mut Dice) -> (Duration, Culprit) {
             )
         }
     });
-    // Growth happens a few times in all.
+    // Growth happens only a few times per trial.
     let point = point.map(|(name, count)| {
         (
             name,
@@ -269,7 +271,7 @@ fn trial(dice: &mut Dice) -> (Duration, Culprit) {
         let is_reader = !(writer_here && index == 0);
         match error {
             ChannelError::Poisoned { culprit } => assert_eq!(culprit, expected, "{point:?}, {way:?}"),
-            // A writer here that heard of the death closes, which is all that a reader beside it may see.
+            // A writer here that learns of the death closes; a reader beside it may see only the close.
             ChannelError::Closed if is_reader && writer_here => {}
             other => panic!("{point:?}, {way:?}: {other}"),
         }

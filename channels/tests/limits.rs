@@ -1,4 +1,4 @@
-//! What a channel takes, and what bounds it.
+//! The limits of a channel's memory.
 #![cfg(not(loom))]
 #![allow(
     missing_docs,
@@ -19,7 +19,7 @@ fn a_ring_that_no_memory_holds_is_refused_and_nobody_ends() {
     }
 }
 
-/// This test run again with a limit of the process set, which says what it found on its output.
+/// The test runs itself again in a process with a limit set; that process prints its results.
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no processes")]
 fn chan_09_what_a_limit_does_not_allow_is_refused_by_its_name() {
@@ -98,7 +98,7 @@ fn what_the_system_refuses_is_told_with_the_call_and_its_object() {
     const TEST: &str = "what_the_system_refuses_is_told_with_the_call_and_its_object";
     const CHILD: &str = "SELVEDGE_TEST_NO_DESCRIPTORS";
     if std::env::var_os(CHILD).is_some() {
-        // Until none is left.
+        // Opens files until no descriptor is left.
         let taken: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
         let refused = ChannelOptions::new().shared::<u64>().map(drop);
         drop(taken);

@@ -64,7 +64,8 @@ fn bell_02_two_ringers_one_waiter() {
     });
 }
 
-/// One message more than slots, so many of them written before the reader looks: it sees all in order, and then the end.
+/// Sends one message more than there are slots, `before` of them in advance: the reader sees all in order, and then the
+/// end.
 fn in_order(slots: u32, before: u32) {
     model(move || {
         let (to_writer, to_reader) = (Doorbell::heap(), Doorbell::heap());
@@ -97,14 +98,14 @@ fn ring_01_one_reader_sees_every_message_in_order() {
     in_order(2, 0);
 }
 
-/// K = 3, four messages: the writer looks at the tail when one slot is left, and finds more or not.
+/// K = 3, four messages: the writer reads the tail when one slot is left, and finds that it has moved or not.
 #[test]
 fn ring_01_a_writer_that_looks_ahead_writes_what_has_been_read_over() {
     in_order(3, 1);
 }
 
-/// One writer, two readers, K = 2, three messages: the third waits for the slower reader, both see all in order, and
-/// whoever is last moves the value out instead of cloning it.
+/// One writer, two readers, K = 2, three messages: the third waits for the slower reader, both readers see all in
+/// order, and the last reader of a message moves the value out instead of cloning it.
 #[test]
 fn chan_03_two_readers_see_every_message_in_order() {
     model_bounded(2, || {
@@ -134,7 +135,7 @@ fn chan_03_two_readers_see_every_message_in_order() {
     });
 }
 
-/// Two readers, K = 1: the second message waits for both, and the last one to let go drops the value.
+/// Two readers, K = 1: the second message waits for both, and the last reader to release drops the value.
 #[test]
 fn ring_04_two_readers_share_a_message_and_the_last_drops_it() {
     model(|| {
@@ -182,7 +183,7 @@ fn ring_05_close_wakes_a_sleeping_reader_after_the_last_message() {
         loop {
             let mut closed = false;
             to_reader.wait(&Waiting::Park, None, || {
-                // The last message and the end may come between the two looks.
+                // The last message and the end may arrive between the two checks.
                 let ready = reader.ready();
                 closed = !ready && reader.is_closed();
                 ready || closed
@@ -197,7 +198,8 @@ fn ring_05_close_wakes_a_sleeping_reader_after_the_last_message() {
     });
 }
 
-/// One of two readers goes away while the other reads on: the countdown never drops a message under its eyes.
+/// One of two readers goes away while the other reads on: the countdown never drops a message that the other still
+/// reads.
 #[test]
 fn ring_05_a_reader_that_goes_takes_no_message_from_the_other() {
     model(|| {
@@ -224,7 +226,8 @@ fn ring_05_a_reader_that_goes_takes_no_message_from_the_other() {
     });
 }
 
-/// A lane may first look for space when it has already said that it sleeps: the look itself must not miss a reader.
+/// A lane may check for space only after it has announced its sleep: that check itself must not miss a reader's
+/// release.
 #[test]
 fn ring_06_a_writer_that_looks_for_space_at_the_last_moment_is_woken() {
     model(|| {

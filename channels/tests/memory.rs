@@ -1,4 +1,4 @@
-//! Memory that stays flat: small and large payloads in turns take what the small ones take, and one grown buffer.
+//! Memory stays flat: alternating small and large payloads need the memory of the small ones, and one grown buffer.
 #![cfg(not(any(miri, loom)))] // Miri has no memfd
 #![allow(
     missing_docs,
@@ -20,10 +20,10 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 const LARGE: usize = 64 * MIB;
 
-/// Memory is counted per process: one test at a time.
+/// A lock for one test at a time: memory is counted per process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Bytes of this process's own memory, and bytes behind the memfds it holds.
+/// The bytes of this process's own memory, and the bytes behind the memfds that it holds.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
     private: usize,
@@ -51,8 +51,9 @@ fn memory() -> Memory {
     }
 }
 
-/// Sends payloads of `sizes` in turns. Of several `readers` the last is slow: it reads a message when the next one has
-/// been sent, so that the writer waits for it again and again. What is held when all has been read, by ends that live.
+/// Sends payloads of `sizes` in turns. With several `readers` the last is slow: it reads a message only after the next
+/// one has been sent, so that the writer waits for it repeatedly. Returns the memory held when all is read and all ends
+/// still live.
 fn run(sizes: &[usize], turns: usize, readers: u32) -> Memory {
     let patience = Duration::from_secs(60);
     let options = ChannelOptions::new()
@@ -107,8 +108,8 @@ fn alternate(readers: u32) {
     let before = memory();
     let both = run(&[KIB, LARGE], turns, readers);
     println!("{readers} readers, {turns} alternations: small only {small:?}, with 64 MiB {both:?}");
-    // Messages of 64 MiB lie in every second slot: of the grown buffer's two slots one has been used. The writer's own
-    // copy of the payload is the test's.
+    // Messages of 64 MiB lie in every second slot, so one of the grown buffer's two slots has been used. The private 64
+    // MiB are the test's own copy of the payload.
     assert!(both.shared <= small.shared + LARGE + MIB, "{small:?} {both:?}");
     assert!(
         both.private <= small.private.max(before.private) + LARGE + MIB,
@@ -128,7 +129,7 @@ fn chan_17_alternating_sizes_with_a_slow_one_of_four_readers_keep_one_grown_buff
     alternate(4);
 }
 
-/// Page faults of this thread so far that needed no disk.
+/// The number of minor page faults of this thread so far: those that needed no disk.
 fn faults() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     let (_, fields) = stat.rsplit_once(')').unwrap();
@@ -157,7 +158,7 @@ fn a_warm_channel_takes_no_page_faults() {
                 );
             }
         };
-        // Each slot once; and the counting once, whose own memory is new as well.
+        // Touches each slot once, and runs the count once, whose own memory is new as well.
         send(slots);
         faults();
         let mut round = || {
@@ -165,7 +166,7 @@ fn a_warm_channel_takes_no_page_faults() {
             send(20 * slots);
             faults() - before
         };
-        // The kernel may move a page at any time; that it does so in each of ten rounds would be our doing.
+        // The kernel may move a page at any time; only faults in each of ten rounds come from the channel.
         let least = (0..10).map(|_| round()).min();
         assert_eq!(least, Some(0), "{size} bytes");
     }

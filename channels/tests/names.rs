@@ -1,4 +1,4 @@
-//! Names by which strangers find a channel.
+//! Names by which unrelated processes find a channel.
 #![cfg(not(loom))]
 #![allow(
     missing_docs,
@@ -42,7 +42,7 @@ fn chan_24_a_stranger_finds_a_channel_by_its_name() {
     }
 }
 
-/// This test run again as a process that publishes and is killed.
+/// The test runs itself again as a process that publishes a name and is killed.
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no processes")]
 fn chan_25_a_name_goes_with_its_process_however_it_ends() {
@@ -77,7 +77,7 @@ fn chan_25_a_name_goes_with_its_process_however_it_ends() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(SharedChannel::<u64>::find(&name, ChannelOptions::new()).is_err());
-    // Publishing anything sweeps what the dead have left, this name included.
+    // Every publication sweeps files that dead processes have left, including the file of this name.
     let other = channel.publish(&format!("{name}-other")).unwrap();
     let left = |folder: &str| {
         let entries = std::fs::read_dir(folder).unwrap().flatten();
@@ -92,7 +92,7 @@ fn chan_25_a_name_goes_with_its_process_however_it_ends() {
     drop(channel.publish(&name).unwrap());
 }
 
-/// The file of a name.
+/// The path of the file of a name.
 fn file_of(name: &str) -> std::path::PathBuf {
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(std::path::PathBuf::from);
     let folder = own
@@ -104,7 +104,8 @@ fn file_of(name: &str) -> std::path::PathBuf {
     ))
 }
 
-/// Run again as a process with a folder of its own: in a folder of all, whoever publishes takes away what nobody has locked.
+/// The test runs itself again with a folder of its own: in a common folder, every publication removes files that no
+/// process has locked.
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no processes")]
 fn chan_24_a_file_that_somebody_has_put_there_before_is_not_taken() {
@@ -130,7 +131,7 @@ fn chan_24_a_file_that_somebody_has_put_there_before_is_not_taken() {
         String::from_utf8_lossy(&done.stderr)
     );
     assert_eq!(left, 0);
-    // Not through `println!`, which is not shown of tests that pass.
+    // `println!` does not serve: its output is hidden for tests that pass.
     for line in said.lines().filter(|line| line.contains("left out")) {
         std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes()).unwrap();
     }
@@ -152,7 +153,7 @@ fn files_that_somebody_has_put_there() {
     std::fs::remove_file(&path).unwrap();
     std::fs::remove_file(&precious).unwrap();
     drop(channel.publish("linked").unwrap());
-    // Only the superuser can give files away; what follows from an owner is a test beside the code, for everybody.
+    // Only the superuser can give files away; a unit test beside the code checks the effect of an owner for all users.
     let path = file_of("foreign");
     std::fs::write(&path, "").unwrap();
     let somebody = rustix::process::getuid().as_raw() ^ 1;

@@ -1,4 +1,4 @@
-//! Once warm, a hop of a small value touches no heap.
+//! A warm hop of a small value allocates nothing on the heap.
 #![cfg(not(loom))]
 #![allow(
     missing_docs,
@@ -23,11 +23,11 @@ thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: hands everything to the system's allocator.
+// SAFETY: passes every call on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise is the system allocator's.
+        // SAFETY: the caller's promise is the one that the system allocator needs.
         unsafe { System.alloc(layout) }
     }
 
@@ -46,7 +46,7 @@ fn allocations(work: impl FnOnce()) -> usize {
     ALLOCATIONS.get() - before
 }
 
-/// Stage, publish, fill, get, read done.
+/// Passes values from an outlet to a value: stage, publish, fill, get, read done.
 fn hop<T: Wire + Copy + PartialEq>(
     outlet: &mut Box<dyn AnyOutlet>,
     value: &mut Box<dyn AnyValue>,

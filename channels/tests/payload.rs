@@ -1,4 +1,4 @@
-//! Values as bytes and back.
+//! Encoding of values as bytes, and decoding.
 #![cfg(not(loom))]
 #![allow(
     missing_docs,
@@ -14,7 +14,7 @@ use selvedge_channels::{
     DType, DecodeError, EncodeError, Tensor, TensorError, Wire, decode, encode, view_slice, view_str,
 };
 
-/// Every shape that serde knows, with tensors inside.
+/// A value with every shape that serde knows, and tensors inside.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Sample {
     small: u8,
@@ -134,7 +134,8 @@ fn rser_10_one_type_is_not_read_as_another() {
         decode::<(u8,)>(&bytes_of(&(5u8, 6u8))).is_err(),
         "bytes are left over"
     );
-    // A number says which it is, also where another has as many bytes, and none is cut short.
+    // The bytes of a number state its type, even where another type has equally many bytes, and a truncated number is
+    // refused.
     let number = bytes_of(&5u32);
     assert!(decode::<f32>(&number).is_err() && decode::<u64>(&number).is_err());
     assert!(decode::<(u32,)>(&number).is_err());
@@ -275,7 +276,7 @@ fn a_value_that_encodes_another_keeps_its_own_parts() {
     round_trip(&Outer(tensor(1), tensor(2)));
 }
 
-/// A part taken twice would let a few bytes of head claim any amount of memory.
+/// A part that could be taken twice would let a few bytes of head claim any amount of memory.
 #[test]
 fn rser_10_a_part_is_given_out_once() {
     let tensor = Tensor::from_slice(&[5u8; 100], &[100]).unwrap();

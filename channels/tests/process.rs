@@ -1,4 +1,4 @@
-//! Two processes: this test binary, and itself again as the child.
+//! Two processes: this test binary, and a second instance of it as the child.
 #![cfg(not(any(miri, loom)))] // Miri starts no processes
 #![allow(
     missing_docs,
@@ -34,7 +34,7 @@ fn spec() -> SharedSpec {
     }
 }
 
-/// Two doorbells (writer, reader), then a channel there and one back.
+/// The contents of the segment: two doorbells (writer, reader), then a channel there and one back.
 struct Layout {
     bells: [Doorbell; 2],
     there: Region,
@@ -63,14 +63,14 @@ impl Layout {
 
     fn ends(&self, reads: &Region, writes: &Region) -> (SharedReader, SharedWriter) {
         let bells = self.bells.to_vec();
-        // Both sides' bells ring for everything: a spurious wake-up must do no harm.
+        // Each end rings the bells of both sides: a spurious wake-up must do no harm.
         let reader = SharedReader::attach(reads.clone(), &spec(), 0, bells[0].clone()).unwrap();
         let writer = SharedWriter::attach(writes.clone(), &spec(), bells[0].clone(), bells).unwrap();
         (reader, writer)
     }
 }
 
-/// What the child does: echoes every payload until the channel ends. With `hang` it stops reading after one.
+/// The child: echoes every payload until the channel ends. With `hang` it stops reading after one.
 #[test]
 #[ignore = "the child's part of the other tests"]
 fn child() {
@@ -164,7 +164,7 @@ fn chan_25_a_killed_reader_blocks_nobody_once_it_is_known() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // Until somebody says so the ring is merely full.
+    // Until the death is reported, the ring is merely full.
     let soon = Some(Instant::now() + Duration::from_millis(5));
     assert!(!layout.bells[0].wait(&WAITING, soon, || writer.has_space().unwrap()));
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What only channels between processes promise: ends from descriptors, bad shapes, bad memory, dead peers.
+//! Guarantees of channels between processes alone: ends from descriptors, bad shapes, bad memory, dead peers.
 #![cfg(not(loom))]
 #![allow(
     missing_docs,
@@ -74,7 +74,7 @@ fn an_end_of_a_region_that_holds_no_such_channel_is_refused() {
         SharedReader::attach(region.clone(), spec, index, Doorbell::heap()).map(drop)
     };
     assert!(matches!(reader(&other, 0), Err(ChannelError::Corrupt { .. })));
-    // SAFETY: no end is attached, nor will be to what is no channel.
+    // SAFETY: no end is attached, and none can attach to a region without a channel.
     let blank = unsafe { segment.region(128, spec.size_bytes().unwrap() - 64) }.unwrap();
     let writer = SharedWriter::attach(blank, &spec, Doorbell::heap(), vec![]);
     assert!(writer.is_err());
@@ -121,7 +121,7 @@ fn chan_25_poison_ends_a_wait_for_a_reader_that_was_killed() {
     let (_segment, region) = region(Provider::Heap, &spec);
     let mut writer =
         SharedWriter::attach(region.clone(), &spec, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();
-    // As after SIGKILL: it reads no more, and nothing of it is dropped.
+    // The state after SIGKILL: the reader reads no more, and its end is not dropped.
     let _killed = SharedReader::attach(region.clone(), &spec, 0, Doorbell::heap()).unwrap();
     assert!(writer.write(Ok(payload(0, 10))).unwrap());
     assert!(!writer.space().unwrap());
@@ -151,7 +151,7 @@ fn chan_25_poison_ends_a_wait_for_a_writer_that_was_killed() {
     let mut reader = SharedReader::attach(region.clone(), &spec, 0, Doorbell::heap()).unwrap();
     assert!(writer.write(Ok(payload(0, 10))).unwrap());
     shared::poison(&region, CULPRIT).unwrap();
-    // The writer is not dropped, but what it wrote before is still read.
+    // The writer is not dropped; a message that it wrote before can still be read.
     assert_eq!(reader.take().unwrap().unwrap().unwrap(), payload(0, 10));
     assert!(matches!(
         reader.ready(),
@@ -195,12 +195,12 @@ fn chan_23_a_slot_is_not_written_while_it_is_read() {
     );
 }
 
-/// Every word of control, tails and headers set to what no honest end leaves there.
+/// Sets each word of control, tails and headers to values that no honest end leaves there.
 #[test]
 fn shm_3_a_word_that_lies_is_an_error_or_changes_nothing() {
     for word in 0..8 * 3 {
         if cfg!(miri) && word >= 16 && word % 8 >= 3 {
-            // Miri cannot follow an atomic write over a payload's plain bytes (it breaks down).
+            // Miri aborts on an atomic write over a payload's plain bytes.
             continue;
         }
         for lie in [1, 2, 3, 7, 1000, 5000, 1 << 32, 1 << 40, u64::MAX - 1, u64::MAX] {

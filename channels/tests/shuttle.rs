@@ -1,6 +1,7 @@
-//! The ring and the doorbell in schedules too large for loom: several readers, a few slots, many messages, ends that come
-//! and go, scheduled at random and by priorities that change at a few random points (PCT; Burckhardt et al., ASPLOS 2010).
-//! A schedule in which everybody waits is a failure; a failure prints its schedule, with which it can be replayed.
+//! The ring and the doorbell in schedules too large for loom: several readers, a few slots, many messages, and ends
+//! that come and go. Schedules are random, or follow priorities that change at a few random points (PCT; Burckhardt et
+//! al., ASPLOS 2010). A schedule in which all threads wait is a failure; a failure prints its schedule, so that it can
+//! be replayed.
 //!
 //! `RUSTFLAGS="--cfg loom --cfg shuttle" cargo test -p selvedge-channels --test shuttle --release`
 #![cfg(all(loom, shuttle))]
@@ -17,10 +18,10 @@ use std::sync::Arc;
 use selvedge_channels::{Doorbell, RingReader, RingWriter, Waiting, ring};
 use shuttle::thread;
 
-/// Points at which PCT changes priorities.
+/// The number of points at which PCT changes priorities.
 const DEPTH: usize = 4;
 
-/// `SCHEDULES` of either kind; 20 000 without it.
+/// Runs `SCHEDULES` schedules of either kind; 20 000 without that variable.
 fn check(scenario: fn()) {
     let schedules = std::env::var("SCHEDULES").map_or(20_000, |number| number.parse().unwrap());
     shuttle::check_random(scenario, schedules);
@@ -51,7 +52,7 @@ fn write<T: std::fmt::Debug>(writer: &mut RingWriter<T>, bell: &Doorbell, messag
     writer.try_write(Ok(message)).unwrap();
 }
 
-/// The next message; none after the last one.
+/// The next message; `None` after the last one.
 fn read<T: Clone>(reader: &mut RingReader<T>, bell: &Doorbell) -> Option<T> {
     bell.wait(&Waiting::Park, None, || reader.ready() || reader.is_closed());
     reader.take().map(Result::unwrap)
@@ -94,7 +95,7 @@ fn ring_05_readers_that_leave_in_the_middle_drop_nothing_under_anybodys_eyes() {
             .enumerate()
             .map(|(index, (mut reader, bell))| {
                 thread::spawn(move || {
-                    // The first stays to the end, the others leave after 2 and 4.
+                    // The first reader stays to the end; the others leave after 2 and 4 messages.
                     let most = if index == 0 { 8 } else { 2 * index as u32 };
                     for expected in 0..most {
                         bell.wait(&Waiting::Park, None, || reader.ready());
@@ -112,7 +113,7 @@ fn ring_05_readers_that_leave_in_the_middle_drop_nothing_under_anybodys_eyes() {
     });
 }
 
-/// A lane with one bell for three channels, each of which is written by a thread of its own and answered on.
+/// A lane has one bell for three channels. A thread writes to each channel and waits for an answer from the lane.
 #[test]
 fn bell_03_one_wait_covers_all_channels_of_a_lane() {
     check(|| {

@@ -1,4 +1,4 @@
-//! Tensors of every type, and those of other libraries.
+//! Tensors of every type, and tensors of other libraries.
 #![cfg(not(loom))]
 #![allow(
     missing_docs,
@@ -96,7 +96,7 @@ mod bytes {
     use super::*;
     use ::bytes::Bytes;
 
-    /// Bytes that begin on a 64-byte boundary, as a tensor's do.
+    /// Bytes that begin on a 64-byte boundary, like those of a tensor.
     fn aligned(len: usize) -> Bytes {
         Tensor::zeros::<u8>(&[len]).unwrap().into_bytes().unwrap()
     }
@@ -166,7 +166,7 @@ mod ndarray {
 
 #[cfg(feature = "dlpack")]
 mod dlpack {
-    #![allow(unsafe_code, clippy::multiple_unsafe_ops_per_block)] // plays another framework
+    #![allow(unsafe_code, clippy::multiple_unsafe_ops_per_block)] // acts as another framework
 
     use super::*;
     use selvedge_channels::dlpack::{CPU, DLDataType, DLDevice, DLManagedTensor, DLTensor};
@@ -191,9 +191,9 @@ mod dlpack {
                 CPU
             )
         );
-        // Through a raw pointer, as a capsule does.
+        // The pack passes through a raw pointer, as in a capsule.
         let raw = pack.into_raw();
-        // SAFETY: handed out just now, and to nobody else.
+        // SAFETY: the pointer was handed out just now, and to no other owner.
         let pack = unsafe { DlPack::from_raw(raw) }.unwrap();
         let back = Tensor::from_dlpack(pack).unwrap();
         assert_eq!(back.bytes().as_ptr(), at);
@@ -210,7 +210,7 @@ mod dlpack {
 
     static DELETED: AtomicUsize = AtomicUsize::new(0);
 
-    /// Another framework's tensor.
+    /// A tensor of another framework.
     struct Foreign {
         data: Vec<u16>,
         shape: Vec<i64>,
@@ -220,7 +220,7 @@ mod dlpack {
 
     unsafe extern "C" fn delete(managed: *mut DLManagedTensor) {
         DELETED.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the box of `pack` below, once.
+        // SAFETY: the pointer is the box that `pack` below has leaked, and the deleter runs once.
         drop(unsafe { Box::from_raw((*managed).manager_ctx.cast::<Foreign>()) });
     }
 
@@ -253,7 +253,7 @@ mod dlpack {
             managed,
         };
         let foreign = Box::into_raw(Box::new(foreign));
-        // SAFETY: made just now; the vectors stay where they are.
+        // SAFETY: the box was made just now; the vectors do not move.
         unsafe {
             let tensor = &mut (*foreign).managed.dl_tensor;
             tensor.data = (*foreign).data.as_mut_ptr().cast();

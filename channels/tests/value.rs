@@ -1,4 +1,5 @@
-//! The ends a lane works with: cached reading (CACHE), composite writing (COMP), in one process (INTRA) and across.
+//! The ends that a lane works with: cached reading (CACHE), composite writing (COMP), in one process (INTRA) and
+//! across.
 #![cfg(not(loom))]
 #![allow(
     missing_docs,
@@ -20,13 +21,13 @@ use selvedge_channels::{
 };
 use support::{Bells, region, spec};
 
-/// Everything one output needs, and the inlets of its readers.
+/// The outlet of one output, and the inlets of its readers.
 struct Wiring {
     outlet: Box<dyn AnyOutlet>,
     inlets: Vec<Inlet>,
 }
 
-/// A composite with a ring, a shared ring, or both, one reader each.
+/// Builds a composite outlet with a ring, a shared ring, or both, with one reader each.
 fn wire<T: Wire>(slots: usize, local: Option<usize>, ring: bool, shared: Option<SharedSpec>) -> Wiring {
     let kind = PayloadType::of::<T>();
     let mut inlets = Vec::new();
@@ -65,10 +66,10 @@ fn value<T: Wire>(inlet: Inlet, reads: u32) -> Box<dyn AnyValue> {
     PayloadType::of::<T>().value(inlet, reads).unwrap()
 }
 
-/// A writing end and the values of the lane that reads.
+/// The outlet of a route, and the values of the lane that reads.
 type Route = (Box<dyn AnyOutlet>, Vec<Box<dyn AnyValue>>);
 
-/// Each kind of route with one reader and `reads` reads.
+/// Each kind of route, with one reader that reads a value `reads` times.
 fn every_route<T: Wire>(reads: u32) -> Vec<Route> {
     let local = (
         wire::<T>(2, Some(0), false, None).outlet,
@@ -111,7 +112,7 @@ thread_local! {
     static DECODED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// Counts how often it is decoded, on this thread.
+/// A value that counts its decodings on this thread.
 #[derive(Clone, serde::Serialize)]
 struct Read(Vec<u64>);
 
@@ -141,7 +142,7 @@ fn cache_01_however_many_read_a_value_it_is_decoded_once() {
     }
 }
 
-/// Counts values that are alive.
+/// A value that counts its live instances.
 #[derive(Debug)]
 struct Counted(Arc<AtomicUsize>);
 
@@ -181,7 +182,7 @@ thread_local! {
     static ALIVE: Arc<AtomicUsize> = Arc::default();
 }
 
-/// How many values of a test live, with those that it decodes.
+/// The number of a test's live values, including those that it decodes.
 fn alive() -> Arc<AtomicUsize> {
     ALIVE.with(Arc::clone)
 }
@@ -219,7 +220,7 @@ fn cache_06_what_is_held_goes_with_its_end_and_when_it_is_given_back() {
         outlet.publish(2, &mut values).unwrap();
         assert_eq!(values[0].fill(2).unwrap(), Arrival::Value);
         outlet.close();
-        // What is held is still there to be read, and nothing follows it.
+        // A held value can still be read, and no value follows it.
         values[0].read_done().unwrap();
         values[0].read_done().unwrap();
         stage(&mut outlet, Counted::new(&alive));
@@ -234,7 +235,7 @@ fn every_message_of_a_ring_is_dropped_once_whoever_goes_first() {
     let alive = Arc::new(AtomicUsize::new(0));
     let mut random = 1u64;
     let mut below = |bound: u64| {
-        // A linear congruence (Knuth's MMIX), from the same seed in every run.
+        // A linear congruential generator (Knuth's MMIX), with the same seed in every run.
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -267,7 +268,8 @@ fn every_message_of_a_ring_is_dropped_once_whoever_goes_first() {
     }
 }
 
-/// The first message of a ring of one slot, looked at by its only reader, and whether the slot is free then.
+/// Sends `message` through a ring of one slot and polls it with the only reader. Returns the reader's value, and
+/// whether the slot is free then.
 fn looked_at<T: Wire>(message: T) -> (Box<dyn AnyValue>, bool) {
     let Wiring { mut outlet, inlets } = wire::<T>(1, None, true, None);
     let mut value = value::<T>(inlets.into_iter().next().unwrap(), 2);
@@ -442,7 +444,7 @@ fn rw_05_leftovers_of_earlier_executions_are_skipped() {
             stage(&mut outlet, execution as u32);
             assert_eq!(outlet.publish(execution, &mut []).unwrap(), Readiness::Ready);
         }
-        // One read of two was done when the task gave up.
+        // The task gave up after one read of two.
         values[0].fill(0).unwrap();
         values[0].read_done().unwrap();
         assert_eq!(values[0].fill(1).unwrap(), Arrival::Value);
@@ -682,7 +684,7 @@ fn chan_23_a_tensor_is_viewed_in_its_slot_and_copied_when_it_leaves() {
         value.read_done().unwrap();
         assert_eq!(value.take().unwrap(), tensor);
         value.read_done().unwrap();
-        // The slot is written again; what has left it stays.
+        // The slot is written again; values taken from it stay unchanged.
         stage(&mut wiring.outlet, Tensor::zeros::<f32>(&[100]).unwrap());
         assert_eq!((&copy, &taken), (&tensor, &tensor));
     }
@@ -757,7 +759,7 @@ fn comp_07_a_route_that_fails_closes_the_others() {
         stage(&mut outlet, execution as u32);
         assert_eq!(outlet.publish(execution, &mut []).unwrap(), Readiness::Ready);
     }
-    // The reader of the shared route dies with both slots in hand.
+    // The reader of the shared route dies while it holds both slots.
     let culprit = Culprit {
         end: End::Reader(0),
         pid: 4121,
@@ -779,7 +781,7 @@ thread_local! {
     static SERIALISED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// Counts how often it is serialised, on this thread.
+/// A value that counts its serialisations on this thread.
 #[derive(Clone, serde::Deserialize)]
 struct Seen(Tensor);
 
@@ -813,7 +815,7 @@ fn a_value_that_waits_for_space_is_looked_at_once_and_one_that_is_refused_fixes_
     ));
     stage(&mut outlet, seen(5));
     assert_eq!(outlet.publish(0, &mut []).unwrap(), Readiness::Ready);
-    // Looked at for what was agreed, and sent.
+    // The value is serialised once to check the agreed shape, although no attempt finds a free slot.
     stage(&mut outlet, seen(5));
     SERIALISED.set(0);
     for _ in 0..9 {

@@ -7,19 +7,19 @@ use selvedge::Waiting;
 
 use crate::shapes::Lanes;
 
-/// Largest payload a case accepts: 1 GiB, the default bound of a graph's payloads.
+/// The largest payload that a case accepts: 1 GiB, the default bound of a graph's payloads.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
 
 /// Compiles graphs of actors and runs them in a loop; this command measures how fast.
 #[derive(Parser, Debug)]
 #[command(name = "selvedge", version, about)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What the command can do.
+/// The subcommands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Measure a case beside the machine's own limit.
@@ -45,17 +45,17 @@ pub enum Command {
     WaitingNeighbour,
 }
 
-/// What to explain.
+/// The arguments of `explain`.
 #[derive(Args, Debug, Clone)]
 pub struct ExplainArgs {
     /// A code, or the path of a plan in JSON.
     pub what: String,
-    /// How to print a plan.
+    /// The format of a plan's output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
-/// How a plan is printed.
+/// The output format of a plan.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Words: operations, order, channels, lanes, proof, time.
@@ -70,15 +70,15 @@ pub enum Format {
     Html,
 }
 
-/// What to measure.
+/// The arguments of `bench`.
 #[derive(Args, Debug, Clone)]
 pub struct BenchArgs {
     /// The case.
     pub case: Case,
-    /// Where the actors run [default: thread; `limits`: thread and process].
+    /// The placement of the actors [default: thread; `limits`: thread and process].
     #[arg(long)]
     pub placement: Option<Placement>,
-    /// How a lane waits for its inputs [default: auto; `limits`: spin and park].
+    /// The wait policy of a lane for its inputs [default: auto; `limits`: spin and park].
     #[arg(long)]
     pub wait: Option<Wait>,
     /// Bytes in one payload [default: 8; `limits`, `payload` and `allreduce`: 1 MiB].
@@ -102,10 +102,10 @@ pub struct BenchArgs {
     /// How many tasks `compile` plans.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub tasks: u32,
-    /// What a channel joins (`channel` alone).
+    /// The endpoints that a channel joins (`channel` alone).
     #[arg(long, default_value = "shm")]
     pub transport: Transport,
-    /// How a channel is used (`channel` alone).
+    /// The use of a channel (`channel` alone).
     #[arg(long, default_value = "copy")]
     pub mode: Mode,
     /// How many readers a channel has (`channel` alone).
@@ -117,8 +117,8 @@ pub struct BenchArgs {
     /// The vectors stay in the caches: nobody writes or reads them between two operations (`allreduce` alone).
     #[arg(long)]
     pub hot: bool,
-    /// Private vectors alone, in turns with those of Open MPI, in processes on cores of their own; without `--payload` from 64 KiB to
-    /// 64 MiB (`allreduce` alone).
+    /// Private vectors alone, in turns with those of Open MPI, in processes on cores of their own; without `--payload`
+    /// from 64 KiB to 64 MiB (`allreduce` alone).
     #[arg(long, conflicts_with = "hot")]
     pub peers: bool,
     /// How many fresh processes make a row (`waiting` alone).
@@ -139,7 +139,7 @@ fn parse_lanes(text: &str) -> Result<Lanes, String> {
         .ok_or_else(|| "a number from 1 to 64, or `auto`".to_owned())
 }
 
-/// What `bench` measures.
+/// The cases of `bench`.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Case {
     /// The machine alone: cache line, futex, copy, hand-over.
@@ -181,21 +181,21 @@ pub enum Loop {
     Graphs,
 }
 
-/// What a fresh start of a loop is told.
+/// The arguments of a fresh start of a loop.
 #[derive(Args, Debug, Clone)]
 pub struct WaitingStartArgs {
     /// The loop.
     #[arg(long)]
     pub shape: Loop,
-    /// Where the actors run.
+    /// The placement of the actors.
     #[arg(long)]
     pub placement: Placement,
-    /// How all threads wait.
+    /// The wait policy of all threads.
     #[arg(long)]
     pub wait: Wait,
 }
 
-/// Where the other side runs.
+/// The place where the other side runs.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// On a thread of its own.
@@ -206,7 +206,7 @@ pub enum Placement {
     Inline,
 }
 
-/// How a side waits.
+/// The wait policy of a side.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// Look again and again.
@@ -218,8 +218,8 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// How an end of a channel waits, where so many threads do. Ask before a thread is pinned: on one core it believes that
-    /// there is no other.
+    /// Returns the waiting policy of a channel's end when `threads` threads wait. Call it before the calling thread is
+    /// pinned to a core: afterwards the count of available cores is 1.
     pub fn waiting(self, threads: usize) -> Waiting {
         match self {
             Wait::Spin => Waiting::Spin,
@@ -229,7 +229,7 @@ impl Wait {
     }
 }
 
-/// What a channel joins.
+/// The endpoints that a channel joins.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// One thread with itself.
@@ -240,7 +240,7 @@ pub enum Transport {
     Shm,
 }
 
-/// How a channel is used.
+/// The use of a channel.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Payloads are copied in, and every byte is read.
@@ -251,7 +251,7 @@ pub enum Mode {
     Stream,
 }
 
-/// What the other side of a channel is told.
+/// The arguments of the other side of a channel.
 #[derive(Args, Debug, Clone)]
 pub struct ChannelPeerArgs {
     /// The channel to read.
@@ -260,7 +260,7 @@ pub struct ChannelPeerArgs {
     /// The channel to answer on.
     #[arg(long)]
     pub back: selvedge_channels::Descriptor,
-    /// Which reader to be.
+    /// The index of this reader.
     #[arg(long)]
     pub index: u32,
     /// Microseconds to spin before parking; for ever where there is no such number.
@@ -269,7 +269,7 @@ pub struct ChannelPeerArgs {
     /// Times to let others have the core before parking, where it does not spin.
     #[arg(long, default_value_t = 0)]
     pub yields: u32,
-    /// How the channel is used.
+    /// The use of the channel.
     #[arg(long)]
     pub mode: Mode,
     /// Messages are numbers, not bytes.
@@ -280,13 +280,13 @@ pub struct ChannelPeerArgs {
     pub core: Option<usize>,
 }
 
-/// What another rank is told.
+/// The arguments of another rank.
 #[derive(Args, Debug, Clone)]
 pub struct AllreducePeerArgs {
     /// The group.
     #[arg(long)]
     pub group: selvedge::collectives::GroupDescriptor,
-    /// Which rank to be.
+    /// The number of this rank.
     #[arg(long)]
     pub rank: usize,
     /// Bytes of a vector.
@@ -295,10 +295,10 @@ pub struct AllreducePeerArgs {
     /// Nanoseconds that a phase may take.
     #[arg(long)]
     pub budget_ns: u64,
-    /// How to wait for others.
+    /// The wait policy of the rank.
     #[arg(long)]
     pub wait: Wait,
-    /// Nobody writes or reads vectors between two operations.
+    /// Vectors are neither written nor read between two operations.
     #[arg(long)]
     pub hot: bool,
     /// One repeat of private vectors alone.
@@ -306,7 +306,7 @@ pub struct AllreducePeerArgs {
     pub private: bool,
 }
 
-/// What the other side of a limit is told.
+/// The arguments of the other side of a limit.
 #[derive(Args, Debug, Clone)]
 pub struct PeerArgs {
     /// The protocol to answer.

@@ -1,6 +1,6 @@
-//! A sum that reads every byte, the same for the hand-off floor and for the actor that is measured against it.
+//! A checksum that reads every byte, shared by the hand-off floor and the actor that is compared with it.
 
-/// Adds the bytes up, eight at a time, wrapping.
+/// Adds up the bytes, eight at a time, with wrapping addition.
 pub fn checksum(bytes: &[u8]) -> u64 {
     let (words, tail) = bytes.as_chunks::<8>();
     let sum = words

@@ -1,11 +1,11 @@
-//! `selvedge doctor`: what selvedge needs of a machine, whether it is there, and how much of it.
+//! `selvedge doctor`: the machine's facilities that selvedge needs, and how much of each the machine has.
 
 use std::fmt::Write;
 
 use selvedge_channels::process::Process;
 use selvedge_channels::{ChannelOptions, Provider, Segment};
 
-/// The text to print, a line for each thing.
+/// Returns the text to print, one line for each facility.
 pub fn run() -> String {
     let mut text = String::new();
     let mut line = |name: &str, found: String| {
@@ -29,7 +29,7 @@ pub fn run() -> String {
     text
 }
 
-/// Whether memory can be shared between processes, and how much.
+/// Reports whether memory can be shared between processes, and how much.
 fn shared_memory() -> String {
     let works = || -> Result<(), selvedge_channels::SegmentError> {
         let segment = Segment::create(Provider::Memfd, 4096)?;
@@ -47,7 +47,7 @@ fn shared_memory() -> String {
     }
 }
 
-/// Whether the death of another process is told.
+/// Reports whether the kernel announces the death of other processes.
 fn deaths() -> String {
     let own = Process::own();
     let pid = rustix::process::getpid();

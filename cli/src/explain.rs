@@ -1,4 +1,4 @@
-//! `selvedge explain`: a page about a code, or everything that can be said of a plan.
+//! `selvedge explain`: a page about a diagnostic code, or a full description of a plan.
 
 use std::fs;
 
@@ -8,10 +8,10 @@ use selvedge_compiler::{Code, Plan};
 
 use crate::args::{ExplainArgs, Format};
 
-/// The text to print.
+/// Returns the text to print.
 ///
 /// # Errors
-/// No such code; a file that cannot be read, or is no plan, or a plan that is refused.
+/// The code does not exist, the file cannot be read or contains no plan, or the plan is refused.
 pub fn run(args: &ExplainArgs) -> anyhow::Result<String> {
     if let Some(code) = Code::find(&args.what) {
         return Ok(format!("{}\n", code.page()));

@@ -1,8 +1,8 @@
-//! The `selvedge` command: what a machine can do at best, and what selvedge makes of it.
+//! The `selvedge` command: measures the limits of a machine, and selvedge against them.
 //!
-//! `selvedge bench limits` measures the machine alone (a cache line there and back, a futex there and back,
-//! a copy, a hand-over from one core to another). Every other case runs a graph and prints the limit that
-//! applies to it from the same run, so that a figure means something on any machine:
+//! `selvedge bench limits` measures the machine alone (the round trip of a cache line, the round trip of a futex, a
+//! copy, a hand-over from one core to another). Every other case runs a graph and prints the limit that applies to it,
+//! measured in the same run, so that a figure means something on any machine:
 //!
 //! ```text
 //! selvedge bench limits
@@ -11,9 +11,9 @@
 //!
 //! - [`args`]: the command line.
 //! - [`shapes`]: the graphs that are measured.
-//! - [`mod@doctor`]: what a machine has of what is needed.
-//! - [`mod@explain`]: what a plan or a code means.
-//! - [`mod@bench`]: the cases, the limits and the way both are measured.
+//! - [`mod@doctor`]: the machine's facilities that selvedge needs.
+//! - [`mod@explain`]: the meaning of a plan or a code.
+//! - [`mod@bench`]: the cases, the limits and the code that measures both.
 
 pub mod args;
 
@@ -27,16 +27,16 @@ pub mod doctor;
 
 pub mod explain;
 
-/// Runs what the command line asks for.
+/// Runs the subcommand that the command line names.
 ///
 /// # Errors
-/// Whatever kept a measurement from being made; its text names the measurement.
+/// The failure of a measurement or of `explain`; the text of the error names the measurement.
 pub fn run(cli: args::Cli) -> anyhow::Result<()> {
     match cli.command {
         args::Command::Bench(args) => bench::run(&args),
         args::Command::Explain(args) => {
             let text = explain::run(&args)?;
-            // A pipe that is closed has read enough.
+            // The error is ignored: a reader that has closed the pipe needs no more text.
             let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
             Ok(())
         }

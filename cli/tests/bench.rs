@@ -1,6 +1,6 @@
-//! `selvedge bench`, run as a user runs it.
+//! Tests of `selvedge bench`, run as a user runs it.
 
-#![allow(clippy::unwrap_used)] // a test may panic, also in the function that its tests share
+#![allow(clippy::unwrap_used)] // a test may panic, and so may the functions that tests share
 
 use std::process::Command;
 
@@ -142,7 +142,7 @@ fn waiting_shows_every_loop_alone_and_beside_a_busy_process() {
         ["echo", "stage", "callers", "graphs"]
             .into_iter()
             .flat_map(move |shape| {
-                // The machine's own exchange spins on two cores.
+                // The machine's bare exchange spins on two cores.
                 let exchange = (neighbours == 0 && cores > 1).then_some("spin");
                 let waits = ["auto", "park"].into_iter().chain(exchange);
                 waits.map(move |wait| (shape.to_owned(), neighbours, wait.to_owned()))
@@ -291,7 +291,7 @@ fn an_allreduce_stands_beside_a_barrier_or_a_copy_of_the_same_ranks() {
     }
 }
 
-/// A folder with programs of these names and texts.
+/// Makes a folder with programs of these names and texts.
 fn programs(name: &str, programs: &[(&str, &str)]) -> std::path::PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

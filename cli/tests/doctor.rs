@@ -1,4 +1,4 @@
-//! `selvedge doctor`, run as a user runs it.
+//! Tests of `selvedge doctor`, run as a user runs it.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::process::Command;

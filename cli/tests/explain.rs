@@ -1,4 +1,4 @@
-//! `selvedge explain`, run as a user runs it.
+//! Tests of `selvedge explain`, run as a user runs it.
 
 #![allow(
     unreachable_pub,
@@ -37,7 +37,7 @@ impl Double {
     }
 }
 
-/// The plan of two actors that share a lane, the second needing the first by way of a third, in a file.
+/// A file with the plan of two actors that share a lane, where the second needs the first by way of a third.
 fn plan(name: &str, change: impl FnOnce(&mut selvedge::Plan)) -> PathBuf {
     let runtime = Runtime::new();
     let lane = runtime.lane("shared");

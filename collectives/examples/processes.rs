@@ -1,7 +1,8 @@
-//! Four processes that sum what each has computed, until one of them dies: `cargo run -p selvedge-collectives --example
+//! Four processes that sum their gradients, until one of them dies: `cargo run -p selvedge-collectives --example
 //! processes`.
 //!
-//! The parent is rank 0. The others are this program run again, with the group's descriptor on their command line.
+//! The parent is rank 0. The other ranks are child processes of this program, with the group's descriptor as an
+//! argument.
 
 use std::process::{Child, Command};
 use std::time::Instant;
@@ -29,7 +30,7 @@ fn take_part(group: &Group, rank: usize) -> Result<(), CommError> {
     Ok(())
 }
 
-/// Children that do not outlive their parent.
+/// Child processes that do not outlive their parent.
 struct Children(Vec<Child>);
 
 impl Drop for Children {
@@ -44,7 +45,7 @@ impl Drop for Children {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
     if let (Some(group), Some(rank)) = (words.next(), words.next()) {
-        // A survivor has nothing to add to what rank 0 says.
+        // Rank 0 reports the outcome; a surviving child adds nothing.
         let _ = take_part(&Group::open(&group.parse()?)?, rank.parse()?);
         return Ok(());
     }

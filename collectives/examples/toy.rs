@@ -1,6 +1,7 @@
-//! A communicator of one's own, in one file: ranks of one process around a mutex. Slow, and complete.
+//! A user-defined communicator in one file: ranks of one process around a mutex. It is slow, and complete.
 //!
-//! `cargo run -p selvedge-collectives --example toy`; `tests/contract.rs` holds it to the contract of every communicator.
+//! `cargo run -p selvedge-collectives --example toy`; `tests/contract.rs` runs the contract of every communicator on
+//! it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,12 +13,12 @@ use selvedge_collectives::{
     AbortHandle, Capabilities, Collective, CommError, Communicator, Contribution, PlanId, ReduceOp,
 };
 
-/// What one rank brings to one operation.
+/// The contribution of one rank to one operation.
 type Brought = (Collective, Result<Vec<Tensor>, Vec<u8>>);
 
 #[derive(Default)]
 struct Table {
-    /// By number of the operation, what each rank has brought; a row goes when all have their result.
+    /// By number of the operation: the contribution of each rank. A row is removed when all ranks have their result.
     rows: BTreeMap<u64, (Vec<Option<Brought>>, usize)>,
     aborted_by: Option<usize>,
     left: Vec<usize>,
@@ -50,7 +51,7 @@ pub struct Toy {
     under_way: Option<Collective>,
 }
 
-/// A group of so many ranks.
+/// Makes a group of `ranks` ranks.
 pub fn group(ranks: usize) -> Vec<Toy> {
     let room = Arc::new(Room::default());
     let toy = |rank| Toy {
@@ -65,7 +66,7 @@ pub fn group(ranks: usize) -> Vec<Toy> {
 }
 
 impl Toy {
-    /// The result, where everybody has come; `None` where somebody is missing who still may.
+    /// The result, once all ranks have contributed; `None` while a rank is missing that may still contribute.
     fn look(&self, table: &mut Table) -> Option<Result<Vec<Tensor>, CommError>> {
         let (row, taken) = table.rows.get_mut(&self.number)?;
         let Some(all) = row.iter().cloned().collect::<Option<Vec<Brought>>>() else {
@@ -223,7 +224,7 @@ impl Drop for Toy {
     }
 }
 
-#[allow(dead_code)] // where this file is part of a test
+#[allow(dead_code)] // unused where this file is part of a test
 fn main() -> Result<(), CommError> {
     std::thread::scope(|scope| {
         let sum = |mut toy: Toy| {

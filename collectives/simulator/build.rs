@@ -1,4 +1,4 @@
-//! The library stays loaded once it is: its threads may be running when whoever loaded it lets it go.
+//! Builds the library so that it stays loaded: its threads may still run when the program that loaded it closes it.
 
 fn main() {
     println!("cargo::rustc-link-arg-cdylib=-Wl,-z,nodelete");

@@ -1,4 +1,5 @@
-//! Communicators by name: how a graph makes the ranks of its collectives, also those of a user's own backend.
+//! Communicator backends: graphs create the ranks of their collectives by the name of a backend, which may be
+//! user-defined.
 
 use selvedge_channels::Doorbell;
 
@@ -6,25 +7,26 @@ use crate::communicator::{Capabilities, Communicator};
 use crate::error::CommError;
 use crate::shm::Group;
 
-/// A rank that is to be made.
+/// The parameters of a rank that is to be created.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Joining<'a> {
-    /// Names the group: the same for all its ranks, and no other group's.
+    /// The number of the group: equal for all its ranks, and different from that of any other group.
     pub group: u64,
-    /// Which rank.
+    /// The number of the rank.
     pub rank: usize,
-    /// All ranks' bells, by rank. Whoever does anything that may let another rank's `poll` go on rings that rank's.
+    /// The doorbells of all ranks, by rank. A rank whose action may let the `poll` of another rank go on rings that
+    /// rank's bell.
     pub bells: &'a [Doorbell],
     /// Whether all ranks live in this process.
     pub in_process: bool,
-    /// The same ranks as a group in the memory of the host, for who wants to agree there on what is done elsewhere. A rank of it
-    /// can be taken once.
+    /// The ranks as a group in host memory, for backends that agree there on operations done elsewhere. Each rank of
+    /// this group can be taken once.
     pub host: Option<&'a Group>,
 }
 
 impl<'a> Joining<'a> {
-    /// Rank `rank` of group `group`, which has as many ranks as there are `bells`.
+    /// Returns the parameters of rank `rank` in group `group`, which has one rank for each of the `bells`.
     pub fn new(group: u64, rank: usize, bells: &'a [Doorbell], in_process: bool) -> Self {
         Joining {
             group,
@@ -35,7 +37,7 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// The same, with the ranks as a group in the memory of the host.
+    /// Adds the group of the ranks in host memory.
     #[must_use]
     pub fn over(self, host: &'a Group) -> Self {
         Joining {
@@ -45,16 +47,16 @@ impl<'a> Joining<'a> {
     }
 }
 
-/// A kind of communicator that graphs can be told to use by name.
+/// A kind of communicator, which graphs select by name.
 ///
-/// `join` is called once for each rank, in the process where it lives, and must not wait for the others. What it makes is
-/// driven by `launch` and `poll` alone, and dropped with the graph.
+/// `join` is called once for each rank, in the process where the rank lives, and must not wait for the other ranks. The
+/// communicator that it creates is driven by `launch` and `poll` alone, and dropped with the graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Backend {
     /// The name.
     pub name: &'static str,
-    /// What it can do: graphs that ask for more are refused when they are compiled.
+    /// Returns the capabilities. A graph that needs more is refused when it is compiled.
     pub capabilities: fn() -> Capabilities,
-    /// Makes a rank.
+    /// Creates a rank.
     pub join: fn(&Joining<'_>) -> Result<Box<dyn Communicator>, CommError>,
 }

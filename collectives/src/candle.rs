@@ -1,7 +1,7 @@
 //! An allreduce inside a candle model, on the CPU (feature `candle`).
 //!
-//! A layer whose weights are cut over ranks ends in `hidden.apply_op1(op.clone())`; its gradient goes back through it. That is
-//! the `g` of Megatron-LM (Shoeybi et al. 2019), for layers that are cut by rows of their input.
+//! A layer whose weights are cut over the ranks ends in `hidden.apply_op1(op.clone())`; its gradient goes back through
+//! this operation. It is the `g` of Megatron-LM (Shoeybi et al. 2019), for layers that are cut by rows of their input.
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use selvedge_channels::Element;
 use crate::communicator::Communicator;
 use crate::operation::ReduceOp;
 
-/// Joins a tensor with those of the other ranks: of equal shape, `f32`, `f64`, `f16`, `bf16`, `u8`, `u32`, `i16`, `i32` or `i64`.
+/// An allreduce of a tensor with those of the other ranks, which have equal shapes. The elements are `f32`, `f64`,
+/// `f16`, `bf16`, `u8`, `u32`, `i16`, `i32` or `i64`.
 ///
-/// Clones share the rank, so one serves all layers of a model; every rank applies it in the same order, as a model does that
-/// every rank runs.
+/// Clones share the rank, so one rank serves all layers of a model. Every rank must apply the operation in the same
+/// order, as it does when all ranks run the same model.
 pub struct AllReduceOp<C> {
     rank: Arc<Mutex<C>>,
     op: ReduceOp,
@@ -31,7 +32,7 @@ impl<C> Clone for AllReduceOp<C> {
 }
 
 impl<C: Communicator> AllReduceOp<C> {
-    /// Takes a rank of a group.
+    /// Creates the operation from a rank of a group.
     pub fn new(rank: C, op: ReduceOp) -> Self {
         AllReduceOp {
             rank: Arc::new(Mutex::new(rank)),
@@ -49,7 +50,7 @@ impl<C: Communicator> AllReduceOp<C> {
     }
 }
 
-/// Where the elements of a layout lie, row-major.
+/// Returns the indices of the elements of a layout, row-major.
 fn places(layout: &Layout) -> impl Iterator<Item = usize> + '_ {
     let count = layout.shape().elem_count();
     (0..count).map(|index| {
@@ -82,7 +83,8 @@ impl<C: Communicator> CustomOp1 for AllReduceOp<C> {
         Ok((reduced, layout.shape().clone()))
     }
 
-    /// Of a sum every rank's gradient is that of the result; of an average its part. Others have none.
+    /// Returns the gradient. For a sum it is the gradient of the result, on every rank; for an average, that gradient
+    /// divided by the number of ranks. Other reductions have no gradient.
     fn bwd(&self, _: &Tensor, _: &Tensor, grad_res: &Tensor) -> Result<Option<Tensor>> {
         match self.op {
             ReduceOp::Sum => Ok(Some(grad_res.clone())),

@@ -1,4 +1,4 @@
-//! What a communicator is, whoever makes it.
+//! The interface of communicators, for any implementation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,45 +15,47 @@ use crate::parts::Part;
 /// An operation that a communicator has prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlanId(
-    /// Its number in the communicator that has it.
+    /// The number of the plan in its communicator.
     pub usize,
 );
 
-/// What a rank brings to an operation.
+/// The contribution of a rank to an operation.
 #[derive(Clone, Copy, Debug)]
 pub enum Contribution<'a> {
     /// Tensors. They are read before the launch returns.
     Parts(&'a [Part<'a>]),
-    /// No tensors, because this rank's own work has failed: every rank gets [`CommError::PeerFailed`] with this report. So a
-    /// failure never changes who takes part in what.
+    /// No tensors, because this rank's own work has failed: every rank gets [`CommError::PeerFailed`] with this report.
+    /// So a failure never changes which ranks take part in which operation.
     Failure(&'a [u8]),
 }
 
-/// What a communicator can do, for who plans with it.
+/// The abilities of a communicator, for code that plans with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// Its name, for people.
+    /// The name of the backend, for messages.
     pub backend: &'static str,
-    /// Types of elements that can be moved.
+    /// Types of elements that are supported.
     pub dtypes: Vec<DType>,
-    /// Reductions that are done on all of `dtypes` for which they are defined.
+    /// Reductions that are supported for all of `dtypes` for which they are defined.
     pub reduce_ops: Vec<ReduceOp>,
-    /// Operations that are not done at all, by an example of each.
+    /// Operations that are not supported, by an example of each.
     pub lacks: Vec<Collective>,
-    /// An operation is complete only when all ranks have launched it, so launches must be in one order on all ranks.
+    /// True if an operation is complete only when all ranks have launched it, so that all ranks must launch in one
+    /// order.
     pub rendezvous: bool,
-    /// A launch may block the thread until others launch theirs.
+    /// True if a launch may block the thread until other ranks launch theirs.
     pub launch_blocks: bool,
-    /// Reductions of types that are not done, though both are listed.
+    /// Pairs of reduction and type that are not supported, although both are listed.
     pub lacks_reductions: Vec<(ReduceOp, DType)>,
-    /// Elements are joined in the order of ranks, so that results are those of a loop over the ranks, bit for bit. Where not,
-    /// sums of floats differ from it by rounding, and the smaller and larger of a NaN and a number is either.
+    /// True if elements are combined in the order of ranks, so that results are those of a loop over the ranks, bit for
+    /// bit. If false, sums of floats differ from that loop by rounding, and the minimum or maximum of a NaN and a
+    /// number may be either.
     pub fixed_order: bool,
 }
 
 impl Capabilities {
-    /// Everything there is, in the memory of the host, without blocking.
+    /// Returns full capabilities: every type and operation, in host memory, without blocking.
     pub fn everything(backend: &'static str) -> Self {
         use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
         Capabilities {
@@ -75,12 +77,12 @@ impl Capabilities {
 pub struct AbortHandle(Arc<dyn Fn() + Send + Sync>);
 
 impl AbortHandle {
-    /// One that calls `abort`, which must neither block nor panic.
+    /// Creates a handle that calls `abort`, which must neither block nor panic.
     pub fn new(abort: impl Fn() + Send + Sync + 'static) -> Self {
         AbortHandle(Arc::new(abort))
     }
 
-    /// Ends it.
+    /// Ends the communicator.
     pub fn abort(&self) {
         (self.0)();
     }
@@ -92,106 +94,110 @@ impl fmt::Debug for AbortHandle {
     }
 }
 
-/// A communicator whose tensors stay on a device. Everything that is said of [`Communicator::launch`] and
-/// [`poll`](Communicator::poll) holds, but that a result is there when its operation is *enqueued*; its event says when it is
-/// done.
+/// A communicator whose tensors stay on a device. The rules of [`Communicator::launch`] and
+/// [`poll`](Communicator::poll) hold, except that a result is available when its operation is *enqueued*; the event of
+/// the result tells when the operation is done.
 #[cfg(feature = "cuda")]
 pub trait OnDevice {
     /// Begins an operation on tensors that need not be ready: the device waits for their events.
     ///
     /// # Errors
-    /// As [`Communicator::launch`].
+    /// The errors of [`Communicator::launch`].
     fn launch_on_device(&mut self, plan: PlanId, tensors: &[DeviceTensor]) -> Result<(), CommError>;
 
-    /// The result, once, as soon as the operation is enqueued; `None` while it waits for other ranks. Never waits.
+    /// Returns the result, once, as soon as the operation is enqueued; `None` while it waits for other ranks. Never
+    /// waits.
     ///
     /// # Errors
-    /// As [`Communicator::poll`].
+    /// The errors of [`Communicator::poll`].
     fn poll_on_device(&mut self) -> Result<Option<Vec<DeviceTensor>>, CommError>;
 }
 
-/// One rank of a group: plans an operation once, launches it many times.
+/// One rank of a group. It plans an operation once and launches it many times.
 ///
-/// A rank takes part in one operation at a time, in the same order as all others; it is `Send`, and one thread has it. How
-/// operations are named is in [`Collective`]. The methods that block for a result, [`allreduce`](Self::allreduce) and its kin,
-/// are made of `plan`, `launch` and `wait`.
+/// A rank takes part in one operation at a time, in the same order as all other ranks. It is `Send`, and one thread
+/// owns it. [`Collective`] describes the operations. The methods that block for a result, such as
+/// [`allreduce`](Self::allreduce), are made of `plan`, `launch` and `wait`.
 ///
-/// An implementation is tried by [`communicator_contract!`](crate::communicator_contract).
+/// The macro [`communicator_contract!`](crate::communicator_contract) tests an implementation.
 pub trait Communicator: Send {
-    /// Its number, from 0.
+    /// Returns the number of this rank, from 0.
     fn rank(&self) -> usize;
 
-    /// Number of ranks.
+    /// Returns the number of ranks.
     fn world_size(&self) -> usize;
 
-    /// What it can do.
+    /// Returns the capabilities of the communicator.
     fn capabilities(&self) -> Capabilities;
 
-    /// Prepares an operation; the same again gives the same plan.
+    /// Prepares an operation. A second call with the same operation returns the same plan.
     ///
     /// # Errors
-    /// [`CommError::NoSuchRank`] for a root that there is not, [`CommError::Unsupported`].
+    /// [`CommError::NoSuchRank`] for a root that the group does not have, [`CommError::Unsupported`].
     fn plan(&mut self, operation: Collective) -> Result<PlanId, CommError>;
 
-    /// Begins an operation, and returns before others have.
+    /// Begins an operation, and returns without waiting for the other ranks.
     ///
     /// # Errors
-    /// [`CommError::Busy`] before the last one is over, [`CommError::NoSuchPlan`], and what has ended the group. Then nothing
-    /// was begun.
+    /// [`CommError::Busy`] before the last operation is over, [`CommError::NoSuchPlan`], and the error that has ended
+    /// the group. After an error, no operation was begun.
     fn launch(&mut self, plan: PlanId, contribution: Contribution<'_>) -> Result<(), CommError>;
 
-    /// The result of what was launched, once; `None` while it waits for others.
+    /// Returns the result of the launched operation, once; `None` while the operation waits for other ranks.
     ///
     /// # Errors
-    /// As [`CommError`] says of each. After one the operation is over.
+    /// The errors that [`CommError`] describes. After an error the operation is over.
     fn poll(&mut self) -> Result<Option<Vec<Tensor>>, CommError>;
 
-    /// As [`poll`](Self::poll), waiting, at most so long or as long as the communicator was made to.
+    /// Waits for the result that [`poll`](Self::poll) returns, for at most `timeout`; with `None`, for at most the
+    /// communicator's own time limit.
     ///
     /// # Errors
-    /// As [`poll`](Self::poll); [`CommError::Timeout`], after which it can be waited for again; [`CommError::Idle`].
+    /// The errors of [`poll`](Self::poll); [`CommError::Timeout`], after which the caller may wait again;
+    /// [`CommError::Idle`].
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Tensor>, CommError>;
 
-    /// Sends tensors to one rank, and returns when they are queued: they have been read. Waits, at most so long or as long as the
-    /// communicator was made to, until the message before has been taken. Messages are independent of operations.
+    /// Sends tensors to one rank, and returns when they are queued; by then they have been read. Waits until the
+    /// message before has been taken, for at most `timeout`; with `None`, for at most the communicator's own time
+    /// limit. Messages are independent of operations.
     ///
     /// # Errors
-    /// [`CommError::NoSuchRank`], [`CommError::NoMessage`] when it takes too long, [`CommError::NoMessages`] where the
-    /// communicator has none, and what has ended the group.
+    /// [`CommError::NoSuchRank`], [`CommError::NoMessage`] if the time limit passes, [`CommError::NoMessages`] if the
+    /// communicator does not support messages, and the error that has ended the group.
     fn send(&mut self, to: usize, tensors: &[Tensor], timeout: Option<Duration>) -> Result<(), CommError> {
         let _ = (to, tensors, timeout);
         Err(CommError::NoMessages)
     }
 
-    /// The next message of one rank, in the order in which it sent them.
+    /// Receives the next message of one rank, in the order in which that rank sent its messages.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     fn recv(&mut self, from: usize, timeout: Option<Duration>) -> Result<Vec<Tensor>, CommError> {
         let _ = (from, timeout);
         Err(CommError::NoMessages)
     }
 
-    /// The same communicator for tensors on a device, where it has such.
+    /// Returns the communicator for tensors on a device, if it supports them.
     #[cfg(feature = "cuda")]
     fn on_device(&mut self) -> Option<&mut dyn OnDevice> {
         None
     }
 
-    /// What ends the communicator from any thread.
+    /// Returns a handle that ends the communicator from any thread.
     fn abort_handle(&self) -> AbortHandle;
 
-    /// Brings what is under way to its end and leaves the group when nobody needs this rank any more. To drop a communicator
-    /// where an operation is under way is to abort the group.
+    /// Completes the operation in flight, and leaves the group when no other rank needs this rank any more. A
+    /// communicator that is dropped while an operation is in flight aborts the group.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// The errors of [`wait`](Self::wait).
     fn close(self: Box<Self>, timeout: Duration) -> Result<(), CommError>;
 
-    /// Does an operation, waiting for it.
+    /// Does an operation and waits for its result.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan), [`launch`](Self::launch) and [`wait`](Self::wait).
+    /// The errors of [`plan`](Self::plan), [`launch`](Self::launch) and [`wait`](Self::wait).
     fn run(&mut self, operation: Collective, tensors: &[Tensor]) -> Result<Vec<Tensor>, CommError> {
         let plan = self.plan(operation)?;
         let parts: Vec<Part<'_>> = tensors.iter().map(Part::from).collect();
@@ -199,82 +205,84 @@ pub trait Communicator: Send {
         self.wait(None)
     }
 
-    /// Every rank's tensors joined, on every rank.
+    /// Returns every rank's tensors combined, on every rank.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     fn allreduce(&mut self, op: ReduceOp, tensors: &[Tensor]) -> Result<Vec<Tensor>, CommError> {
         self.run(Collective::AllReduce(op), tensors)
     }
 
-    /// Every rank's tensors joined; this rank's part of them, along the first dimension.
+    /// Returns this rank's part of every rank's tensors combined, along the first dimension.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     fn reduce_scatter(&mut self, op: ReduceOp, tensors: &[Tensor]) -> Result<Vec<Tensor>, CommError> {
         self.run(Collective::ReduceScatter(op), tensors)
     }
 
-    /// Every rank's tensors joined, on the root; nothing elsewhere.
+    /// Returns every rank's tensors combined, on the root; nothing on the other ranks.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     fn reduce(&mut self, op: ReduceOp, root: usize, tensors: &[Tensor]) -> Result<Vec<Tensor>, CommError> {
         self.run(Collective::Reduce { op, root }, tensors)
     }
 
-    /// Every rank's tensors one after the other along the first dimension, on every rank.
+    /// Returns every rank's tensors one after the other along the first dimension, on every rank.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     fn allgather(&mut self, tensors: &[Tensor]) -> Result<Vec<Tensor>, CommError> {
         self.run(Collective::AllGather, tensors)
     }
 
-    /// Every rank's tensors one after the other along the first dimension, on the root; nothing elsewhere.
+    /// Returns every rank's tensors one after the other along the first dimension, on the root; nothing on the other
+    /// ranks.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     fn gather(&mut self, root: usize, tensors: &[Tensor]) -> Result<Vec<Tensor>, CommError> {
         self.run(Collective::Gather { root }, tensors)
     }
 
-    /// The root's tensors, on every rank; what the others bring is not looked at.
+    /// Returns the root's tensors, on every rank. The tensors of the other ranks are ignored.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     fn broadcast(&mut self, root: usize, tensors: &[Tensor]) -> Result<Vec<Tensor>, CommError> {
         self.run(Collective::Broadcast { root }, tensors)
     }
 
-    /// This rank's part of the root's tensors, along the first dimension; what the others bring is not looked at.
+    /// Returns this rank's part of the root's tensors, along the first dimension. The tensors of the other ranks are
+    /// ignored.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     fn scatter(&mut self, root: usize, tensors: &[Tensor]) -> Result<Vec<Tensor>, CommError> {
         self.run(Collective::Scatter { root }, tensors)
     }
 
-    /// This rank's part of every rank's tensors, one after the other, along the first dimension.
+    /// Returns this rank's part of every rank's tensors, one after the other, along the first dimension.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     fn all_to_all(&mut self, tensors: &[Tensor]) -> Result<Vec<Tensor>, CommError> {
         self.run(Collective::AllToAll, tensors)
     }
 
-    /// Waits until every rank has come.
+    /// Waits until every rank has arrived.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     fn barrier(&mut self) -> Result<(), CommError> {
         self.run(Collective::Barrier, &[]).map(|_| ())
     }
 
-    /// Joins every rank's `values`, in place.
+    /// Combines every rank's `values`, in place.
     ///
     /// # Errors
-    /// As [`run`](Self::run); parts of `values` may be joined already.
+    /// The errors of [`run`](Self::run); after an error, parts of `values` may be combined already.
     fn allreduce_slice<E: Element>(&mut self, op: ReduceOp, values: &mut [E]) -> Result<(), CommError>
     where
         Self: Sized,

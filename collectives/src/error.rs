@@ -1,4 +1,4 @@
-//! What can go wrong in a collective.
+//! Errors of collectives.
 
 use std::time::Duration;
 
@@ -6,52 +6,53 @@ use selvedge_channels::{DType, SegmentError, TensorError};
 
 use crate::operation::{Collective, ReduceOp};
 
-/// Why a collective has no result. Unless it is about a rank's own arguments or about time, every rank gets the same.
+/// The reason why a collective has no result. Every rank gets the same error, unless it is about a rank's own arguments
+/// or about time.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum CommError {
-    /// A rank has died, and with it the group: make a new one of those that live.
+    /// A rank has died, and the group has ended with it. Create a new group of the ranks that live.
     #[error("rank {rank} (process {pid}) has died")]
     PeerLost {
-        /// Which.
+        /// The rank.
         rank: usize,
-        /// Its process.
+        /// The process of the rank.
         pid: u32,
     },
     /// A rank has left before it took part.
     #[error("rank {rank} has left the group and takes part in nothing any more")]
     PeerLeft {
-        /// Which.
+        /// The rank.
         rank: usize,
     },
-    /// Somebody has ended the group.
+    /// The group was aborted.
     #[error("the group was aborted by rank {rank}")]
     Aborted {
-        /// Who.
+        /// The rank that aborted it.
         rank: usize,
     },
-    /// The ranks do not agree on what they do together. Nobody has a result; the group goes on.
+    /// The ranks disagree on the operation or its tensors. No rank has a result; the group goes on.
     #[error("the ranks disagree: rank 0 brings {first} and rank {rank} brings {other}")]
     Mismatch {
-        /// What rank 0 brings.
+        /// The contribution of rank 0.
         first: String,
-        /// The first rank that brings something else.
+        /// The first rank with another contribution.
         rank: usize,
-        /// What it brings.
+        /// The contribution of that rank.
         other: String,
     },
-    /// A rank contributed a failure instead of tensors. Nobody has a result; the group goes on.
+    /// A rank contributed a failure instead of tensors. No rank has a result; the group goes on.
     #[error("rank {rank} had nothing to contribute: its own work failed")]
     PeerFailed {
         /// The first such rank.
         rank: usize,
-        /// What it said.
+        /// The report of that rank.
         report: Vec<u8>,
     },
-    /// Elements of this type have no such operation.
+    /// The reduction is not defined for elements of this type.
     #[error("there is no {op} of {dtype:?}: truth values have `Min` (all) and `Max` (any)")]
     NoSuchReduction {
-        /// The operation.
+        /// The reduction.
         op: ReduceOp,
         /// The type of the elements.
         dtype: DType,
@@ -61,11 +62,11 @@ pub enum CommError {
         "{operation} cuts along the first dimension, and {shape:?} has none that {ranks} ranks can share equally"
     )]
     Indivisible {
-        /// What was to be done.
+        /// The operation.
         operation: Collective,
         /// The shape.
         shape: Vec<usize>,
-        /// Number of ranks.
+        /// The number of ranks.
         ranks: usize,
     },
     /// Contributions without a first dimension cannot be put one after the other.
@@ -73,104 +74,104 @@ pub enum CommError {
         "{operation} puts contributions one after the other, and a scalar has no dimension to do it along"
     )]
     Scalar {
-        /// What was to be done.
+        /// The operation.
         operation: Collective,
     },
-    /// Not everybody came in time. The operation is still under way and can be waited for again.
+    /// The operation was not complete in time. It is still in flight, and the caller may wait for it again.
     #[error("{operation} waited {waited:?} for {missing}")]
     Timeout {
-        /// What is under way.
+        /// The operation in flight.
         operation: Collective,
-        /// How long it was waited for.
+        /// The duration of the wait.
         waited: Duration,
-        /// Who is missing, for people.
+        /// A description of the missing ranks.
         missing: String,
     },
-    /// A message did not come, or the one before it was not taken, in time.
+    /// A message did not come in time, or the message before it was not taken in time.
     #[error("rank {rank} has not {what} for {waited:?}")]
     NoMessage {
         /// The other rank.
         rank: usize,
-        /// How long it was waited for.
+        /// The duration of the wait.
         waited: Duration,
-        /// What it has not done.
+        /// The action that the other rank has not done.
         what: &'static str,
     },
-    /// This communicator has no messages between two ranks.
+    /// The communicator does not support messages between two ranks.
     #[error("this communicator sends nothing from one rank to another")]
     NoMessages,
-    /// A rank that the group does not have.
+    /// The group does not have this rank.
     #[error("rank {rank} is not in a group of {ranks}")]
     NoSuchRank {
         /// The number given.
         rank: usize,
-        /// Number of ranks.
+        /// The number of ranks.
         ranks: usize,
     },
-    /// This rank is somebody's already.
+    /// The rank is taken already.
     #[error("rank {rank} is taken, by process {pid}")]
     Taken {
-        /// Which.
+        /// The rank.
         rank: usize,
-        /// By whom.
+        /// The process that has the rank.
         pid: u32,
     },
-    /// A group of no ranks, or of more than there can be.
+    /// A group of no ranks, or of more than the maximum.
     #[error("a group has 1 to {most} ranks, not {ranks}")]
     GroupSize {
         /// The number given.
         ranks: usize,
-        /// The largest number.
+        /// The maximum number.
         most: usize,
     },
     /// An operation was launched before the last one was over.
     #[error("{operation} is still under way: a rank takes part in one operation at a time")]
     Busy {
-        /// What is under way.
+        /// The operation in flight.
         operation: Collective,
     },
-    /// There is nothing to wait for.
+    /// No operation is in flight.
     #[error("nothing is under way")]
     Idle,
-    /// A plan of another communicator.
+    /// The plan does not belong to this communicator.
     #[error("this communicator has no plan of that number")]
     NoSuchPlan,
-    /// The backend does not do this.
+    /// The backend does not support this operation.
     #[error("this communicator does not do {operation}: {why}")]
     Unsupported {
-        /// What was asked for.
+        /// The operation.
         operation: Collective,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// The library behind a backend has failed, or is not there.
+    /// The library behind a backend has failed, or is missing.
     #[error("{backend}: {reason}")]
     Backend {
         /// The backend.
         backend: &'static str,
-        /// What it says.
+        /// The message of the library.
         reason: String,
     },
-    /// A device has failed, or is not there.
+    /// A device has failed, or is missing.
     #[cfg(feature = "cuda")]
     #[error(transparent)]
     Device(#[from] selvedge_channels::device::DeviceError),
-    /// So many results are held that no more block can be had.
+    /// The results that are held use so many blocks that no more can be created.
     #[error("{blocks} results of this group are held, and there is no room for more: drop some")]
     Held {
-        /// Blocks of memory that are in use.
+        /// The number of blocks in use.
         blocks: usize,
     },
-    /// A tensor could not be made.
+    /// A tensor could not be created.
     #[error(transparent)]
     Tensor(#[from] TensorError),
-    /// Shared memory could not be had or opened.
+    /// Shared memory could not be created or opened.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// Shared memory holds something that no honest peer writes.
+    /// Shared memory contains data that no correct peer writes.
     #[error("the group's memory is corrupt: {what}")]
     Corrupt {
-        /// What is wrong.
+        /// A description of the problem.
         what: &'static str,
     },
 }

@@ -1,12 +1,13 @@
-//! Collectives of selvedge: what a group of ranks does together.
+//! Collectives of selvedge: operations that a group of ranks does together.
 //!
-//! This floor knows no actors and no graphs. From what is done to how:
+//! This layer knows no actors and no graphs. Its items, from the interface to the implementations:
 //!
 //! - [`Collective`], [`ReduceOp`]: the operations.
-//! - [`Communicator`]: one rank of a group, whoever made it; plans once, launches many times.
-//! - [`Contribute`]: values of a user's program that can be contributed.
-//! - `nccl`: ranks on devices of NVIDIA (feature `cuda`).
-//! - [`shm`]: threads and processes of one host, over shared memory: [`Group`], [`Rank`].
+//! - [`Communicator`]: one rank of a group, for any implementation. It plans an operation once and launches it many
+//!   times.
+//! - [`Contribute`]: values of user programs that can be contributed.
+//! - `nccl`: ranks on NVIDIA devices (feature `cuda`).
+//! - [`shm`]: ranks in threads and processes of one host, over shared memory: [`Group`], [`Rank`].
 
 pub mod backend;
 #[cfg(feature = "candle")]

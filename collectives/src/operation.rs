@@ -1,29 +1,30 @@
-//! What a group does together.
+//! The operations of a group, and their reductions.
 
 use std::fmt;
 
 use selvedge_channels::DType;
 use serde::{Deserialize, Serialize};
 
-/// How the elements of all ranks become one. Elements are joined in the order of ranks, whoever computes, so results are
-/// equal bit for bit on every rank and in every run.
+/// A reduction: the elements of all ranks become one. Elements are combined in the order of ranks, whichever rank
+/// computes, so results are equal bit for bit on every rank and in every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ReduceOp {
     /// `a + b`. Integers wrap; 16-bit floats are added as `f32` and rounded once.
     Sum,
-    /// `a * b`, likewise.
+    /// `a * b`; wraps and rounds as the sum does.
     Product,
-    /// The smaller one; NaN if any is. Of truth values: whether all are true.
+    /// The smaller element; NaN if any is NaN. For booleans: true if all are true.
     Min,
-    /// The larger one; NaN if any is. Of truth values: whether any is true.
+    /// The larger element; NaN if any is NaN. For booleans: true if any is true.
     Max,
-    /// The sum over the number of ranks. Of integers: of the sum that does not wrap, rounded towards zero.
+    /// The sum divided by the number of ranks. For integers: the sum without wrapping, divided and rounded towards
+    /// zero.
     Average,
 }
 
 impl ReduceOp {
-    /// All of them.
+    /// All reductions.
     pub const ALL: [ReduceOp; 5] = [
         ReduceOp::Sum,
         ReduceOp::Product,
@@ -32,7 +33,7 @@ impl ReduceOp {
         ReduceOp::Average,
     ];
 
-    /// Whether there is such a thing for elements of a type: truth values have no sum.
+    /// Whether the reduction is defined for elements of a type: booleans have no sum.
     pub fn is_defined_for(self, dtype: DType) -> bool {
         dtype != DType::Bool || matches!(self, ReduceOp::Min | ReduceOp::Max)
     }
@@ -60,47 +61,48 @@ impl fmt::Display for ReduceOp {
     }
 }
 
-/// An operation that every rank of a group takes part in. The names are those of MPI and NCCL; `S` is the shape that every
-/// rank contributes, `N` the number of ranks, and "in parts" is along the first dimension, in the order of ranks.
+/// An operation in which every rank of a group takes part. The names are those of MPI and NCCL. `S` is the shape that
+/// every rank contributes, `N` is the number of ranks, and "in parts" means along the first dimension, in the order of
+/// ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Collective {
-    /// All contributions joined: `S`, on every rank.
+    /// All contributions combined: `S`, on every rank.
     AllReduce(ReduceOp),
-    /// All contributions joined; each rank gets its part: `S[0] / N`.
+    /// All contributions combined; each rank gets its part: `S[0] / N`.
     ReduceScatter(ReduceOp),
-    /// All contributions joined: `S`, on the root; nothing elsewhere.
+    /// All contributions combined: `S`, on the root; the other ranks get no result.
     Reduce {
-        /// How.
+        /// The reduction.
         op: ReduceOp,
         /// The rank that gets the result.
         root: usize,
     },
     /// All contributions one after the other: `S[0] * N`, on every rank.
     AllGather,
-    /// All contributions one after the other: `S[0] * N`, on the root; nothing elsewhere.
+    /// All contributions one after the other: `S[0] * N`, on the root; the other ranks get no result.
     Gather {
         /// The rank that gets the result.
         root: usize,
     },
-    /// The root's contribution, on every rank. What the others contribute is not looked at.
+    /// The root's contribution, on every rank. The contributions of the other ranks are ignored.
     Broadcast {
-        /// The rank whose contribution it is.
+        /// The rank that contributes.
         root: usize,
     },
-    /// The root's contribution in parts, one for each rank. What the others contribute is not looked at.
+    /// The root's contribution in parts, one for each rank. The contributions of the other ranks are ignored.
     Scatter {
-        /// The rank whose contribution it is.
+        /// The rank that contributes.
         root: usize,
     },
-    /// Every contribution in parts; rank r gets part r of each, one after the other: `S`.
+    /// Every contribution in parts; rank r gets part r of each contribution, one after the other: `S`.
     AllToAll,
-    /// Nothing but that every rank has come.
+    /// An operation without data: it is over when every rank has arrived.
     Barrier,
 }
 
 impl Collective {
-    /// The rank that gives or gets everything, where there is one.
+    /// Returns the rank that gives or gets everything, if there is one.
     pub fn root(self) -> Option<usize> {
         match self {
             Collective::Reduce { root, .. }
@@ -111,7 +113,7 @@ impl Collective {
         }
     }
 
-    /// How elements are joined, where they are.
+    /// Returns the reduction, if the operation has one.
     pub fn reduce_op(self) -> Option<ReduceOp> {
         match self {
             Collective::AllReduce(op) | Collective::ReduceScatter(op) | Collective::Reduce { op, .. } => {
@@ -121,7 +123,7 @@ impl Collective {
         }
     }
 
-    /// Whether every rank's contribution counts, so that all must be of one shape and type.
+    /// Whether every rank's contribution is read, so that all must have one shape and type.
     pub fn reads_all(self) -> bool {
         !matches!(
             self,
@@ -146,7 +148,7 @@ impl Collective {
         )
     }
 
-    /// The rank in whose memory everybody puts its part, where one collects them.
+    /// Returns the rank in whose memory all ranks put their parts, if the operation gathers parts.
     pub(crate) fn gatherer(self) -> Option<usize> {
         match self {
             Collective::AllGather => Some(0),
@@ -155,7 +157,7 @@ impl Collective {
         }
     }
 
-    /// As one word, equal for equal operations.
+    /// Returns the operation as one word, equal for equal operations.
     pub(crate) fn code(self) -> u64 {
         let kind = match self {
             Collective::AllReduce(_) => 1,
@@ -173,13 +175,13 @@ impl Collective {
         kind | op << 8 | root << 16
     }
 
-    /// In a word of [`code`](Self::code): the tensors are not in the host's memory.
+    /// A bit of a [`code`](Self::code): the tensors are not in host memory.
     pub(crate) const ELSEWHERE: u64 = 1 << 63;
 
-    /// In a word of [`code`](Self::code): a private vector is joined in place.
+    /// A bit of a [`code`](Self::code): a private vector is reduced in place.
     pub(crate) const IN_PLACE: u64 = 1 << 62;
 
-    /// What a word of [`code`](Self::code) means, for people.
+    /// Returns a readable name for a [`code`](Self::code).
     pub(crate) fn name_of(code: u64) -> String {
         if code & Collective::IN_PLACE != 0 {
             return Collective::name_of(code & !Collective::IN_PLACE) + " in place";

@@ -1,21 +1,21 @@
-//! What a rank contributes: tensors, one after the other, each from a 64-byte boundary.
+//! Parts of a contribution: tensors in one block of memory, one after the other, each on a 64-byte boundary.
 
 use std::sync::Arc;
 
 use selvedge_channels::{DType, Tensor, TensorError};
 use serde::{Deserialize, Serialize};
 
-/// Bytes between the beginnings of two parts are a multiple of this.
+/// The alignment of parts in bytes: the distance between the starts of two parts is a multiple of it.
 pub(crate) const ALIGN: usize = 64;
 
-/// A dense array of numbers that is read where it is.
+/// A dense array of numbers that is read in place.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     /// The type of its elements.
     pub dtype: DType,
-    /// Its dimensions, outermost first.
+    /// The dimensions, outermost first.
     pub shape: &'a [usize],
-    /// Its bytes, row-major.
+    /// The bytes, row-major.
     pub bytes: &'a [u8],
 }
 
@@ -30,7 +30,7 @@ impl<'a> From<&'a Tensor> for Part<'a> {
 }
 
 impl Part<'_> {
-    /// Refuses bytes that are not as many as the shape says.
+    /// Returns an error if the number of bytes does not match the shape.
     pub(crate) fn check(&self) -> Result<(), TensorError> {
         let count = self
             .shape
@@ -49,14 +49,14 @@ impl Part<'_> {
     }
 }
 
-/// Type and shape of a part.
+/// The type and shape of a part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
     pub(crate) dtype: DType,
     pub(crate) shape: Arc<[usize]>,
 }
 
-/// Where a part lies.
+/// The position of a part in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) dtype: DType,
@@ -71,7 +71,7 @@ impl Span {
 }
 
 impl Head {
-    /// Its number of elements.
+    /// Returns the number of elements; `None` if it overflows.
     pub(crate) fn count(&self) -> Option<usize> {
         self.shape
             .iter()
@@ -82,7 +82,7 @@ impl Head {
         format!("{:?}{:?}", self.dtype, self.shape).to_lowercase()
     }
 
-    /// The same in another first dimension; `None` for a scalar.
+    /// Returns this head with another first dimension; `None` for a scalar, or if `change` returns `None`.
     pub(crate) fn with_first(&self, change: impl FnOnce(usize) -> Option<usize>) -> Option<Head> {
         let mut shape = self.shape.to_vec();
         let first = shape.first_mut()?;
@@ -94,7 +94,7 @@ impl Head {
     }
 }
 
-/// What a rank's tensors are.
+/// The types and shapes of a rank's tensors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Heads(pub(crate) Vec<Head>);
 
@@ -107,7 +107,8 @@ impl Heads {
         Heads(parts.map(head).collect())
     }
 
-    /// Where the parts lie, the first at `start`, and where they end; `None` beyond what can be addressed.
+    /// Returns the positions of the parts, the first on the boundary at or after `start`, and their end; `None` if an
+    /// address overflows.
     pub(crate) fn spans(&self, start: usize) -> Option<(Vec<Span>, usize)> {
         let mut next = start.checked_next_multiple_of(ALIGN)?;
         let mut spans = Vec::with_capacity(self.0.len());
@@ -124,7 +125,7 @@ impl Heads {
         Some((spans, next))
     }
 
-    /// For people.
+    /// Returns a description for error messages.
     pub(crate) fn describe(&self) -> String {
         match self.0.as_slice() {
             [] => "nothing".to_owned(),
@@ -133,21 +134,21 @@ impl Heads {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        // Plain data into memory: nothing refuses.
+        // Plain data is written into memory, which cannot fail.
         postcard::to_allocvec(self).unwrap_or_default()
     }
 }
 
-/// Heads, with all that follows from them; made once for as long as a rank brings the same.
+/// Heads, and all values that follow from them. Made once, and reused while a rank brings the same types and shapes.
 #[derive(Debug)]
 pub(crate) struct Template {
     pub(crate) heads: Heads,
-    /// What stands at the begin of a block.
+    /// The encoded heads, which stand at the start of a block.
     pub(crate) encoded: Vec<u8>,
     pub(crate) signature: u64,
-    /// Where the parts lie after that.
+    /// The positions of the parts, behind the encoded heads.
     pub(crate) spans: Vec<Span>,
-    /// Bytes of a block with all of it, and of the parts alone.
+    /// The number of bytes of a block with heads and parts, and that of the parts alone.
     pub(crate) end: usize,
     pub(crate) len: usize,
 }
@@ -172,13 +173,14 @@ impl Template {
         })
     }
 
-    /// What another rank has written at the begin of its block; `None` where it is none.
+    /// Decodes the heads that another rank has written at the start of its block; `None` if the bytes are not valid
+    /// heads.
     pub(crate) fn decode(encoded: Vec<u8>) -> Option<Self> {
         let heads = postcard::from_bytes(&encoded).ok()?;
         Template::with(encoded, heads).ok()
     }
 
-    /// Whether it is that of these types and shapes.
+    /// Whether the template has these types and shapes.
     pub(crate) fn is_of<'a>(&self, parts: impl ExactSizeIterator<Item = (DType, &'a [usize])>) -> bool {
         let same =
             |(head, (dtype, shape)): (&Head, (DType, &[usize]))| head.dtype == dtype && *head.shape == *shape;
@@ -186,7 +188,7 @@ impl Template {
     }
 }
 
-/// Equal for equal heads, and hardly ever for others (FNV-1a).
+/// Returns a hash: equal for equal heads, and rarely equal for others (FNV-1a).
 fn signature(encoded: &[u8]) -> u64 {
     encoded.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

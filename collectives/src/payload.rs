@@ -1,10 +1,10 @@
-//! What can be contributed to a collective as a value of a user's own program: tensors, numbers, and lists of both.
+//! Values of user programs that can be contributed to a collective: tensors, numbers, and lists of both.
 
 use selvedge_channels::{Tensor, TensorError};
 
 use crate::parts::Part;
 
-/// A value that ranks bring to a collective, and get from it: one or several dense arrays of numbers.
+/// A value that ranks contribute to a collective and get from it: one or several dense arrays of numbers.
 ///
 /// | type | arrays |
 /// |---|---|
@@ -13,22 +13,22 @@ use crate::parts::Part;
 /// | a number | one, without dimensions: it can be reduced and broadcast, not gathered |
 /// | `Vec<Tensor>` | one each; all go in one operation |
 /// | `()` | none: for barriers |
-/// | `DeviceTensor`, `Vec<DeviceTensor>` | as those of the host, where they are with `nccl`, and by way of the host elsewhere (feature `cuda`) |
+/// | `DeviceTensor`, `Vec<DeviceTensor>` | like `Tensor`; on the device with `nccl`, else by way of the host (`cuda`) |
 ///
-/// Implement it for a type of your own that is made of such arrays, and make it known to graphs with
+/// Implement the trait for a user-defined type that is made of such arrays, and register the type for graphs with
 /// `selvedge::contributes!(MyType)`.
 pub trait Contribute: Sized {
-    /// Shows the arrays to `read`, once.
+    /// Passes the arrays to `read`, once.
     fn parts(&self, read: &mut dyn FnMut(&[Part<'_>]));
 
-    /// The value whose arrays these are.
+    /// Creates the value from its arrays.
     ///
     /// # Errors
-    /// [`TensorError`] when they are of other types or of another number than [`parts`](Self::parts) shows.
+    /// [`TensorError`] if the arrays have other types or another number than [`parts`](Self::parts) shows.
     fn from_parts(parts: Vec<Tensor>) -> Result<Self, TensorError>;
 }
 
-/// The only one; an error where there are none or several.
+/// Returns the only part; an error if there are no parts or several.
 fn only(mut parts: Vec<Tensor>) -> Result<Tensor, TensorError> {
     match (parts.pop(), parts.len()) {
         (Some(part), 0) => Ok(part),
@@ -70,8 +70,8 @@ impl Contribute for () {
     }
 }
 
-/// Tensors on a device by way of the host, for communicators that know no devices. What comes back goes to the device that the
-/// thread's last contribution was on.
+/// Tensors on a device that go through the host, for communicators without device support. A result goes to the device
+/// of the thread's last contribution.
 #[cfg(feature = "cuda")]
 mod on_device {
     use std::cell::RefCell;
@@ -83,14 +83,14 @@ mod on_device {
     use super::{Contribute, only};
     use crate::parts::Part;
 
-    /// Longest time that a tensor takes to the host, with all that the device has to do before.
+    /// The time limit for the copy of a tensor to the host, including the work that the device has to do before.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     thread_local! {
         static LAST: RefCell<Option<Gpu>> = const { RefCell::new(None) };
     }
 
-    /// Nothing, where the device fails: whoever asks knows that it was shown nothing.
+    /// Calls `read` only if the copies to the host succeed; the caller recognises a failure by the missing call.
     fn show(tensors: &[DeviceTensor], read: &mut dyn FnMut(&[Part<'_>])) {
         let download = |tensor: &DeviceTensor| {
             LAST.set(Some(tensor.gpu().clone()));
@@ -110,7 +110,7 @@ mod on_device {
             };
             DeviceTensor::upload(&Stream::communication(&gpu)?, tensor)
         };
-        // That there is no device, or no memory on it.
+        // There is no device, or no memory on it.
         upload().map_err(|_| TensorError::Memory {
             len_bytes: Some(tensor.bytes().len()),
         })

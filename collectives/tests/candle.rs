@@ -1,4 +1,4 @@
-//! A layer cut over ranks is the whole layer, forward and backward.
+//! A layer cut over ranks computes the whole layer, forward and backward.
 #![cfg(all(feature = "candle", not(miri)))]
 #![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)] // a test may panic
 
@@ -10,7 +10,7 @@ use selvedge_collectives::{Group, ReduceOp};
 
 const CPU: Device = Device::Cpu;
 
-/// Numbers in rows, the same every time.
+/// A matrix of fixed numbers, equal in every run.
 fn numbers(rows: usize, columns: usize, seed: usize) -> Tensor {
     let value = |at: usize| ((at * 37 + seed * 101) % 23) as f32 / 8.0 - 1.0;
     Tensor::from_vec((0..rows * columns).map(value).collect(), (rows, columns), &CPU).unwrap()
@@ -31,7 +31,7 @@ fn a_layer_cut_by_rows_is_the_whole_layer() {
                     let x = x.narrow(1, rank * each, each).unwrap();
                     let weight = Var::from_tensor(&weight.narrow(0, rank * each, each).unwrap()).unwrap();
                     let sum = x.matmul(&weight).unwrap().apply_op1(op.clone()).unwrap();
-                    // What is not contiguous goes as what it stands for.
+                    // A tensor that is not contiguous is reduced by its logical elements.
                     let turned = x.matmul(&weight).unwrap().t().unwrap().apply_op1(op).unwrap();
                     let gradient = sum.sqr().unwrap().sum_all().unwrap().backward().unwrap();
                     let gradient = gradient.get(&weight).unwrap().to_vec2::<f32>().unwrap();

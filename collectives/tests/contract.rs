@@ -1,8 +1,8 @@
-//! What every communicator promises, kept by the one over shared memory: over the heap of a process, and over memory that
+//! The contract of every communicator, for the one over shared memory: over the heap of a process, and over memory that
 //! processes map.
 #![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)] // a test may panic
 
-/// The example, which is a communicator of a user's own.
+/// The example, which is a user-defined communicator.
 #[allow(clippy::wildcard_imports, unreachable_pub)]
 #[path = "../examples/toy.rs"]
 mod toy;
@@ -19,7 +19,7 @@ mod heap {
 
     fn ranks(count: usize) -> Vec<Rank> {
         let group = Group::in_process(count).unwrap();
-        // An interpreter takes long to spin.
+        // Spinning takes long in an interpreter.
         let group = if cfg!(miri) {
             group.waiting(Waiting::Park)
         } else {
@@ -35,7 +35,7 @@ mod heap {
 mod mapped {
     use selvedge_collectives::{Group, Rank, communicator_contract};
 
-    /// Every second rank comes by the descriptor, as another process would.
+    /// Makes ranks, every second one through the descriptor, as another process would.
     fn ranks(count: usize) -> Vec<Rank> {
         let group = Group::new(count).unwrap();
         let other = Group::open(&group.descriptor().unwrap().to_string().parse().unwrap()).unwrap();

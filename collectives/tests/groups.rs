@@ -1,4 +1,4 @@
-//! Groups: who is in them, how they are described, and what a hostile description does.
+//! Groups: their ranks, their descriptors, and hostile descriptors.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -62,7 +62,7 @@ fn a_descriptor_is_text_and_back_and_nothing_else_is_one() {
         assert!(wrong.parse::<GroupDescriptor>().is_err(), "{wrong}");
     }
     assert!(Group::in_process(2).unwrap().descriptor().is_none());
-    // Another number of ranks, another process, another segment.
+    // Wrong fields: another number of ranks, another process, another segment.
     let fields: Vec<&str> = text.split(':').collect();
     for (field, value) in [(1, "3"), (1, "0"), (2, "1"), (3, "0"), (4, "7"), (5, "64")] {
         let mut fields = fields.clone();

@@ -1,6 +1,7 @@
-//! A peer that writes anything anywhere into the group's memory: others get errors, or wrong numbers, and go on; nothing crashes,
-//! reads out of bounds, or waits longer than it was told to. `SCRIBBLES` sets the number of rounds, `SEED` the seed.
-#![cfg(not(miri))] // what is written is written from outside the model
+//! A peer that writes anything anywhere into the group's memory: others get errors, or wrong numbers, and go on. No
+//! rank crashes, reads out of bounds, or exceeds its time limit. `SCRIBBLES` sets the number of rounds, `SEED` the
+//! seed.
+#![cfg(not(miri))] // the writes come from outside Miri's memory model
 #![allow(missing_docs, unsafe_code, clippy::unwrap_used, clippy::panic)] // a test may panic
 
 use std::sync::atomic::Ordering;
@@ -11,7 +12,7 @@ use selvedge_channels::{DType, Doorbell, Provider, Region, SEGMENT_HEADER_BYTES,
 use selvedge_collectives::shm::group_bytes;
 use selvedge_collectives::{Collective, Communicator, Group, ReduceOp};
 
-/// Numbers that look random and are the same for the same seed (SplitMix64).
+/// A pseudo-random generator that repeats its numbers for the same seed (SplitMix64).
 struct Dice(u64);
 
 impl Dice {
@@ -23,7 +24,7 @@ impl Dice {
     }
 }
 
-/// Writes a word of every kind: small, large, one that was there before, and one of a bit more or less.
+/// Writes a word of one of five kinds: small, random, incremented, with one bit flipped, or almost the maximum.
 fn scribble(region: &Region, dice: &mut Dice) {
     let offset = dice.next() as usize % (region.len_bytes() / 8) * 8;
     let word = region.atomic_u64(offset).unwrap();
@@ -46,7 +47,8 @@ fn whatever_stands_in_a_groups_memory_is_survived() {
     for _ in 0..rounds {
         let len = group_bytes(2).unwrap();
         let segment = Segment::create(Provider::Memfd, SEGMENT_HEADER_BYTES + len).unwrap();
-        // SAFETY: the segment is new, and the group's alone but for what is poked into it on purpose, word by word.
+        // SAFETY: the segment is new, and only the group uses it, apart from the words that this test overwrites on
+        // purpose.
         let region = unsafe { segment.region(SEGMENT_HEADER_BYTES, len) }.unwrap();
         let bells = vec![Doorbell::heap(), Doorbell::heap()];
         let group = Group::at(region.clone(), bells, Provider::Memfd, true)

@@ -1,4 +1,5 @@
-//! Ranks that die in the middle of an operation. The survivors hear who it was, can make a new group, and nothing is left.
+//! Ranks that die in the middle of an operation. The survivors learn the culprit and can make a new group; no resource
+//! remains.
 //!
 //! `cargo test -p selvedge-collectives --features fault-points --test kills -- --nocapture` prints trials, seed and times;
 //! `KILLS` sets the number of trials, `SEED` the seed. Without the feature, processes are killed at random moments alone.
@@ -31,7 +32,7 @@ const POINTS: [&str; 10] = [
     "rank: after finishing",
 ];
 
-/// Those that only private vectors of two ranks come to.
+/// The points that only private vectors of two ranks reach.
 const STAGING: [&str; 3] = [
     "rank: before it says what it staged",
     "rank: before it says what it joined",
@@ -53,10 +54,10 @@ fn operations(ranks: usize) -> Vec<Collective> {
     all
 }
 
-/// Longer than any machine takes to tell of a death.
+/// A time limit beyond the slowest report of a death.
 const LATE: Duration = Duration::from_secs(60);
 
-/// How a rank that lives on waits for the dead.
+/// The way in which a surviving rank waits for the dead one.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Waits(Waiting),
@@ -73,7 +74,7 @@ fn way(dice: &mut Dice) -> Way {
     ways[dice.below(4) as usize]
 }
 
-/// An operation that is driven by looks at it alone.
+/// Runs an operation by polling alone.
 fn drive(rank: &mut Rank, operation: Collective, tensors: &[Tensor]) -> Result<Vec<Tensor>, CommError> {
     let plan = rank.plan(operation)?;
     let parts: Vec<_> = tensors.iter().map(Part::from).collect();
@@ -88,7 +89,7 @@ fn drive(rank: &mut Rank, operation: Collective, tensors: &[Tensor]) -> Result<V
     }
 }
 
-/// One sum of private vectors after the other, for ever, as [`go_on`].
+/// Sums private vectors, one operation after the other, for ever. Returns like [`go_on`].
 fn pass_on(mut rank: Rank) -> (CommError, Collective) {
     let op = ReduceOp::Sum;
     for round in 0.. {
@@ -102,7 +103,7 @@ fn pass_on(mut rank: Rank) -> (CommError, Collective) {
     unreachable!("so many operations")
 }
 
-/// One operation after the other, small, large and growing, for ever: the error that ends it, and the operation.
+/// Runs operations, small, large and growing, for ever. Returns the error that ends them, and the failed operation.
 fn go_on(mut rank: Rank, way: Way) -> (CommError, Collective) {
     let ranks = rank.world_size();
     if ranks == 2 {
@@ -125,7 +126,7 @@ fn go_on(mut rank: Rank, way: Way) -> (CommError, Collective) {
     unreachable!("so many operations")
 }
 
-/// What a child does: the rank that its words name, for as long as it lives.
+/// A child: the rank that its environment variable names, for as long as it lives.
 #[test]
 #[ignore = "the children's part of the other tests"]
 fn child() {
@@ -140,7 +141,7 @@ fn child() {
     );
 }
 
-/// A child that a failing test does not leave behind.
+/// A child process, killed on drop, so that a failing test does not leave it behind.
 struct Kid(Child);
 
 impl Drop for Kid {
@@ -165,7 +166,7 @@ fn start(group: &Group, rank: usize, point: Option<(&str, u64)>) -> Kid {
     kid
 }
 
-/// Numbers that look random and are the same for the same seed (SplitMix64).
+/// A pseudo-random generator that repeats its numbers for the same seed (SplitMix64).
 struct Dice(u64);
 
 impl Dice {
@@ -177,10 +178,10 @@ impl Dice {
     }
 }
 
-/// Both tests count what this process holds.
+/// A lock for one test at a time: both tests count the resources of this process.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-/// Descriptors and threads of this process, and its mappings of anonymous files.
+/// Counts descriptors and threads of this process, and its mappings of anonymous files.
 fn held() -> (usize, usize, usize) {
     let count = |path: &str| fs::read_dir(path).unwrap().count();
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
@@ -191,8 +192,8 @@ fn held() -> (usize, usize, usize) {
     (count("/proc/self/fd"), count("/proc/self/task"), ours)
 }
 
-/// A group of which one rank is in another process, which dies, and the others here. How long until all knew. Two ranks join
-/// private vectors; more do everything else.
+/// Runs a group with one rank in another process, which dies, and the others in this process. Returns the time until
+/// all knew. Two ranks join private vectors; more ranks run all other operations.
 fn trial(dice: &mut Dice, ranks: usize) -> Duration {
     let way = way(dice);
     let waiting = match way {
@@ -201,7 +202,7 @@ fn trial(dice: &mut Dice, ranks: usize) -> Duration {
     };
     let group = Group::new(ranks).unwrap().waiting(waiting).timeout(LATE);
     let victim = dice.below(ranks as u64) as usize;
-    // Three ranks stage nothing.
+    // More than two ranks stage nothing.
     let points: Vec<&str> = POINTS
         .into_iter()
         .filter(|point| ranks == 2 || !STAGING.contains(point))
@@ -243,7 +244,7 @@ fn trial(dice: &mut Dice, ranks: usize) -> Duration {
             CommError::PeerLost { rank, pid: found } => {
                 assert_eq!((rank, found), (victim, pid), "{point:?}, {way:?}")
             }
-            // Who heard of the death first has left meanwhile.
+            // The rank that learned of the death first has left meanwhile.
             CommError::PeerLeft { rank } if rank != victim => {}
             other => panic!("{point:?}, {way:?}, {operation}: {other}"),
         }
@@ -253,7 +254,7 @@ fn trial(dice: &mut Dice, ranks: usize) -> Duration {
     slowest
 }
 
-/// Those that live do it without the dead.
+/// Makes a new group of this many survivors, and sums over it.
 fn rebuild(ranks: usize) {
     let group = Group::new(ranks).unwrap();
     let sum = move |mut rank: Rank| {
@@ -262,7 +263,7 @@ fn rebuild(ranks: usize) {
         assert_eq!(sum[0].as_slice::<f32>().unwrap(), [ranks as f32; 10]);
     };
     let ranks = (0..ranks).map(|rank| group.rank(rank).unwrap());
-    // Joined by hand: the end of a scope waits for the closures, not for the threads.
+    // The threads are joined explicitly: the end of a scope waits for the closures, not for the threads.
     let threads: Vec<_> = ranks.map(|rank| thread::spawn(move || sum(rank))).collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }

@@ -1,8 +1,8 @@
-//! Ranks over NCCL, on whatever driver the library path leads to: a device's, or the simulated one. Where there is none, these
-//! tests say so and pass, unless `REQUIRE_GPU=1`.
+//! Ranks over NCCL, on the driver that the library path leads to: a real one, or the simulated one. Without a driver,
+//! these tests report that and pass, unless `REQUIRE_GPU=1`.
 #![cfg(feature = "cuda")]
 #![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test may panic
-#![allow(unsafe_code)] // asks the simulated driver what it has seen
+#![allow(unsafe_code)] // reads a counter of the simulated driver
 
 use std::process::Command;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use selvedge_collectives::{
     Collective, CommError, Communicator, Contribution, Group, OnDevice, ReduceOp, communicator_contract,
 };
 
-/// Most ranks of a group here.
+/// The largest number of ranks of a group in these tests.
 const RANKS: usize = 4;
 
-/// Whether there is NCCL, and a device for each rank; the simulated driver lets them share one, and so does NCCL 2.30.3 where
-/// it is told to.
+/// Whether there is NCCL, and a device for each rank. The simulated driver lets ranks share a device, and so does NCCL
+/// 2.30.3 if it is told to.
 fn there() -> bool {
     let may_share = simulated().is_some() || std::env::var_os("NCCL_MULTI_RANK_GPU_ENABLE").is_some();
     there_for(if may_share { 1 } else { RANKS })
 }
 
-/// Whether there is NCCL, and so many devices.
+/// Whether there is NCCL, and at least this many devices.
 fn there_for(wanted: usize) -> bool {
     let found = probe();
     let devices = match (&found.driver, &found.nccl) {
@@ -50,7 +50,7 @@ fn there_for(wanted: usize) -> bool {
     }
 }
 
-/// NCCL, if it is the simulated one.
+/// The library of the simulated NCCL; `None` for the real one.
 fn simulated() -> Option<Library> {
     let library = Library::open("NCCL", "SELVEDGE_NCCL_LIB", &["libnccl.so.2"]).ok()?;
     library.has(&["selvedge_sim_violations"]).ok()?;
@@ -69,17 +69,17 @@ fn ranks(count: usize) -> Vec<NcclRank> {
 
 communicator_contract!(ranks, when there);
 
-/// How often the simulated driver has seen memory used without an order between its users; never, as far as a device tells.
+/// The number of unordered accesses that the simulated driver has seen; always 0 for a real device.
 fn violations() -> u64 {
     type Count = unsafe extern "C" fn() -> u64;
     let Some(library) = simulated() else { return 0 };
-    // SAFETY: the simulator declares it so.
+    // SAFETY: the simulator declares the function with this type.
     let count = unsafe { library.function::<Count>("selvedge_sim_violations") }.unwrap();
-    // SAFETY: takes nothing, and the library is open.
+    // SAFETY: the function takes no arguments, and the library is open.
     unsafe { count() }
 }
 
-/// What one device can be asked: every function of NCCL is called, and everything comes back.
+/// The operations that one device allows: every function of NCCL is called, and all resources are released.
 #[test]
 fn a_group_of_one_does_everything_alone() {
     if !there_for(1) {
@@ -182,7 +182,7 @@ fn two_devices() {
             matches!(refused, Err(CommError::Device(DeviceError::WrongDevice { .. }))),
             "{refused:?}"
         );
-        // Nothing was begun, and the group goes on.
+        // No operation was begun, and the group goes on.
         rank.launch_on_device(sum, &[upload(&own)]).unwrap();
         let summed = rank.wait_on_device(None).unwrap().remove(0);
         let stream = Stream::compute(&own).unwrap();
@@ -192,7 +192,7 @@ fn two_devices() {
     });
 }
 
-/// Failures and disagreements are known before anything is enqueued.
+/// Failures and disagreements are known before any operation is enqueued.
 #[test]
 fn on_the_device_a_failure_is_everybodys_and_the_group_goes_on() {
     if !there() {
@@ -221,7 +221,7 @@ fn on_the_device_a_failure_is_everybodys_and_the_group_goes_on() {
             matches!(differ, Err(CommError::Mismatch { rank: 1, .. })),
             "{differ:?}"
         );
-        // Where one's tensors are on the host, theirs are not what the other brings.
+        // The host tensors of one rank do not match the device tensors of the other.
         let host = Tensor::from_slice(&[1.0f32; 4], &[4]).unwrap();
         assert_eq!(
             rank.allreduce(ReduceOp::Sum, &[host]).unwrap()[0]

@@ -1,5 +1,5 @@
-//! Ranks over NCCL in processes of their own, and what the others hear when one is killed: over the simulated driver, and on one
-//! device, where each process passes for a host (`NCCL_HOSTID`).
+//! Ranks over NCCL in processes of their own, and the errors of the others when one is killed. The tests use the
+//! simulated driver, or one device on which each process passes for a host (`NCCL_HOSTID`).
 //!
 //! `LD_LIBRARY_PATH=$(scripts/simulated-driver) KILLS=100 cargo test -p selvedge-collectives --features cuda --test
 //! nccl_processes -- --nocapture` prints trials, seed and times.
@@ -34,7 +34,7 @@ fn there() -> bool {
     missing.is_none()
 }
 
-/// What a child does: `rounds` operations, for ever where there are 0, and a line for each thing of note.
+/// A child: runs `rounds` operations, endlessly if `rounds` is 0, and prints a line for each event.
 #[test]
 #[ignore = "the children's part of the other tests"]
 fn child() {
@@ -61,7 +61,7 @@ fn child() {
     }
 }
 
-/// Sums on the device, and gathers and sends to all, of the host.
+/// Sums on the device, and gathers and exchanges tensors of the host.
 fn operation(rank: &mut NcclRank, gpu: &Gpu, round: usize) -> Result<(), CommError> {
     let own = rank.rank();
     let count = RANKS * [1, 700, 40_000][round % 3];
@@ -73,7 +73,7 @@ fn operation(rank: &mut NcclRank, gpu: &Gpu, round: usize) -> Result<(), CommErr
     let summed = rank.wait_on_device(None)?.remove(0);
     let gathered = rank.allgather(std::slice::from_ref(&tensor))?.remove(0);
     let exchanged = rank.all_to_all(&[tensor])?.remove(0);
-    // The host has had results of later operations: this one is done.
+    // The host has received results of later operations, so this one is done.
     let summed = summed.download(&stream, PATIENCE)?.to_vec::<u32>()?;
     let right = |at: usize| (RANKS * (at + round) + RANKS * (RANKS - 1) / 2) as u32;
     assert!(summed.iter().enumerate().all(|(at, value)| *value == right(at)));
@@ -85,7 +85,7 @@ fn operation(rank: &mut NcclRank, gpu: &Gpu, round: usize) -> Result<(), CommErr
     Ok(())
 }
 
-/// A rank's process, that a failing test does not leave behind, and what it says.
+/// The process of a rank, killed on drop, so that a failing test does not leave it behind, and its output.
 struct Kid {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -103,7 +103,7 @@ impl Kid {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "child", "--ignored", "--quiet", "--nocapture"])
             .env(CHILD, format!("{} {rank} {rounds}", group.descriptor().unwrap()))
-            // On one device NCCL takes ranks of one host for a mistake.
+            // NCCL rejects several ranks of one host on one device.
             .env("NCCL_HOSTID", format!("rank{rank}"))
             .env("NCCL_SOCKET_IFNAME", "lo")
             .env("NCCL_IB_DISABLE", "1")
@@ -116,7 +116,7 @@ impl Kid {
         Kid { process, lines }
     }
 
-    /// The next line that is ours.
+    /// The next line that this test's child prints.
     fn says(&mut self) -> String {
         let ours = |line: &String| {
             ["connected", "done", "lost", "ended"]
@@ -166,7 +166,7 @@ fn a_rank_that_is_killed_is_named_and_the_others_come_free() {
         let (_group, mut kids) = start(0);
         let victim = below(RANKS as u64) as usize;
         let mut killed = kids.remove(victim);
-        // Before they have connected, while they do, or at work.
+        // The kill comes before the ranks have connected, while they connect, or during their operations.
         let early = below(4) == 0;
         if !early {
             assert_eq!(killed.says(), "connected");

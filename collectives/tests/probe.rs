@@ -1,4 +1,5 @@
-//! What is said of NVIDIA's libraries: of none, of some that lack something, and of some that fail. The libraries are made here.
+//! Reports on NVIDIA's libraries: if they are absent, if they lack functions, and if they fail. The tests build such
+//! libraries.
 #![cfg(all(feature = "cuda", not(miri)))]
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)] // a test may panic
 
@@ -10,7 +11,7 @@ use selvedge_collectives::gpu::{Probe, Unavailable, probe};
 
 const PARTS: &str = "SELVEDGE_PROBE_CHILD";
 
-/// Functions of a driver with so many devices, as source.
+/// Source code of a driver with this many devices.
 fn driver(devices: u32) -> String {
     let functions = r#"
         #[no_mangle] pub extern "C" fn cuInit(_: u32) -> i32 { INIT }
@@ -31,7 +32,7 @@ fn driver(devices: u32) -> String {
             *to = b"CUDA_ERROR_NO_DEVICE\0".as_ptr();
             0
         }"#;
-    // What is not asked has only to be there.
+    // Functions that the probe does not call only have to exist.
     let others = DRIVER_FUNCTIONS
         .iter()
         .filter(|name| !functions.contains(&format!("{name}(")));
@@ -41,7 +42,7 @@ fn driver(devices: u32) -> String {
     functions.replace("DEVICES", &devices.to_string()) + &others
 }
 
-/// Makes a library of a source.
+/// Builds a library from source code.
 fn library(folder: &Path, name: &str, source: &str) -> PathBuf {
     let (file, made) = (
         folder.join(format!("{name}.rs")),
@@ -63,7 +64,8 @@ fn library(folder: &Path, name: &str, source: &str) -> PathBuf {
     made
 }
 
-/// What a process finds that is told to look there: a library that was loaded stays.
+/// The report of a child process that loads these libraries. It is a new process, because a loaded library stays
+/// loaded.
 fn found(cuda: &Path, nccl: &Path) -> String {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--ignored", "--nocapture", "--quiet"])

@@ -1,5 +1,5 @@
-//! Results against a sequential reference: random operations, types, shapes and numbers of ranks; equal on all ranks and in
-//! every run, bit for bit.
+//! Results compared with a sequential reference: random operations, types, shapes and numbers of ranks. They are equal
+//! on all ranks and in every run, bit for bit.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test may panic
 
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use selvedge_channels::{DType, Element, Tensor};
 use selvedge_collectives::contract::{DTYPES, expected, operations, sample, together};
 use selvedge_collectives::{Collective, CommError, Communicator, Group, Rank, ReduceOp};
 
-/// Any bits: NaNs, infinities and subnormal numbers among the floats.
+/// A tensor of arbitrary bits: floats include NaNs, infinities and subnormal numbers.
 fn any_bits(dtype: DType, shape: &[usize], seed: u64) -> Tensor {
     let words = sample(
         DType::U8,
@@ -17,7 +17,8 @@ fn any_bits(dtype: DType, shape: &[usize], seed: u64) -> Tensor {
     Tensor::from_raw(dtype, shape, words.bytes()).unwrap()
 }
 
-/// Equal bytes, where a NaN is as good as another: which of two it is that a sum of them carries on is up to the processor.
+/// Whether the bytes are equal, with all NaNs taken as equal: the processor chooses the NaN that a sum of two NaNs
+/// returns.
 fn same(one: &Tensor, other: &Tensor) -> bool {
     if one == other {
         return true;
@@ -112,7 +113,7 @@ proptest! {
     }
 }
 
-/// Of one type, from an address that lies between the boundaries of lines.
+/// Compares reductions over private vectors of one type, at an address that is not aligned to a cache line.
 fn private<E: Element>(op: ReduceOp, len: usize) {
     let brought: Vec<Vec<Tensor>> = (0..2).map(|rank| vec![sample(E::DTYPE, &[len], rank)]).collect();
     let joined = together(group(2), |rank| {
@@ -134,7 +135,7 @@ fn private<E: Element>(op: ReduceOp, len: usize) {
 #[test]
 #[cfg_attr(miri, ignore = "too much for an interpreter")]
 fn comm_06_private_vectors_of_two_ranks_are_joined_as_the_reference_does() {
-    // Around the ends of chunks and of rings, and where one rank has nothing to join.
+    // Lengths around the ends of chunks and of rings, and lengths for which one rank has nothing to join.
     for len in [300, 2_049, 4_097, 16_384, 33_000, 300_001] {
         for op in ReduceOp::ALL {
             private::<u8>(op, len);

@@ -1,8 +1,8 @@
-//! Binding: the user's function runs once over edges, and every call of a handle's method becomes a task.
+//! Binding: runs the user's function once over edges and turns every call of a handle's method into a task.
 //!
-//! Nothing fails here: a mistake is kept and reported by `compile` with all others. While the user's function runs,
-//! its graph is the thread's current one and every task joins it, so that a task bound to nothing, or to edges of
-//! another graph, is reported even where its result is dropped.
+//! Binding itself never fails. It records each mistake, and `compile` reports all mistakes together. While the user's
+//! function runs, its graph is the current graph of the thread, and every task joins that graph. So a task that is
+//! bound to no edge, or to edges of another graph, is reported even if its result is dropped.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -23,7 +23,8 @@ use crate::ports::{InputPorts, Inputs, OutputList, Outputs, Splitter};
 use crate::run::leaf::AnyLeaf;
 use crate::transport::{Site, Transport, Way, resolve};
 
-/// A name that nothing else of its kind has: with a number, where it is taken. `taken` keeps the last number of each.
+/// Returns `name` if no other object of its kind has that name, else `name` with a number. `taken` maps each name to
+/// the last number that was given with it.
 fn numbered(taken: &mut BTreeMap<String, u32>, name: String) -> String {
     let last = taken.get(&name).copied();
     let Some(last) = last else {
@@ -43,12 +44,12 @@ fn numbered(taken: &mut BTreeMap<String, u32>, name: String) -> String {
 #[derive(Default)]
 pub(crate) struct Builder {
     actors: Vec<ActorRef>,
-    /// What each is called in messages: of several of one name, all but the first have a number.
+    /// The names of actors in messages. If several actors have one name, all but the first get a number.
     names: BTreeMap<ActorId, String>,
-    /// Names of actors, and the last number that each was given with.
+    /// The names of actors that are taken, each with the last number that was given with it.
     taken: BTreeMap<String, u32>,
     binds: BTreeMap<ActorId, BindIndex>,
-    /// Labels of tasks, and the last number that each was given with.
+    /// The labels of tasks that are taken, each with the last number that was given with it.
     labels: BTreeMap<String, u32>,
     tasks: Vec<TaskIr>,
     pub(crate) collectives: Vec<CollectiveIr>,
@@ -57,13 +58,14 @@ pub(crate) struct Builder {
     inputs: Vec<ValueId>,
     splitters: BTreeMap<ValueId, Splitter>,
     parts: BTreeMap<(ValueId, u16), ValueId>,
-    /// By task: the value that says it is done.
+    /// The signal of each task or input of the graph: a value that says that its maker is done.
     signals: BTreeMap<Origin, ValueId>,
     /// The signals that each task waits for.
     ordered: BTreeSet<(TaskId, ValueId)>,
-    /// Where the arguments come from of the task that was ordered last after an input.
+    /// A cache for `order`: the task that was last ordered after an input of the graph, and the origins of its
+    /// arguments.
     inputs_read: (Option<TaskId>, BTreeSet<Origin>),
-    /// What was asked for how arguments cross, by task and position.
+    /// The transports that edges ask for, by task and position of the argument.
     asked: BTreeMap<(TaskId, u32), Transport>,
     mistakes: Vec<Diagnostic>,
 }
@@ -83,14 +85,15 @@ impl Builder {
         id
     }
 
-    /// One more leaf of the graph's input.
+    /// Adds a leaf to the graph's input.
     pub(crate) fn input(&mut self, payload: PayloadType) -> ValueId {
         let id = self.value(Origin::Input(self.inputs.len() as u32), None, payload);
         self.inputs.push(id);
         id
     }
 
-    /// A part of a tuple; the same edge for the same part. `None` for a part of a part.
+    /// Returns the value of a part of a tuple. Splitting the same value again returns the same part. `None` for a part
+    /// of a part.
     pub(crate) fn part(
         &mut self,
         whole: ValueId,
@@ -119,7 +122,7 @@ impl Builder {
         id
     }
 
-    /// Has the task that makes `later` wait for whoever makes `before`.
+    /// Makes the task of `later` wait until the maker of `before` is done.
     pub(crate) fn order(&mut self, later: ValueId, before: ValueId, location: &SourceLocation) {
         let origin = |value: ValueId| self.values.get(value.index()).map(|value| value.origin);
         let (Some(Origin::Task(task)), Some(before_origin)) = (origin(later), origin(before)) else {
@@ -143,7 +146,7 @@ impl Builder {
                 *of = Some(task);
             }
             if read.contains(&before_origin) {
-                // What it reads is there before it runs.
+                // The task reads this input, so the input has arrived before the task runs.
                 return;
             }
         }
@@ -162,7 +165,7 @@ impl Builder {
         }
     }
 
-    /// Declares how long the task that makes a value computes.
+    /// Declares the duration of the task that makes a value, in nanoseconds.
     pub(crate) fn declare(&mut self, value: ValueId, ns: u64) {
         if let Some(Origin::Task(task)) = self.values.get(value.index()).map(|value| value.origin)
             && let Some(task) = self.tasks.get_mut(task.index())
@@ -176,12 +179,12 @@ impl Builder {
             .push(Diagnostic::new(code, message, location.clone()));
     }
 
-    /// Reports a mistake once more: it is listed once.
+    /// Reports a mistake again; `CompileError::all` lists it only once.
     pub(crate) fn repeat(&mut self, mistake: &Diagnostic) {
         self.mistakes.push(mistake.clone());
     }
 
-    /// An execution of a graph without inputs itself starts the tasks that take no edge.
+    /// Adds a start signal to a graph without inputs: every execution starts the tasks that take no edge.
     fn start_tasks(&mut self) {
         if !self.inputs.is_empty() {
             return;
@@ -196,7 +199,7 @@ impl Builder {
         idle.for_each(|task| task.args.push(ArgIr::Value(start)));
     }
 
-    /// Resolves how every argument crosses (TYPE-07).
+    /// Resolves how every argument crosses between actors (TYPE-07).
     fn resolve(&mut self, default: Transport) {
         if default == Transport::Auto && self.asked.is_empty() {
             return;
@@ -232,14 +235,14 @@ impl Builder {
         }
     }
 
-    /// `actor.method`, with a number from the second on.
+    /// Returns the label `actor.method`, with a number from the second bind of the method on.
     pub(crate) fn label(&mut self, actor: ActorId, method: &str) -> String {
         let actor = self.actor_name(actor);
         let label = format!("{actor}.{method}");
         numbered(&mut self.labels, label)
     }
 
-    /// Position of the next bind among those of an actor.
+    /// Returns the position of the next bind among those of an actor, and counts the bind.
     pub(crate) fn next_bind(&mut self, actor: ActorId) -> BindIndex {
         let next = self.binds.entry(actor).or_default();
         let bind_index = *next;
@@ -252,7 +255,7 @@ impl Builder {
         TaskId(self.tasks.len() as u32 - 1)
     }
 
-    /// The value that a task makes.
+    /// Adds the value that a task makes.
     pub(crate) fn result(&mut self, task: TaskId, payload: PayloadType) -> ValueId {
         self.value(Origin::Task(task), None, payload)
     }
@@ -296,16 +299,16 @@ impl Builder {
 }
 
 thread_local! {
-    /// The graphs being bound on this thread, the innermost last.
+    /// The graphs that are being bound on this thread, the innermost last.
     static CURRENT: RefCell<Vec<Rc<RefCell<Builder>>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The graph being bound on this thread.
+/// Returns the graph that is being bound on this thread.
 pub(crate) fn current() -> Option<Rc<RefCell<Builder>>> {
     CURRENT.with_borrow(|current| current.last().cloned())
 }
 
-/// Makes a graph the current one for as long as it lives.
+/// Makes a graph the current graph of the thread until the scope is dropped.
 struct Scope;
 
 impl Scope {
@@ -345,7 +348,7 @@ impl BoundArg {
         }
     }
 
-    /// Levels of lists: 0 for what is none.
+    /// Returns the number of list levels; 0 for an argument that is not a list.
     fn depth(&self) -> usize {
         match self {
             BoundArg::List(members) => 1 + members.iter().map(BoundArg::depth).max().unwrap_or_default(),
@@ -353,7 +356,7 @@ impl BoundArg {
         }
     }
 
-    /// The graph of any edge among it.
+    /// Returns the graph of the first edge in the argument.
     fn graph(&self) -> Option<Rc<RefCell<Builder>>> {
         match self {
             BoundArg::Value(builder, ..) => Some(Rc::clone(builder)),
@@ -363,13 +366,13 @@ impl BoundArg {
     }
 }
 
-/// The arguments of a task as they are taken apart.
+/// The arguments of a task with lists flattened, and the transports that the arguments ask for.
 struct Flat {
     args: Vec<ArgIr>,
     asked: Vec<(u32, Transport)>,
 }
 
-/// One call of a handle's method while binding. What `#[actor]` generates goes through here.
+/// One call of a handle's method during binding. The code that `#[actor]` generates uses this type.
 pub struct Bind {
     actor: ActorRef,
     method: u16,
@@ -386,14 +389,14 @@ pub fn bind(actor: &ActorRef, method: u16) -> Bind {
 }
 
 impl Bind {
-    /// The next argument, an edge.
+    /// Adds an edge as the next argument.
     #[must_use]
     pub fn arg<T>(mut self, edge: &Edge<T>) -> Self {
         self.args.push(BoundArg::of(&edge.source, edge.transport));
         self
     }
 
-    /// The next argument, a constant.
+    /// Adds a constant as the next argument.
     #[must_use]
     #[track_caller]
     pub fn constant<T: Wire>(mut self, value: &T) -> Self {
@@ -402,7 +405,8 @@ impl Bind {
         self
     }
 
-    /// Adds the task to the graph being bound and returns the edge of its result, which is of the type that the actor's entry says.
+    /// Adds the task to the graph that is being bound and returns the edge of its result. `T` is the result type that
+    /// the actor's entry declares.
     #[track_caller]
     pub fn finish<T>(mut self) -> Edge<T> {
         let location = SourceLocation::from(Location::caller());
@@ -445,7 +449,7 @@ impl Bind {
         Edge::new(Source::Value { builder, value })
     }
 
-    /// Adds one argument, or those of a list.
+    /// Adds one argument, or all arguments of a list.
     fn flatten(
         &self,
         arg: BoundArg,
@@ -474,7 +478,7 @@ impl Bind {
         Group::One
     }
 
-    /// A list can only be put together for a parameter whose spelling says that it is one.
+    /// Refuses an argument with more list levels than the spelling of the parameter's type has (D0116).
     fn check_list(
         &self,
         position: usize,
@@ -523,19 +527,19 @@ pub(crate) struct Bound {
     pub(crate) mistakes: Vec<Diagnostic>,
 }
 
-/// What the driver's process knows of a graph beside its plain data, and needs to start it.
+/// The parts of a graph that are not plain data. The driver's process needs them to start the graph.
 pub(crate) struct Recipe {
     /// The type of each value.
     pub(crate) payloads: Vec<PayloadType>,
     pub(crate) actors: Vec<ActorRef>,
     pub(crate) splitters: BTreeMap<ValueId, Splitter>,
-    /// How the results of each leaf of the output are kept.
+    /// The constructor of each output leaf, which stores the results of that leaf.
     pub(crate) leaves: Vec<fn(usize) -> Box<dyn AnyLeaf>>,
-    /// Lengths of the `Vec`s in the output.
+    /// The lengths of the `Vec`s in the output.
     pub(crate) lengths: Vec<usize>,
 }
 
-/// Runs the user's function over fresh edges.
+/// Runs the user's function over new edges and returns the bound graph.
 pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
     name: Option<&str>,
     width: usize,

@@ -1,9 +1,9 @@
-//! Collective operations on edges: what several actors do together with values that they have made.
+//! Collective operations on edges: several actors combine values that they have made.
 //!
-//! Every function takes an edge for each rank, in the order of ranks, each the result of a task of another actor, and gives
-//! back an edge for each: arrays as arrays, `Vec`s as `Vec`s. The ranks of an operation are tasks of those actors. All of
-//! them take part in every execution: where one brings a failure, every rank has that failure for a result, and the graph
-//! goes on.
+//! Every function takes one edge per rank, in the order of ranks, and each edge is the result of a task of another
+//! actor. It returns one edge per rank, an array for an array and a `Vec` for a `Vec`; [`reduce`] and [`gather_to`]
+//! return only the edge of the root. The ranks of an operation are tasks of those actors. All ranks take part in every
+//! execution. If one rank brings a failure, every rank gets that failure as its result, and the graph goes on.
 
 mod adapter;
 mod backend;
@@ -24,16 +24,17 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::edge::{Edge, Source};
 use crate::ir::{ArgIr, CollectiveId, CollectiveIr, Origin, SourceLocation, TaskId, TaskIr, ValueId};
 
-/// What can travel along an edge and be contributed to a collective.
+/// A type that can travel along an edge and be contributed to a collective.
 pub trait Contribution: Wire + Contribute {}
 
 impl<T: Wire + Contribute> Contribution for T {}
 
-/// An edge for each rank: an array, whose length is known to the compiler, or a `Vec`.
+/// One edge per rank: an array, whose length the compiler knows, or a `Vec`.
 pub trait Ranks<T>: Sized {
-    /// The edges.
+    /// Returns the edges.
     fn into_edges(self) -> Vec<Edge<T>>;
-    /// As many edges in the same shape.
+    /// Returns the edges in this shape. If an array has too few edges, the rest are broken edges with `location` as
+    /// their line.
     fn from_edges(edges: Vec<Edge<T>>, location: &SourceLocation) -> Self;
 }
 
@@ -58,56 +59,59 @@ impl<T: Wire, const N: usize> Ranks<T> for [Edge<T>; N] {
     }
 }
 
-/// All values joined; every rank has all of it: `S` from `S` of each.
+/// Reduces the values of all ranks element by element. Every rank gets the whole result, which has the shape of one
+/// contribution.
 #[track_caller]
 pub fn allreduce<T: Contribution, R: Ranks<T>>(op: ReduceOp, edges: R) -> R {
     bind(Collective::AllReduce(op), edges)
 }
 
-/// All values joined; every rank has its part of it, along the first dimension.
+/// Reduces the values of all ranks element by element. Every rank gets its part of the result along the first
+/// dimension.
 #[track_caller]
 pub fn reduce_scatter<T: Contribution, R: Ranks<T>>(op: ReduceOp, edges: R) -> R {
     bind(Collective::ReduceScatter(op), edges)
 }
 
-/// All values one after the other along the first dimension, on every rank.
+/// Concatenates the values of all ranks along the first dimension. Every rank gets the whole result.
 #[track_caller]
 pub fn allgather<T: Contribution, R: Ranks<T>>(edges: R) -> R {
     bind(Collective::AllGather, edges)
 }
 
-/// Every value in parts along the first dimension; rank r has part r of each, one after the other.
+/// Splits every value into parts along the first dimension. Rank r gets part r of each value, concatenated in the order
+/// of ranks.
 #[track_caller]
 pub fn all_to_all<T: Contribution, R: Ranks<T>>(edges: R) -> R {
     bind(Collective::AllToAll, edges)
 }
 
-/// The value of rank `root`, on every rank.
+/// Sends the value of rank `root` to every rank.
 #[track_caller]
 pub fn broadcast<T: Contribution, R: Ranks<T>>(root: usize, edges: R) -> R {
     bind(Collective::Broadcast { root }, edges)
 }
 
-/// The value of rank `root` in parts along the first dimension, one for each rank.
+/// Splits the value of rank `root` along the first dimension and gives one part to each rank.
 #[track_caller]
 pub fn scatter<T: Contribution, R: Ranks<T>>(root: usize, edges: R) -> R {
     bind(Collective::Scatter { root }, edges)
 }
 
-/// All values joined, on rank `root`.
+/// Reduces the values of all ranks element by element. Rank `root` gets the result.
 #[track_caller]
 pub fn reduce<T: Contribution, R: Ranks<T>>(op: ReduceOp, root: usize, edges: R) -> Edge<T> {
     at_root(Collective::Reduce { op, root }, root, edges)
 }
 
-/// All values one after the other along the first dimension, on rank `root`. (Several edges as one argument are
-/// [`gather`](crate::gather).)
+/// Concatenates the values of all ranks along the first dimension. Rank `root` gets the result. (To pass several edges
+/// as one argument, use [`gather`](crate::gather).)
 #[track_caller]
 pub fn gather_to<T: Contribution, R: Ranks<T>>(root: usize, edges: R) -> Edge<T> {
     at_root(Collective::Gather { root }, root, edges)
 }
 
-/// Every rank's own value, when all ranks have come so far.
+/// Returns every rank's own value once all ranks have arrived.
 #[track_caller]
 pub fn barrier<T: Contribution, R: Ranks<T>>(edges: R) -> R {
     bind(Collective::Barrier, edges)
@@ -129,7 +133,7 @@ fn bind<T: Contribution, R: Ranks<T>>(operation: Collective, edges: R) -> R {
     R::from_edges(bound(operation, edges.into_edges(), &location), &location)
 }
 
-/// An edge that was reported where it was bound.
+/// Returns a broken edge for a rank that the collective does not have.
 fn no_rank<T: Wire>(location: &SourceLocation) -> Edge<T> {
     let message = "a rank that the collective does not have";
     Edge::new(Source::Broken(Rc::new(Diagnostic::new(
@@ -206,7 +210,7 @@ fn bound<T: Contribution>(
 }
 
 impl Builder {
-    /// Adds the tasks of a collective, one for each of `values`; why that cannot be, in words.
+    /// Adds the tasks of a collective, one for each of `values`. If that is not possible, returns the reason as text.
     fn collective(
         &mut self,
         operation: Collective,

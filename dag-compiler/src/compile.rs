@@ -1,4 +1,4 @@
-//! The pipeline: from what was bound to what is sent to every process.
+//! The pipeline: turns a bound graph into the plan that every process receives.
 
 use std::fmt::Write;
 
@@ -17,7 +17,8 @@ use crate::schedule::schedule;
 use crate::transport::{ignored, roads};
 use crate::validate::validate;
 
-/// Compiles a graph. A pure function: no actors, no clock, no addresses; equal graphs give equal plans.
+/// Compiles a graph. The function is pure: it uses no actors, no clock and no addresses, so equal graphs give equal
+/// plans.
 ///
 /// # Errors
 /// [`CompileError`] with every mistake found.
@@ -26,7 +27,7 @@ pub fn plan(graph: GraphIr, settings: Settings) -> Result<Plan, CompileError> {
     Ok(stages.plan)
 }
 
-/// What the stages made on the way.
+/// The results of all stages.
 struct Stages {
     operations: OperationGraph,
     order: Order,
@@ -87,7 +88,8 @@ fn stages(mut graph: GraphIr, settings: Settings) -> Result<Stages, CompileError
     })
 }
 
-/// The fewest slots that reach the throughput `max_inflight` allows. Liveness does not depend on their number.
+/// Chooses the fewest slots that reach the throughput of `max_inflight` slots. Liveness does not depend on the number
+/// of slots.
 fn choose_slots(plan: &mut Plan) {
     let slots = smallest_slots(plan);
     plan.settings.slots = slots;
@@ -102,11 +104,11 @@ fn choose_slots(plan: &mut Plan) {
     ));
 }
 
-/// Every stage's result in words: operations with what each waits for, the global order, the plan, what the checker found
-/// and what throughput is possible.
+/// Returns the result of every stage as text: the operations with the operations that each one waits for, the global
+/// order, the plan, the verdict of the checker, and the possible throughput.
 ///
 /// # Errors
-/// As [`plan`].
+/// The errors of [`plan`].
 pub fn explain(graph: &GraphIr, settings: &Settings) -> Result<String, CompileError> {
     let Stages {
         operations,
@@ -123,10 +125,10 @@ pub fn explain(graph: &GraphIr, settings: &Settings) -> Result<String, CompileEr
     ))
 }
 
-/// As [`explain`], for a plan that somebody else has made or changed.
+/// Returns the text of [`explain`], without the global order, for a plan that was made or changed elsewhere.
 ///
 /// # Errors
-/// Why the plan is refused, with the circle drawn if it would wait for ever.
+/// The reason why the plan is refused. For a deadlock, the message draws the cycle.
 pub fn explain_plan(plan: &Plan) -> Result<String, CompileError> {
     let certificate = prove(plan).map_err(|refutation| refused(plan, &refutation))?;
     let operations = listed(&lower(&plan.ir), &plan.ir);
@@ -172,7 +174,8 @@ fn proof(plan: &Plan, certificate: &Certificate) -> String {
     text
 }
 
-/// A refutation at the user's line: that of the task where the cycle begins.
+/// Turns a refutation into a diagnostic at the user's line. For a deadlock, this is the line of the task where the
+/// cycle begins.
 pub fn refused(plan: &Plan, refutation: &Refutation) -> Diagnostic {
     let graph = &plan.ir;
     match refutation {

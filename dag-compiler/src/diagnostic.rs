@@ -1,4 +1,5 @@
-//! A mistake in the user's graph: a stable code, the user's line, and a help; rendered like the compiler's own.
+//! Diagnostics: mistakes in the user's graph. Each has a stable code, the user's line and a help text, and is rendered
+//! like an error of the Rust compiler.
 
 use std::fmt;
 use std::path::Path;
@@ -7,17 +8,17 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::ir::SourceLocation;
 
-/// Stable codes of what a graph may not be. Each has a [page](Code::page).
+/// The stable codes of mistakes in a graph. Each code has a [page](Code::page).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Code {
     /// D0101: edges of two graphs meet in one task.
     MixedGraphs,
-    /// D0102: a task none of whose arguments is an edge.
+    /// D0102: a task without an edge among its arguments.
     NoInputEdge,
-    /// D0103: a result, or a part of one, that nobody uses.
+    /// D0103: a result, or a part of a result, that is never used.
     Dangling,
-    /// D0104: an input of the graph that nobody uses.
+    /// D0104: an input of the graph that is never used.
     UnusedInput,
     /// D0105: an actor runs in another graph.
     ActorBusy,
@@ -31,7 +32,7 @@ pub enum Code {
     Deadlock,
     /// D0110: an output that is a constant, or no output at all.
     NoOutput,
-    /// D0111: the memory for the channels cannot be had.
+    /// D0111: the memory for the channels cannot be allocated.
     OutOfMemory,
     /// D0112: a process could not load its programs.
     LoadFailed,
@@ -45,16 +46,16 @@ pub enum Code {
     NoList,
     /// D0117: ranks that cannot do a collective together.
     BadRanks,
-    /// D0118: a communicator that does not do what the graph asks of it.
+    /// D0118: a communicator that does not exist or cannot do what the graph asks of it.
     NoCommunicator,
-    /// D0119: tensors that cannot be where they are said to be.
+    /// D0119: tensors that cannot lie on the device that was declared for them.
     BadDevice,
-    /// D0199: a broken invariant of selvedge itself.
+    /// D0199: a violated invariant of selvedge itself.
     Internal,
 }
 
 impl Code {
-    /// The code as text, `D0103`.
+    /// Returns the code as text, for example `D0103`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Code::MixedGraphs => "D0101",
@@ -104,21 +105,21 @@ impl Code {
         Code::Internal,
     ];
 
-    /// The code with this text.
+    /// Returns the code with this text; upper and lower case are equal.
     pub fn find(text: &str) -> Option<Code> {
         Code::ALL
             .into_iter()
             .find(|code| code.as_str().eq_ignore_ascii_case(text))
     }
 
-    /// A page about such a mistake: what it means, an example, and how it is mended.
+    /// Returns the page about this kind of mistake: its meaning, an example, and the fix.
     pub fn page(self) -> &'static str {
         let pages = include_str!("diagnostic/pages.md");
         let own = |page: &&str| page.starts_with(self.as_str());
         pages.split("## ").find(own).map_or("", str::trim_end)
     }
 
-    /// How such a mistake is mended.
+    /// Returns a short text on how to fix this kind of mistake.
     pub const fn help(self) -> &'static str {
         match self {
             Code::MixedGraphs => "bind all edges of a task inside one call of `compile`",
@@ -161,21 +162,21 @@ impl fmt::Display for Code {
     }
 }
 
-/// One mistake.
+/// One mistake in a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What kind of mistake.
+    /// The kind of the mistake.
     pub code: Code,
-    /// What is wrong, in a line.
+    /// The description of the mistake.
     pub message: String,
-    /// The user's line.
+    /// The position in the user's program.
     pub location: SourceLocation,
-    /// What stands under the line.
+    /// The text under the line; empty for no text.
     pub label: String,
 }
 
 impl Diagnostic {
-    /// A mistake at a line.
+    /// Creates a mistake at a line.
     pub fn new(code: Code, message: impl Into<String>, location: SourceLocation) -> Self {
         Diagnostic {
             code,
@@ -185,19 +186,19 @@ impl Diagnostic {
         }
     }
 
-    /// With a text under the line.
+    /// Sets the text under the line.
     pub fn labelled(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// A task that no edge starts.
+    /// Creates the mistake of a task that no edge starts.
     pub(crate) fn no_input_edge(label: &str, location: SourceLocation) -> Self {
         let message = format!("`{label}` takes no edge, so nothing would ever start it");
         Diagnostic::new(Code::NoInputEdge, message, location).labelled("all its arguments are constants")
     }
 
-    /// The byte range of the word at the location, in `source`.
+    /// Returns the byte range in `source` of the word at the location.
     fn span(&self, source: &str) -> Option<std::ops::Range<usize>> {
         let line_index = (self.location.line as usize).checked_sub(1)?;
         let line = source.lines().nth(line_index)?;
@@ -213,8 +214,9 @@ impl Diagnostic {
     }
 }
 
-/// The user's file. The compiler names it from the root of the workspace, and programs run there or, under
-/// `cargo test`, in a package's folder somewhere below it.
+/// Reads the user's file. The Rust compiler stores its path relative to the root of the workspace. Programs run in that
+/// root or, under `cargo test`, in a package's folder below it, so this function tries every parent of the current
+/// folder.
 fn read(file: &str) -> Option<String> {
     let here = std::env::current_dir().ok()?;
     here.ancestors()
@@ -226,7 +228,7 @@ impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let source = read(&self.location.file).unwrap_or_default();
         let Some(span) = self.span(&source) else {
-            // The program runs where its source is not: the line is named instead of shown.
+            // The source is not present where the program runs, so the text names the line instead of showing it.
             let Diagnostic {
                 code,
                 message,

@@ -1,4 +1,4 @@
-//! What a user holds while binding a graph: a typed edge.
+//! Edges: the typed values that a user connects while binding a graph.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -14,30 +14,30 @@ use crate::ir::{SourceLocation, ValueId};
 use crate::ports::Splitter;
 use crate::transport::Transport;
 
-/// A value that will flow when the graph is executed: an input, the result of a task, or a constant.
+/// A value that flows through the graph in every execution: an input, the result of a task, or a constant.
 ///
-/// Cheap to clone, and meaningful only inside the call of `compile` that made it. A task's edge must be used: as an
-/// argument, or as an output of the graph.
+/// An edge is cheap to clone, and valid only inside the call of `compile` that made it. The edge of a task must be
+/// used, as an argument or as an output of the graph.
 #[must_use = "a task whose result nobody uses is refused (D0103)"]
 pub struct Edge<T> {
     pub(crate) source: Source,
-    /// What was asked for how it crosses; `None` for the graph's default.
+    /// The transport that was asked for; `None` for the graph's default.
     pub(crate) transport: Option<Transport>,
     types: PhantomData<fn() -> T>,
 }
 
-/// Where an edge comes from.
+/// The origin of an edge.
 #[derive(Clone)]
 pub(crate) enum Source {
     Value {
         builder: Rc<RefCell<Builder>>,
         value: ValueId,
     },
-    /// Several edges as one list, each with what was asked of it.
+    /// Several edges as one list, each with the transport that was asked for.
     List(Rc<Vec<(Source, Option<Transport>)>>),
     /// An encoded constant.
     Constant(Rc<Vec<u8>>),
-    /// The result of a task that could not be bound; reported where it is used.
+    /// The result of a task that could not be bound. The mistake is reported where the edge is used.
     Broken(Rc<Diagnostic>),
 }
 
@@ -57,7 +57,7 @@ impl<T> std::fmt::Debug for Edge<T> {
     }
 }
 
-/// An edge with the same value in every execution.
+/// Returns an edge with the same value in every execution.
 ///
 /// A task needs at least one edge that is not constant.
 #[track_caller]
@@ -65,7 +65,8 @@ pub fn constant<T: Wire>(value: T) -> Edge<T> {
     Edge::new(encoded(&value, SourceLocation::from(Location::caller())))
 }
 
-/// Has the task that makes `value` wait for whatever makes `before`, for each member where that is a list.
+/// Makes the task of `value` wait for the maker of `before`. If `before` is a list, the task waits for the makers of
+/// all members.
 fn wait_for(builder: &Rc<RefCell<Builder>>, value: ValueId, before: &Source, location: &SourceLocation) {
     match before {
         Source::Value {
@@ -82,17 +83,17 @@ fn wait_for(builder: &Rc<RefCell<Builder>>, value: ValueId, before: &Source, loc
                 wait_for(builder, value, member, location);
             }
         }
-        // What is there from the begin is before everything.
+        // A constant is present from the start, so there is nothing to wait for.
         Source::Constant(_) => {}
         Source::Broken(diagnostic) => builder.borrow_mut().repeat(diagnostic),
     }
 }
 
-/// Several edges as one argument: a task that takes a `Vec<T>` or a `&[T]` gets their values as one list, in this order.
-/// Lists of lists are lists too.
+/// Combines several edges into one argument: a task that takes a `Vec<T>` or a `&[T]` gets their values as one list, in
+/// this order. The members of a list may be lists.
 ///
-/// It is an argument and nothing else: a graph returns a `Vec` of edges instead, and a parameter must be written as `Vec` or
-/// a slice (D0116).
+/// The result can only be an argument. A graph returns a `Vec` of edges instead. The type of the parameter must be
+/// written as `Vec` or as a slice (D0116).
 pub fn gather<T: Wire>(edges: impl IntoIterator<Item = Edge<T>>) -> Edge<Vec<T>>
 where
     Vec<T>: Wire,
@@ -104,7 +105,7 @@ where
     Edge::new(Source::List(Rc::new(members)))
 }
 
-/// A constant as bytes, or the reason why it cannot be one.
+/// Encodes a constant, or returns a broken source with the reason.
 pub(crate) fn encoded<T: Wire>(value: &T, location: SourceLocation) -> Source {
     match selvedge_channels::encode(value).map(|encoded| encoded.to_vec()) {
         Ok(bytes) => Source::Constant(Rc::new(bytes)),
@@ -127,17 +128,19 @@ impl<T> Edge<T> {
         }
     }
 
-    /// Asks for a way to cross, wherever this edge (not a clone made before) is an argument; else it is
-    /// `Options::transport`'s. A rendezvous is ignored where the value stays on one lane; the plan's notes say so.
+    /// Asks for a transport wherever this edge is an argument; clones made before are not affected. Without this call,
+    /// the edge uses `Options::transport`. A rendezvous is ignored if the value stays on one lane; the plan's notes say
+    /// so.
     pub fn with_transport(mut self, transport: Transport) -> Self {
         self.transport = Some(transport);
         self
     }
 
-    /// Runs the task whose result this is after the task whose result `before` is, in every execution, without handing a
-    /// value over. If `before` fails, this task is skipped with its error.
+    /// Runs the task of this edge after the task of `before` in every execution, without passing a value. If `before`
+    /// fails, the task of this edge is skipped with its error.
     ///
-    /// `before` may also be an input of the graph: it starts a task that takes no edge. It must be bound first (D0115).
+    /// `before` may also be an input of the graph: the input then starts a task that takes no edge. `before` must be
+    /// bound first (D0115).
     #[track_caller]
     pub fn after<U>(self, before: &Edge<U>) -> Self {
         if let Source::Value { builder, value } = &self.source {
@@ -147,8 +150,8 @@ impl<T> Edge<T> {
         self
     }
 
-    /// Declares how long the task whose result this is computes. Orders and lanes are chosen for it; a profile replaces
-    /// it.
+    /// Declares the duration of the task of this edge. The compiler chooses orders and lanes by the duration; a profile
+    /// replaces it.
     pub fn takes(self, duration: Duration) -> Self {
         if let Source::Value { builder, value } = &self.source {
             let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
@@ -157,8 +160,8 @@ impl<T> Edge<T> {
         self
     }
 
-    /// Names the task whose result this is, in errors, descriptions, traces and profiles. Of several of one name, all but the
-    /// first get a number: `layer`, `layer#2`.
+    /// Names the task of this edge in errors, descriptions, traces and profiles. If several tasks have one name, all
+    /// but the first get a number: `layer`, `layer#2`.
     pub fn named(self, name: impl Into<String>) -> Self {
         if let Source::Value { builder, value } = &self.source {
             builder.borrow_mut().name_task(*value, name.into());
@@ -168,7 +171,7 @@ impl<T> Edge<T> {
 }
 
 impl<T: Wire> Edge<T> {
-    /// Part number `index` of this edge's tuple.
+    /// Returns part number `index` of this edge's tuple.
     fn part<P: Wire>(&self, index: u16, splitter: Splitter, location: &SourceLocation) -> Edge<P> {
         let Source::Value { builder, value } = &self.source else {
             return Edge::new(self.source.clone());
@@ -195,7 +198,7 @@ impl<T: Wire> Edge<T> {
         edge
     }
 
-    /// The constant of this edge, if it is one.
+    /// Returns the constant of this edge, if the edge is a constant.
     fn as_constant(&self) -> Option<T> {
         match &self.source {
             Source::Constant(bytes) => selvedge_channels::decode(bytes).ok(),
@@ -207,8 +210,8 @@ impl<T: Wire> Edge<T> {
 macro_rules! split {
     ($($name:ident $index:tt),+) => {
         impl<$($name: Wire),+> Edge<($($name,)+)> {
-            /// The parts of a tuple, each an edge and a channel of its own. Parts of parts cannot be split
-            /// (D0113); unless the whole is used too, every part must be (D0103).
+            /// Splits a tuple into its parts. Each part is an edge with a channel of its own. A part cannot be split
+            /// again (D0113). Every part must be used, unless the whole is used too (D0103).
             #[track_caller]
             pub fn split(&self) -> ($(Edge<$name>,)+) {
                 let location = SourceLocation::from(Location::caller());

@@ -1,21 +1,21 @@
-//! Why a graph was refused.
+//! The error of a graph that was refused.
 
 use std::fmt;
 
 use crate::diagnostic::Diagnostic;
 
-/// Mistakes rendered at most; all are in [`CompileError::diagnostics`].
+/// The largest number of mistakes that are printed; [`CompileError::diagnostics`] holds all of them.
 const SHOWN_MAX: usize = 50;
 
 /// Every mistake found in a graph, in the order of the program.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CompileError {
-    /// One per mistake; never empty.
+    /// One diagnostic per mistake; never empty.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl CompileError {
-    /// The mistakes, each once: an edge that is broken is reported wherever it is used.
+    /// Creates the error with each mistake once, because a broken edge is reported wherever it is used.
     pub(crate) fn all(mistakes: Vec<Diagnostic>) -> Self {
         let mut diagnostics: Vec<Diagnostic> = Vec::with_capacity(mistakes.len());
         for mistake in mistakes {

@@ -1,4 +1,4 @@
-//! One execution of a graph: the handle with which its result is fetched.
+//! One execution of a graph: the handle that fetches its result.
 
 use std::future::Future;
 use std::ops::Range;
@@ -22,20 +22,20 @@ pub(crate) type Take<Out> = fn(&mut Collected<'_>) -> Result<Out, Fault>;
 
 /// A submitted execution. Its result is fetched once: [`wait`](Self::wait) consumes the handle.
 ///
-/// Results may be fetched in any order. Dropping the handle cancels what has not started of the execution, drops its async methods
-/// where they await, and gives its slots back; it never blocks.
+/// Results may be fetched in any order. Dropping the handle cancels the tasks of the execution that have not started,
+/// drops its async methods where they await, and releases its slots. The drop never blocks.
 #[must_use = "dropping an execution cancels it"]
 pub struct Execution<Out> {
     engine: Arc<Engine>,
     number: u64,
-    /// Set when the execution was refused at submission.
+    /// Set if the execution was refused at submission.
     refused: Option<Box<ExecError>>,
     leaves: Range<usize>,
     take: Take<Out>,
     closed: bool,
-    /// When it was submitted, by the coarse clock.
+    /// The time of the submission, by the coarse clock.
     since: u64,
-    /// When `.await` gives up; `None` until it has awaited.
+    /// The deadline of `.await`; `None` until the handle is awaited.
     until: Option<Instant>,
 }
 
@@ -76,7 +76,7 @@ impl<Out> Execution<Out> {
         }
     }
 
-    /// Number of this execution: 0 for the graph's first. `None` when it was refused.
+    /// The number of this execution: 0 for the graph's first. `None` if it was refused.
     pub fn number(&self) -> Option<u64> {
         self.refused.is_none().then_some(self.number)
     }
@@ -84,25 +84,27 @@ impl<Out> Execution<Out> {
     /// Waits for the result, at most `Options::timeout`.
     ///
     /// # Errors
-    /// [`ExecError::Task`] when a task failed (the graph goes on), [`ExecError::ActorDied`] and
-    /// [`ExecError::TornDown`] when the graph has ended, [`ExecError::Timeout`] when time ran out. The first
-    /// failed output ends the wait; it does not wait for the others.
+    /// [`ExecError::Task`] if a task failed (the graph goes on), [`ExecError::ActorDied`] or [`ExecError::TornDown`] if
+    /// the graph has ended, [`ExecError::Timeout`] if the time limit passed. The first failed output ends the wait,
+    /// without a wait for the other outputs.
     pub fn wait(mut self) -> Result<Out, ExecError> {
         let patience = self.engine.patience();
         self.wait_at_most(&patience)
     }
 
-    /// Waits at most `timeout`; zero looks once, unless another thread is looking. After [`ExecError::Timeout`] the execution goes on and may be
-    /// waited for again; after a result or any other error it is [`ExecError::Taken`].
+    /// Waits for the result, at most `timeout`; a `timeout` of zero looks once, unless another thread uses the graph at
+    /// that moment. After [`ExecError::Timeout`] the execution goes on and may be waited for again; after a result or
+    /// any other error the answer is [`ExecError::Taken`].
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// The errors of [`wait`](Self::wait).
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Out, ExecError> {
         self.wait_at_most(&Patience::new(Some(timeout), "the argument of wait_timeout"))
     }
 
-    /// The result if it is there, without waiting for it. Another thread that uses the graph at this moment is waited for, at most
-    /// 50 ms: one that uses it for longer, for an inline actor's method or a large input, makes it `None`.
+    /// Returns the result if it has arrived, without waiting for it. If another thread uses the graph at this moment,
+    /// waits for that thread, at most 50 ms; returns `None` if that thread uses the graph for longer, for an inline
+    /// actor's method or a large input.
     pub fn try_get(&mut self) -> Option<Result<Out, ExecError>> {
         if let Some(error) = self.early() {
             return Some(Err(error));
@@ -112,14 +114,14 @@ impl<Out> Execution<Out> {
         sight.found
     }
 
-    /// The result if it is there; else `context`'s task is woken when it may be. As `.await`, without its time limit: for callers
-    /// that keep their own.
+    /// Returns the result if it has arrived; else has the task of `context` woken when it may have arrived. Works as
+    /// `.await` does, but without its time limit: for callers that keep their own deadline.
     pub fn poll_result(&mut self, context: &mut Context<'_>) -> Poll<Result<Out, ExecError>> {
         self.poll_until(context, |_, _| true)
     }
 
-    /// Looks for the result. Where it is not there, the task is registered unless `waits`, with the engine and what `.await` keeps of
-    /// its deadline, says that its time is up.
+    /// Looks for the result. If it has not arrived, registers the task, unless `waits` returns `false` because the time
+    /// limit has passed. `waits` receives the engine and the stored deadline of `.await`.
     fn poll_until(
         &mut self,
         context: &mut Context<'_>,
@@ -159,7 +161,8 @@ impl<Out> Execution<Out> {
         }
     }
 
-    /// What is known without looking: refused at submission, or taken before.
+    /// The error that is known without looking: the execution was refused at submission, or its result was taken
+    /// before.
     fn early(&mut self) -> Option<ExecError> {
         match &self.refused {
             Some(error) => Some(ExecError::clone(error)),
@@ -170,7 +173,7 @@ impl<Out> Execution<Out> {
         }
     }
 
-    /// What is needed to look for the result, beside the engine that is asked to and the deadline of `.await`.
+    /// Borrows the engine, a [`Handle`] that looks for the result, and the deadline of `.await`.
     fn sight(&mut self) -> (&Arc<Engine>, Handle<'_, Out>, &mut Option<Instant>) {
         let sight = Handle {
             engine: &self.engine,
@@ -183,7 +186,8 @@ impl<Out> Execution<Out> {
         (&self.engine, sight, &mut self.until)
     }
 
-    /// Replaces this handle by one for each of its leaves, which are to be such as `fits` says.
+    /// Replaces this handle by one handle per leaf, if there are as many leaves as checks in `fits` and each leaf
+    /// passes its check.
     fn share(&self, fits: &[fn(&mut dyn AnyLeaf) -> bool]) -> Result<(), ExecError> {
         self.engine.drive_soon(|driver| {
             let leaves = driver
@@ -201,7 +205,7 @@ impl<Out> Execution<Out> {
         })?
     }
 
-    /// This handle's parts, one for each of `ranges`, typed by the caller.
+    /// The part of this handle at `position`, with the type that the caller names.
     fn part<T: Wire>(&self, position: usize) -> Execution<T> {
         let leaf = self.leaves.start + position;
         let engine = Arc::clone(&self.engine);
@@ -223,7 +227,7 @@ fn take_one<T: Wire>(collected: &mut Collected<'_>) -> Result<T, Fault> {
     collected.next::<T>()
 }
 
-/// What is needed of a handle to look for its result.
+/// The borrowed fields of an [`Execution`] that looks for its result.
 struct Handle<'e, Out> {
     engine: &'e Engine,
     number: u64,
@@ -257,7 +261,7 @@ impl<Out> Sight for Handle<'_, Out> {
         true
     }
 
-    /// Takes the result if it has come.
+    /// Takes the result if it has arrived.
     fn look(&mut self, driver: &mut Driver) -> bool {
         let found = match driver.status(self.number, self.leaves) {
             Status::Pending => return false,
@@ -293,7 +297,7 @@ impl<Out> Sight for Handle<'_, Out> {
     }
 }
 
-/// Who waited for an answer and was told that there is one has it.
+/// The error for a waiter that was told that its answer has arrived and does not have it.
 #[cold]
 fn unanswered<Out>() -> Result<Out, ExecError> {
     Err(ExecError::Internal {
@@ -310,16 +314,16 @@ impl<Out> Drop for Execution<Out> {
     }
 }
 
-/// Waits for the result, at most `Options::timeout`, as [`wait`](Execution::wait) does. After [`ExecError::Timeout`] the execution goes
-/// on as long as the handle is held, and may be awaited again.
+/// Waits for the result, at most `Options::timeout`, as [`wait`](Execution::wait) does. After [`ExecError::Timeout`]
+/// the execution goes on as long as the handle is held, and may be awaited again.
 ///
-/// A poll computes what is due of inline actors on its thread, and where another thread does so, waits for it, at most
-/// `Options::timeout`: an executor's thread that must not block wants actors in threads or processes.
+/// A poll computes the due tasks of inline actors on its thread. If another thread does so, the poll waits for that
+/// thread, at most `Options::timeout`. An executor thread that must not block needs actors in threads or processes.
 impl<Out> Future for Execution<Out> {
     type Output = Result<Out, ExecError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // A wait that has run out of time is over; another one begins anew.
+        // A wait whose time limit has passed is over; the next poll begins a new wait.
         self.get_mut().poll_until(context, |engine, until| {
             let Some(timeout) = engine.options.timeout_value() else {
                 return true;
@@ -335,11 +339,11 @@ impl<Out> Future for Execution<Out> {
 macro_rules! split {
     ($($name:ident $position:tt),+ ; $count:literal) => {
         impl<$($name: Wire),+> Execution<($($name,)+)> {
-            /// One handle per output of the graph, each to be waited for by itself: a failed output fails only
-            /// what depends on it.
+            /// Returns one handle per output of the graph, each to be waited for by itself: a failure reaches only the
+            /// outputs that depend on it.
             ///
-            /// For a graph whose output is a tuple of edges. Where an output is something else, or the output is one edge that
-            /// carries a tuple, every handle answers [`ExecError::NotSplit`] and the execution is cancelled.
+            /// For a graph whose output is a tuple of edges. If an output is anything else, or the output is one edge
+            /// that carries a tuple, every handle answers [`ExecError::NotSplit`] and the execution is cancelled.
             pub fn split(mut self) -> ($(Execution<$name>,)+) {
                 let fits: [fn(&mut dyn AnyLeaf) -> bool; $count] = [$(is_leaf_of::<$name>),+];
                 let shared = self.early().map_or_else(|| self.share(&fits), Err);

@@ -1,4 +1,4 @@
-//! A compiled graph: what a user executes.
+//! A compiled graph: the handle through which a user executes it.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -36,13 +36,13 @@ pub(crate) type Write<In> = fn(In, &mut Submitter<'_>);
 /// Whether an input value has as many items as the graph has edges.
 pub(crate) type Fits<In> = fn(&In, usize) -> bool;
 
-/// Publishes an input value at once, where that can be done.
+/// Publishes an input value at once if its channel can take it; else returns the value.
 pub(crate) type SendNow<In> = fn(In, &mut dyn AnyOutlet) -> Option<In>;
 
 /// A compiled graph over actors, loaded and running.
 ///
-/// Any number of threads may execute it. Dropping it tears it down within `Options::teardown_timeout`; its
-/// actors can then be bound into another graph.
+/// Any number of threads may execute the graph. Dropping the graph tears it down within `Options::teardown_timeout`;
+/// its actors can then be bound into another graph.
 pub struct Graph<In, Out> {
     pub(crate) engine: Arc<Engine>,
     write: Write<In>,
@@ -53,13 +53,14 @@ pub struct Graph<In, Out> {
     types: PhantomData<fn(In) -> Out>,
 }
 
-/// Counters of a graph. A submission writes every input once, and an execution is finished when each of its outputs has been read, or
-/// has failed; how often each lane reads and writes a value follows from the plan, and single operations are in [`Graph::trace`].
+/// Counters of a graph. A submission writes every input once; an execution is finished when each of its outputs has
+/// been read or has failed. The plan determines how often each lane reads and writes a value; single operations are in
+/// [`Graph::trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
-    /// Executions submitted.
+    /// The number of executions submitted.
     pub submitted: u64,
-    /// Executions all of whose outputs have arrived.
+    /// The number of executions whose outputs have all arrived.
     pub finished: u64,
 }
 
@@ -89,11 +90,11 @@ impl<In: 'static, Out> Graph<In, Out> {
         }
     }
 
-    /// Submits `x` and returns a handle to the result, without waiting for it.
+    /// Submits `x` and returns a handle to the result, without waiting for the result.
     ///
-    /// When `Options::max_inflight` executions are unfinished, `Options::on_full` decides: by default it waits for room, at most
-    /// `Options::submit_timeout`. A refusal is the answer of the returned handle; [`try_execute`](Self::try_execute) gives the value
-    /// back instead.
+    /// If `Options::max_inflight` executions are unfinished, `Options::on_full` decides: by default the call waits for
+    /// room, at most `Options::submit_timeout`. The returned handle answers with the error if the submission is
+    /// refused; [`try_execute`](Self::try_execute) returns the value instead.
     pub fn execute(&self, x: In) -> Execution<Out> {
         let mut value = Some(x);
         match self.submit(&mut value, self.engine.as_asked()) {
@@ -102,18 +103,19 @@ impl<In: 'static, Out> Graph<In, Out> {
         }
     }
 
-    /// Executes `x` and waits for the result, as `execute(x).wait()`. Faster where nothing else is under way, lanes spin before
-    /// they park, no task is inline, and the graph has one output that comes within the process, or is a number, a vector of
-    /// numbers or text: no handle is made then that others could hold.
+    /// Executes `x` and waits for the result, like `execute(x).wait()`. Faster if no other execution is in flight,
+    /// lanes spin before they park, no task is inline, and the graph has one output that stays within the process or is
+    /// a number, a vector of numbers or text: such an execution needs no handle that could be shared.
     ///
     /// # Errors
-    /// As [`Execution::wait`], and what [`execute`](Self::execute) would refuse with.
+    /// The errors of [`Execution::wait`], and the errors with which [`execute`](Self::execute) refuses a submission.
     pub fn run(&self, x: In) -> Result<Out, ExecError> {
         let value = Cell::new(Some(x));
         let mut through = Through::Refused;
         self.through(&value, &mut through);
         match through {
-            // Not as a whole: what has just been put together, word by word, could be copied only after a while.
+            // Rebuilds the `Result` from `found` instead of returning it whole: a copy of the whole enum, which has
+            // just been written field by field, would wait for those stores.
             Through::Done(Ok(found)) => Ok(found),
             Through::Done(Err(error)) => {
                 if !self.engine.control.is_running() {
@@ -126,7 +128,7 @@ impl<In: 'static, Out> Graph<In, Out> {
         }
     }
 
-    /// As far as [`run`](Self::run) goes in one go.
+    /// Takes the fast path of [`run`](Self::run) and writes the outcome to `through`.
     #[inline]
     pub(crate) fn through(&self, value: &Cell<Option<In>>, through: &mut Through<Out>) {
         let send = |outlet: &mut dyn AnyOutlet| {
@@ -139,22 +141,23 @@ impl<In: 'static, Out> Graph<In, Out> {
         self.engine.run_through(self.take, through, send, stage);
     }
 
-    /// [`run`](Self::run) where it did not go through at once.
+    /// Takes the slow path of [`run`](Self::run): submits `value`, then waits for the result.
     #[inline(never)]
     fn run_on(&self, mut value: Option<In>) -> Result<Out, ExecError> {
         let mut execution = self.submit(&mut value, self.engine.as_asked())?;
         execution.wait_at_most(&self.engine.patience())
     }
 
-    /// Submits `x` if there is room right now. Another thread that uses the graph at this moment is waited for, at most 50 ms.
+    /// Submits `x` if there is room right now. If another thread uses the graph at this moment, waits for that thread,
+    /// at most 50 ms.
     ///
     /// # Errors
-    /// [`ExecError::CapacityExceeded`], [`ExecError::InputsUnread`] or [`ExecError::ResultsBuffered`] when there is none,
-    /// [`ExecError::Timeout`] when another thread uses the graph for longer than that, whether there is room or not: it computes an
-    /// inline actor's method, clones or writes a large input, or has lost its core meanwhile,
-    /// [`ExecError::Reentered`] when this thread computes an inline actor's method,
-    /// [`ExecError::InputCount`] where a `Vec` has another number of items than the graph has edges, [`ExecError::TornDown`] or
-    /// [`ExecError::ActorDied`] when the graph has ended; the value comes back.
+    /// [`ExecError::CapacityExceeded`], [`ExecError::InputsUnread`] or [`ExecError::ResultsBuffered`] if there is no
+    /// room. [`ExecError::Timeout`] if another thread uses the graph for longer than 50 ms, whether or not there is
+    /// room: that thread computes an inline actor's method, clones or writes a large input, or has lost its core.
+    /// [`ExecError::Reentered`] if this thread computes an inline actor's method. [`ExecError::InputCount`] if a `Vec`
+    /// has another number of items than the graph has edges. [`ExecError::TornDown`] or [`ExecError::ActorDied`] if the
+    /// graph has ended. Every [`Refused`] contains the value.
     pub fn try_execute(&self, x: In) -> Result<Execution<Out>, Refused<In>> {
         if !(self.fits)(&x, self.engine.options.inputs_value()) {
             let expected = self.engine.plan.ir.inputs.len();
@@ -195,11 +198,11 @@ impl<In: 'static, Out> Graph<In, Out> {
         Execution::submitted(Arc::clone(&self.engine), number, 0..self.leaves, self.take)
     }
 
-    /// Executes `n` inputs, several at once, and measures how long every task computes (the median). What is still in the
-    /// event rings counts too.
+    /// Executes `n` inputs, several concurrently, and measures the median duration of each task's COMPUTE. Earlier
+    /// events that are still in the event rings count too.
     ///
     /// # Errors
-    /// [`ExecError::TraceOff`] unless `Options::trace` keeps events, and whatever an execution ends with.
+    /// [`ExecError::TraceOff`] unless `Options::trace` keeps events, and the error of any execution that fails.
     pub fn profile(&self, n: usize, input: impl FnMut(usize) -> In) -> Result<Profile, ExecError> {
         if self.plan().settings.trace_events == 0 {
             return Err(ExecError::TraceOff {
@@ -212,19 +215,19 @@ impl<In: 'static, Out> Graph<In, Out> {
         Ok(Profile::of(&self.trace()))
     }
 
-    /// Compiles the same graph again, ordered by measured durations, and starts it in place of this one: critical paths,
-    /// lanes and slots are chosen by them. Results do not change; executions that are under way answer
+    /// Compiles the same graph again with measured durations and starts it in place of this one: critical paths, lanes
+    /// and slots follow from those durations. Results do not change; executions in flight answer
     /// [`ExecError::TornDown`].
     ///
     /// # Errors
-    /// As [`Compile::compile`](crate::Compile::compile); this graph has ended then.
+    /// The errors of [`Compile::compile`](crate::Compile::compile); this graph has ended in that case too.
     pub fn recompile(self, profile: &Profile) -> Result<Graph<In, Out>, CompileError> {
         let _ = self.teardown();
         let engine = &self.engine;
         let mut ir = engine.plan.ir.clone();
         for actor in &mut ir.actors {
             actor.lane = actor.home;
-            // One that has been restarted is in another process.
+            // An actor that was restarted lives in another process.
             let now = engine.recipe.actors.iter().find(|now| now.id() == actor.id);
             if let Some(now) = now {
                 actor.placement = now.placement().to_string();
@@ -241,32 +244,34 @@ impl<In: 'static, Out> Graph<In, Out> {
         ))
     }
 
-    /// Executions that may be under way without a result that finds no place: those that come before the oldest are buffered.
+    /// The number of executions that may be in flight while every result has room: results that arrive before the
+    /// oldest one are buffered.
     pub(crate) fn window(&self) -> usize {
         let inflight = self.plan().settings.max_inflight as usize;
         inflight.min(self.engine.options.max_buffered_value())
     }
 
-    /// Executes every item and yields the results in order, keeping at most `max_inflight` and at most `max_buffered` submitted.
+    /// Executes every item and yields the results in order. Keeps at most `max_inflight` and at most `max_buffered`
+    /// executions submitted.
     pub fn map<I: IntoIterator<Item = In>>(&self, items: I) -> Map<'_, In, Out, I::IntoIter> {
         Map::new(self, items.into_iter())
     }
 
-    /// Executes every item of a stream and yields the results in order, keeping at most `max_inflight` and at most `max_buffered`
-    /// submitted. A poll blocks its thread as one of [`Execution`] does, and where others have filled the graph, as
-    /// [`execute`](Self::execute).
+    /// Executes every item of a stream and yields the results in order. Keeps at most `max_inflight` and at most
+    /// `max_buffered` executions submitted. A poll blocks its thread as a poll of [`Execution`] does and, if other
+    /// callers have filled the graph, as [`execute`](Self::execute) does.
     pub fn stream<S: Stream<Item = In>>(&self, items: S) -> Streamed<'_, In, Out, S> {
         Streamed::new(self, items)
     }
 }
 
 impl<In, Out> Graph<In, Out> {
-    /// The graph's name.
+    /// The name of the graph.
     pub fn name(&self) -> &str {
         &self.engine.plan.graph
     }
 
-    /// Tasks, channels and the schedule of every lane, as text.
+    /// The tasks, the channels and the schedule of every lane, as text.
     pub fn describe(&self) -> String {
         self.engine.plan.describe()
     }
@@ -276,10 +281,10 @@ impl<In, Out> Graph<In, Out> {
         &self.engine.plan
     }
 
-    /// How many executions were submitted and finished.
+    /// The numbers of executions submitted and finished.
     pub fn counters(&self) -> Counters {
         let tally = &self.engine.tally;
-        // Finished first: there are never more than submitted.
+        // Reads `finished` first, because it is never larger than `submitted`.
         let finished = tally.finished.load(Ordering::Relaxed);
         Counters {
             submitted: tally.submitted.load(Ordering::Relaxed).max(finished),
@@ -287,8 +292,9 @@ impl<In, Out> Graph<In, Out> {
         }
     }
 
-    /// Who holds up what is submitted, looked up now: what a time-out would name, without one. Empty where nothing is under way, and
-    /// once the graph has ended. The same suspect at the same execution again and again is one that makes no progress.
+    /// The lanes that hold up the submitted executions at this moment: the suspects that a time-out would name. Empty
+    /// if no execution is in flight or the graph has ended. A suspect that stays at the same execution from call to
+    /// call makes no progress.
     pub fn suspects(&self) -> Vec<Suspect> {
         let submitted = self.counters().submitted;
         if self.ended().is_some() {
@@ -296,13 +302,13 @@ impl<In, Out> Graph<In, Out> {
         }
         let engine = &self.engine;
         let mut suspects = suspects(&engine.plan, &engine.control, &engine.recipe.actors);
-        // Who waits for what nobody has submitted holds up nothing.
+        // A lane that waits for an execution that was not submitted holds up nothing.
         suspects.retain(|suspect| suspect.execution < submitted);
         suspects
     }
 
-    /// The operations still in the event rings, by start time, and the COMPUTEs that are under way; empty unless
-    /// `Options::trace` asked for them.
+    /// The operations that are still in the event rings, by start time, and the COMPUTEs in flight. Empty unless
+    /// `Options::trace` keeps events.
     pub fn trace(&self) -> Vec<Event> {
         let Some(began) = self.engine.began else {
             return Vec::new();
@@ -314,23 +320,25 @@ impl<In, Out> Graph<In, Out> {
         })
     }
 
-    /// [`trace`](Self::trace) as a file for `ui.perfetto.dev` or `chrome://tracing`, with arrows along edges.
+    /// Returns the [`trace`](Self::trace) as a file for `ui.perfetto.dev` or `chrome://tracing`, with arrows along
+    /// edges.
     pub fn trace_json(&self) -> String {
         self.plan().trace_json(&self.trace())
     }
 
-    /// One HTML page that works offline: the planned time line, and what is in the event rings under it.
+    /// One HTML page that works offline: the planned time line, and below it the events in the event rings.
     pub fn to_html(&self) -> String {
         self.plan().to_html(&self.trace())
     }
 
-    /// [`trace`](Self::trace) as a picture (SVG) of the last `executions`: a row per lane, with what it computed and waited for.
+    /// Returns the [`trace`](Self::trace) as a picture (SVG) of the last `executions`: one row per lane, with its
+    /// computations and its waits.
     pub fn trace_svg(&self, executions: usize) -> String {
         self.plan().trace_svg(&self.trace(), executions)
     }
 
-    /// Writes the trace where `--selvedge-trace` says, once: a page for a name that ends in `.html`, a picture for `.svg`, else
-    /// a file for Perfetto.
+    /// Writes the trace once to the file that `--selvedge-trace` names: a page if the name ends in `.html`, a picture
+    /// if it ends in `.svg`, else a file for Perfetto.
     fn save_trace(&self) {
         let Some(file) = inspect::trace_file() else { return };
         if self.engine.torn_down.load(Ordering::Relaxed) {
@@ -346,14 +354,14 @@ impl<In, Out> Graph<In, Out> {
         }
     }
 
-    /// Why the graph has ended, if it has.
+    /// The reason why the graph has ended; `None` while it runs.
     pub fn ended(&self) -> Option<ExecError> {
         self.engine.ended()
     }
 
-    /// As [`ended`](Self::ended); where it has not, `waker` is woken once when an actor dies, a lane fails, the runtime is
-    /// shut down or the graph is torn down, also while nothing is executed. It is kept as long as the graph lives: for the few
-    /// that watch over a graph, not for one of many requests.
+    /// Returns the same as [`ended`](Self::ended). If the graph still runs, `waker` is woken once when an actor dies, a
+    /// lane fails, the runtime is shut down or the graph is torn down, even while no execution is in flight. The graph
+    /// keeps the waker for as long as it lives: for the few tasks that watch a graph, not for one of many requests.
     pub fn watch(&self, waker: &Waker) -> Option<ExecError> {
         self.engine.watch(waker)
     }
@@ -368,7 +376,7 @@ impl<In, Out> Graph<In, Out> {
     }
 
     /// Ends the graph within `Options::teardown_timeout`: no further task begins, pending executions answer
-    /// [`ExecError::TornDown`], and the actors are free for another graph. Idempotent.
+    /// [`ExecError::TornDown`], and the actors become free for another graph. Idempotent.
     pub fn teardown(&self) -> Teardown {
         self.save_trace();
         self.engine.teardown(self.engine.options.teardown_timeout_value())

@@ -1,12 +1,12 @@
-//! Groups of ranks, from the collectives of a graph: one for each list of actors, however many collectives they do
-//! (COMM-18). Ranks of one group do their collectives in the order of the one linear order, so that operations are matched by
-//! their number.
+//! Groups of ranks, derived from the collectives of a graph. There is one group for each list of actors, however many
+//! collectives these actors do together (COMM-18). The ranks of one group run their collectives in the one linear
+//! order, so operations are matched by their number.
 
 use selvedge_core::ActorId;
 
 use crate::ir::{CommunicatorPlan, GraphIr, RankPlan};
 
-/// The groups, in the order in which collectives first ask for them.
+/// Returns the groups, in the order of the first collective of each group.
 pub(crate) fn groups(graph: &GraphIr) -> Vec<CommunicatorPlan> {
     let places = graph.places();
     let mut known: Vec<Vec<ActorId>> = Vec::new();

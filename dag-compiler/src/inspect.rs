@@ -1,7 +1,7 @@
-//! What a user asks of any program by a flag: `--selvedge-graph[=FORMAT]`, `--selvedge-check`, `--selvedge-trace=FILE`.
+//! Inspection flags of every program: `--selvedge-graph[=FORMAT]`, `--selvedge-check`, `--selvedge-trace=FILE`.
 //!
-//! `selvedge_core::init` takes the flags off the command line and puts them into the environment, where they may also be set
-//! directly: `SELVEDGE_GRAPH`, `SELVEDGE_CHECK`, `SELVEDGE_TRACE_FILE`. Workers do not see them.
+//! `selvedge_core::init` removes the flags from the command line and puts them into the environment. The variables
+//! `SELVEDGE_GRAPH`, `SELVEDGE_CHECK` and `SELVEDGE_TRACE_FILE` may also be set directly. Workers do not see them.
 
 use std::io::Write;
 use std::process::exit;
@@ -14,28 +14,28 @@ use crate::options::Options;
 use crate::prove::prove;
 use crate::prove::throughput::bound;
 
-/// Events kept per lane where a trace is asked for by a flag.
+/// The number of events that each lane keeps if a flag asks for a trace.
 const EVENTS: usize = 1 << 16;
 
-/// Executions in a picture of a trace: as many as can be told apart.
+/// The number of executions in a picture of a trace. More could not be told apart.
 pub(crate) const PICTURED: usize = 4;
 
-/// Formats that a graph can be printed in.
+/// The formats in which a graph can be printed.
 const FORMATS: &str = "text, dot, mermaid, json, svg, html";
 
 fn asked(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-/// Where the trace of this program's graphs goes, if anywhere.
+/// Returns the path of the file for traces of this program's graphs, if a flag asks for a trace.
 pub(crate) fn trace_file() -> Option<String> {
     asked(ENV_TRACE)
 }
 
-/// Options with what a flag asks for.
+/// Returns the options, with tracing enabled if a flag asks for a trace.
 ///
 /// # Errors
-/// The name of a variable that looks like ours and that nobody reads.
+/// A text with the name of an environment variable that looks like one of selvedge but is unknown.
 pub(crate) fn options(options: Options) -> Result<Options, String> {
     if let Some(name) = unknown_variable(std::env::vars_os().map(|(name, _)| name)) {
         return Err(format!(
@@ -48,7 +48,7 @@ pub(crate) fn options(options: Options) -> Result<Options, String> {
     })
 }
 
-/// Prints or checks a graph that was compiled, if that was asked for; the process ends then.
+/// Prints or checks a compiled graph if a flag asks for it, and then ends the process.
 pub(crate) fn inspect(planned: &Result<Plan, CompileError>) {
     let (graph, check) = (asked(ENV_GRAPH), asked(ENV_CHECK));
     if graph.is_none() && check.is_none() {
@@ -59,7 +59,8 @@ pub(crate) fn inspect(planned: &Result<Plan, CompileError>) {
         (Ok(plan), Some(format)) => print(plan, &format),
         (Ok(plan), None) => Ok(verdict(plan)),
     };
-    // What was printed before must come first; a pipe that is closed has read enough.
+    // Output that the program printed before must come first, so the text goes through the same buffered stdout. Errors
+    // are ignored: the reader of a closed pipe has read enough.
     let code = match found {
         Ok(text) => {
             let _ = std::io::stdout().write_all(text.as_bytes());

@@ -1,12 +1,13 @@
-//! Which lanes a graph runs on: as the actors were spawned, or merged ([`Lanes::Auto`]).
+//! The choice of a graph's lanes: the lanes of the spawned actors, or merged lanes ([`Lanes::Auto`]).
 //!
-//! A hop within a lane is a call; a hop between lanes moves a cache line and, where threads outnumber cores, wakes
-//! somebody. So lanes of one process are merged
-//! - while there are more of them than cores beside the one of the thread that executes the graph, and
-//! - where the durations of their work are known, while working side by side saves less than a hop costs.
+//! A hop within a lane is a call. A hop between lanes moves a cache line and, if threads outnumber cores, wakes a
+//! thread. So lanes of one process are merged
+//! - while there are more lanes than cores, not counting the core of the thread that executes the graph, and
+//! - while the merged work takes no longer than the slowest lane's work or one hop, if the durations of the work are
+//!   known.
 //!
-//! Neighbours along the graph are merged, so that hops vanish, and groups are of about equal work. Lanes that keep to different
-//! cores are left apart. A pure function.
+//! Only neighbours along the graph are merged, so that hops disappear, and the groups have about equal work. Lanes with
+//! different cores stay apart. The choice is a pure function.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +16,15 @@ use selvedge_core::{LaneId, ProcessId};
 use crate::cost;
 use crate::ir::{ChannelKind, GraphIr, Lanes, Settings};
 
-/// A lane, or lanes to be merged.
+/// One lane, or several lanes that are to be merged.
 struct Group {
     lanes: Vec<LaneId>,
     ns: u64,
-    /// Whether all of its work was measured or declared.
+    /// True if all of the group's work was measured or declared.
     known: bool,
-    /// Why it is more than one lane.
+    /// The reason for the merge; empty for a single lane.
     why: String,
-    /// The core that it keeps to, which is not changed by merging.
+    /// The core to which the lanes are pinned. Only lanes with the same core are merged.
     core: Option<u32>,
 }
 
@@ -35,7 +36,7 @@ impl Group {
         why.clone_into(&mut self.why);
     }
 
-    /// The lane that stays.
+    /// Returns the lane that remains after the merge.
     fn lane(&self) -> Option<LaneId> {
         self.lanes.iter().min().copied()
     }
@@ -61,7 +62,7 @@ impl Group {
     }
 }
 
-/// Moves actors to the lanes they share; says what was done, and why.
+/// Moves actors to their merged lanes. Returns one note for each merge, with its reason.
 pub(crate) fn assign(graph: &mut GraphIr, settings: &Settings) -> Vec<String> {
     if settings.lanes == Lanes::Spawned {
         return Vec::new();
@@ -91,7 +92,7 @@ pub(crate) fn assign(graph: &mut GraphIr, settings: &Settings) -> Vec<String> {
     merged.iter().filter_map(Group::note).collect()
 }
 
-/// The lanes of each process but the driver's own, in the order in which the graph first comes to them.
+/// Returns the lanes of each process, except the driver's lane, in the order in which the graph first uses them.
 fn groups(graph: &GraphIr) -> BTreeMap<ProcessId, Vec<Group>> {
     let places = graph.places();
     let mut order: Vec<(ProcessId, LaneId)> = Vec::new();
@@ -126,7 +127,8 @@ fn groups(graph: &GraphIr) -> BTreeMap<ProcessId, Vec<Group>> {
     groups
 }
 
-/// How many lanes each process may have: one each, and the rest where the most work is for each lane.
+/// Returns the number of lanes that each process may have. Each process gets one; each further lane goes to the process
+/// with the most work per lane.
 fn budgets(groups: &BTreeMap<ProcessId, Vec<Group>>, cores: usize) -> BTreeMap<ProcessId, usize> {
     let mut budgets: BTreeMap<ProcessId, usize> = groups.keys().map(|process| (*process, 1)).collect();
     for _ in budgets.len()..cores {
@@ -143,8 +145,9 @@ fn budgets(groups: &BTreeMap<ProcessId, Vec<Group>>, cores: usize) -> BTreeMap<P
     budgets
 }
 
-/// Neighbours merged into at most `budget` groups of about equal work: each lane goes to the group in whose share of all
-/// work the middle of its own lies.
+/// Merges neighbours into at most `budget` groups of about equal work. The total work is divided into `budget` equal
+/// shares; each lane joins the group of the share that contains the middle of its own work. Neighbours with different
+/// cores stay apart, which may leave more groups.
 fn balanced(groups: Vec<Group>, budget: usize, why: &str) -> Vec<Group> {
     if groups.len() <= budget {
         return groups;
@@ -169,8 +172,8 @@ fn balanced(groups: Vec<Group>, budget: usize, why: &str) -> Vec<Group> {
     merged
 }
 
-/// Neighbours merged whose work, one after the other, is not longer than the longest group's, or longer by less than the
-/// hop that goes away. Only where durations are known.
+/// Merges neighbours of known duration if their combined work is no longer than the longest group's work or than one
+/// hop between threads.
 fn worthwhile(groups: Vec<Group>) -> Vec<Group> {
     let slowest = groups.iter().map(|group| group.ns).max().unwrap_or_default();
     let limit = slowest.max(cost::hop_ns(ChannelKind::Ring));

@@ -1,25 +1,25 @@
-//! The compiler of selvedge: a graph of typed edges becomes one short program per lane, proven free of deadlock, and
-//! runs in a loop.
+//! The compiler of selvedge. It turns a graph of typed edges into one short program per lane, proves the programs free
+//! of deadlock, and runs them in a loop.
 //!
-//! The path of a graph, each stage a file of pure functions over plain data in [`ir`]:
+//! A graph passes through these stages. The planning stages are pure functions over plain data in [`ir`].
 //!
-//! - `bind`: the user's function runs once over [`Edge`]s.
-//! - [`mod@validate`]: everything that is bound is used.
-//! - [`mod@collective`]: what several actors do together.
-//! - [`mod@transport`]: how every value crosses from actor to actor.
-//! - `lanes`: which lanes there are.
-//! - [`mod@lower`]: tasks become READ, COMPUTE, COLLECTIVE and WRITE operations.
-//! - [`mod@order`]: one global linear order.
-//! - [`mod@schedule`]: its projection onto lanes.
-//! - [`mod@place`]: channels, from who writes and who reads; `groups`: who does collectives together.
-//! - [`mod@prove`]: an independent check that no lane can wait for ever.
-//! - [`mod@compile`]: the pipeline, as one function; `show` and `memory` show what came out,
-//!   `inspect` where a flag asks for it.
+//! - `bind`: runs the user's function once over [`Edge`]s.
+//! - [`mod@validate`]: checks that everything that is bound is used.
+//! - [`mod@collective`]: operations that several actors do together.
+//! - [`mod@transport`]: decides how every value crosses from actor to actor.
+//! - `lanes`: decides the lanes of the graph.
+//! - [`mod@lower`]: turns tasks into READ, COMPUTE, COLLECTIVE and WRITE operations.
+//! - [`mod@order`]: builds one global linear order.
+//! - [`mod@schedule`]: projects the global order onto lanes.
+//! - [`mod@place`]: derives channels from the writer and the readers of each value; `groups` derives groups of ranks.
+//! - [`mod@prove`]: checks independently that no lane can wait for ever.
+//! - [`mod@compile`]: runs the pipeline as one function. `show` and `memory` present the result, and `inspect` does so
+//!   if a flag asks for it.
 //! - [`mod@pipeline`]: orders of binds for pipeline parallelism.
-//! - `load`: a process's lanes with their channel ends.
-//! - `start`, `run`: leases, workers, and the loop; [`Graph`] and [`Execution`] are what users hold.
+//! - `load`: creates the lanes of a process with their channel ends.
+//! - `start`, `run`: leases, workers, and the loop. [`Graph`] and [`Execution`] are the types that users hold.
 //!
-//! This floor uses actors through leases and programs only; it never knows how a worker process is made.
+//! This floor uses actors only through leases and programs. It does not know how a worker process is made.
 
 pub mod ir;
 
@@ -94,7 +94,7 @@ pub use execution::Execution;
 pub use graph::{Counters, Graph};
 pub use ir::{Lanes, Plan, SourceLocation};
 #[cfg(feature = "cuda")]
-#[doc(hidden)] // for `carries_tensors!`
+#[doc(hidden)] // used by `carries_tensors!`
 pub use load::CARRIERS;
 pub use map::Map;
 pub use memory::{ChannelMemory, MemoryPlan};
@@ -108,7 +108,7 @@ pub use run::error::{ActorDied, ExecError, Refused, Suspect, Timeout};
 pub use run::report::{Cause, TaskError, TaskInfo};
 pub use run::teardown::{StuckLane, Teardown};
 pub use run::trace::Event;
-#[doc(hidden)] // for the floors above
+#[doc(hidden)] // used by the floors above
 pub use selvedge_channels::debug_is_report;
 pub use show::BadPlan;
 pub use start::Compile;

@@ -1,7 +1,7 @@
-//! From a plan to channel ends: what one process needs to run its lanes.
+//! Loading: from a plan to the channel ends and lanes of one process.
 //!
-//! The driver lays the graph's segment out, formats the shared channels, and ships plan and segment id to each
-//! worker; every process, the driver's included, then builds its own lanes with the same function.
+//! The driver lays out the graph's segment, formats the shared channels, and sends the plan and the segment's id to
+//! each worker. Every process, the driver's included, then builds its own lanes with the same function.
 
 mod devices;
 mod ranks;
@@ -34,16 +34,16 @@ use crate::run::trace::Recorder;
 /// The kind under which worker processes find this loader.
 pub(crate) const KIND: &str = "selvedge.graph";
 
-/// Slots of a ring from the driver to lanes, at least.
+/// The minimum number of slots of a ring from the driver to lanes.
 const SLOTS_IN: usize = 8;
 
-/// Slots of a ring from a lane to the driver, at least.
+/// The minimum number of slots of a ring from a lane to the driver.
 const SLOTS_OUT: usize = 16;
 
-/// Values of more bytes than this are not worth more slots than asked for.
+/// The size in bytes above which a value is not worth more slots than the plan asks for.
 const SMALL_BYTES: usize = 1024;
 
-/// What a worker process is sent.
+/// The message that a worker process receives: its process id, the graph's segment, and the plan.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Shipment {
     pub(crate) process: ProcessId,
@@ -51,7 +51,7 @@ pub(crate) struct Shipment {
     pub(crate) plan: Plan,
 }
 
-/// Why a process could not build its lanes.
+/// The reasons why a process could not build its lanes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum LoadError {
@@ -85,9 +85,9 @@ pub(crate) fn carries_tensors(payload: &PayloadType) -> bool {
     payload.carries_tensors()
 }
 
-/// Types of users whose values carry tensors of a device.
+/// User-defined types whose values carry tensors of a device.
 #[cfg(feature = "cuda")]
-#[allow(unsafe_code)] // a place in the binary, by `linkme`
+#[allow(unsafe_code)] // `linkme` places the slice in a section of the binary
 #[linkme::distributed_slice]
 pub static CARRIERS: [fn() -> PayloadType];
 
@@ -118,10 +118,11 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
     load().map_err(|error| error.to_string())
 }
 
-/// Slots of a ring. Where those that were asked for are enough for all that is under way, one between the driver and the lanes
-/// gets enough of them for its writer to look only once in many executions at what its readers have passed, since each such
-/// look fetches a line that they have just written. Results are never more than `max_inflight` for it; inputs are where an
-/// execution is over before all lanes have read its input, because another has failed.
+/// The number of slots of a ring. If the planned slots suffice for all executions in flight, a ring of small values
+/// between the driver and the lanes gets more of them. Its writer then checks the readers' cursors only once in many
+/// executions; each check fetches a cache line that the readers have just written. The number of results in flight
+/// stays within `max_inflight` all the same. The number of inputs may exceed it: an execution may end before all lanes
+/// have read its input, because a task of another lane has failed.
 fn ring_slots(plan: &Plan, channel: &ChannelPlan, payload: &PayloadType) -> usize {
     let enough = channel.slots >= plan.settings.max_inflight && payload.len_bytes() <= SMALL_BYTES;
     let least = match channel.writer {
@@ -132,7 +133,7 @@ fn ring_slots(plan: &Plan, channel: &ChannelPlan, payload: &PayloadType) -> usiz
     (channel.slots as usize).max(least)
 }
 
-/// The programs of a process's lanes, those among them that only lend their actors to another lane.
+/// The programs of a process's lanes, including those of lanes that only lend their actors to another lane.
 pub(crate) fn programs(plan: &Plan, lanes: Vec<LaneLoop>) -> LoadedPrograms {
     let mut programs = LoadedPrograms::new();
     for lane in lanes {
@@ -152,7 +153,7 @@ pub(crate) fn programs(plan: &Plan, lanes: Vec<LaneLoop>) -> LoadedPrograms {
     programs
 }
 
-/// The segment of a plan, laid out and formatted.
+/// Creates the segment of a plan, laid out and formatted.
 pub(crate) fn create_segment(plan: &Plan, layout: &Layout) -> Result<Segment, LoadError> {
     let across = plan.lanes.iter().any(|lane| lane.process != ProcessId(0));
     let provider = if across { Provider::Memfd } else { Provider::Heap };
@@ -177,13 +178,13 @@ fn entry_of(plan: &Plan, task: TaskId) -> Option<(&'static ActorEntry, u16)> {
     Some((find_actor(&actor.type_name).ok()?, task.method))
 }
 
-/// What a rank of a collective brings; its result is of the same type.
+/// The value that a rank of a collective contributes; the result has the same type.
 fn contributed(plan: &Plan, task: TaskId) -> Option<ValueId> {
     let task = plan.ir.task(task).filter(|task| task.collective.is_some())?;
     GraphIr::reads(task).next().map(|(_, value)| value)
 }
 
-/// The payload type of a value, from the link-time registry: by its producer, else by a consumer.
+/// The payload type of a value, from the link-time registry: found through its producer, else through a consumer.
 fn registered_payload(plan: &Plan, value: ValueId) -> Option<PayloadType> {
     let ir = plan.ir.values.get(value.0 as usize)?;
     if ir.signal {
@@ -207,7 +208,7 @@ fn registered_payload(plan: &Plan, value: ValueId) -> Option<PayloadType> {
     })
 }
 
-/// What argument number `position` of a task is: a parameter, or an element of a list that is one.
+/// The type of argument number `position` of a task: the type of a parameter, or of an element of a list parameter.
 fn argument_type(task: &TaskIr, method: &MethodEntry, position: usize) -> Option<PayloadType> {
     if task.groups.is_empty() {
         return Some((method.params.get(position)?.payload)());
@@ -225,7 +226,8 @@ fn argument_type(task: &TaskIr, method: &MethodEntry, position: usize) -> Option
     None
 }
 
-/// How deep in lists the argument stands that `left` arguments come before; counts `left` down where it does not stand here.
+/// The number of lists around argument number `left` of this group, counted from 0. If the group has fewer arguments,
+/// returns `None` and subtracts their number from `left`.
 fn depth_of(group: &ir::Group, left: &mut usize) -> Option<usize> {
     match group {
         ir::Group::One if *left == 0 => Some(0),
@@ -251,13 +253,13 @@ pub(crate) struct Site<'a> {
     pub(crate) index: Index,
 }
 
-/// Look-ups that would otherwise be searches, so that loading stays linear.
+/// Lookup tables that replace searches, so that loading takes linear time.
 pub(crate) struct Index {
     /// By value: its channel of each kind.
     channels: Vec<[Option<ChannelId>; 3]>,
     /// By task: the first value that it makes.
     makes: Vec<Option<ValueId>>,
-    /// By value: the next one of the same task.
+    /// By value: the next value of the same task.
     next: Vec<Option<ValueId>>,
     actors: BTreeMap<ActorId, usize>,
 }
@@ -302,25 +304,25 @@ impl Index {
     }
 }
 
-/// A process's lanes, and the outlets of the graph's inputs where the process is the driver's.
+/// The lanes of a process and, in the driver's process, the outlets of the graph's inputs.
 pub(crate) struct Built {
     pub(crate) lanes: Vec<LaneLoop>,
     pub(crate) inputs: BTreeMap<ValueId, Box<dyn AnyOutlet>>,
 }
 
-/// The ends of an in-process ring that nobody has taken yet.
+/// The ends of an in-process ring that have not been taken yet.
 #[derive(Default)]
 struct RingEnds {
     writer: Option<Box<dyn Any + Send>>,
     readers: Vec<Option<Box<dyn Any + Send>>>,
 }
 
-/// By channel.
+/// The ring ends of each channel, by channel number.
 type Rings = Vec<RingEnds>;
 
-/// Where the lane that is being built has what it runs and reads, so far.
+/// The positions of tasks and values in the lane that is being built, so far.
 struct Places {
-    /// By task: its position in the lane.
+    /// By task: its position among the lane's tasks.
     tasks: Vec<Option<usize>>,
     /// By value: its position among the lane's values.
     values: Vec<Option<usize>>,
@@ -338,7 +340,7 @@ impl Places {
         self.values.get(value.index()).copied().flatten()
     }
 
-    /// Forgets the lane, which costs as much as the lane is long.
+    /// Clears the entries of a lane, in time proportional to the length of the lane.
     fn leave(&mut self, program: &LaneProgram) {
         for step in &program.steps {
             if let Some(place) = self.tasks.get_mut(step.task.index()) {
@@ -476,7 +478,7 @@ impl Site<'_> {
         }
     }
 
-    /// The outlet of a value: `local` is its place in the writer's own lane.
+    /// The outlet of a value; `local` is the position of the value in the writer's own lane.
     fn outlet(
         &self,
         value: ValueId,
@@ -573,7 +575,7 @@ impl Site<'_> {
         })
     }
 
-    /// What drives a lane's async methods.
+    /// The driver of a lane's async methods.
     fn driver(&self, lane: LaneId) -> Result<AsyncDriver, LoadError> {
         let wanted = self.control.wanted(lane);
         let wanted = wanted.ok_or(LoadError::Inconsistent("a lane without a progress line"))?;
@@ -681,7 +683,7 @@ impl Site<'_> {
     }
 }
 
-/// The values that are a task's parameters, and the lists among them, inner lists first.
+/// The positions of a task's parameters among the lane's values, and the lists among them, inner lists first.
 fn lists(
     task: &TaskIr,
     method: &MethodEntry,
@@ -734,13 +736,13 @@ fn parameter(
     Ok(into)
 }
 
-/// How this graph's lanes wait.
+/// The way in which this graph's lanes wait.
 pub(crate) fn waiting(plan: &Plan) -> Waiting {
     plan.settings.waiting
 }
 
-/// A lane's operations as steps. All READs of a task are one wait, right before its work: its channels have slots, so
-/// nobody waits for a READ, and what is waited for later holds up less.
+/// Converts a lane's operations to steps. All READs of a task become one wait right before its work: channels have
+/// slots, so no writer waits for a READ, and a later wait holds up less.
 fn steps(operations: &[Operation], tasks: &[Option<usize>]) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::with_capacity(operations.len());
     for operation in operations {
@@ -757,8 +759,9 @@ fn steps(operations: &[Operation], tasks: &[Option<usize>]) -> Vec<Step> {
     steps
 }
 
-/// The same steps, with those of a plain task said as one: one whose steps follow each other, with a method, no lists among
-/// its arguments and one place to write to. The others stay behind it, for when something is out of the ordinary.
+/// Replaces the first step of each plain task by [`Step::Run`], which stands for all three. A task is plain if its
+/// three steps follow each other, and it has a method, no arguments to prepare (lists, or tensors to copy to a device),
+/// and one outlet, to which publishing runs no user code. The other two steps stay behind it for the slow path.
 fn merged(mut steps: Vec<Step>, tasks: &[TaskRun]) -> Vec<Step> {
     let plain = |index: usize| {
         tasks.get(index).is_some_and(|task| {
@@ -783,7 +786,8 @@ fn merged(mut steps: Vec<Step>, tasks: &[TaskRun]) -> Vec<Step> {
     steps
 }
 
-/// Has each hop know how many follow it, in the program and among the tasks.
+/// Sets the stretch of each hop: the number of hops, from this one on, that follow each other in the program and among
+/// the tasks.
 fn stretch(steps: &[Step], tasks: &mut [TaskRun]) {
     for (first, step) in steps.iter().enumerate().rev() {
         let Step::Run(index) = *step else { continue };

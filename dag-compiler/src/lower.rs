@@ -1,4 +1,5 @@
-//! Tasks become operations: READ per input edge, COMPUTE or COLLECTIVE, WRITE, and what must come before what.
+//! Lowering: turns tasks into operations (READ per input edge, COMPUTE or COLLECTIVE, WRITE) with the order constraints
+//! between them.
 //!
 //! O((tasks + edges) log actors).
 
@@ -11,8 +12,8 @@ use crate::ir::{
     ValueId,
 };
 
-/// Lowers a graph. Bind order holds the COMPUTEs of an actor unless its methods commute; a
-/// COLLECTIVE is held by its inputs alone.
+/// Lowers a graph. The COMPUTEs of an actor keep bind order unless its methods commute. A COLLECTIVE is ordered only
+/// after its inputs.
 pub fn lower(graph: &GraphIr) -> OperationGraph {
     let mut lowered = OperationGraph::default();
     let mut writes: Vec<u32> = Vec::with_capacity(graph.tasks.len());
@@ -70,11 +71,12 @@ impl OperationGraph {
     }
 }
 
-/// Which READs take part in a rendezvous: of each value and each lane but the writer's own, the first, if any of the
-/// lane's READs of the value asks for it. The others find what the first has brought.
+/// The READs that take part in a rendezvous. For each value and each lane other than the writer's, the lane's first
+/// READ of the value takes part if any of the lane's READs of the value asks for a rendezvous. The other READs use the
+/// value that the first READ has received.
 struct Meetings {
     places: BTreeMap<ActorId, (ProcessId, LaneId)>,
-    /// Those whose READ has not been met yet.
+    /// The pairs of value and lane whose first READ has not been lowered yet.
     waiting: BTreeSet<(ValueId, LaneId)>,
 }
 
@@ -96,7 +98,7 @@ impl Meetings {
         Meetings { places, waiting }
     }
 
-    /// Whether a READ of `value` by `task`, in the order of tasks, is the one that takes part.
+    /// Whether the READ of `value` by `task` is the one that takes part in a rendezvous. Called in the order of tasks.
     fn begins(&mut self, value: ValueId, task: &TaskIr) -> bool {
         if self.waiting.is_empty() {
             return false;

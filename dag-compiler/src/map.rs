@@ -1,4 +1,4 @@
-//! A graph over an iterator: results in order, a bounded number of executions ahead.
+//! An iterator over the results of a graph: results in order, with a bounded number of executions in flight.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use crate::execution::Execution;
 use crate::graph::Graph;
 use crate::run::error::ExecError;
 
-/// Iterator of [`Graph::map`].
+/// The iterator that [`Graph::map`] returns.
 #[must_use = "iterators do nothing until they are consumed"]
 pub struct Map<'g, In, Out, I> {
     graph: &'g Graph<In, Out>,

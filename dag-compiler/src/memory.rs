@@ -1,27 +1,27 @@
-//! How much shared memory a plan asks for, channel by channel, before anything is allocated.
+//! The shared memory that a plan needs, channel by channel, before anything is allocated.
 
 use selvedge_channels::SharedSpec;
 
 use crate::ir::{ChannelId, ChannelKind, ChannelPlan, Plan};
 
-/// What one channel takes.
+/// The memory of one channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelMemory {
     /// The channel.
     pub channel: ChannelId,
-    /// Bytes of shared memory from the start. 0 for channels within a process: their slots lie on its heap and hold the values
-    /// themselves.
+    /// Bytes of shared memory at the start. 0 for channels within a process: their slots lie on the heap and hold the
+    /// values themselves.
     pub shared_bytes: u64,
-    /// Bytes once every slot holds the largest payload allowed.
+    /// Bytes of shared memory once every slot holds the largest payload allowed.
     pub shared_bytes_max: u64,
 }
 
-/// What all channels take.
+/// The memory of all channels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPlan {
-    /// By channel id.
+    /// The memory of each channel, by channel id.
     pub channels: Vec<ChannelMemory>,
-    /// How many of them lie in shared memory.
+    /// The number of channels in shared memory.
     pub shared_channels: usize,
     /// The sum of all [`ChannelMemory::shared_bytes`].
     pub shared_bytes: u64,
@@ -30,7 +30,7 @@ pub struct MemoryPlan {
 }
 
 impl Plan {
-    /// The memory that the plan's channels take. Sums that overflow stay at the largest number.
+    /// Returns the memory that the plan's channels need. Sums saturate at the largest number.
     pub fn memory(&self) -> MemoryPlan {
         let mut memory = MemoryPlan::default();
         for channel in &self.channels {

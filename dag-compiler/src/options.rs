@@ -1,4 +1,4 @@
-//! What a graph may be told when it is compiled.
+//! Options of a graph, which are given when it is compiled.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,42 +9,44 @@ use selvedge_core::{ActorId, ActorRef};
 use crate::ir::{Lanes, Plan, Settings};
 use crate::transport::Transport;
 
-/// What `execute` does when as many executions are unfinished as allowed.
+/// The reaction of `execute` when as many executions are unfinished as allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFull {
-    /// Waits for room, at most `submit_timeout`.
+    /// Waits for room, for at most `submit_timeout`.
     #[default]
     Block,
-    /// Refuses with `ExecError::CapacityExceeded`, or `ExecError::InputsUnread` where fewer are unfinished and an input has no room.
+    /// Fails with `ExecError::CapacityExceeded`, or with `ExecError::InputsUnread` if fewer executions are unfinished
+    /// but an input has no free slot.
     Fail,
     /// Cancels the oldest unfinished execution, then waits for its slot.
     DropOldest,
 }
 
-/// How lanes and callers wait.
+/// The way in which lanes and callers wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// Spins, then parks, where every lane can have a core of its own: 100 µs, and up to 1 ms where the last wait took about as
-    /// long. A thread that the scheduler has put on the core of the one it waits for parks at once, and a lane's thread moves to
-    /// another core. With more lanes than cores, lets others have the core a few times, then parks.
+    /// Spins and then parks, if every lane can have a core of its own. The spin lasts 100 µs, or up to 1 ms if the last
+    /// wait took about as long. A thread that the scheduler has put on the core of the thread it waits for parks at
+    /// once, and a lane's thread moves to another core. With more lanes than cores, a waiter yields its core a few
+    /// times and then parks.
     #[default]
     Auto,
-    /// Never parks: lowest latency, one core per lane.
+    /// Spins and never parks: lowest latency, one core per lane.
     Spin,
     /// Parks at once.
     Park,
 }
 
-/// How many messages of one channel may be under way.
+/// The number of messages of one channel that may be in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Slots {
     /// `max_inflight`, so that a legal submission never waits for a slot.
     #[default]
     Inflight,
-    /// So many.
+    /// A fixed number.
     Fixed(usize),
-    /// The fewest with which the graph reaches the throughput that `max_inflight` of them allow, by measured or declared
-    /// durations.
+    /// The fewest slots with which the graph reaches the throughput that `max_inflight` slots allow, computed from
+    /// measured or declared durations.
     Auto,
 }
 
@@ -54,7 +56,7 @@ impl From<usize> for Slots {
     }
 }
 
-/// Options of a graph; a builder with a default for everything.
+/// Options of a graph: a builder with a default for every option.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Options {
@@ -105,54 +107,56 @@ impl Default for Options {
     }
 }
 
-/// Longer than any program waits, and short enough to be added to an `Instant`: what is longer is without end.
+/// The longest finite timeout: longer than any program waits, and short enough to be added to an `Instant`. A longer
+/// `timeout` or `submit_timeout` means no time limit.
 const TIMEOUT_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// What a tear-down waits at least: many times what a lane that computes nothing needs to hear of the end and to answer, with every
-/// core busy. Who is killed for less has done nothing wrong.
+/// The shortest time that a tear-down waits. A lane that computes nothing needs only a small part of it to notice the
+/// end and to answer, even with every core busy. With a shorter time, workers without any fault would be killed.
 const TEARDOWN_MIN: Duration = Duration::from_secs(1);
 
 const TEARDOWN: &str = "SELVEDGE_TEARDOWN_TIMEOUT_MS";
 
-/// Bounds of [`Options::slots`] and [`Options::buffer_bytes`], and of what single edges ask for.
+/// Bounds of [`Options::slots`] and [`Options::buffer_bytes`], and of the same settings of single edges.
 pub(crate) const SLOTS_MAX: usize = 1 << 20;
 pub(crate) const BUFFER_BYTES_MIN: usize = 1000;
 pub(crate) const BUFFER_BYTES_MAX: usize = 1 << 40;
 
-/// What is wrong with an option out of bounds, in words.
+/// Describes an option that is out of bounds; `None` if it is within bounds.
 pub(crate) fn beyond((name, value, least, most): Bound) -> Option<String> {
     let wrong = value < least || value > most;
     wrong.then(|| format!("option `{name}` is {value}; it must lie between {least} and {most}"))
 }
 
-/// A limit's name, its value, and its bounds.
+/// The name of an option, its value, and its lowest and highest allowed value.
 pub(crate) type Bound = (&'static str, usize, usize, usize);
 
 impl Options {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Options::default()
     }
 
-    /// The defaults, overridden by the environment:
+    /// Returns the default options, overridden by the environment:
     ///
     /// | variable | option |
     /// |---|---|
-    /// | `SELVEDGE_MAX_INFLIGHT`, `SELVEDGE_MAX_BUFFERED`, `SELVEDGE_BUFFER_BYTES`, `SELVEDGE_MAX_PAYLOAD_BYTES` | of the same name |
-    /// | `SELVEDGE_TIMEOUT_MS`, `SELVEDGE_SUBMIT_TIMEOUT_MS` | the time-outs; `-1`, `off` and `false` are without end, `0` looks once |
-    /// | `SELVEDGE_TEARDOWN_TIMEOUT_MS` | of the same name; a tear-down always has an end |
-    /// | `SELVEDGE_TRACE` | events per lane; `0` and `false` are off |
+    /// | `SELVEDGE_MAX_INFLIGHT`, `SELVEDGE_MAX_BUFFERED` | the option of the same name |
+    /// | `SELVEDGE_BUFFER_BYTES`, `SELVEDGE_MAX_PAYLOAD_BYTES` | the option of the same name |
+    /// | `SELVEDGE_TIMEOUT_MS`, `SELVEDGE_SUBMIT_TIMEOUT_MS` | the timeouts; `-1`, `off`, `false`: no limit; `0`: one poll |
+    /// | `SELVEDGE_TEARDOWN_TIMEOUT_MS` | the option of the same name; a tear-down always has a limit |
+    /// | `SELVEDGE_TRACE` | events per lane; `0`, `off` and `false` disable tracing |
     ///
     /// # Errors
-    /// The name and text of a variable that is not a number, or out of its range.
+    /// A text with the name and value of a variable that is not a number, or out of its range.
     pub fn from_env() -> Result<Self, String> {
         Options::from_lookup(|name| Some(std::env::var_os(name)?.to_string_lossy().into_owned()))
     }
 
-    /// As [`from_env`](Self::from_env), from any source of variables.
+    /// Returns the options of [`from_env`](Self::from_env), with variables from any source.
     ///
     /// # Errors
-    /// As [`from_env`](Self::from_env).
+    /// The errors of [`from_env`](Self::from_env).
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let number = |name: &str, off: i64| -> Result<Option<i64>, String> {
             match lookup(name).as_deref().map(str::trim) {
@@ -198,123 +202,126 @@ impl Options {
         })
     }
 
-    /// The graph's name in errors; default: file and line of the compile call.
+    /// Sets the graph's name in errors. Default: file and line of the compile call.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Unfinished executions at most; default 10, at least 1.
+    /// Sets the largest number of unfinished executions. Default 10, at least 1.
     pub fn max_inflight(mut self, executions: usize) -> Self {
         self.max_inflight = executions;
         self
     }
 
-    /// Finished results that wait to be fetched, at most; default 1000, at least 1.
+    /// Sets the largest number of finished results that wait to be fetched. Default 1000, at least 1.
     pub fn max_buffered(mut self, results: usize) -> Self {
         self.max_buffered = results;
         self
     }
 
-    /// Messages of one channel that may be under way: a number, or [`Slots::Auto`]; default [`Slots::Inflight`]. Fewer save
-    /// memory and bound how far a fast stage runs ahead. A plain value of up to 64 bytes is no longer under way as soon as its reader
-    /// has seen it.
+    /// Sets the number of messages of one channel that may be in flight: a number, or [`Slots::Auto`]. Default
+    /// [`Slots::Inflight`]. Fewer slots save memory and bound how far a fast stage runs ahead. A plain value of up to
+    /// 64 bytes is no longer in flight as soon as its reader has received it.
     pub fn slots(mut self, slots: impl Into<Slots>) -> Self {
         self.slots = slots.into();
         self
     }
 
-    /// How lanes are chosen; default [`Lanes::Spawned`].
+    /// Sets how lanes are chosen. Default [`Lanes::Spawned`].
     pub fn lanes(mut self, lanes: Lanes) -> Self {
         self.lanes = lanes;
         self
     }
 
-    /// Whether receives of a rendezvous are posted before they are needed, so that a transfer runs beside other work; on by
-    /// default.
+    /// Sets whether receives of a rendezvous are posted before they are needed, so that a transfer overlaps with other
+    /// work. Default `true`.
     pub fn overlap(mut self, overlap: bool) -> Self {
         self.overlap = overlap;
         self
     }
 
-    /// How edges cross that ask for nothing themselves; default [`Transport::Auto`].
+    /// Sets the transport of edges that ask for none themselves. Default [`Transport::Auto`].
     pub fn transport(mut self, transport: Transport) -> Self {
         self.transport = transport;
         self
     }
 
-    /// Says that the methods of an actor may run in any order within an execution: bind order does not hold them then.
-    /// Executions keep their order.
+    /// Declares that the methods of an actor may run in any order within an execution; bind order does not constrain
+    /// them then. Executions keep their order.
     pub fn commuting(mut self, actor: &ActorRef) -> Self {
         self.commuting.push(actor.id());
         self
     }
 
-    /// Bytes of a slot of a channel between processes before it grows; default 64 KiB, at least 1000.
+    /// Sets the bytes of a slot of a channel between processes, before the channel grows. Default 64 KiB; at least 1000
+    /// bytes.
     pub fn buffer_bytes(mut self, bytes: usize) -> Self {
         self.buffer_bytes = bytes;
         self
     }
 
-    /// The largest payload between processes; default 1 GiB. A larger one is an error of its task.
+    /// Sets the largest payload between processes, in bytes. Default 1 GiB. A larger payload is an error of its task.
     pub fn max_payload_bytes(mut self, bytes: usize) -> Self {
         self.max_payload_bytes = bytes;
         self
     }
 
-    /// How long `wait`, `run` and `.await` wait for a result; default 10 s; `None` is without end.
+    /// Sets the time that `wait`, `run` and `.await` wait for a result. Default 10 s; `None` means no limit.
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
         self
     }
 
-    /// How long `execute` waits for room; default 10 s; `None` is without end.
+    /// Sets the time that `execute` waits for room. Default 10 s; `None` means no limit.
     pub fn submit_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.submit_timeout = timeout.into();
         self
     }
 
-    /// How long compiling waits for actors that another graph gives back or that restart, and for worker processes to load their
-    /// programs, all of them at once; default 60 s.
+    /// Sets the time limit of compiling. It covers, all together, the wait for actors that another graph releases or
+    /// that restart, and the wait for worker processes to load their programs. Default 60 s.
     pub fn compile_timeout(mut self, timeout: Duration) -> Self {
         self.compile_timeout = timeout;
         self
     }
 
-    /// How long tear-down waits for lanes to end, methods that compute among them; default 5 s, and less than 1 s counts as 1 s: a
-    /// lane that computes nothing ends as soon as it has heard of the tear-down, and is left that time for it. Worker processes
-    /// whose lanes do not end are killed then, and threads are given up, with their actors.
+    /// Sets the time that a tear-down waits for lanes to end, including the methods that they run. Default 5 s; less
+    /// than 1 s counts as 1 s, because a lane that computes nothing needs some time to notice the tear-down. After that
+    /// time, worker processes whose lanes have not ended are killed, and threads are abandoned together with their
+    /// actors.
     pub fn teardown_timeout(mut self, timeout: Duration) -> Self {
         self.teardown_timeout = timeout;
         self
     }
 
-    /// How lanes and callers wait; default [`Wait::Auto`].
+    /// Sets how lanes and callers wait. Default [`Wait::Auto`].
     pub fn wait(mut self, wait: Wait) -> Self {
         self.wait = wait;
         self
     }
 
-    /// What `execute` does when full; default [`OnFull::Block`].
+    /// Sets the reaction of `execute` to a full graph. Default [`OnFull::Block`].
     pub fn on_full(mut self, on_full: OnFull) -> Self {
         self.on_full = on_full;
         self
     }
 
-    /// How many edges a graph whose input is a `Vec` of edges has.
+    /// Sets the number of edges of each `Vec` in the graph's input. Default 1.
     pub fn inputs(mut self, edges: usize) -> Self {
         self.inputs = edges;
         self
     }
 
-    /// Keeps the last so many operations of every lane for `Graph::trace`, or more: the READs, COMPUTE and WRITE of a task that ran in
-    /// one go count as one. 64 bytes each in the graph's segment. Default 0, off.
+    /// Sets the number of latest operations that every lane keeps for `Graph::trace`. A lane may keep more, because
+    /// READs, COMPUTE and WRITE of a task that ran in one go count as one. Each takes 64 bytes in the graph's segment.
+    /// Default 0, which disables tracing.
     pub fn trace(mut self, events: usize) -> Self {
         self.trace = events;
         self
     }
 
-    /// The first option out of bounds, in words.
+    /// Describes the first option that is out of bounds.
     pub(crate) fn out_of_bounds(&self) -> Option<String> {
         let slots = self.slots_value();
         let bounds: [Bound; 6] = [
@@ -345,7 +352,7 @@ impl Options {
         }
     }
 
-    /// How the graph's lanes wait, the driver's among them.
+    /// Returns how the graph's lanes wait, including the driver's lane.
     pub(crate) fn waiting(&self, plan: &Plan) -> Waiting {
         let kept: Vec<u32> = plan
             .lanes
@@ -354,7 +361,7 @@ impl Options {
             .collect();
         let distinct: BTreeSet<u32> = kept.iter().copied().collect();
         match self.wait {
-            // Lanes that keep to one core take turns on it.
+            // Lanes that are pinned to one core take turns on it.
             Wait::Auto if distinct.len() < kept.len() => Waiting::auto(usize::MAX),
             Wait::Auto => Waiting::auto(plan.lanes.len()),
             Wait::Spin => Waiting::Spin,
@@ -362,7 +369,7 @@ impl Options {
         }
     }
 
-    /// The numbers that processes need, as far as they are known before the lanes are.
+    /// Returns the settings that processes need, as far as they are known before the lanes are chosen.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             max_inflight: self.max_inflight as u32,
@@ -379,7 +386,7 @@ impl Options {
         }
     }
 
-    /// What was asked for, else what the process's environment asks for.
+    /// Returns the backend that the options name, else the one that the environment names.
     fn communicator_value(&self) -> Option<String> {
         let asked = std::env::var("SELVEDGE_COMMUNICATOR").ok();
         self.communicator
@@ -391,8 +398,9 @@ impl Options {
         self.trace
     }
 
-    /// The backend of the graph's collectives: `shm`, `nccl` (feature `cuda`), or the name under which one was made known with
-    /// `selvedge::communicator_backend!`. Otherwise the one that the environment's `SELVEDGE_COMMUNICATOR` names, else `shm`.
+    /// Sets the backend of the graph's collectives: `shm`, `nccl` (feature `cuda`), or a name that was registered with
+    /// `selvedge::communicator_backend!`. Without this call, the environment variable `SELVEDGE_COMMUNICATOR` names the
+    /// backend. The default is `shm`.
     pub fn communicator(mut self, backend: impl Into<String>) -> Self {
         self.communicator = Some(backend.into());
         self

@@ -1,12 +1,13 @@
 //! Pipeline parallelism: S stages, M micro-batches, and the order in which each stage works on them.
 //!
-//! A schedule is only an order of binds, because an actor runs its methods in bind order: [`Schedule::steps`] gives it, and
-//! [`Schedule::bind`] binds a forward and a backward pass in it. What it leaves idle is [`Schedule::bubble`].
+//! A schedule is only an order of binds, because an actor runs its methods in bind order. [`Schedule::steps`] returns
+//! the order, [`Schedule::bind`] binds a forward and a backward pass in that order, and [`Schedule::bubble`] returns
+//! the idle time.
 //!
 //! - GPipe: Huang et al., *GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism*, 2019.
 //! - 1F1B: Narayanan et al., *PipeDream*, 2019, in its form with a flush; it holds S activations instead of M.
-//! - Interleaved 1F1B: Narayanan et al., *Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM*,
-//!   2021; every stage has V chunks of the model, which makes the bubble V times smaller.
+//! - Interleaved 1F1B: Narayanan et al., *Efficient Large-Scale Language Model Training on GPU Clusters Using
+//!   Megatron-LM*, 2021; every stage has V chunks of the model, which makes the bubble V times smaller.
 
 use crate::edge::Edge;
 
@@ -15,12 +16,12 @@ use crate::edge::Edge;
 pub enum Schedule {
     /// All forward passes, then all backward passes.
     GPipe,
-    /// As soon as a stage can, one forward pass and one backward pass in turn.
+    /// One forward pass and one backward pass in turn, as soon as a stage can.
     OneForwardOneBackward,
-    /// The same, where each stage has so many chunks of the model: chunk c of stage s is layer block c · S + s. Where
-    /// the number of micro-batches is no multiple of S, all forward passes come first.
+    /// 1F1B in which each stage has several chunks of the model: chunk c of stage s is layer block c · S + s. If the
+    /// number of micro-batches is no multiple of S, all forward passes come first.
     Interleaved {
-        /// Chunks of each stage; 1 is plain 1F1B.
+        /// The number of chunks of each stage; 1 is plain 1F1B.
         chunks: usize,
     },
 }
@@ -30,16 +31,16 @@ pub enum Schedule {
 pub struct Step {
     /// The stage.
     pub stage: usize,
-    /// The chunk of the stage; 0 where a stage has one.
+    /// The chunk of the stage; 0 if the stage has only one.
     pub chunk: usize,
     /// The micro-batch.
     pub batch: usize,
-    /// A backward pass.
+    /// True for a backward pass.
     pub backward: bool,
 }
 
 impl Schedule {
-    /// Chunks of each stage.
+    /// Returns the number of chunks of each stage.
     pub fn chunks(self) -> usize {
         match self {
             Schedule::GPipe | Schedule::OneForwardOneBackward => 1,
@@ -47,7 +48,7 @@ impl Schedule {
         }
     }
 
-    /// What one stage does, in order. Micro-batches are taken first in, first out, forward and backward.
+    /// Returns the steps of one stage, in order. Forward and backward passes take micro-batches first in, first out.
     pub fn stage(self, stage: usize, stages: usize, batches: usize) -> Vec<Step> {
         let chunks = self.chunks();
         let passes = chunks * batches;
@@ -81,8 +82,8 @@ impl Schedule {
         steps
     }
 
-    /// All steps in an order in which every step comes after those it needs, and each stage's in its own order: the order
-    /// to bind them in. O(S · V · M).
+    /// Returns all steps in an order in which they can be bound: every step comes after the steps that it needs, and
+    /// the steps of each stage keep their order. O(S · V · M).
     pub fn steps(self, stages: usize, batches: usize) -> Vec<Step> {
         let chunks = self.chunks();
         let depth = stages * chunks;
@@ -90,7 +91,7 @@ impl Schedule {
             .map(|stage| self.stage(stage, stages, batches))
             .collect();
         let mut next = vec![0usize; stages];
-        // Passes done, by depth of the model and micro-batch: forward, then backward.
+        // The finished passes, by depth in the model and by micro-batch: forward passes, then backward passes.
         let mut done = vec![false; 2 * depth * batches];
         let place = |depth_at: usize, step: Step| depth_at * batches + step.batch;
         let mut ordered = Vec::with_capacity(lists.iter().map(Vec::len).sum());
@@ -99,7 +100,7 @@ impl Schedule {
             for (list, at) in lists.iter().zip(&mut next) {
                 while let Some(step) = list.get(*at).copied() {
                     let block = step.chunk * stages + step.stage;
-                    // The forward pass goes down the model, the backward pass the same way up again.
+                    // The forward pass goes down the model; the backward pass goes up the same way.
                     let here = if step.backward {
                         2 * depth - 1 - block
                     } else {
@@ -120,17 +121,18 @@ impl Schedule {
         ordered
     }
 
-    /// The part of the time that a stage is idle when every pass takes as long as every other: (S - 1) / (V · M + S - 1).
+    /// Returns the fraction of time in which a stage is idle, if all passes take equally long:
+    /// `(S - 1) / (V · M + S - 1)`.
     pub fn bubble(self, stages: usize, batches: usize) -> f64 {
         let idle = stages.saturating_sub(1) as f64;
         idle / ((self.chunks() * batches) as f64 + idle).max(1.0)
     }
 
-    /// Binds a forward and a backward pass of every micro-batch, in the order of this schedule: `forward` and `backward`
-    /// bind a stage's method on a chunk, `turn` makes the first gradient of what the last stage has put out (the loss).
-    /// Gives the gradients that come out of the first stage, by micro-batch.
+    /// Binds a forward and a backward pass of every micro-batch, in the order of this schedule. `forward` and
+    /// `backward` bind a stage's method on a chunk. `turn` makes the first gradient from the output of the last stage
+    /// (the loss). Returns the gradients of the first stage, by micro-batch.
     ///
-    /// A stage that keeps activations gets them back in the order in which it made them, chunk by chunk.
+    /// A stage that keeps activations needs them back in the order in which it made them, chunk by chunk.
     pub fn bind<A, G>(
         self,
         stages: usize,

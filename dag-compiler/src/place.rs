@@ -1,9 +1,11 @@
-//! Channels, from who writes and who reads a value.
+//! Placement: derives the channels from the writer and the readers of each value.
 //!
-//! Readers of one lane share one end (the cached channel, CACHE-01). A value read only on its writer's lane stays a
-//! local slot; readers in the writer's process share a ring, the writer's own lane among them if it reads too;
-//! readers in other processes share a ring in shared memory. O(tasks + edges log lanes), and at worst edges x lanes moves of
-//! 16 bytes: the lanes that read a value are a sorted list.
+//! All readers on one lane share one end (the cached channel, CACHE-01). If the writer's lane is the only one in its
+//! process that reads the value, the channel is a local slot. Otherwise the readers in the writer's process share a
+//! ring, including the writer's own lane if it reads too. Readers in other processes share a ring in shared memory.
+//!
+//! O(tasks + edges log lanes), and at worst edges x lanes moves of 16 bytes, because the lanes that read a value are a
+//! sorted list.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +15,25 @@ use crate::ir::{
     BufferIr, ChannelId, ChannelKind, ChannelPlan, GraphIr, LaneValue, Origin, Settings, ValueId, Writer,
 };
 
-/// Channels, and what each lane reads by them.
+/// The channels, and the values that each lane reads from them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// The channels, by id.
     pub channels: Vec<ChannelPlan>,
-    /// What each lane reads, by value.
+    /// The values that each lane reads, by value id.
     pub values: BTreeMap<LaneId, Vec<LaneValue>>,
 }
 
-/// How a lane reads a value.
+/// The way in which a lane reads a value.
 #[derive(Clone, Copy, Default)]
 struct Reading {
-    /// How often.
+    /// The number of reads.
     reads: u32,
-    /// By a rendezvous.
+    /// True if one of the reads asks for a rendezvous.
     meets: bool,
 }
 
-/// How each lane reads a value, by place.
+/// The readings of one value, sorted by process and lane.
 #[derive(Clone, Default)]
 struct Reads(Vec<((ProcessId, LaneId), Reading)>);
 
@@ -45,7 +47,7 @@ impl Reads {
         self.0.get_mut(index).map(|(_, reading)| reading)
     }
 
-    /// The lanes of one process, or of all others.
+    /// Returns the lanes of one process, or of all other processes.
     fn lanes(&self, process: ProcessId, near: bool) -> impl Iterator<Item = (LaneId, Reading)> {
         let lanes = self.0.iter().filter(move |((of, _), _)| (*of == process) == near);
         lanes.map(|((_, lane), reading)| (*lane, *reading))

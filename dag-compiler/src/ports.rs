@@ -1,4 +1,5 @@
-//! The graph's own ends: how a user's input becomes staged outlets, and leaves become a user's output.
+//! Ports: the ends of the channels of a graph's input and output. A user's input becomes staged outlets, and leaves
+//! become a user's output.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,10 +12,10 @@ use crate::edge::{Edge, Source};
 use crate::run::leaf::{AnyLeaf, Leaf};
 use crate::run::report::{Cause, TaskInfo, fault_with};
 
-/// Takes a tuple apart into the outlets of its whole and its parts.
+/// A function that takes a tuple apart and stages the whole and the parts in their outlets.
 pub(crate) type Splitter = fn(&mut dyn Any, &mut InputPort) -> Result<(), ChannelError>;
 
-/// The splitter of a tuple type.
+/// Returns the splitter of a tuple type.
 pub(crate) fn splitter<T: Parts>() -> Splitter {
     |value, port| {
         let value = value.downcast_mut::<Option<T>>().ok_or(ChannelError::NoValue)?;
@@ -42,15 +43,15 @@ pub(crate) struct InputPort {
     pub(crate) whole: Option<Box<dyn AnyOutlet>>,
     pub(crate) parts: Vec<Option<Box<dyn AnyOutlet>>>,
     pub(crate) splitter: Option<Splitter>,
-    /// Tells tasks that are ordered after this leaf, and do not read it, that it has come.
+    /// Signals the arrival of this leaf to tasks that are ordered after the leaf and do not read it.
     pub(crate) done: Option<Box<dyn AnyOutlet>>,
-    /// It starts the tasks that take no edge.
+    /// True if the leaf is the start signal, which starts the tasks that take no edge.
     pub(crate) signal: bool,
 }
 
 impl InputPort {
-    /// Stages a value, and that it has come. Where the value panics while it is taken apart, which is the user's code, all that
-    /// comes of it is that failure.
+    /// Stages a value and the signal of its arrival. Taking a value apart may run user code. If that code panics, the
+    /// panic is staged as a failure in every outlet.
     fn stage<T: Wire>(&mut self, value: T, from: &Origin<'_>) -> Result<(), ChannelError> {
         if let Some(done) = &mut self.done {
             stage(done.as_mut(), ())?;
@@ -75,7 +76,7 @@ impl InputPort {
         }
     }
 
-    /// Whether all of them are known to have room.
+    /// Whether every outlet of this leaf is known to have a free slot.
     #[inline]
     pub(crate) fn is_open(&mut self) -> bool {
         self.whole.as_mut().is_none_or(|whole| whole.is_open())
@@ -83,7 +84,7 @@ impl InputPort {
             && self.done.as_mut().is_none_or(|done| done.is_open())
     }
 
-    /// The only outlet of this leaf, where its value goes there as it is.
+    /// Returns the only outlet of this leaf, if the value goes there unchanged.
     #[inline]
     pub(crate) fn sole(&mut self) -> Option<&mut dyn AnyOutlet> {
         match self {
@@ -98,13 +99,13 @@ impl InputPort {
         }
     }
 
-    /// Every outlet of this leaf.
+    /// Returns every outlet of this leaf.
     pub(crate) fn outlets(&mut self) -> impl Iterator<Item = &mut Box<dyn AnyOutlet>> {
         let parts = self.parts.iter_mut().flatten();
         self.whole.iter_mut().chain(parts).chain(&mut self.done)
     }
 
-    /// Does something with every outlet of this leaf.
+    /// Calls `act` with every outlet of this leaf and stops at the first error.
     #[inline]
     pub(crate) fn try_each<E>(
         &mut self,
@@ -120,7 +121,7 @@ impl InputPort {
     }
 }
 
-/// Where an input's failure is from.
+/// The origin of an input's failure: the task information and the execution that a fault names.
 pub(crate) struct Origin<'a> {
     pub(crate) info: &'a TaskInfo,
     pub(crate) execution: u64,
@@ -130,7 +131,7 @@ pub(crate) struct Origin<'a> {
 pub struct Submitter<'a> {
     from: Origin<'a>,
     ports: std::slice::IterMut<'a, InputPort>,
-    /// Edges of each `Vec` in the graph's input.
+    /// The number of edges of each `Vec` in the graph's input.
     width: usize,
     error: Option<ChannelError>,
 }
@@ -145,7 +146,7 @@ impl<'a> Submitter<'a> {
         }
     }
 
-    /// Stages the next leaf.
+    /// Stages the value of the next leaf.
     pub fn next<T: Wire>(&mut self, value: T) {
         let staged = match self.ports.next() {
             None => Err(ChannelError::NoValue),
@@ -156,7 +157,8 @@ impl<'a> Submitter<'a> {
         }
     }
 
-    /// What went wrong, if anything; a leaf left without a value is an error too.
+    /// Stages the start signal, if the graph has one, and returns the first error. A leaf without a value is an error
+    /// too.
     pub(crate) fn finish(mut self) -> Result<(), ChannelError> {
         if self.ports.as_slice().first().is_some_and(|port| port.signal) {
             self.next(());
@@ -171,10 +173,10 @@ impl<'a> Submitter<'a> {
 /// Reads one output value, leaf by leaf.
 pub struct Collected<'a> {
     leaves: std::slice::IterMut<'a, Box<dyn AnyLeaf>>,
-    /// Where the only leaf's value comes from, if it is to be taken there.
+    /// The channel end of the only leaf, if the value is to be taken directly from there.
     coming: Option<&'a mut dyn AnyValue>,
     taken: bool,
-    /// Lengths of the output's `Vec`s, in the order in which they are taken.
+    /// The lengths of the output's `Vec`s, in the order in which they are taken.
     lengths: std::slice::Iter<'a, usize>,
     execution: u64,
 }
@@ -190,7 +192,7 @@ impl<'a> Collected<'a> {
         }
     }
 
-    /// Reads the value of the only leaf from where it comes, before it has got to its leaf.
+    /// Reads the value of the only leaf directly from its channel end, before it is collected into the leaf.
     pub(crate) fn at_once(coming: &'a mut dyn AnyValue, lengths: &'a [usize], execution: u64) -> Self {
         Collected {
             coming: Some(coming),
@@ -198,15 +200,15 @@ impl<'a> Collected<'a> {
         }
     }
 
-    /// Whether a value has been taken from where it comes; where not, nothing has changed.
+    /// Whether a value has been taken from the channel end. If not, the channel end is unchanged.
     pub(crate) fn has_taken(&self) -> bool {
         self.taken
     }
 
-    /// Takes the next leaf.
+    /// Takes the value of the next leaf.
     ///
     /// # Errors
-    /// The fault that came instead of the value.
+    /// The fault that arrived instead of the value.
     #[allow(
         clippy::should_implement_trait,
         reason = "each call gives another type, so it is no iterator"
@@ -248,7 +250,7 @@ impl InputPorts {
     }
 }
 
-/// A leaf of a graph's output: its edge, and how its results are kept.
+/// A leaf of a graph's output: its edge, and the constructor of the buffer for its results.
 pub(crate) struct OutputLeaf {
     pub(crate) source: Source,
     pub(crate) leaf: fn(usize) -> Box<dyn AnyLeaf>,
@@ -261,15 +263,15 @@ pub struct OutputList {
     pub(crate) lengths: Vec<usize>,
 }
 
-/// What a graph may take: an edge, or a tuple, array or `Vec` of inputs.
+/// A type that a graph can take as input: an edge, or a tuple, array or `Vec` of inputs.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the input of a graph",
     note = "take an `Edge<T>`, a tuple, array or `Vec` of edges, or `()`"
 )]
 pub trait Inputs: Sized {
-    /// What `execute` takes.
+    /// The type that `execute` takes.
     type Value: 'static;
-    /// Makes the edges.
+    /// Makes the edges of the input.
     fn open(ports: &mut InputPorts) -> Self;
     /// Stages a value.
     fn write(value: Self::Value, ports: &mut Submitter<'_>);
@@ -278,22 +280,22 @@ pub trait Inputs: Sized {
     fn fits(_: &Self::Value, _width: usize) -> bool {
         true
     }
-    /// Publishes a value at once, where it is that of one edge and its channel can take it; gives it back otherwise.
+    /// Publishes a value at once if the input is one edge and its channel can take the value; else returns the value.
     #[doc(hidden)]
     fn send(value: Self::Value, _: &mut dyn AnyOutlet) -> Option<Self::Value> {
         Some(value)
     }
 }
 
-/// What a graph may give: an edge, or a tuple, array or `Vec` of outputs.
+/// A type that a graph can return as output: an edge, or a tuple, array or `Vec` of outputs.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the output of a graph",
     note = "return an `Edge<T>`, or a tuple, array or `Vec` of edges"
 )]
 pub trait Outputs: Sized {
-    /// What an execution gives.
+    /// The type that an execution returns.
     type Value: 'static;
-    /// Lists the edges.
+    /// Lists the edges of the output.
     fn list(&self, out: &mut OutputList);
     /// Takes a value, leaf by leaf in the order of `list`.
     ///
@@ -302,7 +304,7 @@ pub trait Outputs: Sized {
     fn take(collected: &mut Collected<'_>) -> Result<Self::Value, Fault>;
 }
 
-/// A graph without inputs: an execution starts the tasks that take no edge.
+/// The input of a graph without inputs. An execution starts the tasks that take no edge.
 impl Inputs for () {
     type Value = ();
 
@@ -390,7 +392,7 @@ impl<I: Inputs> Inputs for Vec<I> {
         (0..ports.width).map(|_| I::open(ports)).collect()
     }
 
-    /// A value with fewer items than the graph has edges is refused, one with more too.
+    /// Refuses a value that has fewer or more items than the graph has edges.
     fn write(value: Self::Value, ports: &mut Submitter<'_>) {
         if value.len() != ports.width {
             ports.error.get_or_insert(ChannelError::NoValue);
@@ -413,7 +415,7 @@ impl<O: Outputs> Outputs for Vec<O> {
 
     fn take(collected: &mut Collected<'_>) -> Result<Self::Value, Fault> {
         let length = collected.lengths.next().copied().unwrap_or_default();
-        // Every leaf is taken, also after a fault, so that what follows finds its own.
+        // Every leaf is taken, even after a fault, so that later outputs find their own leaves.
         let taken: Vec<_> = (0..length).map(|_| O::take(collected)).collect();
         taken.into_iter().collect()
     }

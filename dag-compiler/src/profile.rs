@@ -1,4 +1,4 @@
-//! How long the tasks of a graph compute, as a trace has measured it.
+//! Profiles: the durations of a graph's tasks, measured by a trace.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::ir::GraphIr;
 use crate::run::trace::Event;
 
-/// Measured durations of a graph's tasks, by label: what [`Graph::recompile`](crate::Graph::recompile) orders by. Plain
-/// data, which may be kept and used for the same graph in another run.
+/// Measured durations of a graph's tasks, by label. [`Graph::recompile`](crate::Graph::recompile) orders tasks by them.
+/// A profile is plain data, which may be stored and used for the same graph in another run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
     tasks: BTreeMap<String, Work>,
@@ -19,16 +19,16 @@ pub struct Profile {
 /// The durations of one task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
-    /// How often it was measured.
+    /// The number of measurements.
     pub samples: u32,
-    /// The median, in nanoseconds.
+    /// The median duration, in nanoseconds.
     pub p50_ns: u64,
-    /// The longest, in nanoseconds.
+    /// The longest duration, in nanoseconds.
     pub max_ns: u64,
 }
 
 impl Profile {
-    /// The durations of every COMPUTE among some events that is not under way.
+    /// Returns the durations of every finished COMPUTE among `events`.
     pub fn of(events: &[Event]) -> Self {
         let mut found: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         let computed = |event: &&Event| event.operation == "COMPUTE" && !event.under_way;
@@ -55,17 +55,17 @@ impl Profile {
         }
     }
 
-    /// The durations of the task with this label.
+    /// Returns the durations of the task with this label.
     pub fn task(&self, label: &str) -> Option<Work> {
         self.tasks.get(label).copied()
     }
 
-    /// Every task that was measured, by label.
+    /// Returns every measured task, by label.
     pub fn tasks(&self) -> impl Iterator<Item = (&str, Work)> {
         self.tasks.iter().map(|(label, work)| (label.as_str(), *work))
     }
 
-    /// Writes the medians into a graph; tasks that were not measured keep what they have.
+    /// Writes the medians into a graph. Tasks that were not measured keep their durations.
     pub(crate) fn apply(&self, graph: &mut GraphIr) {
         for task in &mut graph.tasks {
             if let Some(work) = self.tasks.get(&task.label) {

@@ -1,10 +1,11 @@
-//! The global order, projected onto lanes.
+//! Scheduling: projects the global order onto lanes.
 //!
-//! With overlap a READ that takes part in a rendezvous only posts the receive, so it may stand earlier than the transfer:
-//! it moves ahead of work that, on the planned time line, still runs when its writer begins. Such work cannot be
-//! something the READ depends on: what the writer waits for has ended when it begins. A COLLECTIVE only posts the
-//! rank's part, so it stands right behind what makes its input: the other ranks need not wait for this lane's other work. READs,
-//! WRITEs and COLLECTIVEs that take part in transfers keep their order on the lane, since devices run them in it.
+//! With overlap, a READ that takes part in a rendezvous only posts the receive, so it may stand earlier than the
+//! transfer. It moves ahead of work that, on the planned time line, still runs when its writer begins. The READ cannot
+//! depend on such work, because everything that the writer waits for has ended when the writer begins. A COLLECTIVE
+//! only posts the rank's part, so it stands right behind the work that makes its input: the other ranks need not wait
+//! for this lane's other work. READs, WRITEs and COLLECTIVEs that take part in transfers keep their order on the lane,
+//! because devices run them in that order.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ use crate::ir::{
 };
 use crate::order::Order;
 
-/// One schedule per lane, each in the global order; the driver's lane first, also when it has nothing to do.
+/// Returns one schedule per lane, each a projection of the global order. With `overlap`, receives and collectives stand
+/// earlier. The driver's lane comes first, even if it has nothing to do.
 pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, overlap: bool) -> Schedule {
     let places = graph.places();
     let mut original = vec![0; operations.operations.len()];
@@ -52,13 +54,14 @@ pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, ove
     }
 }
 
-/// Which READs may move, and ahead of what.
+/// The operations that may be posted earlier, and the work that they may pass.
 struct Hoist<'a> {
     graph: &'a GraphIr,
     places: BTreeMap<ActorId, (ProcessId, LaneId)>,
     operations: &'a [Operation],
     order: &'a Order,
-    /// By operation that takes part in a transfer: when the writer's work begins, or for a WRITE and a COLLECTIVE 0.
+    /// The operations that take part in transfers. For a READ, the time when the writer's work begins; for a WRITE or a
+    /// COLLECTIVE, 0.
     transfers: BTreeMap<u32, u64>,
 }
 
@@ -116,13 +119,14 @@ impl<'a> Hoist<'a> {
         }
     }
 
-    /// The task of a COLLECTIVE.
+    /// Returns the task of a COLLECTIVE; `None` for other operations.
     fn posted(&self, operation: u32) -> Option<TaskId> {
         let operation = self.operations.get(operation as usize)?;
         (operation.kind == OpKind::Collective).then_some(operation.task)
     }
 
-    /// The tasks that make what a task reads, if its own lane runs all of them: a READ of anything else may wait.
+    /// Returns the tasks that make the inputs of a task, if its own lane runs all of them. `None` otherwise, because a
+    /// READ of any other value may wait.
     fn made_here(&self, task: TaskId) -> Option<Vec<TaskId>> {
         let task = self.graph.task(task)?;
         let lane = |task: &TaskIr| self.places.get(&task.actor).map(|(_, lane)| *lane);
@@ -133,7 +137,7 @@ impl<'a> Hoist<'a> {
         GraphIr::reads(task).map(maker).collect()
     }
 
-    /// Moves the COLLECTIVE at `at`, and the READs of its task, ahead of work that makes nothing it needs.
+    /// Moves the COLLECTIVE at `at`, and the READs of its task, ahead of work on which they do not depend.
     fn post(&self, list: &mut [u32], at: usize, task: TaskId) {
         let Some(needed) = self.made_here(task) else {
             return;
@@ -147,7 +151,7 @@ impl<'a> Hoist<'a> {
         let first = list.get(..at).and_then(|ahead| ahead.iter().rposition(stays));
         let first = first.map_or(0, |before| before + 1);
         if let Some(passed) = list.get_mut(first..=at) {
-            // Stable: both keep their order.
+            // The sort is stable, so the moved and the passed operations keep their order.
             passed.sort_by_key(|index| {
                 self.operations
                     .get(*index as usize)
@@ -156,7 +160,7 @@ impl<'a> Hoist<'a> {
         }
     }
 
-    /// The begin of the writer's work, for a READ that takes part in a transfer.
+    /// Returns the time when the writer's work begins, for a READ that takes part in a transfer.
     fn receive(&self, operation: u32) -> Option<u64> {
         let read = matches!(self.operations.get(operation as usize)?.kind, OpKind::Read { .. });
         self.transfers.get(&operation).copied().filter(|_| read)

@@ -1,4 +1,4 @@
-//! Compile and start: the one door from a [`Runtime`] to a running [`Graph`].
+//! Compile and start: the only way from a [`Runtime`] to a running [`Graph`].
 
 use std::collections::BTreeMap;
 use std::panic::Location;
@@ -27,13 +27,13 @@ use crate::run::lane::{LaneLoop, Port, Step};
 use crate::run::layout::Layout;
 use crate::run::report::TaskInfo;
 
-/// Compiling graphs on a runtime.
+/// Compiles graphs on a runtime.
 pub trait Compile {
-    /// Compiles a graph with default [`Options`]. `bind` is an ordinary function from the graph's input edges to
-    /// its output edges; it runs once.
+    /// Compiles a graph with default [`Options`]. `bind` is an ordinary function from the graph's input edges to its
+    /// output edges; it runs once.
     ///
     /// # Errors
-    /// [`CompileError`] with one diagnostic per mistake; it prints like the compiler's own.
+    /// [`CompileError`] with one diagnostic per mistake. It prints like an error of the Rust compiler.
     #[track_caller]
     fn compile<I: Inputs, O: Outputs>(
         &self,
@@ -45,7 +45,7 @@ pub trait Compile {
     /// Compiles a graph with the given options.
     ///
     /// # Errors
-    /// As [`compile`](Self::compile).
+    /// The errors of [`compile`](Self::compile).
     #[track_caller]
     fn compile_with<I: Inputs, O: Outputs>(
         &self,
@@ -90,7 +90,7 @@ impl Compile for Runtime {
     }
 }
 
-/// From what was bound to a running graph.
+/// Plans a bound graph and starts it.
 pub(crate) fn plan_and_start(
     runtime: &Runtime,
     options: Options,
@@ -112,7 +112,7 @@ fn refuse(code: Code, message: impl Into<String>, location: &SourceLocation) -> 
     CompileError::from(Diagnostic::new(code, message, location.clone()))
 }
 
-/// Refuses actors of other runtimes, each at the line where it was bound.
+/// Refuses actors of other runtimes, each at the line where it was first bound.
 fn foreign(runtime: &Runtime, ir: &GraphIr, recipe: &Recipe) -> Result<(), CompileError> {
     let foreign = recipe.actors.iter().filter(|actor| !actor.same_runtime(runtime));
     let mistakes: Vec<Diagnostic> = foreign
@@ -156,7 +156,7 @@ fn load_error(error: &LoadError, location: &SourceLocation) -> CompileError {
     refuse(code, error.to_string(), location)
 }
 
-/// Leases the actors, builds the channels, and hands every lane its program.
+/// Leases the actors, builds the channels, and gives every lane its program.
 fn start(
     runtime: &Runtime,
     options: Options,
@@ -179,7 +179,7 @@ fn start(
         inputs,
         free_ports,
     } = parts;
-    // An inline method awaits on the thread that waits for it.
+    // An inline async method awaits on the thread that waits for its result, so the time limit of that thread applies.
     driver_lane.driver = driver_lane.driver.limited(options.timeout_value());
     if let Err(error) = start_workers(&plan, &segment, &lease, deadline) {
         lease.ending();
@@ -231,7 +231,7 @@ fn start(
     Ok(engine)
 }
 
-/// What this process needs of a graph before anything runs.
+/// The parts of a graph that this process needs before anything runs.
 pub(crate) struct Prepared {
     pub(crate) layout: Layout,
     pub(crate) segment: selvedge_channels::Segment,
@@ -275,7 +275,8 @@ pub(crate) fn prepare(plan: &Plan, recipe: &Recipe) -> Result<Prepared, LoadErro
     })
 }
 
-/// The outlets of each leaf of the graph's input: its whole, and its parts by number.
+/// Returns the outlets of each leaf of the graph's input: its whole, its parts by number, and the signal of its
+/// arrival.
 fn input_ports(
     plan: &Plan,
     recipe: &Recipe,
@@ -317,7 +318,7 @@ fn input_ports(
     ports
 }
 
-/// Who made a value.
+/// Returns the task that made a value, or the driver for an input.
 fn maker(plan: &Plan, value: ValueId) -> TaskInfo {
     let task = plan.ir.maker(value).and_then(|task| plan.ir.task(task));
     let actor = task.and_then(|task| plan.ir.actor(task.actor));
@@ -330,7 +331,7 @@ fn maker(plan: &Plan, value: ValueId) -> TaskInfo {
     }
 }
 
-/// Whether only one end reads a channel, and to take a value from it runs none of the user's code.
+/// Whether a channel has only one reader, and taking a value from it runs no user code.
 fn moves(channel: &ChannelPlan, recipe: &Recipe) -> bool {
     let as_it_is = match channel.kind {
         ChannelKind::Local => false,
@@ -343,8 +344,9 @@ fn moves(channel: &ChannelPlan, recipe: &Recipe) -> bool {
     as_it_is && channel.readers.len() == 1
 }
 
-/// Gives the driver's lane its outputs: free where only the graph's output reads a value, otherwise as steps at
-/// the end of its program, so that inline tasks and outputs keep the same pace.
+/// Adds the graph's outputs to the driver's lane and returns the free ones. An output is free if its channel is not
+/// local to the driver's lane and no task of that lane reads it. Every other output becomes a step at the end of the
+/// lane's program, so that inline tasks and outputs keep the same pace.
 fn attach_ports(plan: &Plan, recipe: &Recipe, lane: &mut LaneLoop) -> Result<Vec<usize>, LoadError> {
     let inconsistent = LoadError::Inconsistent("an output that the driver's lane does not read");
     let Some(program) = plan.lanes.iter().find(|program| program.lane == LaneId(0)) else {
@@ -380,7 +382,8 @@ fn attach_ports(plan: &Plan, recipe: &Recipe, lane: &mut LaneLoop) -> Result<Vec
             continue;
         }
         free.push(port);
-        // A result is written for an execution that has begun, and at most `max_inflight` have not collected theirs.
+        // A result is written for an execution that has begun, and at most `max_inflight` executions have uncollected
+        // results. So the writer never waits for this slot.
         if channel.is_some_and(|channel| channel.slots >= plan.settings.max_inflight)
             && let Some(value) = lane.values.get_mut(index)
         {

@@ -1,4 +1,5 @@
-//! A graph over a stream: results in order, a bounded number of executions ahead, back-pressure by construction.
+//! A stream over the results of a graph: results in order, a bounded number of executions in flight, and back-pressure
+//! by construction.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -11,7 +12,7 @@ use crate::execution::Execution;
 use crate::graph::Graph;
 use crate::run::error::ExecError;
 
-/// Stream of [`Graph::stream`].
+/// The stream that [`Graph::stream`] returns.
 #[must_use = "streams do nothing until they are polled"]
 pub struct Streamed<'g, In, Out, S> {
     graph: &'g Graph<In, Out>,
@@ -28,7 +29,7 @@ impl<'g, In: 'static, Out, S: Stream<Item = In>> Streamed<'g, In, Out, S> {
         }
     }
 
-    /// Submits what the source has ready, as far as the window allows.
+    /// Submits the items that the source has ready, as far as the window allows.
     fn submit(&mut self, context: &mut Context<'_>) {
         let most = self.graph.window();
         while self.window.len() < most {

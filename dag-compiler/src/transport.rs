@@ -1,5 +1,4 @@
-//! How a value crosses from actor to actor: what the user asks for, what it is resolved to, and how its tensors travel where
-//! they lie on devices.
+//! Transports: the request of the user, the way to which it is resolved, and the path of tensors that lie on devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,54 +7,54 @@ use serde::{Deserialize, Serialize};
 
 use crate::ir::{ActorIr, GraphIr, Road, RoadPlan, TaskIr, TensorsIr, ValueId};
 
-/// What is asked of an edge; the default is [`Transport::Auto`].
+/// The transport that is asked for an edge. The default is [`Transport::Auto`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Transport {
-    /// Decided by where writer and readers are: see [`resolve`].
+    /// Chosen from the places of writer and readers; see [`resolve`].
     #[default]
     Auto,
-    /// Through a channel with slots: the writer goes on while the reader is busy.
+    /// Through a channel with slots: the writer continues while the reader is busy.
     Buffered,
-    /// Writer and reader both take part, as in a transfer between accelerators (NCCL's send and recv). The compiler orders
-    /// these transfers so that nobody waits in a circle, and posts receives early.
+    /// Writer and reader both take part, as in a transfer between accelerators (NCCL's send and recv). The compiler
+    /// orders these transfers so that no cycle of waiting lanes arises, and posts receives early.
     ///
-    /// Between actors on the CPU the bytes go through the same channels as ever, with slots, which only adds freedom.
+    /// Between actors on the CPU, the bytes go through the ordinary channels, whose slots only add freedom.
     Rendezvous,
 }
 
-/// What an edge is resolved to; plans know nothing else.
+/// The transport to which an edge is resolved. Plans contain only these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
     /// Through a channel with slots.
     Buffered,
-    /// By a transfer in which both take part.
+    /// By a transfer in which both endpoints take part.
     Rendezvous,
 }
 
-/// Who an end of an edge is.
+/// The kind of an endpoint of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// Whoever executes the graph.
+    /// The driver, which executes the graph.
     Driver,
     /// An actor.
     Actor,
 }
 
-/// Where an end of an edge is.
+/// The place of an endpoint of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Who it is.
+    /// The kind of the endpoint.
     pub who: Who,
-    /// Number of its host.
+    /// The number of the endpoint's host.
     pub host: u32,
-    /// Its process.
+    /// The process of the endpoint.
     pub process: ProcessId,
-    /// The device that its tensors lie on, if anybody has said so.
+    /// The device on which the tensors of the endpoint lie, if a device was declared.
     pub device: Option<u32>,
 }
 
 impl Site {
-    /// The driver's.
+    /// The site of the driver.
     pub const DRIVER: Site = Site {
         who: Who::Driver,
         host: 0,
@@ -63,7 +62,7 @@ impl Site {
         device: None,
     };
 
-    /// An actor's, of this host.
+    /// Returns the site of an actor on this host.
     pub fn actor(process: ProcessId, device: Option<u32>) -> Self {
         Site {
             who: Who::Actor,
@@ -74,7 +73,7 @@ impl Site {
     }
 }
 
-/// The decision table of how the ends of an edge meet: the way, and why.
+/// Resolves the transport of an edge. Returns the way and the reason.
 ///
 /// | asked | ends | way |
 /// |---|---|---|
@@ -82,7 +81,7 @@ impl Site {
 /// | any | the driver is one | buffered |
 /// | `Rendezvous` | two actors | rendezvous |
 /// | `Auto` | one has no device | buffered |
-/// | `Auto` | devices of one host | buffered: pointers, slots and copies need no meeting |
+/// | `Auto` | devices of one host | buffered: pointers, slots and copies need no rendezvous |
 /// | `Auto` | devices of two hosts | rendezvous |
 pub fn resolve(asked: Transport, writer: Site, reader: Site) -> (Way, &'static str) {
     if writer.who == Who::Driver || reader.who == Who::Driver {
@@ -99,7 +98,8 @@ pub fn resolve(asked: Transport, writer: Site, reader: Site) -> (Way, &'static s
     }
 }
 
-/// What is asked for in vain, in words: a value that is read on the lane that makes it stays there, and no two meet for it.
+/// Returns notes about rendezvous that are asked for and ignored. A value that is read on the lane that makes it stays
+/// there, so no transfer takes place.
 pub(crate) fn ignored(graph: &GraphIr) -> Vec<String> {
     let places = graph.places();
     let mut stays: BTreeMap<LaneId, BTreeSet<ValueId>> = BTreeMap::new();
@@ -122,10 +122,10 @@ pub(crate) fn ignored(graph: &GraphIr) -> Vec<String> {
     stays.into_iter().map(note).collect()
 }
 
-/// The decision table of how the tensors of a device in a value travel, and why. A reader of whom no device is known takes
-/// them where they are.
+/// Chooses the path of the device tensors in a value. Returns the path and the reason. A reader without a known device
+/// takes the tensors where they are.
 ///
-/// | a device's tensors | hosts | processes | devices | road |
+/// | device tensors | hosts | processes | devices | road |
 /// |---|---|---|---|---|
 /// | none | | | | host |
 /// | some | two | | | NCCL |
@@ -134,8 +134,8 @@ pub(crate) fn ignored(graph: &GraphIr) -> Vec<String> {
 /// | some | one | two | the same, or not both known | slots |
 /// | some | one | two | two | slots and copy |
 ///
-/// Devices are known by the numbers that their processes give them, so what is planned goes by what was said; at run time each
-/// tensor is looked at, and is copied where it turns out to be elsewhere.
+/// Each process numbers devices itself, so the plan relies on the declared devices. At run time each tensor is checked,
+/// and copied if it lies on another device.
 pub fn road(tensors: TensorsIr, writer: Site, reader: Site) -> (Road, &'static str) {
     if !tensors.carried {
         return (Road::Host, "it carries no tensors of a device");
@@ -161,7 +161,8 @@ pub fn road(tensors: TensorsIr, writer: Site, reader: Site) -> (Road, &'static s
     }
 }
 
-/// The roads of all values that carry tensors of a device, by value, and there by actor; the driver, who reads outputs, last.
+/// Returns the paths of all values that carry device tensors, by value and then by actor. The driver, which reads
+/// outputs, comes last.
 pub fn roads(graph: &GraphIr) -> Vec<RoadPlan> {
     let site = |actor: &ActorIr| Site::actor(actor.process, actor.device);
     let sites: BTreeMap<ActorId, Site> = graph.actors.iter().map(|actor| (actor.id, site(actor))).collect();
@@ -171,7 +172,7 @@ pub fn roads(graph: &GraphIr) -> Vec<RoadPlan> {
         let reads = GraphIr::reads(task).map(|(_, value)| value).filter(carried);
         readers.extend(reads.map(|value| (value, Some(task.actor))));
     }
-    // The driver is no actor: after all of them, not before.
+    // The driver is not an actor; it comes after all actors.
     let outputs: BTreeSet<ValueId> = graph.outputs.iter().copied().filter(carried).collect();
     let mut roads: Vec<RoadPlan> = Vec::new();
     for (value, reader) in readers
@@ -244,7 +245,7 @@ mod tests {
         assert_eq!(resolve(Transport::Rendezvous, Site::DRIVER, gpu).0, Way::Buffered);
     }
 
-    /// The whole table: every row of it, in both directions where that is another row.
+    /// The test covers every row of the table, in both directions if the reverse is another row.
     #[test]
     fn type_07_the_road_of_tensors_follows_from_host_process_and_device() {
         let carried = TensorsIr {

@@ -1,4 +1,4 @@
-//! What a graph may not be, as far as it shows without actors: everything that is bound must be used.
+//! Validation: the checks of a graph that need no actors. Everything that is bound must be used.
 //!
 //! O(tasks + edges).
 
@@ -9,8 +9,8 @@ use selvedge_core::ActorId;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{GraphIr, Origin, TaskId, TaskIr, ValueId};
 
-/// All mistakes, in the order of the program. A graph that no binding makes (a number out of range, a task before
-/// what it reads) is a mistake too, and the only one told.
+/// Returns all mistakes, in the order of the program. A malformed graph, which no binding makes (a number out of range,
+/// a task before its inputs), is also a mistake, and then the only one that is returned.
 pub fn validate(graph: &GraphIr) -> Vec<Diagnostic> {
     if let Some(what) = malformed(graph) {
         return vec![Diagnostic::new(Code::Internal, what, graph.compiled_at.clone())];
@@ -21,7 +21,8 @@ pub fn validate(graph: &GraphIr) -> Vec<Diagnostic> {
         .enumerate()
         .filter_map(|(leaf, uses)| unused_input(graph, leaf, uses))
         .collect();
-    // Every rank has the failure of any, so that none is lost where one result of a collective is used.
+    // Every rank gets the failure of any rank, so no failure is lost if one result of a collective is used. A
+    // collective without any used result is reported once, at its first task.
     let used = |task: &TaskId| {
         tasks
             .get(task.index())
@@ -49,16 +50,17 @@ pub fn validate(graph: &GraphIr) -> Vec<Diagnostic> {
     found
 }
 
-/// What became of everything that one task, or one input, makes.
+/// The uses of all values that one task, or one input, makes.
 #[derive(Clone, Default)]
 struct Uses {
     whole: bool,
-    /// By part, if it was split.
+    /// The number of each part, and whether the part is used. Empty if the value was not split.
     parts: Vec<(u16, bool)>,
 }
 
 impl Uses {
-    /// The parts nobody uses; `None` where nothing at all is used. A whole that is used stands for its parts.
+    /// Returns the parts that are never used; `None` if nothing at all is used. If the whole is used, its parts count
+    /// as used.
     fn unused(&self) -> Option<Vec<u16>> {
         if self.whole {
             return Some(Vec::new());
@@ -76,7 +78,7 @@ impl Uses {
     }
 }
 
-/// By input and by task.
+/// Returns the uses by input and by task.
 fn uses(graph: &GraphIr) -> (Vec<Uses>, Vec<Uses>) {
     let mut used = vec![false; graph.values.len()];
     let reads = graph
@@ -138,7 +140,7 @@ fn never_used(parts: &[u16], whole: &str) -> String {
     format!("{word} {numbers} of {whole} {is} never used")
 }
 
-/// Tensors that are said to lie where they cannot.
+/// Reports tensors that cannot lie on the device that was declared for them.
 fn misplaced(graph: &GraphIr, id: ValueId) -> Option<Diagnostic> {
     let value = graph.value(id)?;
     let said = value.tensors.device?;
@@ -168,7 +170,7 @@ fn no_input(task: &TaskIr) -> Option<Diagnostic> {
         .then(|| Diagnostic::no_input_edge(&task.label, task.bound_at.clone()))
 }
 
-/// The first thing that no binding makes, in words.
+/// Describes the first defect that no binding could have caused.
 fn malformed(graph: &GraphIr) -> Option<String> {
     let actors: BTreeSet<ActorId> = graph.actors.iter().map(|actor| actor.id).collect();
     let known = |value: ValueId| graph.value(value).map(|value| value.origin);

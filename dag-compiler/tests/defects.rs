@@ -1,6 +1,7 @@
-//! Graphs that crash, serialise or deadlock in the best-known system of this kind (Ray Compiled Graphs, D1 to D6 and E-01
-//! to E-04 by the names of its published defects, versions 2.44 and 2.60): here they compile, are proven, run to the end in
-//! the machine with one slot, with and without overlap, and overlap as far as their dependencies allow.
+//! Graphs that crash, serialise or deadlock in the best-known system of this kind (Ray Compiled Graphs, D1 to D6 and
+//! E-01 to E-04 by the names of its published defects, versions 2.44 and 2.60). This compiler plans and proves them;
+//! the machine runs them to the end with one slot, with and without overlap, and they overlap as far as their
+//! dependencies allow.
 
 #![allow(
     clippy::indexing_slicing,
@@ -22,7 +23,7 @@ use selvedge_compiler::prove::prove;
 use selvedge_compiler::schedule::schedule;
 use text::{graph, lane, settings};
 
-/// Plans a text, proves it and runs it with one slot, 1 and 3 executions in flight, in many orders.
+/// Plans a text, proves the plan, and runs it with one slot, 1 and 3 executions in flight, in many orders.
 fn runs(text: &str, overlap: bool) -> Plan {
     runs_graph(graph(text), overlap)
 }
@@ -46,7 +47,7 @@ fn runs_graph(graph: GraphIr, overlap: bool) -> Plan {
     plan
 }
 
-/// Every order of some lines between a fixed head and tail.
+/// Every order of some lines.
 fn orders(lines: &[&str]) -> Vec<Vec<String>> {
     let Some((first, rest)) = lines.split_first() else {
         return vec![Vec::new()];
@@ -113,7 +114,7 @@ fn d3_overlap_does_not_move_a_receive_before_what_it_depends_on() {
     let text = format!("{ACTORS}u = a.f(x)\nv = b.g(u)\nw = a.h(!v)\nreturn w");
     for overlap in [false, true] {
         let plan = runs(&text, overlap);
-        // The receive comes by way of b from a.f: it stands behind a.f's WRITE.
+        // The receive depends on a.f by way of b: it stands behind a.f's WRITE.
         assert_eq!(lane(&plan, 1), "R(a.f) C(a.f) W(a.f) R(a.h) C(a.h) W(a.h)");
     }
 }
@@ -123,7 +124,7 @@ fn d4_a_local_input_does_not_move_with_an_accelerator_input() {
     let text = format!("{ACTORS}u = a.f(x)\nv = b.f(x)\nw = a.h(u, !v)\nreturn w");
     runs(&text, false);
     let plan = runs(&text, true);
-    // The receive is posted before a.f computes, the local value is read after it was written.
+    // The receive is posted before a.f computes; the local value is read after it was written.
     let compute = at(&plan, 1, 0, OpKind::Compute);
     assert!(at(&plan, 1, 2, OpKind::Read { arg: 1 }) < compute);
     assert!(at(&plan, 1, 2, OpKind::Read { arg: 0 }) > at(&plan, 1, 0, OpKind::Write));
@@ -141,7 +142,7 @@ fn d5_independent_work_is_not_parked_behind_a_blocking_receive() {
             let receive = at(&plan, lane, lane + 2, OpKind::Read { arg: 0 });
             assert!(overlap || own < receive, "{}", plan.describe());
         }
-        // All three compute at once, twice: nothing is serialised.
+        // All three compute at once, twice: no work is serialised.
         let forecast = forecast(&plan).unwrap();
         let starts: Vec<u64> = (0..3)
             .map(|task| span(&forecast, task, OpKind::Compute).0)
@@ -176,14 +177,15 @@ fn d6_an_allreduce_runs_beside_the_next_backward() {
             "posted {posted}, computes {begin} to {end}, written {written}"
         );
     }
-    // Two backwards and one reduction behind them: the other reduction takes no time of its own.
+    // The total is two backwards and one reduction behind them: the other reduction takes no time of its own.
     assert!(forecast.makespan_ns < 4_000, "{}", forecast.makespan_ns);
 }
 
 #[test]
 fn e01_the_priority_is_transitive_where_the_published_one_is_not() {
-    // The smallest triple that is a cycle there: A's first task over an accelerator, B's second over shared memory, C's
-    // second over shared memory. Whatever the order of binds, each actor's program is the same.
+    // The smallest triple that forms a cycle under the published priority: A's first task over an accelerator, B's
+    // second over shared memory, C's second over shared memory. Every order of binds gives the same program for each
+    // actor.
     let tasks = ["u = a.f(x)", "v = b.f(x)", "w = c.f(x)"];
     for order in orders(&tasks) {
         let text = format!(
@@ -295,7 +297,7 @@ fn graph_21_what_overlap_has_moved_is_seen_and_without_it_nothing_is_moved() {
                 .eq(&plain.operations)
         );
     }
-    // Lane 1: R(a.f) C(a.f) W(a.f) R(a.h) R(a.h) C(a.h) W(a.h), of which a.h's READ of what b.f sends is posted first.
+    // Lane 1: R(a.f) C(a.f) W(a.f) R(a.h) R(a.h) C(a.h) W(a.h); a.h's READ of the value that b.f sends is posted first.
     assert_eq!(moved.lanes[1].original, [3, 0, 1, 2, 4, 5, 6]);
     let told = |overlap| {
         plan(
@@ -325,7 +327,7 @@ fn graph_20_receives_and_sends_keep_their_order_on_a_lane_when_receives_move() {
         task.duration_ns = Some(milliseconds * 1_000_000);
     }
     let plan = runs_graph(graph, true);
-    // The receive moves ahead of b.k, which computes when its sender begins, and not ahead of the send of b.f, though b.f does.
+    // The receive moves ahead of b.k, which computes when the sender begins. It does not move ahead of the send of b.f.
     let transfers = [(1, OpKind::Write), (3, OpKind::Read { arg: 0 })];
     let places = transfers.map(|(task, kind)| at(&plan, 2, task, kind));
     assert!(places.is_sorted(), "{}", plan.describe());

@@ -1,4 +1,4 @@
-//! Mistakes, rendered like the compiler's own. `BLESS=1` refreshes the files under `golden`.
+//! Mistakes of users, rendered in the style of compiler errors. `BLESS=1` refreshes the files under `golden`.
 
 #![allow(
     clippy::indexing_slicing,
@@ -84,7 +84,7 @@ fn dag_21_unused_inputs_are_listed() {
             "D0104 input 2 of the graph is never used"
         ]
     );
-    // An input of which one part is used.
+    // An input with one unused part.
     let mut split = graph("actor a on 1\ninput x\nu = a.f(x)\nreturn u");
     for part in 0..2 {
         let value = split.values[0].clone();
@@ -298,8 +298,8 @@ fn refusal(graph: GraphIr) -> Vec<Diagnostic> {
     plan(graph, settings(2)).unwrap_err().diagnostics
 }
 
-/// Every code as a user sees it. What the compiler finds by itself is found here; what needs actors, memory or another
-/// process is told in the words of the place that finds it, and raised by tests of its own.
+/// Every code as a user sees it. This test finds the mistakes that the compiler finds by itself; mistakes that need
+/// actors, memory or another process are copied here in the words of their origin, and have tests of their own.
 #[test]
 fn dag_20_every_code_is_rendered_with_its_source_line() {
     let told = |code, message: &str, label: &str, (line, column)| {
@@ -448,7 +448,7 @@ fn graph_24_repairs_are_proposed_and_work() {
             .draw(&dead)
             .contains("repair: on lane 1, take READ 0 of `a.f` before READ 0 of `b.h`")
     );
-    // Both sides of an exchange send first: no lane can wait in a send, so receives that are posted resolve it.
+    // Both sides of an exchange send first: no lane can wait in a send, so posted receives resolve the deadlock.
     let exchange =
         "actor a on 1\nactor b on 2\ninput x\nu = a.f(x)\nv = b.f(x)\nw = a.g(!v)\nz = b.g(!u)\nreturn w, z";
     let mut dead = plan(

@@ -1,4 +1,4 @@
-//! Tasks become operations; what must come before what.
+//! Lowering of tasks to operations, and the order between operations.
 
 #![allow(
     clippy::indexing_slicing,
@@ -144,7 +144,8 @@ fn graph_08_every_operation_has_the_edges_in_and_out_that_its_task_has_and_none_
         let made = |value| graph.maker(value).is_some();
         for (index, operation) in (0u32..).zip(&lowered.operations) {
             let task = &graph.tasks[operation.task.0 as usize];
-            // Tasks of the same actor before and after it: its COMPUTE waits for the one, and the other for it.
+            // Tasks of the same actor before and after this one: its COMPUTE waits for the earlier one, and the later
+            // one waits for it.
             let ordered = !graph.actors[task.actor.0 as usize].commutes;
             let same = |other: &TaskIr| ordered && other.actor == task.actor;
             let (before, from) = graph.tasks.split_at(operation.task.0 as usize);
@@ -174,7 +175,7 @@ fn graph_08_every_operation_has_the_edges_in_and_out_that_its_task_has_and_none_
 
 #[test]
 fn graph_27_the_operation_graph_prints_as_dot() {
-    // Every kind of edge, and a receive that is posted before it would stand in the global order.
+    // The text has every kind of edge, and a receive that is posted earlier than its place in the global order.
     let text = "actor a on 1\nactor b on 2\ninput x\nu = a.f(x)\nv = b.f(x)\nw = a.h(u, !v)\nreturn w";
     let plan = plan(text::graph(text), text::settings(1)).unwrap();
     text::golden("operations.dot", &lower(&plan.ir).to_dot(&plan));

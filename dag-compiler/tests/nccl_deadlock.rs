@@ -1,13 +1,13 @@
-//! The prover and NCCL agree on what hangs: plans whose lanes meet in every edge are carried out by ranks on the simulated
-//! driver, which can say, without a clock, whether anything can still happen.
+//! The prover and NCCL agree on deadlocks: ranks on the simulated driver run plans in which every edge between lanes is
+//! a rendezvous. The driver can tell, without a clock, whether any operation can still advance.
 //!
-//! `PLANS` sets how many; the counts are printed:
+//! `PLANS` sets the number of plans; the counts are printed:
 //! `LD_LIBRARY_PATH=$(scripts/simulated-driver) PLANS=20000 cargo test --release -p selvedge-compiler --features cuda
 //! --test nccl_deadlock -- --nocapture`
 //!
-//! Where the prover is stricter: it takes a value that several lanes read for one event, so that no reader goes on before all
-//! have come. Of a group of sends each goes on by itself. Such plans are run both ways: as a broadcast they hang exactly where
-//! the prover says so, as a group of sends at most there.
+//! The prover is stricter in one case: it takes a value that several lanes read for one event, so that no reader goes
+//! on before all have arrived. In a group of sends, each send completes by itself. Such plans run in both forms: as a
+//! broadcast they hang exactly where the prover reports a deadlock, as a group of sends at most there.
 #![cfg(feature = "cuda")]
 #![allow(
     clippy::indexing_slicing,
@@ -34,10 +34,10 @@ use selvedge_compiler::ir::{Plan, Settings};
 use selvedge_compiler::prove::{Refutation, prove};
 use text::settings;
 
-/// The ranks of this process: whether anything can still happen is known of all streams at once, so tests take turns.
+/// The ranks of this process. The simulator judges all streams of the process at once, so tests take turns.
 static WORLD: LazyLock<Result<Mutex<World>, Missing>> = LazyLock::new(|| World::open().map(Mutex::new));
 
-/// The simulator, if there is one.
+/// The simulator; `None` without one.
 fn world() -> Option<MutexGuard<'static, World>> {
     let required = std::env::var("REQUIRE_GPU").is_ok_and(|value| value == "1");
     match &*WORLD {
@@ -53,7 +53,7 @@ fn world() -> Option<MutexGuard<'static, World>> {
     None
 }
 
-/// Ends the process if nobody calls what it gives for a minute.
+/// Ends the process if the returned function is not called for a minute.
 fn watchdog() -> impl Fn() {
     let (alive, heard) = mpsc::channel();
     std::thread::spawn(move || {
@@ -78,11 +78,11 @@ fn with(overlap: bool) -> Settings {
     }
 }
 
-/// What the prover says of a plan that is well-formed.
+/// The prover's verdict on a plan that is well-formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Live,
-    /// A circle of so many lanes that wait for each other.
+    /// Deadlocked: a cycle of this many lanes that wait for each other.
     Dead(usize),
 }
 
@@ -97,17 +97,17 @@ fn verdict(plan: &Plan) -> Verdict {
     }
 }
 
-/// Plans of one kind that were judged.
+/// Counts of judged plans of one kind.
 #[derive(Default)]
 struct Judged {
     live: usize,
-    /// Lanes wait for each other.
+    /// Dead, with lanes that wait for each other.
     crossed: usize,
-    /// A lane waits for itself.
+    /// Dead, with a lane that waits for itself.
     alone: usize,
-    /// With collectives.
+    /// Plans with collectives.
     collective: usize,
-    /// Dead for the prover, and yet groups of sends come to their end.
+    /// Plans that are dead for the prover, although groups of sends complete.
     stricter: usize,
 }
 
@@ -116,7 +116,7 @@ impl Judged {
         let verdict = verdict(plan);
         let live = verdict == Verdict::Live;
         let about = || format!("seed {seed}, the prover says {verdict:?}\n{}", plan.describe());
-        // Whether receives are only posted makes no difference where everything is a rendezvous.
+        // Posting receives early makes no difference where every edge is a rendezvous.
         let mut otherwise = plan.clone();
         otherwise.settings.overlap ^= true;
         assert_eq!(self::verdict(&otherwise) == Verdict::Live, live, "{}", about());
@@ -158,7 +158,7 @@ impl Judged {
     }
 }
 
-/// Whether lanes meet at all in a plan.
+/// Whether any edge or collective of a plan joins lanes by a rendezvous.
 fn has_rendezvous(plan: &Plan) -> bool {
     let mut values = plan.lanes.iter().flat_map(|lane| &lane.values);
     values.any(|value| value.meets) || has_collectives(plan)
@@ -184,7 +184,7 @@ fn random_plan(seed: u64) -> Plan {
     plan
 }
 
-/// A plan hangs in NCCL exactly if the prover says so.
+/// A plan hangs in NCCL exactly where the prover reports a deadlock.
 #[test]
 fn graph_24_nccl_hangs_exactly_where_the_prover_says_so() {
     let Some(mut world) = world() else { return };
@@ -225,12 +225,12 @@ fn graph_24_nccl_hangs_exactly_where_the_prover_says_so() {
     assert_eq!(descriptors(), before);
 }
 
-/// Open descriptors of this process.
+/// The number of open descriptors of this process.
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Every lane's steps in the order in which the graph was bound.
+/// Sorts every lane's steps into the order in which the graph was bound.
 fn as_bound(mut plan: Plan) -> Plan {
     plan.lanes.iter_mut().for_each(|lane| lane.steps.sort_unstable());
     plan
@@ -240,7 +240,7 @@ fn judged(world: &mut World, plan: &Plan) -> (Verdict, bool) {
     (verdict(plan), world.drains(&calls(plan, Spread::Sends)))
 }
 
-/// All of a lane's calls of NCCL at once.
+/// Puts all of a lane's NCCL calls into one group.
 fn as_one_group(list: &List) -> List {
     let calls = list.iter().flatten().filter(|call| call.members().is_some());
     vec![calls.cloned().collect()]
@@ -258,7 +258,7 @@ fn graph_24_crossed_sends_pass_projected_and_grouped_and_hang_as_bound() {
         assert_eq!(judged(&mut world, &projected), (Verdict::Live, true));
         let cyclic = as_bound(projected);
         assert_eq!(judged(&mut world, &cyclic), (Verdict::Dead(2), false));
-        // A plan has no word for groups; NCCL has.
+        // Groups exist in NCCL only; a plan cannot express them.
         let grouped: Vec<List> = calls(&cyclic, Spread::Sends).iter().map(as_one_group).collect();
         assert!(world.drains(&grouped));
     }
@@ -279,7 +279,8 @@ fn graph_24_collectives_of_two_groups_in_opposite_orders_hang() {
     }
 }
 
-/// Where the prover is stricter than a group of sends: b has its copy, and could go on, before c takes its own.
+/// A value for two lanes, where the prover is stricter than a group of sends: b has its copy, and could go on, before c
+/// takes its own.
 #[test]
 fn graph_24_a_value_for_two_lanes_is_one_event_as_a_broadcast_is() {
     let Some(mut world) = world() else { return };

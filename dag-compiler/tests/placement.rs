@@ -1,4 +1,4 @@
-//! Channels follow placement.
+//! The choice of channels by placement.
 
 #![allow(
     clippy::indexing_slicing,
@@ -19,7 +19,7 @@ fn planned(text: &str) -> Plan {
     plan(graph(text), settings(3)).unwrap()
 }
 
-/// The channels of a value by its name, as `kind readers`.
+/// The channels of the value `value`, as `kind readers`.
 fn channels(plan: &Plan, value: &str) -> Vec<String> {
     let mine = plan
         .channels
@@ -64,7 +64,7 @@ fn comp_01_readers_are_grouped_by_where_they_live() {
         "actor a on 1\nactor b on 2\nactor c on 3@1\nactor d on 4@2\ninput x\n\
          u = a.f(x)\nv = a.g(u)\nw = b.g(u)\ny = c.g(u)\nz = d.g(u)\nreturn v, w, y, z, u",
     );
-    // The writer's own lane reads through the ring too when others of its process do.
+    // The writer's own lane also reads through the ring, because other lanes of its process do.
     assert_eq!(channels(&plan, "a.f"), ["Ring [0, 1, 2]", "Shared [3, 4]"]);
     let readers: Vec<u16> = [0, 1, 2, 3, 4]
         .map(|lane| reads(&plan, lane, "a.f").reader)
@@ -92,7 +92,7 @@ fn comp_06_inputs_are_written_by_whoever_executes() {
         .collect();
     assert_eq!(input.len(), 2);
     assert!(input.iter().all(|channel| channel.writer_process == ProcessId(0)));
-    // An inline task's result that only the driver reads needs no ring.
+    // The result of an inline task that only the driver reads needs no ring.
     assert_eq!(channels(&plan, "a.f"), ["Local [0]"]);
 }
 
@@ -141,19 +141,19 @@ fn buf_07_rings_have_a_slot_for_every_execution_in_flight() {
 fn chan_19_memory_is_counted_before_it_is_allocated() {
     let memory =
         planned("actor a on 1@1\nactor b on 2@1\ninput x\nu = a.f(x)\nv = b.f(u)\nreturn v").memory();
-    // Input and output cross processes, the hop between the two actors does not.
+    // The input and the output cross processes; the hop between the two actors does not.
     assert_eq!(memory.shared_channels, 2);
     assert_eq!(
         memory.channels.iter().filter(|it| it.shared_bytes == 0).count(),
         1
     );
-    // Three slots of 1000 bytes, rounded up to lines, with a header each; a control line and one tail. These are two
-    // lines apart.
+    // Three slots of 1000 bytes, rounded up to cache lines, with a header each; a control line and one tail. Header,
+    // control and tail take two cache lines each.
     assert_eq!(memory.shared_bytes, 2 * (3 * (1024 + 128) + 2 * 128));
     assert_eq!(memory.shared_bytes_max, 2 * (3 * ((1 << 20) + 128) + 2 * 128));
 }
 
-/// What the text of COMP-06 says of one value, worked out anew.
+/// The kinds of channels that the text of COMP-06 requires for a value, computed independently.
 fn expected_kinds(graph: &GraphIr, value: usize) -> (bool, bool, bool) {
     use selvedge_compiler::ir::{Origin, ValueId};
     let place = |actor: selvedge_core::ActorId| {

@@ -1,4 +1,4 @@
-//! The checker: live plans pass, others are refused with the cycle.
+//! The prover: live plans pass, and others are refused with the cycle.
 
 #![allow(
     clippy::indexing_slicing,
@@ -18,7 +18,7 @@ use selvedge_compiler::prove::{Certificate, Deadlock, Moment, Refutation, prove}
 use selvedge_core::LaneId;
 use text::{graph, settings};
 
-/// Two actors share lane 1; the second needs, through lane 2, what the first makes.
+/// Two actors share lane 1; the second needs, through lane 2, the result of the first.
 const THERE_AND_BACK: &str =
     "actor a on 1\nactor b on 1\nactor c on 2@1\ninput x\nu = a.f(x)\nv = c.g(u)\nw = b.h(v)\nreturn w";
 
@@ -77,7 +77,7 @@ fn graph_23_a_certificate_of_another_plan_is_refused() {
     assert!(Certificate { order: twice }.check(&good).is_err());
 }
 
-/// Why the certificate of a plan is refused once one of its moments stands right behind another.
+/// Moves one moment of a plan's certificate right behind another. Returns the reason why the check refuses it.
 fn moved(text: &str, overlap: bool, what: Moment, behind: Moment) -> String {
     let settings = Settings {
         overlap,
@@ -105,12 +105,12 @@ fn graph_23_a_certificate_whose_transfers_are_out_of_order_is_refused() {
     let text =
         "actor a on 1\nactor b on 2\nactor c on 3\ninput x\nu = a.f(x)\nv = b.g(!u)\nw = c.h(x)\nreturn v, w";
     let early = "READ 0 of `b.g` stands before `a.f` is there";
-    // Posted before the transfer, which is over before the work.
+    // The receive is posted before the transfer, and the transfer ends before the work.
     assert_eq!(moved(text, true, receive, write), early);
     assert_eq!(moved(text, true, write, moment(1, OpKind::Compute)), early);
-    // One moment: nothing of a third lane in between.
+    // The transfer is one moment: no step of a third lane may stand in between.
     assert_eq!(moved(text, false, moment(2, OpKind::Write), write), early);
-    // Two receives are posted before either comes; a device runs them as they stand.
+    // Two receives are posted before either value arrives; a device runs them in their order.
     let text = "actor a on 1\nactor b on 2\nactor c on 3\ninput x\nu = a.f(x)\nv = b.f(x)\nw = c.g(!u, !v)\nreturn w";
     let turned = moved(text, true, write, moment(1, OpKind::Write));
     assert_eq!(turned, "the transfers of lane 3 do not run in their order");
@@ -124,7 +124,7 @@ fn graph_23_a_certificate_whose_collective_is_not_one_moment_is_refused() {
     let over = Moment::Completion(CollectiveId(0));
     let part = |rank| moment(rank, OpKind::Collective);
     for rank in 0..2 {
-        // Complete before a part is there, and a rank that goes on before that.
+        // The collective completes before a part has arrived; then a rank goes on before the completion.
         assert_eq!(moved(text, true, part(rank), over), apart);
         let early = moved(text, true, moment(rank, OpKind::Write), part(rank));
         assert_eq!(early, apart);
@@ -155,7 +155,7 @@ fn graph_24_a_deadlock_names_task_operation_lane_and_edge() {
 
 #[test]
 fn graph_22_a_read_moved_before_what_it_depends_on_is_found() {
-    // Through another lane: the receive is posted before the send it depends on.
+    // Across lanes: the receive is posted before the send that it depends on.
     let mut across = plan(graph(THERE_AND_BACK), settings(10)).unwrap();
     let read = across.lanes[1]
         .steps
@@ -164,7 +164,7 @@ fn graph_22_a_read_moved_before_what_it_depends_on_is_found() {
         .unwrap();
     across.lanes[1].steps[..=read].rotate_right(1);
     assert_eq!(deadlock(&across).cycle.len(), 2);
-    // Within the lane: a local value is read before it is written, so the lane waits for itself.
+    // Within a lane: a local value is read before it is written, so the lane waits for itself.
     let mut local = plan(
         graph("actor a on 1\nactor b on 1\ninput x\nu = a.f(x)\nv = b.g(u)\nreturn v"),
         settings(1),
@@ -207,7 +207,7 @@ fn task_04_programs_that_no_graph_lowers_to_are_refused() {
     assert!(change(&|plan| twice(plan, 0)).contains("READ 0 of `a.f`"));
     assert!(change(&|plan| twice(plan, 1)).contains("COMPUTE of `a.f`"));
     assert!(change(&|plan| twice(plan, 2)).contains("WRITE of `a.f`"));
-    // No bind order tells the two apart where methods commute.
+    // If methods commute, no bind order tells the two steps apart.
     let commuting = |plan: &mut Plan| {
         plan.ir.actors[0].commutes = true;
         twice(plan, 1);
@@ -236,8 +236,8 @@ fn graph_04_methods_of_one_actor_out_of_bind_order_are_refused() {
     assert!(malformed(&plan).contains("COMPUTE of `a.f` is out of place"));
 }
 
-/// One execution as a graph: lanes in order, every WRITE before the READs of its value. Without a cycle the plan is
-/// live for any number of slots, with one it is not (`LIVE-2`).
+/// Whether one execution has a cycle as a graph of lanes in order, and of edges from each WRITE to the READs of its
+/// value. Without a cycle the plan is live for any number of slots; with one it is not (`LIVE-2`).
 fn has_cycle(plan: &Plan) -> bool {
     let mut graph = DiGraph::<(), ()>::new();
     let mut nodes = std::collections::BTreeMap::new();
@@ -269,7 +269,7 @@ fn has_cycle(plan: &Plan) -> bool {
     is_cyclic_directed(&graph)
 }
 
-/// Moves tasks past each other and READs forward, as far as the programs stay well-formed.
+/// Moves tasks past each other and READs forward, if the programs stay well-formed.
 fn shuffle(plan: &mut Plan, moves: &[(usize, usize, bool)]) {
     for (lane, place, hoist) in moves {
         let mut changed = plan.clone();
@@ -328,7 +328,7 @@ proptest! {
                 Err(Refutation::Deadlock(deadlock)) => {
                     prop_assert!(has_cycle(&mutated));
                     prop_assert!(!deadlock.cycle.is_empty());
-                    // It is a cycle: each waits for the next, the last for the first.
+                    // The path is a cycle: each party waits for the next, and the last for the first.
                     for (one, next) in deadlock.cycle.iter().zip(deadlock.cycle.iter().cycle().skip(1)) {
                         prop_assert_eq!(one.waits_for, next.party);
                     }
@@ -339,7 +339,7 @@ proptest! {
     }
 }
 
-/// The mutations above do reach deadlocks: some of a fixed set of them must.
+/// The mutations above do reach deadlocks: some of a fixed set of them must deadlock.
 #[test]
 fn graph_24_the_mutations_do_make_deadlocks() {
     let mut deadlocks = 0;

@@ -1,4 +1,4 @@
-//! Compile time grows with the graph, not with its square: steps are counted. Times are printed, not asserted:
+//! Compile time grows with the graph, not with its square: the test counts steps. Times are printed, not asserted:
 //! `TASKS=1000000 cargo test --release -p selvedge-compiler --test scale -- --nocapture`.
 
 #![allow(
@@ -30,7 +30,7 @@ fn sketch(lanes: u32) -> (Sketch, Vec<selvedge_core::ActorId>, ValueId) {
     (sketch, actors, input)
 }
 
-/// A chain that goes round the lanes.
+/// A chain of tasks that visits the lanes in turn.
 fn chain(tasks: usize) -> GraphIr {
     let (mut sketch, actors, mut last) = sketch(16);
     for task in 0..tasks {
@@ -44,7 +44,7 @@ fn chain(tasks: usize) -> GraphIr {
     sketch.finish()
 }
 
-/// Layers of 16 tasks that read two tasks of the layer before and the input.
+/// Layers of 16 tasks, each of which reads two tasks of the previous layer and the input.
 fn layers(tasks: usize) -> GraphIr {
     let (mut sketch, actors, input) = sketch(16);
     let mut before = vec![input; 16];
@@ -58,7 +58,7 @@ fn layers(tasks: usize) -> GraphIr {
     sketch.finish()
 }
 
-/// One input to all, all to one.
+/// A star: one input to all tasks, and all results to one task.
 fn star(tasks: usize) -> GraphIr {
     let (mut sketch, actors, input) = sketch(16);
     let all: Vec<_> = (0..tasks.min(60_000))
@@ -68,7 +68,7 @@ fn star(tasks: usize) -> GraphIr {
     sketch.finish()
 }
 
-/// One value to many lanes, again and again.
+/// One value that many lanes read, round after round.
 fn broadcast(tasks: usize) -> GraphIr {
     let (mut sketch, actors, mut last) = sketch(1000);
     for round in 0..tasks.div_ceil(1000) {
@@ -85,7 +85,7 @@ fn broadcast(tasks: usize) -> GraphIr {
     sketch.finish()
 }
 
-/// Random layers of a hundred tasks, each reading one to three of the layer before.
+/// Random layers of a hundred tasks, each of which reads one to three values of the previous layer.
 fn random(tasks: usize) -> GraphIr {
     let (mut sketch, actors, input) = sketch(16);
     let mut random = machine::Random(1);
@@ -103,7 +103,7 @@ fn random(tasks: usize) -> GraphIr {
     sketch.finish()
 }
 
-/// 1F1B over 64 stages.
+/// The 1F1B pipeline over 64 stages.
 fn one_f_one_b(tasks: usize) -> GraphIr {
     let (mut sketch, actors, input) = sketch(64);
     let batches = tasks.div_ceil(128);
@@ -115,8 +115,8 @@ fn one_f_one_b(tasks: usize) -> GraphIr {
     sketch.finish()
 }
 
-/// The order takes a number of steps that grows with operations and edges, and the certificate has as many moments as the graph
-/// has operations; how long both took is printed.
+/// The number of steps of ordering grows with operations and edges, and the certificate has as many moments as the
+/// graph has operations. The test prints the time that both took.
 #[test]
 fn graph_28_the_steps_of_ordering_grow_with_operations_and_edges() {
     let most: usize = if cfg!(debug_assertions) { 10_000 } else { 100_000 };

@@ -39,14 +39,14 @@ fn graph_16_two_actors_that_send_across_to_each_other() {
     assert_eq!(lane(&plan, 2), "R(b.f) C(b.f) W(b.f) R(b.g) C(b.g) W(b.g)");
 }
 
-/// One forward, one backward: what each worker does with each micro-batch, as published for 1F1B.
+/// One forward, one backward (1F1B): the work of each worker on each micro-batch, as published.
 fn one_f_one_b(workers: usize, batches: usize) -> (String, Vec<String>) {
     let mut text: String = (0..workers)
         .map(|worker| format!("actor w{worker} on {}@{worker}\n", worker + 1))
         .collect();
     text += "input x\n";
     let mut expected = vec![Vec::new(); workers];
-    // Bound in the order of a round trip, worker by worker: warm-up, then forward and backward in turn.
+    // Tasks are bound in the order of a round trip, worker by worker: warm-up, then forward and backward in turn.
     let mut done = vec![(0, 0); workers];
     while done[0].1 < batches {
         for worker in 0..workers {
@@ -204,7 +204,7 @@ proptest! {
         let data = lowered.edges.iter().filter(|edge| edge.kind == EdgeKind::Data);
         let found: Vec<_> = data.map(|edge| (operation(edge.from), operation(edge.to))).collect();
         prop_assert_eq!(found, &expected[..]);
-        // The programs keep to it: in the order of all, and on a lane that has both.
+        // The global order keeps these edges, and so does every lane that has both operations.
         let order = order(&graph, &lowered, true).unwrap().operations;
         let order: Vec<Operation> = order.into_iter().map(operation).collect();
         let plan = plan(graph, settings(1)).unwrap();

@@ -1,7 +1,7 @@
-//! Plans run by brute force: every small graph, random large ones, and plans that were tampered with, which the prover
-//! must judge as the machine does.
+//! Plans run by brute force: every small graph, random large ones, and tampered plans, on which the prover and the
+//! machine must agree.
 //!
-//! `GRAPHS` and `MUTANTS` set how many; the counts are printed:
+//! `GRAPHS` and `MUTANTS` set their numbers; the counts are printed:
 //! `GRAPHS=100000 MUTANTS=20000 cargo test --release -p selvedge-compiler --test simulation -- --nocapture`
 
 #![allow(
@@ -33,7 +33,7 @@ fn with(overlap: bool, slots: u32) -> Settings {
     }
 }
 
-/// Plans, proves, checks the certificate and runs.
+/// Plans the graph, proves the plan, checks the certificate, and runs the plan.
 fn live(graph: &GraphIr, settings: Settings, inflight: u64, random: &mut Random) -> Plan {
     let plan = plan(graph.clone(), settings).unwrap();
     let certificate = prove(&plan).unwrap();
@@ -60,11 +60,11 @@ fn graph_23_every_small_graph_with_every_set_of_rendezvous_is_live_and_right() {
         let pairs: Vec<(usize, usize)> = (0..tasks)
             .flat_map(|to| (0..to).map(move |from| (from, to)))
             .collect();
-        // Each pair: no edge, a buffered one, a rendezvous.
+        // Each pair has no edge, a buffered one, or a rendezvous.
         for shape in 0..3usize.pow(pairs.len() as u32) {
             for actors in 0..3usize.pow(tasks as u32) {
                 let actor_of = |task: usize| actors / 3usize.pow(task as u32) % 3;
-                // Actors are alike: the first to be used is a, the next b.
+                // Actors are interchangeable, so only graphs that use a first, then b, are run.
                 let first_uses: Vec<usize> = (0..tasks).map(actor_of).fold(Vec::new(), |mut seen, actor| {
                     if !seen.contains(&actor) {
                         seen.push(actor);
@@ -110,8 +110,8 @@ fn graph_23_every_small_graph_with_every_set_of_rendezvous_is_live_and_right() {
     assert_eq!(graphs, 1 + 3 * 2 + 27 * 5 + 729 * 14);
 }
 
-/// A random graph: actors on lanes, some of which share one, tasks with up to four arguments, some of them rendezvous, some
-/// tasks ranks of collectives.
+/// A random graph: actors on lanes, some of which share one, and tasks with up to four arguments. Some arguments are
+/// rendezvous, and some tasks are ranks of collectives.
 fn random_graph(random: &mut Random, tasks_most: usize) -> GraphIr {
     let mut sketch = Sketch::new();
     let lanes = 1 + random.below(6);
@@ -128,7 +128,7 @@ fn random_graph(random: &mut Random, tasks_most: usize) -> GraphIr {
     let meeting = random.below(4);
     let mut collectives = 0;
     while sketch.graph.tasks.len() < tasks {
-        // Now and then a collective over one actor of each of some lanes.
+        // Every eighth time on average, a collective over one actor of each of some lanes.
         let mut ranks = Vec::new();
         if random.below(8) == 0 {
             let mut lanes_taken = Vec::new();
@@ -159,7 +159,7 @@ fn random_graph(random: &mut Random, tasks_most: usize) -> GraphIr {
             task.meets = (0..arguments as u32)
                 .filter(|_| random.below(4) < meeting)
                 .collect();
-            // Now and then what nothing lasts: sums must not overflow.
+            // Some durations are far beyond any real one: sums must not overflow.
             let most = [5_000, 5_000, 5_000, u64::MAX][random.below(4)];
             task.duration_ns = (random.below(2) == 0).then(|| random.next() % most);
         }
@@ -183,7 +183,7 @@ fn graph_23_random_graphs_are_live_and_right() {
     );
 }
 
-/// One change to a lane's program: two steps exchanged, or one moved.
+/// Changes a lane's program once: exchanges two steps, or moves one.
 fn tamper(plan: &mut Plan, random: &mut Random) {
     let lane = random.below(plan.lanes.len());
     let steps = &mut plan.lanes[lane].steps;
@@ -199,7 +199,8 @@ fn tamper(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// The prover says "deadlock" exactly where the machine dies. Changes that no graph lowers to are refused and not counted.
+/// The prover reports a deadlock exactly where the machine stops. Changes that no graph lowers to are refused and not
+/// counted.
 #[test]
 fn graph_24_the_prover_judges_tampered_plans_as_the_machine_does() {
     let wanted = count("MUTANTS", 2_000);
@@ -253,7 +254,7 @@ fn graph_24_the_prover_judges_tampered_plans_as_the_machine_does() {
     assert!(dead * 10 > judged, "too few of them are dead to tell");
 }
 
-/// A plan with two COMPUTEs of a lane exchanged where it matters is found by both: the simulation above can fail.
+/// A plan with two exchanged COMPUTEs of a lane is rejected by both prover and machine: the simulation above can fail.
 #[test]
 fn graph_24_the_machine_does_find_deadlocks_and_wrong_values() {
     let graph = text::graph(

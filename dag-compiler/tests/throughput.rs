@@ -1,5 +1,5 @@
-//! What the compiler says of throughput, beside what is counted: lanes, slots and unfinished executions run by a clock that is
-//! a number, so no machine is too slow for it.
+//! The compiler's throughput bounds, compared with a count: lanes, slots and unfinished executions advance by a
+//! simulated clock, so the speed of the machine does not matter.
 
 #![allow(
     clippy::indexing_slicing,
@@ -20,13 +20,13 @@ use selvedge_compiler::ir::{ChannelKind, GraphIr, OpKind, Origin, Plan, Settings
 use selvedge_core::LaneId;
 use text::{Sketch, settings};
 
-/// A task lasts so many ticks: long enough for what the compiler takes a hop to cost to be nothing beside it.
+/// The length of a tick. Tasks last whole ticks, beside which the compiler's assumed cost of a hop is negligible.
 const TICK_NS: u64 = 1_000_000_000;
 
-/// Executions that are counted, behind as many that are not: a multiple of every small number of executions in which things repeat.
+/// The number of counted executions, after equally many uncounted ones: a multiple of every small period of repetition.
 const EXECUTIONS: usize = 420;
 
-/// A lane's end of a value. Times are those at which messages came and slots were given back.
+/// A lane's end of a value. The times are those of arrivals of messages and of releases of slots.
 struct Inlet {
     lane: LaneId,
     value: usize,
@@ -36,14 +36,14 @@ struct Inlet {
     free: VecDeque<u64>,
 }
 
-/// Runs a plan whose values have so many slots, by the clock.
+/// A plan that runs by the clock, with a given number of slots per value.
 struct Clocked<'a> {
     plan: &'a Plan,
     inlets: Vec<Inlet>,
-    /// By lane: its next step, and when it took the last.
+    /// By lane: the next step, and the time of the last one.
     lanes: Vec<(usize, u64)>,
     submitted: VecDeque<u64>,
-    /// When the executions ended.
+    /// The times at which the executions ended.
     ended: Vec<u64>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Clocked<'a> {
         }
     }
 
-    /// Ticks from one execution to the next, once things repeat.
+    /// The number of ticks from one execution to the next, once the pattern repeats.
     fn period(mut self) -> f64 {
         let (mut moves, mut submission) = (true, 0);
         while moves && self.ended.len() < 2 * EXECUTIONS {
@@ -100,7 +100,7 @@ impl<'a> Clocked<'a> {
         true
     }
 
-    /// Writes what comes from there, when all of its readers have a slot; the time of that.
+    /// Writes the values of an origin when all of their readers have a slot. Returns the time of the write.
     fn put(&mut self, from: impl Fn(Origin) -> bool, at: u64) -> Option<u64> {
         let values = &self.plan.ir.values;
         let mine: Vec<usize> = (0..self.inlets.len())
@@ -124,7 +124,7 @@ impl<'a> Clocked<'a> {
         inlet.unwrap()
     }
 
-    /// A read is over: after the last, the slot is free.
+    /// Ends a read: after the last read of a value, its slot is free.
     fn done(&mut self, lane: usize, value: usize, at: u64) {
         let inlet = self.inlet(lane, value);
         inlet.unread -= 1;
@@ -161,14 +161,14 @@ impl<'a> Clocked<'a> {
         };
         let Some(now) = now else { return false };
         self.lanes[lane] = (next + 1, now);
-        // Only the driver's lane has more to do: it collects.
+        // The driver's lane does not wrap around here: it collects the outputs first.
         if next + 1 == steps.len() && lane != 0 {
             self.lanes[lane].0 = 0;
         }
         true
     }
 
-    /// The driver's lane takes the outputs.
+    /// Takes the outputs on the driver's lane.
     fn end(&mut self, lane: usize, at: u64) -> bool {
         if lane != 0 {
             return false;
@@ -207,7 +207,7 @@ fn with(slots: u32, inflight: u32, auto_slots: bool) -> Settings {
 fn random(random: &mut Random) -> GraphIr {
     let mut sketch = Sketch::new();
     let tasks = 1 + random.below(10);
-    // Half of the graphs have a lane for every task, the others share a few, the driver's among them.
+    // Half of the graphs have a lane for every task; the others share a few lanes, including the driver's.
     let own = random.below(2) == 0;
     let lanes = 1 + random.below(4);
     let actors: Vec<_> = (0..tasks)
@@ -218,7 +218,7 @@ fn random(random: &mut Random) -> GraphIr {
         .collect();
     let mut values = vec![sketch.input()];
     for task in 0..tasks {
-        // The last one first: long ways beside short ones.
+        // The first argument is the newest value: long paths beside short ones.
         let mut args = vec![values.last().copied()];
         args.extend((0..random.below(3)).map(|_| Some(values[random.below(values.len())])));
         let actor = actors[if own { task } else { random.below(tasks) }];
@@ -247,7 +247,7 @@ fn the_throughput_bound_is_what_is_counted() {
             "seed {seed}: said {said}, counted {counted}\n{}",
             plan.describe()
         );
-        // The circuit that is named takes as long.
+        // The named circuit takes the same time.
         let works = bound.bottleneck.iter().map(|(_, step)| step.task.0 as usize);
         let sum: u64 = works.map(|task| plan.ir.tasks[task].duration_ns.unwrap()).sum();
         let around = sum as f64 / TICK_NS as f64 / f64::from(bound.tokens);
@@ -295,6 +295,6 @@ fn a_value_that_passes_by_two_slow_stages_needs_three_slots() {
     let plan = plan(graph, with(8, 8, true)).unwrap();
     assert_eq!(plan.settings.slots, 3);
     let period = |slots| Clocked::new(&plan, slots).period();
-    // Around `u`: what `b`, `c` and `d` take, with as many executions as it has slots.
+    // Around `u`: the time of `b`, `c` and `d`, divided by the number of slots of `u`.
     assert_eq!([3, 2, 1].map(period), [4.0, 9.0 / 2.0, 9.0]);
 }

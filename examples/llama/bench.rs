@@ -1,4 +1,5 @@
-//! What the graph costs, and what a pipeline brings: the same model as a plain loop, as one stage and as two, in turns in one run.
+//! Measures the cost of the graph and the gain of a pipeline: the same model as a plain loop, as one stage and as two
+//! stages, in turns in one run.
 //!
 //! `cargo run --release -p selvedge-llama --bin llama_bench -- overhead|throughput [--model DIR] [--rounds N]`
 
@@ -24,7 +25,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 #[derive(Parser)]
 #[command(name = "llama_bench")]
 struct Arguments {
-    /// What to measure
+    /// The comparison to measure
     what: What,
     /// A directory with the model files as Hugging Face lays them out
     #[arg(long, value_name = "DIR", default_value_os_t = shipped())]
@@ -74,7 +75,7 @@ enum What {
     Throughput,
 }
 
-/// A token for each slot from `first` on; the likeliest ones that follow are asked for.
+/// Makes a batch of one token for each slot from `first` on, and asks for the likeliest token after each.
 fn step(first: u32, start: u32, tokens: &[u32]) -> Batch {
     let sampling = Some(Sampling {
         temperature: 0.0,
@@ -92,7 +93,7 @@ fn step(first: u32, start: u32, tokens: &[u32]) -> Batch {
     }
 }
 
-/// Generates one sequence; how long each token took.
+/// Generates one sequence and appends the time of each token to `times`.
 fn sequence(
     tokens: u32,
     times: &mut Vec<Duration>,
@@ -108,7 +109,7 @@ fn sequence(
     Ok(said)
 }
 
-/// Median and 99th percentile, in microseconds.
+/// Returns the median and the 99th percentile, in microseconds.
 fn percentiles(times: &mut [Duration]) -> (f64, f64) {
     times.sort_unstable();
     let at = |share: f64| {
@@ -132,7 +133,7 @@ fn overhead(arguments: &Arguments) -> Result<(), Failure> {
     for round in 0..=arguments.rounds {
         let [looped, graphed] = &mut times;
         if round == 1 {
-            // The first turn of each warms up.
+            // The first round is a warm-up.
             looped.clear();
             graphed.clear();
         }
@@ -155,7 +156,7 @@ fn overhead(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Generates all sequences, each step with a token of every sequence of a micro-batch; tokens a second.
+/// Generates all sequences; each step has one token of every sequence of a micro-batch. Returns tokens per second.
 fn together(model: &Deployment, arguments: &Arguments) -> Result<f64, Failure> {
     let began = Instant::now();
     let mut under_way = VecDeque::new();
@@ -190,7 +191,7 @@ fn throughput(arguments: &Arguments) -> Result<(), Failure> {
         };
         Deployment::load(&runtime, &arguments.model, &layout)
     };
-    // Of two cores, one stage and the driver have one each; with two stages the driver comes between.
+    // On two cores, one stage and the driver have one core each; with two stages the driver shares a core with a stage.
     let models = [load(1, Wait::Spin)?, load(2, Wait::Park)?];
     let mut rates = [Vec::new(), Vec::new()];
     for round in 0..=arguments.rounds {

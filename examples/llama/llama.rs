@@ -1,8 +1,8 @@
-//! Generates text with a Llama-architecture model, cut into a pipeline of stages, and each of them into ranks.
+//! Generates text with a Llama-architecture model, cut into a pipeline of stages, each of which may be cut into ranks.
 //!
 //! `cargo run --release -p selvedge-llama -- --prompt TEXT [--model DIR] [--pipeline P] [--tensor T] [--placement PLACE]`
 //!
-//! The text goes to standard output as it comes, everything else to standard error.
+//! The text goes to standard output as it is generated, everything else to standard error.
 
 use std::error::Error;
 use std::io::Write;
@@ -27,7 +27,7 @@ struct Arguments {
     /// A directory with the model files as Hugging Face lays them out
     #[arg(long, value_name = "DIR", default_value_os_t = shipped())]
     model: PathBuf,
-    /// What the text begins with
+    /// The text to continue
     #[arg(long, value_name = "TEXT")]
     prompt: String,
     /// How many stages the layers are cut into
@@ -36,7 +36,7 @@ struct Arguments {
     /// How many ranks share every layer
     #[arg(long, value_name = "T", default_value_t = 1)]
     tensor: usize,
-    /// Where stages and ranks live: inline, thread or process
+    /// The place of stages and ranks: inline, thread or process
     #[arg(long, default_value_t = Placement::Process)]
     placement: Placement,
     /// Keep every stage and rank to a core of its own
@@ -68,7 +68,7 @@ struct Arguments {
     stats: bool,
 }
 
-/// A number from 0 on; up to `MOST`, where that is not 0.
+/// Parses a number of at least 0, and of at most `MOST` unless that is 0.
 fn within<const MOST: u8>(text: &str) -> Result<f32, String> {
     let number: f32 = text.parse().map_err(|_| "not a number".to_owned())?;
     let most = if MOST == 0 { f32::MAX } else { f32::from(MOST) };
@@ -81,7 +81,7 @@ fn within<const MOST: u8>(text: &str) -> Result<f32, String> {
     })
 }
 
-/// What was generated, and when.
+/// The numbers and times of generated tokens.
 struct Generated {
     prompt: usize,
     tokens: usize,
@@ -101,7 +101,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error + Send + Sync>> {
         trace: 1 << 15,
         ..Layout::default()
     };
-    // Drawn where standard error is a terminal, else not.
+    // The bar is drawn only if standard error is a terminal.
     let bar = ProgressBar::new(0);
     let model = Deployment::load_with(&runtime, &arguments.model, &layout, |loaded, all| {
         bar.set_length(all as u64);
@@ -129,7 +129,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error + Send + Sync>> {
     Ok(())
 }
 
-/// Feeds the prompt, then every token that comes, until one ends the text.
+/// Feeds the prompt, and then every generated token, until one ends the text.
 fn generate(
     model: &Deployment,
     text: &Text,
@@ -182,7 +182,8 @@ fn generate(
     })
 }
 
-/// The token that follows a part, which goes through the model in pieces: in a pipeline each stage has one of its own.
+/// Returns the token that follows a part. The part goes through the model in pieces, so that in a pipeline each stage
+/// has a piece of its own.
 fn last_token(model: &Deployment, part: Part, step_tokens: u32) -> Result<u32, Box<dyn Error + Send + Sync>> {
     let pieces = part.pieces(step_tokens as usize);
     let steps = pieces.map(|piece| Batch { parts: vec![piece] });

@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p selvedge-llama --bin llama_train -- [--out DIR] [--seed N] [--steps N] [--validate]`
 //!
-//! The held-out rows are looked at once, at the end. Who wants to change something compares with `--validate`, which
-//! learns from the first 1 200 rows, measures on the other 238 rows for training, and writes nothing.
+//! The held-out rows are used once, at the end. Changes are compared with `--validate`, which learns from the first
+//! 1 200 rows, measures on the other 238 rows for training, and writes nothing.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use selvedge_llama::train::{curve, folder, tokenizer};
 use sha2::{Digest, Sha256};
 
 const COMMAND: &str = "cargo run --release -p selvedge-llama --bin llama_train";
-/// Drawings of each digit that are judged.
+/// The number of judged drawings of each digit.
 const DRAWINGS: usize = 20;
 const CHOICE: Choice = Choice {
     temperature: 0.8,
@@ -65,7 +65,7 @@ fn main() -> Outcome<()> {
     let shape = plan.shape;
     let mut course = Course::new(plan)?;
     let losses = train(&mut course, arguments.steps, arguments.no_progress)?;
-    // What is measured is what is written.
+    // The rounded numbers are measured, because the file holds these.
     let tensors = folder::rounded(course.tensors())?;
     let decoder = Decoder::new(shape, &Parameters::from_tensors(&shape, &tensors)?)?;
     let candidate = Candidate {

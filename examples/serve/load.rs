@@ -1,4 +1,4 @@
-//! Puts a service under load and says how it did.
+//! Puts a service under load and prints the results.
 //!
 //! `cargo run --release -p selvedge-serve --bin load -- --overload [--kill] [--seconds S] [-- ARGUMENTS OF SERVE]`
 
@@ -12,7 +12,7 @@ use selvedge_serve::process::allow_descriptors;
 fn main() -> ExitCode {
     allow_descriptors();
     let arguments = Arguments::parse();
-    // One thread: the service needs the cores.
+    // One thread, because the service needs the cores.
     let threads = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let verdict = threads.and_then(|threads| threads.block_on(trial::run(&arguments)));
     match verdict {

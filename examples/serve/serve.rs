@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p selvedge-serve -- [--listen HOST:PORT] [--model DIR] [--pipeline P] [--tensor T] [--slots N]`
 //!
-//! SIGINT and SIGTERM end it: it accepts no more requests and lets what is under way end; a second one ends it at once.
+//! SIGINT and SIGTERM end the service: it accepts no more requests and lets requests in flight end; a second signal
+//! ends it at once.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,10 +20,10 @@ use selvedge_serve::{classify, folder, listen};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// How long threads and workers get to end when all requests are answered.
+/// The time that threads and workers get to end after all requests are answered.
 const CLOSE: Duration = Duration::from_secs(2);
 
-/// Either of the signals that end a service.
+/// The two signals that end a service.
 struct Ending(Signal, Signal);
 
 impl Ending {
@@ -73,7 +74,7 @@ async fn run(arguments: Arguments, runtime: Runtime) -> Result<(), BoxError> {
     };
     let closing = Arc::clone(&service);
     let last_word = async move {
-        // Fails only where closing panics, and then connections are cut off.
+        // The call fails only if `close` panics; the connections are then cut off.
         let _ = tokio::task::spawn_blocking(move || closing.close(Duration::ZERO)).await;
     };
     let left = listen::serve(

@@ -1,4 +1,4 @@
-//! What the digits example may be told on its command line.
+//! The digits example's command line.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::weights::shipped_weights;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "digits")]
 pub struct Arguments {
-    /// Where the actors live: inline, thread or process; the predictions are equal
+    /// The place of the actors: inline, thread or process; the predictions are equal
     #[arg(long, default_value_t = Placement::Thread)]
     pub placement: Placement,
     /// A safetensors file with the weights; see `data/README.md` for names and shapes

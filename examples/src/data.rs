@@ -3,22 +3,22 @@
 use std::io::Read;
 use std::ops::Range;
 
-/// Pixels in a row, and rows in an image.
+/// The pixels in a row, and the rows in an image.
 pub const SIDE: usize = 8;
-/// Pixels of an image, row by row.
+/// The pixels of an image, row by row.
 pub const PIXELS: usize = SIDE * SIDE;
 /// The darkest value of a pixel.
 pub const PIXEL_MAX: u8 = 16;
-/// Classes, and so labels: 0 to 9.
+/// The number of classes, and so of labels: 0 to 9.
 pub const CLASSES: usize = 10;
-/// Rows for training; the rest, 359, is held out. The file's order, not shuffled: the last rows come from other
-/// writers than the first.
+/// The number of rows for training; the other 359 rows are held out. The order is that of the file, not shuffled: the
+/// last rows come from other writers than the first.
 pub const TRAINING_ROWS: usize = 1438;
 
 /// The data, compiled in so that every process has it.
 const FILE: &[u8] = include_bytes!("../data/digits.csv.gz");
 
-/// Why the data cannot be used.
+/// The reason why the data cannot be used.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -28,7 +28,7 @@ pub enum DataError {
     /// A line is not an image and its label.
     #[error("line {line} of the digits is not {PIXELS} pixels from 0 to {PIXEL_MAX} and a label from 0 to 9")]
     Line {
-        /// The line, from 1.
+        /// The number of the line, from 1.
         line: usize,
     },
 }
@@ -43,10 +43,10 @@ pub struct Digits {
 }
 
 impl Digits {
-    /// The data that comes with the repository.
+    /// Loads the data that comes with the repository.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse).
+    /// The errors of [`parse`](Self::parse).
     pub fn load() -> Result<Digits, DataError> {
         Digits::parse(FILE)
     }
@@ -54,7 +54,7 @@ impl Digits {
     /// Reads gzipped lines of 64 pixels and a label.
     ///
     /// # Errors
-    /// [`DataError::Unpack`] when it is not such a file, [`DataError::Line`] for the first line that does not fit.
+    /// [`DataError::Unpack`] if the file is not gzipped text, [`DataError::Line`] for the first line that does not fit.
     pub fn parse(gzipped: &[u8]) -> Result<Digits, DataError> {
         let mut text = String::new();
         let read = flate2::read::GzDecoder::new(gzipped).read_to_string(&mut text);
@@ -68,38 +68,38 @@ impl Digits {
         Ok(digits)
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.labels.len()
     }
 
-    /// The rows no model was trained on.
+    /// Returns the rows that no model was trained on.
     pub fn held_out(&self) -> Range<usize> {
         TRAINING_ROWS.min(self.rows())..self.rows()
     }
 
-    /// The pixels of a row.
+    /// Returns the pixels of a row.
     pub fn image(&self, row: usize) -> Option<&[u8]> {
         self.pixels.chunks_exact(PIXELS).nth(row)
     }
 
-    /// The digit a row shows.
+    /// Returns the digit that a row shows.
     pub fn label(&self, row: usize) -> Option<u8> {
         self.labels.get(row).copied()
     }
 
-    /// The digits some rows show; none when not all of them exist.
+    /// Returns the digits that some rows show; none unless all rows exist.
     pub fn labels(&self, rows: Range<usize>) -> &[u8] {
         self.labels.get(rows).unwrap_or_default()
     }
 }
 
-/// A pixel as the model sees it, from 0 to 1.
+/// Returns a pixel scaled to the model's range, from 0 to 1.
 pub fn scaled(pixel: u8) -> f32 {
     f32::from(pixel) / f32::from(PIXEL_MAX)
 }
 
-/// A line's pixels and label.
+/// Returns the pixels and the label of a line.
 fn row(line: &str) -> Option<(Vec<u8>, u8)> {
     let numbers: Option<Vec<u8>> = line.split(',').map(|number| number.parse().ok()).collect();
     let mut pixels = numbers?;

@@ -1,12 +1,12 @@
-//! What the examples share.
+//! The modules that the examples share.
 //!
 //! - [`data`]: the handwritten digits that come with the repository.
-//! - [`weights`]: the file of a model's weights, and what is said when it does not fit.
+//! - [`weights`]: the file of a model's weights, and the errors of one that does not fit.
 //! - [`model`]: the perceptron that recognises digits.
 //! - [`training`]: gradients by layer, for the rank of a data-parallel run.
 //! - [`random`]: seeded numbers for training.
 //! - [`one_thread`]: keeps candle from competing with the lanes.
-//! - [`arguments`] and [`tally`]: how the digits example begins and ends.
+//! - [`arguments`] and [`tally`]: the command line and the summary of the digits example.
 
 pub mod data;
 pub mod weights;

@@ -1,4 +1,4 @@
-//! A perceptron of three layers, 64-128-64-10 with ReLU, in candle: pixels in, one logit a class out.
+//! A perceptron of three layers, 64-128-64-10 with ReLU, in candle: it maps pixels to one logit per class.
 
 use std::ops::Range;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub struct Mlp {
 }
 
 impl Mlp {
-    /// A model of these layers: ReLU after each but the last.
+    /// Creates a model of these layers, with ReLU after each but the last.
     pub fn new(layers: Vec<Linear>) -> Mlp {
         Mlp { layers }
     }
@@ -24,7 +24,7 @@ impl Mlp {
     /// Loads a safetensors file with the tensors of [`LAYERS`].
     ///
     /// # Errors
-    /// [`WeightsError`]: says what does not fit, and where.
+    /// [`WeightsError`] states the mistake and its place.
     pub fn load(path: &Path) -> Result<Mlp, WeightsError> {
         let file = WeightsFile::read(path)?;
         let layer = |(weight, bias)| Ok(Linear::new(file.tensor(weight)?, Some(file.tensor(bias)?)));
@@ -35,10 +35,11 @@ impl Mlp {
             .map(Mlp::new)
     }
 
-    /// Logits `[n, 10]`, row by row, of images `[n, 64]` with pixels from 0 to 1; empty for none.
+    /// Returns the logits `[n, 10]`, row by row, of images `[n, 64]` with pixels from 0 to 1; empty if there are no
+    /// images.
     ///
     /// # Errors
-    /// What candle says of pixels that are no multiple of 64.
+    /// Candle's error for a number of pixels that is not a multiple of 64.
     pub fn logits(&self, pixels: &[f32]) -> candle_core::Result<Vec<f32>> {
         if pixels.is_empty() {
             return Ok(Vec::new());
@@ -61,7 +62,7 @@ impl Module for Mlp {
     }
 }
 
-/// The class with the largest logit, a row; the first of equals.
+/// Returns the class with the largest logit of each row; the first of equal ones.
 pub fn classes(logits: &[f32]) -> Vec<u8> {
     let best = |row: &[f32]| {
         let ahead = |best: (u8, f32), next: (u8, f32)| if next.1 > best.1 { next } else { best };
@@ -70,10 +71,10 @@ pub fn classes(logits: &[f32]) -> Vec<u8> {
     logits.chunks_exact(CLASSES).map(best).collect()
 }
 
-/// The share of some rows that the model recognises.
+/// Returns the fraction of some rows that the model recognises.
 ///
 /// # Errors
-/// What candle says.
+/// The errors of candle.
 pub fn accuracy(model: &Mlp, digits: &Digits, rows: Range<usize>) -> candle_core::Result<f64> {
     let images = rows.clone().filter_map(|row| digits.image(row)).flatten();
     let pixels: Vec<f32> = images.map(|pixel| scaled(*pixel)).collect();

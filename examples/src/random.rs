@@ -6,7 +6,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// Equal seeds give equal numbers; 0, where the generator would stay, counts as 1.
+    /// Creates a generator; equal seeds give equal numbers. 0, which the generator would never leave, counts as 1.
     pub fn new(seed: u64) -> Random {
         Random(seed.max(1))
     }
@@ -18,12 +18,13 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// From 0 to below `limit`; 0 for a limit of 0. Even enough for limits far below 2³¹.
+    /// Returns a number from 0 to below `limit`; 0 for a limit of 0. The numbers are even enough for limits far below
+    /// 2³¹.
     pub fn below(&mut self, limit: usize) -> usize {
         ((self.bits() >> 33) as usize).checked_rem(limit).unwrap_or(0)
     }
 
-    /// Uniform from -1 to below 1.
+    /// Returns a uniform number from -1 to below 1.
     pub fn signed(&mut self) -> f32 {
         (self.bits() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
     }

@@ -1,11 +1,11 @@
-//! Counts what comes out of the digits graph, shows how far it is, and sums it up.
+//! Counts the results of the digits graph, shows the progress, and summarises.
 
 use std::fmt;
 use std::time::Instant;
 
 use indicatif::ProgressBar;
 
-/// The accuracy below which something is wrong with the weights.
+/// The lowest accuracy with correct weights.
 pub const ACCURACY_MIN: f64 = 0.92;
 
 /// The results so far.
@@ -20,7 +20,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nothing counted; the clock runs. The progress bar is drawn on standard error where that is a terminal.
+    /// Starts the clock with nothing counted. The progress bar is drawn on standard error if that is a terminal.
     pub fn start(executions: usize, progress: bool) -> Tally {
         Tally {
             bar: if progress {
@@ -37,7 +37,7 @@ impl Tally {
         }
     }
 
-    /// Counts the classes found by one execution; `right` of them are.
+    /// Counts the classes found by one execution; `right` of them are correct.
     pub fn add(&mut self, classes: &[u8], right: usize) {
         self.right += right;
         self.digits += classes.len();
@@ -48,10 +48,10 @@ impl Tally {
         self.bar.inc(1);
     }
 
-    /// Stops the clock and takes the progress bar away.
+    /// Stops the clock and removes the progress bar.
     ///
     /// # Errors
-    /// [`Inaccurate`] below [`ACCURACY_MIN`], and when there was nothing to recognise.
+    /// [`Inaccurate`] below [`ACCURACY_MIN`], and if there were no digits.
     pub fn finish(self) -> Result<Summary, Inaccurate> {
         let seconds = self.started.elapsed().as_secs_f64();
         self.bar.finish_and_clear();
@@ -68,24 +68,24 @@ impl Tally {
     }
 }
 
-/// Too many digits were taken for others.
+/// The error of an accuracy below [`ACCURACY_MIN`].
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("accuracy {accuracy:.4} is below {ACCURACY_MIN}: are these weights for these digits?")]
 pub struct Inaccurate {
-    /// The share of digits recognised.
+    /// The fraction of digits that were recognised.
     pub accuracy: f64,
 }
 
-/// What came of a run.
+/// The summary of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary {
-    /// The share of digits recognised.
+    /// The fraction of digits that were recognised.
     pub accuracy: f64,
     /// Executions of the graph.
     pub executions: usize,
-    /// Executions in a second.
+    /// Executions per second.
     pub per_second: f64,
-    /// Of the predictions in their order: equal for equal predictions.
+    /// The checksum of the predictions in their order: equal for equal predictions.
     pub checksum: u64,
 }
 

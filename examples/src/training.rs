@@ -1,8 +1,8 @@
-//! Stochastic gradient descent with momentum on the digits' perceptron, layer by layer: the gradient of a layer is known before
-//! that of the layer in front of it, so that it can be summed over ranks meanwhile.
+//! Stochastic gradient descent with momentum on the digits' perceptron, layer by layer: the gradient of a layer is
+//! known before that of the layer in front of it, so that it can be summed over ranks in the meantime.
 //!
-//! In `f64`, because a unit that is 0 but for rounding opens or closes by the order of a sum, which is another with every number
-//! of ranks: in `f32` losses part within some hundred steps.
+//! The computation is in `f64`: a unit whose value is 0 except for rounding opens or closes depending on the order of a
+//! sum, which differs with the number of ranks. In `f32` the losses diverge within some hundred steps.
 
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -16,18 +16,18 @@ use crate::model::{Mlp, accuracy};
 use crate::random::Random;
 use crate::weights::LAYERS;
 
-/// Rows of a step, of all ranks together.
+/// The rows of a step, of all ranks together.
 pub const BATCH: usize = 64;
 const LEARNING_RATE: f64 = 0.1;
 const MOMENTUM: f64 = 0.9;
-/// Half the width of the noise on a pixel, as a share of the darkest.
+/// Half of the width of the noise on a pixel, as a fraction of the darkest value.
 const NOISE: f32 = 0.2;
 
-/// The image moved by at most a pixel, with a little noise: what another hand might have written.
+/// Returns the image moved by at most a pixel, with a little noise, as a variation of handwriting.
 pub fn augmented(image: &[u8], random: &mut Random) -> Vec<f32> {
     let (dx, dy) = (random.below(3), random.below(3));
     let moved = |at: usize| {
-        // One more than the source's coordinates, so that nothing is negative.
+        // One more than the coordinates in the source, so that no coordinate is negative.
         let (x, y) = (at % SIDE + dx, at / SIDE + dy);
         let inside = (1..=SIDE).contains(&x) && (1..=SIDE).contains(&y);
         let pixel = inside.then(|| image.get((y - 1) * SIDE + x - 1)).flatten();
@@ -38,7 +38,7 @@ pub fn augmented(image: &[u8], random: &mut Random) -> Vec<f32> {
         .collect()
 }
 
-/// A layer: its parameters, how they moved last, and what went through it.
+/// A layer: its parameters, their last changes, and its last input and output.
 struct Layer {
     weight: Tensor,
     bias: Tensor,
@@ -53,18 +53,18 @@ pub struct Trainer {
     rank: usize,
     ranks: usize,
     steps: u32,
-    /// Of the step that is under way.
+    /// The learning rate of the step in progress.
     rate: f64,
     layers: Vec<Layer>,
-    /// Gradient of the loss by the output of the layer that is next.
+    /// The gradient of the loss with respect to the output of the next layer to go backward.
     upstream: Tensor,
 }
 
 impl Trainer {
-    /// Rank `rank` of `ranks`, for so many steps; equal seeds give equal models.
+    /// Creates rank `rank` of `ranks` for `steps` steps; equal seeds give equal models.
     ///
     /// # Errors
-    /// What candle says, and data that cannot be read.
+    /// The errors of candle, and data that cannot be read.
     pub fn new(rank: usize, ranks: usize, steps: u32, seed: u64) -> Result<Self> {
         let mut random = Random::new(seed);
         let nothing = Tensor::zeros(1, DType::F64, &Device::Cpu)?;
@@ -99,28 +99,28 @@ impl Trainer {
         })
     }
 
-    /// Number of layers.
+    /// Returns the number of layers.
     pub fn depth(&self) -> usize {
         self.layers.len()
     }
 
-    /// This rank's rows of a step: every rank takes every so-many-th of the same batch.
+    /// Returns this rank's rows of a step: of each batch, rank r takes the rows r, r + `ranks`, and so on.
     fn rows(&self, step: u32) -> impl Iterator<Item = usize> {
         let (rank, ranks) = (self.rank, self.ranks);
         let batch = step as usize * BATCH..(step as usize + 1) * BATCH;
-        // A stride without a common factor goes through all rows before it comes to one again.
+        // A stride that has no common factor with the number of rows visits all rows before it repeats one.
         batch.map(|at| at * 523 % TRAINING_ROWS).skip(rank).step_by(ranks)
     }
 
-    /// Sends this rank's part of a batch through the model; its part of the mean loss (cross entropy).
+    /// Sends this rank's part of a batch through the model; returns its part of the mean loss (cross entropy).
     ///
     /// # Errors
-    /// What candle says.
+    /// The errors of candle.
     pub fn forward(&mut self, step: u32) -> Result<f64> {
-        // Half a cosine, from the full rate to none (Loshchilov and Hutter, 2017).
+        // Half a cosine, from the full rate to zero (Loshchilov and Hutter, 2017).
         self.rate = LEARNING_RATE * (1.0 + (PI * f64::from(step) / f64::from(self.steps.max(1))).cos()) / 2.0;
         let rows: Vec<usize> = self.rows(step).collect();
-        // What becomes of an image depends on the step and the row, not on who has it.
+        // The variation of an image depends on the step and the row, not on the rank that has it.
         let random = |row: usize| Random::new((u64::from(step) << 32 | row as u64) + 1);
         let image = |row: &usize| Some(augmented(self.digits.image(*row)?, &mut random(*row)));
         let images: Vec<f64> = rows.iter().filter_map(image).flatten().map(f64::from).collect();
@@ -151,10 +151,11 @@ impl Trainer {
         Ok(-loss * share)
     }
 
-    /// The gradient of a layer, weights before biases; of the last layer first, then of the one in front of it.
+    /// Returns the gradient of a layer, weights before biases. Call it for the last layer first, then for each layer in
+    /// front of it.
     ///
     /// # Errors
-    /// What candle says.
+    /// The errors of candle.
     pub fn backward(&mut self, layer: usize) -> Result<Vec<f64>> {
         let Some(this) = self.layers.get(layer) else {
             candle_core::bail!("there is no layer {layer}");
@@ -170,10 +171,10 @@ impl Trainer {
         Ok(gradient)
     }
 
-    /// Moves a layer by its gradient over all ranks.
+    /// Updates a layer by its gradient over all ranks.
     ///
     /// # Errors
-    /// What candle says, and a gradient of another layer.
+    /// The errors of candle, and a gradient of another layer.
     pub fn update(&mut self, layer: usize, gradient: &[f64]) -> Result<()> {
         let rate = self.rate;
         let Some(this) = self.layers.get_mut(layer) else {
@@ -191,10 +192,10 @@ impl Trainer {
         Ok(())
     }
 
-    /// The share of some rows that the model recognises.
+    /// Returns the fraction of some rows that the model recognises.
     ///
     /// # Errors
-    /// What candle says.
+    /// The errors of candle.
     pub fn accuracy(&self, rows: Range<usize>) -> Result<f64> {
         let short = |tensor: &Tensor| tensor.to_dtype(DType::F32);
         let layer = |layer: &Layer| Ok(Linear::new(short(&layer.weight)?, Some(short(&layer.bias)?)));
@@ -202,15 +203,15 @@ impl Trainer {
         accuracy(&Mlp::new(layers), &self.digits, rows)
     }
 
-    /// Rows that no step takes.
+    /// Returns the rows that no step takes.
     pub fn held_out(&self) -> Range<usize> {
         self.digits.held_out()
     }
 
-    /// All parameters, bit for bit.
+    /// Returns all parameters, bit for bit.
     ///
     /// # Errors
-    /// What candle says.
+    /// The errors of candle.
     pub fn bits(&self) -> Result<Vec<u64>> {
         let mut bits = Vec::new();
         for layer in &self.layers {

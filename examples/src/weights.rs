@@ -1,16 +1,16 @@
-//! The model's weights as a file: what must be in it, and what is said when it is not.
+//! The model's weights as a file: the required content, and the errors of a file without it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
 
-/// A tensor the model needs.
+/// A tensor that the model needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weight {
-    /// Its name in the file.
+    /// The name of the tensor in the file.
     pub name: &'static str,
-    /// Its shape, `[out, in]` or `[out]`.
+    /// The shape of the tensor, `[out, in]` or `[out]`.
     pub shape: &'static [usize],
 }
 
@@ -25,19 +25,19 @@ pub const LAYERS: [(Weight, Weight); 3] = [
     (weight("fc3.weight", &[10, 64]), weight("fc3.bias", &[10])),
 ];
 
-/// How many names an error proposes.
+/// The number of names that an error proposes.
 const NEAREST: usize = 3;
 
-/// Why a file of weights cannot be used.
+/// The reason why a file of weights cannot be used.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WeightsError {
-    /// There is no such file, or it may not be read.
+    /// The file does not exist, or it may not be read.
     #[error("cannot read the weights {}: {error}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         error: std::io::Error,
     },
     /// The file is not safetensors, or is cut off.
@@ -45,7 +45,7 @@ pub enum WeightsError {
     Broken {
         /// The file.
         path: PathBuf,
-        /// What the reader said.
+        /// The error of the parser.
         error: Box<candle_core::Error>,
     },
     /// A tensor is missing.
@@ -55,7 +55,7 @@ pub enum WeightsError {
         path: PathBuf,
         /// The tensor.
         name: &'static str,
-        /// The names in the file that look most like it; none when the file holds no tensor.
+        /// The names in the file that are most similar to it; none if the file holds no tensor.
         nearest: Vec<String>,
     },
     /// A tensor has another shape.
@@ -70,14 +70,14 @@ pub enum WeightsError {
         /// The shape in the file.
         found: Vec<usize>,
     },
-    /// A tensor has numbers that do not become `f32`.
+    /// A tensor has numbers that do not convert to `f32`.
     #[error("tensor `{name}` of {} cannot be read as f32: {error}", path.display())]
     Numbers {
         /// The file.
         path: PathBuf,
         /// The tensor.
         name: &'static str,
-        /// What candle said.
+        /// The error of candle.
         error: Box<candle_core::Error>,
     },
 }
@@ -91,12 +91,12 @@ fn proposal(nearest: &[String]) -> String {
     format!("; the nearest names are `{}`", nearest.join("`, `"))
 }
 
-/// The weights that come with the repository.
+/// Returns the path of the weights that come with the repository.
 pub fn shipped_weights() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data/digits_mlp.safetensors")
 }
 
-/// A file of weights, read and not yet believed.
+/// A file of weights, read and not yet checked.
 pub(crate) struct WeightsFile<'p> {
     path: &'p Path,
     tensors: HashMap<String, Tensor>,
@@ -116,7 +116,7 @@ impl<'p> WeightsFile<'p> {
         Ok(WeightsFile { path, tensors })
     }
 
-    /// A tensor of the shape the model needs, as `f32`.
+    /// Returns a tensor as `f32`, with the shape that the model needs.
     pub(crate) fn tensor(&self, weight: Weight) -> Result<Tensor, WeightsError> {
         let (path, name) = (self.path.to_owned(), weight.name);
         let Some(tensor) = self.tensors.get(name) else {
@@ -141,10 +141,10 @@ impl<'p> WeightsFile<'p> {
     }
 
     fn nearest(&self, wanted: &str) -> Vec<String> {
-        // Favours a common beginning: `fc3.bais` is nearer to `fc3.bias` than `fc1.bias` is.
+        // The similarity favours a common prefix: `fc3.bais` is nearer to `fc3.bias` than `fc1.bias` is.
         let likeness = |name: &str| strsim::jaro_winkler(name, wanted);
         let mut names: Vec<&String> = self.tensors.keys().collect();
-        // By name among equals, so that the same file gives the same text.
+        // Equal ones are sorted by name, so that the same file gives the same text.
         names.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)).then_with(|| a.cmp(b)));
         names.into_iter().take(NEAREST).cloned().collect()
     }

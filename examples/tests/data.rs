@@ -1,4 +1,4 @@
-//! The digits that come with the repository, and files that are not like them.
+//! Tests of the digits that come with the repository, and of malformed files.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 use std::io::Write;

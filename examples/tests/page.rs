@@ -1,8 +1,8 @@
-//! The page of the largest example in a real browser, offline: it renders the graph, and a click shows a task's details.
+//! Tests the page of the largest example in a real browser, offline: it renders the graph, and a click shows a task's
+//! details.
 //!
-//! Needs Chromium and its driver (`chromium`, `chromedriver`); where they are not installed, or do not
-//! start, the test says so and ends.
-//! With `REQUIRE_BROWSER=1` their lack is a failure.
+//! The test needs Chromium and its driver (`chromium`, `chromedriver`); if they are not installed, or do not start, it
+//! says so and ends. With `REQUIRE_BROWSER=1` their lack is a failure.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -32,7 +32,7 @@ fn installed(program: &str) -> bool {
     tried.is_ok_and(|status| status.success())
 }
 
-/// A browser behind its driver, spoken to in WebDriver's JSON.
+/// A browser behind its driver, controlled by WebDriver's JSON.
 struct Browser {
     driver: Child,
     port: u16,
@@ -40,7 +40,7 @@ struct Browser {
 }
 
 impl Browser {
-    /// `Err` says why no browser could be had.
+    /// Starts the browser; the error states why none is available.
     fn start(profile: &Path) -> Result<Self, String> {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
@@ -76,7 +76,7 @@ impl Browser {
             "--disable-sync",
             "--disable-dev-shm-usage",
             "--window-size=1600,1000",
-            // Offline: no name is known.
+            // Offline: no name can be resolved.
             "--host-resolver-rules=MAP * ~NOTFOUND",
             &profile,
         ];
@@ -168,7 +168,7 @@ impl Drop for Browser {
     fn drop(&mut self) {
         if !self.session.is_empty() {
             let path = format!("/session/{}", self.session);
-            // A test that fails must still end its browser.
+            // A failing test must still end its browser.
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 self.ask("DELETE", &path, &Value::Null)
             }));
@@ -229,7 +229,7 @@ fn the_page_of_the_largest_example_renders_offline_and_a_click_shows_details() {
             assert!(details.contains(part), "{part} in {details}");
         }
     }
-    // The filter: without its actor a box is dimmed.
+    // The filter: a box whose actor is filtered out is dimmed.
     let dimmed = || {
         browser
             .run("return document.querySelectorAll('#planned .box.dim').length")
@@ -239,7 +239,7 @@ fn the_page_of_the_largest_example_renders_offline_and_a_click_shows_details() {
     assert_eq!(dimmed(), 0);
     browser.click(&browser.find("#filter input")[0]);
     assert!(dimmed() > 0);
-    // Nothing was asked for from elsewhere, and no script failed.
+    // The page requested nothing from elsewhere, and no script failed.
     let log = browser.command("se/log", &json!({"type": "browser"}));
     assert_eq!(log.as_array().map(Vec::len), Some(0), "{log}");
     let asked = browser.run("return performance.getEntriesByType('resource').length");

@@ -1,4 +1,4 @@
-//! The examples as a user runs them.
+//! Runs the examples as a user does.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 mod built;
@@ -22,7 +22,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The value on the line that begins with `name`.
+/// Returns the value on the line that begins with `name`.
 fn line(output: &Output, name: &str) -> String {
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{stdout}{stderr}");

@@ -1,4 +1,4 @@
-//! The shipped weights, without any graph, and what is said of files that do not fit.
+//! Tests of the shipped weights without any graph, and of the errors of files that do not fit.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use selvedge_examples::model::{Mlp, accuracy, classes};
 use selvedge_examples::weights::{LAYERS, WeightsError, shipped_weights};
 use sha2::{Digest, Sha256};
 
-/// A file that is gone at the end of its test.
+/// A file that is removed at the end of its test.
 struct File(PathBuf);
 
 impl File {
@@ -69,7 +69,7 @@ fn a_missing_file_is_named() {
 #[test]
 fn a_file_that_is_not_safetensors_or_cut_off_is_broken() {
     let whole = std::fs::read(shipped_weights()).unwrap();
-    // Nothing, text, a header longer than the file, half a file, one byte too few, one too many.
+    // An empty file, text, a header longer than the file, half a file, one byte too few, one byte too many.
     let long = [u64::MAX.to_le_bytes().as_slice(), b"{}"].concat();
     let extra = [whole.as_slice(), b"x"].concat();
     let cut = [&whole[..whole.len() / 2], &whole[..whole.len() - 1]];

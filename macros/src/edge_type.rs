@@ -1,4 +1,4 @@
-//! What travels along an edge for a parameter, and how the method gets it.
+//! Edge types: the type that an edge carries for a parameter, and the form in which the method receives it.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Error, GenericArgument, PathArguments, ReturnType, Type, parse_quote};
 
-/// How a method takes an argument.
+/// The form in which a method takes an argument.
 pub(crate) enum Pass {
     /// By value.
     Owned,
@@ -19,7 +19,7 @@ pub(crate) enum Pass {
     Text,
 }
 
-/// The edge's type for a parameter of type `ty`.
+/// Returns the edge type for a parameter of type `ty`, and the form in which the method takes the argument.
 pub(crate) fn edge_type(ty: &Type) -> syn::Result<(Type, Pass)> {
     let Type::Reference(reference) = ty else {
         if let Type::ImplTrait(_) = ty {
@@ -57,7 +57,7 @@ pub(crate) fn edge_type(ty: &Type) -> syn::Result<(Type, Pass)> {
     })
 }
 
-/// Refuses a type that borrows: `Cow<'_, str>`, `(&str, u8)`.
+/// Refuses a type that borrows, such as `Cow<'_, str>` or `(&str, u8)`.
 fn owned(ty: &Type) -> syn::Result<()> {
     match borrow(ty.to_token_stream()) {
         None => Ok(()),
@@ -69,10 +69,11 @@ fn owned(ty: &Type) -> syn::Result<()> {
     }
 }
 
-/// The first token of a lifetime other than `'static`, or of a reference without one. Types of functions borrow nothing.
+/// Returns the first token of a borrow: a lifetime other than `'static`, or a reference without a lifetime. The search
+/// stops at `fn`, `for` and `dyn`, because references in a function's signature borrow nothing.
 fn borrow(tokens: TokenStream) -> Option<TokenTree> {
     let mut tokens = tokens.into_iter().peekable();
-    // After an operand, `&` is the operator of a constant expression.
+    // After an operand, `&` is an operator of a constant expression, not a reference.
     let mut operand = false;
     while let Some(token) = tokens.next() {
         let after_operand = std::mem::replace(&mut operand, !matches!(token, TokenTree::Punct(_)));
@@ -97,7 +98,8 @@ fn borrow(tokens: TokenStream) -> Option<TokenTree> {
     None
 }
 
-/// The result's type: `T` of `Result<T, ..>`, recognised by its spelling, and whether it was one.
+/// Returns the type of a method's value, and whether the method returns a `Result`. `Result<T, ..>` is recognised by
+/// its spelling and has the value type `T`.
 pub(crate) fn result_type(output: &ReturnType) -> syn::Result<(Type, bool)> {
     let ReturnType::Type(_, ty) = output else {
         return Ok((parse_quote!(()), false));
@@ -127,8 +129,8 @@ pub(crate) fn result_type(output: &ReturnType) -> syn::Result<(Type, bool)> {
     Ok((ty.as_ref().clone(), false))
 }
 
-/// The types of a list's elements, the outermost first: `Vec<Vec<T>>` gives `Vec<T>` and `T`. By spelling, as all a macro
-/// knows.
+/// Returns the types of a list's elements, outermost first: `Vec<Vec<T>>` gives `Vec<T>` and `T`. Lists are recognised
+/// by their spelling, because a macro has no other knowledge of a type.
 pub(crate) fn list_elements(ty: &Type) -> Vec<Type> {
     let mut elements = Vec::new();
     let mut ty = ty.clone();
@@ -145,8 +147,9 @@ pub(crate) fn list_elements(ty: &Type) -> Vec<Type> {
     elements
 }
 
-/// A `where` clause that says of each type that it travels, of a list that its elements do. Once for each spelling, and not for the
-/// plainest types: these do, and would only be in the way where somebody reads the handle's documentation.
+/// Returns a `where` clause that requires each type to travel along edges; for a list, it requires this of the
+/// innermost elements. Each spelling is listed once. The types in `PLAIN` are left out: they always travel, and the
+/// bounds would clutter the documentation of the handle.
 pub(crate) fn travel<'a>(types: impl Iterator<Item = &'a Type>) -> TokenStream {
     let mut known = BTreeSet::new();
     let mut bounds = TokenStream::new();
@@ -164,12 +167,12 @@ pub(crate) fn travel<'a>(types: impl Iterator<Item = &'a Type>) -> TokenStream {
     }
 }
 
-/// Spellings of types that travel, unless somebody has given them another meaning.
+/// Spellings of types that travel along edges, unless the user has defined other types with these names.
 const PLAIN: [&str; 13] = [
     "()", "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "usize", "f32", "f64",
 ];
 
-/// An error at a span, with a line that says how to mend it.
+/// Builds an error at a span, with a line that says how to correct the mistake.
 pub(crate) fn help(at: impl Spanned, message: impl std::fmt::Display, help: impl std::fmt::Display) -> Error {
     Error::new(at.span(), format!("{message}\nhelp: {help}"))
 }

@@ -1,4 +1,4 @@
-//! What the runtime calls: the actor's entry, found by name in every process of the program.
+//! The actor's entry: the functions that the runtime calls, found by name in every process of the program.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -6,7 +6,7 @@ use quote::{format_ident, quote};
 use crate::edge_type::{Pass, list_elements, travel};
 use crate::parse::{Operation, Param, Parsed};
 
-/// The entry, its functions, and its registration.
+/// Generates the entry, its functions, and its registration.
 pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
     let (name, text) = (&parsed.name, parsed.name.to_string());
     let handle = format_ident!("{name}Handle");
@@ -34,7 +34,8 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
         .iter()
         .enumerate()
         .map(|(index, operation)| method(index, operation));
-    // What only some features compile in may name types that only they know: its functions ask for themselves.
+    // Operations behind a `cfg` may name types that exist only under that `cfg`, so they are not listed in the bounds;
+    // the bodies of their functions check their types.
     let always = parsed
         .operations
         .iter()
@@ -43,7 +44,8 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
     quote! {
         #[allow(deprecated)]
         const _: () = {
-            // By name are only what no name of the user's can stand for: traits, for their methods.
+            // Only traits are imported, as `_`, for their methods. Everything else has a full path, so that no
+            // user-defined name can take its place.
             #[allow(unused_imports)]
             use ::selvedge::__private::{Operands as _, PlainResult as _, TupleResult as _};
 
@@ -100,12 +102,13 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
     }
 }
 
-/// The variables that hold the arguments. By position: a parameter's own name could be that of another variable here.
+/// Returns the variables that hold the arguments, named by position: a parameter's own name could clash with another
+/// variable of the generated code.
 fn variables(params: &[Param]) -> Vec<Ident> {
     (0..params.len()).map(|i| format_ident!("arg_{i}")).collect()
 }
 
-/// The arguments as the method takes them, from owned variables.
+/// Returns the arguments in the form in which the method takes them, from owned variables.
 fn passed(params: &[Param]) -> Vec<TokenStream> {
     let pass = |(param, name): (&Param, Ident)| match param.pass {
         Pass::Owned => quote!(#name),
@@ -114,7 +117,7 @@ fn passed(params: &[Param]) -> Vec<TokenStream> {
     params.iter().zip(variables(params)).map(pass).collect()
 }
 
-/// The type-erased functions of one operation.
+/// Generates the type-erased functions of one operation.
 fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStream {
     let (compute, call) = (
         format_ident!("__selvedge_compute_{index}"),
@@ -156,7 +159,7 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
     } else {
         quote!(result)
     };
-    // One body for both kinds of tasks that it can be.
+    // One body serves both kinds of tasks of this operation: hops, and all others.
     let operands = if hops(operation) {
         quote!(impl ::selvedge::__private::Operands)
     } else {
@@ -197,12 +200,12 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
     }
 }
 
-/// Whether a task that calls it may be no more than a hop.
+/// Whether a task of the operation can be a hop: the method has exactly one parameter and is not async.
 fn hops(operation: &Operation) -> bool {
     operation.params.len() == 1 && !operation.is_async
 }
 
-/// One line of the entry's table.
+/// Generates one row of the entry's table of methods.
 fn method(index: usize, operation: &Operation) -> TokenStream {
     let (compute, call) = (
         format_ident!("__selvedge_compute_{index}"),

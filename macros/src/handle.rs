@@ -1,4 +1,4 @@
-//! What users call: the handle, whose methods bind tasks, and its calls.
+//! The handle, which users call: its methods bind tasks, and it gives access to ordinary calls.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -6,7 +6,7 @@ use quote::{format_ident, quote};
 use crate::edge_type::travel;
 use crate::parse::{Mistaken, Operation, Parsed};
 
-/// The handle and the calls of an actor.
+/// Generates the handle of an actor and the type of its ordinary calls.
 pub(crate) fn handle(parsed: &Parsed) -> TokenStream {
     let (handle, calls) = (
         format_ident!("{}Handle", parsed.name),
@@ -14,7 +14,7 @@ pub(crate) fn handle(parsed: &Parsed) -> TokenStream {
     );
     let binds = parsed.operations.iter().map(bind);
     let call = parsed.operations.iter().map(call);
-    // Names of the handle's own methods are mistakes of their own.
+    // A method with the name of one of the handle's own methods has an error of its own, and would clash here.
     let ours = |method: &&Mistaken| method.name == "call" || method.name == "actor";
     let mistaken = parsed
         .mistaken
@@ -42,7 +42,7 @@ pub(crate) fn handle(parsed: &Parsed) -> TokenStream {
 
             #(#mistaken)*
 
-            /// Calls outside any graph: the same methods, over values.
+            /// Ordinary calls outside any graph: the same methods, with values in place of edges.
             pub fn call(&self) -> #calls {
                 #calls { actor: ::std::clone::Clone::clone(&self.actor) }
             }
@@ -103,7 +103,8 @@ fn bind(operation: &Operation) -> TokenStream {
     }
 }
 
-/// Takes whatever it is given: what is wrong with the method has been said.
+/// Generates a method that accepts any arguments. The mistake in the method has been reported; its uses must cause no
+/// further errors.
 fn mistaken(method: &Mistaken) -> TokenStream {
     let (name, result) = (&method.name, &method.result);
     let types: Vec<_> = (0..method.params)

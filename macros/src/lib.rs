@@ -1,7 +1,8 @@
 //! The attribute that makes an ordinary `impl` block an actor.
 //!
-//! `parse` reads the block, `edge_type` decides what travels for each parameter, `handle` writes what users call,
-//! `entry` writes what the runtime calls. `stub` stands in for that beside a mistake.
+//! `parse` reads the block, `edge_type` decides the type that travels for each parameter, `handle` generates the types
+//! that users call, and `entry` generates the functions that the runtime calls. If the block has a mistake, `stub`
+//! takes the place of `entry`.
 
 mod edge_type;
 mod entry;
@@ -16,16 +17,17 @@ use syn::{Error, ItemImpl};
 
 /// Makes the type of an `impl` block an actor.
 ///
-/// The block stays what it is: plain Rust, to be tested like any other. Beside it stand `TypeHandle`, whose methods
-/// bind tasks into graphs, and `TypeHandle::call`, whose methods call the actor at once.
+/// The block itself stays plain Rust and can be tested like any other. The attribute adds `TypeHandle`, whose methods
+/// bind tasks into graphs, and `TypeHandle::call`, which returns an object whose methods call the actor at once.
 ///
 /// - `pub fn new(..) -> Self` or `-> Result<Self, E>` is the constructor; its arguments are those of `Runtime::spawn`.
-/// - Every `pub fn` with `&mut self` or `&self` is an operation. Other functions are left alone.
-/// - A parameter `T` or `&T` takes an `Edge<T>`, `&str` an `Edge<String>`, `&[T]` an `Edge<Vec<T>>`. References are
-///   views: nothing is copied for them.
+/// - Every `pub fn` with `&mut self` or `&self` is an operation. Other functions are left unchanged.
+/// - A parameter of type `T` or `&T` takes an `Edge<T>`, one of type `&str` an `Edge<String>`, and one of type `&[T]`
+///   an `Edge<Vec<T>>`. A reference is a view of the value: nothing is copied for it.
 /// - A parameter marked `#[constant]` takes a plain value when the task is bound.
-/// - `-> Result<T, E>` gives an `Edge<T>`; an `Err` is the error of that execution. `async fn` is driven on the
-///   actor's own thread, and dropped where it awaits when its execution is dropped or its graph ends.
+/// - An operation that returns `Result<T, E>` gives an `Edge<T>`; an `Err` is the error of that execution.
+/// - An `async fn` is driven on the actor's own thread. It is dropped at an await point when its execution is dropped
+///   or its graph ends.
 #[proc_macro_attribute]
 pub fn actor(attributes: TokenStream, item: TokenStream) -> TokenStream {
     expand(attributes.into(), item.into()).into()

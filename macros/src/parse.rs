@@ -26,11 +26,11 @@ pub(crate) struct Constructor {
 /// A method that can be bound.
 pub(crate) struct Operation {
     pub(crate) name: Ident,
-    /// Documentation, `cfg` and `deprecated` of the method, for the handle's.
+    /// The `doc`, `cfg` and `deprecated` attributes of the method, which the handle's method gets too.
     pub(crate) attributes: Vec<Attribute>,
-    /// Its `cfg` attributes, for all that names it.
+    /// The `cfg` attributes of the method, for all generated code that names it.
     pub(crate) cfgs: Vec<Attribute>,
-    /// Its position among the methods that are compiled in.
+    /// The position of the method among those that are compiled in, as an expression.
     pub(crate) index: TokenStream,
     pub(crate) params: Vec<Param>,
     pub(crate) result: Type,
@@ -39,30 +39,30 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// The types that must be able to travel for it to run.
+    /// Returns the types that must be able to travel along edges for the operation to run.
     pub(crate) fn travellers(&self) -> impl Iterator<Item = &Type> {
         self.params.iter().map(|param| &param.edge).chain([&self.result])
     }
 }
 
-/// A method with a mistake in it: enough to say nothing more of it where it is used.
+/// A method with a mistake, with the data for a stand-in, so that uses of the method cause no further errors.
 pub(crate) struct Mistaken {
     pub(crate) name: Ident,
     pub(crate) params: usize,
     pub(crate) result: Type,
 }
 
-/// An actor.
+/// A parsed actor.
 pub(crate) struct Parsed {
     pub(crate) name: Ident,
     pub(crate) constructor: Constructor,
     pub(crate) operations: Vec<Operation>,
     pub(crate) mistaken: Vec<Mistaken>,
-    /// All mistakes.
+    /// All mistakes in the block, combined.
     pub(crate) error: Option<Error>,
 }
 
-/// Takes our own attributes off the parameters of a block that has been read.
+/// Removes the attribute `#[constant]` from the parameters of a block that has been read.
 pub(crate) fn strip(block: &mut ItemImpl) {
     let functions = block.items.iter_mut().filter_map(|item| match item {
         ImplItem::Fn(function) => Some(function),
@@ -79,7 +79,7 @@ fn is_constant(attribute: &Attribute) -> bool {
     attribute.path().is_ident("constant")
 }
 
-/// Reads the block.
+/// Reads an `impl` block.
 pub(crate) fn parse(block: &ItemImpl) -> syn::Result<Parsed> {
     if let Some((path, _)) = &block.trait_ {
         return Err(help(
@@ -225,7 +225,8 @@ fn operation(function: &ImplItemFn, before: &[Operation]) -> syn::Result<Operati
     })
 }
 
-/// The position of a method that comes after these, of which some may be compiled out.
+/// Returns, as an expression, the position of the method that follows `before`; methods behind a `cfg` may be compiled
+/// out.
 fn index(before: &[Operation]) -> syn::Result<TokenStream> {
     let (sometimes, always): (Vec<_>, Vec<_>) =
         before.iter().partition(|operation| !operation.cfgs.is_empty());

@@ -1,4 +1,4 @@
-//! What stands beside a mistake: an actor that compiles, so that the compiler says nothing more of those who use it.
+//! Stubs for blocks with mistakes: an actor that compiles, so that code which uses the actor causes no further errors.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -6,7 +6,7 @@ use syn::Error;
 
 use crate::parse::Parsed;
 
-/// The mistakes, and an implementation of `Actor` that does nothing.
+/// Generates the errors, and an implementation of `Actor` whose functions are never called.
 pub(crate) fn stub(parsed: &Parsed, error: &Error) -> TokenStream {
     let (name, handle) = (&parsed.name, format_ident!("{}Handle", parsed.name));
     let args = parsed.constructor.params.iter().map(|param| &param.edge);

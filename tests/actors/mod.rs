@@ -1,5 +1,5 @@
 //! Actors that the end-to-end tests share, and the placements they run in.
-#![allow(dead_code)] // each test file uses its own part
+#![allow(dead_code)] // each test file uses only a part
 
 use std::fs::File;
 use std::io::Write;
@@ -36,7 +36,7 @@ impl Counter {
         self.total
     }
 
-    /// Takes nothing: started by the execution itself, or ordered after something.
+    /// Takes no value: the execution itself starts it, or an ordering after another task.
     pub fn tick(&mut self) -> i64 {
         self.total += 1;
         self.total
@@ -89,7 +89,7 @@ impl Counter {
         ms
     }
 
-    /// Never returns when asked with a negative number.
+    /// Never returns if `x` is negative.
     pub fn hang_if_negative(&mut self, x: i64) -> i64 {
         if x < 0 {
             loop {
@@ -107,7 +107,7 @@ impl Counter {
         x
     }
 
-    /// Has a shell send itself the signal, and says which one ended it.
+    /// Runs a shell that sends `signal` to itself, and returns the number of the signal that ended the shell.
     pub fn interrupt_a_child(&mut self, signal: i32) -> Option<i32> {
         use std::os::unix::process::ExitStatusExt;
         let script = format!("kill -{signal} $$; exit 0");
@@ -121,7 +121,7 @@ impl Counter {
     }
 }
 
-/// More than a ring has spare slots for.
+/// A value so large that a ring has no spare slots for it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Table(pub [[u64; 32]; 8]);
 
@@ -168,13 +168,13 @@ impl Text {
     }
 }
 
-/// Makes what the first runtime of a process makes for all: what is counted afterwards stays.
+/// Creates the objects that the first runtime of a process creates once and keeps, so that later counts include them.
 pub fn warm_up() {
     let runtime = Runtime::new();
     counter(&runtime, "warm", Placement::Process);
 }
 
-/// A gate that methods wait at, in any process: a locked file. Who waits when it is dropped passes.
+/// A gate that methods wait at, in any process: a locked file. Dropping it lets the waiting methods pass.
 pub struct Gate {
     path: PathBuf,
     lock: File,
@@ -194,17 +194,17 @@ impl Gate {
         self.path.display().to_string()
     }
 
-    /// Waits until so many have come to it since it was made.
+    /// Waits until `many` methods have arrived since the gate was made.
     pub fn reached(&self, many: u64) {
         until("somebody at the gate", || (self.visits() >= many).then_some(()));
     }
 
-    /// How many have come to it since it was made.
+    /// The number of methods that have arrived since the gate was made.
     pub fn visits(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |file| file.len())
     }
 
-    /// Lets all pass, now and later.
+    /// Lets all methods pass, now and later.
     pub fn open(&self) {
         self.lock.unlock().expect("a lock");
     }
@@ -216,7 +216,7 @@ impl Drop for Gate {
     }
 }
 
-/// A counter placed as asked.
+/// Spawns a counter at `placement`.
 pub fn counter(runtime: &Runtime, name: &str, placement: Placement) -> CounterHandle {
     runtime
         .spawn::<Counter>(name, (0,))
@@ -224,7 +224,7 @@ pub fn counter(runtime: &Runtime, name: &str, placement: Placement) -> CounterHa
         .expect("spawn")
 }
 
-/// Looks until there is something, and fails after half a minute.
+/// Calls `found` until it returns a value. Fails after 30 seconds.
 pub fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {

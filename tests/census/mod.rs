@@ -1,5 +1,5 @@
-//! What a process holds: threads, descriptors, children, shared mappings. Counted before and after.
-#![allow(dead_code, unreachable_pub)] // each test file uses its own part
+//! Resources of a process: threads, descriptors, children, shared mappings. Tests count them before and after.
+#![allow(dead_code, unreachable_pub)] // each test file uses only a part
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ impl Census {
         let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
         Census {
             threads: count("/proc/self/task"),
-            // The directory being read is one of them.
+            // The descriptor of the directory being read is one of them.
             descriptors: count("/proc/self/fd").saturating_sub(1),
             children: children_of(std::process::id()).len(),
             segments: maps
@@ -51,7 +51,7 @@ pub fn is_alive(pid: u32) -> bool {
         .is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// What `look` says once it says the same for a while: a joined thread is listed for a moment longer.
+/// Calls `look` until two successive results are equal, and returns them: a joined thread stays listed for a moment.
 pub fn settled<T: PartialEq>(mut look: impl FnMut() -> T) -> T {
     let mut last = look();
     loop {
@@ -64,7 +64,7 @@ pub fn settled<T: PartialEq>(mut look: impl FnMut() -> T) -> T {
     }
 }
 
-/// Looks until `look` says `wanted`, and returns what it said last. Only a failure takes the whole minute.
+/// Calls `look` until it returns `wanted`, for at most a minute, and returns its last result.
 pub fn wait_until<T: PartialEq>(wanted: &T, mut look: impl FnMut() -> T) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {

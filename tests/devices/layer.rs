@@ -1,11 +1,11 @@
-//! The actor of these tests, and the places it is put in.
+//! The actor of the device tests, and its placements.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use selvedge::{Lane, Spawn};
 
 use super::*;
 
-/// What is on the device, and what is not.
+/// A value with parts on the device and parts in host memory.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Batch {
     ids: Vec<u32>,
@@ -16,11 +16,11 @@ pub(crate) struct Batch {
 
 selvedge::carries_tensors!(Batch);
 
-/// The same, of which nobody knows it.
+/// A value with a tensor that `carries_tensors!` does not announce.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Stowaway(DeviceTensor);
 
-/// A tensor, and a number that not every reader takes.
+/// A tensor, and a number that some readers refuse.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Fussy {
     tensor: DeviceTensor,
@@ -69,7 +69,7 @@ impl Layer {
         })
     }
 
-    /// Takes all of the device's memory, or gives it back.
+    /// Allocates all of the device's memory, or releases it.
     pub fn hoard(&mut self, all: bool) -> Result<()> {
         self.hoard.clear();
         let mut len = 1 << 40;
@@ -82,7 +82,7 @@ impl Layer {
         Ok(())
     }
 
-    /// Leaves this process without descriptors, or gives them back.
+    /// Limits this process to no descriptors, or lifts that limit.
     pub fn starve(&mut self, all: bool) -> Result<()> {
         let maximum = getrlimit(Resource::Nofile).maximum;
         let current = if all { Some(0) } else { maximum };
@@ -104,7 +104,7 @@ impl Layer {
         self.level(&x)
     }
 
-    /// `x + at`, so many of them; none for nothing, an error for a negative number.
+    /// Returns `x % 5000` numbers: `x + at` at position `at`. A negative `x` is an error.
     pub fn make(&mut self, x: i64) -> Result<DeviceTensor> {
         if x < 0 {
             return Err("there are no negative lengths".into());
@@ -117,7 +117,8 @@ impl Layer {
         self.upload(&values.iter().map(|value| 2 * value).collect::<Vec<_>>())
     }
 
-    /// The same bytes, moved by the device alone: the host waits for nothing. Refused by the device where `x` is on another one.
+    /// Copies the bytes on the device alone, and the host waits for nothing. The device refuses an `x` on another
+    /// device.
     pub fn copy(&mut self, x: &DeviceTensor) -> Result<DeviceTensor> {
         self.stream.order_after(x.ready())?;
         Ok(DeviceTensor::copy_of(
@@ -127,7 +128,7 @@ impl Layer {
         )?)
     }
 
-    /// Gives on what it was given.
+    /// Returns its argument.
     pub fn pass(&mut self, x: DeviceTensor) -> DeviceTensor {
         x
     }
@@ -177,7 +178,7 @@ impl Layer {
         self.total(&x.0)
     }
 
-    /// Gives on what it was given, and says where that is.
+    /// Returns its argument, and the index of its device.
     pub fn locate(&mut self, x: &DeviceTensor) -> (DeviceTensor, u32) {
         (x.clone(), x.gpu().index())
     }
@@ -216,7 +217,7 @@ pub(crate) const PLACES: [Where; 5] = [
 ];
 
 impl Where {
-    /// The handle of the actor of this number.
+    /// Spawns the actor number `index` at this place.
     pub(crate) fn spawn(self, spawn: Spawn<'_, Layer>, lane: &Lane, index: usize) -> LayerHandle {
         match self {
             Where::Threads => spawn.in_thread(),

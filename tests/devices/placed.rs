@@ -1,10 +1,10 @@
-//! Where tensors lie: actors and edges that say so, edges between two devices, shapes that are fixed.
+//! Locations of tensors: actors and edges that state them, edges between two devices, shapes that are fixed.
 
 use selvedge::{Cause, TaskError};
 
 use super::*;
 
-/// Whether there are two devices; where a simulated driver could show two, this test is run again in a process in which it does.
+/// Whether there are two devices. If a simulated driver can show two, runs this test again in a process with two.
 fn two_there(test: &str) -> bool {
     if !there() || Gpu::open(1).is_ok() {
         return Gpu::open(1).is_ok();
@@ -35,7 +35,7 @@ fn placed(runtime: &Runtime, place: Where) -> [LayerHandle; 3] {
     })
 }
 
-/// An actor's tensors lie where it was spawned to have them: what it reads is brought there, wherever it was made.
+/// An actor reads tensors on the device that it was spawned on: they are copied there from the device that made them.
 #[test]
 fn acc_07_type_05_tensors_are_brought_to_the_device_of_who_reads_them() {
     if !two_there("acc_07_type_05_tensors_are_brought_to_the_device_of_who_reads_them") {
@@ -68,7 +68,7 @@ fn acc_07_type_05_tensors_are_brought_to_the_device_of_who_reads_them() {
     }
 }
 
-/// A driver's tensors are brought to where they are wanted, and come back from where they are.
+/// A driver's tensors are copied to the device that reads them, and results stay on the device that made them.
 #[test]
 fn type_05_a_graphs_input_and_output_keep_their_devices_or_are_brought() {
     if !two_there("type_05_a_graphs_input_and_output_keep_their_devices_or_are_brought") {
@@ -98,7 +98,7 @@ fn acc_07_a_tensor_that_is_made_elsewhere_is_an_error_that_names_both_devices() 
     }
     for place in [Where::Threads, Where::Processes] {
         let runtime = Runtime::new();
-        // Its stream is on the other device.
+        // The actors' streams are on the other device.
         let spawn = |name: &str| runtime.spawn::<Layer>(name, (1,));
         let (said, open) = match place {
             Where::Processes => (
@@ -128,7 +128,8 @@ fn acc_07_a_tensor_that_is_made_elsewhere_is_an_error_that_names_both_devices() 
     }
 }
 
-/// The first value fixes the layouts, of tensors on devices and in memory; another is its execution's error.
+/// The first value fixes the layouts, of tensors on devices and in host memory; another layout is its execution's
+/// error.
 #[test]
 fn acc_06_type_09_a_static_shape_is_that_of_the_first_value() {
     if !there() {
@@ -196,7 +197,7 @@ fn acc_06_type_09_a_static_shape_is_that_of_the_first_value() {
     }
 }
 
-/// What was said is checked where the graph is compiled, and shown with its reason.
+/// Stated devices and shapes are checked when the graph is compiled, and shown with their reasons.
 #[test]
 fn type_07_roads_are_shown_and_contradictions_refused() {
     if !two_there("type_07_roads_are_shown_and_contradictions_refused") {

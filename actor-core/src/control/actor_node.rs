@@ -1,4 +1,5 @@
-//! One for each user actor: builds it, routes calls to its lane or worker, and holds calls while it restarts.
+//! Actor nodes, one for each user actor: a node builds its actor, routes calls to the actor's lane or worker, and holds
+//! calls while the actor restarts.
 
 use std::sync::Arc;
 
@@ -25,11 +26,11 @@ pub(crate) struct NodeCall {
 }
 
 pub(crate) enum NodeMessage {
-    /// Build the actor where it lives.
+    /// Builds the actor at its home.
     Build(Promise<Result<(), SpawnError>>),
-    /// Call it.
+    /// Calls the actor.
     Call(NodeCall),
-    /// Look at the actor's life again.
+    /// Makes the node check the actor's state again.
     Changed,
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct ActorNode;
 
 pub(crate) struct NodeState {
     resident: Arc<Resident>,
-    /// Calls that came while the actor restarts.
+    /// Calls that arrived while the actor restarts.
     held: Vec<NodeCall>,
 }
 
@@ -73,7 +74,7 @@ impl Actor for ActorNode {
                     }
                 }
                 if matches!(state.resident.vital(), Vital::Dead(_)) {
-                    // Whoever calls later asks the resident itself.
+                    // Later calls read the death from the actor's record.
                     myself.stop(None);
                 }
             }
@@ -152,7 +153,7 @@ fn returned(response: Result<Response, LinkLost>) -> Result<Returned, CallFault>
     }
 }
 
-/// Builds the actor where it lives; an inline one has been built by the thread that spawned it.
+/// Builds the actor at its home. An inline actor has been built by the thread that spawned it.
 fn build(resident: &Arc<Resident>, reply: Promise<Result<(), SpawnError>>) {
     match &resident.home {
         Home::Inline(_) => reply.keep(Ok(())),
@@ -161,7 +162,7 @@ fn build(resident: &Arc<Resident>, reply: Promise<Result<(), SpawnError>>) {
             let created = move |result: Result<(), Failure>| {
                 reply.keep(result.map_err(|failure| SpawnError::not_built(name, failure.into_report())));
             };
-            // A lane that has ended drops the message, and with it the promise.
+            // A lane that has ended drops the message, which breaks the promise.
             let _ = lane.push(LaneMessage::Create(resident.blueprint.clone(), Box::new(created)));
         }
         Home::Worker { worker, .. } => {
@@ -176,7 +177,7 @@ fn build(resident: &Arc<Resident>, reply: Promise<Result<(), SpawnError>>) {
     }
 }
 
-/// How the process of a worker died, where no actor is to be named.
+/// Describes the death of a worker's process, without the name of an actor.
 fn of_process(death: &Death) -> String {
     let pid = death.pid.map_or_else(String::new, |pid| format!(" {pid}"));
     let last = death
@@ -186,13 +187,13 @@ fn of_process(death: &Death) -> String {
     format!("its process{pid} has ended: {}{last}", death.exit)
 }
 
-/// Why a worker did not build an actor.
+/// The reason that a worker did not build an actor.
 pub(crate) enum BuildFault {
     Constructor(FailureReport),
     Lost(String),
 }
 
-/// Sends the actor's blueprint to its worker.
+/// Sends the actor's blueprint to its worker. `done` is called with the result.
 pub(crate) fn build_in_worker(
     resident: &Arc<Resident>,
     done: impl FnOnce(Result<(), BuildFault>) + Send + 'static,

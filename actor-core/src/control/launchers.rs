@@ -1,8 +1,9 @@
-//! The threads that start worker processes.
+//! Launchers: the threads that start worker processes.
 //!
-//! A start takes until the new process has reached its program: as long as a file system, a freezer or a debugger pleases. The
-//! control thread cannot wait for that, for it is what notices deaths. Each start has a thread of these to itself; whoever wants
-//! the process waits as long as it likes, and a process that comes too late is ended where it came.
+//! A start lasts until the new process has reached its program, and a slow file system, a freezer or a debugger can
+//! delay that without limit. The control thread must not wait for it, because it detects deaths. So each start has a
+//! launcher thread to itself. The caller decides how long it waits for the process, and a process that starts too late
+//! is ended on the launcher thread.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use tokio::sync::oneshot;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Enough to start a process.
+/// The size of a stack that suffices to start a process.
 const STACK_BYTES: usize = 256 * 1024;
 
 struct Launcher {
@@ -23,25 +24,27 @@ struct Launcher {
     busy: Arc<AtomicBool>,
 }
 
-/// The threads live as long as this, because workers are killed when the thread that started them ends.
+/// The launcher threads. They live as long as this object, because a worker is killed when the thread that started it
+/// ends.
 #[derive(Default)]
 pub(crate) struct Launchers {
     threads: Mutex<Vec<Launcher>>,
 }
 
 impl Launchers {
-    /// Has a thread do `work` that has nothing else to do.
+    /// Runs `work` on an idle launcher thread. Starts a thread if none is idle.
     pub(crate) fn start<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<oneshot::Receiver<T>> {
         let (result, answer) = oneshot::channel();
         let job: Job = Box::new(move || {
-            // Nobody may want it any more; then it is dropped here.
+            // If the receiver is gone, the result is dropped here.
             let _ = result.send(work());
         });
         let mut threads = self.threads.lock();
-        // SYNC launcher-busy, acquire side; only this, under the lock, makes a thread busy.
+        // SYNC launcher-busy, acquire side: pairs with the store after a job. Only this function makes a thread busy,
+        // under the lock.
         let idle = threads
             .iter()
             .find(|launcher| !launcher.busy.load(Ordering::Acquire));
@@ -56,7 +59,7 @@ impl Launchers {
             }
         };
         launcher.busy.store(true, Ordering::Relaxed);
-        // It waits for jobs as long as there is a sender.
+        // The thread waits for jobs as long as there is a sender, so this cannot fail.
         let _ = launcher.jobs.send(job);
         Ok(answer)
     }
@@ -70,7 +73,7 @@ impl Launcher {
         let run = move || {
             for job in queue {
                 job();
-                // SYNC launcher-busy, release side.
+                // SYNC launcher-busy, release side: pairs with the load in `Launchers::start`.
                 done.store(false, Ordering::Release);
             }
         };
@@ -94,14 +97,14 @@ mod tests {
         let held = Arc::clone(&late);
         let stuck = launchers
             .start(move || {
-                // An error is a go-on as well.
+                // An error means that the sender was dropped, which ends the wait too.
                 let _ = stopped.recv();
                 held
             })
             .unwrap();
         let other = launchers.start(|| 7).unwrap();
         assert_eq!(other.blocking_recv(), Ok(7));
-        // Given up; what comes late is dropped.
+        // The receiver is gone; a late result is dropped.
         drop(stuck);
         drop(go_on);
         while Arc::strong_count(&late) > 1 {

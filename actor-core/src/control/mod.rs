@@ -1,14 +1,14 @@
 //! The control plane of a driver: one thread, `selvedge-control`, with ractor actors on a tokio runtime.
 //!
-//! - `supervisor`: the root; starts the others, stops them at shutdown, and notices when one of them fails.
-//! - `actor_node`: one for each user actor; routes calls to its lane or worker, holds them while it restarts.
-//! - `worker_node`: one for each worker process; launches it, restarts it, ends it.
-//! - `watch`: waits for a worker's death and spreads the news.
+//! - `supervisor`: the root. It starts the other actors, stops them at shutdown, and is told when one of them fails.
+//! - `actor_node`: one for each user actor. It routes calls to the actor's lane or worker, and holds them while the
+//!   actor restarts.
+//! - `worker_node`: one for each worker process. It launches the process, restarts it, and ends it.
+//! - `watch`: waits for a worker's death and announces it.
+//! - `launchers`: the threads that start worker processes. They live as long as the control thread, because a worker is
+//!   killed when the thread that started it ends.
 //!
-//! - `launchers`: the threads that start worker processes. They live as long as the control thread, because workers are killed
-//!   when the thread that started them ends.
-//!
-//! The control thread must never block: it is what notices deaths.
+//! The control thread must never block, because it detects deaths.
 
 pub(crate) mod supervisor;
 
@@ -31,7 +31,7 @@ use crate::control::supervisor::{Supervisor, SupervisorMessage};
 use crate::directory::Directory;
 use crate::promise::{Promise, promise};
 
-/// The control thread, as seen from others.
+/// The control thread, as used by other threads.
 pub(crate) struct Control {
     supervisor: ActorRef<SupervisorMessage>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -57,12 +57,12 @@ impl Control {
         }
     }
 
-    /// Sends to the root; `false` once it has stopped.
+    /// Sends a message to the root; returns `false` once the root has stopped.
     pub(crate) fn send(&self, message: SupervisorMessage) -> bool {
         self.supervisor.send_message(message).is_ok()
     }
 
-    /// Whether the caller is the control thread itself, which must not wait for itself.
+    /// Whether the caller runs on the control thread, which must not wait for itself.
     pub(crate) fn is_current(&self) -> bool {
         let thread = self.thread.lock();
         thread
@@ -70,13 +70,13 @@ impl Control {
             .is_some_and(|thread| thread.thread().id() == thread::current().id())
     }
 
-    /// Waits for the thread's end, after the supervisor was told to shut down.
+    /// Waits for the thread to end, after the supervisor was told to shut down.
     pub(crate) fn join(&self) {
         if self.is_current() {
             return;
         }
         if let Some(thread) = self.thread.lock().take() {
-            // Its work is guarded by ractor; a panic beyond that has been printed and changes nothing here.
+            // ractor catches panics of its actors. Any other panic has been printed and changes nothing here.
             let _ = thread.join();
         }
     }
@@ -91,7 +91,7 @@ fn live(directory: Arc<Directory>, started: Promise<Started>) {
         match Supervisor::spawn(None, Supervisor, directory).await {
             Ok((supervisor, ended)) => {
                 started.keep(Ok(supervisor));
-                // Ends when the supervisor stops; how is of no interest any more.
+                // Ends when the supervisor stops; the result is not used.
                 let _ = ended.await;
             }
             Err(error) => started.keep(Err(io::Error::other(error.to_string()))),

@@ -1,4 +1,5 @@
-//! The root of the control plane: it starts a node for each actor and worker and is told when one fails.
+//! The supervisor, which is the root of the control plane: it starts a node for each actor and worker and is told when
+//! one fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,22 +19,22 @@ use crate::spawn::SpawnError;
 use crate::worker::output::Printer;
 use crate::worker::record::WorkerRecord;
 
-/// How long after its deadline a shutdown ends whatever is missing.
+/// The time after a shutdown's deadline at which the supervisor stops waiting for nodes.
 const OVERDUE: Duration = Duration::from_secs(1);
 
 pub(crate) enum SupervisorMessage {
-    /// Start the actor's node, which builds the actor.
+    /// Starts the actor's node, which builds the actor.
     AddActor {
         resident: Arc<Resident>,
         reply: Promise<Result<(), SpawnError>>,
     },
-    /// Start the worker's node, which launches the process. `depth` is the worker's.
+    /// Starts the worker's node, which launches the process. `depth` is the depth of the new worker.
     AddWorker {
         record: Arc<WorkerRecord>,
         depth: u32,
         reply: Promise<Result<(), SpawnError>>,
     },
-    /// End all workers, then the control plane. Answers the names of the workers that had to be killed.
+    /// Ends all workers, then the control plane. The answer contains the names of the workers that had to be killed.
     Shutdown {
         deadline: Instant,
         reply: Promise<Ended>,
@@ -43,17 +44,17 @@ pub(crate) enum SupervisorMessage {
         node: ractor::ActorId,
         killed: Option<String>,
     },
-    /// A worker's node has stopped; behind what it sent before.
+    /// A worker's node has stopped. Sent so that it is handled after the messages of that node.
     NodeStopped(ractor::ActorId),
-    /// The shutdown has taken longer than it may: end without whoever is still awaited.
+    /// The shutdown has exceeded its time: it ends without the nodes that are still awaited.
     Overdue,
 }
 
-/// What the control plane leaves when it ends.
+/// The outcome of the end of the control plane.
 pub(crate) struct Ended {
     /// Workers that had to be killed.
     pub(crate) killed: Vec<String>,
-    /// Its thread ends when the last line is printed.
+    /// The printer of workers' output. Its thread ends when the last line is printed.
     pub(crate) printer: Option<Printer>,
 }
 
@@ -63,17 +64,17 @@ pub(crate) struct SupervisorState {
     directory: Arc<Directory>,
     printer: Option<Printer>,
     workers: Vec<Arc<WorkerRecord>>,
-    /// To find the actor of a node that failed.
+    /// The actor of each node, to find the actor of a node that failed.
     nodes: BTreeMap<ractor::ActorId, ActorId>,
     closing: Option<Closing>,
     launchers: Arc<Launchers>,
-    /// Tells worker nodes that wait for a hello.
+    /// Set to `true` at shutdown, which wakes worker nodes that wait for a process.
     ends: watch::Sender<bool>,
 }
 
 struct Closing {
     reply: Promise<Ended>,
-    /// The nodes of workers that have not ended yet. A node that stops for another reason is not waited for.
+    /// The nodes of workers that have not ended yet. A node that stops for another reason is removed.
     awaited: BTreeSet<ractor::ActorId>,
     killed: Vec<String>,
 }
@@ -139,7 +140,7 @@ impl Actor for Supervisor {
             Some(_),
         ) = (&event, &state.closing)
         {
-            // Events overtake messages; what the node sent last must count first.
+            // Supervision events overtake messages. This message is handled after the last messages of the node.
             let _ = myself.send_message(SupervisorMessage::NodeStopped(node.get_id()));
         }
         match event {
@@ -148,7 +149,7 @@ impl Actor for Supervisor {
                     state.end_actor(id, &format!("its control node failed: {error}"));
                 }
                 for record in state.forget_worker(node.get_id()) {
-                    // Nobody would end it at a shutdown; its watch sees to the rest.
+                    // A shutdown would no longer reach this worker, so its process is killed; its watch does the rest.
                     record.kill();
                 }
             }
@@ -176,7 +177,7 @@ impl SupervisorState {
         match ActorRuntime::spawn_linked_instant(None, ActorNode, args, myself.get_cell()) {
             Ok((node, _)) => {
                 self.nodes.insert(node.get_id(), resident.id());
-                // The first message of the node; it cannot have stopped yet.
+                // This is the first message to the node, which cannot have stopped yet.
                 let _ = node.send_message(NodeMessage::Build(reply));
                 let _ = resident.node.set(node);
             }
@@ -248,7 +249,7 @@ impl SupervisorState {
         self.finish_if_done(myself);
     }
 
-    /// Nobody is left to wait for: stop all nodes, then this one, which ends the control thread.
+    /// Ends the shutdown once no node is awaited: stops all nodes, then the supervisor, which ends the control thread.
     fn finish_if_done(&mut self, myself: &ActorRef<SupervisorMessage>) {
         let done = self
             .closing

@@ -1,4 +1,5 @@
-//! Waits for a worker's death and spreads the news: first to whoever waits, then to the worker's node.
+//! Watches: a watch waits for a worker's death and announces it, first to the threads that wait, then to the worker's
+//! node.
 
 #![allow(unsafe_code, reason = "registers a descriptor with the reactor")]
 
@@ -27,13 +28,14 @@ use crate::worker::output::Pump;
 use crate::worker::record::WorkerRecord;
 use crate::worker::sentinel;
 
-/// How long the link of a dying worker is read on, and its last thread waited for; both follow at once, as a rule.
+/// The time limit for reading the last frames of a dying worker, and for waiting for its last thread. As a rule, both
+/// come at once.
 const LAST_FRAMES_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// How long a worker that has lost its link may take to say why and to end.
+/// The time that a worker without a link may take to report the reason and to end.
 const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// One incarnation of a worker, from its hello to its end.
+/// The watch over one incarnation of a worker, from its hello to its end.
 pub(crate) struct Watch {
     pub(crate) record: Arc<WorkerRecord>,
     pub(crate) directory: Arc<Directory>,
@@ -46,7 +48,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Reads the link until the worker is dead, then tells everybody.
+    /// Reads the link until the worker is dead, then announces the death.
     pub(crate) async fn run(self, socket: OwnedReadHalf) {
         let leases = &self.directory.leases;
         let mut frames = pin!(read_frames(socket, &self.link, |lane, panic| {
@@ -55,22 +57,24 @@ impl Watch {
         let soon = || Instant::now() + LAST_FRAMES_TIMEOUT;
         let until = tokio::select! {
             biased;
-            // Without a link a worker is of no use. It is dead already, or says why and ends.
+            // A worker without a link is of no use. It is dead already, or it reports the reason and ends.
             () = &mut frames => {
                 let _ = tokio::time::timeout(LAST_WORDS_TIMEOUT, self.process.exited()).await;
                 soon()
             }
             () = self.process.exited() => {
-                // What it said last is still in the socket. A child of the worker may hold the other end open.
+                // The last messages of the worker are still in the socket. The limit is for a child of the worker that
+                // holds the other end open.
                 let until = soon();
                 let _ = timeout_at(until, frames).await;
                 until
             }
         };
-        // It is dead, or of no use.
+        // The process is dead, or of no use without its link.
         self.process.kill();
         let exit = match self.process.ends_by(self.pid) {
-            // As a rule it is gone by now. Much memory takes longer, and nobody waits for that but the next process.
+            // As a rule, the process is gone by now. The release of much memory takes longer, and only a restart waits
+            // for that.
             Some(exit) => timeout_at(until, self.process.reap()).await.unwrap_or(exit),
             None => self.process.reap().await,
         };
@@ -94,23 +98,24 @@ impl Watch {
         } else {
             self.link.lose(&death);
         }
-        // What it held is free, for the next one, when it is gone.
+        // Once the process is gone, its resources are free for the next process.
         let _ = self.process.reap().await;
         // A node that has stopped has nothing to restart.
         let _ = self.node.send_message(WorkerMessage::Died(death.exit));
     }
 }
 
-/// A child process: awaited and reaped without ever blocking the control thread.
+/// A child process, which is awaited and reaped without blocking the control thread.
 pub(crate) struct Process {
     /// Readable once the process is a zombie.
     pidfd: AsyncFd<Arc<OwnedFd>>,
-    /// Readable once a sentinel has ended: the process ends.
+    /// Readable once a sentinel has ended, which means that the process is ending.
     sentinels: Vec<AsyncFd<Arc<OwnedFd>>>,
 }
 
 impl Process {
-    /// Watches a child. Where the reactor refuses, the child is killed and reaped here, for it could not be watched.
+    /// Watches a child. If the reactor refuses the descriptor, the child is killed and reaped here, because it cannot
+    /// be watched.
     pub(crate) fn new(pidfd: Arc<OwnedFd>) -> io::Result<Self> {
         register(pidfd)
             .map(|pidfd| Self {
@@ -119,7 +124,7 @@ impl Process {
             })
             .map_err(|error| {
                 let (pidfd, cause) = error.into_parts();
-                // Both can only fail if it is dead and reaped already.
+                // Both calls fail only if the process is dead and reaped already.
                 let _ = pidfd_send_signal(pidfd.as_fd(), Signal::KILL);
                 let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
                 cause
@@ -127,18 +132,18 @@ impl Process {
     }
 
     pub(crate) fn kill(&self) {
-        // An error means that it is dead already.
+        // An error means that the process is dead already.
         let _ = pidfd_send_signal(self.pidfd.get_ref().as_fd(), Signal::KILL);
     }
 
-    /// Watches the process's sentinels as well, as far as the system lets it.
+    /// Watches the sentinels of the process too, as far as the system supports it.
     pub(crate) fn heed(&mut self, pid: u32, sentinels: &[u32]) {
         let opened = sentinels.iter().filter_map(|thread| sentinel::open(pid, *thread));
         let registered = opened.filter_map(|pidfd| register(Arc::new(pidfd)).ok());
         self.sentinels = registered.collect();
     }
 
-    /// Waits until the process ends: it is a zombie, or its memory is being taken down.
+    /// Waits until the process ends: it is a zombie, or its memory is being released.
     pub(crate) async fn exited(&self) {
         let mut ends: Vec<_> = self.sentinels.iter().map(|it| Box::pin(it.readable())).collect();
         let mut end = pin!(self.pidfd.readable());
@@ -154,12 +159,12 @@ impl Process {
         .await;
     }
 
-    /// How the process ends, where that is known before it is a zombie.
+    /// Returns how the process ends, if that is known before the process is a zombie.
     fn ends_by(&self, pid: u32) -> Option<Exit> {
         if self.sentinels.is_empty() {
             return None;
         }
-        // The pid is its own until it is reaped, here.
+        // The pid cannot be reused before the process is reaped, which happens in `reap`.
         let status = ending_status(pid)?;
         let signal = status & 0x7f;
         match (status, signal) {
@@ -169,7 +174,7 @@ impl Process {
         }
     }
 
-    /// Takes the exit status, so that no zombie is left.
+    /// Reaps the process, so that no zombie is left, and returns its exit.
     pub(crate) async fn reap(&self) -> Exit {
         loop {
             let Ok(mut ready) = self.pidfd.readable().await else {
@@ -183,9 +188,9 @@ impl Process {
                         .or_else(|| status.terminating_signal().map(Exit::Signal))
                         .unwrap_or(Exit::Unknown);
                 }
-                // Woken for nothing: the next wait must be a real one.
+                // A spurious wake-up: the readiness is cleared, so that the next wait blocks.
                 Ok(None) | Err(Errno::INTR) => ready.clear_ready(),
-                // Something else in this program waits for any child, and was faster.
+                // Other code in this program waits for any child, and has reaped this one first.
                 Err(_) => return Exit::Unknown,
             }
         }
@@ -193,7 +198,7 @@ impl Process {
 }
 
 fn register(pidfd: Arc<OwnedFd>) -> Result<AsyncFd<Arc<OwnedFd>>, AsyncFdRegisterError<Arc<OwnedFd>>> {
-    // SAFETY: `OwnedFd` gives the same open descriptor as long as it exists, the `AsyncFd` holds a share in it,
-    // and `Arc` hands out no `&mut` with which anybody could replace it.
+    // SAFETY: an `OwnedFd` names the same open descriptor as long as it exists, the `AsyncFd` holds a share of the
+    // `Arc`, and `Arc` gives out no `&mut` with which other code could replace the descriptor.
     unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }
 }

@@ -1,4 +1,4 @@
-//! One for each worker process: launches it, launches it again, ends it.
+//! Worker nodes, one for each worker process: a node launches the process, restarts it, and ends it.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -26,16 +26,16 @@ use crate::worker::premain::EXIT_STUCK;
 use crate::worker::protocol::{FrameError, FromWorker, ToWorker};
 use crate::worker::record::{Incarnation, WorkerRecord};
 
-/// How long is waited after a restart that failed; twice as long after the next, up to a second.
+/// The pause after a restart that failed. It doubles after each further failure, up to a second.
 const RESTART_PAUSE: Duration = Duration::from_millis(10);
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 pub(crate) enum WorkerMessage {
-    /// Launch the process for the first time.
+    /// Launches the process for the first time.
     Start(Promise<Result<(), SpawnError>>),
-    /// The process is dead, in this way, and everybody knows.
+    /// The process is dead, with this exit, and its death has been announced.
     Died(Exit),
-    /// End the process, by force after the deadline.
+    /// Ends the process, by force after the deadline.
     Shutdown { deadline: Instant },
 }
 
@@ -150,7 +150,7 @@ impl WorkerState {
             process: record.id(),
             name: record.name().to_owned(),
         };
-        // A worker that is gone again shows by its death.
+        // If the worker is gone already, its watch detects the death.
         let _ = link.tell(&welcome);
         let incarnation = Incarnation {
             pid: launched.pid,
@@ -176,7 +176,7 @@ impl WorkerState {
         Ok(())
     }
 
-    /// Has a process started, on another thread: until it has reached its program it may take any time.
+    /// Starts a process on a launcher thread, because the start may take any time.
     async fn launch(&mut self) -> Result<Launched, SpawnError> {
         let (record, depth) = (Arc::clone(&self.args.record), self.args.depth);
         let limit = self.args.directory.limits().hello;
@@ -200,7 +200,7 @@ impl WorkerState {
         }
     }
 
-    /// Returns when no process is wanted any more, and says why.
+    /// Waits until no process is wanted any more, and returns the reason.
     async fn unwanted(&mut self) -> SpawnError {
         let record = Arc::clone(&self.args.record);
         tokio::select! {
@@ -214,7 +214,7 @@ impl WorkerState {
         }
     }
 
-    /// Waits for a worker's hello; answers its sentinels.
+    /// Waits for a worker's hello and returns the worker's sentinels.
     async fn hear_hello(&mut self, reading: &mut OwnedReadHalf) -> Result<Vec<u32>, NoHello> {
         let limit = self.args.directory.limits().hello;
         let hello = tokio::time::timeout(limit, read_frame::<FromWorker>(reading));
@@ -250,8 +250,8 @@ impl WorkerState {
         }
     }
 
-    /// Starts the process anew for the actors that restart. A start that fails is a death like any other: their policies say
-    /// whether there is another. Answers whether a process runs.
+    /// Restarts the process for the actors that restart. A start that fails is a death like any other: the actors'
+    /// policies decide whether there is another attempt. Returns whether a process runs.
     async fn restart(&mut self, myself: &ActorRef<WorkerMessage>, residents: &[Arc<Resident>]) -> bool {
         let directory = Arc::clone(&self.args.directory);
         let mut pause = RESTART_PAUSE;
@@ -284,7 +284,7 @@ impl WorkerState {
         }
     }
 
-    /// No process of the worker will run any more.
+    /// Records that no process of the worker will run any more, and stops the node.
     fn over(&self, myself: &ActorRef<WorkerMessage>, killed: bool) {
         self.args.record.set_over(killed);
         self.args.directory.leases.wake();
@@ -312,16 +312,16 @@ impl WorkerState {
     }
 }
 
-/// A message with its body.
+/// A message and its body.
 type Framed = (FromWorker, Vec<u8>);
 
-/// Why there was no hello.
+/// The reason that there was no hello.
 enum NoHello {
-    /// Nobody wants the process any more.
+    /// The process is no longer wanted.
     Unwanted(Box<SpawnError>),
     /// The process closed its link.
     Ended,
-    /// What is wrong with what it said, or did not say.
+    /// The first message was wrong or did not arrive; the text gives the reason.
     Said(String),
 }
 
@@ -349,7 +349,7 @@ async fn end(process: &Process) -> Exit {
     process.reap().await
 }
 
-/// Builds an actor again in its new process, unless it was ended meanwhile.
+/// Rebuilds an actor in its new process, unless the actor was ended meanwhile.
 fn revive(directory: &Arc<Directory>, resident: &Arc<Resident>) {
     let is_wanted = |resident: &Resident| resident.vital() == Vital::Restarting;
     let Some(keep) = directory.keep_of(resident.id()).filter(|_| is_wanted(resident)) else {
@@ -357,7 +357,7 @@ fn revive(directory: &Arc<Directory>, resident: &Arc<Resident>) {
     };
     let (directory, revived) = (Arc::clone(directory), Arc::clone(resident));
     build_in_worker(resident, move |result| match result {
-        // The new process died too: its own death decides.
+        // The new process has died too. The handling of that death decides.
         Err(BuildFault::Lost(_)) => {}
         _ if !is_wanted(&revived) => dismiss(&revived, &keep),
         Ok(()) => {
@@ -373,7 +373,8 @@ fn revive(directory: &Arc<Directory>, resident: &Arc<Resident>) {
     });
 }
 
-/// Ends what was built of an actor that was ended before the new process could hear of it, and its lane where nobody keeps that.
+/// Removes an actor that was built in a new process although it had been ended meanwhile. Ends its lane if neither a
+/// handle nor an actor keeps the lane alive.
 fn dismiss(resident: &Resident, keep: &Weak<LaneKeep>) {
     resident.leave();
     if let Home::Worker { worker, lane, .. } = &resident.home
@@ -391,7 +392,7 @@ mod tests {
     use crate::worker::protocol::{FRAME_HEADER_BYTES, read_head};
     use crate::{ProcessId, Restart, Runtime, Worker};
 
-    /// The next message to the worker.
+    /// Returns the next message to the worker.
     fn sent(queue: &mut mpsc::UnboundedReceiver<Outgoing>) -> Option<ToWorker> {
         let message = queue.try_recv().ok()?;
         message
@@ -429,7 +430,7 @@ mod tests {
                 assert!(matches!(sent(&mut queue), Some(ToWorker::Create { .. })));
                 record.set_current(None);
             }
-            // No process hears of the end.
+            // The end is not sent to any process.
             directory.end_actors(&residents, "it was killed");
             drop(lane);
             assert!(sent(&mut queue).is_none());

@@ -1,15 +1,15 @@
-//! Lanes that lend their actors to another lane of their process for as long as its program runs.
+//! Gathering: lanes, the guests, lend their actors to another lane of their process, the host, while its program runs.
 //!
-//! The host's program finds all actors on its own lane; the guests' threads sleep meanwhile, and send on what reaches their
-//! mailboxes for an actor that is away.
+//! The host's program finds all actors on its own lane. The guests' threads sleep meanwhile, and forward messages for
+//! actors that are away.
 //!
-//! - `LEND-1` a cell is in exactly one place: its home, the exchange, or the host. The exchange hands cells over under a
-//!   lock and rings the bell of whoever waits for them.
-//! - `LEND-2` mail is sorted under the exchange's lock, to the host before the end and home after it, so no call ever
+//! - `LEND-1` a cell is in exactly one place: its home, the exchange, or the host. The exchange hands cells over under
+//!   a lock and rings the doorbell of the lane that waits for them.
+//! - `LEND-2` messages are sorted under the exchange's lock, to the host before the end and home after it, so no call
 //!   finds its actor away.
-//! - `LEND-3` the host gives every cell back when its program ends, also by a panic; whoever offers later than that takes
-//!   its own back at once. So a guest waits for the host's end and for nothing else, and a guest that was given up
-//!   (its mailbox is closed) ends without its actors.
+//! - `LEND-3` the host returns every cell when its program ends, also by a panic. A guest that arrives after that keeps
+//!   its cells. So a guest waits only for the end of the host, and a guest that was abandoned (its mailbox is closed)
+//!   ends without its actors.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -28,33 +28,33 @@ use crate::program::{LoadedPrograms, Program};
 struct Share {
     lane: LaneId,
     actors: Vec<ActorId>,
-    /// Rung when they are back, and when the host can be written to.
+    /// Rung when the actors are back, and when messages can be forwarded to the host.
     bell: Doorbell,
 }
 
 #[derive(Default)]
 struct State {
-    /// Where the host gets its mail, once all actors are there.
+    /// The host's mailbox, once all actors are there.
     host: Option<Arc<Mailbox>>,
-    /// Where the guests get theirs.
+    /// The guests' mailboxes.
     homes: BTreeMap<LaneId, Arc<Mailbox>>,
-    /// By guest: on the way to the host.
+    /// The cells on the way to the host, by guest.
     offered: BTreeMap<LaneId, Vec<ActorCell>>,
-    /// By guest: on the way back.
+    /// The cells on the way back, by guest.
     returned: BTreeMap<LaneId, Vec<ActorCell>>,
     ended: bool,
 }
 
-/// Where cells change hands.
+/// The exchange, where cells are handed over.
 struct Exchange {
     state: Mutex<State>,
-    /// The host's.
+    /// The host's doorbell.
     bell: Doorbell,
     shares: Vec<Share>,
 }
 
-/// Has lanes lend actors to the lane `host` while `program` runs there: the programs for all of them. `bell` wakes the host
-/// while it waits for its guests, and `ended` says that it need not wait any more.
+/// Returns programs with which the `guests` lend their actors to the lane `host` while `program` runs there, and the
+/// host's own program. `bell` wakes the host while it waits for its guests. `ended` tells the host to stop waiting.
 #[must_use]
 pub fn gather(
     (host, program): (LaneId, Box<dyn Program>),
@@ -91,7 +91,7 @@ pub fn gather(
     programs
 }
 
-/// What the lane runs that all the actors come to.
+/// The program of the lane that borrows the actors.
 struct Host {
     exchange: Arc<Exchange>,
     program: Box<dyn Program>,
@@ -119,13 +119,13 @@ impl Program for Host {
                 .into_values()
                 .flatten()
                 .for_each(|cell| lane.put_actor(cell));
-            // Only now: mail that comes finds its actor.
+            // Set only now, so that a forwarded message finds its actor.
             state.host = Some(lane.mailbox());
             drop(state);
             exchange.shares.iter().for_each(|share| share.bell.ring());
         }
         let program = &mut self.program;
-        // Unwind safe: the program is not used again, and the cells look after themselves.
+        // Unwind safe: the program is not used again, and each cell handles panics of its methods itself.
         let outcome = catch_unwind(AssertUnwindSafe(|| program.run(lane)));
         exchange.give_back(lane);
         if let Err(panic) = outcome {
@@ -135,7 +135,7 @@ impl Program for Host {
 }
 
 impl Exchange {
-    /// All cells to where they came from.
+    /// Returns all cells to their homes.
     fn give_back(&self, lane: &mut LaneHost<'_>) {
         let mut state = self.state.lock();
         state.ended = true;
@@ -154,7 +154,7 @@ impl Exchange {
     }
 }
 
-/// What a lane runs that lends its actors.
+/// The program of a lane that lends its actors.
 struct Guest {
     exchange: Arc<Exchange>,
     index: usize,

@@ -14,20 +14,20 @@ use crate::id::{ActorId, LaneId};
 use crate::lane::mailbox::{LaneCall, LaneMessage, Mailbox, ProgramEnd, Unserved};
 use crate::program::Program;
 
-/// What a lane's thread owns.
+/// The state that a lane's thread owns.
 pub(crate) struct LaneState {
     id: LaneId,
-    /// Sorted by id: programs look actors up once per computation.
+    /// Sorted by id, because programs look actors up once per computation.
     actors: Vec<ActorCell>,
     driver: AsyncDriver,
     mailbox: Arc<Mailbox>,
-    /// Messages that came while a program ran and have to wait for its end.
+    /// Messages that arrived while a program ran and must wait for its end.
     deferred: VecDeque<LaneMessage>,
-    /// The core that the thread keeps to.
+    /// The core that the thread is pinned to.
     kept: Option<Kept>,
 }
 
-/// A lane, lent to a program for as long as it runs.
+/// A lane, lent to a program while the program runs.
 pub struct LaneHost<'a> {
     lane: &'a mut LaneState,
 }
@@ -39,12 +39,12 @@ impl LaneHost<'_> {
         self.lane.id
     }
 
-    /// The actor with this number, if it lives here.
+    /// Returns the actor with this number, if it lives here.
     pub fn actor(&mut self, id: ActorId) -> Option<&mut ActorCell> {
         self.lane.actor(id)
     }
 
-    /// As [`LaneHost::actor`], with where it was found last, which is looked at first.
+    /// Returns an actor as [`LaneHost::actor`] does, but looks first at the index `seat`, where it was found last.
     #[inline]
     pub fn actor_at(&mut self, seat: &mut usize, id: ActorId) -> Option<&mut ActorCell> {
         let actors = &mut self.lane.actors;
@@ -55,20 +55,21 @@ impl LaneHost<'_> {
         actors.get_mut(*seat)
     }
 
-    /// What drives this lane's async methods; a clone is cheap and shares the runtime.
+    /// The driver of this lane's async methods; a clone is cheap and shares the runtime.
     #[must_use]
     pub fn driver(&self) -> AsyncDriver {
         self.lane.driver.clone()
     }
 
-    /// Whether calls wait. One atomic load.
+    /// Whether messages wait in the mailbox. One atomic load.
     #[must_use]
     #[inline]
     pub fn mailbox_pending(&self) -> bool {
         self.lane.mailbox.is_pending()
     }
 
-    /// Answers the calls that wait, on this thread, and creates or removes actors.
+    /// Handles the messages that wait, on this thread: answers calls, and creates or removes actors. Programs and the
+    /// request to stop are deferred.
     pub fn serve_mailbox(&mut self) {
         while let Some(message) = self.lane.mailbox.try_pop() {
             match message {
@@ -78,7 +79,7 @@ impl LaneHost<'_> {
         }
     }
 
-    /// Takes an actor off the lane, to be put on another one.
+    /// Takes an actor off the lane, so that it can be put on another one.
     pub(crate) fn take_actor(&mut self, id: ActorId) -> Option<ActorCell> {
         let at = self.lane.actors.binary_search_by_key(&id, ActorCell::id).ok()?;
         Some(self.lane.actors.remove(at))
@@ -93,13 +94,14 @@ impl LaneHost<'_> {
         Arc::clone(&self.lane.mailbox)
     }
 
-    /// Whether the lane was given up: nothing reaches it any more.
+    /// Whether the lane was abandoned: no message reaches it any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.lane.mailbox.is_closed()
     }
 
-    /// Sends on what waits for actors that are elsewhere, without running anything; the rest waits for
-    /// [`LaneHost::serve_deferred`] or the program's end. A lane that refuses has ended: its calls end with it.
+    /// Forwards the messages that wait for actors that are elsewhere, and handles none. The other messages wait for
+    /// [`LaneHost::serve_deferred`] or the program's end. A lane that refuses a message has ended; a call for it is
+    /// dropped.
     pub(crate) fn sort_mail(&mut self, elsewhere: impl Fn(ActorId) -> Option<Arc<Mailbox>>) {
         while let Some(message) = self.lane.mailbox.try_pop() {
             let actor = match &message {
@@ -114,7 +116,7 @@ impl LaneHost<'_> {
         }
     }
 
-    /// Answers what was put aside, but for programs and the end.
+    /// Handles the deferred messages, except programs and the request to stop.
     pub(crate) fn serve_deferred(&mut self) {
         for message in std::mem::take(&mut self.lane.deferred) {
             match message {
@@ -124,8 +126,7 @@ impl LaneHost<'_> {
         }
     }
 
-    /// Whether the lane was asked to stop: the program should come to its end. Known after
-    /// [`LaneHost::serve_mailbox`].
+    /// Whether the lane was asked to stop, so that the program should end. Known after [`LaneHost::serve_mailbox`].
     #[must_use]
     pub fn stopping(&self) -> bool {
         self.lane
@@ -134,13 +135,14 @@ impl LaneHost<'_> {
             .any(|message| matches!(message, LaneMessage::Stop))
     }
 
-    /// The bell to ring when a call arrives while this program runs; `None` for none. Forgotten when the program
-    /// ends. After setting it, look at [`LaneHost::mailbox_pending`] once before waiting.
+    /// Sets the doorbell that is rung when a message arrives while this program runs; `None` removes it, as does the
+    /// end of the program. After setting it, check [`LaneHost::mailbox_pending`] once before waiting.
     pub fn set_bell(&mut self, bell: Option<Doorbell>) {
         self.lane.mailbox.set_bell(bell);
     }
 
-    /// What drives this program's async methods, for [`Lease::rouse`](crate::Lease::rouse); forgotten when the program ends.
+    /// Sets the driver of this program's async methods, for [`Lease::rouse`](crate::Lease::rouse). The end of the
+    /// program removes it.
     pub fn set_driver(&mut self, driver: AsyncDriver) {
         self.lane.mailbox.set_driver(Some(driver));
     }
@@ -158,7 +160,7 @@ impl LaneState {
         }
     }
 
-    /// The lane's life: one message after another, until told to stop.
+    /// Handles one message after another, until the lane is told to stop.
     pub(crate) fn run(&mut self) {
         loop {
             let next = self.deferred.pop_front().or_else(|| self.mailbox.wait_pop());
@@ -190,7 +192,7 @@ impl LaneState {
         }
     }
 
-    /// Builds an actor, on the core that it wants: what it allocates is touched there first.
+    /// Builds an actor on the core that it names, so that memory which it allocates is first touched there.
     fn build(&mut self, blueprint: Blueprint) -> Result<ActorCell, Failure> {
         match (blueprint.core, &self.kept) {
             (Some(core), None) => self.kept = Some(Kept::to(core).map_err(Failure::from_error)?),
@@ -203,7 +205,7 @@ impl LaneState {
         blueprint.build().inspect_err(|_| self.free_core())
     }
 
-    /// The thread keeps to its core for as long as an actor is there that has named it.
+    /// Releases the thread from its core once no actor of the lane names one.
     fn free_core(&mut self) {
         if !self.actors.iter().any(|cell| cell.core().is_some())
             && let Some(kept) = self.kept.take()
@@ -214,7 +216,7 @@ impl LaneState {
 
     fn insert(&mut self, cell: ActorCell) {
         match self.actors.binary_search_by_key(&cell.id(), ActorCell::id) {
-            // A second actor of that number replaces the first; numbers are never reused, so it is the same one.
+            // An actor replaces one with the same number. Numbers are never reused, so both are the same actor.
             Ok(at) => {
                 if let Some(place) = self.actors.get_mut(at) {
                     *place = cell;
@@ -240,7 +242,7 @@ impl LaneState {
         (call.reply)(result);
     }
 
-    /// A program's panic is a bug of whoever wrote the program; the lane and its actors outlive it.
+    /// Runs a program. A panic is a bug in the program; the lane and its actors survive it.
     fn run_program(&mut self, mut program: Box<dyn Program>, end: ProgramEnd) {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             program.run(&mut LaneHost { lane: self });

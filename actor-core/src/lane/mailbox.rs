@@ -1,12 +1,13 @@
-//! What reaches a lane: an unbounded queue, a condition variable for an idle lane, a doorbell for a lane that runs
-//! a program.
+//! Mailboxes of lanes: an unbounded queue, a condition variable for an idle lane, and a doorbell for a lane that runs a
+//! program.
 //!
 //! Invariants:
-//! - `MAIL-1`: `pending` is set, under the queue's lock, by every push and cleared only by a pop that empties the
-//!   queue, so a lane that reads `false` has seen every message pushed before.
-//! - `MAIL-2`: a push sets `pending` before it looks for a bell, and a lane sets its bell before it looks at
-//!   `pending`; both looks go through a lock, so at least one side sees the other and no call sleeps unseen.
-//! - `MAIL-3`: after `close` nothing is queued: a message is handed back, or dropped with its promise broken.
+//! - `MAIL-1`: every push sets `pending`, under the queue's lock, and only a pop that empties the queue, or `close`,
+//!   clears it. So a lane that reads `false` has seen every message pushed before.
+//! - `MAIL-2`: a push sets `pending` before it looks for a doorbell, and a lane sets its doorbell before it looks at
+//!   `pending`. The doorbell has a lock, so at least one side sees the other, and no call waits without a wake-up.
+//! - `MAIL-3`: after `close` no message is queued. A message that is pushed is returned; a message that was queued is
+//!   dropped, which breaks its promise.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,19 +20,19 @@ use crate::id::ActorId;
 use crate::program::Program;
 use crate::{Arguments, AsyncDriver, Failure, Returned};
 
-/// Why a call was not answered by a value.
+/// The reason that a call was not answered by a value.
 #[derive(Debug)]
 pub(crate) enum Unserved {
     Failed(Failure),
-    /// No such actor lives on the lane (any more).
+    /// No such actor lives on the lane, or it does not any more.
     NoActor,
 }
 
 pub(crate) type CallReply = Box<dyn FnOnce(Result<Returned, Unserved>) + Send>;
 pub(crate) type CreateReply = Box<dyn FnOnce(Result<(), Failure>) + Send>;
 
-/// Told when a program has ended, with the text of its panic if it panicked; told also where the program is dropped before
-/// it began, because the lane ended.
+/// A callback for the end of a program, with the text of the panic if the program panicked. It is also called if the
+/// program is dropped before it began, because the lane has ended.
 pub(crate) struct ProgramEnd(Option<Box<dyn FnOnce(Option<String>) + Send>>);
 
 impl ProgramEnd {
@@ -81,12 +82,12 @@ pub(crate) struct Mailbox {
     arrived: Condvar,
     pending: AtomicBool,
     bell: Mutex<Option<Doorbell>>,
-    /// What drives the async methods of the program that runs.
+    /// The driver of the async methods of the program that runs.
     driver: Mutex<Option<AsyncDriver>>,
 }
 
 impl Mailbox {
-    /// Queues a message and wakes the lane; hands the message back once the lane is closed.
+    /// Queues a message and wakes the lane; returns the message if the mailbox is closed.
     pub(crate) fn push(&self, message: LaneMessage) -> Result<(), LaneMessage> {
         {
             let mut queue = self.queue.lock();
@@ -94,7 +95,8 @@ impl Mailbox {
                 return Err(message);
             }
             queue.messages.push_back(message);
-            // SYNC mail-pending, release side: pairs with `is_pending`; the message is in the queue before.
+            // SYNC mail-pending, release side: pairs with the load in `is_pending`. The message is in the queue before
+            // the store.
             self.pending.store(true, Ordering::Release);
         }
         self.arrived.notify_one();
@@ -104,12 +106,12 @@ impl Mailbox {
         Ok(())
     }
 
-    /// The next message, if there is one.
+    /// Takes the next message, if there is one.
     pub(crate) fn try_pop(&self) -> Option<LaneMessage> {
         self.pop(&mut self.queue.lock())
     }
 
-    /// The next message; waits for it. `None` once the mailbox is closed.
+    /// Waits for the next message and takes it; returns `None` once the mailbox is closed.
     pub(crate) fn wait_pop(&self) -> Option<LaneMessage> {
         let mut queue = self.queue.lock();
         loop {
@@ -126,16 +128,16 @@ impl Mailbox {
     fn pop(&self, queue: &mut Queue) -> Option<LaneMessage> {
         let message = queue.messages.pop_front();
         if queue.messages.is_empty() {
-            // Relaxed is enough: under the queue's lock, which orders it with every push (MAIL-1).
+            // Relaxed is enough: the queue's lock orders this store with every push (MAIL-1).
             self.pending.store(false, Ordering::Relaxed);
         }
         message
     }
 
-    /// Whether a message waits. One load: programs ask between two executions.
+    /// Whether a message waits. One load, because programs ask between two executions.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
-        // SYNC mail-pending, acquire side.
+        // SYNC mail-pending, acquire side: pairs with the store in `push`.
         self.pending.load(Ordering::Acquire)
     }
 
@@ -147,7 +149,7 @@ impl Mailbox {
         *self.driver.lock() = driver;
     }
 
-    /// Has the async method that the lane's program awaits, if it does, look again whether it is wanted.
+    /// Makes the async method that the lane's program awaits, if there is one, ask again whether it is wanted.
     pub(crate) fn rouse(&self) {
         let driver = self.driver.lock().clone();
         if let Some(driver) = driver {
@@ -160,7 +162,7 @@ impl Mailbox {
         self.queue.lock().closed
     }
 
-    /// Refuses messages from now on and drops those that wait, with their promises.
+    /// Refuses messages from now on, and drops those that wait, which breaks their promises.
     pub(crate) fn close(&self) {
         let dropped = {
             let mut queue = self.queue.lock();
@@ -172,7 +174,7 @@ impl Mailbox {
         if let Some(bell) = self.bell.lock().as_ref() {
             bell.ring();
         }
-        // Outside the lock: a broken promise runs its waiter's waker.
+        // Dropped outside the lock, because a broken promise runs its waiter's waker.
         drop(dropped);
     }
 }

@@ -1,9 +1,9 @@
 //! Lanes: threads that own actors. The same code runs in the driver and in worker processes.
 //!
-//! - `mailbox`: what reaches a lane, and how it is woken.
+//! - `mailbox`: the queue of messages to a lane, and the wake-up of the lane.
 //! - `thread`: the thread and its loop.
-//! - `host`: the lane as a program sees it.
-//! - `gather`: lanes that lend their actors to another one.
+//! - `host`: the lane as its program sees it.
+//! - `gather`: lanes that lend their actors to another lane.
 
 pub(crate) mod gather;
 pub(crate) mod host;

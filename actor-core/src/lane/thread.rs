@@ -1,4 +1,4 @@
-//! A lane's thread: started once, stopped once, waited for with a deadline.
+//! The thread of a lane: started once, stopped once, and joined with a deadline.
 
 use std::cell::RefCell;
 use std::io;
@@ -14,8 +14,8 @@ use crate::id::LaneId;
 use crate::lane::host::LaneState;
 use crate::lane::mailbox::{LaneMessage, Mailbox};
 
-/// A running lane. Dropping it neither stops nor waits for the thread: [`LaneThread::stop`] does the one,
-/// [`LaneThread::join_until`] the other.
+/// A running lane. Its drop neither stops the thread nor waits for it: [`LaneThread::stop`] stops the thread, and
+/// [`LaneThread::join_until`] waits.
 pub(crate) struct LaneThread {
     id: LaneId,
     name: String,
@@ -24,12 +24,12 @@ pub(crate) struct LaneThread {
     handle: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Told on a lane's thread when it has ended.
+/// A callback for the end of a lane, called on the lane's thread.
 pub(crate) type OnEnd = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Ended {
-    /// Who is to be told, until it has ended.
+    /// The progress of the end, and the callbacks that wait for it.
     state: Mutex<EndState>,
     changed: Condvar,
 }
@@ -37,13 +37,13 @@ struct Ended {
 #[derive(Default)]
 struct EndState {
     ended: bool,
-    /// Its thread's values have been dropped too, which is user code.
+    /// Set once the thread has also dropped its thread-local values, which is user code.
     gone: bool,
     waiting: Vec<OnEnd>,
 }
 
 impl LaneThread {
-    /// Starts the thread, named "lane <name>".
+    /// Starts the thread, with the name `lane <name>`.
     pub(crate) fn start(id: LaneId, name: &str) -> io::Result<Arc<Self>> {
         let mailbox = Arc::new(Mailbox::default());
         let ended = Arc::new(Ended::default());
@@ -52,7 +52,7 @@ impl LaneThread {
             let ended = Arc::clone(&ended);
             move || live(id, &mailbox, &ended)
         };
-        // A NUL in a thread's name is refused by the system call behind it.
+        // The name of a thread must not contain NUL.
         let thread_name = format!("lane {name}").replace('\0', "?");
         let handle = thread::Builder::new().name(thread_name).spawn(run)?;
         Ok(Arc::new(Self {
@@ -72,29 +72,29 @@ impl LaneThread {
         &self.name
     }
 
-    /// Queues a message; it comes back when the lane has ended.
+    /// Queues a message; returns it if the lane has ended.
     pub(crate) fn push(&self, message: LaneMessage) -> Result<(), LaneMessage> {
         self.mailbox.push(message)
     }
 
-    /// Has an async method that the lane's program awaits look again whether it is wanted.
+    /// Makes an async method that the lane's program awaits ask again whether it is wanted.
     pub(crate) fn rouse(&self) {
         self.mailbox.rouse();
     }
 
-    /// Asks the lane to end after the messages before this one and after the program it runs.
+    /// Asks the lane to end after the messages that were queued before, and after the program that it runs.
     pub(crate) fn stop(&self) {
-        // Handed back only by a lane that has ended, which is what is asked for.
+        // Only a lane that has ended returns the message, and then there is nothing to ask for.
         let _ = self.mailbox.push(LaneMessage::Stop);
     }
 
-    /// Gives the lane up: nothing reaches it any more and waiting calls are answered by broken promises. Its
-    /// thread ends when whatever holds it comes back.
+    /// Abandons the lane: no message reaches it any more, and calls that wait are answered by broken promises. Its
+    /// thread ends when the code that occupies it returns.
     pub(crate) fn abandon(&self) {
         self.mailbox.close();
     }
 
-    /// Has `on_end` told when the lane has ended; here and now where it has.
+    /// Calls `on_end` when the lane has ended; at once, on the calling thread, if it has ended already.
     pub(crate) fn when_ended(&self, on_end: OnEnd) {
         let mut state = self.ended.state.lock();
         if state.ended {
@@ -104,13 +104,13 @@ impl LaneThread {
         state.waiting.push(on_end);
     }
 
-    /// Whether the lane has ended, and its thread runs no more of anybody's code.
+    /// Whether the lane has ended and its thread runs no more user code.
     pub(crate) fn is_gone(&self) -> bool {
         self.ended.state.lock().gone
     }
 
-    /// Waits for the thread's end. `false`: the deadline passed first (or this is the lane's own thread), and the
-    /// thread is left behind.
+    /// Waits for the thread to end. Returns `false` if the deadline passes first, or if the caller is the lane's own
+    /// thread; the thread is then left behind.
     pub(crate) fn join_until(&self, deadline: Instant) -> bool {
         let is_own = |handle: &JoinHandle<()>| handle.thread().id() == thread::current().id();
         if self.handle.lock().as_ref().is_some_and(is_own) {
@@ -125,14 +125,14 @@ impl LaneThread {
         drop(state);
         let handle = self.handle.lock().take();
         if let Some(handle) = handle {
-            // The thread has only to return now; a panic in it was caught and has nothing to add.
+            // The thread only has to return now. A panic in it was caught and carries no information.
             let _ = handle.join();
         }
         true
     }
 }
 
-/// Says that a thread is gone when it is dropped.
+/// A guard whose drop records that a thread is gone.
 struct Gone(Arc<Ended>);
 
 impl Drop for Gone {
@@ -143,13 +143,13 @@ impl Drop for Gone {
 }
 
 thread_local! {
-    /// The first value that a lane's thread keeps, so the last that it drops.
+    /// The first thread-local value of a lane's thread, so it is dropped last.
     static GONE: RefCell<Option<Gone>> = const { RefCell::new(None) };
 }
 
 fn live(id: LaneId, mailbox: &Arc<Mailbox>, ended: &Arc<Ended>) {
     GONE.set(Some(Gone(Arc::clone(ended))));
-    // User code is guarded where it is called; this guard is for bugs of ours: the end must be announced.
+    // User code is guarded where it is called. This guard is for bugs of selvedge, because the end must be announced.
     dispose(catch_unwind(AssertUnwindSafe(|| {
         let mut state = LaneState::new(id, Arc::clone(mailbox));
         state.run();
@@ -177,7 +177,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// Waits for an answer where it is dropped.
+    /// A value whose drop waits for a message.
     struct Held {
         begun: Sender<()>,
         go: Receiver<()>,
@@ -194,7 +194,7 @@ mod tests {
         static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
     }
 
-    /// Leaves a value with the thread.
+    /// Leaves a value in a thread-local.
     struct Leaves(Option<Held>);
 
     impl Program for Leaves {
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// Panics where it is dropped.
+    /// Panics when it is dropped.
     struct Bomb;
 
     impl Drop for Bomb {
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Panics with what panics where it is dropped.
+    /// Panics with a payload whose drop panics.
     struct Throws;
 
     impl Program for Throws {
@@ -236,7 +236,7 @@ mod tests {
         assert!(lane.join_until(deadline_after(PATIENCE)));
     }
 
-    /// Says that it runs, and comes back when it is let go.
+    /// Reports that it runs, and returns when it is released.
     struct Waits(Option<Held>);
 
     impl Program for Waits {
@@ -266,7 +266,7 @@ mod tests {
         assert!(lane.join_until(deadline_after(PATIENCE)));
     }
 
-    /// What `ask` answers, asked on a thread of its own: a wait without end fails the test.
+    /// Returns the answer of `ask`, called on a thread of its own, so that a wait without end fails the test.
     fn answered<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> T {
         let (say, said) = channel();
         thread::spawn(move || say.send(ask()));

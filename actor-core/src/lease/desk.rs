@@ -1,4 +1,4 @@
-//! The lease table behind a lock, the wait for leases that are ending, and the news of deaths.
+//! The lease desk: the lease table behind a lock, waits for leases that are ending, and the announcement of deaths.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +11,7 @@ use crate::death::Death;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lease::table::{EndWatcher, LeaseId, LeaseTable, NotStarted, Obstacle, Unit, Watcher};
 
-/// Shared by all leases of a runtime.
+/// The lease desk, shared by all leases of a runtime.
 #[derive(Default)]
 pub(crate) struct LeaseDesk {
     table: Mutex<LeaseTable>,
@@ -32,7 +32,7 @@ impl LeaseDesk {
             match table.grant(holder, units, actors.clone()) {
                 Err(obstacle @ Obstacle::Ending { .. }) => {
                     if self.changed.wait_until(&mut table, deadline).timed_out() {
-                        // One last look: the release and the deadline may have come together.
+                        // One last attempt, because the release and the deadline may have come together.
                         return table.grant(holder, units, actors.clone()).map_err(|_| obstacle);
                     }
                 }
@@ -80,7 +80,7 @@ impl LeaseDesk {
         self.changed.notify_all();
     }
 
-    /// Waits until no program of the lease runs; answers those that still do at the deadline.
+    /// Waits until no program of the lease runs; returns the lanes that still run one at the deadline.
     pub(crate) fn join(&self, lease: LeaseId, deadline: Instant) -> Vec<LaneId> {
         let mut table = self.table.lock();
         loop {
@@ -98,7 +98,7 @@ impl LeaseDesk {
         self.table.lock().panics(lease)
     }
 
-    /// Adds a watcher, and tells it at once of the deaths it has missed.
+    /// Adds a watcher, and calls it at once for the deaths that it has missed.
     pub(crate) fn watch(&self, lease: LeaseId, watcher: Watcher) {
         let missed = self.table.lock().watch(lease, watcher.clone());
         for death in &missed {
@@ -106,12 +106,12 @@ impl LeaseDesk {
         }
     }
 
-    /// Has `watcher` told, outside the lock, whenever a program of the lease ends before the lease does.
+    /// Adds a watcher that is called, outside the lock, whenever a program of the lease ends before the lease does.
     pub(crate) fn watch_ends(&self, lease: LeaseId, watcher: EndWatcher) {
         self.table.lock().watch_ends(lease, watcher);
     }
 
-    /// Tells every holder of one of the dead. The watchers run on this thread, outside the lock.
+    /// Calls the watchers of every lease that holds one of the dead actors, on this thread and outside the lock.
     pub(crate) fn died(&self, death: &Death) {
         let watchers = self.table.lock().died(death);
         for watcher in watchers {
@@ -123,16 +123,16 @@ impl LeaseDesk {
         self.table.lock().held()
     }
 
-    /// Wakes everybody who waits for a lease, after something outside the table has changed.
+    /// Wakes all threads that wait at the desk, after a change outside the table.
     pub(crate) fn wake(&self) {
-        // Under the lock: a waiter that has just looked is either still before its wait, holding the lock, or
-        // asleep and hears this.
+        // The lock is taken so that no waiter is missed: a waiter that has just checked its condition either holds the
+        // lock until it waits, or waits already and is woken.
         let _table = self.table.lock();
         self.changed.notify_all();
     }
 
-    /// Waits for a change of the table or a `wake`. `false`: the deadline has passed. `ready` is asked under the
-    /// lock, before each wait.
+    /// Waits for changes of the table, or calls of `wake`, until `ready` returns `true`. Returns `false` if the
+    /// deadline passes first. `ready` is called under the lock, before each wait.
     pub(crate) fn wait(&self, deadline: Instant, mut ready: impl FnMut() -> bool) -> bool {
         let mut table = self.table.lock();
         while !ready() {
@@ -144,7 +144,7 @@ impl LeaseDesk {
     }
 }
 
-/// A watcher that panics must not take the thread that tells it along; the panic's message is on stderr.
+/// Calls a watcher. A panic of the watcher is caught, so that it does not end this thread; its message is on stderr.
 fn tell(watcher: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(watcher)) {
         dispose(payload);

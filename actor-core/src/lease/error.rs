@@ -1,18 +1,18 @@
-//! Why a lease, or a program under it, was refused.
+//! Errors of leases, and of programs under a lease.
 
 use crate::death::Death;
 use crate::id::{LaneId, ProcessId};
 
-/// Why a lease, or a program under it, was refused.
+/// The reason that a lease, or a program under it, was refused.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaseError {
-    /// Somebody else holds the actor (or another actor of its lane).
+    /// Another holder has leased the actor, or another actor of its lane.
     #[error("actor `{actor}` is busy: its lane is lent to `{holder}`")]
     Busy {
-        /// The actor asked for.
+        /// The actor that was asked for.
         actor: String,
-        /// Who holds it.
+        /// The name of the holder.
         holder: String,
     },
     /// The actor is dead.
@@ -21,19 +21,19 @@ pub enum LeaseError {
     /// The actor belongs to another runtime.
     #[error("actor `{actor}` belongs to another runtime")]
     Foreign {
-        /// The actor asked for.
+        /// The actor that was asked for.
         actor: String,
     },
-    /// The actor's thread never came back from an earlier program.
+    /// The actor's thread did not return from an earlier program.
     #[error("actor `{actor}` is stuck: its thread never came back from an earlier program")]
     Stuck {
-        /// The actor asked for.
+        /// The actor that was asked for.
         actor: String,
     },
     /// The actor's worker was still restarting when the deadline passed.
     #[error("actor `{actor}` was still restarting when the deadline passed")]
     Restarting {
-        /// The actor asked for.
+        /// The actor that was asked for.
         actor: String,
     },
     /// A program was given for a lane that the lease does not hold.
@@ -48,7 +48,7 @@ pub enum LeaseError {
         /// The process.
         process: ProcessId,
     },
-    /// A program was given for a lane that runs one.
+    /// A program was given for a lane that runs one already.
     #[error("{lane} runs a program already")]
     Running {
         /// The lane.
@@ -59,7 +59,7 @@ pub enum LeaseError {
     Refused {
         /// The worker's name.
         worker: String,
-        /// What its loader said.
+        /// The reason, as text.
         reason: String,
     },
     /// The worker did not answer in time.

@@ -1,4 +1,4 @@
-//! What the holder of a lease works with.
+//! Leases, as their holders use them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::worker::link::{LinkLost, Response};
 use crate::worker::protocol::ToWorker;
 use crate::worker::record::WorkerRecord;
 
-/// The right to run programs on the lanes of some actors. Dropping it gives back every lane whose program has ended,
-/// and the others as theirs end.
+/// The right to run programs on the lanes of some actors. Its drop releases every lane whose program has ended, and
+/// each of the others when its program ends.
 pub struct Lease {
     id: LeaseId,
     residents: Vec<Arc<Resident>>,
@@ -30,8 +30,8 @@ pub struct Lease {
 }
 
 impl Runtime {
-    /// Leases the lanes of `actors` to `holder`: all of them or none. A lease that is [`Lease::ending`], and an actor
-    /// that restarts, is waited for until `deadline`.
+    /// Leases the lanes of `actors` to `holder`: all of them or none. Waits until `deadline` for a lease that is
+    /// [`Lease::ending`], and for an actor that restarts.
     ///
     /// # Errors
     /// [`LeaseError`] that names the first actor in the way.
@@ -54,7 +54,7 @@ impl Runtime {
                 .leases
                 .take(holder, &units, &ids, deadline)
                 .map_err(|obstacle| in_the_way(obstacle, &residents))?;
-            // Somebody may have died between the two looks; then the lease would not hear of it.
+            // An actor may have died between the two checks; the lease would not be told of that death.
             if residents.iter().all(|resident| resident.vital() == Vital::Alive) {
                 return Ok(Lease {
                     id,
@@ -74,7 +74,7 @@ fn unit(resident: &Resident) -> Unit {
     }
 }
 
-/// Waits until nobody restarts any more.
+/// Waits until no actor restarts. Returns an error if an actor restarts still or is dead.
 fn living(directory: &Directory, residents: &[Arc<Resident>], deadline: Instant) -> Result<(), LeaseError> {
     if directory.is_closed() {
         return Err(LeaseError::Shutdown);
@@ -93,7 +93,7 @@ fn living(directory: &Directory, residents: &[Arc<Resident>], deadline: Instant)
     }
     for resident in residents {
         if let Vital::Dead(mut death) = resident.vital() {
-            // Several actors may have died at once; the one that was asked for is named.
+            // Several actors may have died at once; the error names the one that was asked for.
             death.actor = resident.name().to_owned();
             return Err(LeaseError::Dead(death));
         }
@@ -133,10 +133,10 @@ impl Lease {
         &self.runtime
     }
 
-    /// Runs programs on lanes of this process.
+    /// Starts programs on lanes of this process.
     ///
     /// # Errors
-    /// [`LeaseError::UnknownLane`] and [`LeaseError::Running`]; then none was started.
+    /// [`LeaseError::UnknownLane`] and [`LeaseError::Running`]; no program has been started then.
     pub fn start_local(&self, programs: LoadedPrograms) -> Result<(), LeaseError> {
         let lanes: Vec<LaneId> = programs.iter().map(|(lane, _)| *lane).collect();
         self.directory()
@@ -147,18 +147,18 @@ impl Lease {
             let directory = Arc::clone(self.directory());
             let end = ProgramEnd::new(move |panic| directory.leases.ended(&[id], panic.as_deref()));
             if let Some(lane) = self.directory().lane(id) {
-                // A lane that refuses has ended, which is told where the program is dropped.
+                // A lane that refuses the program has ended. The drop of the program reports that.
                 drop(lane.push(LaneMessage::Run(program, end)));
             }
         }
         Ok(())
     }
 
-    /// Has a worker load and start its programs; returns once it has.
+    /// Makes a worker load and start its programs; returns once it has.
     ///
     /// # Errors
-    /// [`LeaseError::Refused`] with what the loader said, [`LeaseError::Dead`], [`LeaseError::Silent`]. After the last
-    /// the programs may start still: the lanes count as running until the worker answers or dies.
+    /// [`LeaseError::Refused`] with the message of the loader, [`LeaseError::Dead`], [`LeaseError::Silent`]. After the
+    /// last one, the programs may still start: the lanes count as running until the worker answers or dies.
     pub fn start_worker(
         &self,
         process: ProcessId,
@@ -169,11 +169,12 @@ impl Lease {
         self.load_worker(process, kind, bytes, deadline)?.wait(deadline)
     }
 
-    /// As [`start_worker`](Self::start_worker), but does not wait for the worker, so that several load at once.
+    /// Starts programs as [`start_worker`](Self::start_worker) does, but does not wait for the worker, so that several
+    /// workers can load at once.
     ///
     /// # Errors
-    /// [`LeaseError::Dead`] and [`LeaseError::Restarting`] where the worker has no process; its death is waited for until
-    /// `deadline` then.
+    /// [`LeaseError::Dead`] and [`LeaseError::Restarting`] if the worker has no process; its death is then waited for
+    /// until `deadline`. [`LeaseError::UnknownProcess`] if the lease holds no actor of the worker.
     pub fn load_worker(
         &self,
         process: ProcessId,
@@ -191,12 +192,12 @@ impl Lease {
         let (reply, answer) = promise();
         let directory = Arc::clone(self.directory());
         let kind = kind.to_owned();
-        // From here on a program may start, even when the answer comes too late for this call.
+        // From here on a program may start, even if the answer comes too late for this call.
         let reserved = directory
             .leases
             .reserve(self.id, process, &self.lanes_in(process));
         let on_response = move |response: Result<Response, LinkLost>| {
-            // On the thread that reads the link, so before it can hear that a lane has ended.
+            // This runs on the thread that reads the link, so before that thread can read that a program has ended.
             let started: &[LaneId] = match &response {
                 Ok(Response::Loaded(Ok(lanes))) => lanes,
                 _ => &[],
@@ -216,7 +217,8 @@ impl Lease {
         Ok(Loading { worker: name, answer })
     }
 
-    /// Why a worker has no process: the death of its actors, which is known soon after the process has ended.
+    /// Returns the reason that a worker has no process: the death of its actors, which is recorded soon after the
+    /// process has ended.
     fn gone(&self, worker: &WorkerRecord, deadline: Instant) -> LeaseError {
         let there = |resident: &&Arc<Resident>| resident.process() == worker.id();
         let residents: Vec<Arc<Resident>> = self.residents.iter().filter(there).cloned().collect();
@@ -247,14 +249,15 @@ impl Lease {
         })
     }
 
-    /// Calls `watcher` at every death that concerns the lease, on the thread that notices it; at once for deaths
-    /// that have happened since the lease was granted.
+    /// Calls `watcher` for every death that concerns the lease, on the thread that detects the death. Deaths since the
+    /// lease was granted are reported at once.
     pub fn on_death(&self, watcher: Box<dyn Fn(&Death) + Send + Sync>) {
         self.directory().leases.watch(self.id, Arc::from(watcher));
     }
 
-    /// Calls `watcher` when a program of the lease ends before [`ending`](Self::ending), on the thread that hears of it: the
-    /// lane's own, or the one that reads the worker's link. Look once after this call: what has ended before it is not told.
+    /// Calls `watcher` when a program of the lease ends before [`ending`](Self::ending) is called. The call comes on
+    /// the lane's own thread, or on the thread that reads the worker's link. Check once after this call, because
+    /// earlier ends are not reported.
     pub fn on_end(&self, watcher: Box<dyn Fn() + Send + Sync>) {
         self.directory().leases.watch_ends(self.id, Arc::from(watcher));
     }
@@ -269,13 +272,14 @@ impl Lease {
         self.residents.iter().filter_map(inline).collect()
     }
 
-    /// Says that the holder is about to give back: lanes without a program are free, the others as theirs end.
+    /// Announces that the holder is about to release the lease: lanes without a program are free now, the others when
+    /// their programs end.
     pub fn ending(&self) {
         self.directory().leases.ending(self.id);
     }
 
-    /// Has async methods that the lease's programs await look again whether they are wanted, in this process and in workers.
-    /// Never blocks.
+    /// Makes async methods that the lease's programs await ask again whether they are wanted, in this process and in
+    /// workers. Never blocks.
     pub fn rouse(&self) {
         let mut told = BTreeSet::new();
         for resident in &self.residents {
@@ -304,13 +308,13 @@ impl Lease {
         self.directory().leases.join(self.id, deadline)
     }
 
-    /// Panics that ended programs of the lease.
+    /// Returns the panics that ended programs of the lease, by lane.
     #[must_use]
     pub fn panics(&self) -> Vec<(LaneId, String)> {
         self.directory().leases.panics(self.id)
     }
 
-    /// Gives up on lanes: the worker processes of some are killed, threads of this process are lost with their actors.
+    /// Abandons lanes: worker processes among them are killed, and threads of this process are lost with their actors.
     pub fn kill(&self, lanes: &[LaneId]) {
         let directory = self.directory();
         for resident in self
@@ -331,13 +335,13 @@ impl Lease {
                 &directory.residents_on(*lane),
                 "its thread never came back from a program",
             );
-            // Last: the calls that wait there are dropped, and look at how their actors ended.
+            // Done last: the calls that wait there are dropped, and their callers then read how the actors ended.
             thread.abandon();
         }
     }
 }
 
-/// Programs on their way to a worker.
+/// Programs that are being loaded by a worker.
 #[must_use]
 pub struct Loading {
     worker: String,
@@ -345,10 +349,10 @@ pub struct Loading {
 }
 
 impl Loading {
-    /// Waits until the worker has started them.
+    /// Waits until the worker has started the programs.
     ///
     /// # Errors
-    /// As [`Lease::start_worker`].
+    /// The errors of [`Lease::start_worker`].
     pub fn wait(mut self, deadline: Instant) -> Result<(), LeaseError> {
         let worker = self.worker;
         match self.answer.wait(Some(deadline)) {

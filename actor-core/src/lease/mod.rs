@@ -1,8 +1,8 @@
-//! Lending lanes: who may run programs on which actors' threads, and what they hear of deaths.
+//! Leases: the right to run programs on actors' threads, and the announcement of deaths to the holders.
 //!
-//! - `table`: the state and its rules, pure.
+//! - `table`: the state and its rules, as pure functions.
 //! - `desk`: the table behind a lock, with the wait for a lease that is ending.
-//! - `handle`: [`Lease`], what a holder works with.
+//! - `handle`: [`Lease`], the object that a holder uses.
 //! - `error`: [`LeaseError`].
 
 pub(crate) mod desk;

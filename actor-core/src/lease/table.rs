@@ -1,7 +1,7 @@
-//! Who holds what: the rules of lending as plain state. No lock, no clock, no thread.
+//! The lease table: the holder of each unit, and the rules of lending, as plain state. No lock, no clock, no thread.
 //!
-//! What is lent is a lane, because a lane runs one program at a time; an inline actor has no lane of its own and is
-//! lent by itself. Rules:
+//! The unit of lending is a lane, because a lane runs one program at a time. An inline actor has no lane of its own and
+//! is lent by itself. Rules:
 //! - `LEASE-1`: a unit has at most one lease.
 //! - `LEASE-2`: a lease is granted whole or not at all.
 //! - `LEASE-3`: a unit whose program runs stays with its lease, even a dropped one, until the program has ended.
@@ -16,7 +16,7 @@ use crate::id::{ActorId, LaneId, ProcessId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LeaseId(u64);
 
-/// What can be lent.
+/// A unit that can be lent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Unit {
     Lane(LaneId),
@@ -24,7 +24,7 @@ pub(crate) enum Unit {
 }
 
 pub(crate) type Watcher = Arc<dyn Fn(&Death) + Send + Sync>;
-/// Called when a program has ended, without a word about which.
+/// A callback for the end of a program; it is not told which program ended.
 pub(crate) type EndWatcher = Arc<dyn Fn() + Send + Sync>;
 
 struct Use {
@@ -42,22 +42,22 @@ struct Record {
     watchers: Vec<Watcher>,
     end_watchers: Vec<EndWatcher>,
     deaths: Vec<Death>,
-    /// Texts of programs' panics, by lane.
+    /// The messages of programs' panics, by lane.
     panics: Vec<(LaneId, String)>,
 }
 
-/// What stands in the way of a lease.
+/// The obstacle to a lease.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle {
-    /// Held by a lease that goes on.
+    /// Held by a lease that is not ending.
     Held { unit: Unit, holder: String },
-    /// Held by a lease that is ending: worth waiting for.
+    /// Held by a lease that is ending, so waiting is worthwhile.
     Ending { unit: Unit, holder: String },
-    /// The lane's thread never came back from an earlier program.
+    /// The lane's thread did not return from an earlier program.
     Lost { unit: Unit },
 }
 
-/// Why a program may not be started.
+/// The reason that a program may not be started.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotStarted {
     NotHeld(LaneId),
@@ -73,7 +73,8 @@ pub(crate) struct LeaseTable {
 }
 
 impl LeaseTable {
-    /// The first obstacle, the worst kind first: a refusal must not wait behind something that will be free.
+    /// Returns an obstacle to a lease of `units`, if there is one. A final obstacle has precedence over one that ends,
+    /// so that a refusal does not wait.
     pub(crate) fn obstacle(&self, units: &BTreeSet<Unit>) -> Option<Obstacle> {
         let mut ending = None;
         for &unit in units {
@@ -87,7 +88,7 @@ impl LeaseTable {
             let holder = record.map_or_else(String::new, |record| record.holder.clone());
             if record.is_some_and(|record| record.ending) {
                 if !taken.running {
-                    // Nothing of the old holder runs here any more (LEASE-3).
+                    // No program of the old holder runs here any more (LEASE-3).
                     continue;
                 }
                 ending.get_or_insert(Obstacle::Ending { unit, holder });
@@ -98,7 +99,7 @@ impl LeaseTable {
         ending
     }
 
-    /// Grants the units, all free (LEASE-1, LEASE-2).
+    /// Grants a lease of the units, if all of them are free (LEASE-1, LEASE-2).
     pub(crate) fn grant(
         &mut self,
         holder: &str,
@@ -134,7 +135,7 @@ impl LeaseTable {
         Ok(lease)
     }
 
-    /// Marks programs as running on all of these lanes, or on none.
+    /// Marks programs as running on all of these lanes, or on none if there is an error.
     pub(crate) fn start(&mut self, lease: LeaseId, lanes: &[LaneId]) -> Result<(), NotStarted> {
         for &lane in lanes {
             match self.uses.get(&Unit::Lane(lane)) {
@@ -152,8 +153,8 @@ impl LeaseTable {
         Ok(())
     }
 
-    /// Marks the idle ones of these lanes of a worker process as running, for programs that are on their way; returns which
-    /// those are.
+    /// Marks those of these lanes of a worker process that are idle as running, for programs that are being sent.
+    /// Returns the lanes that it has marked.
     pub(crate) fn reserve(&mut self, lease: LeaseId, process: ProcessId, lanes: &[LaneId]) -> Vec<LaneId> {
         let mut reserved = Vec::new();
         for &lane in lanes {
@@ -169,8 +170,8 @@ impl LeaseTable {
         reserved
     }
 
-    /// A lane's program has ended, with the text of its panic if it did not return. Answers who must be told: a program that ends
-    /// because its lease does is no news.
+    /// Records that a lane's program has ended, with the text of its panic if it panicked. Returns the watchers to
+    /// call: none if the lease is ending, because the end is then expected.
     pub(crate) fn ended(&mut self, lane: LaneId, panic: Option<String>) -> Vec<EndWatcher> {
         let unit = Unit::Lane(lane);
         let Some(taken) = self.uses.get_mut(&unit) else {
@@ -191,7 +192,8 @@ impl LeaseTable {
         Vec::new()
     }
 
-    /// The programs in a worker process have ended with it, whoever else still knows their actors.
+    /// Records that the programs in a worker process have ended with the process, whether or not their actors are still
+    /// listed.
     pub(crate) fn ended_with(&mut self, process: ProcessId) {
         let there = self
             .uses
@@ -205,7 +207,7 @@ impl LeaseTable {
         }
     }
 
-    /// The lanes of the lease whose programs have not ended; lost lanes are not waited for.
+    /// Returns the lanes of the lease whose programs have not ended, except lost lanes, which are not waited for.
     pub(crate) fn running(&self, lease: LeaseId) -> Vec<LaneId> {
         let mine = self
             .uses
@@ -224,7 +226,8 @@ impl LeaseTable {
         }
     }
 
-    /// The holder is gone: what does not run is free, the rest follows as it ends (LEASE-3).
+    /// Releases the lease of a holder that is gone: units without a program are free now, the others when their
+    /// programs end (LEASE-3).
     pub(crate) fn release(&mut self, lease: LeaseId) {
         self.uses.retain(|_, taken| taken.lease != lease || taken.running);
         if let Some(record) = self.leases.get_mut(&lease) {
@@ -242,12 +245,12 @@ impl LeaseTable {
         }
     }
 
-    /// Gives a lane up for good (LEASE-4).
+    /// Gives up a lane for good (LEASE-4).
     pub(crate) fn lose(&mut self, lane: LaneId) {
         self.lost.insert(lane);
     }
 
-    /// Adds a watcher; answers the deaths it has missed.
+    /// Adds a watcher; returns the deaths that it has missed.
     pub(crate) fn watch(&mut self, lease: LeaseId, watcher: Watcher) -> Vec<Death> {
         let Some(record) = self.leases.get_mut(&lease) else {
             return Vec::new();
@@ -256,14 +259,14 @@ impl LeaseTable {
         record.deaths.clone()
     }
 
-    /// Adds a watcher of programs that end.
+    /// Adds a watcher for the ends of programs.
     pub(crate) fn watch_ends(&mut self, lease: LeaseId, watcher: EndWatcher) {
         if let Some(record) = self.leases.get_mut(&lease) {
             record.end_watchers.push(watcher);
         }
     }
 
-    /// Notes a death with every lease that holds one of the dead; answers who must be told.
+    /// Records a death in every lease that holds one of the dead actors; returns the watchers to call.
     pub(crate) fn died(&mut self, death: &Death) -> Vec<Watcher> {
         let mut watchers = Vec::new();
         for record in self.leases.values_mut() {
@@ -275,7 +278,7 @@ impl LeaseTable {
         watchers
     }
 
-    /// The actors of each lease, for telling all holders of a shutdown.
+    /// Returns the actors of each lease, so that all holders can be told of a shutdown.
     pub(crate) fn held(&self) -> Vec<Vec<ActorId>> {
         self.leases
             .values()
@@ -283,7 +286,7 @@ impl LeaseTable {
             .collect()
     }
 
-    /// The panics of the lease's programs so far.
+    /// Returns the panics of the lease's programs so far.
     pub(crate) fn panics(&self, lease: LeaseId) -> Vec<(LaneId, String)> {
         self.leases
             .get(&lease)

@@ -1,4 +1,4 @@
-//! The rules LEASE-1 to LEASE-4, one by one.
+//! Tests of the rules LEASE-1 to LEASE-4, one by one.
 
 use super::*;
 
@@ -78,7 +78,7 @@ fn an_ending_lease_is_worth_waiting_for_unless_something_else_is_held() {
         Some(Obstacle::Ending { .. })
     ));
     assert_eq!(table.obstacle(&units(&[1, 2])), Some(held(2, "second")));
-    // Once its program has ended the lane is free, whether or not the holder has let go.
+    // Once its program has ended, the lane is free, whether or not the holder has released the lease.
     table.ended(LaneId(1), None);
     assert_eq!(table.obstacle(&units(&[1])), None);
 }
@@ -122,7 +122,7 @@ fn the_programs_in_a_process_end_with_it_and_no_others() {
     table.reserve(first, ProcessId(8), &[LaneId(3)]);
     table.ended_with(ProcessId(7));
     assert_eq!(table.running(first), vec![LaneId(1), LaneId(3)]);
-    // Also those whose holder has let go.
+    // The programs of a lease that was released end with the process too.
     table.release(first);
     table.ended_with(ProcessId(8));
     assert!(grant(&mut table, "second", &[2, 3]).is_ok());

@@ -1,7 +1,7 @@
-//! Which build this executable is: the linker's build id, or else a hash of the file's ends.
+//! The build id of this executable: that of the linker, or else a hash of the beginning and the end of the file.
 //!
-//! Read from `/proc/self/exe`, which stays the running program even when its file was replaced. Only ELF for
-//! 64-bit little-endian machines is understood; anything else gets the hash.
+//! The file is `/proc/self/exe`, which stays the running program even if its file was replaced. Only ELF for 64-bit
+//! little-endian machines is parsed; any other format gets the hash.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use crate::registry::fnv1a;
 
-/// The build id as text; computed once.
+/// Returns the build id as text; computed once.
 pub(crate) fn of_this_program() -> String {
     static ID: OnceLock<String> = OnceLock::new();
     ID.get_or_init(|| read("/proc/self/exe").unwrap_or_else(|error| format!("unreadable ({error})")))
@@ -27,9 +27,9 @@ fn read(path: &str) -> io::Result<String> {
 
 const PT_NOTE: u32 = 4;
 const NT_GNU_BUILD_ID: u32 = 3;
-/// Program headers beyond this are not looked at.
+/// The maximum number of program headers that are read.
 const HEADERS_MAX: u16 = 128;
-/// Notes beyond this size are not looked at.
+/// The maximum size of the notes that are read.
 const NOTES_BYTES_MAX: u64 = 64 * 1024;
 
 fn gnu_build_id(file: &File) -> Option<String> {
@@ -51,7 +51,8 @@ fn gnu_build_id(file: &File) -> Option<String> {
     })
 }
 
-/// Walks the notes of one segment: name size, description size, type, then both padded to 4 bytes.
+/// Finds the build id among the notes of one segment. A note is: name size, description size, type, name, description;
+/// the last two are padded to 4 bytes.
 fn build_id_note(mut notes: &[u8]) -> Option<String> {
     loop {
         let name_len = usize::try_from(u32_at(notes, 0)?).ok()?;

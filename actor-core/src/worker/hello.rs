@@ -1,28 +1,28 @@
-//! The first words on a worker's link: are driver and worker the same program?
+//! The hello, which is the first message on a worker's link: driver and worker check that they are the same program.
 
 use serde::{Deserialize, Serialize};
 
 use crate::registry::registry_hash;
 use crate::worker::build_id;
 
-/// Raised whenever the messages of the link change.
+/// The version of the link's messages. Raised whenever they change.
 pub(crate) const PROTOCOL_VERSION: u32 = 3;
 
-/// What each side says of itself.
+/// The identity that each side reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) protocol: u32,
     /// The executable's build id; see `build_id`.
     pub(crate) build: String,
-    /// [`registry_hash`](crate::registry_hash).
+    /// The hash of the registry, [`registry_hash`].
     pub(crate) registry: u64,
 }
 
-/// Driver and worker are not the same program.
+/// The reason that driver and worker are not the same program.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HelloError {
-    /// Their messages are of different versions.
+    /// The two sides use different versions of the messages.
     #[error("the driver speaks version {driver} of the worker protocol, the worker version {worker}")]
     Protocol {
         /// The driver's version.
@@ -30,7 +30,7 @@ pub enum HelloError {
         /// The worker's version.
         worker: u32,
     },
-    /// They are different builds.
+    /// The two sides are different builds.
     #[error(
         "the driver is build {driver}, the worker build {worker}: was the executable replaced while it ran?"
     )]
@@ -40,7 +40,7 @@ pub enum HelloError {
         /// The worker's build id.
         worker: String,
     },
-    /// They know different actor types.
+    /// The two sides know different actor types.
     #[error(
         "driver and worker know different actor types (registry {driver:016x} and {worker:016x}); \
          the driver knows: {}",
@@ -51,7 +51,7 @@ pub enum HelloError {
         driver: u64,
         /// The worker's registry hash.
         worker: u64,
-        /// The names the driver knows.
+        /// The names that the driver knows.
         known: Vec<&'static str>,
     },
 }
@@ -59,7 +59,7 @@ pub enum HelloError {
 selvedge_channels::debug_is_report!(HelloError);
 
 impl Hello {
-    /// This process's own.
+    /// Returns the hello of the current process.
     pub(crate) fn mine() -> Self {
         Self {
             protocol: PROTOCOL_VERSION,
@@ -68,7 +68,7 @@ impl Hello {
         }
     }
 
-    /// The driver's check of what a worker said.
+    /// Compares the driver's hello with that of a worker.
     pub(crate) fn check(&self, worker: &Hello) -> Result<(), HelloError> {
         if self.protocol != worker.protocol {
             return Err(HelloError::Protocol {

@@ -1,9 +1,10 @@
-//! Starts a worker process.
+//! The launch of a worker process.
 //!
-//! The link travels as the child's standard input: so no descriptor has to be made inheritable in the driver (which
-//! would leak into whatever the user starts at that moment), and the child is made by `posix_spawn`, which does not
-//! copy the driver's page tables. The worker moves the link away and puts `/dev/null` there before anything else
-//! runs. To be called on a launcher's thread only: a worker is killed when the thread that started it ends.
+//! The link is passed as the child's standard input. So no descriptor has to be made inheritable in the driver (it
+//! would leak into any process that the user starts at that moment), and the child is made by `posix_spawn`, which does
+//! not copy the driver's page tables. The worker moves the link to another descriptor and puts `/dev/null` in its place
+//! before anything else runs. Processes must be launched on a launcher's thread: a worker is killed when the thread
+//! that started it ends.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,7 +20,7 @@ use crate::flags;
 use crate::worker::premain::initialised;
 use crate::worker::{DEPTH_MAX, ENV_DEPTH, ENV_DRIVER, ENV_FD};
 
-/// A process that was started and has said nothing yet.
+/// A process that was started and has not sent its hello yet.
 pub(crate) struct Launched {
     pub(crate) pid: u32,
     pub(crate) process: Unwatched,
@@ -28,11 +29,11 @@ pub(crate) struct Launched {
     pub(crate) stderr: OwnedFd,
 }
 
-/// A child that nobody watches yet. Dropped, it is killed and reaped.
+/// A child that is not watched yet. Its drop kills and reaps the child.
 pub(crate) struct Unwatched(Option<OwnedFd>);
 
 impl Unwatched {
-    /// Its pidfd, for whoever watches it from now on.
+    /// Returns the child's pidfd. The caller watches the child from now on.
     pub(crate) fn watch(mut self) -> Option<OwnedFd> {
         self.0.take()
     }
@@ -41,40 +42,40 @@ impl Unwatched {
 impl Drop for Unwatched {
     fn drop(&mut self) {
         if let Some(pidfd) = self.0.take() {
-            // Both can only fail if it is dead and reaped already.
+            // Both calls fail only if the child is dead and reaped already.
             let _ = pidfd_send_signal(&pidfd, Signal::KILL);
             let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
         }
     }
 }
 
-/// An error of the system, with what it was about.
+/// Returns a function that adds the failed operation to an error of the system.
 fn about(what: &'static str) -> impl Fn(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
-/// Why no worker may be started here.
+/// The reason that no worker may be started here.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotAllowed {
-    /// Without the feature `premain`, `main` has not called [`init`](crate::init): workers would run `main` again.
+    /// The feature `premain` is off and `main` has not called [`init`](crate::init): workers would run `main` again.
     #[error(
         "no worker may start before `selvedge::init()`: without the feature `premain`, call it first in `main`"
     )]
     NotInitialised,
-    /// Workers start workers start workers.
+    /// The process is a worker that is nested too deeply to start workers itself.
     #[error("workers may start workers {max} deep, this process is at depth {depth}")]
     TooDeep {
-        /// This process's depth.
+        /// The depth of the current process.
         depth: u32,
-        /// The deepest that may still start workers is one less.
+        /// The depth at which a process may no longer start workers.
         max: u32,
     },
 }
 
 selvedge_channels::debug_is_report!(NotAllowed);
 
-/// Whether this process may start workers; answers the depth its workers will have.
+/// Returns the depth of workers that this process starts, if it may start any.
 pub(crate) fn allowed() -> Result<u32, NotAllowed> {
     if !initialised() {
         return Err(NotAllowed::NotInitialised);
@@ -92,11 +93,11 @@ pub(crate) fn allowed() -> Result<u32, NotAllowed> {
     Ok(depth + 1)
 }
 
-/// Starts the process. Its arguments are only a name for `ps`: the worker never reaches `main`.
+/// Starts the process. Its only argument is a name for `ps`, because the worker never reaches `main`.
 pub(crate) fn launch(name: &str, env: &[(String, String)], depth: u32) -> io::Result<Launched> {
     let (ours, theirs) = UnixStream::pair().map_err(about("a socket pair for its link"))?;
     let mut command = Command::new("/proc/self/exe");
-    // Any bytes may stand there, as in a path that is not UTF-8; no NUL, though.
+    // The name may contain any bytes, such as a path that is not UTF-8, except NUL.
     let mut program = std::env::args_os().next().unwrap_or_else(|| "selvedge".into());
     program.push(format!(": worker {name}").replace('\0', "?"));
     command
@@ -108,14 +109,15 @@ pub(crate) fn launch(name: &str, env: &[(String, String)], depth: u32) -> io::Re
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // What the user asked of this program's graphs is not for the graphs of its workers.
+    // The user's flags are for the graphs of this program, not for the graphs of its workers.
     flags::ALL.iter().for_each(|name| {
         command.env_remove(name);
     });
     let mut child = command
         .spawn()
         .map_err(about("starting /proc/self/exe (is /proc mounted?)"))?;
-    // The command keeps the worker's end of the socket open; while it lives, the worker's death would be silent.
+    // The command holds the worker's end of the socket. As long as it is open, the death of the worker does not end the
+    // stream.
     drop(command);
     match (open_pidfd(child.id()), child.stdout.take(), child.stderr.take()) {
         (Ok(pidfd), Some(stdout), Some(stderr)) => Ok(Launched {
@@ -126,7 +128,8 @@ pub(crate) fn launch(name: &str, env: &[(String, String)], depth: u32) -> io::Re
             stderr: stderr.into(),
         }),
         (opened, ..) => {
-            // The worker cannot be watched, so it must not live. Both calls concern our own unreaped child.
+            // The worker cannot be watched, so it must not live. Both calls concern a child of this process that is not
+            // reaped yet.
             child.kill()?;
             child.wait()?;
             Err(opened
@@ -145,7 +148,7 @@ fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
     ))
 }
 
-/// What is wrong with an environment variable for a worker.
+/// Checks an environment variable for a worker; the error says what is wrong.
 pub(crate) fn check_env(key: &str, value: &str) -> Result<(), &'static str> {
     if key.is_empty() || key.contains(['=', '\0']) {
         return Err("a name must be non-empty, without `=` and NUL");

@@ -1,4 +1,4 @@
-//! The driver's end of a worker's socket: requests go out in order, answers find their requests.
+//! The driver's end of a worker's link: requests are sent in order, and each answer is matched with its request.
 
 use std::collections::BTreeMap;
 
@@ -24,10 +24,10 @@ pub(crate) enum Response {
     LaneEnded,
 }
 
-/// Why a request got no answer.
+/// The reason that a request got no answer.
 #[derive(Clone, Debug)]
 pub(crate) enum LinkLost {
-    /// The worker died first.
+    /// The worker died before it answered.
     Died(Death),
     /// The request could not be put into a frame.
     NotSent(String),
@@ -53,7 +53,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// The link and the queue that [`write_frames`] empties into the socket.
+    /// Creates a link, and the queue that [`write_frames`] writes to the socket.
     pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Outgoing>) {
         let (outgoing, queue) = mpsc::unbounded_channel();
         (
@@ -70,7 +70,8 @@ impl Link {
         self.send(message, Vec::new())
     }
 
-    /// Sends a request; `on_response` is called exactly once: with the answer, or when the worker is lost.
+    /// Sends a request. `on_response` is called once, with the answer or with the loss of the worker;
+    /// [`drop_requests`](Self::drop_requests) drops it without a call.
     pub(crate) fn request(
         &self,
         message: impl FnOnce(RequestId) -> ToWorker,
@@ -97,8 +98,8 @@ impl Link {
 
     fn send(&self, message: &ToWorker, body: Vec<u8>) -> Result<(), LinkLost> {
         let front = frame_front(message, &body).map_err(|error| LinkLost::NotSent(error.to_string()))?;
-        // The queue's other end is gone only after the socket failed; then the worker's death is on its way and
-        // answers every request.
+        // The other end of the queue is gone only after the socket has failed. Every request is then answered by the
+        // worker's death, which is detected soon.
         let _ = self.outgoing.send(Outgoing { front, body });
         Ok(())
     }
@@ -107,14 +108,14 @@ impl Link {
         self.pending.lock().handlers.remove(&id)
     }
 
-    /// Hands an answer to its request. An answer to no request is dropped: its asker gave up.
+    /// Passes an answer to its request. An answer without a request is dropped.
     pub(crate) fn answer(&self, id: RequestId, response: Response) {
         if let Some(on_response) = self.take(id) {
             on_response(Ok(response));
         }
     }
 
-    /// The worker is dead: every request is answered so, now and later.
+    /// Answers every request, present and future, with the worker's death.
     pub(crate) fn lose(&self, death: &Death) {
         let handlers = {
             let mut pending = self.pending.lock();
@@ -126,14 +127,14 @@ impl Link {
         }
     }
 
-    /// The worker has ended because it was told to: requests are dropped, which breaks the promises behind them.
+    /// Drops the requests, which breaks the promises behind them, because the worker has ended as it was told to.
     pub(crate) fn drop_requests(&self) {
         let handlers = std::mem::take(&mut self.pending.lock().handlers);
         drop(handlers);
     }
 }
 
-/// Writes the queue to the socket until either ends. A worker that does not read stops only this task.
+/// Writes the queue to the socket until one of them ends. A worker that does not read blocks only this task.
 pub(crate) async fn write_frames(mut queue: mpsc::UnboundedReceiver<Outgoing>, mut socket: OwnedWriteHalf) {
     while let Some(frame) = queue.recv().await {
         let written = async {
@@ -146,7 +147,7 @@ pub(crate) async fn write_frames(mut queue: mpsc::UnboundedReceiver<Outgoing>, m
     }
 }
 
-/// The next frame; `None` at the end of the stream.
+/// Reads the next frame; returns `None` at the end of the stream.
 pub(crate) async fn read_frame<M: DeserializeOwned>(
     socket: &mut OwnedReadHalf,
 ) -> Result<Option<(M, Vec<u8>)>, FrameError> {
@@ -160,7 +161,7 @@ pub(crate) async fn read_frame<M: DeserializeOwned>(
     let mut head = vec![0; header.head_bytes];
     socket.read_exact(&mut head).await?;
     let mut body = Vec::new();
-    // Grows with what arrives, not with what was announced.
+    // The buffer grows with the bytes that arrive, not with the announced length.
     let read = socket.take(header.body_bytes).read_to_end(&mut body).await?;
     if read as u64 != header.body_bytes {
         return Err(FrameError::Io(std::io::ErrorKind::UnexpectedEof.into()));
@@ -168,8 +169,8 @@ pub(crate) async fn read_frame<M: DeserializeOwned>(
     Ok(Some((read_head(&head)?, body)))
 }
 
-/// Sorts a worker's messages: answers to their requests, the ends of programs to `on_end`. Returns at the end of
-/// the stream, or when it makes no sense any more.
+/// Dispatches a worker's messages: answers go to their requests, ends of programs to `on_end`. Returns at the end of
+/// the stream, or at an invalid frame.
 pub(crate) async fn read_frames(
     mut socket: OwnedReadHalf,
     link: &Link,
@@ -177,7 +178,7 @@ pub(crate) async fn read_frames(
 ) {
     while let Ok(Some((message, body))) = read_frame::<FromWorker>(&mut socket).await {
         match message {
-            // Only the first message may be a hello; a second is ignored.
+            // Only the first message may be a hello; another one is ignored.
             FromWorker::Hello { .. } => {}
             FromWorker::Created { request, result } => link.answer(request, Response::Created(result)),
             FromWorker::Returned { request, result } => {

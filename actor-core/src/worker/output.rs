@@ -1,8 +1,9 @@
-//! A worker's standard output and error: prefixed line by line, printed by the driver, the last lines kept.
+//! The output of workers: standard output and error are prefixed line by line and printed by the driver, which keeps
+//! the last lines.
 //!
-//! Printing may block (a full pipe behind the driver's own stdout), and the control thread must not: it would miss
-//! deaths. So one thread prints (`selvedge-output`), behind a bounded queue; when it is full the worker's pipe is
-//! not read, and the worker, nobody else, waits.
+//! Printing may block (if a pipe behind the driver's own stdout is full), and the control thread must not, because it
+//! would miss deaths. So one thread prints (`selvedge-output`), behind a bounded queue. While the queue is full, the
+//! worker's pipe is not read, and only that worker waits.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -17,9 +18,9 @@ use tokio::sync::mpsc;
 
 /// The number of lines of standard error that are kept for a [`Death`](crate::Death).
 pub(crate) const STDERR_LINES_MAX: usize = 20;
-/// A longer line is printed in pieces.
+/// The maximum length of a line. A longer line is printed in pieces.
 const LINE_BYTES_MAX: usize = 8 * 1024;
-/// Lines that may wait to be printed.
+/// The maximum number of lines that wait to be printed.
 const LINES_WAITING_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +61,8 @@ impl Printer {
         self.lines.clone()
     }
 
-    /// Waits until everything is printed, once all senders are gone. `false`: the deadline passed, because nobody
-    /// reads what this process prints; the thread is left behind.
+    /// Waits until everything is printed, once all senders are gone. Returns `false` if the deadline passes first,
+    /// because the output of this process is not being read; the thread is then left behind.
     pub(crate) fn finish(self, deadline: Instant) -> bool {
         drop(self.lines);
         let mut ended = self.ended.0.lock();
@@ -71,7 +72,7 @@ impl Printer {
             }
         }
         drop(ended);
-        // It has only to return now.
+        // The thread only has to return now.
         let _ = self.thread.join();
         true
     }
@@ -79,7 +80,7 @@ impl Printer {
 
 fn print_lines(mut queue: mpsc::Receiver<Line>) {
     while let Some(line) = queue.blocking_recv() {
-        // Nobody to tell when the driver's own output is closed.
+        // An error means that the driver's own output is closed, and cannot be reported.
         let _ = match line.target {
             Target::Out => {
                 let mut out = io::stdout().lock();
@@ -90,7 +91,7 @@ fn print_lines(mut queue: mpsc::Receiver<Line>) {
     }
 }
 
-/// One of the two streams of one worker.
+/// One of the two output streams of one worker.
 pub(crate) struct Pump {
     pipe: pipe::Receiver,
     splitter: Mutex<Splitter>,
@@ -100,7 +101,7 @@ pub(crate) struct Pump {
 }
 
 impl Pump {
-    /// `prefix` precedes every line: `[name pid 4121] `.
+    /// Creates a pump. `prefix` precedes every line: `[name pid 4121] `.
     pub(crate) fn new(
         fd: OwnedFd,
         prefix: String,
@@ -117,7 +118,7 @@ impl Pump {
         })
     }
 
-    /// Moves lines until the stream ends.
+    /// Moves lines to the printer until the stream ends.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
             if self.pipe.readable().await.is_err() {
@@ -135,8 +136,8 @@ impl Pump {
         }
     }
 
-    /// Reads what is there without waiting: the worker is dead and its last words count. Lines that find no room
-    /// at the printer are kept in the tail only.
+    /// Reads the output that is there, without waiting, because the worker is dead and its last lines are needed. Lines
+    /// that do not fit into the printer's queue are kept in the tail only.
     pub(crate) fn drain(&self) {
         let (lines, _) = self.read_some();
         for line in lines {
@@ -149,7 +150,7 @@ impl Pump {
         self.splitter.lock().tail.iter().cloned().collect()
     }
 
-    /// Reads until the pipe is empty, and whether it has ended.
+    /// Reads until the pipe is empty or many lines are read; returns the lines, and whether the stream has ended.
     fn read_some(&self) -> (Vec<Line>, bool) {
         let mut splitter = self.splitter.lock();
         let mut lines = Vec::new();
@@ -187,13 +188,14 @@ impl Pump {
     }
 }
 
-/// Cuts a stream into lines and remembers the last ones.
+/// Splits a stream into lines and keeps the last ones.
 #[derive(Default)]
 struct Splitter {
     partial: Vec<u8>,
     ready: Vec<Vec<u8>>,
     tail: VecDeque<String>,
-    /// The lines are frames of a backtrace: those are printed, but what was said before it counts as the last words.
+    /// Set while the lines are frames of a backtrace. Frames are printed but not kept, so that the lines before them
+    /// stay in the tail.
     in_backtrace: bool,
 }
 
@@ -213,7 +215,7 @@ impl Splitter {
         }
     }
 
-    /// The stream has ended: a last line without a line feed counts.
+    /// Ends the last line, which may lack a line feed, at the end of the stream.
     fn flush(&mut self) {
         if !self.partial.is_empty() {
             self.end_line();
@@ -238,7 +240,7 @@ impl Splitter {
     }
 }
 
-/// Whether a line is one of a backtrace as the standard library writes it, from its head to the note behind it.
+/// Whether a line is part of a backtrace as the standard library prints it, from its heading to the note after it.
 fn is_backtrace(line: &str, inside: &mut bool) -> bool {
     let is_head = line == "stack backtrace:";
     let rest = line.trim_start();

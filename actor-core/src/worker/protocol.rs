@@ -1,8 +1,8 @@
-//! The messages between the driver and a worker process, and their frames.
+//! The protocol between the driver and a worker process: messages and their frames.
 //!
-//! A frame is `[head length u32][body length u64][head][body]`, little endian: the head is a message in postcard,
-//! the body raw bytes (arguments, results, programs), so that large payloads are not walked byte by byte. Pure:
-//! reading and writing is `link` (driver) and `serve` (worker).
+//! A frame is `[head length u32][body length u64][head][body]`, little endian. The head is a message in postcard. The
+//! body is raw bytes (arguments, results, programs), so that large payloads are not walked byte by byte. This module
+//! does no I/O: `link` (driver) and `serve` (worker) read and write.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,10 @@ use crate::id::{ActorId, LaneId, ProcessId};
 use crate::placement::OnPanic;
 use crate::worker::hello::Hello;
 
-/// Matches an answer with its request; unique per link.
+/// The number that matches an answer with its request; unique per link.
 pub(crate) type RequestId = u64;
 
-/// From the driver to a worker. The body is named behind each.
+/// A message from the driver to a worker. Each variant names its body.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToWorker {
     /// The driver's answer to the worker's hello. No body.
@@ -24,7 +24,7 @@ pub(crate) enum ToWorker {
         process: ProcessId,
         name: String,
     },
-    /// Build an actor; opens the lane at its first actor. Body: the constructor's arguments.
+    /// Builds an actor; the first actor of a lane opens the lane. Body: the constructor's arguments.
     Create {
         request: RequestId,
         lane: LaneId,
@@ -35,26 +35,26 @@ pub(crate) enum ToWorker {
         on_panic: OnPanic,
         core: Option<u32>,
     },
-    /// Drop an actor. No body.
+    /// Drops an actor. No body.
     Remove { lane: LaneId, actor: ActorId },
-    /// An ordinary call. Body: the arguments.
+    /// Makes an ordinary call. Body: the arguments.
     Call {
         request: RequestId,
         lane: LaneId,
         actor: ActorId,
         method: u16,
     },
-    /// Load programs and start them. Body: what the loader decodes.
+    /// Loads programs and starts them. Body: the bytes for the loader.
     Load { request: RequestId, kind: String },
-    /// End a lane, which drops its actors. No body.
+    /// Ends a lane, which drops its actors. No body.
     EndLane { request: RequestId, lane: LaneId },
-    /// Async methods that programs await look again whether they are wanted. No body.
+    /// Makes async methods that programs await ask again whether they are wanted. No body.
     Rouse,
-    /// End: drop the actors, then exit; lanes that are busy are waited for this long. No body.
+    /// Ends the worker: it drops the actors, waits this long for busy lanes, and exits. No body.
     Shutdown { grace_ms: u64 },
 }
 
-/// From a worker to the driver. The body is named behind each.
+/// A message from a worker to the driver. Each variant names its body.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromWorker {
     /// The first message, with the worker's [`sentinels`](crate::worker::sentinel). No body.
@@ -76,11 +76,11 @@ pub(crate) enum FromWorker {
     },
     /// Answers `EndLane` when the lane's thread has ended. No body.
     LaneEnded { request: RequestId },
-    /// A program has ended. No body.
+    /// A program has ended, with the text of its panic if it panicked. No body.
     Ended { lane: LaneId, panic: Option<String> },
 }
 
-/// Why a call in a worker yielded no value.
+/// The reason that a call in a worker gave no value.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Refusal {
     Failed(FailureReport),
@@ -88,12 +88,12 @@ pub(crate) enum Refusal {
 }
 
 pub(crate) const FRAME_HEADER_BYTES: usize = 12;
-/// Heads are small; a larger one is not ours.
+/// The maximum size of a head. Heads are small; a larger one is invalid.
 const HEAD_BYTES_MAX: u32 = 1 << 20;
-/// The largest arguments or result of one ordinary call, and the largest shipment of programs.
+/// The maximum size of a body: the arguments or the result of one ordinary call, or one shipment of programs.
 const BODY_BYTES_MAX: u64 = 1 << 32;
 
-/// What is wrong with a frame.
+/// The defect of a frame.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("a frame announces a head of {0} bytes, {HEAD_BYTES_MAX} are allowed")]
@@ -132,7 +132,7 @@ impl FrameHeader {
     }
 }
 
-/// The frame's header and head; the body follows them on the wire.
+/// Returns a frame's header and head; the body follows them on the wire.
 pub(crate) fn frame_front<M: Serialize>(message: &M, body: &[u8]) -> Result<Vec<u8>, FrameError> {
     let body_bytes = body.len() as u64;
     if body_bytes > BODY_BYTES_MAX {

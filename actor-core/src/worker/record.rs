@@ -1,4 +1,4 @@
-//! What the driver knows of one worker process: its place in the plan, its present pid and link.
+//! Worker records: the driver's data about one worker process, that is its place in the plan, its present pid and link.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ use crate::worker::link::Link;
 #[derive(Clone)]
 pub(crate) struct Incarnation {
     pub(crate) pid: u32,
-    /// Signals go by this descriptor: a pid may have been given to somebody else.
+    /// Signals are sent through this descriptor, because a pid may have been reused.
     pub(crate) pidfd: Arc<OwnedFd>,
     pub(crate) link: Arc<Link>,
 }
@@ -28,11 +28,11 @@ pub(crate) struct WorkerRecord {
     pub(crate) env: Vec<(String, String)>,
     pub(crate) node: OnceLock<ractor::ActorRef<WorkerMessage>>,
     current: Mutex<Option<Incarnation>>,
-    /// How the last process ended, in words.
+    /// The end of the last process, in words.
     ended: Mutex<Option<String>>,
     /// Becomes true when the worker is told to end.
     told: watch::Sender<bool>,
-    /// Set when no process of the worker will run any more: whether the last one had to be killed to end.
+    /// Set when no process of the worker will run any more: `true` if the last process had to be killed.
     over: OnceLock<bool>,
 }
 
@@ -73,31 +73,31 @@ impl WorkerRecord {
         *self.current.lock() = incarnation;
     }
 
-    /// The process of the present incarnation has ended.
+    /// Records that the process of the present incarnation has ended.
     pub(crate) fn note_end(&self, pid: u32, exit: &Exit) {
         *self.ended.lock() = Some(format!("its process {pid} has ended: {exit}"));
         self.set_current(None);
     }
 
-    /// Why no process runs, in words.
+    /// The reason that no process runs, in words.
     pub(crate) fn why_gone(&self) -> String {
         let ended = self.ended.lock().clone();
         ended.unwrap_or_else(|| "no process of it has run".to_owned())
     }
 
-    /// Whether the worker has ended for good, and if so, whether it had to be killed.
+    /// Whether the worker had to be killed; `None` as long as it has not ended for good.
     pub(crate) fn over(&self) -> Option<bool> {
         self.over.get().copied()
     }
 
     pub(crate) fn set_over(&self, killed: bool) {
-        // What was known first is right.
+        // The first value is the right one.
         let _ = self.over.set(killed);
     }
 
     /// Asks the worker to end, by force after the deadline.
     pub(crate) fn end(&self, deadline: Instant) {
-        // First: a node that starts a process looks at no message before it has.
+        // Set first, because a node that is starting a process reads no messages until it has finished.
         self.told.send_replace(true);
         if let Some(node) = self.node.get() {
             // A node that has stopped has no process.
@@ -105,17 +105,17 @@ impl WorkerRecord {
         }
     }
 
-    /// Returns when the worker was told to end.
+    /// Waits until the worker is told to end.
     pub(crate) async fn told_to_end(&self) {
-        // The sender is here for as long as anybody asks.
+        // The sender lives as long as this record, so there is no error.
         let _ = self.told.subscribe().wait_for(|told| *told).await;
     }
 
-    /// Sends SIGKILL to the process, if there is one. Its death is noticed as any other.
+    /// Sends SIGKILL to the process, if there is one. The death is detected like any other.
     pub(crate) fn kill(&self) {
         let current = self.current.lock().clone();
         if let Some(incarnation) = current {
-            // An error means that it is dead already.
+            // An error means that the process is dead already.
             let _ = pidfd_send_signal(&*incarnation.pidfd, Signal::KILL);
         }
     }

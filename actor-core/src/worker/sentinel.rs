@@ -1,8 +1,9 @@
-//! Threads by whose end a worker's death is known before its memory is gone.
+//! Sentinels: threads whose end reveals a worker's death before its memory is released.
 //!
-//! The kernel says that a process is dead when its last thread has ended, and the last thread takes the memory down first: a third
-//! of a second for 2 GB. All others end at once. So a worker has two threads that only sleep, one of which at least is not the last,
-//! and its driver watches both (pidfds of threads: Linux 6.9; before it a death is known when the memory is gone).
+//! The kernel reports a process as dead when its last thread has ended, and the last thread first releases the memory:
+//! a third of a second for 2 GB. All other threads end at once. So a worker has two threads that only sleep. At least
+//! one of them is not the last thread, and the driver watches both. (Pidfds of threads need Linux 6.9; on an older
+//! kernel, a death is known when the memory is released.)
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -11,16 +12,16 @@ use std::thread;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// One of them is not the last thread to end.
+/// The number of sentinels. At least one of two is not the last thread to end.
 const SENTINELS: usize = 2;
 
-/// They sleep; a handler of a signal may run on them.
+/// The stack size of a sentinel. A sentinel sleeps, but a signal handler may run on it.
 const STACK_BYTES: usize = 64 << 10;
 
-/// `PIDFD_THREAD`, which is this flag of `open`.
+/// The flag `PIDFD_THREAD`, which has the value of `open`'s flag `O_EXCL`.
 const OF_A_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_unsigned());
 
-/// Starts them, as far as there may be threads, and gives their numbers.
+/// Starts the sentinels, as many as the system allows, and returns their thread ids.
 pub(crate) fn start() -> Vec<u32> {
     let start = |_| {
         let (say, said) = mpsc::sync_channel(1);
@@ -37,10 +38,10 @@ pub(crate) fn start() -> Vec<u32> {
     (0..SENTINELS).filter_map(start).collect()
 }
 
-/// What becomes readable when that thread of the process ends.
+/// Opens a descriptor that becomes readable when thread `thread` of the process ends.
 pub(crate) fn open(process: u32, thread: u32) -> Option<OwnedFd> {
     let pidfd = pidfd_open(Pid::from_raw(thread.cast_signed())?, OF_A_THREAD).ok()?;
-    // It has not ended, so nobody else can have been given its number before.
+    // The process still has this thread after the descriptor was opened, so the id was not reused by another process.
     let is_there = Path::new(&format!("/proc/{process}/task/{thread}")).exists();
     is_there.then_some(pidfd)
 }

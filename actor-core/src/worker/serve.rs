@@ -1,4 +1,4 @@
-//! The worker's life: its main thread reads the link, its lanes do the work.
+//! The main loop of a worker: its main thread reads the link, and its lanes do the work.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -26,7 +26,7 @@ use crate::worker::protocol::{
 use crate::worker::sentinel;
 use crate::{Arguments, Returned};
 
-/// What is said by a worker that has lost its link to its own code.
+/// The message of a worker whose own code has closed its link.
 const CLOSED: &str = "code of this process has closed the descriptor of the link to its driver; \
                       close only descriptors that you have opened";
 
@@ -51,7 +51,7 @@ pub(crate) fn serve(link: UnixStream) -> ! {
     loop {
         match read_frame(&mut link) {
             Ok(Some((message, body))) => worker.handle(message, body),
-            // The driver is gone, and nobody is left who could use this process.
+            // The driver is gone, so no process can use this worker any more.
             Ok(None) => exit_now(0),
             Err(FrameError::Io(error)) if error.raw_os_error() == Some(libc::EBADF) => refuse(CLOSED),
             Err(error) => refuse(&format!("the link to the driver broke: {error}")),
@@ -67,20 +67,20 @@ struct Writer {
 impl Writer {
     /// Sends a message without a body.
     fn send(&self, message: &FromWorker) {
-        // Such a message always fits: the texts in it are cut.
+        // The message always fits into a frame, because its texts are cut.
         let _ = self.send_with(message, &[]);
     }
 
-    /// Sends a message; an error if it does not fit into a frame.
+    /// Sends a message with a body; returns an error if it does not fit into a frame.
     fn send_with(&self, message: &FromWorker, body: &[u8]) -> Result<(), FrameError> {
         let front = frame_front(message, body)?;
         let mut socket = self.socket.lock();
         let written = socket.write_all(&front).and_then(|()| socket.write_all(body));
         if written.is_err_and(|error| error.raw_os_error() == Some(libc::EBADF)) {
-            // The main thread may sleep in its read for ever, and nobody would hear of anything that happens here.
+            // The main thread may sleep in its read for ever, and the driver would learn nothing of this process.
             refuse(CLOSED);
         }
-        // Any other failure to write means that the driver is gone; the main thread sees that too and ends the process.
+        // Any other write error means that the driver is gone; the main thread sees that too and ends the process.
         Ok(())
     }
 }
@@ -152,7 +152,7 @@ impl Worker {
                     None => answer(),
                 }
             }
-            // A lane that was told to end may await still.
+            // A lane that was told to end may still await.
             ToWorker::Rouse => self
                 .lanes
                 .values()
@@ -227,7 +227,7 @@ impl Worker {
             None => Ok(programs.iter().map(|(lane, _)| *lane).collect::<Vec<_>>()),
         };
         let refused = result.is_err();
-        // Before any program starts: the driver must hear of the start before it hears of an end.
+        // Sent before any program starts, because the driver must learn of the start before it learns of an end.
         self.writer.send(&FromWorker::Loaded { request, result });
         if refused {
             return;
@@ -236,12 +236,13 @@ impl Worker {
             let Some(lane) = self.lanes.get(&id) else { continue };
             let writer = Arc::clone(&self.writer);
             let end = ProgramEnd::new(move |panic| writer.send(&FromWorker::Ended { lane: id, panic }));
-            // A lane that refuses has ended, which is told where the program is dropped.
+            // A lane that refuses the program has ended. The drop of the program reports that.
             drop(lane.push(LaneMessage::Run(program, end)));
         }
     }
 
-    /// Drops the actors, waits for the lanes, leaves. Lanes that do not come back end with the process.
+    /// Stops the lanes, which drops the actors, waits for the lanes, and exits. Lanes that do not end in time end with
+    /// the process.
     fn shut_down(&self, grace: Duration) -> ! {
         for lane in self.lanes.values() {
             lane.stop();
@@ -249,14 +250,14 @@ impl Worker {
         let deadline = deadline_after(grace);
         let lanes = self.lanes.values().chain(&self.ending);
         let stuck = lanes.filter(|lane| !lane.join_until(deadline)).count();
-        // Not `exit`: handlers of other libraries may wait for threads that are stuck. What was printed must get
-        // out, though.
+        // Not `exit`, because exit handlers of other libraries may wait for threads that are stuck. Printed output must
+        // be flushed, though.
         let _ = std::io::stdout().flush();
         exit_now(if stuck == 0 { 0 } else { EXIT_STUCK })
     }
 }
 
-/// A `Create` message's parts.
+/// The fields of a `Create` message.
 struct Order {
     request: RequestId,
     lane: LaneId,
@@ -284,7 +285,7 @@ fn created(writer: &Writer, request: RequestId, result: Result<(), Failure>) {
     dispose(result);
 }
 
-/// Answers a call. The answer goes first: an error's drop is the user's code, which may panic or take its time.
+/// Answers a call. The answer is sent first, because the drop of an error is user code, which may panic or take long.
 fn returned(writer: &Writer, request: RequestId, result: Result<Returned, Unserved>) {
     let refusal = |failure: &Failure| (Err(Refusal::Failed(failure.report())), [].as_slice());
     let (answer, body) = match &result {

@@ -1,5 +1,5 @@
-//! An actor and programs written by hand, without the attribute: what the crate promises shows without the crates
-//! above it.
+//! An actor and programs written by hand, without the attribute, so that the tests need this crate alone and not the
+//! crates above it.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
@@ -15,7 +15,7 @@ use selvedge_core::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Long enough for a busy machine, short enough to see a hang.
+/// A time limit that is long enough for a busy machine, and short enough to reveal a hang.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub fn soon() -> Instant {
@@ -38,7 +38,7 @@ impl Watchdog {
     }
 }
 
-/// How a toy is built.
+/// The behaviour of a toy's constructor.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum Birth {
     Fine,
@@ -69,7 +69,7 @@ pub const DIE: u16 = 10;
 #[error("no {0} today")]
 pub struct Refusal(pub String);
 
-/// Wraps `|toy, (arguments), driver| result` the way generated code does.
+/// Wraps `|toy, (arguments), driver| result` in the way that generated code does.
 macro_rules! entry {
     ($name:literal, |$toy:ident, ($($arg:ident),*): $types:ty, $driver:ident| -> $result:ty $body:block) => {
         MethodEntry {
@@ -189,19 +189,19 @@ impl ToyHandle {
 
 pub const FINE: (Birth, i64) = (Birth::Fine, 0);
 
-/// What a toy program does.
+/// The behaviour of a toy program.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum Act {
     /// Adds to an actor's sum, then ends.
     Add(ActorId, i64),
-    /// Serves calls until an actor's sum, asked for after each, is this.
+    /// Serves calls until the sum of an actor, read after each call, is this number.
     ServeUntil(ActorId, i64),
-    /// Never ends, and serves nobody.
+    /// Never ends, and serves no calls.
     Hang,
     Panic,
 }
 
-/// A program for a lane of any process; counts the times it was woken by its bell.
+/// A program for a lane of any process. It counts the times that its bell woke it.
 pub struct ToyProgram {
     pub act: Act,
     pub served: Arc<AtomicU64>,
@@ -261,7 +261,7 @@ pub fn shipped(acts: Vec<(LaneId, Act)>) -> Vec<u8> {
     encode(&acts).unwrap().to_vec()
 }
 
-/// A flag that is set at most once and waited for.
+/// A flag that is set at most once, and that other threads poll.
 #[derive(Clone, Default)]
 pub struct Flag(Arc<AtomicBool>);
 
@@ -275,7 +275,8 @@ impl Flag {
     }
 }
 
-/// Looks until `look` says yes, for as long as patience lasts. For what other processes do, which rings no bell.
+/// Calls `look` until it returns true, for at most [`PATIENCE`]. It polls, because events in other processes ring no
+/// bell.
 pub fn eventually(what: &str, mut look: impl FnMut() -> bool) {
     let deadline = soon();
     while !look() {

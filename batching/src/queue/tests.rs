@@ -1,4 +1,4 @@
-//! The queue beside a plain list that is searched for everything, over random lists of operations.
+//! Comparison of the queue with a plain list, over random operations.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::time::Duration;
@@ -47,7 +47,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..80)
 }
 
-/// What the oracle knows of an item; its index in the list of all is its value.
+/// The oracle's record of an item; the item's value is its index in the list of all items.
 #[derive(Clone, Copy, Debug)]
 struct Item {
     key: Key,
@@ -65,8 +65,8 @@ struct Oracle {
 }
 
 impl Oracle {
-    /// Whether `a` goes before `b`, as the documentation says it: by priority, unless the other has waited longer by `AGEING` for
-    /// each level; among equals the one that came first.
+    /// Whether `a` goes before `b` by the documentation: by priority, unless the other has waited longer by `AGEING`
+    /// for each level; among equals, the one that came first.
     fn before(&self, a: usize, b: usize) -> bool {
         let (x, y) = (self.items[a], self.items[b]);
         let worth =
@@ -78,7 +78,7 @@ impl Oracle {
         let mut waiting: Vec<usize> = (0..self.items.len())
             .filter(|index| self.items[*index].waits)
             .collect();
-        // Selection by pairwise comparison, so that the order is that of `before` and of nothing else.
+        // Sorted by pairwise comparison, so that `before` alone determines the order.
         waiting.sort_by(|a, b| self.before(*b, *a).cmp(&self.before(*a, *b)));
         waiting
     }
@@ -123,7 +123,8 @@ fn values(taken: Vec<Waiting<usize>>) -> Vec<usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// QUEUE-1, QUEUE-2, QUEUE-3: whatever is done, every item leaves once, in order, and no more wait than may.
+    /// QUEUE-1, QUEUE-2, QUEUE-3: after any operations, every item leaves once, in order, and no more items wait than
+    /// may.
     #[test]
     fn queue_1_2_3_does_as_the_list_does(steps in steps()) {
         let options = Batching::new().queue(LIMIT).max_size(SIZE).max_cost(COST).max_delay(DELAY).ageing(AGEING);
@@ -179,7 +180,7 @@ proptest! {
     }
 }
 
-/// QUEUE-3: an item of low priority is overtaken only by what comes within `AGEING` for each level.
+/// QUEUE-3: an item of low priority is overtaken only by items that come within `AGEING` for each level.
 #[test]
 fn queue_3_nothing_starves() {
     let options = Batching::new().ageing(AGEING);

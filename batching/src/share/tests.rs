@@ -1,4 +1,4 @@
-//! What holds for any members, budget and limits.
+//! Properties of `share` for any members, budget and limits.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ proptest! {
         seen.dedup();
         prop_assert_eq!(seen.len(), granted.len());
         prop_assert!(granted.iter().all(|(index, grant)| (1..=asks[*index].cost).contains(grant)));
-        // Small ones are never cut.
+        // Small asks are never cut.
         let fair = budget / slots;
         let small = |index: usize| asks[index].cost <= fair;
         prop_assert!(granted.iter().all(|(index, grant)| !small(*index) || *grant == asks[*index].cost));

@@ -1,4 +1,4 @@
-//! What clients and owners do with a batcher.
+//! The part of the shared state that clients and owners use.
 
 use std::sync::{Arc, Weak};
 use std::task::Wake;
@@ -12,7 +12,7 @@ use crate::options::{Batching, OnBroken, Terms};
 use crate::queue::{Key, Moment, Ready, Waiting};
 use crate::ticket::{Ticket, Withdraw, ticket};
 
-/// How long the thread may be held up by the user's code before a wait gives up.
+/// The time that user code may block the thread before a wait gives up.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl<I, O, In, Out> Shared<I, O, In, Out> {
@@ -73,7 +73,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         self.state.lock().broken.clone()
     }
 
-    /// Answered when the graph has ended.
+    /// Returns a ticket that is answered when the graph has ended.
     pub(crate) fn breakage(&self) -> Ticket<ExecError> {
         let (ticket, promise) = ticket(Duration::MAX);
         let mut state = self.state.lock();
@@ -91,7 +91,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         ticket
     }
 
-    /// Goes on with another graph; gives the one that it had.
+    /// Replaces the graph. Returns the old one.
     pub(crate) fn replace(&self, graph: Arc<Graph<In, Out>>) -> Option<Arc<Graph<In, Out>>> {
         let mut state = self.state.lock();
         let old = state.graph.replace(graph);
@@ -105,17 +105,17 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         old
     }
 
-    /// The graph, broken or not.
+    /// Returns the graph, ended or not.
     pub(crate) fn graph(&self) -> Option<Arc<Graph<In, Out>>> {
         self.state.lock().graph.clone()
     }
 
-    /// Takes the graph out, for good.
+    /// Takes the graph out permanently.
     pub(crate) fn release(&self) -> Option<Arc<Graph<In, Out>>> {
         self.state.lock().graph.take()
     }
 
-    /// Moves on to a later phase.
+    /// Advances to a later phase, and wakes the thread.
     pub(crate) fn advance(&self, phase: Phase) {
         let mut state = self.state.lock();
         if (state.phase as u8) < phase as u8 {
@@ -125,7 +125,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         self.thread.wake_by_ref();
     }
 
-    /// Waits until the thread has answered everybody; `false` when it had not in time.
+    /// Waits until the thread has answered every item. Returns `false` if the thread has not done so by `deadline`.
     pub(crate) fn wait_ended(&self, deadline: Instant) -> bool {
         let mut state = self.state.lock();
         while !state.ended {
@@ -160,7 +160,8 @@ impl<I, O, In, Out> State<I, O, In, Out> {
         }
     }
 
-    /// Whether the thread has to know at once of an item that came `now` and expires then; it counts as told.
+    /// Returns whether the thread has to wake for an item that came `now` and expires at `expires`. If it has to, the
+    /// moment is recorded as known to the thread.
     fn is_news(&mut self, expires: Moment, now: Moment) -> bool {
         let ready = match self.queue.ready(now) {
             _ if !self.hungry => None,

@@ -1,7 +1,8 @@
-//! What the clients and the batcher's thread share: the queue, the graph, and how the thread is woken.
+//! The state that clients and the batcher's thread share: the queue, the graph, and the wake-up of the thread.
 //!
-//! The lock is held for moments, and never while code of the user's runs: values are dropped and tickets answered after it. Who
-//! changes something that the thread has to know rings afterwards, and the thread looks at everything after each ring.
+//! The lock is held briefly, and never while user code runs: values are dropped and tickets answered after its release.
+//! A caller that changes something the thread has to know rings the thread afterwards, and the thread checks everything
+//! after each ring.
 
 mod clients;
 mod thread;
@@ -24,41 +25,41 @@ use crate::ticket::Promise;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Open,
-    /// What is here is executed, nothing new comes in.
+    /// Accepted items are executed, new items are refused.
     Draining,
     Closed,
 }
 
-/// An item and who waits for its answer.
+/// An item and the promise of its answer.
 pub(crate) struct Entry<I, O> {
     pub(crate) item: I,
     pub(crate) promise: Promise<O>,
-    /// The client's own; [`Batching::max_wait`] counts in the queue only.
+    /// The client's own deadline; [`Batching::max_wait`] limits the time in the queue only.
     pub(crate) deadline: Option<Moment>,
 }
 
-/// An answer on its way out.
+/// An answer and the promise that it is for.
 pub(crate) type Answer<O> = (Promise<O>, Result<O, BatchError>);
 
 struct State<I, O, In, Out> {
     queue: Queue<Entry<I, O>>,
     phase: Phase,
     graph: Option<Arc<Graph<In, Out>>>,
-    /// How many graphs it has had before.
+    /// The number of graphs before this one.
     generation: u64,
-    /// The last one whose end wakes the thread.
+    /// The generation of the last graph whose end wakes the thread.
     watched: Option<u64>,
-    /// How the graph ended, and how the one before it did.
+    /// The causes that ended this graph and the one before it.
     broken: Option<ExecError>,
     ended_before: Option<ExecError>,
     watchers: Vec<Promise<ExecError>>,
     stats: Stats,
     rate: Rate,
-    /// Whether the thread could begin an execution, and when it means to wake.
+    /// Whether the thread could begin an execution, and the moment at which it will wake.
     hungry: bool,
     wakes_at: Option<Moment>,
     ended: bool,
-    /// Items that were here when the thread ended.
+    /// The number of items without an answer when the thread ended.
     left: usize,
 }
 
@@ -70,33 +71,33 @@ pub(crate) struct Shared<I, O, In, Out> {
     thread: Arc<Sleeper>,
 }
 
-/// Wakes the batcher's thread; executions hold it as their waker.
+/// The waker of the batcher's thread. Executions hold it too.
 #[derive(Default)]
 pub(crate) struct Sleeper {
     thread: OnceLock<Thread>,
-    /// Beside the token of `park`, which code of the user's that runs on the thread may use up.
+    /// Set by each ring, beside the token of `park`: user code on the thread may use up the token.
     rung: AtomicBool,
 }
 
 impl Sleeper {
-    /// Called by the thread itself, first thing.
+    /// Stores the current thread as the thread to wake. The thread calls this first.
     pub(crate) fn settle(&self) {
         let _ = self.thread.set(std::thread::current());
     }
 
-    /// Whether it is the thread that calls.
+    /// True if the caller is the batcher's thread.
     pub(crate) fn is_current(&self) -> bool {
         let thread = self.thread.get();
         thread.is_some_and(|thread| thread.id() == std::thread::current().id())
     }
 
-    /// Sleeps until somebody wakes it, at most so long; at once where somebody has since it last woke.
+    /// Sleeps until a ring, for at most `most`. Returns at once if there was a ring since the last sleep.
     pub(crate) fn sleep(&self, most: Option<Duration>) {
-        // No code of the user's runs between the look and the sleep, so the token of whoever rings in between is there.
+        // No user code runs between the load and the sleep, so the token of a ring in between is still there.
         if !self.rung.load(Ordering::Acquire) {
             most.map_or_else(std::thread::park, std::thread::park_timeout);
         }
-        // Acquire: what was done before it rang is seen by the looks that follow.
+        // Acquire: the checks that follow see all changes that were made before the ring.
         self.rung.swap(false, Ordering::AcqRel);
     }
 }
@@ -108,7 +109,7 @@ impl Wake for Sleeper {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.rung.store(true, Ordering::Release);
-        // Before it has begun there is nothing to wake: its first look sees everything.
+        // Before the thread has begun, no wake-up is needed: its first check sees everything.
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
@@ -149,7 +150,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         self.began.elapsed()
     }
 
-    /// How long to sleep until `moment`.
+    /// Returns the time until `moment`.
     pub(crate) fn until(&self, moment: Moment) -> Duration {
         moment.saturating_sub(self.now())
     }
@@ -162,19 +163,19 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         }
     }
 
-    /// Changes counters.
+    /// Changes the counters.
     pub(crate) fn count(&self, change: impl FnOnce(&mut Stats)) {
         change(&mut self.state.lock().stats);
     }
 
-    /// So many items went through in such a time.
+    /// Records that `items` items took the time `took`.
     pub(crate) fn went_through(&self, items: usize, took: Duration) {
         self.state.lock().rate.record(items, took);
     }
 }
 
 impl<I, O, In, Out> State<I, O, In, Out> {
-    /// Whether an execution should begin.
+    /// True if an execution should begin now.
     fn is_ready(&self, now: Moment) -> bool {
         match self.queue.ready(now) {
             Ready::Now => true,
@@ -188,7 +189,7 @@ impl<I, O, In, Out> State<I, O, In, Out> {
 mod tests {
     use super::*;
 
-    /// What runs on the thread may park there too, as a channel of the standard library does, and use up the token.
+    /// Code on the thread may park too, as a channel of the standard library does, and use up the token.
     #[test]
     fn a_ring_is_not_lost_with_the_token_of_park() {
         let sleeper = Arc::new(Sleeper::default());

@@ -1,4 +1,4 @@
-//! What the batcher's thread does with what it shares.
+//! The part of the shared state that the batcher's thread uses.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::error::BatchError;
 use crate::options::OnBroken;
 use crate::queue::{Moment, Ready, Waiting};
 
-/// A graph that runs.
+/// A graph that has not ended.
 pub(crate) struct Running<In, Out> {
     pub(crate) graph: Arc<Graph<In, Out>>,
-    /// Another graph, another number.
+    /// The number of the graph, unique within the batcher.
     pub(crate) generation: u64,
 }
 
 impl<I, O, In, Out> Shared<I, O, In, Out> {
-    /// The graph, if it runs.
+    /// Returns the graph, if it has not ended.
     pub(crate) fn running(&self) -> Option<Running<In, Out>> {
         let state = self.state.lock();
         let graph = state.graph.clone().filter(|_| state.broken.is_none())?;
@@ -26,7 +26,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         Some(Running { graph, generation })
     }
 
-    /// Why what ran on the last graph cannot go on.
+    /// Returns the reason why items on the last graph cannot go on.
     pub(crate) fn cause(&self) -> BatchError {
         let state = self.state.lock();
         let cause = state.broken.as_ref().or(state.ended_before.as_ref());
@@ -37,7 +37,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         self.state.lock().phase
     }
 
-    /// Whether nothing waits.
+    /// True if no item waits.
     pub(crate) fn is_idle(&self) -> bool {
         self.state.lock().queue.is_empty()
     }
@@ -46,12 +46,12 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         self.state.lock().queue.len()
     }
 
-    /// Answers what waited too long.
+    /// Answers the items whose deadline has passed.
     pub(crate) fn expire(&self) {
         self.after_expiry(|_, _| ());
     }
 
-    /// The items of the next execution, if one is to begin.
+    /// Takes the items of the next execution, if one should begin.
     pub(crate) fn take(&self) -> Vec<Waiting<Entry<I, O>>> {
         self.after_expiry(|state, now| {
             let ready = state.is_ready(now);
@@ -61,7 +61,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         })
     }
 
-    /// The first item.
+    /// Takes the first item.
     pub(crate) fn take_one(&self) -> Option<Waiting<Entry<I, O>>> {
         self.after_expiry(|state, now| {
             let taken = state.queue.take_one();
@@ -70,7 +70,8 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         })
     }
 
-    /// What `act` gives of what waits and has not expired. The clock is read under the lock, hence after whatever came.
+    /// Removes the expired items and answers them, and returns the result of `act` on the rest. The clock is read under
+    /// the lock, hence after every arrival.
     fn after_expiry<R>(&self, act: impl FnOnce(&mut State<I, O, In, Out>, Moment) -> R) -> R {
         let mut state = self.state.lock();
         let now = self.now();
@@ -83,7 +84,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         result
     }
 
-    /// Answers what waited with an error, by its arrival, then drops it.
+    /// Answers waiting items with an error, which depends on their arrival, then drops them.
     fn turn_away(&self, waited: Vec<Waiting<Entry<I, O>>>, error: impl Fn(Moment) -> BatchError) {
         let entries = waited.into_iter().map(|it| {
             let answer = (it.value.promise, Err(error(it.arrival)));
@@ -94,7 +95,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         discard(items);
     }
 
-    /// Answers items, and counts them first.
+    /// Counts answers, then gives them to their tickets.
     pub(crate) fn answer(&self, answers: Vec<Answer<O>>) {
         if answers.is_empty() {
             return;
@@ -112,12 +113,12 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
             }
         });
         for (promise, answer) in answers {
-            // Where nobody wants it, it is dropped here.
+            // If the ticket was dropped, the answer is dropped here.
             let _ = contained("an answer", || promise.answer(answer));
         }
     }
 
-    /// Looks whether the graph has ended; then everybody hears of it whom it concerns.
+    /// Checks whether the graph has ended. If it has, answers the items and the tickets that depend on it.
     pub(crate) fn check_graph(&self) {
         let mut state = self.state.lock();
         let generation = state.generation;
@@ -142,7 +143,8 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
             .for_each(|watcher| watcher.answer(Ok(cause.clone())));
     }
 
-    /// Says until when the thread may sleep: `room` is whether it could begin an execution, `own` when it has to wake anyway.
+    /// Returns the moment until which the thread may sleep. `room`: whether it could begin an execution. `own`: the
+    /// moment at which it has to wake anyway.
     pub(crate) fn rest(&self, room: bool, own: Option<Moment>, now: Moment) -> Option<Moment> {
         let mut state = self.state.lock();
         state.hungry = room && state.graph.is_some() && state.broken.is_none();
@@ -158,7 +160,8 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         state.wakes_at
     }
 
-    /// The thread's last act: whoever waits yet hears that the batcher is closed. `held` items were with the thread.
+    /// Answers all waiting items with [`BatchError::Closed`], as the last act of the thread. `held`: the number of
+    /// items that the thread held.
     pub(crate) fn end(&self, held: usize) {
         let mut state = self.state.lock();
         state.phase = Phase::Closed;

@@ -1,5 +1,5 @@
-//! A model that doubles, behind a gate, and a batcher before it.
-#![allow(dead_code)] // each test file uses its own part
+//! A model that doubles numbers behind a gate, and a batcher in front of it.
+#![allow(dead_code)] // each test file uses only a part
 
 use selvedge::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::gate::{Gate, LONG};
 
 pub const PANICS: i64 = i64::MAX;
 
-/// Doubles; refuses what is negative, and waits for its gate at the start of each execution.
+/// A model that doubles numbers, refuses negative ones, and waits at its gate at the start of each execution.
 pub struct Model {
     gate: Gate,
 }
@@ -67,7 +67,8 @@ pub fn batcher(runtime: &Runtime, gate: &Gate, options: Batching) -> Batcher<i64
     Batcher::new(graph(runtime, gate, Placement::Thread).1, options).unwrap()
 }
 
-/// One execution at a time, and no limit of time: while a gate holds the first up, what is submitted is what the test says it is.
+/// Options for one execution at a time without a time limit: while a gate blocks the first execution, the test alone
+/// decides which items are submitted.
 pub fn one_by_one() -> Batching {
     Batching::new().max_inflight(1).max_wait(LONG).timeout(LONG)
 }

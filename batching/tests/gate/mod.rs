@@ -1,5 +1,5 @@
-//! Holds actors up until a test lets them go, and writes down what they were given: so no test depends on time.
-#![allow(dead_code)] // each test file uses its own part
+//! Gates that block actors until a test releases them, and record the items of each execution: no test depends on time.
+#![allow(dead_code)] // each test file uses only a part
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Longer than any test takes.
+/// A time limit beyond the length of any test.
 pub const LONG: Duration = Duration::from_secs(600);
 
 struct State {
-    /// Executions that may pass; `None` lets all pass.
+    /// The number of executions that may pass; `None` lets all pass.
     passes: Option<usize>,
     seen: Vec<Vec<i64>>,
 }
@@ -20,7 +20,7 @@ struct State {
 static GATES: LazyLock<(Mutex<HashMap<u64, State>>, Condvar)> = LazyLock::new(Default::default);
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Can be an actor's argument. In a worker process it is another gate, in its first state for ever.
+/// A gate that can be an actor's argument. In a worker process it is a separate gate, which stays in its first state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Gate {
     number: u64,
@@ -69,7 +69,7 @@ impl Gate {
         }
     }
 
-    /// For actors: says what is in the execution, then waits to be let through.
+    /// Records the items of an execution, then waits until the execution may pass. Actors call this.
     pub fn enter(&self, items: &[i64]) {
         self.change(|state| state.seen.push(items.to_vec()));
         self.wait(|state| match &mut state.passes {
@@ -82,33 +82,33 @@ impl Gate {
         });
     }
 
-    /// Lets everything through from now on.
+    /// Lets all executions pass from now on.
     pub fn open(&self) {
         self.change(|state| state.passes = None);
     }
 
-    /// Lets one more through.
+    /// Lets one more execution pass.
     pub fn pass(&self) {
         self.change(|state| state.passes = state.passes.map(|passes| passes + 1));
     }
 
-    /// Waits until so many have come.
+    /// Waits until this many executions have arrived.
     pub fn wait_entered(&self, executions: usize) {
         self.wait(|state| (state.seen.len() >= executions).then_some(()));
     }
 
-    /// The executions that have come.
+    /// The items of the executions that have arrived.
     pub fn seen(&self) -> Vec<Vec<i64>> {
         self.change(|state| state.seen.clone())
     }
 
-    /// Their sizes.
+    /// The sizes of the executions that have arrived.
     pub fn sizes(&self) -> Vec<usize> {
         self.seen().iter().map(Vec::len).collect()
     }
 }
 
-/// Looks until it is so; only a failure takes the whole minute.
+/// Calls `so` until it returns true; only a failure takes the whole minute.
 pub fn until(mut so: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     while !so() {

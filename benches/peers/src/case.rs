@@ -1,4 +1,4 @@
-//! What is measured: one point of the table.
+//! A measured case: one point of the table.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use selvedge_channels::Waiting;
 use selvedge_cli::args::{Mode, Wait};
 use selvedge_cli::bench::limits::cores::Cores;
 
-/// Where the two sides run.
+/// The kind of the two sides.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sides {
     /// Two threads of one process.
@@ -16,7 +16,7 @@ pub(crate) enum Sides {
     Processes,
 }
 
-/// One point: everybody who can is measured at it, in turns.
+/// One point of the table: every library that supports it is measured at it, in turns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) sides: Sides,
@@ -24,14 +24,16 @@ pub(crate) struct Case {
     pub(crate) wait: Wait,
     pub(crate) payload_bytes: usize,
     pub(crate) readers: usize,
-    /// How ours waits. Decided before anybody is pinned: a thread on one core believes that there is no other.
+    /// The wait policy of selvedge's channels. It is chosen before any thread is pinned, because a pinned thread counts
+    /// only one available core.
     pub(crate) waiting: Waiting,
-    /// What one repeat of one peer may take.
+    /// The time that one repeat of one library may take.
     pub(crate) budget: Duration,
 }
 
 impl Case {
-    /// Who parks does so on one core, for a wake across cores hides the software; several readers run where they like.
+    /// Returns the cores to use. Parking sides share one core, because a wake-up across cores hides the cost of the
+    /// software; several readers run on any core.
     pub(crate) fn cores(&self) -> Cores {
         match self.wait {
             _ if self.readers > 1 => Cores::Any,
@@ -40,7 +42,7 @@ impl Case {
         }
     }
 
-    /// Payloads of eight bytes are a number.
+    /// Whether the payload is a number; payloads of eight bytes are.
     pub(crate) fn is_number(&self) -> bool {
         self.payload_bytes == 8
     }
@@ -49,7 +51,7 @@ impl Case {
         self.wait == Wait::Spin
     }
 
-    /// The heading of its rows.
+    /// Returns the heading of the point's rows.
     pub(crate) fn title(&self) -> String {
         let Case {
             sides,

@@ -1,16 +1,16 @@
-//! Selvedge's channels beside others, in one run: a table on standard output, and a plot.
+//! Compares selvedge's channels with other libraries in one run: a table on standard output, and a plot.
 //!
 //! ```text
 //! cargo run --release -p selvedge-peers --features iceoryx2 -- --svg peers.svg
 //! ```
 //!
-//! At every point everybody takes turns, five times, and the machine's own limit takes a turn as well; a row is the
-//! median of its repeats, a ratio the median of the ratios turn by turn.
+//! At every point the libraries and the machine's own limit take turns, five times; a row is the median of its repeats,
+//! a ratio the median of the ratios turn by turn.
 //!
 //! - `case`: a point of the table.
 //! - `threads`, `processes`: the peers, one file each.
-//! - `turns`: measuring a point.
-//! - `table`, `plot`: what is made of it.
+//! - `turns`: the measurement of a point.
+//! - `table`, `plot`: the output of the results.
 
 mod case;
 
@@ -39,13 +39,13 @@ struct Arguments {
     /// Bytes in a payload; 8 is a number.
     #[arg(long, value_delimiter = ',', default_values_t = [8, 4096, 65_536, 1 << 20, 16 << 20, 64 << 20])]
     payload: Vec<usize>,
-    /// Where the sides run.
+    /// The kinds of the two sides.
     #[arg(long, value_delimiter = ',', default_value = "threads,processes")]
     sides: Vec<Sides>,
-    /// How the sides wait; `auto` is every library's own way.
+    /// The wait policies of the sides; `auto` is the default policy of each library.
     #[arg(long, value_delimiter = ',', default_value = "spin,park,auto")]
     wait: Vec<Wait>,
-    /// What happens to a payload.
+    /// The modes in which payloads are passed.
     #[arg(long, value_delimiter = ',', default_value = "copy,loan,stream")]
     mode: Vec<Mode>,
     /// Readers, each of which gets every message; more than one with numbers only.
@@ -57,7 +57,7 @@ struct Arguments {
     /// One JSON object a row instead of a table.
     #[arg(long)]
     json: bool,
-    /// Where to write the plot.
+    /// The file of the plot.
     #[arg(long)]
     svg: Option<PathBuf>,
 }
@@ -69,7 +69,7 @@ enum OtherSide {
 }
 
 fn main() -> anyhow::Result<()> {
-    // The other side of a limit, or of a channel of ours: as in the `selvedge` command.
+    // The other side of a limit, or of a channel of selvedge, as in the `selvedge` command.
     if std::env::args()
         .nth(1)
         .is_some_and(|word| word == "peer" || word == "channel-peer")
@@ -94,7 +94,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The points that say something: streams and several readers of numbers, loans of payloads between processes.
+/// Returns the useful points: streams and several readers only for numbers, loans only for payloads between processes.
 fn cases(arguments: &Arguments) -> Vec<Case> {
     let budget = Duration::from_secs_f64(arguments.seconds.clamp(0.001, 60.0));
     let mut cases = Vec::new();

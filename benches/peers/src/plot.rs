@@ -1,4 +1,4 @@
-//! The plot: median round trips by payload, spinning, between threads and between processes; both axes logarithmic.
+//! The plot: median round trips by payload, spinning, between threads and between processes; both axes are logarithmic.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,10 +14,10 @@ const MARGIN: (f64, f64) = (70.0, 50.0);
 const OUR_COLOUR: &str = "#d1495b";
 const COLOURS: [&str; 5] = ["#00798c", "#edae49", "#66507a", "#5a8f29", "#8d6b48"];
 
-/// A name's points: payload in bytes, nanoseconds.
+/// The points of each name: payload in bytes, nanoseconds.
 type Series<'a> = BTreeMap<&'a str, Vec<(f64, f64)>>;
 
-/// An SVG of what was measured.
+/// Draws the results as an SVG.
 pub(crate) fn draw(points: &[Point]) -> String {
     let panels = [
         (Sides::Threads, "two threads"),

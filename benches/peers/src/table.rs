@@ -1,4 +1,4 @@
-//! Points as text: a block of lines each, or JSON.
+//! Points as text: a block of lines for each point, or JSON.
 
 use std::io::Write;
 
@@ -71,7 +71,7 @@ pub(crate) fn print(point: &Point, json: bool) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// The points where somebody is faster than we are.
+/// Prints the points at which another library is faster than selvedge.
 pub(crate) fn worst(points: &[Point], json: bool) {
     if json {
         return;

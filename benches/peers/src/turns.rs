@@ -1,4 +1,4 @@
-//! One point: everybody who can, in turns.
+//! The measurement of one point: all libraries that support it, in turns.
 
 use selvedge_cli::args::{Mode, Placement, Wait};
 use selvedge_cli::bench::limits::Limit;
@@ -9,20 +9,20 @@ use crate::case::{Case, Sides};
 use crate::processes::{self, Via};
 use crate::threads::{self, Crossbeam, Either, Ours, Rtrb, Std, Tokio};
 
-/// Our own row.
+/// The name of selvedge's row.
 pub(crate) const OURS: &str = "selvedge";
 
-/// What was found of one peer, or of a limit.
+/// The result of one library, or of a limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) is_limit: bool,
     pub(crate) median: Summary,
-    /// Ours over this one's, turn by turn: below 1 we are faster.
+    /// The time of selvedge over that of this row, turn by turn: below 1, selvedge is faster.
     pub(crate) ours_over: f64,
 }
 
-/// What was found at one point.
+/// The results at one point.
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
     pub(crate) case: Case,
@@ -37,7 +37,7 @@ struct Party {
     measure: Measure,
 }
 
-/// Who can be measured at a point: us, the others, the limit.
+/// Returns the parties of a point: selvedge, the other libraries, and the limit.
 fn parties(case: &Case) -> Vec<Party> {
     let mut parties = Vec::new();
     let mut party = |name, measure: Measure| {
@@ -93,7 +93,7 @@ fn parties(case: &Case) -> Vec<Party> {
     parties
 }
 
-/// What the machine allows at best.
+/// Returns the limit of the machine that applies to the case.
 fn limit(case: &Case) -> Option<Limit> {
     match (case.mode, case.wait) {
         _ if case.readers > 1 => None,
@@ -105,7 +105,7 @@ fn limit(case: &Case) -> Option<Limit> {
     }
 }
 
-/// Everybody in turns, [`REPEATS`] times. Who fails is left out, and said so on standard error.
+/// Measures all parties in turns, [`REPEATS`] times. A party that fails is left out and reported on standard error.
 pub(crate) fn measure(case: &Case) -> anyhow::Result<Point> {
     let mut parties = parties(case);
     let mut found: Vec<Vec<Summary>> = vec![Vec::new(); parties.len()];

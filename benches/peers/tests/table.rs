@@ -1,4 +1,4 @@
-//! The table, at a few points and in no time.
+//! The table at a few points, with short measurements.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test may panic
 
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 #[test]
 fn every_peer_has_its_row_and_the_plot_its_lines() {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-        return; // both sides of `auto` want a core of their own
+        return; // both sides of `auto` need a core of their own
     }
     let svg = std::env::temp_dir().join(format!("selvedge-peers-{}.svg", std::process::id()));
     let done = Command::new(env!("CARGO_BIN_EXE_selvedge-peers"))

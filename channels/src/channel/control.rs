@@ -1,6 +1,6 @@
-//! A channel as the control path of another one: its messages say what lies in memory that is not its own, its slots are that
-//! memory's credits. So its ends let a peer's death end the wait for a message that is there: what the message speaks of may
-//! never be.
+//! A channel as the control path of another one. Its messages describe data in memory that is not its own, and its
+//! slots are the credits of that memory. So a peer's death ends the wait of an endpoint even for a message that has
+//! arrived: the data that the message describes may never arrive.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::payload::Wire;
 use crate::value::{AnyValue, Arrival};
 
 impl<T: Wire> Writer<T> {
-    /// How long an end waits where nobody says otherwise.
+    /// The default time limit of this endpoint's waits; `None` for no limit.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.line.timeout
     }
 
-    /// Whether no peer is known to have died.
+    /// Checks that no peer is known to have died.
     pub(crate) fn check_live(&mut self) -> Result<(), ChannelError> {
         self.line.look();
         match &self.end {
@@ -28,7 +28,7 @@ impl<T: Wire> Writer<T> {
         }
     }
 
-    /// Has somebody else told of a reader's death, at once and on any thread.
+    /// Registers a callback for the death of a reader. It is called as soon as the death is noticed, on any thread.
     pub(crate) fn on_death(&mut self, told: OnDeath) {
         self.line.on_death(told);
         self.line.look();
@@ -52,7 +52,7 @@ impl<T: Wire> Writer<T> {
         self.wait_until(timeout, WriteEnd::is_drained)
     }
 
-    /// Sends a fault into a slot that is free.
+    /// Sends a fault into a free slot.
     pub(crate) fn put_fault(&mut self, fault: &Fault) -> Result<(), ChannelError> {
         let sent = match &mut self.end {
             WriteEnd::Ring(ring) => ring.try_write(Err(fault.clone())).is_ok(),
@@ -63,29 +63,29 @@ impl<T: Wire> Writer<T> {
 }
 
 impl<T: Wire> Reader<T> {
-    /// How long an end waits where nobody says otherwise.
+    /// The default time limit of this endpoint's waits; `None` for no limit.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.line.timeout
     }
 
-    /// Its own bell, for others to ring.
+    /// The endpoint's own doorbell, for other threads to ring.
     pub(crate) fn bell(&self) -> &Doorbell {
         self.line.bell()
     }
 
-    /// Whether no peer is known to have died.
+    /// Checks that no peer is known to have died.
     pub(crate) fn check_live(&mut self) -> Result<(), ChannelError> {
         self.line.look();
         self.value.check_live()
     }
 
-    /// Has somebody else told of the writer's death, at once and on any thread.
+    /// Registers a callback for the death of the writer. It is called as soon as the death is noticed, on any thread.
     pub(crate) fn on_death(&mut self, told: OnDeath) {
         self.line.on_death(told);
         self.line.look();
     }
 
-    /// Whether the next message is there.
+    /// Whether the next message has arrived.
     pub(crate) fn has_message(&mut self) -> Result<bool, ChannelError> {
         self.check_live()?;
         Ok(self.value.attempt(self.next)? != Arrival::Nothing)
@@ -95,11 +95,11 @@ impl<T: Wire> Reader<T> {
     pub(crate) fn message(&mut self, timeout: Option<Duration>) -> Result<(), ChannelError> {
         self.check_live()?;
         self.arrive(timeout)?;
-        // It may have died while we waited, or have left a message before it did.
+        // The writer may have died during the wait, with or without having sent this message.
         self.check_live()
     }
 
-    /// The message that has come, or the fault that has come instead.
+    /// The message that has arrived, or the fault that has arrived in its place.
     pub(crate) fn content(&self) -> Result<Result<&T, Fault>, ChannelError> {
         match self.value.fault() {
             Some(fault) => Ok(Err(fault)),
@@ -107,12 +107,13 @@ impl<T: Wire> Reader<T> {
         }
     }
 
-    /// Is done with the message that has come.
+    /// Passes the message that has arrived.
     pub(crate) fn next(&mut self) {
         self.pass();
     }
 
-    /// Waits until `done` says so, which this end's bell tells of, or a peer has died.
+    /// Waits until `done` returns `true` or a peer has died. A change of the result of `done` must ring this endpoint's
+    /// bell.
     pub(crate) fn wait_for(
         &mut self,
         timeout: Option<Duration>,

@@ -1,4 +1,4 @@
-//! A channel as plain data.
+//! Descriptors: channels as plain data.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::segment::SegmentId;
 use crate::shared::SharedSpec;
 
-/// All that another process of this host and user needs to open a channel: plain data, for any serde format, and text
-/// without blanks for a command line or an environment variable.
+/// The data that another process of this host and user needs to open a channel. Any serde format can carry it, and as
+/// text it has no blanks, for a command line or an environment variable.
 ///
-/// It is good for as long as the process that made the channel keeps its [`SharedChannel`](super::SharedChannel) or an
-/// end of it.
+/// A descriptor is valid as long as the process that made the channel keeps its [`SharedChannel`](super::SharedChannel)
+/// or an endpoint of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
     pub(super) spec: SharedSpec,
@@ -30,7 +30,7 @@ pub struct NotADescriptor {
 crate::debug_is_report!(NotADescriptor);
 
 impl NotADescriptor {
-    /// With the beginning of the text, which may be anything.
+    /// Makes the error, with the beginning of the text, which may be of any length.
     pub(crate) fn because(text: &str, reason: &'static str) -> Self {
         NotADescriptor {
             text: text.chars().take(80).collect(),

@@ -1,9 +1,9 @@
-//! The thread that sleeps on an end's doorbell while a task awaits it. Started with the first future that has to wait,
-//! asleep on a condition variable while none does, and ended with the end.
+//! Helpers: the thread that sleeps on an endpoint's doorbell while an async task awaits the endpoint. The first future
+//! that has to wait starts it. It sleeps on a condition variable while no future waits, and ends with the endpoint.
 //!
-//! - `HELP-1` a task announces sleep on the bell itself, and looks once more, before it arms the helper: so the helper
-//!   need not know what the task waits for.
-//! - `HELP-2` one sleeper a bell: an end waits for its helper to be idle before it sleeps on the bell itself.
+//! - `HELP-1` the task itself announces sleep on the bell, and checks its condition once more, before it arms the
+//!   helper. So the helper need not know the condition.
+//! - `HELP-2` a bell has one sleeper: an endpoint waits for its helper to be idle before it sleeps on the bell itself.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,9 +18,9 @@ use crate::doorbell::Doorbell;
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whom to wake when the bell rings.
+    /// The waker to call when the bell rings.
     armed: Option<Waker>,
-    /// The helper is asleep on the bell, or about to be.
+    /// True while the helper is asleep on the bell, or about to be.
     busy: bool,
     ended: bool,
 }
@@ -32,7 +32,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// The helper of one end.
+/// The helper of one endpoint.
 #[derive(Debug)]
 pub(super) struct Helper {
     shared: Arc<Shared>,
@@ -56,7 +56,7 @@ impl Helper {
         })
     }
 
-    /// Wakes `waker` when the bell rings, on which sleep has been announced (`HELP-1`).
+    /// Makes the helper call `waker` when the bell rings. Sleep has been announced on the bell before (`HELP-1`).
     pub(super) fn arm(&self, waker: &Waker) {
         let mut state = self.shared.state.lock();
         state.armed = Some(waker.clone());
@@ -64,7 +64,7 @@ impl Helper {
         self.shared.changed.notify_all();
     }
 
-    /// Nobody awaits any more; the bell is free (`HELP-2`).
+    /// Cancels the armed waker and waits until the helper has left the bell, which is free then (`HELP-2`).
     pub(super) fn disarm(&self) {
         let mut state = self.shared.state.lock();
         if !state.busy {
@@ -73,7 +73,7 @@ impl Helper {
         state.armed = None;
         self.shared.bell.rouse();
         while state.busy {
-            // It comes at once: there is nobody it waits for.
+            // The helper becomes idle at once, because it waits for nothing else.
             self.shared.changed.wait(&mut state);
         }
     }
@@ -110,7 +110,7 @@ fn help(shared: &Shared) {
         shared.changed.notify_all();
         if let Some(waker) = due {
             drop(state);
-            // A user's, who may panic: the next task has this thread as well.
+            // A waker is user code and may panic. The panic is caught, because later tasks need this thread.
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
                 dispose(payload);
             }

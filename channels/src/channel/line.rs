@@ -1,4 +1,4 @@
-//! How an end waits: with a deadline, and with an eye on its peers.
+//! Lines: the waiting part of an endpoint, with a time limit and the detection of dead peers.
 
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::error::{ChannelError, SegmentError};
 use crate::spin_budget::SpinBudget;
 use crate::waiting::Waiting;
 
-/// An end's own bell, and how it waits for it.
+/// The doorbell of an endpoint, with its waiting strategy, its time limit and its peers.
 #[derive(Debug)]
 pub(super) struct Line {
     bell: Doorbell,
@@ -33,19 +33,19 @@ impl Line {
         }
     }
 
-    /// The same, in a channel whose other ends are elsewhere.
+    /// Adds the peers of a channel whose other endpoints may be in other processes.
     pub(super) fn with_peers(mut self, peers: Peers) -> Self {
         self.peers = Some(peers);
         self
     }
 
-    /// The end's own bell.
+    /// The endpoint's own doorbell.
     #[cfg(feature = "cuda")]
     pub(super) fn bell(&self) -> &Doorbell {
         &self.bell
     }
 
-    /// Has somebody else told of a peer's death.
+    /// Registers a callback for the death of a peer.
     #[cfg(feature = "cuda")]
     pub(super) fn on_death(&self, told: OnDeath) {
         if let Some(peers) = &self.peers {
@@ -53,7 +53,7 @@ impl Line {
         }
     }
 
-    /// Has every peer watched that has come meanwhile, for who does not park.
+    /// Starts to watch every peer that has come since the last look, for callers that do not park.
     #[cfg(feature = "cuda")]
     pub(super) fn look(&mut self) {
         if let Some(peers) = &mut self.peers {
@@ -61,7 +61,8 @@ impl Line {
         }
     }
 
-    /// Tries until there is an answer, or `timeout` has passed; messages of `expected_bytes` are on their way.
+    /// Repeats `attempt` until it returns an answer or `timeout` has passed. The spin time is extended for messages of
+    /// `expected_bytes`.
     pub(super) fn wait<R>(
         &mut self,
         timeout: Option<Duration>,
@@ -79,7 +80,7 @@ impl Line {
         let deadline = timeout.and_then(|timeout| started.checked_add(timeout));
         let peers = &mut self.peers;
         let waiting = self.budget.waiting().for_payload(expected_bytes);
-        // What fails at once is not tried again.
+        // An attempt that has failed is not repeated here.
         if outcome.is_ok()
             && !waiting.spin(deadline, || {
                 outcome = attempt();
@@ -91,7 +92,7 @@ impl Line {
             })
         {
             self.budget.park(&self.bell, deadline, || {
-                // Before the attempt, which then sees what a death has done.
+                // The look at the peers comes before the attempt, which then sees the effects of a death.
                 if let Some(peers) = peers {
                     peers.look();
                 }
@@ -121,8 +122,8 @@ impl Line {
         self.unless_dead(outcome, attempt)
     }
 
-    /// What an attempt has found; once more where that was memory that went with its maker, whose death nobody has told
-    /// of yet.
+    /// Returns the outcome of an attempt. If the attempt failed to open memory and a peer has died unnoticed, poisons
+    /// the channel and makes one more attempt, whose error then names the dead peer.
     #[inline]
     fn unless_dead<R>(
         &mut self,
@@ -135,7 +136,7 @@ impl Line {
         }
     }
 
-    /// Tries for a task: where there is no answer, the task is woken when something has moved.
+    /// Makes an attempt for an async task. If there is no answer yet, the task is woken when the bell rings.
     pub(super) fn poll<R>(
         &mut self,
         context: &mut Context<'_>,

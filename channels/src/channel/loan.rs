@@ -1,4 +1,4 @@
-//! A message built where it will lie.
+//! Loans: messages of numbers that are built in place.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -9,7 +9,7 @@ use crate::error::ChannelError;
 use crate::payload::{Element, NumbersFrame, Wire};
 use crate::ring::RingWriter;
 
-/// The place for the numbers of the next message; a slice of them. Dropping it sends nothing.
+/// The memory for the numbers of the next message, as a slice of them. Dropping it sends nothing.
 #[must_use = "`publish` sends what is written here"]
 pub struct Loan<'w, E: Element>
 where
@@ -42,7 +42,7 @@ impl<'w, E: Element> Loan<'w, E>
 where
     Vec<E>: Wire,
 {
-    /// The place for `len` numbers in the next slot, which is free.
+    /// Lends the memory for `len` numbers in the next slot, which must be free.
     pub(super) fn of(end: &'w mut WriteEnd<Vec<E>>, len: usize) -> Result<Self, ChannelError> {
         let place = match end {
             WriteEnd::Ring(writer) => {
@@ -66,10 +66,10 @@ where
         Ok(Loan { place })
     }
 
-    /// Sends what has been written, without a copy.
+    /// Sends the numbers that were written, without a copy.
     ///
     /// # Errors
-    /// [`ChannelError::Full`] never, for the slot is free; what the channel says otherwise.
+    /// The errors of the channel. [`ChannelError::Full`] never occurs, because the slot is free.
     pub fn publish(self) -> Result<(), ChannelError> {
         match self.place {
             Place::Own { writer, numbers } => writer.try_write(Ok(numbers)).map_err(|_| ChannelError::Full),

@@ -1,19 +1,19 @@
-//! What a channel takes, before it is taken.
+//! The memory that a channel needs, computed before the channel is made.
 
 use super::shared::whole_bytes;
 use crate::error::{ChannelError, MemoryLimit};
 use crate::segment::{Provider, room};
 use crate::shared::SharedSpec;
 
-/// The shared memory of one channel between processes.
+/// The shared memory that one channel between processes needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelMemory {
-    /// Bytes from the start; the pages of slots that are never used stay unused.
+    /// The number of bytes before growth. Pages that are never touched take no memory.
     pub bytes: u64,
-    /// Bytes once payloads of the largest size allowed have been sent. While readers are still on outgrown memory, that
-    /// is there as well: never more than the new.
+    /// The number of bytes after payloads of the largest size have been sent. While readers still use outgrown memory,
+    /// that memory exists as well; it is never larger than the new memory.
     pub grown_bytes: u64,
-    /// What bounds the memory of a segment here, and how many bytes that leaves.
+    /// The limit on the memory of a segment on this system, with the number of bytes that it leaves.
     pub limit: Option<(MemoryLimit, u64)>,
 }
 
@@ -29,7 +29,7 @@ impl ChannelMemory {
         })
     }
 
-    /// Whether the channel can be made and can grow to its cap.
+    /// Whether the channel can be made and can grow to its largest size.
     pub fn fits(&self) -> bool {
         self.limit
             .is_none_or(|(_, has_bytes)| self.grown_bytes <= has_bytes)

@@ -1,12 +1,15 @@
-//! Channels by themselves, without actors or graphs: typed ends that wait.
+//! Stand-alone channels, without actors or graphs: typed endpoints that wait.
 //!
-//! - `options`: what a channel is like; makes one between threads or between processes. `memory`: what that takes.
-//! - `shared`: a channel between processes, and the descriptor by which another process opens it; `names`: by which a
-//!   stranger finds it.
-//! - `writer`, `reader`: the ends. `loan`, `tensor_loan`, over `slot_loan`: messages built where they will lie; `view`:
-//!   one read there.
-//! - `control`: what a channel of tensors on a device asks of the channel that its metadata travel on (feature `cuda`).
-//! - `line`: how an end waits, `helper` for who awaits; `peers`: how it notices that another one's process has died.
+//! - `options`: the options of a channel, and the functions that make one between threads or between processes.
+//!   `memory`: the memory that a channel needs.
+//! - `shared`: a channel between processes; `descriptor`: the data by which another process opens it; `names`: names by
+//!   which unrelated processes find it.
+//! - `writer`, `reader`: the endpoints. `loan`, `tensor_loan`, both over `slot_loan`: messages built in place; `view`:
+//!   a message read in place.
+//! - `control`: the operations that a channel of tensors on a device needs of the channel that carries its metadata
+//!   (feature `cuda`).
+//! - `line`: the waiting of an endpoint; `helper`: the thread that waits for async callers; `peers`: the detection of
+//!   the death of a peer's process.
 //!
 //! ```
 //! use selvedge_channels::ChannelOptions;

@@ -1,7 +1,9 @@
-//! Names by which strangers find a channel: a file with the descriptor, locked for as long as the name is kept.
+//! Names, by which unrelated processes find a channel. A name is a file with the descriptor, which stays locked as long
+//! as the name is published.
 //!
-//! The lock is the kernel's: it goes with the process that has it, whatever ends it. So a file that nobody has locked is
-//! a dead one's: the next to publish anything takes it away. Who finds it before that finds that its channel has gone.
+//! The kernel releases the lock when the process that holds it ends, for whatever reason. So an unlocked file belongs
+//! to a dead process, and the next process that publishes a name removes it. A process that finds the file before that
+//! learns that the channel is gone.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -16,12 +18,12 @@ use crate::error::ChannelError;
 
 const PREFIX: &str = "selvedge-channel-";
 const NAME_MAX: usize = 100;
-/// Who sweeps has a lock for some microseconds.
+/// The number of attempts to lock a file. A process that sweeps holds a lock for some microseconds.
 const ATTEMPTS: u32 = 20;
-/// More than any descriptor has.
+/// The largest number of bytes that are read from a name's file. Every descriptor is shorter.
 const DESCRIPTOR_MAX: u64 = 400;
 
-/// A name by which a channel can be found until this is dropped.
+/// A published name, by which a channel can be found. Dropping it removes the name.
 #[derive(Debug)]
 pub struct Published {
     path: PathBuf,
@@ -35,7 +37,8 @@ fn refuse(name: &str, what: &'static str) -> ChannelError {
     }
 }
 
-/// The folder of this user's run-time files, or where shared memory is; the user's number keeps names apart there.
+/// The path of a name's file: in the user's folder of run-time files, or else in `/dev/shm`, where the user's number
+/// keeps the names of users apart.
 fn path_of(name: &str) -> Result<PathBuf, ChannelError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(allowed) {
@@ -69,14 +72,14 @@ fn open(path: &Path, create: bool) -> io::Result<File> {
     options.custom_flags(flags.bits().cast_signed()).open(path)
 }
 
-/// Whether the path still names this very file: whoever sweeps takes files away.
+/// Whether the path still names this very file: a process that sweeps may have removed it.
 fn is_at(file: &File, path: &Path) -> bool {
     let inode = |of: io::Result<fs::Metadata>| of.ok().map(|of| (of.dev(), of.ino()));
     let there = inode(fs::symlink_metadata(path));
     there.is_some() && inode(file.metadata()) == there
 }
 
-/// What is in place of a name's file: anybody may have put something there.
+/// The properties of the file at a name's path. Any user may have put a file there.
 #[derive(Clone, Copy)]
 struct Found {
     is_own: bool,
@@ -94,11 +97,11 @@ impl Found {
         })
     }
 
-    /// Whether a descriptor may be written there, and why not.
+    /// Checks that a descriptor may be written to the file; the error is the reason against it.
     fn may_be_written(self) -> Result<(), &'static str> {
         match self {
             Found { is_own: false, .. } => Err("its file is another user's, who has put it there"),
-            // Writing to it would write to something else.
+            // A write would reach something other than a file.
             Found { is_file: false, .. } => Err("what is in place of its file is no file"),
             Found { names: 1, .. } => Ok(()),
             _ => Err("its file has other names"),
@@ -106,7 +109,7 @@ impl Found {
     }
 }
 
-/// Publishes a descriptor.
+/// Publishes a descriptor under a name.
 pub(super) fn publish(name: &str, descriptor: &Descriptor) -> Result<Published, ChannelError> {
     let path = path_of(name)?;
     sweep(&path);
@@ -114,7 +117,7 @@ pub(super) fn publish(name: &str, descriptor: &Descriptor) -> Result<Published, 
     for _ in 0..ATTEMPTS {
         let mut file = open(&path, true).map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            // Not there any more: swept between two lines of ours.
+            // The file was swept between the open and the lock.
             Ok(()) if !is_at(&file, &path) => continue,
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
@@ -135,7 +138,7 @@ pub(super) fn publish(name: &str, descriptor: &Descriptor) -> Result<Published, 
     Err(refuse(name, "somebody else has it"))
 }
 
-/// The descriptor that somebody publishes.
+/// The descriptor that a process publishes under a name.
 pub(super) fn find(name: &str) -> Result<Descriptor, ChannelError> {
     let nobody = || refuse(name, "nobody publishes it");
     let file = open(&path_of(name)?, false).map_err(|_| nobody())?;
@@ -144,11 +147,12 @@ pub(super) fn find(name: &str) -> Result<Descriptor, ChannelError> {
     }
     let mut text = String::new();
     let read = (&file).take(DESCRIPTOR_MAX).read_to_string(&mut text);
-    // Empty for a moment before it is written, and no descriptor where somebody else has put a file.
+    // The file is empty for a moment before the descriptor is written, and holds no descriptor if another program has
+    // put it there.
     read.ok().and_then(|_| text.parse().ok()).ok_or_else(nobody)
 }
 
-/// Takes away what the dead have left. Best effort: what cannot be read or removed stays.
+/// Removes the files that dead processes have left. Best effort: files that cannot be read or removed stay.
 fn sweep(own: &Path) {
     let Ok(entries) = fs::read_dir(folder()) else {
         return;
@@ -168,7 +172,7 @@ fn sweep(own: &Path) {
 
 impl Drop for Published {
     fn drop(&mut self) {
-        // While it is still locked, so that nobody else's file is taken away.
+        // The file is removed while it is still locked, so that it cannot be the file of another process.
         let _ = fs::remove_file(&self.path);
     }
 }

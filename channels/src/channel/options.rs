@@ -1,4 +1,4 @@
-//! What a channel is like.
+//! The options of a channel.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::shared::{SLOT_BYTES_MIN, SharedSpec};
 use crate::value::{Source, Value};
 use crate::waiting::Waiting;
 
-/// What a channel is like; [`threads`](Self::threads) and [`shared`](Self::shared) make one.
+/// The options of a channel. [`threads`](Self::threads) and [`shared`](Self::shared) make a channel with them.
 #[derive(Clone, Debug)]
 pub struct ChannelOptions {
     pub(super) slots: usize,
@@ -35,7 +35,7 @@ impl Default for ChannelOptions {
 }
 
 impl ChannelOptions {
-    /// One reader, 8 slots of 4 KiB that grow to 1 GiB, a time-out of 10 s.
+    /// The default options: one reader, 8 slots of 4 KiB that grow to 1 GiB, a time limit of 10 s.
     #[must_use]
     pub fn new() -> Self {
         ChannelOptions {
@@ -49,51 +49,52 @@ impl ChannelOptions {
         }
     }
 
-    /// Messages that may be under way; at least 1. Short payloads that go one at a time are faster through two slots, which stay
-    /// in the first cache: 4 KiB take two thirds to three quarters of what they take through eight.
+    /// Sets the number of slots, which is the number of messages that can be in flight; at least 1. Short payloads that
+    /// are sent one at a time are faster through two slots, which stay in the first-level cache: 4 KiB take two thirds
+    /// to three quarters of the time that they take through eight.
     #[must_use]
     pub fn slots(mut self, slots: usize) -> Self {
         self.slots = slots;
         self
     }
 
-    /// Readers, each of which sees every message; at least 1.
+    /// Sets the number of readers, each of which sees every message; at least 1.
     #[must_use]
     pub fn readers(mut self, readers: usize) -> Self {
         self.readers = readers;
         self
     }
 
-    /// Bytes of a slot before the channel grows, between processes; at least 1000.
+    /// Sets the capacity in bytes of a slot before the channel grows, for channels between processes; at least 1000.
     #[must_use]
     pub fn buffer_bytes(mut self, bytes: u64) -> Self {
         self.buffer_bytes = bytes;
         self
     }
 
-    /// Bytes of the largest payload, between processes.
+    /// Sets the size in bytes of the largest payload, for channels between processes.
     #[must_use]
     pub fn max_payload_bytes(mut self, bytes: u64) -> Self {
         self.max_payload_bytes = bytes;
         self
     }
 
-    /// How ends wait. The default spins for a moment where each end can have a core of its own, else lets others have the
-    /// core a few times, and then parks.
+    /// Sets the waiting strategy of the endpoints. The default spins for a moment if each endpoint can have a core of
+    /// its own, else yields the core a few times; then it parks.
     #[must_use]
     pub fn waiting(mut self, waiting: Waiting) -> Self {
         self.waiting = Some(waiting);
         self
     }
 
-    /// How long `send` and `recv` wait; default 10 s. With `None` they wait for as long as the peers live.
+    /// Sets the time limit of `send` and `recv`; default 10 s. With `None` they wait as long as the peers live.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
         self
     }
 
-    /// Where memory between processes comes from; default a memfd.
+    /// Sets the provider of memory between processes; default a memfd.
     #[must_use]
     pub fn provider(mut self, provider: Provider) -> Self {
         self.provider = provider;
@@ -118,18 +119,19 @@ impl ChannelOptions {
         }
     }
 
-    /// What [`shared`](Self::shared) would take, before it is taken.
+    /// The memory that [`shared`](Self::shared) would need, computed without making the channel.
     ///
     /// # Errors
-    /// [`ChannelError::InvalidSpec`] when an option is out of bounds.
+    /// [`ChannelError::InvalidSpec`] if an option is out of bounds.
     pub fn memory_plan(&self) -> Result<ChannelMemory, ChannelError> {
         ChannelMemory::of(&self.spec(), self.provider)
     }
 
-    /// A channel between threads of this process: values move and are never encoded.
+    /// Makes a channel between threads of this process. Values move and are never encoded.
     ///
     /// # Errors
-    /// [`ChannelError::InvalidSpec`] when there are no slots or no readers.
+    /// [`ChannelError::InvalidSpec`] if there are no slots or no readers, [`ChannelError::Segment`] if there is no
+    /// memory for the slots.
     pub fn threads<T: Wire>(&self) -> Result<(Writer<T>, Vec<Reader<T>>), ChannelError> {
         let bell = Doorbell::heap();
         let bells: Vec<_> = (0..self.readers).map(|_| Doorbell::heap()).collect();
@@ -142,10 +144,11 @@ impl ChannelOptions {
         Ok((Writer::ring(writer, self.line(bell)), readers?))
     }
 
-    /// A channel between processes of this host and user, in memory that has no name and goes with its last user.
+    /// Makes a channel between processes of this host and user. Its memory is released with its last user and, with the
+    /// default provider, has no name.
     ///
     /// # Errors
-    /// [`ChannelError::InvalidSpec`] when an option is out of bounds, [`ChannelError::Segment`] when there is no memory.
+    /// [`ChannelError::InvalidSpec`] if an option is out of bounds, [`ChannelError::Segment`] if there is no memory.
     pub fn shared<T: Wire>(&self) -> Result<SharedChannel<T>, ChannelError> {
         SharedChannel::create(self.clone())
     }

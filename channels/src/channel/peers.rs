@@ -1,8 +1,9 @@
-//! The other ends of a channel between processes: who has them, and what happens when one dies.
+//! Peers: the processes that hold the other endpoints of a channel, and the handling of their death.
 //!
-//! An end looks at the others' claims when it finds nothing to do, and has the process of each watched. Who takes an end
-//! rings all bells, so a claim is seen by whoever is parked; who spins or tries looks until everybody is watched. When a
-//! watched process ends with its end still claimed, the channel is poisoned in its name and all bells ring.
+//! An endpoint that finds nothing to do reads the claims of the other endpoints and watches the process of each. A
+//! process that takes an endpoint rings all bells, so that a parked endpoint sees the claim; an endpoint that spins or
+//! polls reads the claims until every peer is watched. If a watched process ends while its endpoint is still claimed,
+//! the channel is poisoned in its name and all bells ring.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,10 +14,10 @@ use crate::process::Process;
 use crate::region::Region;
 use crate::shared::{Claims, SharedSpec, poison};
 
-/// Who else is to know that an end has died.
+/// The callback for the death of a peer.
 pub(super) type OnDeath = Arc<dyn Fn(End) + Send + Sync>;
 
-/// What is needed to end a channel.
+/// The parts of a channel that are needed to end it.
 struct Reach {
     region: Region,
     claims: Claims,
@@ -33,14 +34,14 @@ impl std::fmt::Debug for Reach {
 }
 
 impl Reach {
-    /// Ends the channel in the name of `end`, if `process` still has it.
+    /// Poisons the channel in the name of `end` if `process` still holds that endpoint. Rings all bells in any case.
     fn died(&self, end: End, process: Process) {
         if self.claims.holder(end) == Some(process) {
             let culprit = Culprit {
                 end,
                 pid: process.pid,
             };
-            // It was a channel when it was attached to.
+            // Never fails: the region held a channel when this endpoint attached to it.
             let _ = poison(&self.region, culprit);
             if let Some(on_death) = self.on_death.get() {
                 on_death(end);
@@ -54,20 +55,21 @@ impl Reach {
     }
 }
 
-/// Who has an end; with no watch where that is this process, or it is dead.
+/// The process that holds an endpoint, with its watch; no watch if it is this process or has died.
 type Watched = (Process, Option<Watch>);
 
-/// The other ends.
+/// The peers on which one endpoint depends.
 #[derive(Debug)]
 pub(super) struct Peers {
     reach: Arc<Reach>,
     others: Vec<(End, Option<Watched>)>,
-    /// Everybody has come: a claim is never taken by another, so there is nobody left to be watched.
+    /// True once every peer has come. A claimed endpoint is never taken by another process, so there is no further peer
+    /// to watch.
     settled: bool,
 }
 
 impl Peers {
-    /// The ends of the channel in `region` other than `own`; tells them that `own` is taken.
+    /// The peers of `own` in the channel in `region`. Rings all bells, so that the peers see that `own` is taken.
     pub(super) fn of(
         own: End,
         region: Region,
@@ -76,7 +78,7 @@ impl Peers {
     ) -> Result<Self, ChannelError> {
         let claims = Claims::of(region.clone(), spec)?;
         let ends = std::iter::once(End::Writer).chain((0..spec.readers).map(End::Reader));
-        // Readers depend on the writer alone, the writer on every reader.
+        // A reader depends on the writer alone, the writer on every reader.
         let matters = |end: &End| *end != own && (own == End::Writer || *end == End::Writer);
         let others = ends.filter(matters).map(|end| (end, None)).collect();
         let reach = Arc::new(Reach {
@@ -93,14 +95,15 @@ impl Peers {
         })
     }
 
-    /// Has somebody else told of a death, before the ends are: once, before anybody is looked for.
+    /// Registers a callback that is called for a death before the bells ring. Call this once, before the first look at
+    /// the peers.
     #[cfg(feature = "cuda")]
     pub(super) fn on_death(&self, told: OnDeath) {
         let _ = self.reach.on_death.set(told);
     }
 
-    /// Has every process watched that has come meanwhile. A process that cannot be watched is not: then its death is
-    /// noticed by the time-out alone.
+    /// Starts to watch every process that has come since the last look. If a process cannot be watched, only the time
+    /// limit reveals its death.
     pub(super) fn look(&mut self) {
         for (end, watched) in &mut self.others {
             let holder = self.reach.claims.holder(*end);
@@ -126,8 +129,9 @@ impl Peers {
         self.settled = self.others.iter().all(|(_, watched)| watched.is_some());
     }
 
-    /// Watches the peers that have come since the last look. One branch once everybody is watched, for a death is told by
-    /// who watches; before that a load for each other end, whose word nobody writes to meanwhile.
+    /// Starts to watch the peers that have come since the last look. The call costs one branch once every peer is
+    /// watched, because the watcher reports deaths. Before that, it costs one load per peer, of a word that nobody
+    /// writes in the meantime.
     #[inline]
     pub(super) fn look_for_new(&mut self) {
         if !self.settled {
@@ -135,7 +139,8 @@ impl Peers {
         }
     }
 
-    /// Looks for peers that have ended, told of or not; ends the channel in the name of the first.
+    /// Checks whether a peer's process has ended, even if no watch has reported it, and poisons the channel in the name
+    /// of the first such peer. Returns whether there is one.
     pub(super) fn find_dead(&mut self) -> bool {
         let ended = self.others.iter().find_map(|(end, _)| {
             let holder = self.reach.claims.holder(*end)?;
@@ -147,7 +152,7 @@ impl Peers {
         ended.is_some()
     }
 
-    /// Who is there, for people.
+    /// A description of the peers, for error messages.
     pub(super) fn describe(&self) -> String {
         let claims = &self.reach.claims;
         let of = |(end, _): &(End, _)| match (claims.holder(*end), claims.passed(*end)) {

@@ -1,4 +1,4 @@
-//! A reading end.
+//! The reading endpoint of a channel.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use crate::error::ChannelError;
 use crate::payload::Wire;
 use crate::value::{Arrival, Value};
 
-/// A reading end of a channel. It sees every message, in order. Dropping it lets go of them all: it never holds the
-/// writer back.
+/// A reading endpoint of a channel. It sees every message, in order. Dropping it releases all messages, so that it
+/// never holds the writer back.
 pub struct Reader<T> {
     pub(super) value: Value<T>,
     pub(super) next: u64,
@@ -28,13 +28,13 @@ impl<T: Wire> Reader<T> {
         Reader { value, next: 0, line }
     }
 
-    /// Number of the next message, counted from 0.
+    /// The number of the next message, counted from 0.
     #[inline]
     pub fn position(&self) -> u64 {
         self.next
     }
 
-    /// Waits until the next message is there.
+    /// Waits until the next message has arrived.
     pub(super) fn arrive(&mut self, timeout: Option<Duration>) -> Result<(), ChannelError> {
         let expected_bytes = self.value.expected_bytes();
         let (value, next) = (&mut self.value, self.next);
@@ -42,7 +42,7 @@ impl<T: Wire> Reader<T> {
         self.line.wait(timeout, expected_bytes, attempt)
     }
 
-    /// The message that has come, and the end of it here.
+    /// Takes the message that has arrived, and passes it.
     #[inline]
     fn take(&mut self) -> Result<T, ChannelError> {
         let taken = self.value.take();
@@ -50,25 +50,26 @@ impl<T: Wire> Reader<T> {
         taken
     }
 
-    /// Is done with the message that has come, whatever became of it.
+    /// Passes the message that has arrived, even if it could not be taken.
     pub(super) fn pass(&mut self) {
-        // It has come, so there is something to be done with; what the channel says is said by the next read.
+        // The message has arrived, so there is a read to finish. The next read returns any error of the channel.
         let _ = self.value.read_done();
         self.next += 1;
     }
 
-    /// The next message; waits for it as long as the channel's time-out allows.
+    /// Receives the next message; waits for it up to the channel's time limit.
     ///
     /// # Errors
-    /// [`ChannelError::Timeout`] (nothing has changed; the next attempt may succeed), [`ChannelError::Closed`] when the
-    /// writer is done, [`ChannelError::Poisoned`] when its process has died; both after the messages that are there.
-    /// [`ChannelError::Decode`] when the bytes are no `T`; the next message follows.
+    /// [`ChannelError::Timeout`] (nothing has changed; the next attempt may succeed), [`ChannelError::Closed`] if the
+    /// writer has closed the channel, [`ChannelError::Poisoned`] if the writer's process has died; the last two only
+    /// after the messages that are there. [`ChannelError::Decode`] if the bytes are no `T`; the next call receives the
+    /// next message.
     #[inline]
     pub fn recv(&mut self) -> Result<T, ChannelError> {
         self.recv_within(self.line.timeout)
     }
 
-    /// The next value, where there is one to be had without further ado.
+    /// Takes the next value on the fast path; `None` if it has not arrived or needs the slow path.
     #[inline]
     fn next_value(&mut self) -> Option<T> {
         let value = self.value.take_next()?;
@@ -90,11 +91,11 @@ impl<T: Wire> Reader<T> {
         self.take()
     }
 
-    /// The next message, awaited on any executor; without a time-out, but a death ends it. Dropping the future changes
-    /// nothing.
+    /// Receives the next message, awaited on any executor. The wait has no time limit, but a death ends it. Dropping
+    /// the future changes nothing.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     pub async fn recv_async(&mut self) -> Result<T, ChannelError> {
         std::future::poll_fn(|context| {
             let (value, next) = (&mut self.value, self.next);
@@ -105,18 +106,18 @@ impl<T: Wire> Reader<T> {
         self.take()
     }
 
-    /// As [`recv`](Self::recv), waiting at most `timeout`.
+    /// Receives the next message as [`recv`](Self::recv) does, but waits at most `timeout`.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<T, ChannelError> {
         self.recv_within(Some(timeout))
     }
 
-    /// The next message, if it is there.
+    /// Receives the next message if it has arrived; never waits.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv), without the time-out.
+    /// The errors of [`recv`](Self::recv), except [`ChannelError::Timeout`].
     #[inline]
     pub fn try_recv(&mut self) -> Result<Option<T>, ChannelError> {
         if let Some(value) = self.next_value() {
@@ -130,11 +131,12 @@ impl<T: Wire> Reader<T> {
         }
     }
 
-    /// Appends the messages that are there to `out`, at most `max`; waits for the first of them. Returns how many.
-    /// Cheaper than as many calls of `recv`: a writer that waits for space is woken once.
+    /// Waits for a message, then appends all messages that are there, at most `max`, to `out`. Returns the number of
+    /// messages. One call is cheaper than repeated calls of `recv`, because a writer that waits for space is woken
+    /// once.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv); messages before the one at fault are in `out`.
+    /// The errors of [`recv`](Self::recv). The messages before the faulty one are in `out`.
     pub fn recv_many(&mut self, max: usize, out: &mut Vec<T>) -> Result<usize, ChannelError> {
         if max == 0 {
             return Ok(0);
@@ -146,7 +148,7 @@ impl<T: Wire> Reader<T> {
         self.value.set_quiet(false);
         let count = out.len() - before;
         match drained {
-            // What ends the channel is said by the next read, which finds no messages before it.
+            // The next read finds no message before the end of the channel, and returns that end as its error.
             Err(ChannelError::Closed | ChannelError::Poisoned { .. }) if count > 0 => Ok(count),
             drained => drained.map(|()| count),
         }
@@ -162,33 +164,34 @@ impl<T: Wire> Reader<T> {
         Ok(())
     }
 
-    /// The next message where it lies: its slot is free again when the view is dropped.
+    /// Waits for the next message and lends it in place. Its slot is free again when the view is dropped.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     pub fn view(&mut self) -> Result<View<'_, T>, ChannelError> {
         self.arrive(self.line.timeout)?;
         Ok(View::new(self))
     }
 
-    /// As [`view`](Self::view), waiting at most `timeout`.
+    /// Lends the next message as [`view`](Self::view) does, but waits at most `timeout`.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     pub fn view_timeout(&mut self, timeout: Duration) -> Result<View<'_, T>, ChannelError> {
         self.arrive(Some(timeout))?;
         Ok(View::new(self))
     }
 
-    /// Passes the next message without decoding it.
+    /// Waits for the next message and passes it without decoding it.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     pub fn skip(&mut self) -> Result<(), ChannelError> {
         self.view().map(drop)
     }
 
-    /// The messages until the writer is done; an error other than that is the last item.
+    /// An iterator over the messages until the writer is done. Any error except [`ChannelError::Decode`] is the last
+    /// item.
     pub fn iter(&mut self) -> impl Iterator<Item = Result<T, ChannelError>> + '_ {
         let mut ended = false;
         std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! A channel between processes.
+//! Channels between processes.
 
 use std::any::type_name;
 use std::marker::PhantomData;
@@ -18,8 +18,9 @@ use crate::segment::{SEGMENT_HEADER_BYTES, Segment};
 use crate::shared::{Claims, SharedReader, SharedSpec, SharedWriter, format};
 use crate::value::{Source, Value};
 
-/// A channel between processes, of which this process may take ends. Its maker keeps it, or an end of it, until the
-/// other processes have opened theirs; an end that is taken needs nobody else.
+/// A channel between processes, from which this process can take endpoints. The process that made the channel keeps it,
+/// or an endpoint of it, until the other processes have opened theirs. An endpoint that was taken does not depend on
+/// other owners of the channel.
 #[derive(Debug)]
 pub struct SharedChannel<T> {
     options: ChannelOptions,
@@ -28,7 +29,7 @@ pub struct SharedChannel<T> {
     payload: PhantomData<fn() -> T>,
 }
 
-/// Where the ring lies: behind a bell for the writer and one for each reader.
+/// The offset of the ring in the segment: after the header, one bell for the writer and one bell for each reader.
 fn ring_offset(spec: &SharedSpec) -> Option<usize> {
     let bells = (spec.readers as usize).checked_add(1)?;
     bells
@@ -36,14 +37,14 @@ fn ring_offset(spec: &SharedSpec) -> Option<usize> {
         .checked_add(SEGMENT_HEADER_BYTES)
 }
 
-/// Bytes of the channel's segment: header, bells, ring.
+/// The size of the channel's segment in bytes: header, bells and ring.
 pub(super) fn whole_bytes(spec: &SharedSpec) -> Result<usize, ChannelError> {
     let size = spec.size_bytes()?;
     let len = ring_offset(spec).and_then(|offset| offset.checked_add(size));
     Ok(len.ok_or_else(SegmentError::unaddressable)?)
 }
 
-/// What stands for a type in shared memory: FNV-1a of its name.
+/// The tag of a type in shared memory: FNV-1a of the type's name.
 fn tag_of<T>() -> u64 {
     type_name::<T>()
         .bytes()
@@ -69,11 +70,11 @@ impl<T: Wire> SharedChannel<T> {
         Ok(channel)
     }
 
-    /// Opens the channel that a descriptor names, with `options` for how its ends wait here.
+    /// Opens the channel that `descriptor` names. `options` sets the way in which its endpoints in this process wait.
     ///
     /// # Errors
-    /// [`ChannelError::Segment`] when its maker is gone or has let go of it, [`ChannelError::WrongType`] when it carries
-    /// another type, by the name Rust has for it.
+    /// [`ChannelError::Segment`] if the process that made the channel is gone or has released it,
+    /// [`ChannelError::WrongType`] if the channel carries another type, compared by Rust's name of the type.
     pub fn open(descriptor: &Descriptor, options: ChannelOptions) -> Result<Self, ChannelError> {
         let spec = &descriptor.spec;
         let options = options.slots(spec.slots as usize).readers(spec.readers as usize);
@@ -93,25 +94,26 @@ impl<T: Wire> SharedChannel<T> {
         Ok(channel)
     }
 
-    /// Lets every process of this user [`find`](Self::find) the channel by a name, until what is returned is dropped or
-    /// this process ends. Keep the channel, or an end of it, for as long.
+    /// Publishes the channel under a name, by which every process of this user can [`find`](Self::find) it. The name is
+    /// removed when the returned [`Published`] is dropped or this process ends. Keep the channel, or an endpoint of it,
+    /// until then.
     ///
     /// # Errors
-    /// [`ChannelError::Name`] when the name is none, or somebody who lives has it.
+    /// [`ChannelError::Name`] if the name is invalid, or a live process has published it.
     pub fn publish(&self, name: &str) -> Result<Published, ChannelError> {
         names::publish(name, &self.descriptor)
     }
 
-    /// Opens the channel that some process of this user publishes under a name.
+    /// Opens the channel that a process of this user publishes under a name.
     ///
     /// # Errors
-    /// [`ChannelError::Name`] when nobody publishes it (it does not wait for somebody who will), and as
+    /// [`ChannelError::Name`] if no process publishes the name (the call does not wait for one), and the errors of
     /// [`open`](Self::open).
     pub fn find(name: &str, options: ChannelOptions) -> Result<Self, ChannelError> {
         Self::open(&names::find(name)?, options)
     }
 
-    /// What another process needs to open it.
+    /// The descriptor by which another process can open the channel.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
@@ -122,7 +124,7 @@ impl<T: Wire> SharedChannel<T> {
         Ok(self.segment.part(offset, spec.size_bytes()?)?)
     }
 
-    /// The bell of every end, the writer's first.
+    /// The bells of all endpoints, the writer's first.
     fn bells(&self) -> Result<Vec<Doorbell>, ChannelError> {
         let bell = |index: usize| -> Result<Doorbell, ChannelError> {
             let offset = SEGMENT_HEADER_BYTES + index * Doorbell::BYTES;
@@ -131,24 +133,25 @@ impl<T: Wire> SharedChannel<T> {
         (0..=self.descriptor.spec.readers as usize).map(bell).collect()
     }
 
-    /// Its slots and readers.
+    /// The number of slots and the number of readers.
     #[cfg(feature = "cuda")]
     pub(crate) fn shape(&self) -> (usize, usize) {
         let spec = &self.descriptor.spec;
         (spec.slots as usize, spec.readers as usize)
     }
 
-    /// Who has the ends.
+    /// The claims of the channel.
     #[cfg(feature = "cuda")]
     pub(crate) fn claims(&self) -> Result<Claims, ChannelError> {
         Claims::of(self.region()?, &self.descriptor.spec)
     }
 
-    /// Keeps an end for the process `pid`, a child that has just been started, say. Its death is noticed from now on,
-    /// also before it has come to take the end; nobody else can take it.
+    /// Reserves an endpoint for the process `pid`, for example a child that was just started. No other process can take
+    /// the endpoint then, and the death of the process is noticed from now on, even before the process has taken the
+    /// endpoint.
     ///
     /// # Errors
-    /// [`ChannelError::Attached`] when somebody has the end or has had it.
+    /// [`ChannelError::Attached`] if another process has the endpoint or it is reserved for one.
     pub fn expect(&self, end: End, pid: u32) -> Result<(), ChannelError> {
         let claims = Claims::of(self.region()?, &self.descriptor.spec)?;
         claims.expect(end, Process::numbered(pid))?;
@@ -156,10 +159,10 @@ impl<T: Wire> SharedChannel<T> {
         Ok(())
     }
 
-    /// Takes the writing end.
+    /// Takes the writing endpoint.
     ///
     /// # Errors
-    /// [`ChannelError::Attached`] when somebody has it or has had it.
+    /// [`ChannelError::Attached`] if the endpoint is taken, was taken before, or is reserved for another process.
     pub fn writer(&self) -> Result<Writer<T>, ChannelError> {
         let (region, spec, bells) = (self.region()?, &self.descriptor.spec, self.bells()?);
         let no_bell = ChannelError::Corrupt { what: "no bells" };
@@ -170,11 +173,11 @@ impl<T: Wire> SharedChannel<T> {
         Ok(Writer::shared(writer, line.with_peers(peers)))
     }
 
-    /// Takes reading end number `index`, counted from 0.
+    /// Takes reading endpoint number `index`, counted from 0.
     ///
     /// # Errors
-    /// [`ChannelError::Attached`] when somebody has it or has had it, [`ChannelError::Corrupt`] when there is none of
-    /// that number.
+    /// [`ChannelError::Attached`] if the endpoint is taken, was taken before, or is reserved for another process;
+    /// [`ChannelError::Corrupt`] if there is no reader of that number.
     pub fn reader(&self, index: u32) -> Result<Reader<T>, ChannelError> {
         let (region, spec, bells) = (self.region()?, &self.descriptor.spec, self.bells()?);
         let no_bell = || ChannelError::Corrupt {

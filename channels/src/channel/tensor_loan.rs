@@ -1,4 +1,4 @@
-//! A tensor built where it will lie.
+//! Tensor loans: tensors that are built in place.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use crate::error::ChannelError;
 use crate::payload::{Element, NumbersFrame, Tensor};
 use crate::ring::RingWriter;
 
-/// The place for the elements of the next tensor, row-major; a slice of them. Dropping it sends nothing.
+/// The memory for the elements of the next tensor, row-major, as a slice of them. Dropping it sends nothing.
 #[must_use = "`publish` sends what is written here"]
 pub struct TensorLoan<'w, E: Element> {
     place: Place<'w, E>,
@@ -32,7 +32,7 @@ impl<E: Element> fmt::Debug for TensorLoan<'_, E> {
 }
 
 impl<'w, E: Element> TensorLoan<'w, E> {
-    /// The place for a tensor in the next slot, which is free.
+    /// Lends the memory for a tensor of `shape` in the next slot, which must be free.
     pub(super) fn of(end: &'w mut WriteEnd<Tensor>, shape: &[usize]) -> Result<Self, ChannelError> {
         let too_large = || ChannelError::TooLarge {
             need_bytes: shape.iter().fold(size_of::<E>() as u64, |bytes, size| {
@@ -54,10 +54,10 @@ impl<'w, E: Element> TensorLoan<'w, E> {
         Ok(TensorLoan { place })
     }
 
-    /// Sends what has been written, without a copy.
+    /// Sends the elements that were written, without a copy.
     ///
     /// # Errors
-    /// [`ChannelError::Full`] never, for the slot is free; what the channel says otherwise.
+    /// The errors of the channel. [`ChannelError::Full`] never occurs, because the slot is free.
     pub fn publish(self) -> Result<(), ChannelError> {
         match self.place {
             Place::Own { writer, tensor, .. } => writer.try_write(Ok(tensor)).map_err(|_| ChannelError::Full),
@@ -71,7 +71,8 @@ impl<E: Element> Deref for TensorLoan<'_, E> {
 
     fn deref(&self) -> &[E] {
         match &self.place {
-            // `of` has looked: type, place and length do.
+            // The access cannot fail: `of` has made the tensor with this element type and length, in memory of the
+            // host.
             Place::Own { tensor, .. } => tensor.as_slice().unwrap_or_default(),
             Place::Slot(slot) => slot.numbers(),
         }

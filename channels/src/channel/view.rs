@@ -1,4 +1,4 @@
-//! A message read where it lies.
+//! Views: messages that are read in place.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::reader::Reader;
 use crate::error::ChannelError;
 use crate::payload::Wire;
 
-/// The message a reader is at, in place. The writer leaves its slot alone until this is dropped.
+/// The next message of a reader, in place. The writer does not reuse its slot until the view is dropped.
 pub struct View<'r, T: Wire> {
     reader: &'r mut Reader<T>,
 }
@@ -24,10 +24,10 @@ impl<'r, T: Wire> View<'r, T> {
         View { reader }
     }
 
-    /// The value; between processes it is decoded at the first call. A `Tensor` borrows its bytes from the slot.
+    /// The value. Between processes, the first call decodes it, and a `Tensor` borrows its bytes from the slot.
     ///
     /// # Errors
-    /// [`ChannelError::Decode`] when the bytes are no `T`.
+    /// [`ChannelError::Decode`] if the bytes are no `T`.
     pub fn get(&self) -> Result<&T, ChannelError> {
         self.reader.value().get()
     }
@@ -38,10 +38,10 @@ where
     Vec<E>: Wire,
     E: Wire,
 {
-    /// The elements; in place where they are primitive numbers.
+    /// The elements, in place if they are primitive numbers.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn slice(&self) -> Result<&[E], ChannelError> {
         self.reader.value().slice()
     }
@@ -51,7 +51,7 @@ impl View<'_, String> {
     /// The text, in place.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn text(&self) -> Result<&str, ChannelError> {
         self.reader.value().text()
     }

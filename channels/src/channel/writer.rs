@@ -1,4 +1,4 @@
-//! The writing end.
+//! The writing endpoint of a channel.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,8 +20,8 @@ pub(super) enum WriteEnd<T> {
     Shared(SharedWriter),
 }
 
-/// The writing end of a channel. Dropping it closes the channel: readers read what is there, and then
-/// [`ChannelError::Closed`].
+/// The writing endpoint of a channel. Dropping it closes the channel: readers receive the messages that are there, and
+/// then [`ChannelError::Closed`].
 pub struct Writer<T> {
     pub(super) end: WriteEnd<T>,
     pub(super) line: Line,
@@ -37,7 +37,7 @@ impl<T> fmt::Debug for Writer<T> {
 pub struct SendError<T> {
     /// The value, unchanged.
     pub value: T,
-    /// Why it was not sent.
+    /// The reason that the value was not sent.
     pub error: ChannelError,
 }
 
@@ -60,7 +60,7 @@ impl<T> std::error::Error for SendError<T> {
 }
 
 impl<T: Wire> WriteEnd<T> {
-    /// Sends a value where that needs no further ado; else gives it back, and what there is to say is said by `attempt`.
+    /// Sends `value` on the fast path, else returns it. Call `attempt` to learn why.
     #[inline]
     fn at_once(&mut self, value: T) -> Option<T> {
         match self {
@@ -69,7 +69,7 @@ impl<T: Wire> WriteEnd<T> {
         }
     }
 
-    /// Sends what is in `value`, if there is room.
+    /// Sends the value in `value`, if a slot is free.
     #[inline]
     fn attempt(&mut self, value: &mut Option<T>) -> Result<Option<()>, ChannelError> {
         match self {
@@ -92,7 +92,7 @@ impl<T: Wire> WriteEnd<T> {
         }
     }
 
-    /// Bytes of the messages that readers are busy with; 0 where values move by pointer.
+    /// The size in bytes of the messages that readers are busy with; 0 if values move by pointer.
     #[inline]
     fn expected_bytes(&self) -> usize {
         match self {
@@ -128,7 +128,7 @@ impl<T: Wire> WriteEnd<T> {
     }
 }
 
-/// Refuses what follows the end.
+/// Returns [`ChannelError::Closed`] if the ring was closed.
 fn check_open<T>(ring: &RingWriter<T>) -> Result<(), ChannelError> {
     if ring.is_closed() {
         return Err(ChannelError::Closed);
@@ -147,7 +147,7 @@ impl<T: Wire> Writer<T> {
         Writer { end, line }
     }
 
-    /// Number of the next message, counted from 0.
+    /// The number of the next message, counted from 0.
     #[inline]
     pub fn position(&self) -> u64 {
         match &self.end {
@@ -156,21 +156,21 @@ impl<T: Wire> Writer<T> {
         }
     }
 
-    /// Sends a value, and waits for a slot as long as the channel's time-out allows.
+    /// Sends a value; waits for a free slot up to the channel's time limit.
     ///
     /// # Errors
     /// [`SendError`] with the value: [`ChannelError::Timeout`] (nothing has changed; the next attempt may succeed),
-    /// [`ChannelError::Poisoned`] when a reader's process has died, [`ChannelError::Closed`] after [`close`](Self::close),
-    /// [`ChannelError::TooLarge`], [`ChannelError::Encode`], [`ChannelError::Segment`].
+    /// [`ChannelError::Poisoned`] if a reader's process has died, [`ChannelError::Closed`] after
+    /// [`close`](Self::close), [`ChannelError::TooLarge`], [`ChannelError::Encode`], [`ChannelError::Segment`].
     #[inline]
     pub fn send(&mut self, value: T) -> Result<(), SendError<T>> {
         self.send_within(value, self.line.timeout)
     }
 
-    /// As [`send`](Self::send), waiting at most `timeout`.
+    /// Sends a value as [`send`](Self::send) does, but waits at most `timeout`.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     pub fn send_timeout(&mut self, value: T, timeout: Duration) -> Result<(), SendError<T>> {
         self.send_within(value, Some(timeout))
     }
@@ -198,7 +198,8 @@ impl<T: Wire> Writer<T> {
         }
     }
 
-    /// A time-out says who holds the writer back; between processes the line has said it.
+    /// Adds the readers that hold the writer back to a time-out error. Between processes, the line has already added
+    /// the peers.
     fn blame(&self, error: ChannelError) -> ChannelError {
         match (error, &self.end) {
             (ChannelError::Timeout { waited, peers }, WriteEnd::Ring(ring)) if peers.is_empty() => {
@@ -211,10 +212,10 @@ impl<T: Wire> Writer<T> {
         }
     }
 
-    /// Sends a value, and awaits a slot on any executor; without a time-out, but a death ends it.
+    /// Sends a value; awaits a free slot, on any executor. The wait has no time limit, but a death ends it.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     pub async fn send_async(&mut self, value: T) -> Result<(), SendError<T>> {
         let mut kept = Some(value);
         let sent = std::future::poll_fn(|context| {
@@ -228,18 +229,20 @@ impl<T: Wire> Writer<T> {
         }
     }
 
-    /// Sends many values, in order. Cheaper than as many calls of `send`: sleeping readers are woken once for all that
-    /// the slots take at a time. What is sent can be read at once by readers that look.
+    /// Sends many values, in order. One call is cheaper than repeated calls of `send`, because sleeping readers are
+    /// woken once for each batch that fits into the slots. Readers that poll can receive a value as soon as it is sent.
     ///
     /// # Errors
-    /// As [`send`](Self::send), with the value at fault; those before it are sent, those after it are still in `values`.
+    /// The errors of [`send`](Self::send), with the faulty value. The values before it are sent, and those after it are
+    /// still in `values`.
     pub fn send_all(&mut self, values: &mut impl Iterator<Item = T>) -> Result<(), SendError<T>> {
         self.end.set_quiet(true);
         let sent = values.try_for_each(|value| {
             let Some(value) = self.end.at_once(value) else {
                 return Ok(());
             };
-            // Full, or not to be sent: readers must know before we wait for them.
+            // The slots are full, or the value cannot be sent. The readers must be woken before this thread waits for
+            // them.
             self.end.set_quiet(false);
             let sent = self.send_slowly(value, self.line.timeout);
             self.end.set_quiet(true);
@@ -249,10 +252,11 @@ impl<T: Wire> Writer<T> {
         sent
     }
 
-    /// Sends a copy of a value that stays: between processes the one that every message needs, between threads a clone.
+    /// Sends a copy of `value`: between threads a clone, between processes the encoding that every message needs
+    /// anyway.
     ///
     /// # Errors
-    /// What [`send`](Self::send) says, without the value.
+    /// The errors of [`send`](Self::send), without the value.
     pub fn send_ref(&mut self, value: &T) -> Result<(), ChannelError> {
         match &mut self.end {
             WriteEnd::Ring(_) => self.send(value.clone()).map_err(|refused| refused.error),
@@ -267,10 +271,11 @@ impl<T: Wire> Writer<T> {
         }
     }
 
-    /// Sends a value if there is a free slot.
+    /// Sends a value if a slot is free; never waits.
     ///
     /// # Errors
-    /// [`SendError`] with the value: [`ChannelError::Full`], and as [`send`](Self::send).
+    /// [`SendError`] with the value: [`ChannelError::Full`], and the errors of [`send`](Self::send) except
+    /// [`ChannelError::Timeout`].
     pub fn try_send(&mut self, value: T) -> Result<(), SendError<T>> {
         let mut kept = Some(value);
         let end = &mut self.end;
@@ -282,16 +287,17 @@ impl<T: Wire> Writer<T> {
         kept.map_or(Ok(()), |value| Err(SendError { value, error }))
     }
 
-    /// Waits until every reader is done with every message, as long as the channel's time-out allows: before a process
-    /// that writes ends, say, for grown messages go with it.
+    /// Waits until every reader is done with every message, up to the channel's time limit. Call this, for example,
+    /// before a writing process ends, because grown messages are lost with it.
     ///
     /// # Errors
-    /// [`ChannelError::Timeout`] with who is behind, [`ChannelError::Poisoned`] when a reader's process has died.
+    /// [`ChannelError::Timeout`] with the readers that are behind, [`ChannelError::Poisoned`] if a reader's process has
+    /// died.
     pub fn flush(&mut self) -> Result<(), ChannelError> {
         self.wait_until(self.line.timeout, WriteEnd::is_drained)
     }
 
-    /// Waits at most `timeout` until `check` says so.
+    /// Waits at most `timeout` until `check` returns `Some`.
     pub(super) fn wait_until(
         &mut self,
         timeout: Option<Duration>,
@@ -304,7 +310,7 @@ impl<T: Wire> Writer<T> {
         waited.map_err(|error| self.blame(error))
     }
 
-    /// Says that no message follows. Never waits; again is the same as once. What is sent afterwards is refused with
+    /// Closes the channel: no message follows. Never waits. A second call changes nothing. Later sends are refused with
     /// [`ChannelError::Closed`].
     pub fn close(&mut self) {
         match &mut self.end {
@@ -318,13 +324,13 @@ impl<E: Element> Writer<Vec<E>>
 where
     Vec<E>: Wire,
 {
-    /// Waits for a free slot and lends the place for `len` numbers in it: what is written there is sent by
-    /// [`Loan::publish`] without being copied. The numbers are those of an earlier message, or 0.
+    /// Waits for a free slot and lends the memory for `len` numbers in it. [`Loan::publish`] sends the numbers that are
+    /// written there, without a copy. At first they are the numbers of an earlier message, or 0.
     ///
-    /// Between threads, where values move, the place is a `Vec` of its own.
+    /// Between threads, where values move, the memory is a new `Vec`.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     pub fn reserve(&mut self, len: usize) -> Result<Loan<'_, E>, ChannelError> {
         self.wait_until(self.line.timeout, WriteEnd::has_space)?;
         Loan::of(&mut self.end, len)
@@ -332,8 +338,9 @@ where
 }
 
 impl Writer<Tensor> {
-    /// Waits for a free slot and lends the place for a tensor of this shape in it, row-major: what is written there is sent
-    /// by [`TensorLoan::publish`] without being copied. The elements are those of an earlier message, or 0.
+    /// Waits for a free slot and lends the memory for a tensor of this shape in it, row-major. [`TensorLoan::publish`]
+    /// sends the elements that are written there, without a copy. At first they are the elements of an earlier message,
+    /// or 0.
     ///
     /// ```
     /// use selvedge_channels::{ChannelOptions, Tensor};
@@ -347,7 +354,7 @@ impl Writer<Tensor> {
     /// ```
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     pub fn reserve<E: Element>(&mut self, shape: &[usize]) -> Result<TensorLoan<'_, E>, ChannelError> {
         self.wait_until(self.line.timeout, WriteEnd::has_space)?;
         TensorLoan::of(&mut self.end, shape)

@@ -1,4 +1,4 @@
-//! What the driver's functions take and give, as `cuda.h` lays it out.
+//! Types and constants of the driver's functions, laid out as in `cuda.h`.
 
 use std::ffi::{c_int, c_uint};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Uuid(pub(super) [u8; 16]);
 
-/// `CUipcMemHandle` and `CUipcEventHandle`: opaque, meant to be sent to other processes.
+/// `CUipcMemHandle` and `CUipcEventHandle`: opaque bytes that may be sent to other processes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct IpcHandle(pub(super) [u8; 64]);
@@ -55,7 +55,7 @@ pub(super) const POSIX_DESCRIPTOR: c_uint = 1;
 pub(super) const READ_WRITE: c_uint = 3;
 /// `CU_MEM_ALLOC_GRANULARITY_MINIMUM`.
 pub(super) const MINIMUM: c_uint = 0;
-/// `CU_STREAM_NON_BLOCKING`: takes no part in the order of the default stream.
+/// `CU_STREAM_NON_BLOCKING`: the stream is not synchronized with the default stream.
 pub(super) const NON_BLOCKING: c_uint = 1;
 /// `CU_EVENT_DISABLE_TIMING`.
 pub(super) const NO_TIMING: c_uint = 2;
@@ -72,9 +72,9 @@ pub(super) mod attribute {
     pub(in super::super) const COMPUTE_CAPABILITY_MINOR: c_int = 76;
     pub(in super::super) const HANDLE_TYPE_POSIX_FILE_DESCRIPTOR: c_int = 103;
 
-    /// What else ways between processes depend on, in words.
+    /// Further attributes on which transports between processes depend, with names for users.
     pub(in super::super) const ABILITIES: [(&str, c_int); 8] = [
-        ("compute mode", 20),    // COMPUTE_MODE: 0 is for anybody, 2 for nobody, 3 for one process
+        ("compute mode", 20),    // COMPUTE_MODE: 0 for any process, 2 for none, 3 for one process
         ("virtual memory", 102), // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
         ("memory pools", 115),   // MEMORY_POOLS_SUPPORTED
         ("waits for 64-bit values", 122), // CAN_USE_64_BIT_STREAM_MEM_OPS
@@ -92,10 +92,10 @@ pub(super) mod code {
     pub(in super::super) const NOT_READY: c_int = 600;
 }
 
-/// What a process needs to open an event or memory of another one.
+/// A handle with which a process opens an event or memory of another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Exported {
-    // Serde has no arrays of 64.
+    // Serde does not support arrays of 64 elements.
     halves: [[u8; 32]; 2],
 }
 

@@ -1,9 +1,12 @@
-//! Memory as the driver gives it, and copies between places in it.
+//! Allocations of device memory and pinned host memory, and copies between them.
 //!
-//! What other processes are to map is made of the driver's virtual memory functions: physical memory, an address range, and
-//! the one mapped into the other. It travels as a file descriptor, and lives until its last user has let go, whoever made it.
-//! Giving it back does not wait for the device (`cuMemFree` may). Where a system cannot export descriptors there is the older
-//! kind, whose owner must not go first.
+//! Memory that other processes map is created with the driver's virtual memory functions: a physical allocation, an
+//! address range, and a mapping of the allocation into the range. It is exported as a file descriptor. It lives until
+//! its last user releases it, whichever process created it. Releasing it does not wait for the device, which
+//! `cuMemFree` may do.
+//!
+//! A system that cannot export descriptors has legacy memory instead (`cuMemAlloc`). Its creator must not release it
+//! before the other processes have closed it.
 #![allow(unsafe_code)] // calls the driver
 
 use std::ffi::{c_int, c_void};
@@ -23,22 +26,22 @@ const PORTABLE: u32 = 1;
 
 #[derive(Debug)]
 enum Kind {
-    /// Mapped from an allocation of the driver's, which is let go with it.
+    /// A mapping of a virtual memory allocation. The allocation is released together with the mapping.
     Mapped { allocation: u64 },
-    /// Of `cuMemAlloc`.
+    /// Legacy memory of this process (`cuMemAlloc`).
     Plain,
-    /// Of another process's `cuMemAlloc`.
+    /// Legacy memory of another process (`cuMemAlloc` there), opened here.
     Opened,
-    /// Another library's, which has it back when this is dropped.
+    /// Memory of another library, which is returned to that library when this value is dropped.
     #[cfg(feature = "dlpack")]
     Foreign { _keeper: Box<dyn Keeper> },
 }
 
-/// What keeps another library's memory.
+/// An owner that keeps another library's memory alive.
 #[cfg(feature = "dlpack")]
 pub(super) trait Keeper: std::fmt::Debug + Send + Sync {}
 
-/// Memory of a device. Consumed by [`Calls::free`], else it stays until the process ends.
+/// Device memory. [`Calls::free`] consumes it; without that call the memory stays until the process ends.
 #[derive(Debug)]
 pub(super) struct Allocation {
     address: u64,
@@ -47,10 +50,10 @@ pub(super) struct Allocation {
 }
 
 impl Allocation {
-    /// Another library's memory.
+    /// Wraps another library's memory.
     ///
     /// # Safety
-    /// So many bytes at this address of the context's device, which nobody writes while `keeper` lives.
+    /// There are `bytes` bytes at `address` on the context's device, and nothing writes them while `keeper` lives.
     #[cfg(feature = "dlpack")]
     pub(super) unsafe fn foreign(address: u64, bytes: usize, keeper: Box<dyn Keeper>) -> Self {
         let kind = Kind::Foreign { _keeper: keeper };
@@ -69,7 +72,7 @@ impl Allocation {
         matches!(self.kind, Kind::Mapped { .. })
     }
 
-    /// The address of a part of it.
+    /// The address of a part of the allocation, checked against its bounds.
     fn at(&self, offset: usize, bytes: usize) -> Result<u64, DeviceError> {
         if offset.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
             return Ok(self.address + offset as u64);
@@ -82,27 +85,28 @@ impl Allocation {
     }
 }
 
-/// Memory of the host that the device reads and writes while the host goes on. Consumed by [`Calls::free_pinned`].
+/// Host memory that the device reads and writes concurrently with the host. Consumed by [`Calls::free_pinned`].
 #[derive(Debug)]
 pub(super) struct Pinned {
     base: NonNull<u8>,
-    /// Bytes in use, and bytes there are, all of them initialised.
+    /// The bytes in use, and the bytes of the whole allocation. All of them are initialised.
     bytes: usize,
     capacity: usize,
 }
 
-// SAFETY: it owns its bytes, which move with it.
+// SAFETY: the value owns its bytes, which move with it.
 unsafe impl Send for Pinned {}
-// SAFETY: shared, it only tells its length and is read, by those who know that the device is done with it.
+// SAFETY: through a shared reference the length is read, and the bytes by callers of `bytes`, which requires that no
+// copy into them is in flight. `upload` writes the bytes, and its caller uses them alone.
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// Bytes there are.
+    /// The size of the whole allocation in bytes.
     pub(super) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// The same memory, to be used for so many bytes, or as many as there are.
+    /// Sets the number of bytes in use, at most the capacity.
     pub(super) fn of(mut self, bytes: usize) -> Self {
         self.bytes = bytes.min(self.capacity);
         self
@@ -119,13 +123,13 @@ impl Pinned {
         })
     }
 
-    /// Its bytes.
+    /// The bytes in use.
     ///
     /// # Safety
-    /// No copy into it is under way.
+    /// No copy into the memory is in flight.
     pub(super) unsafe fn bytes(&self) -> &[u8] {
-        // SAFETY: so many bytes of an allocation that lives as long as `self`, zeroed when made; nobody writes them, by the
-        // caller's promise.
+        // SAFETY: `self.bytes` bytes of an allocation that lives as long as `self` and was zeroed when it was made.
+        // Nothing writes them meanwhile: the caller's promise.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.bytes) }
     }
 }
@@ -148,11 +152,12 @@ fn properties(device: Ordinal) -> AllocationProperties {
 }
 
 impl Calls {
-    /// Memory that can be exported as a descriptor; `bytes` are rounded up to what the device maps at a time.
+    /// Allocates memory that can be exported as a descriptor. `bytes` is rounded up to the mapping granularity of the
+    /// device.
     pub(super) fn map_new(&self, device: Ordinal, bytes: usize) -> Result<Allocation, DeviceError> {
         let properties = properties(device);
         let mut granularity = 0;
-        // SAFETY: writes one number where there is room for one, and reads the properties.
+        // SAFETY: writes one number to a place for one number, and reads the properties.
         let code =
             unsafe { (self.functions.granularity)(&raw mut granularity, &raw const properties, MINIMUM) };
         self.check("cuMemGetAllocationGranularity", code)?;
@@ -164,7 +169,7 @@ impl Calls {
         let whole = bytes.max(1).checked_next_multiple_of(granularity.max(1));
         let whole = whole.ok_or(too_large)?;
         let mut allocation = 0;
-        // SAFETY: writes one number where there is room for one, and reads the properties; the flags must be 0.
+        // SAFETY: writes one number to a place for one number, and reads the properties; the flags must be 0, and are.
         let code = unsafe {
             (self.functions.allocation_create)(&raw mut allocation, whole, &raw const properties, 0)
         };
@@ -172,7 +177,7 @@ impl Calls {
         self.map(device, allocation, whole)
     }
 
-    /// Memory of another process, by the descriptor that it was exported as.
+    /// Maps memory of another process from the descriptor that the process exported.
     pub(super) fn map_descriptor(
         &self,
         device: Ordinal,
@@ -181,24 +186,24 @@ impl Calls {
     ) -> Result<Allocation, DeviceError> {
         let mut allocation = 0;
         let descriptor = std::ptr::without_provenance_mut(descriptor.as_raw_fd() as usize);
-        // SAFETY: writes one number where there is room for one; the descriptor is passed as a pointer's value, and what it
-        // is worth, the driver looks.
+        // SAFETY: writes one number to a place for one number. The descriptor is passed as the value of a pointer, and
+        // the driver validates it.
         let code =
             unsafe { (self.functions.allocation_import)(&raw mut allocation, descriptor, POSIX_DESCRIPTOR) };
         self.check("cuMemImportFromShareableHandle", code)?;
         self.map(device, allocation, bytes)
     }
 
-    /// Maps a whole allocation, which is let go where that fails.
+    /// Maps a whole allocation, and releases the allocation if that fails.
     fn map(&self, device: Ordinal, allocation: u64, bytes: usize) -> Result<Allocation, DeviceError> {
         let mut address = 0;
-        // SAFETY: writes one number where there is room for one; no wish for the address or its alignment.
+        // SAFETY: writes one number to a place for one number; the zeros ask for no particular address or alignment.
         let code = unsafe { (self.functions.address_reserve)(&raw mut address, bytes, 0, 0, 0) };
         if let Err(error) = self.check("cuMemAddressReserve", code) {
             self.let_go(allocation);
             return Err(error);
         }
-        // SAFETY: a range that was just reserved, and an allocation that nobody else knows.
+        // SAFETY: the range was just reserved, and only this function knows the allocation.
         let code = unsafe { (self.functions.map)(address, bytes, 0, allocation, 0) };
         if let Err(error) = self.check("cuMemMap", code) {
             self.let_go(allocation);
@@ -214,7 +219,7 @@ impl Calls {
             location: on(device),
             flags: READ_WRITE,
         };
-        // SAFETY: the range was just mapped; one description is read.
+        // SAFETY: the range was just mapped; the driver reads one description.
         let code = unsafe { (self.functions.access)(address, bytes, &raw const access, 1) };
         if let Err(error) = self.check("cuMemSetAccess", code) {
             self.free(mapped);
@@ -224,19 +229,19 @@ impl Calls {
     }
 
     fn let_go(&self, allocation: u64) {
-        // SAFETY: an allocation of ours that is let go once. What the driver says changes nothing.
+        // SAFETY: an allocation of this process, released once. The result is ignored: nothing else can be done.
         unsafe { (self.functions.allocation_release)(allocation) };
     }
 
     fn give_back(&self, address: u64, bytes: usize) {
-        // SAFETY: a range of ours with nothing mapped. What the driver says changes nothing.
+        // SAFETY: an address range of this process without a mapping. The result is ignored: nothing else can be done.
         unsafe { (self.functions.address_free)(address, bytes) };
     }
 
-    /// Memory of the older kind.
+    /// Allocates legacy memory.
     pub(super) fn alloc_plain(&self, bytes: usize) -> Result<Allocation, DeviceError> {
         let mut address = 0;
-        // SAFETY: writes one number where there is room for one.
+        // SAFETY: writes one number to a place for one number.
         let code = unsafe { (self.functions.memory_alloc)(&raw mut address, bytes.max(1)) };
         self.check("cuMemAlloc_v2", code)?;
         Ok(Allocation {
@@ -246,7 +251,7 @@ impl Calls {
         })
     }
 
-    /// A descriptor of memory, for another process of this host.
+    /// Exports memory as a descriptor, for another process of this host.
     pub(super) fn export_descriptor(&self, memory: &Allocation) -> Result<OwnedFd, DeviceError> {
         let Kind::Mapped { allocation } = memory.kind else {
             return Err(DeviceError::NotShareable {
@@ -255,7 +260,7 @@ impl Calls {
         };
         let mut descriptor: c_int = -1;
         let to = (&raw mut descriptor).cast::<c_void>();
-        // SAFETY: writes a descriptor where there is room for one; the allocation lives as long as `memory`.
+        // SAFETY: writes a descriptor to a place for one descriptor; the allocation lives as long as `memory`.
         let code = unsafe { (self.functions.allocation_export)(to, allocation, POSIX_DESCRIPTOR, 0) };
         self.check("cuMemExportToShareableHandle", code)?;
         if descriptor < 0 {
@@ -263,22 +268,22 @@ impl Calls {
                 why: "the driver gave no descriptor",
             });
         }
-        // SAFETY: a new descriptor that the driver has left to us.
+        // SAFETY: a new descriptor, whose ownership the driver has passed to the caller.
         Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
     }
 
-    /// A handle of memory of the older kind, for another process of this host.
+    /// Exports legacy memory as a handle, for another process of this host.
     pub(super) fn export_plain(&self, memory: &Allocation) -> Result<IpcHandle, DeviceError> {
         let mut handle = IpcHandle([0; 64]);
-        // SAFETY: writes 64 bytes where there is room for them; the memory lives as long as `memory`.
+        // SAFETY: writes 64 bytes to a place for 64 bytes; the memory lives as long as `memory`.
         let code = unsafe { (self.functions.memory_export)(&raw mut handle, memory.address) };
         self.check("cuIpcGetMemHandle", code).map(|()| handle)
     }
 
-    /// Memory of the older kind of another process, `bytes` of it.
+    /// Opens legacy memory of another process, with a length of `bytes`.
     pub(super) fn open_plain(&self, handle: IpcHandle, bytes: usize) -> Result<Allocation, DeviceError> {
         let mut address = 0;
-        // SAFETY: writes one number where there is room for one; what the 64 bytes are worth, the driver looks.
+        // SAFETY: writes one number to a place for one number; the driver validates the 64 bytes of the handle.
         let code = unsafe { (self.functions.memory_import)(&raw mut address, handle, LAZY_PEER_ACCESS) };
         self.check("cuIpcOpenMemHandle_v2", code)?;
         Ok(Allocation {
@@ -288,22 +293,23 @@ impl Calls {
         })
     }
 
-    /// Gives memory back. What the driver says changes nothing: there is nobody to tell, and nothing else to do.
+    /// Releases device memory. Results of the driver are ignored: there is no caller to report to, and nothing else can
+    /// be done.
     pub(super) fn free(&self, memory: Allocation) {
         let Allocation { address, bytes, kind } = memory;
         match kind {
             Kind::Mapped { allocation } => {
-                // SAFETY: mapped by `map` as a whole, and by `DEV-2` in use no more.
+                // SAFETY: `map` has mapped this whole range, and by `DEV-2` nothing uses it any more.
                 unsafe { (self.functions.unmap)(address, bytes) };
                 self.let_go(allocation);
                 self.give_back(address, bytes);
             }
             Kind::Plain => {
-                // SAFETY: of `alloc_plain`, and by `DEV-2` in use no more.
+                // SAFETY: from `alloc_plain`, and by `DEV-2` nothing uses it any more.
                 unsafe { (self.functions.memory_free)(address) };
             }
             Kind::Opened => {
-                // SAFETY: of `open_plain`, and by `DEV-2` in use no more here.
+                // SAFETY: from `open_plain`, and by `DEV-2` nothing in this process uses it any more.
                 unsafe { (self.functions.memory_close)(address) };
             }
             #[cfg(feature = "dlpack")]
@@ -311,10 +317,10 @@ impl Calls {
         }
     }
 
-    /// Zeroed memory of the host that the device can reach.
+    /// Allocates zeroed host memory that the device can access.
     pub(super) fn pin(&self, bytes: usize) -> Result<Pinned, DeviceError> {
         let mut base = std::ptr::null_mut();
-        // SAFETY: writes an address where there is room for one.
+        // SAFETY: writes an address to a place for one address.
         let code = unsafe { (self.functions.host_alloc)(&raw mut base, bytes.max(1), PORTABLE) };
         self.check("cuMemHostAlloc", code)?;
         let base = NonNull::new(base.cast::<u8>()).ok_or(DeviceError::Call {
@@ -322,7 +328,7 @@ impl Calls {
             code: 2,
             name: String::new(),
         })?;
-        // SAFETY: so many bytes that nobody else knows.
+        // SAFETY: `bytes` bytes of a new allocation that nothing else refers to.
         unsafe { base.write_bytes(0, bytes) };
         let capacity = bytes;
         Ok(Pinned {
@@ -332,14 +338,14 @@ impl Calls {
         })
     }
 
-    /// Gives memory of the host back.
+    /// Frees pinned host memory.
     pub(super) fn free_pinned(&self, memory: Pinned) {
-        // SAFETY: of `pin`, and by `DEV-2` in use no more.
+        // SAFETY: from `pin`, and by `DEV-2` nothing uses it any more.
         unsafe { (self.functions.host_free)(memory.base.as_ptr().cast()) };
     }
 
-    /// Enqueues a copy of `bytes` to the device, by way of `staged`, in which no copy is under way and which is to be retired
-    /// whatever becomes of it.
+    /// Enqueues a copy of `bytes` to the device through `staged`. No copy may be in flight in `staged`, and the caller
+    /// must retire it in every case.
     pub(super) fn upload(
         &self,
         to: (&Allocation, usize),
@@ -349,19 +355,20 @@ impl Calls {
     ) -> Result<(), DeviceError> {
         let address = to.0.at(to.1, bytes.len())?;
         staged.check(bytes.len())?;
-        // SAFETY: as many bytes at both, which do not overlap: one is the driver's, and nobody else uses it.
+        // SAFETY: both ranges have that many bytes. They do not overlap: `staged` is memory of the driver, and only
+        // this call uses it now.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), staged.base.as_ptr(), bytes.len()) };
         if bytes.is_empty() {
             return Ok(());
         }
         let from = staged.base.as_ptr().cast();
-        // SAFETY: both places have so many bytes and stay until the copy is done (DEV-2).
+        // SAFETY: both ranges have that many bytes and stay until the copy is done (DEV-2).
         let code = unsafe { (self.functions.copy_up)(address, from, bytes.len(), stream.raw()) };
         self.check("cuMemcpyHtoDAsync_v2", code)
     }
 
-    /// Enqueues a copy from the device to `staged`, in which no copy is under way, which is not to be looked at before the
-    /// stream has come there, and which is to be retired whatever becomes of it.
+    /// Enqueues a copy from the device to `staged`. No copy may be in flight in `staged`. The caller must not read it
+    /// before the stream has reached the end of the copy, and must retire it in every case.
     pub(super) fn download(
         &self,
         from: (&Allocation, usize),
@@ -373,12 +380,12 @@ impl Calls {
             return Ok(());
         }
         let to = staged.base.as_ptr().cast();
-        // SAFETY: both places have so many bytes and stay until the copy is done (DEV-2).
+        // SAFETY: both ranges have that many bytes and stay until the copy is done (DEV-2).
         let code = unsafe { (self.functions.copy_down)(to, address, staged.bytes, stream.raw()) };
         self.check("cuMemcpyDtoHAsync_v2", code)
     }
 
-    /// Enqueues a copy from place to place on the device.
+    /// Enqueues a copy within the device.
     pub(super) fn copy(
         &self,
         to: (&Allocation, usize),
@@ -390,12 +397,12 @@ impl Calls {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: both places have so many bytes and stay until the copy is done (DEV-2).
+        // SAFETY: both ranges have that many bytes and stay until the copy is done (DEV-2).
         let code = unsafe { (self.functions.copy_over)(to, from, bytes, stream.raw()) };
         self.check("cuMemcpyDtoDAsync_v2", code)
     }
 
-    /// Enqueues a copy from place to place, each on the device of its context.
+    /// Enqueues a device-to-device copy. Each range is on the device of its context.
     pub(super) fn copy_across(
         &self,
         to: (&Allocation, usize, &ContextHandle),
@@ -408,7 +415,7 @@ impl Calls {
             return Ok(());
         }
         let (to_context, from_context) = (to.2.raw(), from.2.raw());
-        // SAFETY: both places have so many bytes and stay until the copy is done (DEV-2); both contexts live (DEV-1).
+        // SAFETY: both ranges have that many bytes and stay until the copy is done (DEV-2); both contexts live (DEV-1).
         let code = unsafe {
             (self.functions.copy_across)(
                 to_address,
@@ -422,7 +429,7 @@ impl Calls {
         self.check("cuMemcpyPeerAsync", code)
     }
 
-    /// Enqueues that every byte of a place becomes `byte`.
+    /// Enqueues an operation that sets every byte of a range to `byte`.
     pub(super) fn fill(
         &self,
         to: (&Allocation, usize),
@@ -434,7 +441,7 @@ impl Calls {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: the place has so many bytes and stays until they are written (DEV-2).
+        // SAFETY: the range has that many bytes and stays until they are written (DEV-2).
         let code = unsafe { (self.functions.fill)(to, byte, bytes, stream.raw()) };
         self.check("cuMemsetD8Async", code)
     }

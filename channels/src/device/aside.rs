@@ -1,12 +1,16 @@
-//! Tensors of a device in values that cross processes: the value goes through its shared channel, its tensors beside it through
-//! a channel of tensors.
+//! Device tensors in values that are sent between processes. The value goes through its shared channel, and its tensors
+//! go out of band through a channel of tensors.
 //!
-//! The channel of tensors is made by the writer when it first has any, of as many slots and readers as the shared channel has,
-//! and announced in the very message that needs it; tensors that do not fit make another, twice as large at least. A message's
-//! tensors are sent before the message is, and are received when it is, by copies on the device that nobody waits for. So
-//! whoever has the message finds them, and whoever may write the next message finds a slot for its tensors: readers give the
-//! slot of the tensors back first. A reader that could not open the channel of tensors gives none back: when its slots are
-//! used up, another channel follows, which that reader opens in the place of this one.
+//! The writer creates the channel of tensors when the first value with tensors is sent. It has as many slots and
+//! readers as the shared channel, and the message that needs it announces it. If tensors do not fit its slots, the
+//! writer creates another channel with slots that are at least twice as large. Tensors of another device also get a new
+//! channel.
+//!
+//! The tensors of a message are sent before the message, and are received together with it, by copies on the device for
+//! which no host thread waits. Therefore a reader that has a message finds its tensors. A writer that may write the
+//! next message finds a slot for its tensors, since readers release the slot of the tensors first. A reader that could
+//! not open the channel of tensors releases no slots. When all its slots are in use, the writer announces another
+//! channel, which the reader opens instead.
 
 use std::any::TypeId;
 use std::cell::{OnceCell, RefCell};
@@ -27,10 +31,10 @@ use crate::payload::TensorLayout;
 use crate::payload::{Wire, decode};
 use crate::shared::SharedWriter;
 
-/// Room for a tensor beyond its bytes: each begins at a boundary.
+/// The alignment of a tensor in a slot, and so the room that it may need beyond its bytes.
 const ALIGN_BYTES: usize = 256;
 
-/// Whether values of a type are, or are lists of, tensors on a device.
+/// Whether `T` is one of the types known to carry device tensors: a tensor, a list, an option or a pair of them.
 pub(crate) fn is_of_tensors<T: 'static>() -> bool {
     let id = TypeId::of::<T>();
     [
@@ -42,7 +46,8 @@ pub(crate) fn is_of_tensors<T: 'static>() -> bool {
     .contains(&id)
 }
 
-/// Why a value of any other type could not be sent, where that is a tensor in it.
+/// Replaces an encoding error by an error that names the cause, if the cause is a device tensor inside a value whose
+/// type is not known to carry any.
 pub(crate) fn explained(error: ChannelError) -> ChannelError {
     match error {
         ChannelError::Encode(_) if was_stowed() => ChannelError::Device(
@@ -54,22 +59,23 @@ pub(crate) fn explained(error: ChannelError) -> ChannelError {
     }
 }
 
-/// What the shared channel carries of a value.
+/// The message of the shared channel for one value.
 #[derive(Clone, Serialize, Deserialize)]
 struct Envelope {
-    /// The channel of its tensors and of those to come, where it is a new one.
+    /// The channel of tensors to open for this message and the next ones, if it is a new one.
     opens: Option<DeviceDescriptor>,
-    /// Number of the message there that has its tensors, if it has any.
+    /// The number of the message with the value's tensors in the channel of tensors, if the value has any.
     tensors: Option<u64>,
-    /// The value, numbers in place of its tensors.
+    /// The encoded value, with a number in place of each tensor.
     value: Vec<u8>,
 }
 
-/// The writer's side.
+/// The writer's part of the out-of-band transfer.
 #[derive(Default)]
 pub(crate) struct WritesAside {
     end: Option<WritingEnd>,
-    /// Outgrown ends, with the number of the first message that does not need them: readers may have to open them still.
+    /// Replaced endpoints, each with the number of the first message that does not need it. Readers may still have to
+    /// open their channels.
     outgrown: Vec<(WritingEnd, u64)>,
 }
 
@@ -77,13 +83,13 @@ struct WritingEnd {
     writer: DeviceWriter,
     stream: Stream,
     slot_bytes: usize,
-    /// Kept, so that others can open it; and whether they have been told.
+    /// The channel, kept so that readers can open it. `told` is set once it has been announced.
     channel: SharedDeviceChannel,
     told: bool,
 }
 
 impl WritesAside {
-    /// Writes a value to `shared`, its tensors aside; `false` when every slot is taken.
+    /// Writes a value to `shared` and its tensors out of band. Returns `false` if no slot is free.
     pub(crate) fn write<T: Wire>(
         &mut self,
         shared: &mut SharedWriter,
@@ -103,7 +109,7 @@ impl WritesAside {
             let mut end = self.end(first.gpu(), &layouts, shared)?;
             let mut sent = end.send(&tensors, &layouts);
             if matches!(sent, Err(ChannelError::Full)) {
-                // A reader that could not open this channel gives none of its slots back: it is told of another one.
+                // A reader that could not open this channel releases none of its slots, so it gets another one.
                 self.outgrow(shared);
                 end = self.end(first.gpu(), &layouts, shared)?;
                 sent = end.send(&tensors, &layouts);
@@ -115,20 +121,20 @@ impl WritesAside {
         match (&written, &mut self.end) {
             (Ok(true), Some(end)) => end.told |= envelope.opens.is_some(),
             (Ok(_), _) => {}
-            // Its tensors are on their way and belong to nothing: the next ones have a channel of their own.
+            // The tensors are sent but belong to no message. The next ones get a channel of their own.
             (Err(_), _) => self.outgrow(shared),
         }
         written
     }
 
-    /// Keeps an end for those who may have to open it still, and no longer.
+    /// Replaces the current endpoint. The old one is kept as long as readers may still have to open its channel.
     fn outgrow(&mut self, shared: &SharedWriter) {
         if let Some(end) = self.end.take() {
             self.outgrown.push((end, shared.position()));
         }
     }
 
-    /// An end for tensors of these layouts.
+    /// Returns an endpoint with room for tensors of these layouts, and creates one if necessary.
     fn end(
         &mut self,
         gpu: &Gpu,
@@ -169,7 +175,7 @@ impl WritingEnd {
         })
     }
 
-    /// Sends tensors; the number of their message.
+    /// Sends tensors, and returns the number of their message.
     fn send(&mut self, tensors: &[DeviceTensor], layouts: &[TensorLayout]) -> Result<u64, ChannelError> {
         let number = self.writer.position();
         let mut loan = self.writer.try_reserve(&self.stream, layouts)?;
@@ -181,14 +187,14 @@ impl WritingEnd {
     }
 }
 
-/// A reader's side.
+/// A reader's part of the out-of-band transfer.
 pub(crate) struct ReadsAside {
-    /// Number of the reading end, among those of the shared channel.
+    /// The index of this reader in the shared channel.
     index: u32,
-    /// The channel of its tensors that was announced last, until it is opened.
+    /// The last announced channel of tensors, until it is opened.
     announced: Option<DeviceDescriptor>,
     end: Option<(DeviceReader, Stream)>,
-    /// To the device that its tensors are wanted on; where there is none, they stay where they are.
+    /// The copier to the device on which the reader needs its tensors. With `None` they stay on their device.
     crossing: Option<Crossing>,
 }
 
@@ -202,13 +208,13 @@ impl ReadsAside {
         }
     }
 
-    /// Brings its tensors to this device, from whichever they are on.
+    /// Sets the device to which received tensors are copied from any other device.
     pub(crate) fn bring_to(&mut self, gpu: &Gpu) -> Result<(), ChannelError> {
         self.crossing = Some(Crossing::to(gpu).map_err(DeviceChannelError::from)?);
         Ok(())
     }
 
-    /// The value that a message of the shared channel is, with the tensors that belong to it. A message can be read once.
+    /// Reads the value of a message of the shared channel, together with its tensors. Each message can be read once.
     pub(crate) fn read<T: Wire>(&mut self, bytes: &[u8]) -> Result<Beside<T>, ChannelError> {
         let envelope: Envelope = decode(bytes)?;
         if envelope.opens.is_some() {
@@ -216,7 +222,7 @@ impl ReadsAside {
             self.announced = envelope.opens;
         }
         if let Some(descriptor) = &self.announced {
-            // What fails is tried again with the next message.
+            // If this fails, the next message tries again.
             self.end = Some(open(descriptor, self.index)?);
             self.announced = None;
         }
@@ -230,7 +236,8 @@ impl ReadsAside {
         })
     }
 
-    /// The tensors of message `number`. Messages before it belong to values that could not be sent.
+    /// Receives the tensors of message `number`. Earlier messages belong to values that could not be sent, and are
+    /// skipped.
     fn receive(&mut self, number: u64) -> Result<Vec<DeviceTensor>, ChannelError> {
         let missing = ChannelError::Corrupt {
             what: "a value came without its tensors",
@@ -258,21 +265,21 @@ impl ReadsAside {
     }
 }
 
-/// A value and its tensors, received and not put together: that is the user's code, which runs where the value is read.
+/// A received value and its tensors, not yet put together: that runs user code, so it happens where the value is read.
 pub(crate) struct Beside<T> {
     value: OnceCell<T>,
-    /// Its bytes and tensors, as long as the value has not been put together.
+    /// The bytes and tensors of the value, until they are put together.
     pieces: RefCell<Option<(Vec<u8>, Vec<DeviceTensor>)>>,
 }
 
 impl<T: Wire> Beside<T> {
-    /// The value, put together where that has not been done.
+    /// Returns the value, and puts it together at the first call.
     pub(crate) fn get(&self) -> Result<&T, ChannelError> {
         if let Some(value) = self.value.get() {
             return Ok(value);
         }
         let value = match &*self.pieces.borrow() {
-            // Others may read it as well, and are to hear the same.
+            // Clones: other readers of this value may try as well, and must get the same result.
             Some((bytes, tensors)) => put_together(bytes, tensors.clone())?,
             None => return Err(ChannelError::NoValue),
         };
@@ -280,14 +287,14 @@ impl<T: Wire> Beside<T> {
         Ok(self.value.get_or_init(|| value))
     }
 
-    /// The value, which nobody is to read afterwards.
+    /// Takes the value out. Later reads find none.
     pub(crate) fn take(&mut self) -> Result<T, ChannelError> {
         self.get()?;
         self.value.take().ok_or(ChannelError::NoValue)
     }
 }
 
-/// Opens a channel of tensors, on whichever of this process's devices it is.
+/// Opens a channel of tensors, on the device of this process that it names.
 fn open(descriptor: &DeviceDescriptor, index: u32) -> Result<(DeviceReader, Stream), DeviceChannelError> {
     let gpu = Gpu::with_id(descriptor.device()?)?;
     let channel = SharedDeviceChannel::open(&gpu, descriptor, &DeviceChannelOptions::new(0))?;

@@ -1,8 +1,9 @@
-//! The driver's functions, all looked up before the first is called.
+//! The functions of the driver, all looked up before the first call.
 //!
-//! A function's result is a number until it has been looked at: codes of a newer driver are errors like any other, and nothing
-//! here panics, whatever is installed. The declarations are those of `cuda.h`, whose interface under these names is stable.
-#![allow(unsafe_code)] // takes functions of the driver at their word
+//! The result of a function is a plain number until it has been checked. A code of a newer driver is an error like any
+//! other, and this module never panics, for any installed driver. The declarations are those of `cuda.h`, whose
+//! interface under these names is stable.
+#![allow(unsafe_code)] // trusts the declared types of the driver's functions
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;
@@ -10,19 +11,19 @@ use std::sync::OnceLock;
 use super::abi::{AccessDescription, AllocationProperties, IpcHandle, Uuid};
 use super::library::{Library, Unavailable};
 
-/// How the driver's library is called for people, the variable that names another, and its names.
+/// The name of the driver's library for users, the environment variable that overrides its file, and its default files.
 const DRIVER: (&str, &str, [&str; 2]) = (
     "the CUDA driver",
     "SELVEDGE_CUDA_LIB",
     ["libcuda.so.1", "libcuda.so"],
 );
 
-/// A function that the driver calls when a stream has come to it.
+/// A function that the driver calls when a stream reaches the call.
 pub(super) type HostFunction = unsafe extern "C" fn(*mut c_void);
 
 macro_rules! functions {
     ($($field:ident = $symbol:literal: ($($argument:ty),*);)+) => {
-        /// Every function of the driver that is called, by name.
+        /// The names of all driver functions that this crate calls.
         pub const DRIVER_FUNCTIONS: &[&str] = &[$($symbol),+];
 
         pub(super) struct Functions {
@@ -32,8 +33,8 @@ macro_rules! functions {
         impl Functions {
             fn of(library: &Library) -> Result<Self, Unavailable> {
                 Ok(Functions {
-                    // SAFETY: `cuda.h` declares these types, and the driver's interface is stable; the pointers do not
-                    // outlive `library`, which `Calls` keeps beside them.
+                    // SAFETY: `cuda.h` declares these types, and the driver's interface is stable. `Calls` keeps
+                    // `library` beside the pointers, so they do not outlive it.
                     $($field: unsafe { library.function($symbol) }?,)+
                 })
             }
@@ -95,54 +96,55 @@ functions! {
     fill = "cuMemsetD8Async": (u64, u8, usize, *mut c_void);
 }
 
-/// The driver as it is called.
+/// The loaded driver: its functions and the library that contains them.
 pub(super) struct Calls {
     pub(super) functions: Functions,
     library: Library,
 }
 
 impl Calls {
-    /// Loads the driver, and lets it look for its devices.
+    /// Loads and initialises the driver, which then searches for its devices.
     pub(super) fn open() -> Result<Self, Unavailable> {
         let (kind, variable, names) = DRIVER;
         let library = Library::open(kind, variable, &names)?;
         let functions = Functions::of(&library)?;
         let calls = Calls { functions, library };
-        // SAFETY: takes no pointer; the flags must be 0.
+        // SAFETY: takes no pointer; the flags must be 0, and are.
         calls.available("cuInit", unsafe { (calls.functions.init)(0) })?;
         Ok(calls)
     }
 
-    /// The driver of this process, loaded once. What has failed may be tried again.
+    /// Returns the driver of this process, which is loaded once. After a failure the next call tries again.
     pub(super) fn loaded() -> Result<&'static Self, Unavailable> {
         static LOADED: OnceLock<Calls> = OnceLock::new();
         if let Some(calls) = LOADED.get() {
             return Ok(calls);
         }
-        // Of two that are faster, one is let go: the library counts who has opened it.
+        // If two threads load the driver at once, one `Calls` is dropped. The other stays valid: the system counts how
+        // often the library is open.
         let calls = Calls::open()?;
         Ok(LOADED.get_or_init(|| calls))
     }
 
-    /// Where it was found.
+    /// The file from which the driver was loaded.
     pub(super) fn path(&self) -> &str {
         self.library.path()
     }
 
-    /// What a probe says of a call.
+    /// Turns a return code other than 0 into the error that a probe reports.
     pub(super) fn available(&self, call: &'static str, code: c_int) -> Result<(), Unavailable> {
         self.library.check(call, code, || self.name_of(code))
     }
 
-    /// What the driver calls a code; empty where it does not say.
+    /// The driver's name for a code; empty if the driver gives none.
     pub(super) fn name_of(&self, code: c_int) -> String {
         let mut name = std::ptr::null();
-        // SAFETY: writes the address of a static text, or nothing.
+        // SAFETY: writes the address of a static string, or writes nothing.
         let told = unsafe { (self.functions.error_name)(code, &raw mut name) };
         if told != 0 || name.is_null() {
             return String::new();
         }
-        // SAFETY: a text of the library's own, with an end, that lives as long as the library.
+        // SAFETY: a zero-terminated string of the library, which lives as long as the library.
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
     }
 }

@@ -1,9 +1,12 @@
-//! From one device to another: a copy by the driver, which needs neither NCCL nor the right of one device to use the other's
-//! memory, and takes the direct way where there is one.
+//! Copies from one device to another.
 //!
-//! The copy runs on a stream of the device it goes to. A stream of the device it comes from is ordered behind it, so that what
-//! is dropped on either side outlives it (`DEV-2` counts the streams of one device), and so that it may end there what it
-//! began: the slot of a channel is given back on the device that the slot is on.
+//! The driver does the copy. It needs neither NCCL nor access of one device to the memory of the other, and it takes
+//! the direct path between the devices if there is one.
+//!
+//! The copy runs on a stream of the destination device. A stream of the source device is ordered behind the copy, for
+//! two reasons. Memory that is dropped on either side is released only after the copy (`DEV-2` covers the streams of
+//! one device). And the source device can finish what it began: the slot of a channel is released on the device that
+//! holds the slot.
 
 use super::channel::DeviceChannelError;
 use super::error::DeviceError;
@@ -16,7 +19,7 @@ use crate::error::ChannelError;
 use crate::fault_point;
 use crate::payload::{Seen, TensorLayout, Wire, survey};
 
-/// Brings tensors of any device of this process to one of them. It enqueues and never waits.
+/// Copies tensors from any device of this process to one device. It enqueues the copies and never waits.
 ///
 /// ```
 /// use selvedge_channels::device::{Crossing, DeviceTensor, Gpu, Stream};
@@ -31,12 +34,12 @@ use crate::payload::{Seen, TensorLayout, Wire, survey};
 #[derive(Debug)]
 pub struct Crossing {
     to: Stream,
-    /// A stream of each device that something has come from.
+    /// One stream for each device from which a tensor has been copied.
     from: Vec<Stream>,
 }
 
 impl Crossing {
-    /// To this device.
+    /// Creates a `Crossing` to this device.
     ///
     /// # Errors
     /// [`DeviceError::Call`].
@@ -45,12 +48,13 @@ impl Crossing {
         Ok(Crossing { to, from: Vec::new() })
     }
 
-    /// The device that tensors are brought to.
+    /// The destination device.
     pub fn gpu(&self) -> &Gpu {
         self.to.gpu()
     }
 
-    /// The tensor on this device: itself where it is there, else a copy, which is ready behind it.
+    /// Returns the tensor on the destination device: the tensor itself if it is there already, else a copy with its own
+    /// `ready` event.
     ///
     /// # Errors
     /// [`DeviceError::Call`], also when there is no memory left.
@@ -74,7 +78,8 @@ impl Crossing {
         self.copy(from, tensor.layout().clone(), tensor.span()?)
     }
 
-    /// A copy of what `from`, a stream of the device it is on, may read by now. `from` goes on when the copy is there.
+    /// Enqueues a copy of the bytes at `span`, which `from`, a stream of the source device, may read by now. Operations
+    /// enqueued on `from` afterwards run after the copy.
     pub(super) fn copy(
         &self,
         from: &Stream,
@@ -94,9 +99,9 @@ impl Crossing {
         Ok(copy)
     }
 
-    /// The value with its tensors on this device; `None` where all of them are.
+    /// Returns the value with all its tensors on the destination device, or `None` if they are all there already.
     pub(crate) fn bring_value<T: Wire>(&mut self, value: &T) -> Result<Option<T>, ChannelError> {
-        // Looked at before anything is encoded: as a rule all are here.
+        // The survey comes before any encoding: usually all tensors are on this device.
         let here = self.gpu().index();
         let elsewhere = |(_, device): &Seen| device.is_some_and(|device| device != here);
         if !survey(value)?.iter().any(elsewhere) {

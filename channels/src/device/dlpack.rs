@@ -1,14 +1,18 @@
-//! Tensors on a device to and from DLPack (`dlpack.h`, ABI version 1: `DLManagedTensorVersioned`, `kDLCUDA`).
+//! Conversion of device tensors to and from DLPack (`dlpack.h`, ABI version 1: `DLManagedTensorVersioned`, `kDLCUDA`).
 //!
-//! DLPack says where bytes are, not when. That is agreed beside it, as the array API standard has it: who takes a tensor says
-//! on which stream it reads, and who gives it orders that stream behind what writes it. So a stream stands on both sides:
+//! DLPack describes where the bytes are, but not when they are valid. Both sides agree on that out of band, as in the
+//! array API standard: the consumer names the stream on which it reads, and the producer orders that stream behind the
+//! writes. Therefore both directions take a stream:
 //!
-//! - [`DeviceTensor::into_dlpack`] is given the reader's ([`Stream::foreign`] where it is another library's), which it orders
-//!   behind the tensor, and behind which the memory is given back when the reader has deleted the tensor.
-//! - [`DeviceTensor::from_dlpack`] is given one of ours, which its maker was told of (`__dlpack__(stream = ...)`) and has
-//!   ordered; what is enqueued there from then on may read.
+//! - [`DeviceTensor::into_dlpack`] takes the stream of the consumer ([`Stream::foreign`] for a stream of another
+//!   library). It orders this stream behind the tensor. When the consumer has deleted the tensor, the memory is
+//!   released after the work of this stream.
+//! - [`DeviceTensor::from_dlpack`] takes a stream of this library. The caller has passed it to the producer
+//!   (`__dlpack__(stream = ...)`), which has ordered it behind the writes. Work that is enqueued on it afterwards may
+//!   read the tensor.
 //!
-//! `DL-1` and `DL-2` are those of `payload/interop/dlpack/capsule.rs`; in `DL-2` the bytes are written before what the stream does next.
+//! `payload/interop/dlpack/capsule.rs` defines `DL-1` and `DL-2`. Here `DL-2` means that the bytes are written before
+//! the next work of the stream.
 #![allow(unsafe_code)] // a C interface
 
 use std::ffi::c_void;
@@ -25,7 +29,7 @@ use super::tensor::DeviceTensor;
 use crate::payload::dlpack::{CUDA, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor, MAJOR};
 use crate::payload::{Capsule, DlPackError, TensorLayout, described};
 
-/// A tensor of a device on its way from one framework to another.
+/// A device tensor in transfer between two frameworks.
 pub struct DeviceDlPack(Capsule<DLManagedTensorVersioned>);
 
 impl fmt::Debug for DeviceDlPack {
@@ -37,28 +41,28 @@ impl fmt::Debug for DeviceDlPack {
 impl Keeper for DeviceDlPack {}
 
 impl DeviceDlPack {
-    /// Takes over a tensor that another framework hands out, the pointer of a capsule `dltensor_versioned` say. `None` of a null
-    /// pointer.
+    /// Takes ownership of a tensor that another framework hands over, for example the pointer in a capsule
+    /// `dltensor_versioned`. Returns `None` for a null pointer.
     ///
     /// # Safety
-    /// It must be a valid `DLManagedTensorVersioned` that nobody else deletes, and whose data nobody writes until it is deleted
-    /// (`DL-1`, `DL-2`).
+    /// `managed` is a valid `DLManagedTensorVersioned`. Nothing else deletes it, and nothing writes its data until it
+    /// is deleted (`DL-1`, `DL-2`).
     pub unsafe fn from_raw(managed: *mut DLManagedTensorVersioned) -> Option<Self> {
         // SAFETY: the caller's promise.
         unsafe { Capsule::from_raw(managed) }.map(DeviceDlPack)
     }
 
-    /// Hands the tensor out; its deleter is the receiver's to call.
+    /// Hands the tensor over. The receiver must call its deleter.
     pub fn into_raw(self) -> *mut DLManagedTensorVersioned {
         self.0.into_raw()
     }
 
-    /// The version by which it is laid out.
+    /// The DLPack version by which the structure is laid out.
     pub fn version(&self) -> DLPackVersion {
         self.0.get().version
     }
 
-    /// What it describes.
+    /// The description of the tensor.
     ///
     /// # Errors
     /// [`DlPackError::Version`].
@@ -72,9 +76,9 @@ impl DeviceDlPack {
 }
 
 impl DeviceTensor {
-    /// The tensor for another framework, which reads it on `reader` and does not write it: nothing is copied. `reader` is
-    /// ordered behind the tensor now. It lives until the tensor is deleted, and what reads on other streams is ordered before
-    /// something of `reader`'s by then.
+    /// Exports the tensor to another framework, which reads it on `reader` and does not write it. Nothing is copied.
+    /// `reader` is ordered behind the tensor now, and is kept alive until the tensor is deleted. Reads on other streams
+    /// must be ordered before work on `reader` by then.
     ///
     /// # Errors
     /// [`DeviceError::WrongDevice`], [`DeviceError::Call`].
@@ -90,19 +94,20 @@ impl DeviceTensor {
             device_id: i32::try_from(gpu.index()).unwrap_or(i32::MAX),
         };
         let layout = self.layout().clone();
-        // What is first is dropped first: the memory is given back while the reader's stream is still looked at.
+        // Fields drop in order: the tensor is retired while the reader's stream is still observed.
         let kept = (self, Arc::clone(reader));
-        // SAFETY: DL-2: the tensor keeps its data, and nobody writes it.
+        // SAFETY: DL-2: the exported value owns the tensor, which keeps its data, and nothing writes that data.
         let capsule = unsafe { Capsule::over(device, data, layout.dtype(), layout.shape(), kept) };
         capsule.map(DeviceDlPack).ok_or_else(refused)
     }
 
-    /// A tensor that another framework has handed over, on the device of `stream`, which its maker has ordered behind what writes
-    /// it: nothing is copied. It is deleted when it is dropped and the device is done with it.
+    /// Imports a tensor that another framework has handed over. Nothing is copied. The tensor is on the device of
+    /// `stream`, and its producer has ordered `stream` behind the writes. The framework's deleter is called when the
+    /// import is dropped and the device no longer uses it.
     ///
     /// # Errors
-    /// [`DlPackError`] when it is on no device or another one, of another version, not contiguous, or of elements without a
-    /// [`DType`](crate::DType). Then it is deleted at once.
+    /// [`DlPackError`] if the tensor is not on a device, is on another device, has another version, is not contiguous,
+    /// or has elements without a [`DType`](crate::DType). In these cases it is deleted at once.
     pub fn from_dlpack(pack: DeviceDlPack, stream: &Stream) -> Result<Self, DlPackError> {
         let found = pack.tensor()?;
         let DLDevice {
@@ -117,7 +122,7 @@ impl DeviceTensor {
         if index != gpu.index() {
             gpu.context.check_same("the tensor", &Gpu::open(index)?.context)?;
         }
-        // SAFETY: DL-2: what it describes is valid while `pack` lives.
+        // SAFETY: DL-2: the memory that the description refers to is valid while `pack` lives.
         let tensor = unsafe { described(&found) }?;
         let layout = TensorLayout::new(tensor.dtype, tensor.shape)?;
         let len_bytes = tensor.len_bytes;
@@ -126,7 +131,7 @@ impl DeviceTensor {
         } else {
             tensor.data.addr() as u64
         };
-        // SAFETY: DL-2: so many bytes of this device, which nobody writes while `pack` lives.
+        // SAFETY: DL-2: `len_bytes` bytes of this device, which nothing writes while `pack` lives.
         let allocation = unsafe { Allocation::foreign(address, len_bytes, Box::new(pack)) };
         let memory = DeviceMemory::of(gpu, allocation, len_bytes);
         Ok(DeviceTensor::written(memory, layout, stream)?)

@@ -1,78 +1,79 @@
-//! What can go wrong with a device.
+//! Errors of devices.
 
 use std::time::Duration;
 
 use super::library::Unavailable;
 use crate::payload::TensorError;
 
-/// Why something could not be done with a device. Nothing here panics, and a failed call has changed nothing, but for those
-/// that say that the context is lost.
+/// The reason why an operation on a device failed. No operation panics. A failed call has changed nothing, except for
+/// the codes that report the loss of the context.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// There is no driver, or one that cannot be used.
+    /// No driver is installed, or the driver cannot be used.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// A function of the driver said that it failed, or that something before it has.
+    /// A function of the driver reported a failure of its own or of earlier work.
     #[error("`{call}` says {code}{}{name}: {}", if name.is_empty() { "" } else { ", " }, self.help())]
     Call {
-        /// The function.
+        /// The name of the function.
         call: &'static str,
-        /// The number it returned.
+        /// The code that it returned.
         code: i32,
-        /// What the driver calls that number; empty where it does not say.
+        /// The driver's name for the code; empty if the driver gives none.
         name: String,
     },
-    /// There is no device of that number.
+    /// No device has the requested number.
     #[error("there is no device {index}: the driver shows {count} (see CUDA_VISIBLE_DEVICES)")]
     NoDevice {
-        /// The number asked for.
+        /// The requested number.
         index: u32,
-        /// How many there are.
+        /// The number of devices.
         count: u32,
     },
-    /// Something of one device was used with another.
+    /// An object of one device was used with another device.
     #[error("{what} is on {found}, and this is {expected}")]
     WrongDevice {
-        /// What was used.
+        /// The object.
         what: &'static str,
-        /// The device it should be on.
+        /// The expected device.
         expected: DeviceId,
-        /// The device it is on.
+        /// The device of the object.
         found: DeviceId,
     },
-    /// What was waited for on the device has not come in time. It may still come.
+    /// The work on the device was not done before the deadline. It may still finish.
     #[error("the device was not done after {waited:?}")]
     Timeout {
-        /// How long the wait lasted.
+        /// The time that the wait lasted.
         waited: Duration,
     },
-    /// Bytes outside an allocation, or another number of bytes than there are.
+    /// The byte range lies outside the allocation, or has another length than expected.
     #[error("{need_bytes} bytes from {offset} do not fit {have_bytes}")]
     OutOfBounds {
-        /// Where they begin.
+        /// The offset of the range.
         offset: usize,
-        /// Bytes asked for.
+        /// The requested number of bytes.
         need_bytes: usize,
-        /// Bytes there are.
+        /// The number of bytes available.
         have_bytes: usize,
     },
-    /// Memory that another process cannot map.
+    /// Another process cannot map this memory.
     #[error("this memory cannot be shared with other processes: {why}")]
     NotShareable {
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
-    /// `CU_STREAM_PER_THREAD` was given for a stream: one that nothing on another thread could be ordered behind.
+    /// `CU_STREAM_PER_THREAD` was passed as a stream. It is a different stream on every thread, so work of another
+    /// thread cannot be ordered behind it.
     #[error(
         "`Stream::foreign` was given CU_STREAM_PER_THREAD of {device}, which is another stream on each thread: give it one \
          of cuStreamCreate, or null for the legacy default stream"
     )]
     StreamPerThread {
-        /// The device it should be a stream of.
+        /// The device for which the stream was meant.
         device: DeviceId,
     },
-    /// A tensor that cannot be made.
+    /// The tensor cannot be constructed.
     #[error(transparent)]
     Tensor(#[from] TensorError),
 }
@@ -80,7 +81,7 @@ pub enum DeviceError {
 crate::debug_is_report!(DeviceError);
 
 impl DeviceError {
-    /// What to do about it, in a sentence.
+    /// Advice for the user, as one sentence.
     pub fn help(&self) -> &'static str {
         let DeviceError::Call { code, .. } = self else {
             return "see the error";
@@ -108,7 +109,7 @@ impl DeviceError {
     }
 }
 
-/// A device of this host, the same in every process: the driver's UUID.
+/// The identity of a device of this host, the same in every process: the driver's UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct DeviceId(pub(super) [u8; 16]);
 

@@ -1,4 +1,4 @@
-//! Events: points of a stream that others can be ordered behind, in this process or another.
+//! Events: points of a stream behind which other streams can be ordered, in this process or in another.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -9,12 +9,12 @@ use super::error::DeviceError;
 use super::gpu::{Context, Gpu};
 use super::handles::EventHandle;
 
-/// A point of a stream, without a time. An event that was never recorded is one that has come.
+/// A point of a stream, without a timestamp. An event that was never recorded counts as reached.
 ///
-/// Dropping it does not wait for it, and what was ordered behind it stays ordered.
+/// Dropping an event does not wait for it. Streams that were ordered behind it stay ordered.
 pub struct Event {
     context: Arc<Context>,
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     handle: Option<EventHandle>,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Debug for Event {
 }
 
 impl Event {
-    /// An event for streams of this process.
+    /// Creates an event for streams of this process.
     ///
     /// # Errors
     /// [`DeviceError::Call`].
@@ -33,12 +33,13 @@ impl Event {
         Event::with(gpu, |context| context.calls.event(0))
     }
 
-    /// An event that other processes can open, record and order their streams behind. It must outlive their use of it.
+    /// Creates an event that other processes can open, record, and order their streams behind. It must outlive their
+    /// use of it.
     pub(super) fn shared(gpu: &Gpu) -> Result<Self, DeviceError> {
         Event::with(gpu, |context| context.calls.event(INTERPROCESS))
     }
 
-    /// An event of another process.
+    /// Opens an event of another process.
     pub(super) fn import(gpu: &Gpu, exported: Exported) -> Result<Self, DeviceError> {
         Event::with(gpu, |context| context.calls.import_event(exported.into()))
     }
@@ -54,13 +55,13 @@ impl Event {
         })
     }
 
-    /// What another process needs to open it.
+    /// Returns the handle with which another process opens the event.
     pub(super) fn export(&self) -> Result<Exported, DeviceError> {
         self.context.bind()?;
         Ok(self.context.calls.export_event(self.handle()?)?.into())
     }
 
-    /// The handle; there is one until it is dropped.
+    /// The handle, which exists until the drop.
     pub(super) fn handle(&self) -> Result<&EventHandle, DeviceError> {
         self.handle.as_ref().ok_or(DeviceError::Call {
             call: "cuEventQuery",
@@ -73,16 +74,17 @@ impl Event {
         &self.context
     }
 
-    /// Whether the last point recorded has come. Never waits.
+    /// Whether the device has reached the last recorded point. Never waits.
     ///
     /// # Errors
-    /// [`DeviceError::Call`], also for what has gone wrong on the device before.
+    /// [`DeviceError::Call`], also for an earlier failure on the device.
     pub fn is_done(&self) -> Result<bool, DeviceError> {
         self.context.bind()?;
         self.context.calls.event_is_done(self.handle()?)
     }
 
-    /// The driver's handle (`CUevent`), for other libraries; null while it is dropped. It is this event's own.
+    /// The driver's handle (`CUevent`), for other libraries; null during the drop. The event keeps ownership of the
+    /// handle.
     pub fn as_raw(&self) -> *mut c_void {
         self.handle
             .as_ref()

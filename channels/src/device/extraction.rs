@@ -1,7 +1,8 @@
-//! Tensors of a device inside other values: taken out while a value is encoded, put back while it is decoded.
+//! Device tensors inside other values: they are taken out while the value is encoded, and put back while it is decoded.
 //!
-//! A tensor that is serialised leaves its place's number behind and goes to a table of this thread, if somebody has laid one;
-//! elsewhere it cannot be serialised, for a number alone says nothing. The table is cleared however the encoding ends.
+//! Serialising a device tensor writes a number, and moves the tensor to a table of the current thread. Without a table
+//! the tensor cannot be serialised, since the number alone has no meaning. The table is removed at the end of the
+//! encoding, also after an error or a panic.
 
 use std::cell::{Cell, RefCell};
 
@@ -15,13 +16,13 @@ use super::tensor::DeviceTensor;
 use crate::error::{ChannelError, DecodeError};
 use crate::payload::{Wire, decode, encode_as, note, way_of};
 
-/// Which tensors may be taken out of a value.
+/// The tensors that may be taken out of a value.
 pub(super) enum Of {
-    /// Those of any devices.
+    /// Tensors of any devices.
     Any,
-    /// Those of one device, whichever.
+    /// Tensors of one device: that of the first tensor.
     One,
-    /// Those of this device.
+    /// Tensors of this device.
     This(Gpu),
 }
 
@@ -29,9 +30,9 @@ pub(super) enum Of {
 enum Table {
     #[default]
     None,
-    /// Tensors that were taken out of the value that is being encoded.
+    /// Tensors taken out of the value that is being encoded, and the error that refused one.
     Taken(Of, Vec<DeviceTensor>, Option<DeviceError>),
-    /// Tensors to be put into the value that is being decoded; `None` once that has happened.
+    /// Tensors to be put into the value that is being decoded; `None` in the place of each one that has been put in.
     Offered(Vec<Option<DeviceTensor>>),
 }
 
@@ -40,16 +41,17 @@ thread_local! {
 }
 
 thread_local! {
-    /// A tensor was serialised where no table lies. Encodings do not keep the reasons of errors.
+    /// Set when a tensor was serialised without a table. The flag is needed because encoders drop the cause of an
+    /// error.
     static STOWED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a tensor was refused since the last question because no table lay there for it.
+/// Whether a tensor was refused for lack of a table since the last call. Clears the flag.
 pub(super) fn was_stowed() -> bool {
     STOWED.take()
 }
 
-/// The table, while it lies there.
+/// A guard that installs a table for this thread, and removes it when it is dropped.
 struct Laid;
 
 impl Laid {
@@ -69,18 +71,18 @@ impl Drop for Laid {
     }
 }
 
-/// Why a value could not be taken apart.
+/// The reason why a value could not be taken apart.
 #[derive(Debug)]
 pub(super) enum NotTaken {
     Device(DeviceError),
     Channel(ChannelError),
 }
 
-/// A value's bytes without its tensors that are on a device, and these. Tensors of the host stay in the bytes; one of a device
-/// that is not asked for is refused.
+/// Encodes a value without its device tensors, and returns the bytes and these tensors. Host tensors stay in the bytes.
+/// A device tensor that `of` does not allow is refused.
 pub(super) fn take_apart<T: Wire>(value: &T, of: Of) -> Result<(Vec<u8>, Vec<DeviceTensor>), NotTaken> {
     let laid = Laid::new(Table::Taken(of, Vec::new(), None));
-    // Its tensors could not be put into it twice.
+    // `false`: the bytes are not decoded for a comparison, since each tensor can be put into a value only once.
     let encoded = encode_as(value, way_of::<T>, false);
     let Table::Taken(_, tensors, refused) = laid.take() else {
         let what = "a value that encodes another one in the middle of itself";
@@ -96,7 +98,7 @@ pub(super) fn take_apart<T: Wire>(value: &T, of: Of) -> Result<(Vec<u8>, Vec<Dev
     Ok((bytes, tensors))
 }
 
-/// The value whose bytes and tensors these are. Each tensor must be in it once, no more and no less.
+/// Rebuilds a value from its bytes and its tensors. The value must contain each tensor exactly once.
 pub(super) fn put_together<T: Wire>(bytes: &[u8], tensors: Vec<DeviceTensor>) -> Result<T, ChannelError> {
     let laid = Laid::new(Table::Offered(tensors.into_iter().map(Some).collect()));
     let decoded = decode::<T>(bytes)?;

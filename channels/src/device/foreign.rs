@@ -1,5 +1,5 @@
 //! Streams of other libraries.
-#![allow(unsafe_code)] // believes a handle of the driver's
+#![allow(unsafe_code)] // trusts a handle of the driver
 
 use std::ffi::c_void;
 
@@ -12,11 +12,12 @@ use super::stream::Stream;
 const PER_THREAD: usize = 2;
 
 impl Stream {
-    /// Another library's stream (`CUstream`; null for the legacy default one), to be used as one of ours: ordered behind events, and
-    /// counted where memory is given back. It is not destroyed with this.
+    /// Wraps another library's stream (`CUstream`; null for the legacy default stream). The wrapper can be used like a
+    /// stream of this library: it can be ordered behind events, and its work is waited for before memory is released.
+    /// Dropping the wrapper does not destroy the stream.
     ///
     /// # Safety
-    /// It is a stream of the device's primary context, and lives until this is dropped.
+    /// `raw` is a stream of the primary context of the device, and lives until the wrapper is dropped.
     ///
     /// # Errors
     /// [`DeviceError::StreamPerThread`] for `CU_STREAM_PER_THREAD`, [`DeviceError::Call`].
@@ -25,7 +26,7 @@ impl Stream {
             return Err(DeviceError::StreamPerThread { device: gpu.id() });
         }
         gpu.bind()?;
-        // SAFETY: the caller's promise; the context stays while the stream has its device.
+        // SAFETY: the caller's promise. The context lives as long as the stream, which holds the device.
         let handle = unsafe { StreamHandle::foreign(raw) };
         Ok(Stream::of_foreign(gpu, handle))
     }

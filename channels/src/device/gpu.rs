@@ -1,4 +1,4 @@
-//! A device, opened.
+//! Open devices and their contexts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,10 +12,10 @@ use super::error::{DeviceError, DeviceId};
 use super::handles::{ContextHandle, Ordinal};
 use super::retired::Retired;
 
-/// The contexts of this process, by device.
+/// The open contexts of this process, by device number.
 static OPEN: Mutex<BTreeMap<u32, Weak<Context>>> = Mutex::new(BTreeMap::new());
 
-/// A device's primary context: one for a process, which other libraries in it share.
+/// The primary context of a device. A process has one for each device, shared with the other libraries in the process.
 pub(super) struct Context {
     pub(super) calls: &'static Calls,
     pub(super) ordinal: Ordinal,
@@ -23,7 +23,7 @@ pub(super) struct Context {
     pub(super) index: u32,
     pub(super) exports_descriptors: bool,
     pub(super) retired: Retired,
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     handle: Option<ContextHandle>,
 }
 
@@ -42,14 +42,15 @@ impl Context {
         })
     }
 
-    /// Makes this the calling thread's context; before every call that depends on it, since others may have set theirs.
+    /// Makes this the current context of the calling thread. Called before every driver call that depends on it, since
+    /// another library may have made its own context current.
     pub(super) fn bind(&self) -> Result<(), DeviceError> {
         self.handle
             .as_ref()
             .map_or(Ok(()), |handle| self.calls.set_current(handle))
     }
 
-    /// Its handle; there is one until it is dropped.
+    /// The handle, which exists until the drop.
     pub(super) fn handle(&self) -> Result<&ContextHandle, DeviceError> {
         self.handle.as_ref().ok_or(DeviceError::Call {
             call: "cuCtxSetCurrent",
@@ -58,7 +59,7 @@ impl Context {
         })
     }
 
-    /// Refuses what is on another device.
+    /// Returns an error if `other` is on another device.
     pub(super) fn check_same(&self, what: &'static str, other: &Context) -> Result<(), DeviceError> {
         if self.id == other.id {
             return Ok(());
@@ -85,7 +86,8 @@ impl Drop for Context {
     }
 }
 
-/// A context that nobody has any more, while the device may still be busy with what it was left: to release it might wait.
+/// A context without users, whose device may still have work in flight. Its release is deferred, since it might wait
+/// for that work.
 struct Left {
     calls: &'static Calls,
     ordinal: Ordinal,
@@ -96,7 +98,7 @@ struct Left {
 static LEFT: Mutex<Vec<Left>> = Mutex::new(Vec::new());
 
 fn sweep_left() {
-    // What is given back may be another library's, whose code comes back here: the lock is not held.
+    // The lock is not held during the release: it may run code of another library, which may call into this module.
     let left = std::mem::take(&mut *LEFT.lock());
     for context in left {
         let bound = context.calls.set_current(&context.handle);
@@ -109,7 +111,8 @@ fn sweep_left() {
     }
 }
 
-/// Gives back, of every context, what the device is done with, and what is kept for the next copies.
+/// Releases, in every context, the resources that the device no longer uses, and the memory that is kept for later
+/// copies.
 pub(super) fn sweep_contexts() {
     let open: Vec<_> = OPEN.lock().values().filter_map(Weak::upgrade).collect();
     for context in open {
@@ -121,8 +124,8 @@ pub(super) fn sweep_contexts() {
     sweep_left();
 }
 
-/// A device of this machine; clones are the same device. The primary context is let go with the last of them, and of what
-/// was made on it.
+/// An open device of this machine. Clones refer to the same device. The primary context is released with the last clone
+/// and the last object that was created on the device.
 #[derive(Clone)]
 pub struct Gpu {
     pub(super) context: Arc<Context>,
@@ -135,11 +138,11 @@ impl fmt::Debug for Gpu {
 }
 
 impl Gpu {
-    /// Opens the device with this number, counted from 0 as the driver counts those that are visible, and makes it the
-    /// calling thread's current one. Never panics, whatever is installed.
+    /// Opens the device with this number, and makes it the current device of the calling thread. The driver counts the
+    /// visible devices from 0. Never panics, for any installed driver.
     ///
     /// # Errors
-    /// [`DeviceError::Unavailable`] without a driver that has all functions, [`DeviceError::NoDevice`],
+    /// [`DeviceError::Unavailable`] if there is no driver with all required functions, [`DeviceError::NoDevice`],
     /// [`DeviceError::Call`].
     pub fn open(index: u32) -> Result<Self, DeviceError> {
         sweep_left();
@@ -157,10 +160,10 @@ impl Gpu {
         Ok(Gpu { context })
     }
 
-    /// Opens the device that has this id, wherever this process counts it.
+    /// Opens the device with this id, independent of its number in this process.
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`DeviceError::NoDevice`] also when this process does not see it.
+    /// The errors of [`open`](Self::open). [`DeviceError::NoDevice`] also if the device is not visible to this process.
     pub fn with_id(id: DeviceId) -> Result<Self, DeviceError> {
         let calls = Calls::loaded()?;
         let mut index = 0;
@@ -170,22 +173,23 @@ impl Gpu {
         Gpu::open(index)
     }
 
-    /// The number it was opened by.
+    /// The number with which the device was opened.
     pub fn index(&self) -> u32 {
         self.context.index
     }
 
-    /// The same in every process of this host.
+    /// The identity of the device, the same in every process of this host.
     pub fn id(&self) -> DeviceId {
         self.context.id
     }
 
-    /// Whether its memory can travel to other processes as a file descriptor; otherwise by the driver's older handles.
+    /// Whether memory of the device can be exported as a file descriptor. Otherwise it is shared by the driver's legacy
+    /// handles.
     pub fn exports_descriptors(&self) -> bool {
         self.context.exports_descriptors
     }
 
-    /// Makes it the calling thread's current device, for libraries that go by that.
+    /// Makes the device current on the calling thread, for libraries that use the current device.
     ///
     /// # Errors
     /// [`DeviceError::Call`].
@@ -193,7 +197,7 @@ impl Gpu {
         self.context.bind()
     }
 
-    /// Free bytes and all bytes of its memory.
+    /// The free bytes and the total bytes of the device's memory.
     ///
     /// # Errors
     /// [`DeviceError::Call`].

@@ -1,5 +1,5 @@
-//! How the device wakes the host: a stream that has come to a point rings a doorbell. Nothing asks in a loop.
-#![allow(unsafe_code)] // gives the driver a function to call
+//! Wake-ups of the host by the device: a stream rings a doorbell when it reaches a point. The host does not poll.
+#![allow(unsafe_code)] // passes a function to the driver
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -10,35 +10,35 @@ use super::error::DeviceError;
 use super::handles::StreamHandle;
 use crate::doorbell::Doorbell;
 
-/// Whether a stream has come to a point.
+/// A flag that tells whether a stream has reached a point.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Done(Arc<AtomicBool>);
 
 impl Done {
     pub(crate) fn has_come(&self) -> bool {
-        // SYNC stream-done: pairs with the store in `rings`; what the device wrote before is there.
+        // SYNC stream-done: pairs with the store in `rings`, so the writes that the device made before are visible.
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// What the driver hands back to `rings`.
+/// The argument that the driver passes to `rings`.
 struct Due {
     done: Done,
     bell: Doorbell,
 }
 
-/// Called by a thread of the driver's, which must not be kept waiting and may not call the driver.
+/// The callback. A thread of the driver calls it; the callback must not block and must not call the driver.
 unsafe extern "C" fn rings(due: *mut c_void) {
-    // SAFETY: made by `Box::into_raw` in `ring_when_done` and given back once: the driver calls a function that it has
-    // accepted at most once.
+    // SAFETY: `ring_when_done` made the pointer with `Box::into_raw`. It is turned back into a box once: the driver
+    // calls an accepted function at most once.
     let due = unsafe { Box::from_raw(due.cast::<Due>()) };
-    // SYNC stream-done.
+    // SYNC stream-done: pairs with the load in `Done::has_come`.
     due.done.0.store(true, Ordering::Release);
     due.bell.ring();
 }
 
-/// Has `bell` rung when `stream` has come to this point. Where the device fails before, the driver forgets the call, and a few
-/// bytes with it.
+/// Rings `bell` when `stream` reaches this point. If the device fails before, the driver never makes the call, and the
+/// few bytes of its argument leak.
 pub(super) fn ring_when_done(
     calls: &Calls,
     stream: &StreamHandle,
@@ -49,10 +49,11 @@ pub(super) fn ring_when_done(
         done: done.clone(),
         bell: bell.clone(),
     }));
-    // SAFETY: the stream lives (DEV-1); `rings` takes what `due` points to, from any thread: `Due` is Send.
+    // SAFETY: the stream lives (DEV-1). `rings` takes ownership of the value behind `due` and may run on any thread,
+    // since `Due` is Send.
     let code = unsafe { (calls.functions.host_function)(stream.raw(), rings, due.cast()) };
     if let Err(error) = calls.check("cuLaunchHostFunc", code) {
-        // SAFETY: the driver has refused the call, so this is still ours.
+        // SAFETY: the driver has refused the call, so the box still belongs to this function.
         drop(unsafe { Box::from_raw(due) });
         return Err(error);
     }

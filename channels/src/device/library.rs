@@ -1,41 +1,41 @@
 //! Shared libraries and the functions in them.
-#![allow(unsafe_code)] // loads libraries, and takes their functions at their word
+#![allow(unsafe_code)] // loads libraries, and trusts the declared types of their functions
 
 use std::env;
 use std::error::Error as _;
 
-/// Why something of a library cannot be used.
+/// The reason why a library cannot be used.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unavailable {
-    /// None of the files that it may be in can be loaded.
+    /// None of the candidate files can be loaded.
     #[error("{library} cannot be loaded: {}", tried.join("; "))]
     NotFound {
-        /// Which library.
+        /// The description of the library.
         library: &'static str,
-        /// What was tried, and what the system said.
+        /// The files that were tried, each with the message of the system.
         tried: Vec<String>,
     },
-    /// A library without a function that is needed: it is too old, or something else.
+    /// The library lacks a required function: it is too old, or another library.
     #[error("{path} has no function `{symbol}`: it is too old, or not {library}")]
     NoSymbol {
-        /// Which library.
+        /// The description of the library.
         library: &'static str,
-        /// Where it was found.
+        /// The file of the library.
         path: String,
-        /// The function.
+        /// The name of the function.
         symbol: &'static str,
     },
-    /// A function said that it failed.
+    /// A function of the library reported a failure.
     #[error("`{call}` of {path} says {code}{}{name}", if name.is_empty() { "" } else { ", " })]
     Failed {
-        /// The function.
+        /// The name of the function.
         call: &'static str,
-        /// Where it was found.
+        /// The file of the library.
         path: String,
-        /// The number it returned.
+        /// The code that it returned.
         code: i32,
-        /// What that number is called; empty where the library does not say.
+        /// The name of the code; empty if the library gives none.
         name: String,
     },
 }
@@ -51,10 +51,11 @@ pub struct Library {
 }
 
 impl Library {
-    /// The first of these files that can be loaded: the one that `variable` names, and no other where it does; else by name.
+    /// Loads the first of the candidate files that can be loaded. If the environment variable `variable` is set, the
+    /// file that it names is the only candidate, else the candidates are `names`.
     ///
     /// # Errors
-    /// [`Unavailable::NotFound`] with what was tried.
+    /// [`Unavailable::NotFound`] with the files that were tried.
     pub fn open(kind: &'static str, variable: &str, names: &[&str]) -> Result<Self, Unavailable> {
         let chosen = env::var(variable).ok().filter(|path| !path.is_empty());
         let names: Vec<&str> = chosen
@@ -62,14 +63,15 @@ impl Library {
             .map_or_else(|| names.to_vec(), |path| vec![path]);
         let mut tried = Vec::new();
         for name in names {
-            // SAFETY: runs the initialisers of what the machine's owner has put under this name, as linking it would.
+            // SAFETY: loading runs the initialisers of the library that the machine's owner installed under this name,
+            // as linking to it would.
             match unsafe { libloading::Library::new(name) } {
                 Ok(library) => {
                     let path = name.to_owned();
                     return Ok(Library { kind, library, path });
                 }
                 Err(error) => {
-                    // What the system said is behind what was tried.
+                    // The message of the system is the source of `libloading`'s error.
                     let said = error
                         .source()
                         .map_or_else(|| error.to_string(), ToString::to_string);
@@ -84,19 +86,19 @@ impl Library {
         Err(Unavailable::NotFound { library: kind, tried })
     }
 
-    /// Where it was found.
+    /// The file of the library.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// A function by name.
+    /// Looks up a function by name.
     ///
     /// # Errors
     /// [`Unavailable::NoSymbol`].
     ///
     /// # Safety
-    /// `F` is the type of a pointer to the function that this library has under that name, and is not called after the library
-    /// was closed.
+    /// `F` is a pointer type for the function that the library has under this name. The pointer is not called after the
+    /// library is closed.
     pub unsafe fn function<F: Copy>(&self, symbol: &'static str) -> Result<F, Unavailable> {
         // SAFETY: the caller's promise.
         let found = unsafe { self.library.get::<F>(symbol.as_bytes()) };
@@ -109,18 +111,18 @@ impl Library {
             })
     }
 
-    /// Whether it has all these functions.
+    /// Checks that the library has all these functions.
     ///
     /// # Errors
-    /// [`Unavailable::NoSymbol`] for the first that it has not.
+    /// [`Unavailable::NoSymbol`] for the first missing function.
     pub fn has(&self, symbols: &[&'static str]) -> Result<(), Unavailable> {
         symbols.iter().try_for_each(|symbol| {
-            // SAFETY: the address is not called.
+            // SAFETY: the pointer is not called.
             unsafe { self.function::<*const ()>(symbol) }.map(drop)
         })
     }
 
-    /// A failure, where a function returned a number that is not 0.
+    /// Turns a return code other than 0 into an error.
     ///
     /// # Errors
     /// [`Unavailable::Failed`].

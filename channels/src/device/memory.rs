@@ -1,5 +1,5 @@
-//! Memory of a device, parts of it, and the way back to the host.
-#![allow(unsafe_code)] // reads what the device has written
+//! Device memory, spans of it, and downloads to the host.
+#![allow(unsafe_code)] // reads bytes that the device has written
 
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -14,12 +14,12 @@ use super::gpu::{Context, Gpu};
 use super::retired::Resource;
 use super::stream::Stream;
 
-/// Memory of a device, of this process or mapped from another one. Its bytes are whatever was there before.
+/// Device memory, allocated by this process or mapped from another one. New memory is not initialised.
 ///
-/// Dropping it never waits: it is given back when the device is done with everything that was enqueued before.
+/// Dropping it never waits. The memory is released when the device has done all work that was enqueued before the drop.
 pub struct DeviceMemory {
     gpu: Gpu,
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     allocation: Option<Allocation>,
     bytes: usize,
 }
@@ -31,21 +31,21 @@ impl fmt::Debug for DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// New memory: of the kind that can be shared as a descriptor where the device has it, which comes in pieces of 2 MiB or
-    /// so; else of the older kind.
+    /// Allocates memory. If the device supports it, the memory can be shared as a descriptor, and the allocation is
+    /// rounded up to pieces of about 2 MiB. Otherwise it is legacy memory (`cuMemAlloc`).
     ///
     /// # Errors
-    /// [`DeviceError::Call`] when there is none left.
+    /// [`DeviceError::Call`] if the device has no memory left.
     pub fn new(gpu: &Gpu, bytes: usize) -> Result<Self, DeviceError> {
         let context = &gpu.context;
         context.bind()?;
-        // What was dropped may be what is missing.
+        // Memory that was dropped before may be free by now.
         context.retired.sweep();
         let mapped = context
             .exports_descriptors
             .then(|| context.calls.map_new(context.ordinal, bytes));
         let allocation = match mapped {
-            // Some containers promise what they then refuse.
+            // Some containers report this ability and then refuse the call.
             None | Some(Err(DeviceError::Call { code: 800 | 801, .. })) => context.calls.alloc_plain(bytes),
             Some(mapped) => mapped,
         };
@@ -60,17 +60,17 @@ impl DeviceMemory {
         }
     }
 
-    /// Its device.
+    /// The device of the memory.
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
     }
 
-    /// Its size, as it was asked for.
+    /// The size that was requested, in bytes.
     pub fn len_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The address on the device.
+    /// The address of the memory on the device.
     pub fn address(&self) -> u64 {
         self.allocation.as_ref().map_or(0, Allocation::address)
     }
@@ -83,7 +83,7 @@ impl DeviceMemory {
         })
     }
 
-    /// A part of it.
+    /// A readable part of the memory.
     ///
     /// # Errors
     /// [`DeviceError::OutOfBounds`].
@@ -102,7 +102,7 @@ impl DeviceMemory {
         })
     }
 
-    /// A part of it, to be written.
+    /// A writable part of the memory.
     ///
     /// # Errors
     /// [`DeviceError::OutOfBounds`].
@@ -111,26 +111,28 @@ impl DeviceMemory {
         Ok(SpanMut { span })
     }
 
-    /// The same, for who knows by a protocol that the part is its own.
+    /// A writable part of the memory, without an exclusive borrow: the caller's protocol guarantees that nothing else
+    /// uses the part.
     pub(super) fn span_owned(&self, offset: usize, bytes: usize) -> Result<SpanMut<'_>, DeviceError> {
         let span = self.span(offset, bytes)?;
         Ok(SpanMut { span })
     }
 
-    /// A descriptor for another process of this host.
+    /// Exports the memory as a descriptor for another process of this host.
     pub(super) fn export_descriptor(&self) -> Result<OwnedFd, DeviceError> {
         self.gpu.bind()?;
         self.gpu.context.calls.export_descriptor(self.allocation()?)
     }
 
-    /// A handle for another process of this host, of memory of the older kind.
+    /// Exports legacy memory as a handle for another process of this host.
     pub(super) fn export_plain(&self) -> Result<Exported, DeviceError> {
         self.gpu.bind()?;
         let handle = self.gpu.context.calls.export_plain(self.allocation()?)?;
         Ok(handle.into())
     }
 
-    /// Memory of another process, by the descriptor that it was exported as; `whole_bytes` as it was made.
+    /// Maps memory of another process from its exported descriptor. `whole_bytes` is the allocated size, `bytes` the
+    /// requested one.
     pub(super) fn import_descriptor(
         gpu: &Gpu,
         descriptor: BorrowedFd<'_>,
@@ -145,19 +147,19 @@ impl DeviceMemory {
         Ok(DeviceMemory::of(gpu, allocation, bytes))
     }
 
-    /// Memory of the older kind of another process.
+    /// Opens legacy memory of another process.
     pub(super) fn import_plain(gpu: &Gpu, exported: Exported, bytes: usize) -> Result<Self, DeviceError> {
         gpu.bind()?;
         let allocation = gpu.context.calls.open_plain(exported.into(), bytes)?;
         Ok(DeviceMemory::of(gpu, allocation, bytes))
     }
 
-    /// Whether it is of the kind that travels as a descriptor.
+    /// Whether the memory can be exported as a descriptor.
     pub(super) fn is_mapped(&self) -> bool {
         self.allocation.as_ref().is_some_and(Allocation::is_mapped)
     }
 
-    /// Its size, as it was made.
+    /// The allocated size in bytes, after rounding.
     pub(super) fn whole_bytes(&self) -> usize {
         self.allocation.as_ref().map_or(0, Allocation::bytes)
     }
@@ -165,7 +167,7 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        // Where the context cannot be had any more, neither can its memory.
+        // If the context cannot be bound any more, its memory cannot be released either.
         if let Some(allocation) = self.allocation.take()
             && self.gpu.bind().is_ok()
         {
@@ -174,7 +176,7 @@ impl Drop for DeviceMemory {
     }
 }
 
-/// A part of a device's memory.
+/// A readable part of device memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Span<'m> {
     memory: &'m DeviceMemory,
@@ -183,7 +185,7 @@ pub struct Span<'m> {
 }
 
 impl<'m> Span<'m> {
-    /// A part of it.
+    /// A part of this span.
     ///
     /// # Errors
     /// [`DeviceError::OutOfBounds`].
@@ -198,12 +200,12 @@ impl<'m> Span<'m> {
         self.memory.span(self.offset + offset, bytes)
     }
 
-    /// The address on the device.
+    /// The address of the span on the device.
     pub fn address(&self) -> u64 {
         self.memory.address() + self.offset as u64
     }
 
-    /// Its length.
+    /// The length of the span in bytes.
     pub fn len_bytes(&self) -> usize {
         self.bytes
     }
@@ -228,36 +230,36 @@ impl<'m> Span<'m> {
     }
 }
 
-/// A part of a device's memory that may be written.
+/// A writable part of device memory.
 #[derive(Debug)]
 pub struct SpanMut<'m> {
     pub(super) span: Span<'m>,
 }
 
 impl SpanMut<'_> {
-    /// The address on the device.
+    /// The address of the span on the device.
     pub fn address(&self) -> u64 {
         self.span.address()
     }
 
-    /// Its length.
+    /// The length of the span in bytes.
     pub fn len_bytes(&self) -> usize {
         self.span.len_bytes()
     }
 }
 
-/// Bytes on their way to the host. Dropping it waits for nothing.
+/// A copy to the host in flight. Dropping it does not wait.
 #[derive(Debug)]
 #[must_use = "`wait` has the bytes"]
 pub struct Download<'s> {
     stream: &'s Stream,
     arrived: Event,
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     staged: Option<Pinned>,
 }
 
 impl<'s> Download<'s> {
-    /// Of a copy that was just enqueued on `stream`.
+    /// Wraps a copy that was just enqueued on `stream`.
     pub(super) fn of(stream: &'s Stream, staged: Pinned) -> Result<Self, DeviceError> {
         match stream.mark() {
             Ok(arrived) => Ok(Download {
@@ -272,7 +274,7 @@ impl<'s> Download<'s> {
         }
     }
 
-    /// Waits for the bytes, and has them read by `read`.
+    /// Waits for the copy and calls `read` with its bytes.
     ///
     /// # Errors
     /// [`DeviceError::Timeout`], [`DeviceError::Call`].
@@ -283,14 +285,15 @@ impl<'s> Download<'s> {
         self.read(read)
     }
 
-    /// Has the bytes, which have come, read.
+    /// Calls `read` with the bytes of a finished copy.
     pub(super) fn read<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Result<R, DeviceError> {
         let arrived = self.arrived.is_done()?;
         let staged = self.staged.as_ref().filter(|_| arrived);
         let staged = staged.ok_or(DeviceError::Timeout {
             waited: Duration::ZERO,
         })?;
-        // SAFETY: the copy was enqueued before `arrived`, which has come, and there is no other.
+        // SAFETY: the copy was enqueued before `arrived`, which the device has reached, and there is no other copy into
+        // this memory.
         Ok(read(unsafe { staged.bytes() }))
     }
 }

@@ -1,20 +1,22 @@
-//! Devices of NVIDIA: their memory, streams and events, found at run time (feature `cuda`).
+//! NVIDIA devices: their memory, streams and events, with a driver that is found at run time (feature `cuda`).
 //!
-//! Nothing is linked: programs built with the feature start on machines without a driver, and say what is missing and why.
-//! Every function of the driver is called through a pointer that was looked up, and every result is a number until it has
-//! been checked, so that a newer driver's codes are errors like any other.
+//! The driver is not linked. Programs built with the feature start on machines without a driver and report what is
+//! missing and why. Every function of the driver is called through a pointer that was looked up. Every result is a
+//! plain number until it has been checked, so a code of a newer driver is an error like any other.
 //!
-//! - `library`, `calls`, `abi`: the driver's functions, all looked up before the first is called; [`probe`]: what there is.
-//! - `handles`, `allocation`: the same calls, sound. What else is unsafe says so at its head: memory that a device writes, what
-//!   other libraries hand over, and the words and calls of the host that a device reaches.
-//! - [`Gpu`], [`Stream`], [`Event`], [`DeviceMemory`]: a device and what is enqueued on it. `retired`: what is dropped while
-//!   the device is busy with it; `host_call`: how the device wakes the host.
-//! - [`sweep`](fn@sweep): gives back what was dropped early.
-//! - `words`: points of streams that outlive their process.
-//! - [`TensorLayout`], [`DeviceTensor`]: a tensor that lies on a device, and the event that makes it ready. `extraction`: one
-//!   inside another value. [`Crossing`]: from one device to another.
-//! - [`DeviceChannelOptions`] and what it makes: tensors from one writer to N readers, who never leave the device; `README.md`
-//!   in this folder has the protocol.
+//! - `library`, `calls`, `abi`: the functions of the driver, all looked up before the first call. [`probe`]: the driver
+//!   and the devices of this machine.
+//! - `handles`, `allocation`: sound wrappers of these calls. The other modules with unsafe code say so in their first
+//!   lines: memory that a device writes, objects that other libraries pass in, and host memory and host functions that
+//!   a device accesses.
+//! - [`Gpu`], [`Stream`], [`Event`], [`DeviceMemory`]: a device and the work that is enqueued on it. `retired`:
+//!   resources that are dropped while the device still uses them. `host_call`: wake-ups of the host by the device.
+//! - [`sweep`](fn@sweep): releases resources whose release was deferred.
+//! - `words`: synchronization points of streams that outlive the process that records them.
+//! - [`TensorLayout`], [`DeviceTensor`]: a tensor on a device, and the event that marks it as ready. `extraction`:
+//!   device tensors inside other values. [`Crossing`]: copies from one device to another.
+//! - [`DeviceChannelOptions`] and the channels that it creates: tensors go from one writer to N readers and never leave
+//!   the device. `README.md` in this folder describes the protocol.
 //!
 //! ```
 //! use std::time::Duration;
@@ -30,7 +32,7 @@
 //! loan.publish()?;
 //!
 //! let mut view = readers[0].recv(&reads)?.map_err(|fault| fault.to_string())?;
-//! // Kernels on `reads` may read at `view.span(0)?.address()` from here on; the host waits only where it wants to look.
+//! // Kernels on `reads` may read at `view.span(0)?.address()` from here on; the host waits for a download only.
 //! assert_eq!(view.download(0, Duration::from_secs(10))?.as_slice::<f32>()?, [1.0, 2.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

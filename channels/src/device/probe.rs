@@ -1,4 +1,4 @@
-//! The driver and the devices of this machine, asked before anything else is done with them.
+//! The driver and the devices of this machine, queried without opening a device.
 #![allow(unsafe_code)] // calls the driver
 
 use std::ffi::{CStr, c_int};
@@ -11,25 +11,26 @@ use super::library::Unavailable;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Device {
-    /// Its name.
+    /// The name of the device.
     pub name: String,
-    /// Bytes of its memory.
+    /// The size of its memory in bytes.
     pub memory_bytes: u64,
-    /// Its compute capability.
+    /// The compute capability, major and minor.
     pub compute_capability: (i32, i32),
-    /// Whether memory can be made that other processes can map, by a file descriptor: what channels between processes use.
+    /// True if the device can create memory that other processes map through a file descriptor. Channels between
+    /// processes use such memory.
     pub shares_memory: bool,
-    /// What else ways between processes depend on.
+    /// Further abilities on which transports between processes depend.
     pub abilities: Vec<Ability>,
 }
 
-/// What a device can do, in words, and what the driver says of it: mostly 1 for yes and 0 for no.
+/// An ability of a device, and the driver's value for it: for most abilities 1 for yes and 0 for no.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ability {
-    /// What.
+    /// The name of the ability.
     pub name: &'static str,
-    /// What the driver says; `None` when it does not know the question.
+    /// The driver's value; `None` if the driver does not know the attribute.
     pub value: Option<i32>,
 }
 
@@ -37,23 +38,23 @@ pub struct Ability {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Driver {
-    /// Where it was found.
+    /// The file from which the driver was loaded.
     pub path: String,
     /// The version of CUDA that it supports: 13000 for 13.0.
     pub version: i32,
-    /// Its devices.
+    /// The devices that the driver shows.
     pub devices: Vec<Device>,
 }
 
-/// Looks for the driver, for every function of it that [`device`](super) calls, and for its devices. Never panics.
+/// Queries the driver, looks up every function of it that [`device`](super) calls, and lists its devices. Never panics.
 ///
 /// # Errors
-/// [`Unavailable`]: there is no driver, it is too old, or it fails.
+/// [`Unavailable`] if there is no driver, if it is too old, or if it fails.
 pub fn probe() -> Result<Driver, Unavailable> {
     let calls = Calls::open()?;
-    // SAFETY: writes one number where there is room for one.
+    // SAFETY: writes one number to a place for one number.
     let version = number(&calls, "cuDriverGetVersion", |cu, to| unsafe { (cu.version)(to) })?;
-    // SAFETY: as above.
+    // SAFETY: writes one number to a place for one number.
     let count = number(&calls, "cuDeviceGetCount", |cu, to| unsafe {
         (cu.device_count)(to)
     })?;
@@ -67,7 +68,7 @@ pub fn probe() -> Result<Driver, Unavailable> {
     })
 }
 
-/// The number that a call writes.
+/// Returns the number that a call writes.
 fn number(
     calls: &Calls,
     call: &'static str,
@@ -79,22 +80,22 @@ fn number(
 }
 
 fn device(calls: &Calls, index: c_int) -> Result<Device, Unavailable> {
-    // SAFETY: writes one number where there is room for one; so do the calls below.
+    // SAFETY: writes one number to a place for one number. The same holds for the calls below.
     let device = number(calls, "cuDeviceGet", |cu, to| unsafe {
         (cu.device_get)(to, index)
     })?;
     let attribute = |which: c_int| {
-        // SAFETY: as above.
+        // SAFETY: writes one number to a place for one number.
         number(calls, "cuDeviceGetAttribute", |cu, to| unsafe {
             (cu.device_attribute)(to, which, device)
         })
     };
     let mut name = [0_u8; 256];
-    // SAFETY: writes at most 255 bytes and an end.
+    // SAFETY: writes at most 255 bytes and a terminating zero to a buffer of 256 bytes.
     let code = unsafe { (calls.functions.device_name)(name.as_mut_ptr().cast(), 255, device) };
     calls.available("cuDeviceGetName", code)?;
     let mut memory = 0_usize;
-    // SAFETY: writes one number where there is room for one.
+    // SAFETY: writes one number to a place for one number.
     let code = unsafe { (calls.functions.device_memory)(&raw mut memory, device) };
     calls.available("cuDeviceTotalMem_v2", code)?;
     let name = CStr::from_bytes_until_nul(&name).map(|name| name.to_string_lossy().into_owned());
@@ -105,7 +106,7 @@ fn device(calls: &Calls, index: c_int) -> Result<Device, Unavailable> {
             attribute(attribute::COMPUTE_CAPABILITY_MAJOR)?,
             attribute(attribute::COMPUTE_CAPABILITY_MINOR)?,
         ),
-        // An older driver does not know the question.
+        // An older driver does not know this attribute.
         shares_memory: attribute(attribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
             .is_ok_and(|shares| shares != 0),
         abilities: attribute::ABILITIES

@@ -1,9 +1,10 @@
-//! What was dropped while the device may still be busy with it.
+//! Resources that are dropped while the device may still use them, and their deferred release.
 //!
-//! Dropping never waits. Memory that is dropped is kept beside an event for every stream that has work at that moment, and is
-//! given back by whoever next takes or drops memory and finds them all done. So memory outlives everything that was enqueued
-//! before it was dropped (`DEV-2`), on the streams of this process that are ours; who uses others orders one of ours behind them.
-//! A stream that is dropped with work is one of ours until that is done.
+//! Dropping never waits. Dropped memory is kept together with one event for every stream that has work at that moment.
+//! A later allocation or drop of memory releases it once all these events are reached. Therefore memory outlives all
+//! work that was enqueued before its drop (`DEV-2`), on all streams of this process that this library knows. A user of
+//! other streams must order a known stream behind them. A stream that is dropped with work in flight stays known until
+//! that work is done.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use super::handles::{EventHandle, StreamHandle};
 use super::staging::{Staging, pinned};
 use super::words::Registered;
 
-/// What is to be given back.
+/// A resource whose release is deferred.
 #[derive(Debug)]
 pub(super) enum Resource {
     Device(Allocation),
@@ -24,24 +25,24 @@ pub(super) enum Resource {
     Words(Registered),
 }
 
-/// Work that was under way at some moment.
+/// The work that was in flight when a resource was retired.
 #[derive(Default)]
 struct Busy {
     ends: Vec<EventHandle>,
-    /// The driver had no event to give: until no stream has any work.
+    /// Set when no event could be created: then the resource waits until every stream is idle.
     until_idle: bool,
 }
 
 #[derive(Default)]
 struct State {
     streams: Vec<Arc<StreamHandle>>,
-    /// Streams that were dropped with work under way.
+    /// Streams that were dropped with work in flight.
     leaving: Vec<Arc<StreamHandle>>,
     waiting: Vec<(Busy, Resource)>,
     staging: Staging,
 }
 
-/// The streams of a context, and what waits for them.
+/// The streams of a context, and the resources that wait for them.
 pub(super) struct Retired {
     calls: &'static Calls,
     state: Mutex<State>,
@@ -55,14 +56,14 @@ impl Retired {
         }
     }
 
-    /// Takes a new stream in.
+    /// Registers a new stream.
     pub(super) fn enter(&self, stream: StreamHandle) -> Arc<StreamHandle> {
         let stream = Arc::new(stream);
         self.state.lock().streams.push(Arc::clone(&stream));
         stream
     }
 
-    /// Lets a stream go as soon as its work is done. The context is bound.
+    /// Unregisters a dropped stream, and destroys it as soon as its work is done. The context must be bound.
     pub(super) fn leave(&self, stream: Arc<StreamHandle>) {
         let mut state = self.state.lock();
         state.streams.retain(|known| !Arc::ptr_eq(known, &stream));
@@ -72,19 +73,19 @@ impl Retired {
         self.give_back(done);
     }
 
-    /// Looks at a stream no more, which is another library's.
+    /// Unregisters a stream of another library, without destroying it.
     pub(super) fn forget(&self, stream: &Arc<StreamHandle>) {
         let mut state = self.state.lock();
         state.streams.retain(|known| !Arc::ptr_eq(known, stream));
     }
 
-    /// Pinned memory of the host for so many bytes, to be retired.
+    /// Pinned host memory with room for `bytes`. The caller must retire it.
     pub(super) fn staging(&self, bytes: usize) -> Result<Pinned, DeviceError> {
         let kept = self.state.lock().staging.take(bytes);
         kept.map_or_else(|| pinned(self.calls, bytes), Ok)
     }
 
-    /// Gives something back as soon as all that is under way now is done. The context is bound.
+    /// Releases a resource as soon as all work in flight now is done. The context must be bound.
     pub(super) fn retire(&self, resource: Resource) {
         let mut state = self.state.lock();
         let mut busy = Busy::default();
@@ -100,7 +101,7 @@ impl Retired {
         self.give_back(done);
     }
 
-    /// An event at the end of a stream's work; `None` where there is none under way.
+    /// Records an event at the end of a stream's work, or returns `None` if the stream is idle.
     fn end_of(&self, stream: &StreamHandle) -> Result<Option<EventHandle>, DeviceError> {
         if self.is_done(stream) {
             return Ok(None);
@@ -115,12 +116,13 @@ impl Retired {
         }
     }
 
-    /// A device in trouble is not believed to be done.
+    /// Whether the work of a stream is done. An error of the device counts as not done.
     fn is_done(&self, stream: &StreamHandle) -> bool {
         matches!(self.calls.stream_is_done(stream), Ok(true))
     }
 
-    /// Gives back what the device is done with; whether that was all. The context is bound.
+    /// Releases the resources that the device no longer uses, and returns whether none is left. The context must be
+    /// bound.
     pub(super) fn sweep(&self) -> bool {
         let mut state = self.state.lock();
         let done = self.sweep_locked(&mut state);
@@ -130,13 +132,14 @@ impl Retired {
         all
     }
 
-    /// Gives back what was kept to be used again. The context is bound.
+    /// Frees the memory that is kept for reuse. The context must be bound.
     pub(super) fn empty(&self) {
         let kept: Vec<_> = self.state.lock().staging.take_all().collect();
         kept.into_iter().for_each(|memory| self.calls.free_pinned(memory));
     }
 
-    /// Takes out what the device is done with, to be given back when the lock is not held: that may wait for the device.
+    /// Takes out the resources that the device no longer uses. The caller releases them without the lock, since the
+    /// release may wait for the device.
     fn sweep_locked(&self, state: &mut State) -> Vec<Resource> {
         let mut done = Vec::new();
         for (mut busy, resource) in std::mem::take(&mut state.waiting) {

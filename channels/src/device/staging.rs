@@ -1,7 +1,7 @@
-//! Pinned memory of the host that copies go through, kept for the next ones.
+//! Pinned host memory for copies, kept for reuse.
 //!
-//! To take such memory from the driver, and to give it back, may wait for the device; so what has been taken is kept, in pieces of
-//! powers of two, up to a limit for each context.
+//! The driver may wait for the device when it allocates or frees such memory. Therefore allocated pieces are kept.
+//! Their sizes are powers of two, and each context keeps at most a fixed number of bytes.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use super::allocation::Pinned;
 use super::calls::Calls;
 use super::error::DeviceError;
 
-/// Smallest piece.
+/// The size of the smallest piece.
 const PIECE_BYTES_MIN: usize = 1 << 12;
 
-/// Most that a context keeps.
+/// The maximum number of bytes that a context keeps.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
-/// Pieces that nobody uses, by size.
+/// The free pieces, by size.
 #[derive(Default)]
 pub(super) struct Staging {
     free: BTreeMap<usize, Vec<Pinned>>,
@@ -23,7 +23,7 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// A kept piece of so many bytes at least, not many times larger.
+    /// Takes a kept piece with room for `bytes`, of the size class of `bytes`.
     pub(super) fn take(&mut self, bytes: usize) -> Option<Pinned> {
         let size = size_of_piece(bytes)?;
         let piece = self.free.get_mut(&size)?.pop()?;
@@ -31,7 +31,7 @@ impl Staging {
         Some(piece.of(bytes))
     }
 
-    /// Keeps a piece, if there is room; else it is to be given to the driver.
+    /// Keeps a piece if the limit allows it, else returns it, and the caller frees it.
     pub(super) fn keep(&mut self, piece: Pinned) -> Option<Pinned> {
         let (bytes, whole) = (piece.capacity(), size_of_piece(piece.capacity()));
         if whole != Some(bytes) || self.kept_bytes.saturating_add(bytes) > KEPT_BYTES_MAX {
@@ -42,20 +42,20 @@ impl Staging {
         None
     }
 
-    /// All that is kept.
+    /// Takes out all kept pieces.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Pinned> {
         self.kept_bytes = 0;
         std::mem::take(&mut self.free).into_values().flatten()
     }
 }
 
-/// Bytes of the piece that so many bytes go into; `None` where such pieces are not kept.
+/// The size of a piece with room for `bytes`, or `None` if pieces of that size are not kept.
 fn size_of_piece(bytes: usize) -> Option<usize> {
     let size = bytes.checked_next_power_of_two()?.max(PIECE_BYTES_MIN);
     (size <= KEPT_BYTES_MAX).then_some(size)
 }
 
-/// A new piece that so many bytes go into.
+/// Allocates a new piece with room for `bytes`.
 pub(super) fn pinned(calls: &Calls, bytes: usize) -> Result<Pinned, DeviceError> {
     Ok(calls.pin(size_of_piece(bytes).unwrap_or(bytes))?.of(bytes))
 }

@@ -1,4 +1,4 @@
-//! Streams: what is enqueued runs in order, on the device, while the host goes on.
+//! Streams: queues whose operations run in order on the device, concurrently with the host.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -15,15 +15,15 @@ use super::retired::Resource;
 use crate::doorbell::Doorbell;
 use crate::waiting::Waiting;
 
-/// How often a device that is waited for is asked whether it has failed, of which it does not tell.
+/// The interval at which a waiting thread queries the device for errors: the driver does not report them by itself.
 pub(super) const ASKED_EVERY: Duration = Duration::from_secs(1);
 
-/// A queue of a device. Only [`wait`](Self::wait) waits; everything else enqueues and returns.
+/// A queue of operations on a device. Only [`wait`](Self::wait) blocks; every other method enqueues and returns.
 ///
-/// Dropping a stream does not wait: what was enqueued goes on.
+/// Dropping a stream does not wait: operations that are enqueued still run.
 pub struct Stream {
     gpu: Gpu,
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     handle: Option<Arc<StreamHandle>>,
     is_foreign: bool,
 }
@@ -35,7 +35,7 @@ impl fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// A stream for kernels.
+    /// Creates a stream for kernels.
     ///
     /// # Errors
     /// [`DeviceError::Call`].
@@ -43,12 +43,12 @@ impl Stream {
         Stream::with_priority(gpu, 0)
     }
 
-    /// A stream for what goes to and comes from elsewhere: the device prefers it, since others wait for it.
+    /// Creates a stream for transfers. The device gives it a higher priority, since other streams wait for transfers.
     ///
     /// # Errors
     /// [`DeviceError::Call`].
     pub fn communication(gpu: &Gpu) -> Result<Self, DeviceError> {
-        // A device without priorities takes it for 0.
+        // A device without priorities treats -1 as 0.
         Stream::with_priority(gpu, -1)
     }
 
@@ -63,7 +63,7 @@ impl Stream {
         })
     }
 
-    /// One of another library's, whose handle lives for as long as this.
+    /// Wraps another library's stream, whose handle lives as long as the wrapper.
     pub(super) fn of_foreign(gpu: &Gpu, handle: StreamHandle) -> Self {
         Stream {
             gpu: gpu.clone(),
@@ -72,29 +72,31 @@ impl Stream {
         }
     }
 
-    /// Has a stream of ours end when this one does, for this one will not be looked at any more.
+    /// Orders a new stream of this library behind the end of this foreign stream, and drops it. Retired memory waits
+    /// for the new stream from then on, since the foreign one is not observed any more.
     fn leave_in_place(&self) -> Result<(), DeviceError> {
         Stream::compute(&self.gpu)?.order_after(&self.mark()?)
     }
 
-    /// Its device.
+    /// The device of the stream.
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
     }
 
-    /// The driver's handle (`CUstream`), for other libraries; null while it is dropped. It is this stream's own.
+    /// The driver's handle (`CUstream`), for other libraries; null during the drop. The stream keeps ownership of the
+    /// handle.
     pub fn as_raw(&self) -> *mut c_void {
         self.handle
             .as_ref()
             .map_or(std::ptr::null_mut(), |handle| handle.raw())
     }
 
-    /// Its handle, for enqueueing what is no copy and no event.
+    /// The handle, for enqueueing operations other than copies and events. Binds the context.
     pub(super) fn handle(&self) -> Result<&StreamHandle, DeviceError> {
         Ok(self.ready()?.1)
     }
 
-    /// Its context, bound, and its handle.
+    /// Binds the context, and returns it with the handle.
     fn ready(&self) -> Result<(&Arc<Context>, &StreamHandle), DeviceError> {
         let context = &self.gpu.context;
         context.bind()?;
@@ -106,7 +108,7 @@ impl Stream {
         Ok((context, handle))
     }
 
-    /// Makes an event this point of the stream, whatever point it was before.
+    /// Records `event` at this point of the stream. The event no longer marks the point that it marked before.
     ///
     /// # Errors
     /// [`DeviceError::WrongDevice`], [`DeviceError::Call`].
@@ -116,7 +118,7 @@ impl Stream {
         context.calls.record(event.handle()?, stream)
     }
 
-    /// A new event at this point of the stream.
+    /// Creates an event and records it at this point of the stream.
     ///
     /// # Errors
     /// [`DeviceError::Call`].
@@ -126,7 +128,8 @@ impl Stream {
         Ok(event)
     }
 
-    /// What is enqueued from now on begins after the point that the event is now. The event may be of another device.
+    /// Orders the stream behind the point that the event marks now: operations that are enqueued from now on start
+    /// after it. The event may belong to another device.
     ///
     /// # Errors
     /// [`DeviceError::Call`].
@@ -135,16 +138,16 @@ impl Stream {
         context.calls.wait_event(stream, event.handle()?)
     }
 
-    /// Whether nothing is under way. Never waits.
+    /// Whether all enqueued operations are done. Never waits.
     ///
     /// # Errors
-    /// [`DeviceError::Call`], also for what has gone wrong on the device before.
+    /// [`DeviceError::Call`], also for an earlier failure on the device.
     pub fn is_done(&self) -> Result<bool, DeviceError> {
         let (context, stream) = self.ready()?;
         context.calls.stream_is_done(stream)
     }
 
-    /// Waits until all that was enqueued is done, asleep.
+    /// Blocks until all enqueued operations are done. The thread sleeps meanwhile.
     ///
     /// # Errors
     /// [`DeviceError::Timeout`], [`DeviceError::Call`].
@@ -156,7 +159,8 @@ impl Stream {
         let done = self.ring_when_done(&bell)?;
         let started = Instant::now();
         let deadline = started.checked_add(timeout);
-        // After an error of the device nobody rings: it is asked now and then, and before it is called late.
+        // After an error of the device the bell does not ring. Therefore the loop queries the stream at intervals, and
+        // once more before it reports a timeout.
         loop {
             let asked = Instant::now() + ASKED_EVERY;
             let until = deadline.map_or(asked, |deadline| deadline.min(asked));
@@ -170,7 +174,7 @@ impl Stream {
         }
     }
 
-    /// Rings a bell when all that was enqueued before is done. An error of the device keeps it from ringing.
+    /// Rings a bell when all operations enqueued so far are done. After an error of the device the bell does not ring.
     ///
     /// # Errors
     /// [`DeviceError::Call`].
@@ -179,7 +183,7 @@ impl Stream {
         ring_when_done(context.calls, stream, bell)
     }
 
-    /// Rings `bell` when all that was enqueued before is done. An error of the device keeps it from ringing.
+    /// Rings `bell` when all operations enqueued so far are done. After an error of the device the bell does not ring.
     ///
     /// # Errors
     /// [`DeviceError::Call`].
@@ -187,10 +191,10 @@ impl Stream {
         self.ring_when_done(bell).map(drop)
     }
 
-    /// Enqueues a copy of `bytes`, which are the caller's again at once.
+    /// Enqueues a copy of `bytes` to the device. The caller may reuse `bytes` at once.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfBounds`] when there are not exactly so many bytes, [`DeviceError::WrongDevice`],
+    /// [`DeviceError::OutOfBounds`] if the lengths of `to` and `bytes` differ, [`DeviceError::WrongDevice`],
     /// [`DeviceError::Call`].
     pub fn upload(&self, to: SpanMut<'_>, bytes: &[u8]) -> Result<(), DeviceError> {
         let (context, stream) = self.ready()?;
@@ -202,7 +206,7 @@ impl Stream {
         enqueued
     }
 
-    /// Enqueues a copy to the host; its bytes can be had when it is done.
+    /// Enqueues a copy to the host, whose bytes are available when the copy is done.
     ///
     /// # Errors
     /// [`DeviceError::WrongDevice`], [`DeviceError::Call`].
@@ -219,10 +223,10 @@ impl Stream {
         }
     }
 
-    /// Enqueues a copy on the device.
+    /// Enqueues a copy within the device.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfBounds`] when the lengths differ, [`DeviceError::WrongDevice`], [`DeviceError::Call`].
+    /// [`DeviceError::OutOfBounds`] if the lengths differ, [`DeviceError::WrongDevice`], [`DeviceError::Call`].
     pub fn copy(&self, to: SpanMut<'_>, from: Span<'_>) -> Result<(), DeviceError> {
         let (context, stream) = self.ready()?;
         context.check_same("the memory", to.span.context())?;
@@ -232,7 +236,7 @@ impl Stream {
         context.calls.copy(to.span.place()?, from.place()?, bytes, stream)
     }
 
-    /// Enqueues a copy to this device from another one. Whoever calls this orders a stream of that device behind it.
+    /// Enqueues a copy to this device from another one. The caller must order a stream of that device behind the copy.
     pub(super) fn copy_across(&self, to: SpanMut<'_>, from: Span<'_>) -> Result<(), DeviceError> {
         let (context, stream) = self.ready()?;
         context.check_same("the memory", to.span.context())?;
@@ -244,7 +248,7 @@ impl Stream {
         context.calls.copy_across(to, from, bytes, stream)
     }
 
-    /// Enqueues that every byte becomes `byte`.
+    /// Enqueues an operation that sets every byte to `byte`.
     ///
     /// # Errors
     /// [`DeviceError::WrongDevice`], [`DeviceError::Call`].
@@ -259,7 +263,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if self.is_foreign {
-            // Where the driver refuses, its device runs nothing any more.
+            // If the driver refuses, the device runs nothing any more.
             let _ = self.leave_in_place();
             if let Some(handle) = self.handle.take() {
                 self.gpu.context.retired.forget(&handle);

@@ -1,11 +1,13 @@
-//! Giving back what was dropped early.
+//! Releasing resources that were dropped while they were still in use.
 
 use super::channel::sweep_kept;
 use super::gpu::sweep_contexts;
 
-/// Gives back what was dropped while a device was still busy with it, or another process had it open, as far as that is over
-/// by now, which whoever takes or drops something of a device does too; and the pinned memory of the host that is kept for the next
-/// copies, for which a driver may wait until its device is idle.
+/// Releases the resources that were dropped while a device still used them or another process still had them open, as
+/// far as those uses have ended. Creating and dropping device objects does this as well.
+///
+/// In addition, it frees the pinned host memory that is kept for later copies. A driver may wait for that until its
+/// device is idle.
 pub fn sweep() {
     sweep_kept();
     sweep_contexts();

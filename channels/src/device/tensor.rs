@@ -1,4 +1,4 @@
-//! A tensor on a device.
+//! Tensors on a device.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::stream::Stream;
 use crate::payload::Tensor;
 use crate::payload::TensorLayout;
 
-/// A tensor on a device: bytes, layout, and the event from which on they hold what they should. Clones share the bytes.
+/// A tensor on a device: its bytes, its layout, and the event after which the bytes are valid. Clones share the bytes.
 ///
-/// At every boundary to another library these three travel: `span().address()`, [`layout`](Self::layout) and
-/// [`ready`](Self::ready). A shared stream is never assumed: who reads orders a stream of its own behind `ready`.
+/// Three things are passed to another library: `span().address()`, [`layout`](Self::layout) and [`ready`](Self::ready).
+/// A shared stream is never assumed: the reading library orders a stream of its own behind `ready`.
 #[derive(Clone, Debug)]
 pub struct DeviceTensor {
     memory: Arc<DeviceMemory>,
@@ -23,7 +23,8 @@ pub struct DeviceTensor {
 }
 
 impl DeviceTensor {
-    /// A tensor in `memory` from its first byte on, that holds what it should when what is enqueued on `stream` by now is done.
+    /// Wraps `memory`, which holds the tensor from its first byte on. The bytes are valid once the work that is on
+    /// `stream` now is done.
     ///
     /// # Errors
     /// [`DeviceError::OutOfBounds`] when the memory is too short, [`DeviceError::WrongDevice`], [`DeviceError::Call`].
@@ -40,7 +41,7 @@ impl DeviceTensor {
         })
     }
 
-    /// Enqueues a copy of a tensor of the host, which is the caller's again at once.
+    /// Enqueues a copy of a host tensor. The caller may reuse that tensor at once.
     ///
     /// # Errors
     /// [`DeviceError::Call`].
@@ -51,7 +52,7 @@ impl DeviceTensor {
         DeviceTensor::written(memory, layout, stream)
     }
 
-    /// Enqueues a tensor of zeros.
+    /// Enqueues the creation of a tensor of zeros.
     ///
     /// # Errors
     /// [`DeviceError::Call`].
@@ -61,21 +62,22 @@ impl DeviceTensor {
         DeviceTensor::written(memory, layout, stream)
     }
 
-    /// Enqueues a copy of what is at `from`, which `stream` may read by now.
+    /// Enqueues a copy of the bytes at `from`, which `stream` may read by now.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfBounds`] when it is not as long as the layout says, [`DeviceError::WrongDevice`],
-    /// [`DeviceError::Call`].
+    /// [`DeviceError::OutOfBounds`] if the length of `from` differs from that of the layout,
+    /// [`DeviceError::WrongDevice`], [`DeviceError::Call`].
     pub fn copy_of(stream: &Stream, layout: TensorLayout, from: Span<'_>) -> Result<Self, DeviceError> {
         let mut memory = DeviceMemory::new(stream.gpu(), layout.len_bytes())?;
         stream.copy(memory.span_mut(0, layout.len_bytes())?, from)?;
         DeviceTensor::written(memory, layout, stream)
     }
 
-    /// Waits until the tensor is ready and has come to the host over `stream`.
+    /// Waits until the tensor is ready and has been copied to the host over `stream`.
     ///
     /// # Errors
-    /// [`DeviceError::Timeout`], [`DeviceError::WrongDevice`], [`DeviceError::Call`], [`DeviceError::Tensor`] without memory.
+    /// [`DeviceError::Timeout`], [`DeviceError::WrongDevice`], [`DeviceError::Call`], [`DeviceError::Tensor`] if the
+    /// host has no memory for the tensor.
     pub fn download(&self, stream: &Stream, timeout: Duration) -> Result<Tensor, DeviceError> {
         stream.order_after(&self.ready)?;
         let download = stream.download(self.span()?)?;
@@ -83,25 +85,25 @@ impl DeviceTensor {
         Ok(download.wait(timeout, tensor)??)
     }
 
-    /// Its device.
+    /// The device of the tensor.
     pub fn gpu(&self) -> &Gpu {
         self.memory.gpu()
     }
 
-    /// Its type of elements and its shape.
+    /// The element type and the shape.
     pub fn layout(&self) -> &TensorLayout {
         &self.layout
     }
 
-    /// Where it lies.
+    /// The place of the tensor in the device's memory.
     ///
     /// # Errors
-    /// None in a tensor that was made: its memory is long enough.
+    /// None for a constructed tensor: the constructor has checked that its memory is long enough.
     pub fn span(&self) -> Result<Span<'_>, DeviceError> {
         self.memory.span(0, self.layout.len_bytes())
     }
 
-    /// The event from which on it holds what it should.
+    /// The event after which the bytes of the tensor are valid.
     pub fn ready(&self) -> &Event {
         &self.ready
     }

@@ -1,13 +1,15 @@
-//! Points of streams as numbers in memory that all processes map: like events of several processes, but of nobody, so that
-//! their owner may die.
+//! Synchronization points of streams, stored as numbers in memory that all processes map. Points behave like events
+//! that several processes share, but no process owns them, so the process that records one may die.
 //!
-//! Each has a line of two numbers. `called` counts the records that were enqueued, and the host writes it; `reached` is the
-//! last of them that the device has come to, and a stream writes it. Ordering a stream behind such a point makes it wait until
-//! `reached` is what `called` is now: as with an event, the last record that was called before.
+//! Each point has a line with two numbers. `called` counts the records that were enqueued; the host writes it.
+//! `reached` is the number of the last record that the device has reached; a stream writes it. A stream that is ordered
+//! behind a point waits until `reached` is at least the value that `called` has now. An event has the same meaning: the
+//! wait is for the last record that was called before.
 //!
-//! - `WORD-1` both numbers of a line are written by one end alone, while it lives.
-//! - `WORD-2` when that end's process has died, whoever hears of it sets `reached` to `called`: no stream waits for the dead.
-#![allow(unsafe_code)] // has the device write to memory of the host
+//! - `WORD-1` both numbers of a line are written by one endpoint alone, while it lives.
+//! - `WORD-2` when the process of that endpoint has died, every process that learns of the death sets `reached` to
+//!   `called`, so no stream waits for a dead process.
+#![allow(unsafe_code)] // lets the device write to host memory
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +22,7 @@ use crate::error::SegmentError;
 use crate::region::Region;
 use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
 
-/// From one line to the next.
+/// The number of bytes from one line to the next.
 const LINE: usize = 128;
 const REACHED: usize = 0;
 const CALLED: usize = 4;
@@ -29,26 +31,26 @@ const PAGE: usize = 4096;
 /// `CU_MEMHOSTREGISTER_PORTABLE` and `CU_MEMHOSTREGISTER_DEVICEMAP`.
 const FLAGS: u32 = 3;
 
-/// Memory of the host that the device may write: given back when it does not.
+/// Host memory that the device may write. It is unregistered when the device no longer uses it.
 #[derive(Debug)]
 pub(super) struct Registered {
     segment: Segment,
     region: Region,
-    /// Where the device sees it.
+    /// The address of the memory on the device.
     address: u64,
 }
 
-/// Lines in a segment of their own, registered with the driver.
+/// The lines of all points, in a segment of their own, registered with the driver.
 pub(super) struct Words {
     context: Arc<Context>,
     region: Region,
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     registered: Option<Registered>,
     lines: usize,
 }
 
 impl Words {
-    /// Memory for so many points.
+    /// Creates a segment with room for `lines` points.
     pub(super) fn create(lines: usize) -> Result<Segment, SegmentError> {
         let len = lines
             .checked_mul(LINE)
@@ -57,10 +59,10 @@ impl Words {
         Segment::create(Provider::Memfd, len.ok_or_else(SegmentError::unaddressable)?)
     }
 
-    /// The points in a segment, which the driver is told of.
+    /// Registers the points of a segment with the driver.
     ///
     /// # Errors
-    /// [`SegmentError::OutOfBounds`] when the segment is too short for them, and what the driver says.
+    /// [`SegmentError::OutOfBounds`] if the segment is too short for `lines` points, and the errors of the driver.
     pub(super) fn register<E>(gpu: &Gpu, segment: Segment, lines: usize) -> Result<Self, E>
     where
         E: From<SegmentError> + From<DeviceError>,
@@ -72,7 +74,7 @@ impl Words {
         let base = whole.address(0, segment.len_bytes())?;
         let context = Arc::clone(&gpu.context);
         let calls = context.calls;
-        // SAFETY: the whole of a mapping that stays until the memory is unregistered: `Registered` keeps it.
+        // SAFETY: the range is a whole mapping, and `Registered` keeps that mapping until the memory is unregistered.
         let code = unsafe { (calls.functions.host_register)(base.cast(), segment.len_bytes(), FLAGS) };
         calls.check("cuMemHostRegister_v2", code)?;
         let mut registered = Registered {
@@ -80,7 +82,7 @@ impl Words {
             region: whole,
             address: 0,
         };
-        // SAFETY: writes one number where there is room for one; the memory was just registered.
+        // SAFETY: writes one number to a place for one number; the memory was just registered.
         let code = unsafe { (calls.functions.host_address)(&raw mut registered.address, base.cast(), 0) };
         if let Err(error) = calls.check("cuMemHostGetDevicePointer_v2", code) {
             calls.unregister(registered);
@@ -94,12 +96,12 @@ impl Words {
         })
     }
 
-    /// The segment, for others to map.
+    /// The segment, for other processes to map.
     pub(super) fn segment(&self) -> Option<&Segment> {
         self.registered.as_ref().map(|registered| &registered.segment)
     }
 
-    /// Where the device finds a line's number.
+    /// The device address of a line's `reached`.
     fn address(&self, line: usize) -> u64 {
         let base = self
             .registered
@@ -108,22 +110,23 @@ impl Words {
         base + (SEGMENT_HEADER_BYTES + line * LINE + REACHED) as u64
     }
 
-    /// Makes a line this point of a stream.
+    /// Records the point of a line at the current end of a stream.
     pub(super) fn record(&self, line: usize, stream: &StreamHandle) -> Result<(), PointError> {
         let called = self.region.atomic_u32(line * LINE + CALLED)?;
         let number = called.load(Ordering::Relaxed).wrapping_add(1);
         self.context.bind()?;
         let calls = self.context.calls;
-        // SAFETY: a registered word (the line was found), which stays until the stream has come here (DEV-2); by default
-        // everything that the stream wrote before is there when the number is.
+        // SAFETY: the address is that of a registered word, for `atomic_u32` has found the line, and the word stays
+        // until the stream has reached this write (DEV-2). With the default flags everything that the stream wrote
+        // before is visible before the number is.
         let code = unsafe { (calls.functions.write_value)(stream.raw(), self.address(line), number, 0) };
         calls.check("cuStreamWriteValue32_v2", code)?;
-        // Relaxed: the message or the credit that follows publishes it, as the call is published for an event.
+        // Relaxed: the message or the credit that follows publishes the count, as it publishes the call for an event.
         called.store(number, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Orders a stream behind what the line is now.
+    /// Orders a stream behind the last record of a line.
     pub(super) fn order_after(&self, line: usize, stream: &StreamHandle) -> Result<(), PointError> {
         let number = self
             .region
@@ -135,31 +138,33 @@ impl Words {
         }
         self.context.bind()?;
         let calls = self.context.calls;
-        // SAFETY: a registered word (the line was found), which stays until the stream has come here (DEV-2). 0: until the
-        // word is at least the number, going round.
+        // SAFETY: the address is that of a registered word, for `atomic_u32` has found the line, and the word stays
+        // until the stream has reached this wait (DEV-2). The flags 0 mean: wait until the word is at least the number,
+        // with wrap-around.
         let code = unsafe { (calls.functions.wait_value)(stream.raw(), self.address(line), number, 0) };
         Ok(calls.check("cuStreamWaitValue32_v2", code)?)
     }
 
-    /// Lets every stream go on that waits for these lines, whose end has died (`WORD-2`).
+    /// Releases every stream that waits for these lines, whose endpoint has died (`WORD-2`).
     pub(super) fn release(&self, lines: impl Iterator<Item = usize>) {
         for line in lines.filter(|line| *line < self.lines) {
             let word = |offset| self.region.atomic_u32(line * LINE + offset);
             if let (Ok(called), Ok(reached)) = (word(CALLED), word(REACHED)) {
-                // SYNC point-released: a device waits for it, and with it the host that looks for the death afterwards: that
-                // has been written before. The count is the dead process's last, so nothing is published by it.
+                // SYNC point-released: `Release`, for a stream waits for this word, and the host that waits for the
+                // stream checks for the death afterwards. The death was recorded before this store, so the host sees
+                // it. `Relaxed` suffices for the load: it is the last count of the dead process, and publishes nothing.
                 reached.store(called.load(Ordering::Relaxed), Ordering::Release);
             }
         }
     }
 }
 
-/// Why a point could not be recorded or waited for.
+/// The reason why a point could not be recorded or waited for.
 #[derive(Debug)]
 pub(super) enum PointError {
-    /// There is no such line.
+    /// The line does not exist.
     Segment(SegmentError),
-    /// What the driver says.
+    /// The driver reported an error.
     Device(DeviceError),
 }
 
@@ -176,10 +181,11 @@ impl From<DeviceError> for PointError {
 }
 
 impl super::calls::Calls {
-    /// Takes memory of the host back from the driver, and unmaps it.
+    /// Unregisters host memory from the driver, and unmaps it.
     pub(super) fn unregister(&self, memory: Registered) {
         if let Ok(base) = memory.region.address(0, memory.segment.len_bytes()) {
-            // SAFETY: registered by `register`, and by `DEV-2` in use no more; the mapping goes afterwards.
+            // SAFETY: `register` has registered it, and by `DEV-2` nothing uses it any more; the mapping is removed
+            // afterwards.
             unsafe { (self.functions.host_unregister)(base.cast()) };
         }
     }

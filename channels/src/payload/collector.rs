@@ -1,8 +1,9 @@
-//! How a tensor inside a serde value leaves the head: while one value is encoded or decoded, a thread-local
-//! scope holds its parts, and the tensor's own `Serialize` and `Deserialize` write and read an index into them.
+//! The collector of tensors: takes the bytes of tensors inside a serde value out of its encoded head. While one value
+//! is encoded or decoded, a thread-local scope holds its parts. The tensor's own `Serialize` and `Deserialize` write
+//! and read an index into these parts.
 //!
-//! Scopes nest (a value's own `Serialize` may encode another value) and end with the call that opened them, also when
-//! that panics.
+//! Scopes nest (a value's own `Serialize` may encode another value). A scope ends with the call that opened it, even if
+//! that call panics.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,11 +11,11 @@ use std::thread::LocalKey;
 
 use super::bytes64::Bytes64;
 
-/// Parts that tensors have left.
+/// The parts of the value that is being encoded.
 #[derive(Default)]
 struct Outgoing {
     parts: Vec<Arc<Bytes64>>,
-    /// Where the value is written again: its parts of the first time, each until it comes.
+    /// When a value is encoded again: its parts from the first time. Each is `None` once it was pushed again.
     before: Vec<Option<Arc<Bytes64>>>,
 }
 
@@ -25,8 +26,8 @@ thread_local! {
     static IN: RefCell<Option<Incoming>> = const { RefCell::new(None) };
 }
 
-/// The parts of one value. Those of the value around it are there again when it is closed, or dropped because the value's own
-/// code panics.
+/// A scope with the parts of one value. When it is closed, or dropped because the value's own code panics, the parts of
+/// the enclosing value are restored.
 struct Scope<T: 'static> {
     place: &'static LocalKey<RefCell<Option<T>>>,
     before: Option<T>,
@@ -39,7 +40,7 @@ impl<T> Scope<T> {
         Scope { place, before }
     }
 
-    /// Ends the scope, and returns what it holds.
+    /// Ends the scope. Returns the parts it holds.
     #[inline]
     fn close(mut self) -> Option<T> {
         let parts = self.place.replace(self.before.take());
@@ -54,13 +55,13 @@ impl<T> Drop for Scope<T> {
     }
 }
 
-/// Runs `encode` and returns the parts that tensors left.
+/// Runs `encode`. Returns its result and the parts that tensors have pushed.
 #[inline]
 pub(super) fn collecting<R>(encode: impl FnOnce() -> R) -> (R, Vec<Arc<Bytes64>>) {
     collecting_into(Outgoing::default(), encode)
 }
 
-/// Runs `encode`, of a value whose tensors left these parts before: where they come again, each has the number it had.
+/// Runs `encode` for a value that has pushed `parts` before. A part that is pushed again gets the same index.
 pub(super) fn collecting_again<R>(
     parts: &[Arc<Bytes64>],
     encode: impl FnOnce() -> R,
@@ -79,7 +80,7 @@ fn collecting_into<R>(outgoing: Outgoing, encode: impl FnOnce() -> R) -> (R, Vec
     (result, scope.close().unwrap_or_default().parts)
 }
 
-/// Adds a part to the value being encoded; `None` outside a scope.
+/// Adds a part to the value being encoded. Returns its index, or `None` outside a scope.
 pub(super) fn push(part: Arc<Bytes64>) -> Option<u32> {
     OUT.with(|out| {
         let mut out = out.borrow_mut();
@@ -96,7 +97,7 @@ pub(super) fn push(part: Arc<Bytes64>) -> Option<u32> {
     })
 }
 
-/// Runs `decode` with the parts it may take.
+/// Runs `decode`, which may take these parts.
 #[inline]
 pub(super) fn providing<R>(parts: Incoming, decode: impl FnOnce() -> R) -> R {
     let scope = Scope::open(&IN, parts);
@@ -105,7 +106,7 @@ pub(super) fn providing<R>(parts: Incoming, decode: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Takes a part of the value being decoded: each once, so that hostile heads cannot multiply memory.
+/// Takes a part of the value being decoded. Each can be taken once, so a malicious head cannot multiply memory.
 pub(super) fn take(index: u32) -> Option<Arc<Bytes64>> {
     IN.with(|parts_in| parts_in.borrow_mut().as_mut()?.get_mut(index as usize)?.take())
 }

@@ -1,6 +1,6 @@
-//! From bytes to a value or a view. The bytes may come from another process: every length is checked before it is
-//! believed, and nothing is allocated that the bytes do not pay for.
-#![allow(unsafe_code)] // hands out one borrowed tensor
+//! The decoder of payloads, to values and views. The bytes may come from another process: every length is checked
+//! before it is used, and memory is allocated only in proportion to the bytes.
+#![allow(unsafe_code)] // makes one borrowed tensor
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn malformed(what: &'static str) -> DecodeError {
     DecodeError::Malformed(what)
 }
 
-/// The head as a value, if every byte of it has a meaning; or why not, and where.
+/// Decodes the head, all of whose bytes must be used. An error contains its place in the value.
 #[inline]
 fn read<T: for<'de> serde::Deserialize<'de>, const NAMED: bool>(head: &[u8]) -> Result<T, DecodeError> {
     let mut reader = Reader::<NAMED>::new(head);
@@ -61,13 +61,13 @@ pub fn decode<T: Wire>(bytes: &[u8]) -> Result<T, DecodeError> {
         return named(&frame);
     }
     if !std::mem::needs_drop::<T>() && frame.parts == 0 {
-        // It owns nothing, so no tensor in it can ask for a part.
+        // The value owns nothing, so it contains no tensor that could ask for a part.
         return read::<T, false>(frame.head);
     }
     collector::providing(copied(&frame)?, || read::<T, false>(frame.head))
 }
 
-/// The parts of a value, for it to take.
+/// Copies the parts of a value, which its tensors then take.
 #[inline]
 fn copied(frame: &Frame<'_>) -> Result<Vec<Option<Arc<Bytes64>>>, DecodeError> {
     let mut parts = Vec::new();
@@ -83,11 +83,11 @@ fn named<T: Wire>(frame: &Frame<'_>) -> Result<T, DecodeError> {
     collector::providing(copied(frame)?, || read::<T, true>(frame.head))
 }
 
-/// As [`decode`], but a top-level [`Tensor`] borrows the bytes.
+/// Decodes like [`decode`], but a top-level [`Tensor`] borrows the bytes.
 ///
 /// # Safety
-/// `bytes` must stay valid and unwritten as long as the value exists; if `T` is `Tensor` it must not be moved out of
-/// the place that guarantees this.
+/// `bytes` must stay valid and unwritten as long as the value exists. If `T` is `Tensor`, the value must not be moved
+/// out of the place that guarantees this.
 #[inline]
 pub(crate) unsafe fn decode_in_place<T: Wire>(bytes: &[u8]) -> Result<T, DecodeError> {
     if TypeId::of::<T>() != TypeId::of::<Tensor>() {
@@ -100,12 +100,12 @@ pub(crate) unsafe fn decode_in_place<T: Wire>(bytes: &[u8]) -> Result<T, DecodeE
     // SAFETY: the caller keeps `bytes` and the tensor together.
     match unsafe { Tensor::borrowed(head, frame.only_part()?) } {
         Some(tensor) => same_type(tensor).ok_or(malformed("it is not a tensor")),
-        // Unaligned or inconsistent: the careful way says which.
+        // Unaligned or inconsistent: `decode` copies the bytes or returns the exact error.
         None => decode(bytes),
     }
 }
 
-/// A `Vec<E>` in place; `None` when `E` is no primitive number, or the bytes are not where one could be, so that it
+/// A view of a `Vec<E>`. `None` if `E` is not a primitive number or the bytes are not aligned for it; the `Vec` then
 /// has to be decoded.
 ///
 /// # Errors
@@ -122,7 +122,7 @@ pub fn view_slice<E: 'static>(bytes: &[u8]) -> Result<Option<&[E]>, DecodeError>
     Ok(cast_slice(part))
 }
 
-/// A `String` in place.
+/// A view of a `String`.
 ///
 /// # Errors
 /// [`DecodeError`] when the bytes are not a `String`.

@@ -1,5 +1,5 @@
-//! The short ways into a slot, for values whose frame is known without encoding them first. They write what
-//! [`encode`](super::encode) would.
+//! Fast paths into a slot, for values whose frame is known before they are encoded. They write the same bytes as
+//! [`encode`](super::encode).
 
 use std::any::{Any, TypeId, type_name};
 use std::mem::needs_drop;
@@ -10,10 +10,10 @@ use super::element::{dtype_of, number_bytes, vec_bytes, vec_dtype_of};
 use super::frame::{Form, Offsets, length_at, prefix};
 use crate::error::EncodeError;
 
-/// Bytes before the head of a frame without parts.
+/// The number of bytes before the head of a frame without parts.
 const HEAD: usize = length_at(0);
 
-/// Bytes that are all there is.
+/// A buffer of fixed size. `len` is the number of bytes written.
 struct Room<'a> {
     left: &'a mut [u8],
     len: usize,
@@ -31,8 +31,8 @@ impl Sink for Room<'_> {
     }
 }
 
-/// Writes the frame of a value that owns nothing, so that no tensor can be in it, and whose frame fits `out`; says how
-/// long it is. `None` for other values.
+/// Writes the frame of a value that owns nothing, and so contains no tensor, to `out`. Returns the length of the frame.
+/// Returns `None` for other values and if the frame does not fit.
 #[inline]
 pub(crate) fn write_short<T: Wire>(
     value: &T,
@@ -53,7 +53,7 @@ pub(crate) fn write_short<T: Wire>(
     };
     let mut writer = Writer::<_, false>::new(Room { left: room, len: 0 }, Some(shape));
     let written = value.serialize(&mut writer);
-    // What did not fit, or is not packed, takes the long way.
+    // A value that does not fit, or is not packed, takes the slow path.
     if writer.stop.is_some() {
         return None;
     }
@@ -67,13 +67,13 @@ pub(crate) fn write_short<T: Wire>(
     Some(Ok(HEAD + writer.sink.len))
 }
 
-/// Whether values of this type are encoded and decoded without any of the user's code: numbers, `Vec`s of them, and text.
+/// Whether values of this type are encoded and decoded without running user code: numbers, `Vec`s of numbers, and text.
 #[inline]
 pub(crate) fn is_plain<T: 'static>() -> bool {
     dtype_of::<T>().is_some() || vec_dtype_of::<T>().is_some() || TypeId::of::<T>() == TypeId::of::<String>()
 }
 
-/// The frame of a value that is one part: a `Vec` of numbers, or a `String`.
+/// The frame of a value that consists of one part: a `Vec` of numbers, or a `String`.
 pub(crate) struct Whole<'a> {
     prefix: [u8; HEAD],
     part: &'a [u8],
@@ -81,7 +81,7 @@ pub(crate) struct Whole<'a> {
 }
 
 impl<'a> Whole<'a> {
-    /// `None` for other values.
+    /// Makes the frame of `value`. Returns `None` for other types.
     #[inline]
     pub(crate) fn of<T: Wire>(value: &'a T) -> Option<Self> {
         let any: &dyn Any = value;
@@ -103,10 +103,10 @@ impl<'a> Whole<'a> {
         self.at + self.part.len()
     }
 
-    /// Writes the frame to `out`, which is as long as it.
+    /// Writes the frame to `out`, which must be as long as the frame.
     ///
     /// # Errors
-    /// [`EncodeError::Buffer`] when `out` is not.
+    /// [`EncodeError::Buffer`] when `out` has another length.
     #[inline]
     pub(crate) fn write_to(&self, out: &mut [u8]) -> Result<(), EncodeError> {
         let (need_bytes, have_bytes) = (self.len_bytes(), out.len());
@@ -119,9 +119,9 @@ impl<'a> Whole<'a> {
                 have_bytes,
             });
         };
-        // The part first: its lines and those of the small stores that follow are then fetched side by side.
+        // The part is written first: its cache lines and those of the small stores below are then fetched in parallel.
         part.copy_from_slice(self.part);
-        // What lay here before is nobody's business.
+        // Old data of the slot must not reach the readers.
         before.fill(0);
         let words: [(usize, &[u8]); 2] = [
             (0, &self.prefix),

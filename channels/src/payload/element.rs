@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)] // the names explain them
 #[non_exhaustive]
 #[repr(u8)]
 pub enum DType {
@@ -23,12 +23,12 @@ pub enum DType {
     F64 = 9,
     F16 = 10,
     BF16 = 11,
-    /// A byte each: 0 is false.
+    /// One byte per element; 0 is false.
     Bool = 12,
 }
 
 impl DType {
-    /// Bytes of one element.
+    /// The size of one element in bytes.
     pub const fn size_bytes(self) -> usize {
         match self {
             DType::U8 | DType::I8 | DType::Bool => 1,
@@ -43,10 +43,10 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A number that a [`Tensor`](super::Tensor) may hold: no padding, every bit pattern valid. With the feature `half` the
-/// 16-bit floats of that crate are numbers too.
+/// A number that a [`Tensor`](super::Tensor) may contain: it has no padding, and every bit pattern is valid. With the
+/// feature `half`, the 16-bit floats of that crate are numbers too.
 pub trait Element: sealed::Sealed + Copy + Default + Send + Sync + 'static {
-    /// Its name at run time.
+    /// The `DType` of the number.
     const DTYPE: DType;
 }
 
@@ -59,7 +59,7 @@ macro_rules! elements {
             const DTYPE: DType = DType::$dtype;
         })+
 
-        /// The name of `E` at run time, if it is a primitive number; folds away at compile time.
+        /// The `DType` of `E`, if `E` is a primitive number. The compiler evaluates it.
         #[inline]
         pub(super) fn dtype_of<E: 'static>() -> Option<DType> {
             let id = TypeId::of::<E>();
@@ -71,7 +71,7 @@ macro_rules! elements {
             None
         }
 
-        /// As `dtype_of`, for `T = Vec<E>`.
+        /// The `DType` of `E`, if `T` is `Vec<E>` and `E` is a primitive number. The compiler evaluates it.
         #[inline]
         pub(super) fn vec_dtype_of<T: 'static>() -> Option<DType> {
             let id = TypeId::of::<T>();
@@ -83,7 +83,7 @@ macro_rules! elements {
             None
         }
 
-        /// The bytes of a value that is a `Vec` of a primitive; the check folds away at compile time.
+        /// The bytes of a `Vec` of primitive numbers; `None` for other types. The compiler evaluates the check.
         #[inline]
         pub(super) fn vec_bytes<T: 'static>(value: &T) -> Option<&[u8]> {
             let any: &dyn Any = value;
@@ -95,7 +95,7 @@ macro_rules! elements {
             None
         }
 
-        /// The bytes of a value that is a primitive number; the check folds away at compile time.
+        /// The bytes of a primitive number; `None` for other types. The compiler evaluates the check.
         #[inline]
         pub(super) fn number_bytes<T: 'static>(value: &T) -> Option<&[u8]> {
             let any: &dyn Any = value;
@@ -107,7 +107,7 @@ macro_rules! elements {
             None
         }
 
-        /// A primitive number from its bytes, if `T` is one and there are as many as it has.
+        /// Reads a primitive number from its bytes. Returns `None` if `T` is another type or the length does not fit.
         #[inline]
         pub(super) fn number_from_bytes<T: 'static>(bytes: &[u8]) -> Option<T> {
             let id = TypeId::of::<T>();
@@ -119,7 +119,8 @@ macro_rules! elements {
             None
         }
 
-        /// A `Vec` of a primitive from bytes, if `T` is one, the length fits and there is memory.
+        /// Reads a `Vec` of primitive numbers from bytes. Returns `None` if `T` is another type, the length does not
+        /// fit, or there is no memory.
         pub(super) fn vec_from_bytes<T: 'static>(bytes: &[u8]) -> Option<T> {
             let id = TypeId::of::<T>();
             $($(#[$when])? {
@@ -140,7 +141,7 @@ elements!(
     #[cfg(feature = "half")] half::bf16 => BF16
 );
 
-/// `value`, if `T` is its type; without the heap.
+/// Returns `value`, if `T` is its type. Does not allocate.
 #[inline]
 pub(super) fn same_type<T: 'static, U: 'static>(value: U) -> Option<T> {
     let mut value = Some(value);
@@ -148,50 +149,53 @@ pub(super) fn same_type<T: 'static, U: 'static>(value: U) -> Option<T> {
     any.downcast_mut::<Option<T>>().and_then(Option::take)
 }
 
-/// The bytes of a slice of primitives.
+/// The bytes of a slice of primitive numbers.
 pub fn bytes_of<E: Element>(slice: &[E]) -> &[u8] {
-    // SAFETY: `E` is a primitive number (sealed): no padding, and u8 has alignment 1; length and lifetime are the
-    // slice's.
+    // SAFETY: `E` is a primitive number (sealed), so it has no padding, and `u8` has alignment 1. Length and lifetime
+    // are those of the slice.
     unsafe { std::slice::from_raw_parts(slice.as_ptr().cast(), size_of_val(slice)) }
 }
 
-/// Whether so many bytes at this address are a slice of the primitive number `E`.
+/// Whether the length and alignment of `bytes` fit a slice of `E`, and `E` is a primitive number.
 fn is_slice_of<E: 'static>(bytes: &[u8]) -> bool {
     dtype_of::<E>().is_some()
         && bytes.len().is_multiple_of(size_of::<E>().max(1))
         && bytes.as_ptr().addr().is_multiple_of(align_of::<E>())
 }
 
-/// Bytes as primitives, in place; `None` when length or alignment do not fit or `E` is no primitive.
+/// A view of bytes as primitive numbers. `None` if the length or alignment does not fit, or `E` is not a primitive
+/// number.
 #[inline]
 pub(super) fn cast_slice<E: 'static>(bytes: &[u8]) -> Option<&[E]> {
     if !is_slice_of::<E>(bytes) {
         return None;
     }
-    // SAFETY: `E` is a primitive number, so every bit pattern is valid; aligned and of whole length by the check.
+    // SAFETY: `E` is a primitive number, so every bit pattern is valid. The check ensures that the bytes are aligned
+    // and contain whole numbers.
     Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<E>()) })
 }
 
-/// As [`cast_slice`], to be written.
+/// A mutable view of bytes as primitive numbers. `None` if the length or alignment does not fit.
 pub(super) fn cast_slice_mut<E: Element>(bytes: &mut [u8]) -> Option<&mut [E]> {
     if !is_slice_of::<E>(bytes) {
         return None;
     }
-    // SAFETY: as for `cast_slice`, borrowed exclusively; whatever is written is valid as bytes.
+    // SAFETY: see `cast_slice`; borrowed exclusively, and every number written is valid as bytes.
     Some(unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len() / size_of::<E>()) })
 }
 
-/// A number from bytes of any alignment; `None` when there are more or fewer than it has.
+/// Reads a number from bytes of any alignment. Returns `None` if the length is not that of an `E`.
 #[inline]
 fn read<E: Element>(bytes: &[u8]) -> Option<E> {
     if bytes.len() != size_of::<E>() {
         return None;
     }
-    // SAFETY: as many bytes as an `E` has, and every bit pattern of it is valid.
+    // SAFETY: the bytes are as long as an `E`, and every bit pattern of `E` is valid.
     Some(unsafe { bytes.as_ptr().cast::<E>().read_unaligned() })
 }
 
-/// A vector copied from bytes of any alignment; `None` when the length does not fit or there is no memory.
+/// Copies bytes of any alignment to a vector of numbers. Returns `None` if the length does not fit or there is no
+/// memory.
 pub(super) fn copied<E: Element>(bytes: &[u8]) -> Option<Vec<E>> {
     if !bytes.len().is_multiple_of(size_of::<E>()) {
         return None;
@@ -199,7 +203,7 @@ pub(super) fn copied<E: Element>(bytes: &[u8]) -> Option<Vec<E>> {
     let len = bytes.len() / size_of::<E>();
     let mut vector: Vec<E> = Vec::new();
     vector.try_reserve_exact(len).ok()?;
-    // SAFETY: capacity for `len` elements of `size_of::<E>()` bytes, source and target do not overlap.
+    // SAFETY: there is capacity for `len` elements of `size_of::<E>()` bytes; source and target do not overlap.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), vector.as_mut_ptr().cast(), bytes.len()) };
     // SAFETY: the first `len` elements were just written, and every bit pattern of `E` is valid.
     unsafe { vector.set_len(len) };

@@ -1,4 +1,4 @@
-//! From a value to head and parts, without copying what is large.
+//! The encoder of payloads: turns a value into head and parts, without copying large data.
 
 use std::any::{Any, type_name};
 use std::mem::needs_drop;
@@ -12,13 +12,13 @@ use super::tensor::Tensor;
 use super::{Wire, collector};
 use crate::error::EncodeError;
 
-/// Heads up to this size need no heap.
+/// The maximum length of a head that is built on the stack.
 const SMALL: usize = 128;
 
-/// Others begin with so much of it.
+/// The initial capacity of a head on the heap.
 const LARGE: usize = 1024;
 
-/// A value ready to be copied into a slot. Borrows what is large from the value.
+/// An encoded value, ready to be copied into a slot. Borrows large data from the value.
 pub struct Encoded<'a> {
     form: Form,
     head: Head,
@@ -30,7 +30,7 @@ enum Parts<'a> {
     Shared(Vec<Arc<Bytes64>>),
 }
 
-/// Bytes that start on the stack and move to the heap when they become too many.
+/// A byte buffer that starts on the stack and moves to the heap when it grows too long.
 struct Head {
     small: [u8; SMALL],
     small_len: usize,
@@ -84,7 +84,7 @@ impl Sink for &mut Head {
     }
 }
 
-/// Writes a value's head; `false` where the value does not write what packed bytes are read as.
+/// Writes the head of a value. Returns `false` if the value has to be encoded by name.
 #[inline]
 fn write_head<T: serde::Serialize, const NAMED: bool>(
     value: &T,
@@ -102,13 +102,15 @@ fn write_head<T: serde::Serialize, const NAMED: bool>(
 /// Encodes a value.
 ///
 /// # Errors
-/// [`EncodeError`] when its `Serialize` refuses, it would arrive as another value, or it has more parts than a payload may have.
+/// [`EncodeError`] when the value's `Serialize` fails, the value would be decoded as a different one, or it has more
+/// parts than a payload may have.
 #[inline]
 pub fn encode<T: Wire>(value: &T) -> Result<Encoded<'_>, EncodeError> {
     encode_as(value, way_of::<T>, true)
 }
 
-/// Encodes a value in a way that is known; unless `is_compared`, one that goes by name is not read back.
+/// Encodes a value in the form that `way` returns. A value encoded by name is decoded again and compared only if
+/// `is_compared`.
 #[inline]
 pub(crate) fn encode_as<T: Wire>(
     value: &T,
@@ -143,7 +145,7 @@ pub(crate) fn encode_as<T: Wire>(
     if let Way::Packed(shape) = way() {
         let mut encoded = Encoded::tree(Form::Tree);
         let mut written = || write_head::<_, false>(value, Some(shape), &mut encoded.head);
-        // What owns nothing has no tensor in it.
+        // A value that owns nothing contains no tensor.
         let (written, parts) = if needs_drop::<T>() {
             collector::collecting(written)
         } else {
@@ -158,7 +160,7 @@ pub(crate) fn encode_as<T: Wire>(
     named(value, is_compared)
 }
 
-/// Encodes a value by name; if it `is_compared`, it is read back.
+/// Encodes a value by name. Decodes it again and compares both if `is_compared`.
 #[inline(never)]
 fn named<T: Wire>(value: &T, is_compared: bool) -> Result<Encoded<'_>, EncodeError> {
     let mut encoded = Encoded::tree(Form::Named);
@@ -192,7 +194,7 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// A value whose head is still to be written.
+    /// A value whose head and parts are not written yet.
     #[inline]
     fn tree(form: Form) -> Self {
         Encoded {
@@ -211,7 +213,7 @@ impl<'a> Encoded<'a> {
         Ok(())
     }
 
-    /// Whether the value goes by name.
+    /// Whether the value is encoded by name.
     pub(crate) fn is_named(&self) -> bool {
         self.form == Form::Named
     }
@@ -230,7 +232,7 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// Calls `visit` with the offset and bytes of every part; returns the end of the frame.
+    /// Calls `visit` with the offset and bytes of every part. Returns the length of the frame.
     fn frame(&self, mut visit: impl FnMut(usize, &[u8])) -> Option<usize> {
         let head_len = self.head.as_slice().len();
         let offsets = Offsets::of(head_len, self.count())?;
@@ -245,7 +247,7 @@ impl<'a> Encoded<'a> {
         Some(end)
     }
 
-    /// Bytes of the encoded value.
+    /// The length of the encoded value in bytes.
     pub fn len_bytes(&self) -> usize {
         self.frame(|_, _| {}).unwrap_or(usize::MAX)
     }
@@ -253,7 +255,8 @@ impl<'a> Encoded<'a> {
     /// Writes the encoded value to the start of `out`.
     ///
     /// # Errors
-    /// [`EncodeError::Buffer`] when `out` is shorter than [`len_bytes`](Self::len_bytes).
+    /// [`EncodeError::Buffer`] when `out` is shorter than [`len_bytes`](Self::len_bytes), [`EncodeError::TooLarge`]
+    /// when the head is too long for the payload format.
     pub fn write_to(&self, out: &mut [u8]) -> Result<(), EncodeError> {
         let (need_bytes, have_bytes) = (self.len_bytes(), out.len());
         let short = || EncodeError::Buffer {
@@ -266,10 +269,11 @@ impl<'a> Encoded<'a> {
         let head = self.head.as_slice();
         let prefix = prefix(head.len(), self.count(), self.form).ok_or(EncodeError::TooLarge)?;
         let offsets = Offsets::of(head.len(), self.count()).ok_or(EncodeError::TooLarge)?;
-        // Parts first: their lines, and those of the small stores that follow, are then fetched side by side.
+        // The parts are written first: their cache lines and those of the small stores below are then fetched in
+        // parallel.
         let (mut end, mut fits) = (offsets.first_part, true);
         self.frame(|offset, part| {
-            // What lay in the gap before is nobody's business.
+            // Old data of the slot must not reach the readers.
             let gap = out.get_mut(end..offset).map(|gap| gap.fill(0));
             end = offset + part.len();
             let place = out.get_mut(offset..end).map(|place| place.copy_from_slice(part));
@@ -296,7 +300,7 @@ impl<'a> Encoded<'a> {
         Ok(())
     }
 
-    /// The encoded value on the heap.
+    /// Copies the encoded value to the heap.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len_bytes()];
         match self.write_to(&mut bytes) {

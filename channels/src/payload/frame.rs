@@ -1,13 +1,13 @@
-//! The frame around head and parts: where they lie, and what is checked before they are believed.
+//! The frame around head and parts: their offsets, and the checks before they are trusted.
 
 use super::element::DType;
 use crate::error::DecodeError;
 
-/// Alignment of parts, and of payloads in a slot.
+/// The alignment of parts, and of payloads in a slot.
 pub const PART_ALIGN: usize = 64;
-/// No value has more parts than this.
+/// The maximum number of parts of a value.
 pub(super) const PARTS_MAX: usize = u16::MAX as usize;
-/// Bytes before the lengths of the parts.
+/// The number of bytes before the lengths of the parts.
 const PREFIX: usize = 8;
 const VERSION: u8 = 1;
 
@@ -16,18 +16,18 @@ const _: () = assert!(
     "parts are raw little-endian numbers"
 );
 
-/// Which kind of value a payload is.
+/// The kind of value in a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Packed in the head; parts are the bytes of tensors in it.
+    /// A value packed in the head. The parts are the bytes of its tensors.
     Tree,
-    /// By name in the head; parts likewise.
+    /// A value encoded by name in the head. The parts are the bytes of its tensors.
     Named,
-    /// A number of this type in the head, as its bytes.
+    /// A number of this type, as its bytes in the head.
     Number(DType),
-    /// One part: UTF-8.
+    /// Text, as one part of UTF-8.
     Text,
-    /// One part: numbers of this type.
+    /// Numbers of this type, as one part.
     Numbers(DType),
 }
 
@@ -43,14 +43,14 @@ impl Form {
     }
 }
 
-/// Offsets in a frame.
+/// The offsets in a frame.
 pub(super) struct Offsets {
     pub(super) head: usize,
     pub(super) first_part: usize,
 }
 
 impl Offsets {
-    /// Where head and first part of a frame begin; `None` on overflow.
+    /// Computes the offsets of the head and of the first part. Returns `None` on overflow.
     pub(super) fn of(head_len: usize, parts: usize) -> Option<Self> {
         let head = parts.checked_mul(8)?.checked_add(PREFIX)?;
         let first_part = head.checked_add(head_len)?.checked_next_multiple_of(PART_ALIGN)?;
@@ -58,21 +58,22 @@ impl Offsets {
     }
 }
 
-/// Where the length of a part stands.
+/// The offset of the length of a part.
 pub(super) const fn length_at(part: usize) -> usize {
     PREFIX + 8 * part
 }
 
-/// The first bytes of a frame; `None` when a number does not fit.
+/// Makes the first bytes of a frame. Returns `None` if a number does not fit.
 pub(super) fn prefix(head_len: usize, parts: usize, form: Form) -> Option<[u8; PREFIX]> {
     let [h0, h1, h2, h3] = u32::try_from(head_len).ok()?.to_le_bytes();
     let [p0, p1] = u16::try_from(parts).ok()?.to_le_bytes();
     Some([h0, h1, h2, h3, p0, p1, form.code(), VERSION])
 }
 
-/// The part of a frame without a head that is all one part, to the last byte. Where it lies and how long it is follows
-/// from the length of the frame alone, so that a processor can fetch the part while it still waits for the line that
-/// the checks look at: a whole transfer of a line between two cores. `None` of any other frame, and of what is none.
+/// The part of a frame that has no head and exactly one part, which ends with the frame. `None` for any other frame and
+/// for bytes that are not a frame. The position and length of the part follow from the length of the frame alone. So a
+/// processor can fetch the part while it still waits for the cache line that the checks read, which saves the transfer
+/// of one line between two cores.
 #[inline]
 pub(super) fn whole_part(bytes: &[u8], form: Form) -> Option<&[u8]> {
     let (before, part) = bytes.split_at_checked(PART_ALIGN)?;
@@ -81,18 +82,19 @@ pub(super) fn whole_part(bytes: &[u8], form: Form) -> Option<&[u8]> {
     (before.first_chunk()? == &expected && u64::from_le_bytes(*length) == part.len() as u64).then_some(part)
 }
 
-/// The bytes of a number, in the frame that is nothing else. `None` of any other frame, and of what is none.
+/// The bytes of the number in a frame that contains only a number. `None` for any other frame and for bytes that are
+/// not a frame.
 #[inline]
 pub(super) fn number_head(bytes: &[u8], dtype: DType) -> Option<&[u8]> {
     let (found, head) = bytes.split_first_chunk()?;
     (*found == prefix(dtype.size_bytes(), 0, Form::Number(dtype))?).then_some(head)
 }
 
-/// A checked frame.
+/// A frame that has been checked.
 pub(super) struct Frame<'a> {
     pub(super) head: &'a [u8],
     pub(super) parts: usize,
-    /// Whether the head is by name.
+    /// Whether the head is encoded by name.
     pub(super) is_named: bool,
     bytes: &'a [u8],
     first_part: usize,
@@ -103,13 +105,13 @@ fn malformed<T>(what: &'static str) -> Result<T, DecodeError> {
 }
 
 impl<'a> Frame<'a> {
-    /// The frame of a value of this form.
+    /// Checks the frame of a value of this form.
     #[inline]
     pub(super) fn parse(bytes: &'a [u8], form: Form) -> Result<Self, DecodeError> {
         Self::of_forms(bytes, |found| found == form.code())
     }
 
-    /// The frame of a value that is a tree, packed or by name.
+    /// Checks the frame of a value with a tree in its head, packed or by name.
     #[inline]
     pub(super) fn parse_tree(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         Self::of_forms(bytes, |found| {
@@ -149,7 +151,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// The parts in order; after a part that does not fit there is nothing but errors.
+    /// The parts in order. After a part that does not fit, all following items are errors.
     pub(super) fn parts(&self) -> impl Iterator<Item = Result<&'a [u8], DecodeError>> {
         let mut next = Some(self.first_part);
         let bytes = self.bytes;
@@ -163,7 +165,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// The only part of a value that is one.
+    /// The only part of a value that must have exactly one.
     #[inline]
     pub(super) fn only_part(&self) -> Result<&'a [u8], DecodeError> {
         match (self.parts, part_at(self.bytes, 0, Some(self.first_part))) {
@@ -174,7 +176,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Part number `part`, which starts at `start`, and its end.
+/// The bytes of part number `part`, which starts at `start`, and the offset of its end.
 #[inline]
 fn part_at(bytes: &[u8], part: usize, start: Option<usize>) -> Option<(&[u8], usize)> {
     let start = start?;

@@ -1,4 +1,4 @@
-//! What a tensor looks like, whoever says so: one that exists has a size that can be counted.
+//! Layouts of tensors. The size in bytes of a layout that exists does not overflow.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::element::DType;
 use super::tensor::{Tensor, TensorError};
 
-/// Dimensions of a tensor, at most.
+/// The maximum number of dimensions of a tensor.
 pub const DIMENSIONS_MAX: usize = 32;
 
-/// Type of elements and shape of a dense, row-major tensor.
+/// The element type and the shape of a dense, row-major tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Said")]
 pub struct TensorLayout {
@@ -19,7 +19,7 @@ pub struct TensorLayout {
     shape: Arc<[usize]>,
 }
 
-/// A layout as it travels, before it is believed.
+/// A decoded layout that has not been checked.
 #[derive(Deserialize)]
 struct Said {
     dtype: DType,
@@ -34,7 +34,7 @@ impl TryFrom<Said> for TensorLayout {
     }
 }
 
-/// Bytes of a tensor; `None` when they cannot be counted.
+/// The size of a tensor in bytes; `None` if it overflows.
 fn bytes(dtype: DType, shape: &[usize]) -> Option<usize> {
     let elements = shape
         .iter()
@@ -43,12 +43,12 @@ fn bytes(dtype: DType, shape: &[usize]) -> Option<usize> {
     (bytes <= isize::MAX as usize).then_some(bytes)
 }
 
-/// Elements from one index of each dimension to the next, in a dense, row-major array.
+/// The strides of a dense, row-major array: for each dimension, the number of elements from one index to the next.
 pub(super) fn dense_strides(shape: &[usize]) -> Vec<usize> {
     let mut step = 1_usize;
     let outwards = shape.iter().rev().map(|dimension| {
         let stride = step;
-        // An array without elements has no overflow to speak of.
+        // An overflow is possible only in an array without elements, and harmless there.
         step = step.saturating_mul(*dimension);
         stride
     });
@@ -58,10 +58,10 @@ pub(super) fn dense_strides(shape: &[usize]) -> Vec<usize> {
 }
 
 impl TensorLayout {
-    /// The layout of a tensor with these dimensions, outermost first; none for a scalar.
+    /// The layout of a tensor with these dimensions, outermost first. A scalar has none.
     ///
     /// # Errors
-    /// [`TensorError::Memory`] when there can be no memory for it, or it has more than [`DIMENSIONS_MAX`] dimensions.
+    /// [`TensorError::Memory`] when the size in bytes overflows, or there are more than [`DIMENSIONS_MAX`] dimensions.
     pub fn new(dtype: DType, shape: impl Into<Arc<[usize]>>) -> Result<Self, TensorError> {
         let shape = shape.into();
         if shape.len() > DIMENSIONS_MAX || bytes(dtype, &shape).is_none() {
@@ -70,27 +70,27 @@ impl TensorLayout {
         Ok(TensorLayout { dtype, shape })
     }
 
-    /// The layout of a tensor of the host.
+    /// The layout of a tensor in host memory.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn of(tensor: &Tensor) -> Result<Self, TensorError> {
         TensorLayout::new(tensor.dtype(), tensor.shape())
     }
 
-    /// The type of its elements.
+    /// The type of the elements.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Its dimensions, outermost first.
+    /// The dimensions, outermost first.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Its bytes.
+    /// The size of the tensor in bytes.
     pub fn len_bytes(&self) -> usize {
-        // `new` has counted them.
+        // `new` has checked that it does not overflow.
         bytes(self.dtype, &self.shape).unwrap_or(0)
     }
 }

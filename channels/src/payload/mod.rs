@@ -1,21 +1,21 @@
-//! Values as bytes: a small encoded head and raw, aligned parts.
+//! Payloads: values as bytes, with a small encoded head and raw, aligned parts.
 //!
 //! ```text
 //! 0            4         6        7           8             8 + 8·parts   64-byte boundary
 //! | head u32   | parts u16 | form u8 | version u8 | lengths u64 … | head bytes | pad | part 0 | pad | part 1 | …
 //! ```
 //!
-//! Anything that serde can serialise is a payload: it goes into the head, packed or by name (`codec`), where a number by itself is
-//! its own bytes: there is nothing to compute, and few stores to a line that another core polls. What is large and flat
-//! goes out as a part instead, copied once into the slot and read there in place: `String`, `Vec` of a primitive
-//! number, [`Tensor`], and a `Tensor` anywhere inside another value (the idea of Python's pickle 5 and of Monarch's
-//! `serde_multipart`). Numbers are little-endian; `form` says which kind of value the bytes are, so that a `Vec<u32>`
+//! Anything that serde can serialise is a payload. It goes into the head, packed or by name (`codec`). A number by
+//! itself is stored as its own bytes, so that nothing is computed and few stores go to a line that another core polls.
+//! Large, flat data becomes a part instead, which is copied once into the slot and read there in place: `String`, `Vec`
+//! of a primitive number, [`Tensor`], and a `Tensor` anywhere inside another value (the idea of Python's pickle 5 and
+//! of Monarch's `serde_multipart`). Numbers are little-endian. `form` contains the kind of value, so that a `Vec<u32>`
 //! is not read as a `Vec<f32>`.
 //!
-//! Readers believe nothing they have not checked: bytes of any content give a value or a [`DecodeError`], and
-//! allocate no more than a small multiple of their own length. Two things are up to the type that is decoded, as with
-//! every serde format: a type that nests without end needs stack in proportion, and a `Vec` of a type without size
-//! costs time in proportion to the length it claims.
+//! Readers check everything before they use it: bytes of any content give a value or a [`DecodeError`], and allocate no
+//! more than a small multiple of their own length. List elements and map keys that take no bytes are bounded by a fixed
+//! number. One cost depends on the type that is decoded, as with every serde format: a packed type that nests without
+//! limit needs stack in proportion to its nesting.
 //!
 //! [`DecodeError`]: crate::DecodeError
 
@@ -56,12 +56,13 @@ pub use tensor::{Tensor, TensorError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Everything that may travel along an edge: owned, cloneable data that serde can serialise.
+/// A value that may travel along an edge: owned, cloneable data that serde can serialise.
 ///
-/// Implemented for every such type; derive `Serialize`, `Deserialize` and `Clone`. With whatever serde lets a type do, also
-/// `skip_serializing_if`, `tag`, `untagged` and `flatten`, a value arrives as itself, or is refused by its type's name. To find out
-/// how it is to be written its `Deserialize` is run before the first one is sent, on made-up values. What serde is told never to
-/// write (`#[serde(skip)]`) stays behind.
+/// The trait is implemented for every such type; derive `Serialize`, `Deserialize` and `Clone`. A value is either
+/// decoded as the same value, or refused with an error that names its type. This holds for all types that serde allows,
+/// including those with `skip_serializing_if`, `tag`, `untagged` and `flatten`. Before the first value of a type is
+/// sent, the type's `Deserialize` is run on made-up values, to find out how its values have to be encoded. Fields that
+/// serde never writes (`#[serde(skip)]`) are not sent.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel along an edge",
     label = "not a wire type",
@@ -69,11 +70,12 @@ use serde::de::DeserializeOwned;
 )]
 pub trait Wire: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {}
 
-#[diagnostic::do_not_recommend] // else each of these is an error of its own
+#[diagnostic::do_not_recommend] // else the compiler reports each of these bounds as an error of its own
 impl<T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Wire for T {}
 
-/// [`Wire`], for bounds on types that generated code knows: over a lifetime, such a bound is looked at where it is used and not
-/// where it is written, so that what cannot travel is one mistake and not one of every function that names it.
+/// [`Wire`] for bounds on concrete types in generated code. The compiler checks a bound with a lifetime where it is
+/// used, and not where it is written. So a type that cannot travel is one error, and not one for every function that
+/// names it.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel along an edge",

@@ -4,23 +4,23 @@ use super::element::{Element, cast_slice, cast_slice_mut};
 use super::frame::{Form, Offsets, length_at, prefix};
 use super::tensor::{Head, count};
 
-/// The frame of a `Vec` of so many numbers, or of a tensor, before there are any.
+/// The frame of a `Vec` of numbers or of a tensor, for numbers that are written later.
 #[derive(Clone, Debug)]
 pub(crate) struct NumbersFrame {
     prefix: [u8; 8],
-    /// What precedes a tensor's numbers.
+    /// The encoded head before a tensor's numbers; empty for a `Vec`.
     head: Vec<u8>,
     part_len: usize,
     part: usize,
 }
 
 impl NumbersFrame {
-    /// The frame for `len` numbers; `None` when there are too many.
+    /// The frame for `len` numbers; `None` if there are too many.
     pub(crate) fn of<E: Element>(len: usize) -> Option<Self> {
         Self::with::<E>(Form::Numbers(E::DTYPE), Vec::new(), len)
     }
 
-    /// The frame of a tensor of this shape; `None` when it is too large.
+    /// The frame of a tensor of this shape; `None` if it is too large.
     pub(crate) fn of_tensor<E: Element>(shape: &[usize]) -> Option<Self> {
         let head = postcard::to_allocvec(&Head::of(E::DTYPE, shape)).ok()?;
         Self::with::<E>(Form::Tree, head, count(shape)?)
@@ -38,12 +38,12 @@ impl NumbersFrame {
         })
     }
 
-    /// Bytes of the frame.
+    /// The length of the frame in bytes.
     pub(crate) fn len_bytes(&self) -> usize {
         self.part + self.part_len
     }
 
-    /// Writes all but the numbers.
+    /// Writes everything except the numbers.
     pub(crate) fn write_prefix(&self, frame: &mut [u8]) {
         let numbers: [(usize, &[u8]); 3] = [
             (0, &self.prefix),
@@ -57,12 +57,12 @@ impl NumbersFrame {
         }
     }
 
-    /// The numbers in the frame.
+    /// The numbers in the frame, read-only.
     pub(crate) fn numbers<'a, E: Element>(&self, frame: &'a [u8]) -> &'a [E] {
         frame.get(self.part..).and_then(cast_slice).unwrap_or_default()
     }
 
-    /// The numbers in the frame, to be written.
+    /// The numbers in the frame, for writing.
     pub(crate) fn numbers_mut<'a, E: Element>(&self, frame: &'a mut [u8]) -> &'a mut [E] {
         frame
             .get_mut(self.part..)
@@ -108,7 +108,7 @@ mod tests {
 
     fn cast_bytes(words: &mut [u64]) -> &mut [u8] {
         let len = words.len() * 8;
-        // SAFETY: any byte of a u64 may be read and written.
+        // SAFETY: every bit pattern of a `u64` and of its bytes is valid.
         #[allow(unsafe_code)]
         unsafe {
             std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), len)

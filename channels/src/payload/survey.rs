@@ -1,7 +1,7 @@
-//! What tensors a value has, wherever in it they are: their layouts and devices, without encoding any of them.
+//! The survey of the tensors in a value, at any depth: their layouts and devices, without encoding them.
 //!
-//! The value is serialised to nowhere, while its tensors say what they are to a table of this thread. Its cost is that of
-//! looking at the value's other fields.
+//! The value is serialised to a sink that discards the bytes, while its tensors add themselves to a thread-local table.
+//! The cost is that of visiting the value's other fields.
 
 use std::any::{TypeId, type_name};
 use std::cell::RefCell;
@@ -12,14 +12,14 @@ use super::element::vec_dtype_of;
 use super::layout::TensorLayout;
 use crate::error::EncodeError;
 
-/// A tensor's layout, and the number of its device if it is on one.
+/// The layout of a tensor, and the number of its device if it is on one.
 pub(crate) type Seen = (TensorLayout, Option<u32>);
 
 thread_local! {
     static TABLE: RefCell<Option<Vec<Seen>>> = const { RefCell::new(None) };
 }
 
-/// The table of a survey, cleared however that ends.
+/// The scope of a survey's table. Restores the previous table when it is dropped, even after a panic.
 struct Laid {
     before: Option<Vec<Seen>>,
 }
@@ -37,12 +37,12 @@ impl Drop for Laid {
     }
 }
 
-/// Whether this is a survey, in which a tensor says what it is instead of being serialised.
+/// Adds a tensor to the table of the running survey. Returns `false` if none is running; the tensor is then serialised.
 pub(crate) fn note(seen: impl FnOnce() -> Option<Seen>) -> bool {
     TABLE.with_borrow_mut(|table| table.as_mut().map(|table| table.extend(seen())).is_some())
 }
 
-/// Where the bytes go.
+/// A sink that discards all bytes.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -51,10 +51,10 @@ impl Sink for Nowhere {
     }
 }
 
-/// A value's tensors, in the order in which it serialises them.
+/// The tensors of a value, in the order in which it serialises them.
 ///
 /// # Errors
-/// [`EncodeError::Serialize`] when its `Serialize` refuses.
+/// [`EncodeError::Serialize`] when the value's `Serialize` fails.
 pub(crate) fn survey<T: Wire>(value: &T) -> Result<Vec<Seen>, EncodeError> {
     if vec_dtype_of::<T>().is_some() || TypeId::of::<T>() == TypeId::of::<String>() {
         return Ok(Vec::new());
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(shapes(seen), [vec![2], vec![3, 1], vec![]]);
         assert_eq!(shapes(survey(&tensor(&[4])).unwrap()), [[4]]);
         assert!(survey(&vec![1_u8; 9]).unwrap().is_empty() && survey(&"x".to_owned()).unwrap().is_empty());
-        // A value is encoded as ever after it.
+        // After the survey, values are encoded as before.
         assert!(encode(&value).unwrap().len_bytes() > 4 * 6);
     }
 }

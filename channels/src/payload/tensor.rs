@@ -1,4 +1,4 @@
-//! A dense array of numbers: row-major, contiguous, its bytes on a 64-byte boundary.
+//! A dense array of numbers: row-major, contiguous, on a 64-byte boundary.
 #![allow(unsafe_code)] // borrows the bytes of a slot
 
 use std::any::Any;
@@ -15,18 +15,18 @@ use super::element::{DType, Element, bytes_of, cast_slice, cast_slice_mut};
 use super::layout::{TensorLayout, dense_strides};
 use super::{collector, survey};
 
-/// Why a tensor could not be made or read.
+/// The reason why a tensor could not be made or read.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorError {
-    /// The shape does not hold as many elements as were given.
+    /// The number of elements given is not that of the shape.
     #[error("shape {shape:?} holds {expected:?} elements, {found} were given")]
     Shape {
         /// The shape asked for.
         shape: Vec<usize>,
-        /// Elements of that shape; `None` when that overflows.
+        /// The number of elements of that shape; `None` if it overflows.
         expected: Option<usize>,
-        /// Elements given.
+        /// The number of elements given.
         found: usize,
     },
     /// The elements are of another type.
@@ -34,13 +34,13 @@ pub enum TensorError {
     DType {
         /// The type asked for.
         expected: DType,
-        /// The tensor's type.
+        /// The type of the tensor's elements.
         found: DType,
     },
-    /// There is no memory for so many bytes.
+    /// The tensor does not fit into memory.
     #[error("there is no memory for a tensor of {len_bytes:?} bytes")]
     Memory {
-        /// Bytes needed; `None` when that overflows.
+        /// The number of bytes needed; `None` if it overflows.
         len_bytes: Option<usize>,
     },
 }
@@ -49,20 +49,20 @@ crate::debug_is_report!(TensorError);
 
 enum Storage {
     Owned(Arc<Bytes64>),
-    /// Bytes of a slot. Such a tensor lives only inside the value that holds the slot and leaves it only as
-    /// `&Tensor`; a clone is a copy on the heap (`VAL-2`).
+    /// Bytes in a slot. Such a tensor lives only inside the value that holds the slot and leaves it only as `&Tensor`.
+    /// A clone is a copy on the heap (`VAL-2`).
     Borrowed(*const [u8]),
 }
 
-// SAFETY: `Borrowed` points to bytes that nobody writes while the value that owns this tensor holds its slot.
+// SAFETY: the bytes of `Borrowed` are not written while the value that owns this tensor holds its slot.
 unsafe impl Send for Storage {}
-// SAFETY: as for `Send`: shared reads only.
+// SAFETY: see `Send`; shared bytes are only read.
 unsafe impl Sync for Storage {}
 
 /// A dense array of numbers. Clones share the bytes.
 ///
-/// As a `&Tensor` argument of a method in another process it is a view of the slot; as part of another value it is
-/// copied out of the slot once. Its bytes are on a 64-byte boundary.
+/// A `&Tensor` argument of a method in another process is a view of the slot. A tensor inside another value is copied
+/// out of the slot once. Its bytes are on a 64-byte boundary.
 ///
 /// ```
 /// use selvedge_channels::Tensor;
@@ -78,7 +78,7 @@ pub struct Tensor {
     storage: Storage,
 }
 
-/// Shape and type as they travel in the head, with the index of the part.
+/// The encoded head of a tensor: its type and shape, and the index of its part.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Head {
     dtype: DType,
@@ -86,19 +86,19 @@ pub(super) struct Head {
     part: u32,
 }
 
-/// Number of elements of a shape; one for a scalar.
+/// The number of elements of a shape; 1 for a scalar. `None` if it overflows.
 pub(super) fn count(shape: &[usize]) -> Option<usize> {
     shape
         .iter()
         .try_fold(1usize, |product, dimension| product.checked_mul(*dimension))
 }
 
-/// Whether a shape holds exactly so many bytes.
+/// Whether a tensor of this type and shape has exactly `len_bytes` bytes.
 fn holds(dtype: DType, shape: &[usize], len_bytes: usize) -> bool {
     count(shape).and_then(|count| count.checked_mul(dtype.size_bytes())) == Some(len_bytes)
 }
 
-/// Refuses a shape that does not hold exactly so many bytes.
+/// Returns an error unless a tensor of this type and shape has exactly `len_bytes` bytes.
 pub(super) fn check_shape(dtype: DType, shape: &[usize], len_bytes: usize) -> Result<(), TensorError> {
     if holds(dtype, shape, len_bytes) {
         return Ok(());
@@ -117,7 +117,7 @@ fn no_memory(bytes: &[u8]) -> TensorError {
 }
 
 impl Head {
-    /// Of a tensor that is a value by itself.
+    /// The head of a tensor that is a value by itself.
     pub(super) fn of(dtype: DType, shape: &[usize]) -> Self {
         Head {
             dtype,
@@ -132,27 +132,27 @@ impl Head {
 }
 
 impl Tensor {
-    /// A tensor over a copy of `values`; the shape `[]` is a scalar.
+    /// Makes a tensor from a copy of `values`. The shape `[]` is a scalar.
     ///
     /// # Errors
-    /// [`TensorError::Shape`] when `shape` does not hold exactly `values.len()` elements, [`TensorError::Memory`].
+    /// [`TensorError::Shape`] when `shape` does not have exactly `values.len()` elements, [`TensorError::Memory`].
     pub fn from_slice<E: Element>(values: &[E], shape: &[usize]) -> Result<Tensor, TensorError> {
         Tensor::from_raw(E::DTYPE, shape, bytes_of(values))
     }
 
-    /// A tensor of `values`. A `Vec` is not on a 64-byte boundary, so this copies; to fill a large tensor without a
-    /// copy, take [`zeros`](Self::zeros) and [`as_mut_slice`](Self::as_mut_slice).
+    /// Makes a tensor from a copy of `values`, since a `Vec` is not on a 64-byte boundary. To fill a large tensor
+    /// without a copy, use [`zeros`](Self::zeros) and [`as_mut_slice`](Self::as_mut_slice).
     ///
     /// # Errors
-    /// As [`from_slice`](Self::from_slice).
+    /// The errors of [`from_slice`](Self::from_slice).
     pub fn from_vec<E: Element>(values: Vec<E>, shape: &[usize]) -> Result<Tensor, TensorError> {
         Tensor::from_slice(&values, shape)
     }
 
-    /// A tensor of zeros.
+    /// Makes a tensor of zeros.
     ///
     /// # Errors
-    /// [`TensorError::Memory`] when the shape overflows or there is no memory.
+    /// [`TensorError::Memory`] when the shape overflows or there is not enough memory.
     pub fn zeros<E: Element>(shape: &[usize]) -> Result<Tensor, TensorError> {
         let len_bytes = count(shape).and_then(|count| count.checked_mul(size_of::<E>()));
         let bytes = len_bytes.and_then(Bytes64::zeroed);
@@ -160,20 +160,20 @@ impl Tensor {
         Ok(Tensor::over(E::DTYPE, shape, bytes))
     }
 
-    /// A tensor over a copy of raw row-major bytes, of any type of elements.
+    /// Makes a tensor of any element type from a copy of raw row-major bytes.
     ///
     /// # Errors
-    /// [`TensorError::Shape`] when `shape` does not hold exactly as many elements, [`TensorError::Memory`].
+    /// [`TensorError::Shape`] when the number of elements is not that of `shape`, [`TensorError::Memory`].
     pub fn from_raw(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Tensor, TensorError> {
         check_shape(dtype, shape, bytes.len())?;
         let copy = Bytes64::copy_of(bytes).ok_or_else(|| no_memory(bytes))?;
         Ok(Tensor::over(dtype, shape, copy))
     }
 
-    /// A tensor of any type of elements, whose row-major bytes `fill` writes over zeros.
+    /// Makes a tensor of any element type. `fill` writes its row-major bytes, which are zero at first.
     ///
     /// # Errors
-    /// [`TensorError::Memory`] when the shape overflows or there is no memory.
+    /// [`TensorError::Memory`] when the shape overflows or there is not enough memory.
     pub fn filled(
         dtype: DType,
         shape: impl Into<Arc<[usize]>>,
@@ -189,14 +189,14 @@ impl Tensor {
         Ok(Tensor::over(dtype, shape, bytes))
     }
 
-    /// A tensor over row-major bytes of somebody else, which `keeper` keeps: it is dropped with the last clone. `None`
-    /// where the bytes are not on a 64-byte boundary.
+    /// Makes a tensor over row-major bytes of another owner, without a copy. `keeper` keeps the bytes alive and is
+    /// dropped with the last clone. Returns `None` if the bytes are not on a 64-byte boundary.
     ///
     /// # Errors
-    /// [`TensorError::Shape`] when `shape` does not hold exactly so many bytes.
+    /// [`TensorError::Shape`] when a tensor of `shape` does not have exactly as many bytes.
     ///
     /// # Safety
-    /// The bytes must be valid and unwritten for as long as `keeper` exists, wherever it is moved.
+    /// The bytes must be valid and unwritten as long as `keeper` exists, even if it is moved.
     pub unsafe fn from_kept(
         dtype: DType,
         shape: impl Into<Arc<[usize]>>,
@@ -205,7 +205,7 @@ impl Tensor {
     ) -> Result<Option<Tensor>, TensorError> {
         let shape = shape.into();
         check_shape(dtype, &shape, bytes.len())?;
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises it.
         let kept = unsafe { Bytes64::kept(bytes, keeper) };
         Ok(kept.map(|kept| Tensor::over(dtype, shape, kept)))
     }
@@ -218,19 +218,20 @@ impl Tensor {
         }
     }
 
-    /// A tensor of truth values, a byte each.
+    /// Makes a tensor of truth values, one byte each.
     ///
     /// # Errors
-    /// As [`from_slice`](Self::from_slice).
+    /// The errors of [`from_slice`](Self::from_slice).
     pub fn from_bools(values: &[bool], shape: &[usize]) -> Result<Tensor, TensorError> {
         let bytes: Vec<u8> = values.iter().map(|value| u8::from(*value)).collect();
         Tensor::from_raw(DType::Bool, shape, &bytes)
     }
 
-    /// Its truth values, row-major; every byte but 0 is true. Decoded, because a byte of another process may be any.
+    /// The truth values, row-major. Every byte except 0 is true: a byte of another process may have any value, so the
+    /// bytes are converted and not cast.
     ///
     /// # Errors
-    /// [`TensorError::DType`] when it holds none.
+    /// [`TensorError::DType`] when the elements are not truth values.
     pub fn to_bools(&self) -> Result<Vec<bool>, TensorError> {
         if self.dtype != DType::Bool {
             return Err(TensorError::DType {
@@ -241,37 +242,38 @@ impl Tensor {
         Ok(self.bytes().iter().map(|byte| *byte != 0).collect())
     }
 
-    /// The type of its elements.
+    /// The type of the elements.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Its dimensions, outermost first; empty for a scalar.
+    /// The dimensions, outermost first; empty for a scalar.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Elements from one index of each dimension to the next: those of a row-major, contiguous array.
+    /// The strides of a row-major, contiguous array: for each dimension, the number of elements from one index to the
+    /// next.
     pub fn strides(&self) -> Vec<usize> {
         dense_strides(&self.shape)
     }
 
-    /// Its number of elements.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.bytes().len() / self.dtype.size_bytes()
     }
 
-    /// Whether it has no elements.
+    /// Whether the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.bytes().is_empty()
     }
 
-    /// Its bytes, row-major.
+    /// The bytes of the elements, row-major.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         match &self.storage {
             Storage::Owned(bytes) => bytes.as_slice(),
-            // SAFETY: valid while the value that owns this tensor holds its slot, which outlives `&self`.
+            // SAFETY: valid while the value that owns this tensor holds its slot, which is longer than `&self` lives.
             Storage::Borrowed(bytes) => unsafe { &**bytes },
         }
     }
@@ -291,20 +293,21 @@ impl Tensor {
         }
     }
 
-    /// Its elements, row-major.
+    /// The elements, row-major.
     ///
     /// # Errors
-    /// [`TensorError::DType`] when they are of another type.
+    /// [`TensorError::DType`] when the elements are of another type.
     #[inline]
     pub fn as_slice<E: Element>(&self) -> Result<&[E], TensorError> {
         self.check::<E>()?;
         cast_slice::<E>(self.bytes()).ok_or_else(|| self.wrong::<E>())
     }
 
-    /// Its elements, row-major, to be written. Where clones share the bytes, they are copied first.
+    /// The elements, row-major, for writing. Bytes that are shared with a clone, lie in a slot or belong to another
+    /// owner are copied first.
     ///
     /// # Errors
-    /// [`TensorError::DType`] when they are of another type, [`TensorError::Memory`].
+    /// [`TensorError::DType`] when the elements are of another type, [`TensorError::Memory`].
     pub fn as_mut_slice<E: Element>(&mut self) -> Result<&mut [E], TensorError> {
         self.check::<E>()?;
         let wrong = self.wrong::<E>();
@@ -323,26 +326,27 @@ impl Tensor {
         bytes.and_then(cast_slice_mut).ok_or(wrong)
     }
 
-    /// A copy of its elements, row-major.
+    /// A copy of the elements, row-major.
     ///
     /// # Errors
-    /// As [`as_slice`](Self::as_slice).
+    /// The errors of [`as_slice`](Self::as_slice).
     pub fn to_vec<E: Element>(&self) -> Result<Vec<E>, TensorError> {
         Ok(self.as_slice::<E>()?.to_vec())
     }
 
-    /// Its elements, row-major. Copies, as [`from_vec`](Self::from_vec) does.
+    /// A copy of the elements, row-major. The bytes cannot become the `Vec`, for the same reason as in
+    /// [`from_vec`](Self::from_vec).
     ///
     /// # Errors
-    /// As [`as_slice`](Self::as_slice).
+    /// The errors of [`as_slice`](Self::as_slice).
     pub fn into_vec<E: Element>(self) -> Result<Vec<E>, TensorError> {
         self.to_vec()
     }
 
-    /// The same elements in another shape, without a copy.
+    /// Changes the shape, without copying the elements.
     ///
     /// # Errors
-    /// [`TensorError::Shape`] when `shape` does not hold exactly as many elements.
+    /// [`TensorError::Shape`] when `shape` does not have exactly as many elements.
     pub fn reshape(self, shape: &[usize]) -> Result<Tensor, TensorError> {
         check_shape(self.dtype, shape, self.bytes().len())?;
         Ok(Tensor {
@@ -360,11 +364,11 @@ impl Tensor {
         })
     }
 
-    /// A tensor over bytes that somebody else keeps.
+    /// Makes a tensor over bytes of another owner. Returns `None` if they are not aligned or do not fit the head.
     ///
     /// # Safety
-    /// `bytes` must stay valid and unwritten as long as the tensor exists, so it must not be moved out of the value
-    /// that holds the slot.
+    /// `bytes` must stay valid and unwritten as long as the tensor exists, so the tensor must not be moved out of the
+    /// value that holds the slot.
     pub(super) unsafe fn borrowed(head: Head, bytes: &[u8]) -> Option<Tensor> {
         let aligned = bytes.as_ptr().addr().is_multiple_of(super::PART_ALIGN);
         let fits = head.fits(bytes.len()) && head.part == 0 && aligned;
@@ -383,7 +387,7 @@ impl Tensor {
         }
     }
 
-    /// Its bytes, to be kept; `None` when they have to be copied and there is no memory.
+    /// The bytes as a shared part. Borrowed bytes are copied; `None` if there is no memory for the copy.
     pub(super) fn part(&self) -> Option<Arc<Bytes64>> {
         match &self.storage {
             Storage::Owned(bytes) => Some(Arc::clone(bytes)),
@@ -395,7 +399,7 @@ impl Tensor {
 impl Clone for Tensor {
     fn clone(&self) -> Self {
         let Some(bytes) = self.part() else {
-            // As every clone of a Vec does when there is no memory.
+            // Like the clone of a `Vec` when there is no memory.
             std::alloc::handle_alloc_error(std::alloc::Layout::for_value(self.bytes()));
         };
         Tensor {
@@ -407,7 +411,7 @@ impl Clone for Tensor {
 }
 
 impl PartialEq for Tensor {
-    /// Equal type, shape and bytes: unlike `f32`, a NaN equals itself and 0.0 differs from -0.0.
+    /// Compares type, shape and bytes. Unlike with `f32`, a NaN equals itself and 0.0 differs from -0.0.
     fn eq(&self, other: &Self) -> bool {
         self.dtype == other.dtype && self.shape == other.shape && self.bytes() == other.bytes()
     }
@@ -420,7 +424,7 @@ impl fmt::Debug for Tensor {
 }
 
 impl Serialize for Tensor {
-    /// Out of band inside an edge's payload; in line, with its bytes, for readable formats.
+    /// Serialises the tensor: out of band inside the payload of an edge, inline for human-readable formats.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if !is_ours::<S::Error>() && serializer.is_human_readable() {
             return (self.dtype, &self.shape, self.bytes()).serialize(serializer);

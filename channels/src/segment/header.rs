@@ -1,4 +1,5 @@
-//! The first words of a segment that others can open: magic, and a nonce that tells it from another of the same name.
+//! The header of a segment that other processes can open: a magic number, and a nonce that distinguishes the segment
+//! from another with the same name.
 #![allow(unsafe_code)] // reads the first words of a mapping
 
 use std::ptr::NonNull;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Magic and version in one: the first word of a segment.
 const MAGIC: u64 = u64::from_le_bytes(*b"selvedg1");
 
-/// Different for every segment of every process with overwhelming likelihood.
+/// A nonce that, with overwhelming likelihood, differs for every segment of every process.
 pub(super) fn fresh_nonce() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -22,8 +23,8 @@ pub(super) struct Header<'a> {
 
 impl<'a> Header<'a> {
     /// # Safety
-    /// `base` is aligned to 8 and the start of at least [`SEGMENT_HEADER_BYTES`](super::SEGMENT_HEADER_BYTES) that stay
-    /// mapped for `'a`, whose first two words are only accessed atomically.
+    /// `base` is aligned to 8 and points to at least [`SEGMENT_HEADER_BYTES`](super::SEGMENT_HEADER_BYTES) bytes that
+    /// stay mapped for `'a`. Their first two words are accessed only atomically.
     pub(super) unsafe fn at(base: NonNull<u8>) -> Self {
         let first = base.as_ptr().cast::<u64>();
         // SAFETY: inside the mapping, by the caller's promise.
@@ -35,14 +36,14 @@ impl<'a> Header<'a> {
         Header { magic, nonce }
     }
 
-    /// Makes it a segment.
+    /// Writes the header, which makes the mapping a segment.
     pub(super) fn write(&self, nonce: u64) {
         self.nonce.store(nonce, Ordering::Relaxed);
         // SYNC segment-made: pairs with the load in `is`; publishes the nonce.
         self.magic.store(MAGIC, Ordering::Release);
     }
 
-    /// Whether it is the segment with this nonce.
+    /// Whether the mapping is the segment with this nonce.
     pub(super) fn is(&self, nonce: u64) -> bool {
         // SYNC segment-made.
         self.magic.load(Ordering::Acquire) == MAGIC && self.nonce.load(Ordering::Relaxed) == nonce

@@ -1,4 +1,4 @@
-//! A segment on this process's heap: for graphs of threads, and for Miri.
+//! Segments on the heap of this process: for graphs of threads, and for Miri.
 #![allow(unsafe_code)] // owns a raw allocation
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -27,7 +27,7 @@ impl Heap {
         };
         let layout =
             Layout::from_size_align(len_bytes, 64).map_err(|_| refused(io::ErrorKind::InvalidInput))?;
-        // SAFETY: `layout` is not of size zero: `Segment::create` raises it to the header's size.
+        // SAFETY: `layout` is not of size zero: `Segment::create` raises the length to the header's size at least.
         let base = unsafe { alloc_zeroed(layout) };
         let base = NonNull::new(base).ok_or_else(|| refused(io::ErrorKind::OutOfMemory))?;
         Ok(Heap { base, layout })

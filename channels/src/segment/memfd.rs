@@ -1,6 +1,7 @@
-//! A segment in an anonymous file. Another process opens it through `/proc/<pid>/fd/<fd>`, which needs the same
-//! user and a mounted `/proc`; once mapped it no longer depends on the maker. Sealed against changes of size, so a
-//! peer cannot turn our reads into SIGBUS. Nothing has a name, so nothing can be left behind.
+//! Segments in anonymous files (memfd). Another process opens the file through `/proc/<pid>/fd/<fd>`, which needs the
+//! same user and a mounted `/proc`; its mapping then no longer depends on the process that made the segment. The file
+//! is sealed against changes of its size, so a peer cannot turn reads of this process into SIGBUS. The file has no
+//! name, so no segment can be left behind.
 #![allow(unsafe_code)] // maps memory
 
 use std::borrow::Cow;
@@ -22,7 +23,7 @@ pub(super) struct Memfd {
     map: MmapRaw,
     base: NonNull<u8>,
     id: SegmentId,
-    /// Kept by the maker, so that others can open it.
+    /// The file, which the process that made the segment keeps so that others can open it; `None` elsewhere.
     _file: Option<File>,
 }
 
@@ -40,7 +41,8 @@ fn system(what: impl Into<Cow<'static, str>>, len_bytes: usize) -> impl FnOnce(i
     }
 }
 
-/// A memfd that can be sealed and never executed; kernels before 6.3 do not know the latter.
+/// Makes a memfd that can be sealed and never executed. Kernels before 6.3 do not support the latter; there it is only
+/// sealable.
 fn anonymous_file() -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     match memfd_create("selvedge", flags | MemfdFlags::NOEXEC_SEAL) {
@@ -71,7 +73,7 @@ impl Memfd {
     pub(super) fn open(id: &SegmentId) -> Result<Self, SegmentError> {
         let len_bytes = usize::try_from(id.len_bytes).unwrap_or(usize::MAX);
         let foreign = |what| SegmentError::Foreign { pid: id.pid, what };
-        // The descriptor may have been reused for anything by now, for a pipe that nobody writes, say: do not wait.
+        // The descriptor may have been reused by now, for example for a pipe without a writer: the open must not block.
         let path = format!("/proc/{}/fd/{}", id.pid, id.fd);
         let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
         let file = File::options()
@@ -84,7 +86,7 @@ impl Memfd {
         if !seals.contains(SealFlags::SHRINK) {
             return Err(foreign("it is not sealed against shrinking"));
         }
-        // Only now that it cannot shrink does the length mean anything.
+        // The length means something only after the check that the file cannot shrink.
         let metadata = file.metadata().map_err(system("stat", len_bytes))?;
         if metadata.len() != id.len_bytes || len_bytes < super::SEGMENT_HEADER_BYTES {
             return Err(foreign("its length differs"));
@@ -112,8 +114,8 @@ impl Memfd {
     }
 
     fn header(&self) -> Header<'_> {
-        // SAFETY: the mapping is page-aligned, at least `SEGMENT_HEADER_BYTES` long and lives as long as `self`; nobody
-        // else has a reference to its header.
+        // SAFETY: the mapping is page-aligned, at least `SEGMENT_HEADER_BYTES` long and lives as long as `self`; no
+        // other code has a reference to its header.
         unsafe { Header::at(self.base) }
     }
 }

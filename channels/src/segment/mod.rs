@@ -1,4 +1,4 @@
-//! Memory that channels live in: the heap, or an anonymous file that other processes can map.
+//! Segments: the memory of channels, on the heap or in a file that other processes can map.
 
 mod header;
 mod heap;
@@ -17,31 +17,32 @@ use crate::region::Region;
 
 pub(crate) use room::tightest as room;
 
-/// The first bytes of a segment are its own: magic, version, nonce.
+/// The size of a segment's header in bytes: magic number, version and nonce.
 pub const SEGMENT_HEADER_BYTES: usize = 64;
 
-/// Where memory comes from.
+/// The kind of memory that a segment consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
-    /// This process only.
+    /// The heap, for this process only.
     Heap,
-    /// A sealed `memfd`: shared by descriptor, nothing to leak in `/dev/shm`.
+    /// A sealed `memfd`: shared by descriptor, and nothing can leak in `/dev/shm`.
     Memfd,
-    /// A name in `/dev/shm`, by the `shared_memory` crate (feature `named`).
+    /// A file with a name in `/dev/shm`, through the `shared_memory` crate (feature `named`).
     #[cfg(feature = "named")]
     Named,
 }
 
-/// Names a segment for another process of this host and user: plain data, so a channel's end can be made from it.
+/// The identity of a segment, by which another process of this host and user opens it. It is plain data, so a channel's
+/// endpoint can be made from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentId {
-    /// The process that made it.
+    /// The process that made the segment.
     pub pid: u32,
-    /// Its descriptor there; below 0 where it has a name instead.
+    /// The file descriptor in that process; below 0 if the segment has a name instead.
     pub fd: i32,
-    /// Guards against a descriptor that has been reused.
+    /// A nonce, which guards against a descriptor that has been reused.
     pub nonce: u64,
-    /// Its length.
+    /// The length in bytes.
     pub len_bytes: u64,
 }
 
@@ -52,7 +53,8 @@ trait Memory: Send + Sync {
     fn id(&self) -> Option<SegmentId>;
 }
 
-/// A piece of memory; clones share it, the last drop gives it back: unmaps it, and closes the maker's descriptor.
+/// A piece of memory. Clones share it. The last drop releases it: unmaps it, and closes the descriptor in the process
+/// that made it.
 #[derive(Clone)]
 pub struct Segment {
     memory: Arc<dyn Memory>,
@@ -62,12 +64,12 @@ impl Segment {
     /// Makes a zeroed segment. `len_bytes` includes [`SEGMENT_HEADER_BYTES`].
     ///
     /// # Errors
-    /// [`SegmentError::System`] when the system has no memory or descriptor to give, [`SegmentError::NoMemory`] when it
-    /// never will, with the limit.
+    /// [`SegmentError::System`] if the system has no memory or descriptor left; [`SegmentError::NoMemory`], with the
+    /// limit, if the system can never provide that much.
     pub fn create(provider: Provider, len_bytes: usize) -> Result<Self, SegmentError> {
         let len_bytes = len_bytes.max(SEGMENT_HEADER_BYTES);
         if provider != Provider::Heap {
-            // What the heap has no room for, the allocator refuses.
+            // The heap needs no check: the allocator refuses a length that does not fit.
             room::check(provider, len_bytes)?;
         }
         let memory: Arc<dyn Memory> = match provider {
@@ -82,8 +84,8 @@ impl Segment {
     /// Maps a segment that another process of this host made.
     ///
     /// # Errors
-    /// [`SegmentError::System`] when the process or descriptor is gone, [`SegmentError::Foreign`] when it is not
-    /// the segment that was meant.
+    /// [`SegmentError::System`] if the process or descriptor is gone, [`SegmentError::Foreign`] if the descriptor does
+    /// not name the segment that was meant.
     pub fn open(id: &SegmentId) -> Result<Self, SegmentError> {
         if cfg!(miri) {
             // Miri has neither memfd nor the flags to open one.
@@ -102,12 +104,13 @@ impl Segment {
         })
     }
 
-    /// The segment's name, by which it can be opened as long as its maker holds it; `None` on the heap.
+    /// The segment's identity, by which other processes can open it while its maker keeps it; `None` on the heap.
     pub fn id(&self) -> Option<SegmentId> {
         self.memory.id()
     }
 
-    /// Where memory for the same channel comes from: as this, or a memfd for who has the heap.
+    /// The provider of further memory for the same channel: the provider of this segment, or a memfd if this segment
+    /// lies on the heap.
     pub(crate) fn provider(&self) -> Provider {
         #[cfg(feature = "named")]
         if self.id().is_some_and(|id| id.fd == named::NAMED) {
@@ -116,13 +119,14 @@ impl Segment {
         Provider::Memfd
     }
 
-    /// Its length.
+    /// The length in bytes.
     pub fn len_bytes(&self) -> usize {
         self.memory.len_bytes()
     }
 
-    /// A part of it, from a 64-byte boundary. Whoever has a region, a clone of it or a part of it, can write its every word,
-    /// format it and attach ends to it. So this is the door to the bytes, and safe code does not pass it:
+    /// The part of `len` bytes at `offset`, which must be a multiple of 64. The owner of a region, of a clone of it or
+    /// of a part of it can write every word in it, format it and attach endpoints to it. So this function, which gives
+    /// access to the bytes, is `unsafe`, and safe code cannot call it:
     ///
     /// ```compile_fail
     /// use selvedge_channels::{Provider, Segment};
@@ -146,16 +150,16 @@ impl Segment {
     /// [`SegmentError::OutOfBounds`].
     ///
     /// # Safety
-    /// Nothing that is reached by the region, its clones or its parts may go against how its bytes are used otherwise, in this
-    /// process or by references that outlive the call: a channel's memory is formatted before any of its ends is attached, is
-    /// written by its ends alone from then on, and the words of a protocol are accessed as that says. In new memory, and in
-    /// memory that one protocol has to itself, that is so.
-    #[allow(unsafe_code)] // the door
+    /// No access through the region, its clones or its parts may conflict with another use of the same bytes, in this
+    /// process or through references that outlive the call. A channel's memory is formatted before any of its endpoints
+    /// is attached, and is written only by its endpoints from then on. The words of a protocol are accessed as the
+    /// protocol prescribes. New memory, and memory that one protocol has to itself, meet these conditions.
+    #[allow(unsafe_code)] // gives access to the bytes
     pub unsafe fn region(&self, offset: usize, len: usize) -> Result<Region, SegmentError> {
         self.part(offset, len)
     }
 
-    /// The way to [`region`](Self::region) within this crate, whose callers keep its promise.
+    /// The form of [`region`](Self::region) for this crate, whose callers all keep its safety contract.
     pub(crate) fn part(&self, offset: usize, len: usize) -> Result<Region, SegmentError> {
         Region::new(self.clone(), offset, len)
     }

@@ -1,7 +1,8 @@
-//! A segment with a name, by the `shared_memory` crate: for where descriptors of other processes cannot be opened. Its
-//! maker takes the name away; what a killed maker leaves in `/dev/shm` is swept by the next one to make a segment.
+//! Segments with a name, through the `shared_memory` crate: for systems on which a process cannot open descriptors of
+//! other processes. The process that made a segment removes its name. Names that a killed process leaves in `/dev/shm`
+//! are removed by the next process that makes a segment.
 //!
-//! Nothing seals it: a process of the same user that truncates it brings SIGBUS to all who map it.
+//! The memory is not sealed: a process of the same user that truncates it causes SIGBUS in every process that maps it.
 #![allow(unsafe_code)] // a mapping that moves between threads
 
 use std::fs;
@@ -16,9 +17,9 @@ use super::header::{Header, fresh_nonce};
 use super::{Memory, Provider, SEGMENT_HEADER_BYTES, SegmentId};
 use crate::error::SegmentError;
 
-/// What stands for a descriptor in the id of a segment that has a name.
+/// The value of `fd` in the id of a segment that has a name.
 pub(super) const NAMED: i32 = -2;
-/// Where names live.
+/// The directory of the names.
 const DIRECTORY: &str = "/dev/shm";
 const PREFIX: &str = "selvedge-";
 
@@ -89,7 +90,8 @@ impl Named {
         Ok(Named { shmem, base, id })
     }
 
-    /// Has the kernel set the memory aside: what `/dev/shm` has no room for is an error here, and no SIGBUS later.
+    /// Makes the kernel reserve the memory, so that a lack of space in `/dev/shm` is an error here and not a SIGBUS
+    /// later.
     fn reserve(&self, len_bytes: usize) -> Result<(), SegmentError> {
         let path = format!("{DIRECTORY}/{}", name(&self.id));
         let system = |source: io::Error| SegmentError::System {
@@ -110,8 +112,8 @@ impl Named {
     }
 
     fn header(&self) -> Header<'_> {
-        // SAFETY: a mapping starts at a page and is as long as a page; it lives as long as `self`, and nobody else has
-        // a reference to its header.
+        // SAFETY: a mapping starts at a page boundary and is at least as long as a page; it lives as long as `self`,
+        // and no other code has a reference to its header.
         unsafe { Header::at(self.base) }
     }
 }
@@ -130,7 +132,7 @@ impl Memory for Named {
     }
 }
 
-/// Takes away the names of makers that are gone. Best effort: what cannot be read or removed stays.
+/// Removes the names of segments whose makers are gone. Best effort: names that cannot be read or removed stay.
 fn sweep() {
     let Ok(entries) = fs::read_dir(DIRECTORY) else {
         return;

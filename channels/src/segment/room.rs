@@ -1,6 +1,6 @@
-//! How much shared memory there can be, before any is asked for: a file of any length can be made and mapped, and only
-//! its use would show that there is nothing behind it, by a signal. So what could never fit is refused, by the name of
-//! the limit that it exceeds.
+//! Limits of shared memory, checked before memory is requested. A process can make and map a file of any length; only
+//! an access would show, by a signal, that there is no memory behind it. So a length that can never fit is refused
+//! here, with the name of the limit that it exceeds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use rustix::process::{Resource, getrlimit};
 use super::Provider;
 use crate::error::{MemoryLimit, SegmentError};
 
-/// The unit of `statm`: pages are this long wherever this runs.
+/// The page size, which is the unit of `statm`. It is the same on every supported platform.
 const PAGE: u64 = 4096;
 
-/// Refuses what could never be had.
+/// Refuses a length that exceeds the tightest limit.
 pub(super) fn check(provider: Provider, len_bytes: usize) -> Result<(), SegmentError> {
     match tightest(provider) {
         Some((limit, has_bytes)) if len_bytes as u64 > has_bytes => Err(SegmentError::NoMemory {
@@ -25,7 +25,7 @@ pub(super) fn check(provider: Provider, len_bytes: usize) -> Result<(), SegmentE
     }
 }
 
-/// The limit that leaves the least, and what it leaves.
+/// The tightest limit, with the number of bytes that it leaves.
 pub(crate) fn tightest(provider: Provider) -> Option<(MemoryLimit, u64)> {
     let limits = [
         Some((MemoryLimit::Machine, machine())),
@@ -47,7 +47,7 @@ fn machine() -> u64 {
     units.saturating_mul(info.mem_unit.into())
 }
 
-/// Bytes that this process has mapped.
+/// The number of bytes that this process has mapped.
 fn mapped() -> u64 {
     let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: Option<u64> = statm
@@ -71,7 +71,7 @@ fn dev_shm(_: Provider) -> Option<u64> {
     None
 }
 
-/// The tightest limit of the process's control groups, of version 2 or 1; none where there is no limit.
+/// The tightest limit of the process's control groups, of version 2 or 1; `None` if there is no limit.
 fn control_group() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     of_groups(&groups, Path::new("/sys/fs/cgroup"))
@@ -90,7 +90,7 @@ fn of_groups(groups: &str, root: &Path) -> Option<u64> {
     };
     let tightest = |(root, group, name): (PathBuf, PathBuf, &str)| {
         let groups = group.ancestors().take_while(|group| group.starts_with(&root));
-        // "max", or no such file, is no limit; version 1 says a number beyond all memory.
+        // "max" or a missing file means no limit; in version 1, a number larger than any memory does.
         let limit = |group: &Path| {
             fs::read_to_string(group.join(name))
                 .ok()?

@@ -1,10 +1,10 @@
-//! Memory for payloads that have outgrown the slots: one segment per generation.
+//! Growth: memory for payloads that are larger than the slots, one segment per generation.
 
 use crate::error::{ChannelError, SegmentError};
 use crate::region::Region;
 use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 
-/// The payload area of one generation: as many slots as the ring, further apart.
+/// The payload area of one generation: as many slots as the ring, with a larger stride.
 #[derive(Debug)]
 pub(super) struct Generation {
     pub(super) number: u32,
@@ -13,8 +13,9 @@ pub(super) struct Generation {
     pub(super) payloads: Region,
 }
 
-/// The stride for a payload of `need` bytes: at least double the last, so that growth is rare (a payload that grows
-/// to S bytes costs at most log2 S segments). At most `max`, of which there is no need to have more.
+/// The stride for a payload of `need` bytes. It is at least twice the last one, so that growth is rare: a payload that
+/// grows to S bytes costs at most log2 S segments. It is at most `max`, rounded up to a multiple of 64, because no
+/// payload is larger than `max`.
 pub(super) fn next_stride(need: u64, last: usize, max: u64) -> Result<usize, ChannelError> {
     let too_large = ChannelError::TooLarge {
         need_bytes: need,
@@ -32,7 +33,7 @@ pub(super) fn next_stride(need: u64, last: usize, max: u64) -> Result<usize, Cha
 }
 
 impl Generation {
-    /// A new generation, made by the writer.
+    /// Makes a new generation. Only the writer does so.
     pub(super) fn create(
         provider: Provider,
         number: u32,
@@ -61,7 +62,7 @@ impl Generation {
         })
     }
 
-    /// A generation that a slot's header names; nothing of it is believed unchecked (`SHM-3`).
+    /// Opens the generation that a slot's header names. Each of its numbers is checked before it is used (`SHM-3`).
     pub(super) fn open(number: u32, slots: u32, stride: u64, id: SegmentId) -> Result<Self, ChannelError> {
         let corrupt = ChannelError::Corrupt {
             what: "a generation's stride",

@@ -1,4 +1,4 @@
-//! Where everything lies in a shared channel's region.
+//! The layout of a shared channel's region.
 //!
 //! ```text
 //! | control line | tail line per reader … | header line per slot … | K payloads, `slot_bytes` apart … |
@@ -9,12 +9,12 @@
 //!           or, where the generation is above 0: pid and fd, nonce, length of the segment, stride
 //! ```
 //!
-//! Each of these lines is followed by an empty one. A claim is a process (pid and start time) and whether it has come, 0
-//! before there is one, all ones when it has left. The state's lowest byte is open, closed or poisoned, with the culprit's
-//! end and pid above.
+//! Each of these lines is followed by an empty one. A claim holds a process (pid and start time) and whether the
+//! process has taken the endpoint. It is 0 before the first process, and all ones after the endpoint was left. The
+//! lowest byte of the state is open, closed or poisoned; the bytes above it hold the culprit's endpoint and pid.
 //!
-//! All numbers are native u64, one word each: both ends run on one machine. `meta` is the generation (upper half) and
-//! the kind of message; `pid and fd` are halves of a word too.
+//! All numbers are native u64, one word each, because all endpoints run on one machine. `meta` holds the generation
+//! (upper half) and the kind of message (lower half); `pid and fd` are the two halves of one word.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,13 +24,13 @@ use crate::error::{ChannelError, Culprit, End};
 use crate::process::Process;
 use crate::region::Region;
 
-/// Magic and version in one.
+/// The magic number and the version, in one word.
 const VERSION: u64 = u64::from_le_bytes(*b"slvring4");
 
-/// A cache line.
+/// The size of a cache line in bytes.
 const LINE: usize = 64;
-/// From one line that somebody polls or writes to the next: processors fetch lines in pairs, and neighbours would disturb
-/// each other (8 bytes there and back: a tenth slower).
+/// The distance between two lines that are polled or written. Processors fetch lines in pairs, so adjacent lines would
+/// disturb each other (a round trip of 8 bytes would be a tenth slower).
 const APART: usize = 2 * LINE;
 const PAGE: usize = 4096;
 
@@ -66,7 +66,7 @@ pub(super) mod slot {
     pub(in super::super) const STRIDE: usize = 48;
 }
 
-/// What a slot holds.
+/// The kinds of messages in a slot.
 pub(super) mod kind {
     pub(in super::super) const VALUE: u32 = 0;
     pub(in super::super) const FAILED: u32 = 1;
@@ -77,9 +77,10 @@ const OPEN: u64 = 0;
 const CLOSED: u64 = 1;
 const POISONED: u64 = 2;
 
-/// A claim whose end has left.
+/// The claim of an endpoint that was left.
 const LEFT: u64 = u64::MAX;
-/// Of a claim: the process has come. Without it the end is kept for that process.
+/// The bit of a claim that is set once the process has taken the endpoint. Without it, the endpoint is reserved for the
+/// process.
 const HERE: u64 = 1 << 63;
 
 /// Offsets that follow from a spec.
@@ -87,13 +88,14 @@ const HERE: u64 = 1 << 63;
 pub(super) struct Places {
     headers: usize,
     payloads: usize,
-    /// Bytes from one payload to the next; what fits a slot.
+    /// The distance in bytes from one payload to the next, which is also the capacity of a slot.
     pub(super) stride: usize,
     pub(super) end: usize,
 }
 
 impl Places {
-    /// `None` on overflow. That they fit is checked here, so what is computed from them later cannot overflow.
+    /// The offsets for `spec`; `None` on overflow. Offsets that are computed from them later cannot overflow, because
+    /// their sum is checked here.
     pub(super) fn of(spec: &SharedSpec) -> Option<Self> {
         let (slots, readers) = (spec.slots as usize, spec.readers as usize);
         let stride = usize::try_from(spec.slot_bytes)
@@ -129,7 +131,7 @@ pub(super) fn format(region: &Region, spec: &SharedSpec) -> Result<(), ChannelEr
     word(control::READERS, spec.readers.into())?;
     word(control::SLOT_BYTES, spec.slot_bytes)?;
     word(control::MAX_BYTES, spec.max_bytes)?;
-    // SYNC ring-formatted: pairs with the load in `check_version`; publishes all of the above.
+    // SYNC ring-formatted: pairs with the load in `check_version`; publishes all stores above.
     region
         .atomic_u64(control::VERSION)?
         .store(VERSION, Ordering::Release);
@@ -159,7 +161,7 @@ pub(super) fn poison(region: &Region, culprit: Culprit) -> Result<(), ChannelErr
     Ok(())
 }
 
-/// Who is poisoned, by the state word.
+/// The culprit that the state word of a poisoned channel names.
 fn culprit(state: u64) -> Culprit {
     let end = (state >> 8) as u32 & 0xFF_FFFF;
     Culprit {
@@ -168,7 +170,7 @@ fn culprit(state: u64) -> Culprit {
     }
 }
 
-/// A channel's place in memory, as one end sees it.
+/// The memory of a channel, as one endpoint sees it.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) region: Region,
@@ -223,25 +225,26 @@ impl Place {
         Ok(self.region.atomic_u64(offset)?)
     }
 
-    /// Takes an end for this process.
+    /// Takes an endpoint for this process.
     pub(super) fn claim(&self, end: End) -> Result<(), ChannelError> {
         let own = Process::own().to_word();
-        // An end is free, or kept for this process.
+        // The endpoint is free, or it is reserved for this process.
         self.set_claim(end, 0, own | HERE)
             .or_else(|_| self.set_claim(end, own, own | HERE))
     }
 
-    /// Keeps an end for a process that will take it.
+    /// Reserves an endpoint for a process that will take it.
     pub(super) fn expect(&self, end: End, process: Process) -> Result<(), ChannelError> {
         match self.set_claim(end, 0, process.to_word()) {
-            // It was faster than we, and may even be done or dead: then nobody knows any more when it started.
+            // The process was faster and has taken the endpoint already. It may even have left it or died; then its
+            // start time is no longer known, so only the pid is compared.
             Err(ChannelError::Attached { pid, .. }) if pid == process.pid || pid == 0 => Ok(()),
             kept => kept,
         }
     }
 
     fn set_claim(&self, end: End, from: u64, to: u64) -> Result<(), ChannelError> {
-        // Relaxed: only who comes first matters. An end is written to by its one owner (SHM-1).
+        // Relaxed: only the order of claims matters. After that, one owner writes for the endpoint (SHM-1).
         let claim = self.claim_word(end)?;
         match claim.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => Ok(()),
@@ -253,15 +256,17 @@ impl Place {
         }
     }
 
-    /// Says that an end will do nothing any more: its process may end without anybody missing it.
+    /// Marks an endpoint as left: it does nothing any more, so the end of its process is not a death.
     pub(super) fn leave(&self, end: End) {
         if let Ok(word) = self.claim_word(end) {
-            // SYNC end-left: pairs with the load in `holder`; what this end did before is seen by who finds it gone.
+            // SYNC end-left: pairs with the load in `holder`; a process that finds the endpoint left sees all that the
+            // endpoint did before.
             word.store(LEFT, Ordering::Release);
         }
     }
 
-    /// Whose an end is; `None` before it is anybody's, and after it has left.
+    /// The process that has taken an endpoint, or for which it is reserved; `None` before that, and after the endpoint
+    /// was left.
     pub(super) fn holder(&self, end: End) -> Option<Process> {
         // SYNC end-left: pairs with the store in `leave`.
         match self.claim_word(end).ok()?.load(Ordering::Acquire) {
@@ -270,25 +275,25 @@ impl Place {
         }
     }
 
-    /// The tag of the payloads' type, which a new channel's maker sets.
+    /// The word of the payload type's tag, which the maker of a new channel sets.
     pub(super) fn tag(&self) -> Result<&AtomicU64, ChannelError> {
         Ok(self.region.atomic_u64(control::TAG)?)
     }
 
-    /// Offset of a slot's header.
+    /// The offset of a slot's header.
     #[inline]
     pub(super) fn header(&self, slot: usize) -> usize {
         self.places.headers + slot * APART
     }
 
-    /// Stamp, meta and length of a slot.
+    /// The stamp, meta and length words of a slot.
     #[inline]
     pub(super) fn words(&self, slot: usize) -> Result<&[AtomicU64; 3], ChannelError> {
         const { assert!(slot::STAMP == 0 && slot::META == 8 && slot::LEN == 16) };
         Ok(self.region.atomics(self.header(slot))?)
     }
 
-    /// Offset of a slot's payload.
+    /// The offset of a slot's payload.
     #[inline]
     pub(super) fn payload(&self, slot: usize) -> usize {
         self.places.payloads + slot * self.places.stride
@@ -299,7 +304,7 @@ impl Place {
         (reader as usize + 1) * APART
     }
 
-    /// A reader's words.
+    /// The words of a reader.
     #[inline]
     pub(super) fn tail(&self, reader: u32) -> Result<Tail<'_>, ChannelError> {
         let line = self.line(reader);
@@ -309,15 +314,16 @@ impl Place {
         })
     }
 
-    /// Says that no message follows; a channel that was poisoned stays so.
+    /// Closes the channel: no message follows. A poisoned channel stays poisoned.
     pub(super) fn close(&self) {
         if let Ok(state) = self.region.atomic_u64(control::STATE) {
-            // SYNC ring-closed: pairs with the load in `check_open`; the last stamp happened before.
+            // SYNC ring-closed: pairs with the load in `check_open`; the store of the last stamp happens before it.
             let _ = state.compare_exchange(OPEN, CLOSED, Ordering::Release, Ordering::Relaxed);
         }
     }
 
-    /// As [`check_open`](Self::check_open), for a writer that waits for its readers, having closed or not.
+    /// Checks that no peer is known to have died. Unlike [`check_open`](Self::check_open) it accepts a closed channel,
+    /// for a writer that waits for its readers after it has closed.
     pub(super) fn check_live(&self) -> Result<(), ChannelError> {
         match self.check_open() {
             Err(ChannelError::Closed) => Ok(()),
@@ -325,7 +331,7 @@ impl Place {
         }
     }
 
-    /// Whether there is still somebody to wait for (`SHM-4`).
+    /// Checks that the channel is open, so that there is a peer to wait for (`SHM-4`).
     #[inline]
     pub(super) fn check_open(&self) -> Result<(), ChannelError> {
         // SYNC ring-closed.

@@ -1,14 +1,14 @@
-//! The channel between processes: one writer, N readers, K slots in a segment. Same protocol as [`ring`](mod@crate::ring),
-//! over bytes.
+//! The channel between processes: one writer, N readers, K slots in a segment. It uses the protocol of
+//! [`ring`](mod@crate::ring), over bytes.
 //!
-//! A payload of up to 40 bytes lies in the line of its slot's stamp, so that a small hop costs one cache line. A
-//! payload above `slot_bytes` makes the channel grow: the writer puts it into a new segment (generation + 1) whose id
-//! stands in the slot's header; readers map it on sight.
+//! A payload of up to 40 bytes lies in the cache line of its slot's stamp, so that a small message moves a single line.
+//! A payload larger than `slot_bytes` makes the channel grow: the writer puts it into a new segment (generation + 1)
+//! and writes the id of that segment into the slot's header; a reader maps the segment when it first sees the id.
 //!
-//! - `SHM-1` stamps and tails work as `cursor.rs` says (`RING-1` to `RING-3`, `RING-6`); each end has one owner.
-//! - `SHM-2` generations only rise; a segment is given back when every message in it has been passed.
-//! - `SHM-3` every number read from the segment is read once and checked before it is believed.
-//! - `SHM-4` whoever finds no progress looks at the state word, and does not wait for a peer that has died.
+//! - `SHM-1` stamps and tails work as `cursor.rs` says (`RING-1` to `RING-3`, `RING-6`); each endpoint has one owner.
+//! - `SHM-2` generations only rise; a segment is released when every message in it has been passed.
+//! - `SHM-3` every number in the segment is read once and checked before it is used.
+//! - `SHM-4` an endpoint that finds no progress reads the state word, and does not wait for a peer that has died.
 //!
 //! States, layout and races: `channels/README.md`.
 
@@ -28,28 +28,27 @@ use serde::{Deserialize, Serialize};
 use crate::error::{ChannelError, Culprit, SegmentError};
 use crate::region::Region;
 
-/// The smallest `slot_bytes`.
+/// The smallest valid `slot_bytes`.
 pub const SLOT_BYTES_MIN: u64 = 1000;
 
-/// The shape of a shared channel, known to both ends.
+/// The shape of a shared channel, known to all endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedSpec {
-    /// Messages that may be under way.
+    /// The number of slots: messages that can be in flight.
     pub slots: u32,
-    /// Bytes of a slot before the channel grows; at least [`SLOT_BYTES_MIN`].
+    /// The capacity of a slot in bytes before the channel grows; at least [`SLOT_BYTES_MIN`].
     pub slot_bytes: u64,
-    /// Number of readers.
+    /// The number of readers.
     pub readers: u32,
-    /// The largest payload ever.
+    /// The size in bytes of the largest payload that the channel may ever carry.
     pub max_bytes: u64,
 }
 
 impl SharedSpec {
-    /// Bytes the channel needs in its region.
+    /// The number of bytes that the channel needs in its region.
     ///
     /// # Errors
-    /// [`ChannelError::InvalidSpec`] when a number is below its least value, [`ChannelError::Segment`] when
-    /// the product overflows.
+    /// [`ChannelError::InvalidSpec`] if a number is below its minimum, [`ChannelError::Segment`] if the size overflows.
     pub fn size_bytes(&self) -> Result<usize, ChannelError> {
         let bounds = [
             ("slots", u64::from(self.slots), 1),
@@ -64,20 +63,20 @@ impl SharedSpec {
     }
 }
 
-/// Prepares a fresh, zeroed region; once, by whoever creates the channel, before anybody attaches. Touches the first
-/// page of every slot, so that the first small messages do not pay for page faults.
+/// Formats a fresh, zeroed region. The creator of the channel calls this once, before any endpoint attaches. Touches
+/// the first page of every slot, so that the first small messages do not pay for page faults.
 ///
 /// # Errors
-/// [`ChannelError`] when spec or region do not fit.
+/// [`ChannelError`] if the spec is invalid or the region is too short.
 pub fn format(region: &Region, spec: &SharedSpec) -> Result<(), ChannelError> {
     layout::format(region, spec)
 }
 
-/// Says on behalf of `culprit`, a peer that has died, that nothing will move here any more. Both ends find out when they next see
-/// no progress: readers after the messages that are there. Ring their bells afterwards. Never waits.
+/// Poisons the channel on behalf of `culprit`, a peer that has died. An endpoint notices it when it next finds no
+/// progress; a reader first reads the messages that are there. Ring the bells of the endpoints afterwards. Never waits.
 ///
 /// # Errors
-/// [`ChannelError::Corrupt`] when the region holds no channel.
+/// [`ChannelError::Corrupt`] if the region holds no channel.
 pub fn poison(region: &Region, culprit: Culprit) -> Result<(), ChannelError> {
     layout::poison(region, culprit)
 }

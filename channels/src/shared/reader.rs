@@ -1,5 +1,6 @@
-//! A reading end. Everything it finds in the segment may have been written by a hostile process.
-#![allow(unsafe_code)] // hands out slots
+//! The reading endpoint of a shared channel. Anything that it reads in the segment may have been written by a hostile
+//! process.
+#![allow(unsafe_code)] // lends slots
 
 use std::sync::atomic::Ordering;
 
@@ -15,22 +16,22 @@ use crate::prefetch;
 use crate::region::Region;
 use crate::segment::SegmentId;
 
-/// A reading end of a shared channel. Dropping it lets go of every message, also of those to come: it never holds the
-/// writer back.
+/// A reading endpoint of a shared channel. Dropping it releases every message, also future ones, so that it never holds
+/// the writer back.
 pub struct SharedReader {
     place: Place,
     cursor: ReadCursor,
     index: u32,
     writer_bell: Doorbell,
     grown: Option<Generation>,
-    /// Where the current message lies, once checked.
+    /// The place of the current message, once it was checked.
     found: Option<Found>,
-    /// Bytes of the last message, which the next is likely to have.
+    /// The length of the last message in bytes, as a guess for the next one.
     last_bytes: usize,
     quiet: bool,
 }
 
-/// A message's checked place.
+/// The place of a message, after its header was checked.
 #[derive(Clone, Copy)]
 struct Found {
     kind: u32,
@@ -46,17 +47,17 @@ enum Area {
 }
 
 impl SharedReader {
-    /// Which of the reading ends it is.
+    /// The number of this reading endpoint.
     #[cfg(feature = "cuda")]
     pub(crate) fn index(&self) -> u32 {
         self.index
     }
 
-    /// Reading end number `index` of the channel that `format` made in `region`.
+    /// Attaches reading endpoint number `index` to the channel that `format` made in `region`.
     ///
     /// # Errors
-    /// [`ChannelError::Corrupt`] when the region holds no such channel, or the channel no such reader;
-    /// [`ChannelError::Attached`] when that reader has been here already.
+    /// [`ChannelError::Corrupt`] if the region holds no such channel, or the channel no such reader;
+    /// [`ChannelError::Attached`] if that reader has been attached before.
     pub fn attach(
         region: Region,
         spec: &SharedSpec,
@@ -83,7 +84,7 @@ impl SharedReader {
         })
     }
 
-    /// Number of the next message.
+    /// The number of the next message.
     #[inline]
     pub fn position(&self) -> u64 {
         self.cursor.number()
@@ -92,15 +93,15 @@ impl SharedReader {
     /// Whether the next message can be read.
     ///
     /// # Errors
-    /// [`ChannelError::Closed`] when the writer has closed and nothing is left, [`ChannelError::Poisoned`] when a
-    /// peer has died and nothing is left, [`ChannelError::Corrupt`] when the stamp is none that an honest writer
-    /// leaves.
+    /// [`ChannelError::Closed`] if the writer has closed and no message is left, [`ChannelError::Poisoned`] if a peer
+    /// has died and no message is left, [`ChannelError::Corrupt`] if the stamp is none that an honest writer leaves.
     #[inline]
     pub fn ready(&mut self) -> Result<bool, ChannelError> {
         if self.found.is_some() || self.look()? {
             return Ok(true);
         }
-        // The writer stamps before it closes: whoever sees "closed" sees its last stamp at the second look.
+        // The writer stores its last stamp before it closes. So after a read of "closed", the second read of the stamp
+        // sees the last one.
         match self.place.check_open() {
             Ok(()) => Ok(false),
             Err(ended) => {
@@ -113,7 +114,7 @@ impl SharedReader {
         }
     }
 
-    /// Whether no peer is known to have died.
+    /// Checks that no peer is known to have died.
     #[cfg(feature = "cuda")]
     pub(crate) fn check_live(&self) -> Result<(), ChannelError> {
         self.place.check_live()
@@ -131,10 +132,11 @@ impl SharedReader {
         }
     }
 
-    /// The next message in place; `None` when there is none yet. Stays until [`release`](Self::release).
+    /// The next message, in place; `None` if it has not arrived. It stays there until [`release`](Self::release).
     ///
     /// # Errors
-    /// As [`ready`](Self::ready), and [`ChannelError::Segment`] when a grown channel's memory cannot be mapped.
+    /// The errors of [`ready`](Self::ready), and [`ChannelError::Segment`] if the memory of a grown channel cannot be
+    /// mapped.
     #[inline]
     pub fn current(&mut self) -> Result<Option<Message<&[u8]>>, ChannelError> {
         if self.found.is_none() {
@@ -150,13 +152,13 @@ impl SharedReader {
         self.seen().map(Some)
     }
 
-    /// Whether there is something to be said of the next message.
+    /// Polls the stamp of the next message: `true` if the message has arrived or the stamp is invalid.
     #[inline]
     pub(crate) fn stirs(&self) -> bool {
         !matches!(self.look(), Ok(false))
     }
 
-    /// Fetches a payload that is read from one end to the other as a rule.
+    /// Prefetches a payload that lies outside the stamp's line and is so short that readers usually read all of it.
     #[inline]
     fn fetch(&self, found: Found) {
         if found.len > slot::INLINE_MAX
@@ -168,7 +170,7 @@ impl SharedReader {
         }
     }
 
-    /// Where a message lies.
+    /// The region that holds a message.
     #[inline]
     fn region(&self, found: Found) -> Result<&Region, ChannelError> {
         match (found.area, &self.grown) {
@@ -178,15 +180,15 @@ impl SharedReader {
         }
     }
 
-    /// The message that `current` found before.
+    /// The message that `current` has found.
     #[inline]
     pub(crate) fn seen(&self) -> Result<Message<&[u8]>, ChannelError> {
         let Some(found) = self.found else {
             return Err(ChannelError::NoValue);
         };
         let region = self.region(found)?;
-        // SAFETY: stamped and not yet passed by this cursor, so the writer leaves it alone (RING-2); offset and
-        // length were checked by `find` and are checked against the region again.
+        // SAFETY: the message is stamped and not yet passed by this cursor, so the writer does not touch it (RING-2);
+        // offset and length were checked by `find` and are checked against the region again.
         let bytes = unsafe { region.bytes(found.offset, found.len) }?;
         match found.kind {
             kind::VALUE => Ok(Ok(bytes)),
@@ -198,7 +200,7 @@ impl SharedReader {
         }
     }
 
-    /// Reads a header, every number once, and checks it (`SHM-3`). Relaxed: the stamp has published them.
+    /// Reads a slot's header, every number once, and checks it (`SHM-3`). Relaxed: the stamp has published the numbers.
     #[inline]
     fn find(&mut self) -> Result<Found, ChannelError> {
         let slot = self.cursor.slot();
@@ -228,7 +230,7 @@ impl SharedReader {
         })
     }
 
-    /// The generation that a header names: the one that is mapped, or a new one, for which that is let go.
+    /// The generation that a header names: the mapped one, or a newer one, which is mapped and replaces it.
     fn generation(&mut self, number: u32, header: usize) -> Result<&Generation, ChannelError> {
         let mapped = self.grown.as_ref().map_or(0, |grown| grown.number);
         if number < mapped {
@@ -261,14 +263,15 @@ impl SharedReader {
             len_bytes: word(slot::SEGMENT_LEN)?,
         };
         let opened = Generation::open(number, self.place.spec.slots, word(slot::STRIDE)?, id);
-        // A writer that has closed or died has taken its segments along: that is the cause, not its symptom.
+        // The segments of a writer that has closed or died are gone. The error is then that cause, not the failed
+        // mapping.
         opened.or_else(|error| self.place.check_open().and(Err(error)))
     }
 
-    /// Passes the next message, read or not, if it is there, and gives its slot back.
+    /// Passes the next message, read or not, if it has arrived, and releases its slot.
     ///
     /// # Errors
-    /// As [`ready`](Self::ready).
+    /// The errors of [`ready`](Self::ready).
     #[inline]
     pub fn release(&mut self) -> Result<(), ChannelError> {
         if self.found.take().is_none() && !self.ready()? {
@@ -283,13 +286,14 @@ impl SharedReader {
 }
 
 impl SharedReader {
-    /// Bytes of the last message that was looked at.
+    /// The length in bytes of the last message that `current` has found.
     #[inline]
     pub(crate) fn last_bytes(&self) -> usize {
         self.last_bytes
     }
 
-    /// While `quiet`, a writer that waits for space is not woken; at its end it is. One fence for many messages.
+    /// Turns quiet mode on or off. In quiet mode, a release does not wake a writer that waits for space; the call that
+    /// turns the mode off does, with one fence for many messages.
     pub(crate) fn set_quiet(&mut self, quiet: bool) {
         self.quiet = quiet;
         if !quiet && let Ok(tail) = self.place.tail(self.index) {

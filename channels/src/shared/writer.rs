@@ -1,4 +1,4 @@
-//! The writing end.
+//! The writing endpoint of a shared channel.
 #![allow(unsafe_code)] // writes into slots
 
 use std::any::TypeId;
@@ -15,22 +15,22 @@ use crate::fault_point;
 use crate::payload::{Way, Whole, Wire, encode_as, is_plain, way_of, write_short};
 use crate::region::Region;
 
-/// The writing end of a shared channel. Dropping it closes the channel.
+/// The writing endpoint of a shared channel. Dropping it closes the channel.
 pub struct SharedWriter {
     place: Place,
     cursor: WriteCursor,
     reader_bells: Vec<Doorbell>,
     grown: Option<Generation>,
     quiet: bool,
-    /// Bytes of the last message, which the next is likely to have.
+    /// The length of the last message in bytes, as a guess for the next one.
     last_bytes: usize,
-    /// Which way the last value went, by its type.
+    /// The encoding that was chosen for the last value, with the type of that value.
     way: Option<(TypeId, Way)>,
-    /// Outgrown generations with the number of the first message that is not in them (`SHM-2`).
+    /// Outgrown generations, each with the number of the first message that is not in it (`SHM-2`).
     retired: Vec<(Generation, u64)>,
 }
 
-/// A place in the next slot, for a message that is not published yet. Good for that message alone.
+/// A place in the next slot, for a message that is not published yet. It is valid for that message only.
 #[derive(Debug)]
 pub(crate) struct Lent {
     number: u64,
@@ -48,11 +48,12 @@ impl From<Ahead> for ChannelError {
 }
 
 impl SharedWriter {
-    /// The writing end of the channel that `format` made in `region`. `_bell` is rung by readers that free a slot.
+    /// Attaches the writing endpoint to the channel that `format` made in `region`. Readers ring `_bell` when they free
+    /// a slot; the writer itself does not use it.
     ///
     /// # Errors
-    /// [`ChannelError::Corrupt`] when the region holds no such channel, [`ChannelError::Attached`] when it has a
-    /// writer.
+    /// [`ChannelError::Corrupt`] if the region holds no such channel, [`ChannelError::Attached`] if the channel has, or
+    /// had, a writer.
     pub fn attach(
         region: Region,
         spec: &SharedSpec,
@@ -74,31 +75,31 @@ impl SharedWriter {
         })
     }
 
-    /// Number of the next message.
+    /// The number of the next message.
     #[inline]
     pub fn position(&self) -> u64 {
         self.cursor.number()
     }
 
-    /// Messages below this number have been let go by every reader, as far as is known.
+    /// The number of messages that every reader has released, as far as the writer knows.
     #[cfg(feature = "cuda")]
     pub(crate) fn passed(&self) -> u64 {
         self.cursor.passed()
     }
 
-    /// Number of slots.
+    /// The number of slots.
     #[cfg(feature = "cuda")]
     pub(crate) fn slots(&self) -> usize {
         self.place.spec.slots as usize
     }
 
-    /// Number of readers.
+    /// The number of readers.
     #[cfg(feature = "cuda")]
     pub(crate) fn readers(&self) -> usize {
         self.place.spec.readers as usize
     }
 
-    /// Bytes of the last message.
+    /// The length of the last message in bytes.
     #[inline]
     pub(crate) fn last_bytes(&self) -> usize {
         self.last_bytes
@@ -107,8 +108,8 @@ impl SharedWriter {
     /// Whether a write would succeed now.
     ///
     /// # Errors
-    /// When there is no space: [`ChannelError::Poisoned`] when a peer has died, [`ChannelError::Closed`], and
-    /// [`ChannelError::Corrupt`] when a reader's tail is ahead of the writer.
+    /// If there is no space: [`ChannelError::Poisoned`] if a peer has died, [`ChannelError::Closed`], and
+    /// [`ChannelError::Corrupt`] if a reader's tail is ahead of the writer.
     #[inline]
     pub fn has_space(&mut self) -> Result<bool, ChannelError> {
         if self.cursor.has_space() && self.retired.is_empty() {
@@ -120,7 +121,8 @@ impl SharedWriter {
     /// Whether every reader is done with every message.
     ///
     /// # Errors
-    /// Where one is not: as [`has_space`](Self::has_space).
+    /// [`ChannelError::Poisoned`] if a reader is not done and a peer has died, [`ChannelError::Corrupt`] if a reader's
+    /// tail is ahead of the writer.
     pub fn is_drained(&mut self) -> Result<bool, ChannelError> {
         let (place, cursor) = (&self.place, &mut self.cursor);
         let tails = || (0..place.spec.readers).filter_map(|reader| place.tail(reader).ok());
@@ -131,13 +133,14 @@ impl SharedWriter {
         Ok(drained)
     }
 
-    /// Whether no peer is known to have died.
+    /// Checks that no peer is known to have died.
     #[cfg(feature = "cuda")]
     pub(crate) fn check_live(&self) -> Result<(), ChannelError> {
         self.place.check_live()
     }
 
-    /// Looks at the tails, and gives back what all have passed.
+    /// Reads the tails of the readers, and releases the generations that all readers have passed. Returns whether there
+    /// is space.
     fn seek(&mut self) -> Result<bool, ChannelError> {
         let (place, cursor) = (&self.place, &mut self.cursor);
         let tails = || (0..place.spec.readers).filter_map(|reader| place.tail(reader).ok());
@@ -153,11 +156,11 @@ impl SharedWriter {
         Ok(space)
     }
 
-    /// Writes a value; `false` when every slot is taken.
+    /// Writes a value; returns `false` if no slot is free.
     ///
     /// # Errors
-    /// [`ChannelError::TooLarge`], [`ChannelError::Encode`] and [`ChannelError::Segment`] leave the channel as it
-    /// was; others as [`has_space`](Self::has_space).
+    /// [`ChannelError::TooLarge`], [`ChannelError::Encode`] and [`ChannelError::Segment`] leave the channel unchanged.
+    /// The other errors are those of [`has_space`](Self::has_space).
     #[inline]
     pub fn try_write<T: Wire>(&mut self, value: &T) -> Result<bool, ChannelError> {
         if !self.has_space()? {
@@ -169,7 +172,7 @@ impl SharedWriter {
         Ok(true)
     }
 
-    /// Writes a value, or gives it back: the short way for who says elsewhere why not.
+    /// Writes `value` if a slot is free and it can be encoded, else returns it. Call `try_write` to learn why.
     #[inline]
     pub(crate) fn send<T: Wire>(&mut self, value: T) -> Option<T> {
         match self.try_write(&value) {
@@ -178,18 +181,18 @@ impl SharedWriter {
         }
     }
 
-    /// Writes bytes that are a payload already; `false` when every slot is taken.
+    /// Writes bytes that are already an encoded payload; returns `false` if no slot is free.
     ///
     /// # Errors
-    /// As [`try_write`](Self::try_write).
+    /// The errors of [`try_write`](Self::try_write).
     pub fn try_write_bytes(&mut self, payload: &[u8]) -> Result<bool, ChannelError> {
         self.try_put_bytes(kind::VALUE, payload)
     }
 
-    /// Writes a fault instead of a value; `false` when every slot is taken.
+    /// Writes a fault in the place of a value; returns `false` if no slot is free.
     ///
     /// # Errors
-    /// As [`try_write`](Self::try_write).
+    /// The errors of [`try_write`](Self::try_write).
     pub fn try_write_fault(&mut self, fault: &Fault) -> Result<bool, ChannelError> {
         match fault.kind() {
             FaultKind::Cancelled => self.try_put_bytes(kind::CANCELLED, &[]),
@@ -218,7 +221,7 @@ impl SharedWriter {
         self.put(kind::VALUE, encoded.len_bytes(), |out| encoded.write_to(out))
     }
 
-    /// Which way values of a type go.
+    /// The encoding for values of type `T`.
     #[inline]
     fn way<T: Wire>(&mut self) -> Way {
         let id = TypeId::of::<T>();
@@ -228,10 +231,11 @@ impl SharedWriter {
         }
     }
 
-    /// Writes a value that fits the line of its stamp; `false` for others, of which nothing has been written.
+    /// Writes a value that fits into the cache line of its stamp; returns `false` for other values, and publishes
+    /// nothing then.
     #[inline]
     fn put_short<T: Wire>(&mut self, value: &T) -> Result<bool, ChannelError> {
-        // Numbers need none.
+        // Numbers need no choice of encoding.
         let way = if is_plain::<T>() {
             Way::Named
         } else {
@@ -252,13 +256,13 @@ impl SharedWriter {
     #[inline]
     fn put_bytes(&mut self, kind: u32, bytes: &[u8]) -> Result<(), ChannelError> {
         self.put(kind, bytes.len(), |out| {
-            // As long as asked for.
+            // `out` is as long as `bytes`.
             out.copy_from_slice(bytes);
             Ok(())
         })
     }
 
-    /// Fills the next slot, which is known to be free, and publishes it.
+    /// Fills the next slot, which must be free, and publishes it.
     #[inline]
     fn put(
         &mut self,
@@ -273,7 +277,7 @@ impl SharedWriter {
         self.publish_as(kind, &lent)
     }
 
-    /// The place for `len` bytes in the next slot, which is known to be free.
+    /// Lends the place for `len` bytes in the next slot, which must be free.
     #[inline]
     pub(crate) fn lend(&mut self, len: usize) -> Result<Lent, ChannelError> {
         if len as u64 > self.place.spec.max_bytes {
@@ -299,7 +303,7 @@ impl SharedWriter {
         })
     }
 
-    /// Where it lies, if it is still for the next message.
+    /// The region of a lent place, if the place still belongs to the next message.
     #[inline]
     fn area(&self, lent: &Lent) -> Result<&Region, ChannelError> {
         if lent.number != self.cursor.number() {
@@ -312,7 +316,7 @@ impl SharedWriter {
         }
     }
 
-    /// The bytes of a place that is lent.
+    /// The bytes of a lent place.
     #[inline]
     pub(crate) fn lent(&self, lent: &Lent) -> Result<&[u8], ChannelError> {
         // SAFETY: the slot is free in every generation (has_space, RING-3) until this message is published, and its only
@@ -320,14 +324,14 @@ impl SharedWriter {
         Ok(unsafe { self.area(lent)?.bytes(lent.offset, lent.len) }?)
     }
 
-    /// The bytes of a place that is lent, to be written.
+    /// The bytes of a lent place, for writing.
     #[inline]
     pub(crate) fn lent_mut(&mut self, lent: &Lent) -> Result<&mut [u8], ChannelError> {
         // SAFETY: as in `lent`, and the writer is borrowed exclusively.
         Ok(unsafe { self.area(lent)?.bytes_mut(lent.offset, lent.len) }?)
     }
 
-    /// Publishes what has been written to a place that was lent.
+    /// Publishes the value that was written to a lent place.
     pub(crate) fn publish_lent(&mut self, lent: &Lent) -> Result<(), ChannelError> {
         self.publish_as(kind::VALUE, lent)
     }
@@ -369,7 +373,7 @@ impl SharedWriter {
         Ok(())
     }
 
-    /// The grown area, replaced by a larger one if `len` bytes do not fit.
+    /// The current generation, replaced by a larger one if `len` bytes do not fit.
     fn grown_for(&mut self, len: usize) -> Result<&Generation, ChannelError> {
         let (number, stride) = self
             .grown
@@ -393,7 +397,8 @@ impl SharedWriter {
         self.grown.as_ref().ok_or(ChannelError::Full)
     }
 
-    /// While `quiet`, sleeping readers are not woken; at its end they are. One fence for many messages.
+    /// Turns quiet mode on or off. In quiet mode, a message does not wake sleeping readers; the call that turns the
+    /// mode off does, with one fence for many messages.
     pub(crate) fn set_quiet(&mut self, quiet: bool) {
         self.quiet = quiet;
         if !quiet {
@@ -401,8 +406,8 @@ impl SharedWriter {
         }
     }
 
-    /// Says that no message follows, and wakes the readers. Never waits; again is the same as once. What is written
-    /// afterwards is refused.
+    /// Closes the channel: no message follows. Wakes the readers and never waits. A second call changes nothing. Later
+    /// writes are refused.
     pub fn close(&mut self) {
         self.cursor.close();
         self.place.close();

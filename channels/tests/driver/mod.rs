@@ -1,9 +1,9 @@
-//! The driver that a test finds: a real one, or the simulated one where the library path leads to it:
+//! The driver that a test finds: a real one, or the simulated one if the library path leads to it:
 //!
 //! `LD_LIBRARY_PATH=$(scripts/simulated-driver) cargo test -p selvedge-channels --features cuda`
 //!
-//! A test that finds none says so and passes; with `REQUIRE_GPU=1` it fails.
-#![allow(dead_code, unsafe_code)] // each test binary uses what it needs; the simulator is asked by name
+//! A test that finds no driver reports that and passes; with `REQUIRE_GPU=1` it fails.
+#![allow(dead_code, unsafe_code)] // each test binary uses only a part; the simulator is called by name
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::fs;
@@ -14,13 +14,13 @@ use std::time::Duration;
 use selvedge_channels::device::{Gpu, Library, Stream, sweep};
 use selvedge_channels::{DType, Tensor};
 
-/// Longer than anything takes that works.
+/// A time limit beyond that of any operation that works.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// Set for a test that runs by itself.
+/// The environment variable of a process that runs one test by itself.
 pub(crate) const ALONE: &str = "SELVEDGE_DEVICE_ALONE";
 
-/// The first device.
+/// The first device. Returns `None` without one, and panics if one is required.
 pub(crate) fn gpu() -> Option<Gpu> {
     match Gpu::open(0) {
         Ok(gpu) => Some(gpu),
@@ -34,10 +34,10 @@ pub(crate) fn gpu() -> Option<Gpu> {
     }
 }
 
-/// The simulated driver's own functions, if it is that.
+/// The library of the simulated driver, with functions that only it has.
 pub(crate) struct Simulator(Library);
 
-/// `None` for a real driver, and without one.
+/// Opens the simulated driver. Returns `None` for a real driver, and without a driver.
 pub(crate) fn simulator() -> Option<Simulator> {
     let library = Library::open("the driver", "SELVEDGE_CUDA_LIB", &["libcuda.so.1", "libcuda.so"]).ok()?;
     library.has(&["selvedge_sim_violations"]).ok()?;
@@ -50,27 +50,27 @@ impl Simulator {
         unsafe { self.0.function::<F>(name) }.unwrap()
     }
 
-    /// What was touched without an order.
+    /// The number of accesses without an order between them.
     pub(crate) fn violations(&self) -> u64 {
         self.function::<extern "C" fn() -> u64>("selvedge_sim_violations")()
     }
 
-    /// Events that have not been destroyed.
+    /// The number of events that have not been destroyed.
     pub(crate) fn events(&self) -> u64 {
         self.function::<extern "C" fn() -> u64>("selvedge_sim_events")()
     }
 
-    /// Lets [`spin`](Self::spin) end up to this number.
+    /// Ends all calls of [`spin`](Self::spin) up to this number.
     pub(crate) fn release(&self, upto: u64) {
         self.function::<extern "C" fn(u64)>("selvedge_sim_release")(upto);
     }
 
-    /// Waits until nothing can happen any more; whether all is done.
+    /// Waits until no operation can advance any more. Returns true if all operations are done.
     pub(crate) fn settle(&self) -> bool {
         self.function::<extern "C" fn() -> c_int>("selvedge_sim_settle")() == 1
     }
 
-    /// Keeps a stream busy until it is released.
+    /// Keeps a stream busy until the release of this number.
     pub(crate) fn spin(&self, stream: &Stream, number: u64) {
         type Launch = unsafe extern "C" fn(
             *mut c_void,
@@ -93,7 +93,7 @@ impl Simulator {
         stream.gpu().bind().unwrap();
         let (mut module, mut kernel) = (null_mut(), null_mut());
         let name: &CStr = c"selvedge_spin";
-        // SAFETY: as `cuda.h` says; the image is not looked at.
+        // SAFETY: the types are those of `cuda.h`; the simulator does not read the image.
         let code = unsafe { load(&raw mut module, c".version 8.0".as_ptr().cast()) };
         assert_eq!(code, 0);
         // SAFETY: as above.
@@ -108,7 +108,7 @@ impl Simulator {
     }
 }
 
-/// The simulator has nothing to tell.
+/// Asserts that the simulator has found no violation.
 pub(crate) fn no_violations() {
     if let Some(simulator) = simulator() {
         assert_eq!(simulator.violations(), 0, "see SELVEDGE_SIM_REPORT");
@@ -136,7 +136,7 @@ pub(crate) fn alone(test: &str, settings: &[(&str, &str)]) -> Output {
     command.output().unwrap()
 }
 
-/// As [`alone`], and it must pass.
+/// Runs a test like [`alone`], and asserts that it passes.
 pub(crate) fn passes_alone(test: &str, settings: &[(&str, &str)]) {
     let output = alone(test, settings);
     let (out, said) = (
@@ -151,7 +151,7 @@ pub(crate) fn passes_alone(test: &str, settings: &[(&str, &str)]) {
     );
 }
 
-/// A tensor that is told apart from every other message's.
+/// A tensor that differs from the tensors of every other message.
 pub(crate) fn tensor(message: u64, index: u64, len: usize) -> Tensor {
     let values: Vec<u32> = (0..len as u64)
         .map(|at| (message.wrapping_mul(0x9E37_79B9) ^ (index << 24) ^ at) as u32)
@@ -172,7 +172,7 @@ pub(crate) struct Census {
     pub(crate) descriptors: usize,
     pub(crate) threads: usize,
     pub(crate) mappings: usize,
-    /// Where the driver tells.
+    /// Zero if the driver is not the simulated one.
     pub(crate) events: u64,
 }
 
@@ -197,7 +197,8 @@ pub(crate) fn census() -> Census {
     }
 }
 
-/// Checks that nothing is there that was not, when devices are done. The system takes a moment to forget a thread, too.
+/// Checks that all counts return to `before` once devices are done. The system takes a moment to remove an ended
+/// thread, too.
 pub(crate) fn census_returns_to(before: Census) {
     for _ in 0..5000 {
         sweep();

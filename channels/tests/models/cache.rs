@@ -7,7 +7,7 @@ use crate::explore::{Machine, holds, is_found};
 #[derive(Clone, Copy)]
 struct Cache {
     reads: u32,
-    /// What the value believes; a mutant's is one more.
+    /// The number of reads that the value expects; a mutant expects another number.
     believed: u32,
     executions: u64,
 }
@@ -24,7 +24,7 @@ struct World {
     value: Box<dyn AnyValue>,
     execution: u64,
     filled: bool,
-    /// A fill lets go of leftovers, whether it finds anything or not.
+    /// Whether a fill was tried: a fill releases leftovers, even if it finds no value.
     tried: bool,
     done: u32,
 }
@@ -123,8 +123,8 @@ fn cache_02_a_slot_is_given_back_after_the_last_read() {
     });
 }
 
-/// One read too few gives the slot back while somebody still reads; one too many keeps it until the next execution asks,
-/// which the lane's fill makes good: it lets go of leftovers.
+/// A value that expects one read too few releases the slot while a task still reads; one that expects too many keeps
+/// the slot until the next execution's fill, which releases leftovers.
 #[test]
 fn mutants_of_the_cache_are_found() {
     is_found(

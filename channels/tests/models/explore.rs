@@ -1,28 +1,28 @@
-//! From ends that can be stepped to a model.
+//! The exploration of a [`Machine`]: turns ends with single steps into a stateright model.
 
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 
 use stateright::{Checker, Model, Property};
 
-/// What is explored.
+/// A system to explore.
 pub(crate) trait Machine: Sync + Send + 'static {
-    /// The ends, and what has been seen of them.
+    /// The ends, and the observations made of them.
     type World;
     type Action: Copy + Debug + PartialEq + Hash + Send + Sync + 'static;
 
     fn fresh(&self) -> Self::World;
 
-    /// What may be tried in any state; what changes nothing leads nowhere.
+    /// The actions to try in this state. An action that changes no observation leads to no new state.
     fn actions(&self, world: &Self::World) -> Vec<Self::Action>;
 
-    /// Takes a step; says which invariant it has broken.
+    /// Takes a step. Returns the invariant that it has broken as an error.
     fn step(&self, world: &mut Self::World, action: Self::Action) -> Result<(), &'static str>;
 
-    /// All that decides about what can happen next.
+    /// All words that decide about the next possible steps.
     fn seen(&self, world: &Self::World) -> Vec<u64>;
 
-    /// Of a world in which nothing can move any more: who still waits.
+    /// Checks a world in which no action changes anything: an end that still waits is an error.
     fn rest(&self, world: &Self::World) -> Result<(), &'static str>;
 }
 
@@ -30,7 +30,7 @@ pub(crate) trait Machine: Sync + Send + 'static {
 pub(crate) struct State<A> {
     path: Vec<A>,
     seen: Vec<u64>,
-    /// Those that lead somewhere.
+    /// The actions that lead to a new state.
     next: Vec<A>,
     broken: Option<&'static str>,
 }
@@ -111,7 +111,7 @@ impl<M: Machine> Model for Explored<M> {
     }
 }
 
-/// Explores every state, up to the first fault: how many there are, and the fault.
+/// Explores every state, up to the first fault. Returns the number of states, and the fault.
 pub(crate) fn explore<M: Machine>(machine: M) -> (usize, Option<&'static str>) {
     let checker = Explored(machine).checker().threads(1).spawn_bfs().join();
     let (states, found) = (
@@ -124,14 +124,14 @@ pub(crate) fn explore<M: Machine>(machine: M) -> (usize, Option<&'static str>) {
     (states, broken)
 }
 
-/// How many states there are of what must hold.
+/// Asserts that the model has no fault, and returns its number of states.
 pub(crate) fn holds<M: Machine>(machine: M) -> usize {
     let (states, broken) = explore(machine);
     assert_eq!(broken, None, "after {states} states");
     states
 }
 
-/// That a mutant's fault is found; which of them comes first depends on the order of exploration.
+/// Asserts that a mutant's fault is found; the order of exploration decides which of `faults` comes first.
 pub(crate) fn is_found<M: Machine>(machine: M, faults: &[&str]) {
     let (states, broken) = explore(machine);
     assert!(

@@ -1,5 +1,5 @@
-//! M5e: a lane with two inputs. When one of them fails it computes nothing, does not wait for the other, and goes on with
-//! the next execution; what comes late is skipped there.
+//! M5e: a lane with two inputs. When one of them fails, the lane computes nothing, does not wait for the other, and
+//! goes on with the next execution, where it skips the late message.
 
 use selvedge_channels::{
     AnyValue, Arrival, Doorbell, Fault, Inlet, Message, PayloadType, RingReader, RingWriter, ring,
@@ -14,7 +14,7 @@ struct FailFast {
     executions: u64,
     /// The execution in which input 0 fails.
     fails: u64,
-    /// A mutant takes what comes next, whatever execution it belongs to.
+    /// Whether the lane skips messages of earlier executions; a mutant takes the next message of any execution.
     skips_leftovers: bool,
 }
 
@@ -44,7 +44,7 @@ impl FailFast {
         Ok(execution * 10 + input as u64)
     }
 
-    /// What input number `index` has for this execution: nothing yet, a fault, or a value.
+    /// Polls input number `index` for this execution: `None` before it arrives, then a fault or a value.
     fn look(world: &mut World, index: usize) -> Result<Option<Result<u64, ()>>, &'static str> {
         let execution = world.execution;
         match &mut world.inputs[index] {
@@ -126,7 +126,7 @@ impl Machine for FailFast {
                 let (a, b) = (Self::look(world, 0)?, Self::look(world, 1)?);
                 match (a, b) {
                     (Some(Err(())), _) => {
-                        // Fail fast: the other one is not waited for.
+                        // Fail-fast: the lane does not wait for the other input.
                         Self::done(world, 0)?;
                         world.execution += 1;
                     }
@@ -148,7 +148,7 @@ impl Machine for FailFast {
     fn seen(&self, world: &World) -> Vec<u64> {
         let mut seen = vec![world.execution, world.computed];
         seen.extend(world.writers.iter().map(RingWriter::position));
-        // What a look has taken note of decides what the writer may write next.
+        // The faults that a poll has noted decide which messages the writer may write next.
         seen.extend(world.inputs.iter().map(|input| match input {
             Input::Value(value) => value.fault().is_some().into(),
             Input::Raw(reader) => reader.position(),

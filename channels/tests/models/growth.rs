@@ -1,4 +1,4 @@
-//! M5b: payloads that outgrow their slots, and the memory they leave.
+//! M5b: payloads that outgrow their slots, and the memory that they release.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,12 +9,12 @@ use selvedge_channels::{
 
 use crate::explore::{Machine, holds, is_found};
 
-/// Bytes of the messages in turn: in the slot, outgrown, outgrown again, in the slot, in what has grown.
+/// The sizes of the messages in turn: in the slot, outgrown, outgrown again, in the slot, in the grown segment.
 const SIZES: [usize; 5] = [10, 2_000, 9_000, 10, 2_000];
 const SLOTS: u32 = 2;
 const LINE: usize = 128;
 
-/// Descriptors are counted per process: one model at a time.
+/// A lock for one model at a time: descriptors are counted per process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[derive(Clone, Copy, PartialEq)]
@@ -43,11 +43,11 @@ struct World {
     writer: SharedWriter,
     readers: Vec<(SharedReader, bool)>,
     limit: u64,
-    /// Descriptors that were there before.
+    /// The number of descriptors that existed before.
     others: usize,
 }
 
-/// Descriptors of memfds that this process holds.
+/// The number of descriptors of memfds that this process holds.
 fn held() -> usize {
     let fds = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     let ours = |fd: &std::fs::DirEntry| {
@@ -156,7 +156,7 @@ impl Machine for Growth {
                 *inside = false;
             }
         }
-        // The newest, and one that somebody has not passed yet.
+        // Two segments may remain: the newest, and one that a reader has not passed yet.
         if held() - world.others > 2 {
             return Err("outgrown memory was kept");
         }

@@ -7,16 +7,16 @@ use selvedge_channels::{
 
 use crate::explore::{Machine, holds, is_found};
 
-/// Where the channel says whether it is open, and what it says there when it is not.
+/// The offset of the word that says whether the channel is open, and its value when it is not.
 const STATE: usize = 8;
 const CLOSED: u64 = 1;
-/// What a reader's words and a slot's header take.
+/// The size of a reader's words, and of a slot's header.
 const LINE: usize = 128;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Mutant {
     None,
-    /// Nobody notices a death.
+    /// No monitor reports a death.
     NoMonitor,
     /// A reader passes a message before it has read it.
     PassesBeforeReading,
@@ -52,7 +52,7 @@ enum Action {
 #[derive(Clone, Copy, PartialEq)]
 enum Party {
     Here,
-    /// Has heard of the end, or has sent everything.
+    /// Has learned of the end, or has sent everything.
     Done,
     /// Has left.
     Gone,
@@ -62,7 +62,7 @@ enum Party {
 struct Reader {
     end: Option<SharedReader>,
     party: Party,
-    /// The message it is at.
+    /// The message that the reader holds.
     inside: Option<u64>,
     next: u64,
 }
@@ -73,7 +73,7 @@ struct World {
     writing: Party,
     closed: bool,
     readers: Vec<Reader>,
-    /// The first message that the writer knows not to write yet; it decides when it looks at the tails.
+    /// The first message that the writer may not write yet, as far as it knows; there it reads the tails again.
     limit: u64,
     crashes: u32,
     unnoticed: Option<Culprit>,
@@ -99,7 +99,7 @@ impl Ring {
             .load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// C1: what a reader is at stays where and what it is.
+    /// C1: a message that a reader holds keeps its slot and its value.
     fn check_held(&self, world: &mut World) -> Result<(), &'static str> {
         for index in 0..world.readers.len() {
             let Some(message) = world.readers[index].inside else {
@@ -258,7 +258,7 @@ impl Machine for Ring {
             Action::Close => {
                 world.closed = true;
                 if self.mutant == Mutant::ClosesFirst && world.writer.position() < self.messages {
-                    // Behind its end's back, which writes nothing after its own end.
+                    // The mutant writes the word itself, because an end writes nothing after its own close.
                     let state = world.region.atomic_u64(STATE).unwrap();
                     state.store(CLOSED, std::sync::atomic::Ordering::Relaxed);
                 } else {
@@ -284,7 +284,7 @@ impl Machine for Ring {
                 world.readers[index].party = Party::Gone;
             }
             Action::CrashReader(index) => {
-                // It does nothing any more; its end stays as it is.
+                // The reader does nothing any more; its end stays as it is.
                 world.readers[index].party = Party::Dead;
                 world.crashes += 1;
                 world.unnoticed = died(End::Reader(index as u32));
@@ -337,7 +337,7 @@ impl Machine for Ring {
                 return Err("a reader waits for ever");
             }
         }
-        // Who has heard of a death misses what is written before the writer hears of it too.
+        // After a death, a reader that knows of it misses messages that the writer still sends before it knows.
         let lost = |reader: &Reader| {
             world.crashes == 0 && reader.party == Party::Done && reader.next < world.writer.position()
         };

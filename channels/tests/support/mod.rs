@@ -1,12 +1,12 @@
-//! One face for all channels, so that one suite judges them.
-#![allow(dead_code, unsafe_code)] // each test binary uses what it needs; segments are handed out
+//! A common interface of all channels, so that one suite tests them.
+#![allow(dead_code, unsafe_code)] // each test binary uses only a part; segments are handed out
 
 use selvedge_channels::{
     ChannelError, Doorbell, Fault, Message, Provider, Region, RingReader, RingWriter, SEGMENT_HEADER_BYTES,
     Segment, SharedReader, SharedSpec, SharedWriter, decode, format, ring,
 };
 
-/// What is written: told apart from every other message and of a chosen size.
+/// A payload that differs from every other message's, with a chosen size.
 pub(crate) fn payload(number: u64, len: usize) -> Vec<u8> {
     let mut bytes = number.to_le_bytes().to_vec();
     bytes.resize(len.max(8), number as u8);
@@ -15,7 +15,7 @@ pub(crate) fn payload(number: u64, len: usize) -> Vec<u8> {
 
 pub(crate) trait Writing {
     fn space(&mut self) -> Result<bool, ChannelError>;
-    /// `false`: full.
+    /// Writes a message. Returns false if the channel is full.
     fn write(&mut self, message: Message<Vec<u8>>) -> Result<bool, ChannelError>;
     fn close(&mut self);
 }
@@ -23,10 +23,10 @@ pub(crate) trait Writing {
 pub(crate) trait Reading {
     fn position(&self) -> u64;
     fn ready(&mut self) -> Result<bool, ChannelError>;
-    /// The next message, left where it is.
+    /// The next message, which stays in its slot.
     fn look(&mut self) -> Result<Option<Message<Vec<u8>>>, ChannelError>;
     fn release(&mut self) -> Result<(), ChannelError>;
-    /// The next message, passed.
+    /// The next message, removed from its slot.
     fn take(&mut self) -> Result<Option<Message<Vec<u8>>>, ChannelError> {
         let message = self.look()?;
         self.release()?;
@@ -110,7 +110,7 @@ pub(crate) fn spec(slots: usize, readers: usize) -> SharedSpec {
     }
 }
 
-/// A formatted region in a segment of its own.
+/// Formats a region in a segment of its own.
 pub(crate) fn region(provider: Provider, spec: &SharedSpec) -> (Segment, Region) {
     let size = spec.size_bytes().unwrap();
     let segment = Segment::create(provider, SEGMENT_HEADER_BYTES + size).unwrap();
@@ -130,7 +130,7 @@ fn attach(
     (writer, (0..spec.readers).map(reader).collect())
 }
 
-/// A shared ring on the heap: the same code, where Miri can follow.
+/// A shared ring on the heap: the code of the shared ring, in memory that Miri can follow.
 pub(crate) struct SharedHeap;
 
 impl Make for SharedHeap {
@@ -156,7 +156,7 @@ impl Make for SharedMemfd {
         attach(&spec, bells, || {
             let size = spec.size_bytes().unwrap();
             let segment = Segment::open(&id).unwrap();
-            // SAFETY: a channel as `spec` says, whose ends keep to it.
+            // SAFETY: the region is a channel of shape `spec`, whose ends keep to that shape.
             unsafe { segment.region(SEGMENT_HEADER_BYTES, size) }.unwrap()
         })
     }
@@ -193,7 +193,7 @@ impl Reading for SharedReader {
     }
 }
 
-/// Messages as data, to be compared.
+/// A message as plain data, for comparisons.
 pub(crate) fn plain(message: &Message<Vec<u8>>) -> Result<Vec<u8>, (String, Vec<u8>)> {
     message
         .clone()

@@ -1,11 +1,12 @@
-//! A sum of `f32` over ranks, in tensors of the group's memory (`slot`) and in private ones (`private`), beside what a
-//! barrier and a copy cost the same ranks in the same run.
+//! The `allreduce` case: a sum of `f32` over ranks, in tensors of the group's memory (`slot`) and in private vectors
+//! (`private`). The same ranks also measure a barrier and a copy in the same run, for comparison.
 //!
-//! Vectors are *fresh* unless `--hot`: each rank writes its own before, and reads the result after; the collective alone is
-//! timed, from the moment when all are ready to the moment when rank 0 has the result. A copy is that of as many bytes from
-//! private memory to private memory, by all ranks at once, with stores through the caches or past them, whichever is faster.
+//! Vectors are *fresh* unless `--hot` is given: each rank writes its own vector before an operation and reads the
+//! result after it. Only the collective is timed, from the moment when all ranks are ready to the moment when rank 0
+//! has the result. The copy moves as many bytes from private memory to private memory, on all ranks at once, with
+//! stores through the caches or past them, whichever is faster.
 //!
-//! With `--peers` private vectors alone, in turns with Open MPI's `MPI_Allreduce` of private vectors.
+//! `--peers` measures private vectors alone, alternating with Open MPI's `MPI_Allreduce` of private vectors.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -27,16 +28,17 @@ use super::record::{Record, Report};
 use super::versus::median_ratio;
 use crate::args::{AllreducePeerArgs, BenchArgs, Placement, Wait};
 
-/// Up to so many bytes several operations are timed at once: reading the clock would be a good part of one.
+/// The largest payload, in bytes, for which a sample times several operations: for one such operation, reading the
+/// clock would be a large part of the time.
 const SHORT_BYTES: u64 = 4 << 10;
-/// Operations timed at once then.
+/// The number of operations in one sample of such payloads.
 const BATCH: usize = 64;
-/// Up to so many bytes a barrier is the limit, beyond it a copy.
+/// The largest payload, in bytes, whose limit is a barrier; the limit of larger payloads is a copy.
 const TINY_BYTES: u64 = 1 << 10;
-/// Nobody waits longer than this for the others.
+/// The time limit for waiting on the other ranks.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is timed.
+/// An operation that is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Barrier,
@@ -54,14 +56,14 @@ const PHASES: [Phase; 5] = [
     Phase::Private,
 ];
 
-/// What all ranks know alike.
+/// The parameters that all ranks share.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     payload: u64,
     hot: bool,
-    /// One repeat of private vectors alone.
+    /// True if the run is one repeat of private vectors alone.
     private: bool,
-    /// What a phase may take.
+    /// The time that a phase may take.
     budget: Duration,
 }
 
@@ -78,14 +80,15 @@ impl Work {
         if self.payload <= SHORT_BYTES { BATCH } else { 1 }
     }
 
-    /// Samples of a phase, the same on every rank: as many as fit the budget where 2 bytes a nanosecond are moved.
+    /// Returns the number of samples of a phase, equal on every rank: as many as fit the budget at 2 bytes per
+    /// nanosecond.
     fn samples(&self) -> usize {
         let one_ns = (1_000 + 2 * self.payload) * self.batch() as u64;
         (self.budget.as_nanos() as u64 / one_ns).clamp(7, 20_000) as usize
     }
 }
 
-/// This rank's part of a phase: the samples, in nanoseconds an operation.
+/// Runs one phase on this rank and returns its samples, in nanoseconds per operation.
 fn phase(rank: &mut Rank, work: &Work, phase: Phase) -> anyhow::Result<Vec<f64>> {
     let count = (work.payload / 4) as usize;
     let (batch, samples) = (work.batch(), work.samples());
@@ -95,7 +98,7 @@ fn phase(rank: &mut Rank, work: &Work, phase: Phase) -> anyhow::Result<Vec<f64>>
     let mut private = vec![own; count];
     let mut target = vec![0.0_f32; count];
     let mut times = Vec::with_capacity(samples);
-    // One more than is kept: the first touches memory.
+    // One sample more than is kept: the first one touches the memory and is dropped.
     for sample in 0..=samples {
         let fresh = !work.hot || sample == 0;
         let mut loan = None;
@@ -154,7 +157,7 @@ fn phase(rank: &mut Rank, work: &Work, phase: Phase) -> anyhow::Result<Vec<f64>>
     Ok(times)
 }
 
-/// All phases of all repeats, in turns.
+/// Runs all phases of all repeats, alternating between the phases.
 fn take_part(mut rank: Rank, work: &Work) -> anyhow::Result<Vec<Vec<(Phase, Summary)>>> {
     let mut repeats = Vec::with_capacity(work.repeats());
     for _ in 0..work.repeats() {
@@ -171,7 +174,7 @@ fn take_part(mut rank: Rank, work: &Work) -> anyhow::Result<Vec<Vec<(Phase, Summ
     Ok(repeats)
 }
 
-/// The other ranks, where they are processes.
+/// The processes of the other ranks; empty when the ranks are threads.
 #[derive(Default)]
 struct Children(Vec<Child>);
 
@@ -200,7 +203,7 @@ fn spawn(args: &BenchArgs, work: &Work, group: &GroupDescriptor, rank: usize) ->
     Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?)
 }
 
-/// Each rank stays on a core of its own where there are as many.
+/// Pins the rank to a core of its own if there are enough cores for all ranks.
 fn pin(rank: usize, ranks: usize) -> anyhow::Result<()> {
     let cores = cores::allowed()?;
     if ranks > cores.len() {
@@ -213,7 +216,7 @@ fn waiting(wait: Wait, ranks: usize) -> Waiting {
     wait.waiting(ranks)
 }
 
-/// The other process's `main`.
+/// The `main` of another rank's process.
 ///
 /// # Errors
 /// The group cannot be opened, or the other ranks have gone.
@@ -232,7 +235,7 @@ pub fn serve(args: &AllreducePeerArgs) -> anyhow::Result<()> {
     take_part(group.rank(args.rank)?, &work).map(drop)
 }
 
-/// What a group of ranks finds, in turns.
+/// Runs all ranks of a group and returns the summaries of rank 0, repeat by repeat.
 fn repeats(args: &BenchArgs, placement: Placement, work: Work) -> anyhow::Result<Vec<Vec<(Phase, Summary)>>> {
     let ranks = args.ranks as usize;
     let wait = args.wait.unwrap_or(Wait::Auto);
@@ -268,7 +271,7 @@ fn repeats(args: &BenchArgs, placement: Placement, work: Work) -> anyhow::Result
     })
 }
 
-/// Prints a row for tensors in slots and one for private ones.
+/// Prints a row for tensors in slots and one for private vectors.
 pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
     if args.peers {
         return peers(args, report);
@@ -309,10 +312,11 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
     Ok(())
 }
 
-/// Bytes that are set beside Open MPI where nobody chooses.
+/// The payloads, in bytes, of the comparison with Open MPI when the command line names none.
 const PEER_BYTES: [u64; 6] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
 
-/// Prints a row for private vectors here, beside the better one of Open MPI's two ways, and a row for each of these.
+/// Prints, for each payload, a row for private vectors of selvedge, compared with the faster of Open MPI's two
+/// variants, and a row for each variant.
 fn peers<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
     let placement = args.placement.unwrap_or(Placement::Process);
     anyhow::ensure!(
@@ -328,7 +332,7 @@ fn peers<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<(
             payload,
             hot: false,
             private: true,
-            // Here, and Open MPI in both ways.
+            // The budget is split between selvedge and the two variants of Open MPI.
             budget: super::budget(args) / 3,
         };
         let (mut ours, mut apart, mut in_place, mut best) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

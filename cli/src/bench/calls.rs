@@ -1,8 +1,9 @@
-//! Actors in a row by a graph, beside the same actors by plain calls, in turns.
+//! Actors in a row, run by a graph and by plain calls of the same actors, alternating.
 //!
-//! Both sides spawn the same actors in the same places and give the first a value that the driver makes anew; each actor returns
-//! what it gets. The graph takes it from actor to actor in one execution. By calls the driver waits for each actor's result and
-//! calls the next with it, as a program without graphs does. `limit_ns` is the calls' time; a ratio below 1 is the graph's gain.
+//! Both sides spawn the same actors in the same places and give the first actor a value that the driver makes anew;
+//! each actor returns its argument. The graph passes the value from actor to actor in one execution. With calls, the
+//! driver waits for each actor's result and calls the next actor with it, as a program without graphs does. `limit_ns`
+//! is the time of the calls; a ratio below 1 is the gain of the graph.
 
 use std::io::Write;
 

@@ -1,5 +1,5 @@
-//! Actors in a row, one execution at a time. A chain over N lanes has N + 1 hops between lanes, each half a round trip at
-//! best.
+//! Actors in a row, one execution at a time. A chain over N lanes has N + 1 hops between lanes, each of which takes at
+//! least half a round trip.
 
 use std::io::Write;
 

@@ -1,7 +1,8 @@
-//! Channels by themselves: a message there, read by every reader, and eight bytes back from each.
+//! Channels without actors: one message to every reader, and eight bytes back from each reader.
 //!
-//! `copy` sends a payload from private memory and has every byte read; `loan` builds it where it lies and reads it
-//! there, so that only its ends are touched; `stream` sends one way and counts.
+//! `copy` sends a payload from private memory, and the reader reads every byte; `loan` builds the payload in its slot
+//! and reads it there, so that only its first and last byte are touched; `stream` sends in one direction and counts
+//! messages.
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
@@ -21,20 +22,20 @@ use super::versus::median_ratio;
 use crate::args::{BenchArgs, ChannelPeerArgs, Mode, Placement, Transport, Wait};
 use crate::checksum::checksum;
 
-/// Payloads of this size are a number, which lies in the line of its slot's stamp.
+/// Payloads of this size are sent as a number, which lies in the cache line of its slot's stamp.
 const NUMBER_BYTES: u64 = 8;
-/// Slots of a round trip; the default of a channel.
+/// The number of slots of a round trip; the default of a channel.
 const SLOTS: usize = 8;
-/// Memory that so many slots may take; beyond it the caches are too small to matter.
+/// The most memory that several slots may take; beyond it the slots do not fit in the caches.
 const ROOM_BYTES: u64 = 512 << 20;
-/// Messages under way in a stream.
+/// The number of messages in flight in a stream.
 const STREAM_SLOTS: usize = 64;
-/// Messages sent by one call in a stream.
+/// The number of messages that one call sends in a stream.
 const STREAM_BATCH: usize = 32;
-/// Nobody waits longer than this for the other side.
+/// The time limit for waiting on the other side.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the other side reads of a message.
+/// Reads a message as the other side of the case does: its first and last byte for loans, else every byte.
 pub fn read(bytes: &[u8], mode: Mode) -> u64 {
     if mode == Mode::Loan {
         let ends = [bytes.first(), bytes.last()];
@@ -43,11 +44,11 @@ pub fn read(bytes: &[u8], mode: Mode) -> u64 {
     checksum(bytes)
 }
 
-/// A kind of message: how it is sent, and how it is read.
+/// A kind of message: the ways to send it and to read it.
 trait Message: Wire {
     fn send(writer: &mut Writer<Self>, kept: &Self, mode: Mode) -> Result<(), ChannelError>;
     fn read(reader: &mut Reader<Self>, mode: Mode) -> Result<u64, ChannelError>;
-    /// Reads a message and answers, before it lets go of it.
+    /// Reads a message and sends the answer before it releases the message.
     fn answer(reader: &mut Reader<Self>, back: &mut Writer<u64>, mode: Mode) -> Result<(), ChannelError>;
 }
 
@@ -91,8 +92,8 @@ impl Message for Vec<u8> {
     }
 }
 
-/// Numbers of slots to try: a stream needs many. Few slots stay in the caches, with several the writer need not look where
-/// the reader is before every message; the best one counts, as for the hand-off floor.
+/// Returns the numbers of slots to try. A stream needs many. Few slots stay in the caches; with several slots the
+/// writer need not check the reader's position before every message. The best number counts, as for the hand-off floor.
 fn forms(args: &BenchArgs) -> Vec<usize> {
     match args.mode {
         Mode::Stream => vec![STREAM_SLOTS],
@@ -110,7 +111,7 @@ fn options(payload_bytes: u64, slots: usize, wait: Waiting) -> ChannelOptions {
         .timeout(PATIENCE)
 }
 
-/// The other side: reads, and answers unless messages only stream by.
+/// The loop of the other side: reads, and answers unless the mode is `stream`.
 fn answer<T: Message>(mut there: Reader<T>, mut back: Writer<u64>, mode: Mode) -> anyhow::Result<()> {
     let mut taken = Vec::new();
     loop {
@@ -128,7 +129,7 @@ fn answer<T: Message>(mut there: Reader<T>, mut back: Writer<u64>, mode: Mode) -
     }
 }
 
-/// The other sides while they run.
+/// The running threads and processes of the other side.
 #[derive(Default)]
 struct Others {
     threads: Vec<JoinHandle<anyhow::Result<()>>>,
@@ -145,11 +146,11 @@ impl Drop for Others {
     }
 }
 
-/// This side of a measured channel. Dropped in this order: the others end when the writer has gone.
+/// The measuring side of a channel. Its fields are dropped in order: the other side ends once the writer is gone.
 struct Side<T> {
     there: Writer<T>,
     back: Vec<Reader<u64>>,
-    /// Where nobody else reads.
+    /// The reader, when writer and reader share the thread.
     own: Option<Reader<T>>,
     _others: Others,
 }
@@ -157,7 +158,7 @@ struct Side<T> {
 impl<T: Message> Side<T> {
     fn start(args: &BenchArgs, slots: usize, wait: Waiting, core: Option<usize>) -> anyhow::Result<Self> {
         let (mode, readers) = (args.mode, args.readers as usize);
-        // Answers are numbers, of which there is one under way.
+        // Answers are numbers, of which one is in flight at a time.
         let back_options = options(NUMBER_BYTES, SLOTS, wait);
         let payload_bytes = args.payload.unwrap_or(NUMBER_BYTES);
         let there_options = options(payload_bytes, slots, wait).readers(readers);
@@ -206,7 +207,7 @@ impl<T: Message> Side<T> {
         })
     }
 
-    /// One message there, and the answers back.
+    /// Sends one message and waits for all answers.
     fn round_trip(&mut self, kept: &T, mode: Mode) -> anyhow::Result<()> {
         T::send(&mut self.there, kept, mode)?;
         if let Some(own) = &mut self.own {
@@ -218,7 +219,7 @@ impl<T: Message> Side<T> {
         Ok(())
     }
 
-    /// Messages one way, as fast as the slots allow.
+    /// Sends messages in one direction, as fast as the slots allow.
     fn stream(&mut self, kept: &T, budget: Duration) -> anyhow::Result<Summary> {
         let mut taken = Vec::new();
         measure::stream(budget, STREAM_BATCH, || {
@@ -250,7 +251,7 @@ fn spawn(
         &back.to_string(),
     ]);
     command.args(["--index", &index.to_string()]);
-    // Decided here: a process that starts on one core believes that there is no other.
+    // The parent decides how to wait: a process that starts on one core counts only one available core.
     match wait {
         Waiting::Spin => {}
         Waiting::Park => drop(command.args(["--spin-us", "0"])),
@@ -267,10 +268,10 @@ fn spawn(
     Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?)
 }
 
-/// The other process's `main`.
+/// The `main` of the other process.
 ///
 /// # Errors
-/// The channels cannot be opened, or this side waited in vain.
+/// The channels cannot be opened, or a wait for the other side timed out.
 pub fn serve(args: &ChannelPeerArgs) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("prctl")?;
     cores::pin(args.core)?;
@@ -299,7 +300,7 @@ fn number(args: &BenchArgs) -> bool {
     args.payload.unwrap_or(NUMBER_BYTES) == NUMBER_BYTES
 }
 
-/// The limit of a round trip to one reader, and the cores both are measured on.
+/// Returns the limit of a round trip to one reader, and the cores on which both are measured.
 fn limit(args: &BenchArgs, waiting: Waiting) -> (Option<Limit>, Cores) {
     let limit = match (args.mode, args.transport) {
         (Mode::Stream, _) | (_, Transport::Intra) => None,
@@ -334,7 +335,7 @@ fn measured<T: Message>(
                 side.stream(kept, budget)?
             } else {
                 for _ in 0..2 * slots {
-                    side.round_trip(kept, args.mode)?; // every slot has been touched
+                    side.round_trip(kept, args.mode)?; // each slot has now been touched
                 }
                 measure::measure(budget, || side.round_trip(kept, args.mode))?
             };
@@ -346,10 +347,10 @@ fn measured<T: Message>(
     measured.map_err(|_| anyhow::anyhow!("the measuring thread panicked"))?
 }
 
-/// One repeat, of about `budget`, on the cores asked for; with the best number of slots.
+/// Runs one repeat of about `budget` on the given cores, with the best number of slots.
 ///
 /// # Errors
-/// The other side could not be started, or does not answer.
+/// The other side cannot be started, or does not answer.
 pub fn once(args: &BenchArgs, cores: Cores, budget: Duration) -> anyhow::Result<Summary> {
     if number(args) {
         return measured(args, &7_u64, cores, budget);

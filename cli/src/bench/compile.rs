@@ -1,5 +1,5 @@
-//! Compiling a graph of many tasks: the planning alone, which is a pure function, and everything from the user's
-//! function to a graph that runs. Every sample is one compilation.
+//! Compiling a graph of many tasks: the planning alone, which is a pure function, and the whole way from the user's
+//! function to a running graph. Every sample is one compilation.
 
 use std::io::Write;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! One actor that returns what it gets, one execution at a time: the whole way there and back.
+//! One actor that returns its argument, one execution at a time: a full round trip.
 
 use std::io::Write;
 

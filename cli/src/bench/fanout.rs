@@ -1,4 +1,4 @@
-//! One value to several actors at once, one execution at a time. With a core for everybody it takes one round trip.
+//! One value to several actors at once, one execution at a time. With a core for every lane it takes one round trip.
 
 use std::io::Write;
 

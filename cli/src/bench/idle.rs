@@ -1,5 +1,6 @@
-//! Waiting for one of many inputs: a message there and back through one channel, while the reader's doorbell is that of
-//! idle ones as well. A doorbell is one word however many channels ring it, so their number must not show.
+//! Waiting for one of many inputs: a round trip of a message through one channel in each direction, while idle channels
+//! share the reader's doorbell. A doorbell is one word however many channels ring it, so the number of idle channels
+//! must not change the time.
 
 use std::io::Write;
 use std::thread;
@@ -15,12 +16,12 @@ use super::record::{Record, Report};
 use super::versus::{median_ratio, wait};
 use crate::args::{BenchArgs, Placement};
 
-/// Idle inputs of the rows.
+/// The number of idle inputs of each row.
 const IDLE: [usize; 4] = [1, 10, 100, 1_000];
-/// Nobody waits longer for the other side.
+/// The time limit for waiting on the other side.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One end of the way: its bell, what it writes and what it reads.
+/// One end of the round trip: its doorbell, its writer and its reader.
 struct Side {
     bell: Doorbell,
     waiting: Waiting,
@@ -40,7 +41,7 @@ impl Side {
     }
 
     fn send(&mut self, number: u64) -> anyhow::Result<()> {
-        // One message is under way at most, so there is a slot.
+        // At most one message is in flight, so a slot is free.
         self.to
             .try_write(Ok(number))
             .map_err(|_| anyhow::anyhow!("no slot"))
@@ -101,7 +102,7 @@ fn measured(
     })
 }
 
-/// Prints a row for each number of idle inputs; the ratio is to that with one.
+/// Prints a row for each number of idle inputs; the ratio is relative to the row with one idle input.
 pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
     let waiting = wait(args).waiting(2);
     let cores = if waiting == Waiting::Park {

@@ -1,44 +1,46 @@
-//! How a figure is made: repeats, samples, percentiles.
+//! The measurement of a figure: repeats, samples, percentiles.
 //!
-//! One sample is a batch of operations long enough for the clock (at least 2 µs); a batch of one
-//! where the operation alone is. A repeat is a budget's worth of samples; a row is the median of [`REPEATS`]
-//! repeats, field by field. Limits and graphs go through the same function, so that a ratio compares like with like.
+//! One sample is a batch of operations that is long enough for the clock (at least 2 µs); the batch is one operation if
+//! a single one is long enough. A repeat takes samples until its budget is used up; a row is the median of [`REPEATS`]
+//! repeats, field by field. Limits and graphs are measured by the same function, so that a ratio compares like with
+//! like.
 
 use std::time::{Duration, Instant};
 
-/// Repeats of a row. The limit and the case it belongs to take turns, so that a slow moment hits both.
+/// The number of repeats of a row. The limit and the case that it belongs to alternate, so that a slow moment affects
+/// both.
 pub const REPEATS: usize = 5;
-/// A sample shorter than this would measure the clock: reading it costs 20 to 40 ns.
+/// The shortest useful sample. A shorter one would measure the clock: reading it costs 20 to 40 ns.
 const SAMPLE_NS_MIN: f64 = 2_000.0;
-/// Operations in a sample at most.
+/// The most operations in a sample.
 const BATCH_MAX: u32 = 1 << 20;
-/// What a message of a stream takes, roughly.
+/// The approximate time of one message of a stream.
 const MESSAGE_NS: f64 = 100.0;
-/// Samples kept in one repeat; the memory for them is touched before the clock starts.
+/// The most samples kept in one repeat; their memory is touched before the clock starts.
 const SAMPLES_MAX: usize = 1 << 18;
-/// How long the first guess at an operation's duration takes, at least.
+/// The least time spent on the first estimate of an operation's duration.
 const CALIBRATION: Duration = Duration::from_millis(5);
 
-/// What one repeat, or the median of several, found.
+/// The result of one repeat, or the median of several.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// Operations measured.
     pub iterations: u64,
-    /// Half of the samples took no longer.
+    /// The median of the samples, in nanoseconds.
     pub p50_ns: f64,
-    /// 9 of 10 samples took no longer.
+    /// The 90th percentile of the samples, in nanoseconds.
     pub p90_ns: f64,
-    /// 99 of 100 samples took no longer.
+    /// The 99th percentile of the samples, in nanoseconds.
     pub p99_ns: f64,
-    /// 999 of 1000 samples took no longer.
+    /// The 99.9th percentile of the samples, in nanoseconds.
     pub p999_ns: f64,
-    /// Operations a second over the whole of the repeat.
+    /// Operations per second over the whole repeat.
     pub per_second: f64,
 }
 
 impl Summary {
-    /// A summary of samples in nanoseconds an operation; `iterations` operations took `elapsed` in all.
-    /// Nothing of no samples.
+    /// Returns a summary of samples in nanoseconds per operation; `iterations` operations took `elapsed` in all. `None`
+    /// if there are no samples.
     pub fn of_samples(mut samples: Vec<f64>, iterations: u64, elapsed: Duration) -> Option<Self> {
         samples.sort_unstable_by(f64::total_cmp);
         Some(Summary {
@@ -51,7 +53,7 @@ impl Summary {
         })
     }
 
-    /// Field by field the median of the repeats; the iterations are added up. Nothing of no repeats.
+    /// Returns the median of the repeats, field by field; the iterations are added up. `None` if there are no repeats.
     pub fn median(repeats: &[Summary]) -> Option<Self> {
         let median = |field: fn(&Summary) -> f64| median(repeats.iter().map(field));
         Some(Summary {
@@ -65,23 +67,23 @@ impl Summary {
     }
 }
 
-/// The middle of the values (nearest rank); nothing of none.
+/// Returns the middle of the values (nearest rank); `None` if there are none.
 pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_unstable_by(f64::total_cmp);
     percentile(&values, 500)
 }
 
-/// The smallest sample that `per_mille` of 1000 do not exceed (nearest rank).
+/// Returns the smallest sample that at least `per_mille` of 1000 samples do not exceed (nearest rank).
 fn percentile(sorted: &[f64], per_mille: usize) -> Option<f64> {
     let rank = (sorted.len() * per_mille).div_ceil(1000);
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
-/// The samples of one repeat while it is measured.
+/// The samples of one repeat during its measurement.
 pub(crate) struct Samples {
     ns: Vec<f64>,
-    /// Operations in those that are kept.
+    /// The number of operations in the samples that are kept.
     iterations: u64,
     batch: u32,
     pending: u32,
@@ -92,7 +94,8 @@ pub(crate) struct Samples {
 impl Samples {
     /// Starts the clock; one operation takes about `one_ns`.
     pub(crate) fn new(one_ns: f64) -> Self {
-        // Written once here: a page's first touch costs microseconds, and would land in the samples.
+        // The memory is written once here: the first touch of a page costs microseconds, which would appear in the
+        // samples.
         let mut ns = vec![1.0_f64; SAMPLES_MAX];
         ns.clear();
         let batch = (SAMPLE_NS_MIN / one_ns.max(0.1))
@@ -109,7 +112,7 @@ impl Samples {
         }
     }
 
-    /// One operation has ended. Past 262 144 samples nothing is kept.
+    /// Counts one finished operation. After 262 144 samples no more are kept.
     pub(crate) fn tick(&mut self) {
         self.pending += 1;
         if self.pending >= self.batch && self.ns.len() < SAMPLES_MAX {
@@ -122,8 +125,8 @@ impl Samples {
         }
     }
 
-    /// Takes longer samples from here on, where the last one was far too short for the clock: the guess at an operation's duration
-    /// came from a slow moment.
+    /// Doubles the operations per sample if the last sample was far too short for the clock, because the first estimate
+    /// of an operation's duration came from a slow moment.
     fn lengthen(&mut self) {
         let short = |per_operation: &f64| per_operation * f64::from(self.batch) < SAMPLE_NS_MIN / 2.0;
         if self.ns.last().is_some_and(short) {
@@ -131,7 +134,7 @@ impl Samples {
         }
     }
 
-    /// Whether `budget` is used up, as of the last sample.
+    /// Whether `budget` was used up at the last sample.
     fn is_done(&self, budget: Duration) -> bool {
         self.last.duration_since(self.start) >= budget || self.ns.len() >= SAMPLES_MAX
     }
@@ -141,14 +144,14 @@ impl Samples {
         self.ns.is_empty()
     }
 
-    /// What the samples say.
+    /// Returns the summary of the samples.
     pub(crate) fn summary(self) -> anyhow::Result<Summary> {
         Summary::of_samples(self.ns, self.iterations, self.last.duration_since(self.start))
             .ok_or_else(|| anyhow::anyhow!("too slow for the time given: not one sample was taken"))
     }
 }
 
-/// Runs `operation` again and again for about `budget` and says how long one took.
+/// Runs `operation` repeatedly for about `budget` and returns how long one took.
 ///
 /// # Errors
 /// The first error of `operation`.
@@ -169,7 +172,7 @@ pub fn measure(
     }
 }
 
-/// Runs `send`, which sends `batch` messages, again and again for about `budget`, and says how long one message took.
+/// Runs `send`, which sends `batch` messages, repeatedly for about `budget`, and returns how long one message took.
 ///
 /// # Errors
 /// The first error of `send`.
@@ -187,7 +190,7 @@ pub fn stream(
     samples.summary()
 }
 
-/// Nanoseconds that one operation takes, roughly. Warms caches, maps and branch predictors on the way.
+/// Returns the approximate nanoseconds of one operation. Warms caches, page maps and branch predictors on the way.
 fn calibrate(operation: &mut impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<f64> {
     let mut count = 1_u32;
     loop {

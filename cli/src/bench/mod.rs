@@ -1,10 +1,11 @@
-//! The cases of `selvedge bench`, one file each, and the way they are measured.
+//! The cases of `selvedge bench`, one file each, and the code that measures them.
 //!
 //! - [`measure`]: batches, repeats, percentiles.
 //! - [`record`]: one row, as JSON or as a line of a table.
 //! - [`limits`]: the machine alone.
-//! - `versus`: a graph and its limit in turns.
-//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`, `allreduce`, `waiting`, `calls`: one case each.
+//! - `versus`: a graph and its limit, alternating.
+//! - `echo`, `chain`, `fanout`, `payload`, `pipeline`, `compile`, `channel`, `idle`, `allreduce`, `waiting`, `calls`:
+//!   one case each.
 
 pub mod measure;
 
@@ -34,7 +35,7 @@ use crate::args::{BenchArgs, Case};
 /// Runs one case and prints its rows.
 ///
 /// # Errors
-/// What kept the case from being measured, or the output from being written.
+/// The case cannot be measured, or the output cannot be written.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     let mut report = record::Report::stdout(args.json);
     match args.case {
@@ -53,7 +54,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     }
 }
 
-/// What each of the repeats of a row may take.
+/// Returns the time that each repeat of a row may take.
 fn budget(args: &BenchArgs) -> Duration {
     Duration::from_secs_f64(args.seconds / measure::REPEATS as f64)
 }

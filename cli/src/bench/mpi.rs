@@ -1,4 +1,4 @@
-//! Open MPI's allreduce of private vectors, where its compiler and its launcher are there.
+//! Open MPI's allreduce of private vectors, for machines that have its compiler wrapper and its launcher.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use super::measure::Summary;
 
 const PROGRAM: &str = include_str!("mpi.c");
-/// Seconds that one run may take.
+/// The time limit of one run, in seconds.
 const PATIENCE: &str = "120";
 
-/// The program, compiled, in a folder that goes with it.
+/// The compiled program in a folder, which is removed on drop.
 pub(super) struct Peer {
     folder: PathBuf,
 }
@@ -24,7 +24,7 @@ impl Drop for Peer {
     }
 }
 
-/// What the program prints of one way to do it.
+/// The results that the program prints for one variant.
 #[derive(Deserialize)]
 struct Found {
     iterations: u64,
@@ -34,7 +34,7 @@ struct Found {
     p999_ns: f64,
 }
 
-/// What a command prints.
+/// Runs a command and returns its standard output.
 fn output(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let done = command
@@ -68,7 +68,8 @@ impl Peer {
         self.folder.join("allreduce")
     }
 
-    /// One repeat of both ways, each rank on a core of its own where there are as many: from one vector to another, and in place.
+    /// Runs one repeat of both variants, from one vector to another and in place. Each rank has a core of its own if
+    /// there are enough cores.
     pub(super) fn measure(
         &self,
         payload: u64,
@@ -84,7 +85,7 @@ impl Peer {
         };
         command.arg(self.program());
         command.args([payload.to_string(), samples.to_string()]);
-        // It refuses to run for root, who runs most containers.
+        // `mpirun` refuses to run as root, the user of most containers, unless these variables are set.
         for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] {
             command.env(name, "1");
         }

@@ -1,4 +1,4 @@
-//! Actors in a row with several executions going at once: the distance between one result and the next.
+//! Actors in a row with several executions in flight: the time between one result and the next.
 
 use std::io::Write;
 

@@ -7,14 +7,14 @@ use serde::Serialize;
 use crate::args::{Case, Placement, Wait};
 use crate::bench::measure::Summary;
 
-/// What is printed of one measurement. Times are nanoseconds of one operation.
+/// The printed fields of one measurement. Times are nanoseconds per operation.
 #[derive(Serialize, Debug, Clone)]
 pub struct Record {
     /// The case, as on the command line.
     pub case: String,
-    /// Where the other side ran.
+    /// The placement of the other side.
     pub placement: String,
-    /// How the sides waited; `-` where nobody waits.
+    /// The way in which the sides waited; `-` if no side waits.
     pub wait: String,
     /// Actors in the graph; 0 in `limits`.
     pub actors: u32,
@@ -28,21 +28,21 @@ pub struct Record {
     pub p99_ns: f64,
     /// 99.9th percentile of the durations.
     pub p999_ns: f64,
-    /// Operations a second.
+    /// Operations per second.
     pub per_second: f64,
-    /// Payload bytes a second.
+    /// Payload bytes per second.
     pub bytes_per_second: f64,
-    /// Executions kept going at once, where that is not one.
+    /// Executions in flight at once, if more than one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inflight: Option<u32>,
     /// Tasks planned, in `compile`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<u32>,
-    /// The part of the work that this row is about, where a case has several.
+    /// The part of the work that this row measures, for cases with several parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
-    /// How a channel is used: `copy`, `loan` or `stream`; where the vectors of a collective lie: `slot` or `private`, or
-    /// those of Open MPI: `open_mpi_apart` or `open_mpi_in_place`.
+    /// The use of a channel: `copy`, `loan` or `stream`; for a collective, the place of its vectors: `slot` or
+    /// `private`, or Open MPI's variant: `open_mpi_apart` or `open_mpi_in_place`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Readers of a channel.
@@ -51,7 +51,7 @@ pub struct Record {
     /// Ranks of a collective.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ranks: Option<u32>,
-    /// Inputs that nothing comes from, in `idle`.
+    /// Idle inputs, in `idle`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<u32>,
     /// 90th percentile of the durations, in `waiting`: the slowest tenth of the starts takes longer.
@@ -60,10 +60,11 @@ pub struct Record {
     /// Other processes that kept a core busy, in `waiting`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<u32>,
-    /// The limit of the machine that this row is (`limits`) or is measured against (the others); in `calls`, plain calls.
+    /// The limit of the machine that this row is (in `limits`) or is compared with (in other cases); plain calls in
+    /// `calls`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
-    /// What that limit allows at best: its median in this run, times the round trips that one execution needs.
+    /// The best time that the limit allows: its median in this run, times the round trips that one execution needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_ns: Option<f64>,
     /// Median over the repeats of `p50_ns / limit_ns`, both of the same repeat.
@@ -72,7 +73,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A row for `case` with `found`; no actors, no limit.
+    /// Creates a row for `case` from `found`, without actors and limit.
     pub(crate) fn new(case: Case, payload_bytes: u64, found: &Summary) -> Self {
         Record {
             case: case.to_string(),
@@ -101,14 +102,14 @@ impl Record {
         }
     }
 
-    /// The same row, with where the other side ran and how both waited.
+    /// Returns the row with the placement of the other side and the way in which both sides waited.
     pub(crate) fn placed(mut self, placement: Placement, wait: Wait) -> Self {
         self.placement = placement.to_string();
         self.wait = wait.to_string();
         self
     }
 
-    /// The same row beside what `limit` allows at best.
+    /// Returns the row with the best time that `limit` allows and the ratio to it.
     pub(crate) fn against(mut self, limit: &str, limit_ns: f64, ratio: f64) -> Self {
         self.limit = Some(limit.to_owned());
         self.limit_ns = Some(round(limit_ns, 10.0));
@@ -121,7 +122,7 @@ fn round(value: f64, parts: f64) -> f64 {
     (value * parts).round() / parts
 }
 
-/// Where rows go: standard output, each as soon as it is known.
+/// The printer of rows: each row goes to standard output as soon as it is known.
 pub(crate) struct Report<W: Write> {
     out: W,
     json: bool,
@@ -129,7 +130,7 @@ pub(crate) struct Report<W: Write> {
 }
 
 impl Report<io::Stdout> {
-    /// Rows to standard output.
+    /// Creates a report on standard output.
     pub(crate) fn stdout(json: bool) -> Self {
         Report {
             out: io::stdout(),
@@ -202,7 +203,7 @@ fn line(record: &Record) -> String {
     ])
 }
 
-/// One line of the table: words to the left, quantities to the right of their column.
+/// Formats one line of the table: words are left-aligned, quantities right-aligned in their columns.
 fn columns(cells: [&str; 12]) -> String {
     let [
         case,
@@ -226,7 +227,7 @@ fn columns(cells: [&str; 12]) -> String {
     .to_owned()
 }
 
-/// `0.27 µs`, `15 ms`: three digits and a unit.
+/// Formats a duration with three digits and a unit: `0.27 µs`, `15 ms`.
 pub fn nanoseconds(ns: f64) -> String {
     match ns {
         ns if ns < 1e3 => format!("{ns:.0} ns"),
@@ -236,7 +237,7 @@ pub fn nanoseconds(ns: f64) -> String {
     }
 }
 
-/// `64 MiB`, `1000 B`.
+/// Formats a number of bytes: `64 MiB`, `1000 B`.
 pub fn bytes(count: u64) -> String {
     match count {
         count if count >= 1 << 20 && count.is_multiple_of(1 << 20) => format!("{} MiB", count >> 20),
@@ -245,7 +246,7 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
-/// `13.5 GB`: three digits, a decimal prefix and the unit.
+/// Formats a value with three digits, a decimal prefix and the unit: `13.5 GB`.
 pub fn scaled(mut value: f64, unit: &str) -> String {
     for prefix in ["", "k", "M", "G"] {
         if value < 1000.0 {
@@ -321,7 +322,7 @@ mod tests {
         let (head, row) = (header(), line(&record()));
         let column = |text: &str, word: &str| text.find(word).unwrap();
         assert_eq!(column(&head, "placement"), column(&row, "process"));
-        // `µ` is two bytes long, so columns after it are compared in characters.
+        // `µ` is two bytes long, so the columns after it are compared in characters.
         let end =
             |text: &str, word: &str| text.split(word).next().unwrap().chars().count() + word.chars().count();
         assert_eq!(end(&head, "p99"), end(&row, "15.3 ms"));

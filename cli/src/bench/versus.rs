@@ -1,4 +1,4 @@
-//! A graph beside the limit that applies to it: they take turns, and neither runs while the other is measured.
+//! A graph and the limit that applies to it: the two alternate, and neither runs while the other is measured.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -13,29 +13,29 @@ use super::record::{Record, Report};
 use crate::args::{BenchArgs, Placement, Wait};
 use crate::shapes::{Drive, Lanes, Setup};
 
-/// Bytes of a message that fits into the cache line of its signal.
+/// The bytes of a message that fits into the cache line of its signal.
 const LINE_BYTES: usize = 56;
 
-/// One row: a shape, how to measure it, and what it is measured against.
+/// One row: a shape, the measurement of it, and the limit to compare with.
 pub(crate) struct Row<'a> {
     pub(crate) args: &'a BenchArgs,
     pub(crate) setup: Setup,
     pub(crate) build: fn(&Setup) -> anyhow::Result<Box<dyn Drive>>,
     pub(crate) measure: Measure,
-    /// The limit, and how many of its round trips one execution needs at least.
+    /// The limit, and the least number of its round trips that one execution needs.
     pub(crate) limit: Option<(Limit, f64)>,
 }
 
-/// What of a shape is measured.
+/// The property of a shape that is measured.
 #[derive(Clone, Copy)]
 pub(crate) enum Measure {
     /// One execution at a time.
     Latency,
-    /// The distance between results, with several executions going at once.
+    /// The time between results, with several executions in flight.
     Throughput,
 }
 
-/// What the command line says of a shape.
+/// Returns the setup of a shape that the command line asks for.
 pub(crate) fn setup(args: &BenchArgs, payload_bytes: u64, actors: u32) -> Setup {
     Setup {
         placement: placement(args).into(),
@@ -48,18 +48,18 @@ pub(crate) fn setup(args: &BenchArgs, payload_bytes: u64, actors: u32) -> Setup 
     }
 }
 
-/// Where the actors run.
+/// Returns the placement of the actors.
 pub(crate) fn placement(args: &BenchArgs) -> Placement {
     args.placement.unwrap_or(Placement::Thread)
 }
 
-/// How lanes wait.
+/// Returns the way in which lanes wait.
 pub(crate) fn wait(args: &BenchArgs) -> Wait {
     args.wait.unwrap_or(Wait::Auto)
 }
 
-/// The limit of a round trip of a small message: a cache line where the sides spin, a futex where they park. None
-/// inline, where nothing leaves the thread, and none for payloads that need more than a line.
+/// Returns the limit of a round trip of a small message: a cache line if the sides spin, a futex if they park. `None`
+/// for inline actors, because no message leaves the thread, and for payloads that need more than a cache line.
 pub(crate) fn round_trip(args: &BenchArgs, setup: &Setup) -> Option<Limit> {
     let spins = match wait(args) {
         Wait::Spin => true,
@@ -73,14 +73,14 @@ pub(crate) fn round_trip(args: &BenchArgs, setup: &Setup) -> Option<Limit> {
         Placement::Inline => None,
         _ if setup.payload_bytes > LINE_BYTES => None,
         _ if spins => Some(Limit::CacheLineTwoLines),
-        // Where the scheduler may choose, it puts one run on one core and the next on two, and a wake across cores
-        // costs ten times as much: so both stay on one core, and what is compared is the software.
+        // If the scheduler may choose, it puts one run on one core and the next on two, and a wake-up across cores
+        // costs ten times as much. So both sides stay on one core, and the row compares the software.
         _ => Some(Limit::FutexOneCore),
     }
 }
 
 impl Row<'_> {
-    /// Measures limit and graph in turns and prints the medians.
+    /// Measures the limit and the graph, alternating, and prints the medians.
     pub(crate) fn run<W: Write>(&self, report: &mut Report<W>) -> anyhow::Result<()> {
         let budget = super::budget(self.args);
         let (mut limits, mut found) = (Vec::new(), Vec::new());
@@ -109,8 +109,8 @@ impl Row<'_> {
 }
 
 impl Row<'_> {
-    /// One repeat of the graph, on the cores of its limit. On a thread of its own, because lanes and workers stay on
-    /// the core of the thread that starts them.
+    /// Runs one repeat of the graph on the cores of its limit. It runs on a thread of its own, because lanes and
+    /// workers stay on the core of the thread that starts them.
     pub(crate) fn measured(&self, budget: Duration) -> anyhow::Result<Summary> {
         let (build, setup, measure) = (self.build, &self.setup, self.measure);
         let one_core = matches!(self.limit, Some((Limit::FutexOneCore, _)));
@@ -119,7 +119,8 @@ impl Row<'_> {
         let measured = std::thread::scope(|scope| {
             let run = move || {
                 cores::pin(core)?;
-                // Built anew for every repeat: a compiled graph that spins would take a core from the limit.
+                // The graph is built anew for every repeat: a compiled graph that spins would take a core from the
+                // limit.
                 let graph = build(setup)?;
                 match measure {
                     Measure::Latency => measure::measure(budget, || graph.once()),
@@ -132,14 +133,14 @@ impl Row<'_> {
     }
 }
 
-/// The median of the ratios turn by turn: what slows the machine down from one moment to the next, such as a host that
-/// moves a virtual core, slows down both sides of a turn.
+/// Returns the median over the turns of the ratio of both sides. A momentary slowdown of the machine, such as a host
+/// that moves a virtual core, affects both sides of a turn.
 pub fn median_ratio(found: &[Summary], limits: &[Summary]) -> f64 {
     let turns = found.iter().zip(limits);
     measure::median(turns.map(|(found, limit)| found.p50_ns / limit.p50_ns)).unwrap_or(f64::NAN)
 }
 
-/// The distance between one result and the next, in batches as long as a sample must be.
+/// Measures the time between one result and the next, in batches as long as a sample must be.
 fn throughput(budget: Duration, graph: &dyn Drive) -> anyhow::Result<Summary> {
     let mut warm_up = 1_000_u32;
     let more = &mut || {

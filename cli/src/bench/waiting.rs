@@ -1,12 +1,13 @@
-//! How `Wait::Auto` fares where threads and cores do not match: fresh starts of small loops, beside idle cores and beside another
-//! busy process.
+//! The behaviour of `Wait::Auto` when threads and cores do not match: fresh starts of small loops, beside idle cores
+//! and beside another busy process.
 //!
-//! Where the scheduler puts two threads when a program starts, and whether it moves them, differs from start to start. So one sample
-//! is a fresh process that runs its loop for a window of 50 ms from the first execution on; a row is the median and the slowest
-//! tenth of many starts.
+//! The cores on which the scheduler puts two threads when a program starts, and whether it moves them, differ from
+//! start to start. So one sample is a fresh process that runs its loop for a window of 50 ms from the first execution
+//! on; a row is the median and the slowest tenth of many starts.
 //!
-//! On a virtual machine the host moves the cores as well, and an exchange between cores of different caches takes several times as
-//! long. So the machine's own exchange, of two cache lines between spinning threads, is measured before each start, and has a row.
+//! On a virtual machine the host moves the cores as well, and an exchange between cores of different caches takes
+//! several times as long. So the machine's own exchange, of two cache lines between spinning threads, is measured
+//! before each start, and has a row of its own.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -21,13 +22,13 @@ use super::versus::placement;
 use crate::args::{BenchArgs, Loop, Placement, Wait, WaitingStartArgs};
 use crate::shapes::{Drive, Setup, graphs};
 
-/// How long a start runs its loop.
+/// The time for which a start runs its loop.
 const WINDOW: Duration = Duration::from_millis(50);
 
-/// How long the machine's own exchange is measured before a start.
+/// The time for which the machine's own exchange is measured before a start.
 const EXCHANGE: Duration = Duration::from_millis(5);
 
-/// Other processes that keep a core busy, in the two halves of the table.
+/// The number of other processes that keep a core busy, in each half of the table.
 const NEIGHBOURS: [u32; 2] = [0, 1];
 
 /// A process that keeps one core busy until it is dropped.
@@ -58,7 +59,7 @@ pub fn keep_busy() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// Runs one loop for a window and prints the nanoseconds that one execution took one caller on average.
+/// Runs one loop for a window and prints the mean nanoseconds of one execution, averaged over all callers.
 ///
 /// # Errors
 /// The graph does not compile, or an execution fails.
@@ -104,7 +105,7 @@ pub fn start(args: &WaitingStartArgs) -> anyhow::Result<()> {
             .chain(others)
             .collect::<anyhow::Result<Vec<f64>>>()
     })?;
-    // The harmonic mean: what all have done together counts, whoever has done most of it.
+    // The harmonic mean counts the executions of all callers together, however they are shared among the callers.
     println!(
         "{}",
         all.len() as f64 / all.iter().map(|ns| 1.0 / ns).sum::<f64>()
@@ -141,9 +142,9 @@ fn summary(samples: Vec<f64>, window: Duration) -> Option<Summary> {
     Summary::of_samples(samples, starts.into(), window * starts)
 }
 
-/// Prints a row for every loop and way to wait, without and with a busy process beside it, and one for the machine's own exchange in
-/// the minutes of each loop. The ratio is that of the slowest tenth to the median where nobody is beside, and to the slowest tenth of
-/// `park` where somebody is.
+/// Prints a row for every loop and way to wait, without and with a busy process beside it, and one row for the
+/// machine's own exchange, measured between the starts of each loop. Without a busy process the ratio is that of the
+/// slowest tenth to the median; with one, it is that of the slowest tenth to the slowest tenth of `park`.
 pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
     let placement = placement(args);
     for neighbours in NEIGHBOURS {
@@ -154,10 +155,10 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
             let waits = [args.wait.unwrap_or(Wait::Auto), Wait::Park];
             let mut found = [Vec::new(), Vec::new()];
             let mut exchanges = Vec::new();
-            // In turns, so that a slow moment hits all.
+            // The measurements alternate, so that a slow moment affects all of them.
             for _ in 0..args.starts {
                 if neighbours == 0 {
-                    // A machine of one core has none.
+                    // A machine with one core has no exchange between cores.
                     let exchange = Limit::CacheLineTwoLines.measure(placement, 8, EXCHANGE);
                     exchanges.extend(exchange.ok().map(|it| it.p50_ns));
                 }

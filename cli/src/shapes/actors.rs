@@ -1,30 +1,30 @@
-//! The actors of the measured graphs. They do as little as possible, so that what is measured is the way to them.
+//! The actors of the measured graphs. They do as little as possible, so that the time of a message to them is measured.
 
 use selvedge::prelude::*;
 
 use crate::checksum::checksum;
 
-/// Returns what it gets.
+/// An actor that returns its argument.
 pub struct Echo;
 
 #[actor]
 impl Echo {
-    /// An echo has no state.
+    /// Creates an echo, which has no state.
     pub fn new() -> Self {
         Echo
     }
 
-    /// Eight bytes.
+    /// Returns eight bytes.
     pub fn word(&mut self, x: u64) -> u64 {
         x
     }
 
-    /// Any number of bytes; owned, so that where possible they move.
+    /// Returns any number of bytes. The argument is owned, so that it moves without a copy if possible.
     pub fn bytes(&mut self, x: Vec<u8>) -> Vec<u8> {
         x
     }
 
-    /// Two values become one; makes graphs of any width for the compiler.
+    /// Joins two values into one; lets graphs of any width be built for the compiler.
     pub fn join(&mut self, a: u64, b: u64) -> u64 {
         a.wrapping_add(b)
     }
@@ -36,17 +36,17 @@ impl Default for Echo {
     }
 }
 
-/// Works on what it gets as long as a stage of a small model does.
+/// An actor that works on each argument for as long as a stage of a small model does.
 pub struct Stage {
     weights: Vec<u8>,
 }
 
-/// Bytes that a stage reads for one word: some 100 µs.
+/// The bytes that a stage reads for one word; reading them takes some 100 µs.
 const STAGE_BYTES: usize = 4 << 20;
 
 #[actor]
 impl Stage {
-    /// A stage with weights of its own.
+    /// Creates a stage with weights of its own.
     pub fn new() -> Self {
         Stage {
             weights: vec![1; STAGE_BYTES],
@@ -66,17 +66,17 @@ impl Default for Stage {
     }
 }
 
-/// Reads what it gets.
+/// An actor that reads its argument.
 pub struct Reader;
 
 #[actor]
 impl Reader {
-    /// A reader has no state.
+    /// Creates a reader, which has no state.
     pub fn new() -> Self {
         Reader
     }
 
-    /// Reads every byte where it lies and returns their sum.
+    /// Reads every byte in place and returns their sum.
     pub fn sum(&mut self, x: &Tensor) -> u64 {
         checksum(x.bytes())
     }

@@ -1,4 +1,4 @@
-//! One function a shape: spawns its actors, compiles its graph, and says what must come back.
+//! One function per shape: spawns its actors, compiles its graph, and states the expected result.
 
 use selvedge::prelude::*;
 
@@ -6,7 +6,7 @@ use super::actors::{Echo, EchoHandle, Reader, Stage};
 use super::{Compiled, Drive, Lanes, Setup};
 use crate::checksum::checksum;
 
-/// The word that travels where a payload is eight bytes.
+/// The word that is sent when a payload is eight bytes.
 const WORD: u64 = 0x5e1_7ed9e;
 
 fn echoes(runtime: &Runtime, setup: &Setup, count: usize) -> anyhow::Result<Vec<EchoHandle>> {
@@ -45,10 +45,10 @@ fn source(setup: &Setup) -> Vec<u8> {
     (0..setup.payload_bytes).map(|at| at as u8).collect()
 }
 
-/// The value through `actors` echoes, one after the other.
+/// Builds a graph that passes a value through `actors` echoes, one after the other.
 ///
 /// # Errors
-/// What kept actors from being spawned or the graph from being compiled.
+/// An actor cannot be spawned, or the graph does not compile.
 pub fn chain(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     let runtime = Runtime::new();
     let actors = echoes(&runtime, setup, setup.actors)?;
@@ -73,10 +73,10 @@ pub fn chain(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     }))
 }
 
-/// The echoes of [`chain`] without a graph: the driver calls each with what the one before has returned.
+/// Spawns the echoes of [`chain`] without a graph: the driver calls each echo with the result of the one before.
 ///
 /// # Errors
-/// What kept actors from being spawned.
+/// An actor cannot be spawned.
 pub fn calls(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     let runtime = Runtime::new();
     let actors = echoes(&runtime, setup, setup.actors)?;
@@ -87,7 +87,7 @@ pub fn calls(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     }))
 }
 
-/// Echoes that are called, one after the other, with bytes or with a word.
+/// Echoes that are called one after the other, with bytes or with a word.
 struct Calls {
     actors: Vec<EchoHandle>,
     _runtime: Runtime,
@@ -114,10 +114,10 @@ impl Drive for Calls {
     }
 }
 
-/// The value to `actors` echoes at once; the driver gathers their results.
+/// Builds a graph that sends a value to `actors` echoes at once; the driver gathers their results.
 ///
 /// # Errors
-/// As [`chain`].
+/// The errors of [`chain`].
 pub fn fanout(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     let runtime = Runtime::new();
     let actors = echoes(&runtime, setup, setup.actors)?;
@@ -144,10 +144,10 @@ pub fn fanout(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     }))
 }
 
-/// Bytes to one actor, which reads all of them, and their sum back.
+/// Builds a graph that sends bytes to one actor, which reads all of them and returns their sum.
 ///
 /// # Errors
-/// As [`chain`].
+/// The errors of [`chain`].
 pub fn payload(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     let runtime = Runtime::new();
     let reader = runtime.spawn::<Reader>("reader", ()).place(setup.placement)?;
@@ -163,10 +163,10 @@ pub fn payload(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     }))
 }
 
-/// A word to one actor that works for some 100 µs, and back.
+/// Builds a graph that sends a word to one actor, which works for some 100 µs and returns it.
 ///
 /// # Errors
-/// As [`chain`].
+/// The errors of [`chain`].
 pub fn stage(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     let runtime = Runtime::new();
     let stage = runtime.spawn::<Stage>("stage", ()).place(setup.placement)?;
@@ -179,7 +179,7 @@ pub fn stage(setup: &Setup) -> anyhow::Result<Box<dyn Drive>> {
     }))
 }
 
-/// A graph of `tasks` tasks on some actors, compiled again and again.
+/// A graph of `tasks` tasks on some actors, compiled repeatedly.
 pub struct Wide {
     actors: Vec<EchoHandle>,
     runtime: Runtime,
@@ -191,11 +191,11 @@ impl Wide {
     /// Spawns the actors.
     ///
     /// # Errors
-    /// As [`chain`].
+    /// The errors of [`chain`].
     pub fn new(setup: &Setup, tasks: usize) -> anyhow::Result<Self> {
         let runtime = Runtime::new();
         let actors = echoes(&runtime, setup, setup.actors)?;
-        // As many channels as tasks: the smallest slots that there are.
+        // The graph has as many channels as tasks, so it uses the smallest slots that exist.
         let options = setup.options().buffer_bytes(1000);
         Ok(Wide {
             actors,
@@ -205,8 +205,9 @@ impl Wide {
         })
     }
 
-    /// From the user's function to a graph that runs. Each task joins its predecessor's result with that of a task
-    /// a row above, on the next actor in turn: every second edge crosses lanes, and the last task needs them all.
+    /// Compiles from the user's function to a running graph. Each task joins its predecessor's result with that of a
+    /// task a row above, on the next actor in turn: every second edge crosses lanes, and the last task depends on all
+    /// others.
     ///
     /// # Errors
     /// The graph does not compile.

@@ -1,8 +1,8 @@
 //! The graphs that are measured, shared by `selvedge bench` and the criterion benches.
 //!
-//! - [`actors`]: what they are made of.
-//! - [`graphs`]: one function a shape.
-//! - [`Drive`]: how a compiled shape is run.
+//! - [`actors`]: the actors of the graphs.
+//! - [`graphs`]: one function per shape.
+//! - [`Drive`]: the interface to run a compiled shape.
 
 pub mod actors;
 
@@ -10,38 +10,38 @@ pub mod graphs;
 
 use selvedge::prelude::*;
 
-/// Which lanes the actors of a chain have.
+/// The lanes of a chain's actors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lanes {
-    /// Each its own.
+    /// Each actor has its own lane.
     Own,
-    /// So many, which they share in equal parts.
+    /// The actors share this number of lanes in equal parts.
     Shared(usize),
-    /// As the compiler chooses.
+    /// The lanes that the compiler chooses.
     Auto,
 }
 
-/// What every shape is built with.
+/// The parameters of every shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Where the actors run.
+    /// The placement of the actors.
     pub placement: Placement,
-    /// How lanes and the driver wait.
+    /// The way in which lanes and the driver wait.
     pub wait: Wait,
-    /// Bytes in one payload. Eight travel as a `u64`, anything else as bytes.
+    /// The bytes in one payload. Eight bytes travel as a `u64`, any other number as a byte vector.
     pub payload_bytes: usize,
-    /// How many actors the shape has, where it has a choice.
+    /// The number of actors, for shapes that allow a choice.
     pub actors: usize,
     /// The lanes of a chain's actors.
     pub lanes: Lanes,
-    /// Executions that may be under way at once; 1 for latency.
+    /// The executions that may be in flight at once; 1 to measure latency.
     pub inflight: usize,
-    /// Events kept for a trace, by lane.
+    /// The events kept for a trace, per lane.
     pub trace: usize,
 }
 
 impl Setup {
-    /// One execution at a time through one actor, eight bytes.
+    /// Creates the setup of one execution at a time through one actor, with eight bytes.
     pub fn new(placement: Placement, wait: Wait) -> Self {
         Setup {
             placement,
@@ -65,7 +65,7 @@ impl Setup {
         }
     }
 
-    /// How many lanes so many actors have, beside the driver's.
+    /// Returns the number of lanes that `actors` actors have, without the driver's lane.
     pub fn lanes_of(&self, actors: usize) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         match (self.placement, self.lanes) {
@@ -78,20 +78,21 @@ impl Setup {
 
 /// A compiled shape with an input to run it on and the result that must come back.
 pub trait Drive: Sync {
-    /// One execution, awaited.
+    /// Runs one execution and waits for its result.
     ///
     /// # Errors
     /// The execution's error, or a result that is not the expected one.
     fn once(&self) -> anyhow::Result<()>;
 
-    /// Executions in a row, as many at once as the setup allows, for as long as `more` says; `done` hears of each.
+    /// Runs executions in a row, as many at once as the setup allows, for as long as `more` returns `true`; calls
+    /// `done` after each.
     ///
     /// # Errors
-    /// As [`once`](Self::once).
+    /// The errors of [`once`](Self::once).
     fn stream(&self, more: &mut dyn FnMut() -> bool, done: &mut dyn FnMut()) -> anyhow::Result<()>;
 }
 
-/// The shape's graph, and the runtime that keeps its actors. Fields are dropped in this order.
+/// The shape's graph, and the runtime that keeps its actors. The fields are dropped in this order.
 struct Compiled<In, Out> {
     graph: Graph<In, Out>,
     _runtime: Runtime,

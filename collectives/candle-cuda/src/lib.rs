@@ -1,14 +1,15 @@
-//! Tensors of candle on a GPU to and from tensors of selvedge on the same GPU: one copy on the device each way, ordered by
-//! events, while the host goes on. `README.md` says what of it has been run.
+//! Conversion of candle's tensors on a GPU to and from selvedge's tensors on the same GPU: one copy on the device each
+//! way, ordered by events, while the host goes on. `README.md` lists the parts that have been run.
 //!
-//! Both libraries use the device's primary context. The copy runs on a stream of selvedge's, between two events:
+//! Both libraries use the device's primary context. The copy runs on one of selvedge's streams, between two events:
 //!
 //! ```text
 //! candle's stream   … writes the tensor ─ e ···························· waits for r ─ goes on, or frees it
 //! our stream                              └ waits for e ─ copies ─ r ──┘
 //! ```
 //!
-//! So candle's memory outlives the copy, whose frees are ordered by its stream, and so does ours, which counts its own streams.
+//! Candle's memory outlives the copy, because its frees are ordered by its stream; selvedge's memory outlives the copy,
+//! because selvedge tracks the streams that use it.
 #![allow(unsafe_code)] // calls the driver
 
 use std::sync::Arc;
@@ -22,28 +23,28 @@ use candle_core::{DType, Device, Storage, Tensor, WithDType};
 use selvedge_channels::device::{DeviceError, DeviceMemory, DeviceTensor, Stream, TensorLayout};
 use selvedge_channels::{DType as OurDType, TensorError};
 
-/// Why a tensor does not come over.
+/// The reason why a tensor cannot be converted.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BridgeError {
-    /// What candle says.
+    /// An error of candle.
     Candle(candle_core::Error),
-    /// What the driver says to candle's binding of it.
+    /// An error of the driver, reported through candle's binding.
     Driver(DriverError),
-    /// What selvedge's device says.
+    /// An error of selvedge's device.
     Device(DeviceError),
-    /// A layout that cannot be counted.
+    /// A layout whose size overflows.
     Tensor(TensorError),
-    /// It is not on the stream's device.
+    /// The tensor is not on the stream's device.
     Elsewhere {
-        /// The stream's device, as the process counts them.
+        /// The index of the stream's device in this process.
         expected: u32,
-        /// Where it is.
+        /// The tensor's location.
         found: String,
     },
-    /// It is not row-major and contiguous: `Tensor::contiguous` makes it so.
+    /// The tensor is not row-major and contiguous; `Tensor::contiguous` makes it so.
     Strides,
-    /// The other library has no such elements.
+    /// The other library has no such type of elements.
     DType(String),
 }
 
@@ -89,7 +90,7 @@ impl From<TensorError> for BridgeError {
     }
 }
 
-/// Runs a generic function for the elements of a type of candle's.
+/// Runs a generic function for the element type of one of candle's tensors.
 macro_rules! by_dtype {
     ($dtype:expr, $run:ident($($argument:expr),*)) => {
         match $dtype {
@@ -107,7 +108,7 @@ macro_rules! by_dtype {
     };
 }
 
-/// The types of elements that both know.
+/// The element types that both libraries support.
 const TYPES: [(DType, OurDType); 9] = [
     (DType::U8, OurDType::U8),
     (DType::U32, OurDType::U32),
@@ -120,11 +121,11 @@ const TYPES: [(DType, OurDType); 9] = [
     (DType::F64, OurDType::F64),
 ];
 
-/// A contiguous tensor of candle's as one of selvedge's, by a copy that `stream` is told to make behind all that candle has
-/// enqueued by now.
+/// Converts a contiguous tensor of candle to one of selvedge, by a copy on `stream`. The copy is ordered after all
+/// operations that candle has enqueued by now.
 ///
 /// # Errors
-/// [`BridgeError`]; nothing has changed.
+/// Returns a [`BridgeError`]; `tensor` is unchanged.
 pub fn from_candle(tensor: &Tensor, stream: &Stream) -> Result<DeviceTensor, BridgeError> {
     let (dtype, shape) = (tensor.dtype(), tensor.dims().to_vec());
     let known = TYPES.iter().find(|(theirs, _)| *theirs == dtype);
@@ -150,7 +151,7 @@ fn copied_from<T: CudaDType + DeviceRepr + WithDType>(
     let theirs = storage.device.cuda_stream();
     let bytes = layout.len_bytes();
     let mut memory = DeviceMemory::new(stream.gpu(), bytes)?;
-    // Waits, on their stream, for whoever writes it; its guard says there that it was read.
+    // Makes their stream wait for the tensor's writer; the guard records the read on that stream when it is dropped.
     let (address, guard) = view.device_ptr(&theirs);
     after(stream, &theirs)?;
     copy(memory.span_mut(0, bytes)?.address(), address, bytes, stream)?;
@@ -160,11 +161,11 @@ fn copied_from<T: CudaDType + DeviceRepr + WithDType>(
     Ok(copied)
 }
 
-/// A tensor of selvedge's as one of candle's on `device`, by a copy that `stream` is told to make behind what makes the tensor
-/// ready. What candle enqueues from now on comes behind it.
+/// Converts a tensor of selvedge to one of candle on `device`, by a copy on `stream`. The copy is ordered after the
+/// tensor is ready, and operations that candle enqueues from now on are ordered after the copy.
 ///
 /// # Errors
-/// [`BridgeError`]; nothing has changed.
+/// Returns a [`BridgeError`]; `tensor` is unchanged.
 pub fn to_candle(tensor: &DeviceTensor, device: &CudaDevice, stream: &Stream) -> Result<Tensor, BridgeError> {
     let dtype = tensor.layout().dtype();
     let known = TYPES.iter().find(|(_, ours)| *ours == dtype);
@@ -180,14 +181,16 @@ fn copied_to<T: CudaDType + DeviceRepr + WithDType>(
 ) -> Result<Tensor, BridgeError> {
     let shape = tensor.layout().shape().to_vec();
     let theirs = device.cuda_stream();
-    // SAFETY: written in full by the copy below, behind which all that candle does with it is ordered.
+    // SAFETY: the copy below writes all of the memory, and everything that candle does with it is ordered after that
+    // copy.
     let mut slice = unsafe { device.alloc::<T>(shape.iter().product()) }?;
     let bytes = tensor.layout().len_bytes();
     let (address, guard) = slice.device_ptr_mut(&theirs);
     stream.order_after(tensor.ready())?;
     after(stream, &theirs)?;
     copy(address, tensor.span()?.address(), bytes, stream)?;
-    // The copy is done with our tensor when our stream is, which its memory is counted by.
+    // The copy has read our tensor when our stream reaches this mark; the tensor's memory is kept until our stream is
+    // done.
     let done = stream.mark()?;
     wait(theirs.cu_stream(), done.as_raw().cast())?;
     drop(guard);
@@ -202,7 +205,7 @@ fn elsewhere(found: &Device, stream: &Stream) -> BridgeError {
     }
 }
 
-/// Refuses what is on another device, and makes it the thread's current one.
+/// Returns an error if the device is not the stream's; otherwise makes the stream's device current for this thread.
 fn check_same(device: &Device, cuda: &CudaDevice, stream: &Stream) -> Result<(), BridgeError> {
     if cuda.cuda_stream().context().ordinal() != stream.gpu().index() as usize {
         return Err(elsewhere(device, stream));
@@ -210,21 +213,21 @@ fn check_same(device: &Device, cuda: &CudaDevice, stream: &Stream) -> Result<(),
     Ok(stream.gpu().bind()?)
 }
 
-/// Orders our stream behind all that is enqueued on candle's.
+/// Orders our stream after all operations that are enqueued on candle's.
 fn after(ours: &Stream, theirs: &Arc<CudaStream>) -> Result<(), BridgeError> {
     let event = theirs.record_event(None)?;
     wait(ours.as_raw().cast(), event.cu_event())
 }
 
-/// Orders candle's stream behind our tensor.
+/// Orders candle's stream after our tensor is ready.
 fn before(theirs: &Arc<CudaStream>, tensor: &DeviceTensor) -> Result<(), BridgeError> {
     wait(theirs.cu_stream(), tensor.ready().as_raw().cast())
 }
 
 fn wait(stream: sys::CUstream, event: sys::CUevent) -> Result<(), BridgeError> {
     let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
-    // SAFETY: a stream and an event of the device's primary context, both of which the callers hold; what is ordered behind an
-    // event stays so when the event is destroyed.
+    // SAFETY: a stream and an event of the device's primary context, both of which the callers hold; operations that
+    // are ordered after an event stay so when the event is destroyed.
     Ok(unsafe { result::stream::wait_event(stream, event, flags) }?)
 }
 
@@ -233,7 +236,8 @@ fn copy(to: u64, from: u64, bytes: usize, stream: &Stream) -> Result<(), BridgeE
     if bytes == 0 {
         return Ok(());
     }
-    // SAFETY: so many bytes at both, of the device's primary context. Ours stay until our streams are done with them; candle's
-    // are freed in the order of its own stream, which is ordered behind this copy before anybody can drop them.
+    // SAFETY: both addresses have `bytes` bytes, of the device's primary context. Ours stay until our streams are done
+    // with them; candle's are freed in the order of its own stream, which is ordered after this copy before any owner
+    // can drop them.
     Ok(unsafe { result::memcpy_dtod_async(to, from, bytes, stream.as_raw().cast()) }?)
 }

@@ -1,7 +1,8 @@
-//! How the board of a communicator lies in memory that all its ranks map.
+//! The layout of a communicator's board in memory that all its ranks map.
 //!
-//! Every rank has an area that it alone writes. All of it changes under the lock; whoever changed something rings the word.
-#![allow(unsafe_code)] // declares a record to be plain
+//! Every rank has an area that only this rank writes. All changes happen under the lock; a rank that has changed
+//! something rings the board's futex word.
+#![allow(unsafe_code)] // declares a record as plain data
 
 use std::io;
 use std::sync::Arc;
@@ -13,16 +14,16 @@ use crate::ledger::{self, CLOCK_BYTES};
 use crate::rendezvous::{Board, Call, Party, Posted, Verb};
 use crate::shared::{Address, Guard, HEADER_BYTES, Plain, Shared};
 
-/// Ranks of a communicator at most.
+/// The most ranks of a communicator.
 pub(crate) const RANKS_MAX: usize = 64;
-/// Calls in a group at most.
+/// The most calls in a group.
 pub(crate) const GROUP_MAX: usize = 256;
 
 const RANKS_AT: usize = HEADER_BYTES;
 const WORD_AT: usize = HEADER_BYTES + 8;
 const AREAS_AT: usize = 4096;
 
-/// What is where in a rank's area.
+/// Offsets in a rank's area.
 const PID_AT: usize = 0;
 const GONE_AT: usize = 8;
 const COLLECTIVES_AT: usize = 16;
@@ -40,12 +41,12 @@ pub(crate) struct Source {
     pub(crate) pid: u32,
     pub(crate) fd: u32,
     pub(crate) nonce: u64,
-    /// Where in the file they begin.
+    /// The offset of the bytes in the file.
     pub(crate) offset: u64,
     pub(crate) len: u64,
 }
 
-/// A posted call as it lies in memory.
+/// A posted call as it is stored in memory.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Record {
@@ -59,7 +60,7 @@ struct Record {
     source: Source,
 }
 
-// SAFETY: numbers, without padding.
+// SAFETY: the fields are numbers, without padding.
 unsafe impl Plain for Record {}
 
 impl Record {
@@ -103,7 +104,7 @@ impl Record {
     }
 }
 
-/// The memory of a communicator.
+/// The shared memory of a communicator.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedBoard(Arc<Shared>);
 
@@ -137,7 +138,7 @@ impl SharedBoard {
         self.0.word(WORD_AT)
     }
 
-    /// Tells everybody to look again.
+    /// Notifies all waiting ranks, so that they look at the board again.
     pub(crate) fn ring(&self) {
         if let Some(word) = self.word() {
             engine::ring(word, self.key());
@@ -148,7 +149,7 @@ impl SharedBoard {
         AREAS_AT + rank.min(RANKS_MAX - 1) * AREA_BYTES
     }
 
-    /// Number of ranks; 0 before the first has joined.
+    /// Returns the number of ranks; 0 before the first has joined.
     pub(crate) fn ranks(&self) -> usize {
         usize::try_from(self.0.get::<u64>(RANKS_AT))
             .unwrap_or(0)
@@ -159,7 +160,7 @@ impl SharedBoard {
         self.0.set(RANKS_AT, ranks as u64);
     }
 
-    /// The process of a rank; 0 before it has joined.
+    /// Returns the process of a rank; 0 before the rank has joined.
     pub(crate) fn pid(&self, rank: usize) -> u32 {
         self.0.get(Self::area(rank) + PID_AT)
     }
@@ -178,7 +179,7 @@ impl SharedBoard {
         self.0.set(Self::area(rank) + GONE_AT, 1_u64);
     }
 
-    /// Everything. The caller holds the lock.
+    /// Reads the whole board. The caller holds the lock.
     pub(crate) fn load(&self) -> Board {
         Board {
             parties: (0..self.ranks()).map(|rank| self.party(rank)).collect(),
@@ -206,7 +207,7 @@ impl SharedBoard {
             .get(Self::area(rank) + GROUP_AT + index * size_of::<Record>())
     }
 
-    /// Writes one rank's party, with what its calls send. The caller holds the lock.
+    /// Writes one rank's party, with the sources of its calls. The caller holds the lock.
     pub(crate) fn save(&self, rank: usize, party: &Party, sources: &[Source]) {
         let area = Self::area(rank);
         for (index, posted) in party.group.iter().take(GROUP_MAX).enumerate() {
@@ -225,12 +226,12 @@ impl SharedBoard {
             .set(area + CALLS_AT, party.group.len().min(GROUP_MAX) as u64);
     }
 
-    /// What a call sends.
+    /// Returns the bytes that a call sends.
     pub(crate) fn source(&self, rank: usize, index: usize) -> Source {
         self.record(rank, index).source
     }
 
-    /// What a rank knew as it started its group.
+    /// Returns the clock of a rank at the start of its group.
     pub(crate) fn clock(&self, rank: usize) -> VectorClock {
         ledger::clock(&self.0, Self::area(rank) + CLOCK_AT)
     }

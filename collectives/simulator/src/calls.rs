@@ -1,4 +1,4 @@
-//! Calls of NCCL: what a C caller asks for, checked, and kept until its group ends.
+//! Calls of NCCL: the requests of a C caller, checked, and kept until their group ends.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -32,22 +32,22 @@ fn grouped<R>(what: impl FnOnce(&mut Grouped) -> R) -> Cu<R> {
         .map_err(|_| INVALID_USAGE)
 }
 
-/// A wrong argument, whatever was wrong with it.
+/// Maps any error to that of an invalid argument.
 pub(crate) fn argument<T>(result: Cu<T>) -> Cu<T> {
     result.map_err(|_| INVALID_ARGUMENT)
 }
 
-/// A failure of the driver.
+/// Maps any error to that of a failed driver call.
 pub(crate) fn cuda<T>(result: Cu<T>) -> Cu<T> {
     result.map_err(|_| UNHANDLED_CUDA)
 }
 
-/// A group begins.
+/// Starts a group.
 pub(crate) fn start() -> Cu {
     grouped(|grouped| grouped.depth += 1)
 }
 
-/// A group ends; the outermost launches what was kept.
+/// Ends a group; the end of the outermost group launches the kept calls.
 pub(crate) fn end() -> Cu {
     let ended = grouped(|grouped| {
         grouped.depth = grouped.depth.checked_sub(1)?;
@@ -62,7 +62,7 @@ pub(crate) fn end() -> Cu {
     }
 }
 
-/// A rank has joined: waits for the others, if that is asked for and no group is open.
+/// Handles a rank that has joined: waits for the other ranks if the communicator is blocking and no group is open.
 pub(crate) fn joined(communicator: Arc<Communicator>) -> Cu {
     let waits = Arc::clone(&communicator);
     let in_group = grouped(|grouped| {
@@ -78,7 +78,7 @@ pub(crate) fn joined(communicator: Arc<Communicator>) -> Cu {
     }
 }
 
-/// Memory that a call names: of one allocation, on a device.
+/// Returns the memory that a call names, which must be part of one allocation on a device.
 fn buffer(address: u64, elements: u32, count: u64) -> Cu<Option<Span>> {
     let size = elements::size_bytes(elements).ok_or(INVALID_ARGUMENT)?;
     let len = count.checked_mul(size).ok_or(INVALID_ARGUMENT)?;
@@ -94,7 +94,7 @@ fn buffer(address: u64, elements: u32, count: u64) -> Cu<Option<Span>> {
     Ok(span)
 }
 
-/// What a C caller says of a call.
+/// The arguments of a call, as the C caller passed them.
 pub(crate) struct Asked {
     pub(crate) verb: Verb,
     pub(crate) send: u64,
@@ -140,7 +140,7 @@ impl Asked {
         })
     }
 
-    /// Enqueues it, or keeps it until the group ends.
+    /// Enqueues the call, or keeps it until the group ends.
     pub(crate) fn issue(&self, communicator: u64, stream: u64) -> Cu {
         let communicator = communicator::find(communicator)?;
         let result = self.prepare(&communicator, stream).and_then(|(stream, member)| {
@@ -160,7 +160,7 @@ impl Asked {
                 progress(communicator.blocking)
             }
             Err(code) => {
-                // A group with a wrong call launches nothing.
+                // A group with an invalid call launches nothing.
                 grouped(|grouped| grouped.failed = (grouped.depth > 0).then_some(code).or(grouped.failed))?;
                 Err(code)
             }
@@ -173,7 +173,7 @@ impl Asked {
     }
 }
 
-/// What a call returns that was launched.
+/// Returns the result of a call that was launched.
 pub(crate) fn progress(blocking: Blocking) -> Cu {
     match blocking {
         Blocking::Yes => Ok(()),
@@ -184,7 +184,7 @@ pub(crate) fn progress(blocking: Blocking) -> Cu {
 /// The calls of one communicator in a group, with their streams.
 type Calls = (Arc<Communicator>, Vec<(u64, Member)>);
 
-/// Launches what a group has kept: the calls of each communicator together.
+/// Launches the calls that a group has kept: the calls of each communicator together.
 fn launch(grouped: Grouped) -> Cu {
     let mut any = Blocking::Yes;
     for communicator in &grouped.joined {

@@ -1,13 +1,13 @@
-//! Vector clocks: what is known to have happened before.
+//! Vector clocks: the operations that are known to have happened before another one.
 //!
-//! A stream is a component, and counts its operations. The clock of an operation holds, of every stream, the last operation
-//! that is ordered before it (Fidge and Mattern, 1988). Of two operations one is ordered before the other if and only if the
-//! other's clock has reached its number: so an operation is known by its *epoch*, and one comparison decides (FastTrack,
-//! Flanagan and Freund, 2009).
+//! A stream is a component, and counts its operations. The clock of an operation holds, for every stream, the last
+//! operation that is ordered before it (Fidge and Mattern, 1988). One operation is ordered before another if and only
+//! if the other's clock has reached its number: so its *epoch* identifies an operation, and one comparison decides
+//! (FastTrack, Flanagan and Freund, 2009).
 
 use std::collections::BTreeMap;
 
-/// A stream of any process: its process and a number there.
+/// A stream of any process: the process and a number within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Component(pub(crate) u64);
 
@@ -21,19 +21,19 @@ impl Component {
     }
 }
 
-/// One operation: the number that its stream gave it.
+/// One operation: its stream, and its number in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Epoch {
     pub(crate) component: Component,
     pub(crate) number: u64,
 }
 
-/// What is known to have happened.
+/// The operations that are known to have happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VectorClock(BTreeMap<Component, u64>);
 
 impl VectorClock {
-    /// Knows also what `other` knows.
+    /// Adds everything that `other` knows.
     pub(crate) fn merge(&mut self, other: &VectorClock) {
         for (component, number) in &other.0 {
             self.reach(Epoch {
@@ -43,20 +43,20 @@ impl VectorClock {
         }
     }
 
-    /// Knows also this operation, and all before it on its stream.
+    /// Adds this operation, and all operations before it on its stream.
     pub(crate) fn reach(&mut self, epoch: Epoch) {
         let known = self.0.entry(epoch.component).or_default();
         *known = (*known).max(epoch.number);
     }
 
-    /// Whether the operation is ordered before whoever has this clock.
+    /// Whether the operation is ordered before the owner of this clock.
     pub(crate) fn covers(&self, epoch: Epoch) -> bool {
         self.0
             .get(&epoch.component)
             .is_some_and(|known| *known >= epoch.number)
     }
 
-    /// Every stream that it knows, with the last operation known.
+    /// Returns every known stream with its last known operation.
     pub(crate) fn epochs(&self) -> impl ExactSizeIterator<Item = Epoch> {
         self.0.iter().map(|(component, number)| Epoch {
             component: *component,

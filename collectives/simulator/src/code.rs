@@ -1,18 +1,18 @@
-//! What the driver's functions return: its own numbers, with their names.
+//! The result codes of the driver's functions: the driver's own numbers, with their names.
 
 use std::ffi::CStr;
 
-/// The result of a call of the driver: its number, where it is not `CUDA_SUCCESS`.
+/// The result of a driver call: its number unless it is `CUDA_SUCCESS`.
 pub(crate) type Cu<T = ()> = Result<T, u32>;
 
 macro_rules! codes {
     ($($name:ident = $code:literal, $symbol:literal, $text:literal;)*) => {
         $(
-            #[allow(dead_code)] // some are only ever injected, and must have names
+            #[allow(dead_code)] // some codes are only ever injected, and need names
             pub(crate) const $name: u32 = $code;
         )*
 
-        /// The name of a code, and what it says.
+        /// Returns the name of a code and its description.
         pub(crate) fn told(code: u32) -> Option<(&'static CStr, &'static CStr)> {
             match code {
                 $($code => Some(($symbol, $text)),)*

@@ -1,7 +1,8 @@
 //! Communicators of NCCL: joining, launching, ending.
 //!
-//! Nothing here blocks a host but what NCCL documents to block, and that with a limit. What the real library may do and this
-//! one does not: connect peers lazily inside the first call, which can block the host of a blocking communicator.
+//! The functions block a host only where NCCL documents that it blocks, and with a time limit. One behaviour of the
+//! real library is not simulated: it may connect peers lazily inside the first call, which can block the host of a
+//! blocking communicator.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,10 +28,10 @@ pub(crate) const INVALID_USAGE: u32 = 5;
 pub(crate) const REMOTE: u32 = 6;
 pub(crate) const IN_PROGRESS: u32 = 7;
 
-/// How long a blocking call waits for the other ranks.
+/// The time limit of a blocking call that waits for the other ranks.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Whether calls may return before they are done.
+/// Whether calls return only when they are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blocking {
     Yes,
@@ -52,22 +53,23 @@ pub(crate) struct Communicator {
 
 #[derive(Debug, Default)]
 struct State {
-    /// All ranks have joined, and this one knows.
+    /// True if all ranks have joined and this rank has noticed.
     complete: bool,
-    /// The last call said `ncclInProgress`, and nobody has asked since.
+    /// True if the last call returned `ncclInProgress` and the state has not been queried since.
     unasked: bool,
     finalizing: bool,
     /// The end of the last group, and its stream.
     last: Option<(Arc<Point>, u64)>,
-    /// The processes of other ranks.
+    /// The watched processes of other ranks.
     watches: HashMap<u32, Watch>,
 }
 
 static COMMUNICATORS: LazyLock<Mutex<HashMap<u64, Arc<Communicator>>>> = LazyLock::new(Mutex::default);
-/// Boards made by this process that not all ranks have joined: others find them by our descriptors.
+/// Boards that this process has made and that not all ranks have joined: other processes open them through the
+/// descriptors of this process.
 static BOARDS: LazyLock<Mutex<HashMap<u64, SharedBoard>>> = LazyLock::new(Mutex::default);
 
-/// A new place to meet.
+/// Creates a board for a new communicator.
 pub(crate) fn new_board() -> Cu<Address> {
     forget_complete_boards();
     let board = SharedBoard::create().map_err(|_| SYSTEM)?;
@@ -76,7 +78,7 @@ pub(crate) fn new_board() -> Cu<Address> {
     Ok(address)
 }
 
-/// Closes boards that all ranks have joined: they have them open themselves.
+/// Closes boards that all ranks have joined: every rank has its own descriptor of them.
 fn forget_complete_boards() {
     BOARDS.lock().retain(|_, board| {
         let _guard = board.lock();
@@ -84,7 +86,7 @@ fn forget_complete_boards() {
     });
 }
 
-/// Forgets boards that nobody in this process is a rank of.
+/// Drops the boards in `BOARDS`: this process no longer keeps them open for ranks that have not joined.
 pub(crate) fn forget_boards() {
     BOARDS.lock().clear();
 }
@@ -134,7 +136,7 @@ pub(crate) fn join(
     Ok(communicator)
 }
 
-/// The communicator of a handle.
+/// Returns the communicator of a handle.
 pub(crate) fn find(handle: u64) -> Cu<Arc<Communicator>> {
     COMMUNICATORS.lock().get(&handle).cloned().ok_or(INVALID_ARGUMENT)
 }
@@ -182,7 +184,7 @@ impl Communicator {
         }
     }
 
-    /// Whether the process of another rank has ended.
+    /// Whether the process of another rank has died.
     fn has_lost_a_rank(&self) -> bool {
         let pids: HashSet<u32> = {
             let _guard = self.board.lock();
@@ -201,7 +203,7 @@ impl Communicator {
         })
     }
 
-    /// What `ncclCommGetAsyncError` tells.
+    /// Returns the result of `ncclCommGetAsyncError`.
     pub(crate) fn condition(&self) -> u32 {
         if self.has_lost_a_rank() {
             return REMOTE;
@@ -215,7 +217,7 @@ impl Communicator {
         if state.finalizing && busy { IN_PROGRESS } else { 0 }
     }
 
-    /// Refuses calls that come before the last was done, as the library does.
+    /// Refuses a call that comes before the last one is done, as the library does.
     fn ready(&self) -> Cu {
         let complete = self.is_complete();
         let state = self.state.lock();
@@ -230,7 +232,8 @@ impl Communicator {
         self.ready()
     }
 
-    /// Launches a group of calls: on the first of their streams, which the others wait for and are waited for by.
+    /// Launches a group of calls on the first of their streams. That stream waits for the others, and the others wait
+    /// for the group.
     pub(crate) fn launch(self: &Arc<Self>, calls: Vec<(u64, Member)>) -> Cu {
         self.ready()?;
         if calls.len() > GROUP_MAX {
@@ -246,7 +249,7 @@ impl Communicator {
             .filter(|stream| *stream != first)
             .collect();
         let mut state = self.state.lock();
-        // Groups of one communicator run one after the other, whatever the streams.
+        // Groups of one communicator run one after the other, on whatever streams.
         if let Some((last, _)) = state.last.take().filter(|(_, stream)| *stream != first) {
             enqueue(first, engine::wait(last, "NCCL order, wait"))?;
         }
@@ -278,7 +281,7 @@ impl Communicator {
         }
     }
 
-    /// No more calls will come. A blocking communicator waits for those that there are.
+    /// Accepts no more calls. A blocking communicator waits for the calls already launched.
     pub(crate) fn finalize(&self) -> Cu {
         self.ready()?;
         let last = {
@@ -292,7 +295,7 @@ impl Communicator {
         Ok(())
     }
 
-    /// Frees all that is stuck in it. Never waits.
+    /// Aborts the communicator and frees all calls that are stuck in it. Never waits.
     pub(crate) fn abort(&self) {
         COMMUNICATORS.lock().remove(&self.handle);
         {
@@ -303,7 +306,7 @@ impl Communicator {
         self.board.ring();
     }
 
-    /// Gives the handle up; what was launched goes on. Never waits, where the library would wait for what is stuck.
+    /// Removes the handle; launched calls continue. Never waits, whereas the library would wait for stuck calls.
     pub(crate) fn destroy(&self) {
         COMMUNICATORS.lock().remove(&self.handle);
     }

@@ -1,4 +1,4 @@
-//! Devices and their primary contexts, and which context a thread uses.
+//! Devices and their primary contexts, and the current context of a thread.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use crate::code::{Cu, INVALID_CONTEXT, INVALID_DEVICE, INVALID_VALUE, NO_DEVICE,
 use crate::memory::Kind;
 use crate::{engine, settings, space};
 
-/// Handles of contexts: of device 0, and so on.
+/// The handle of the context of device 0; the handles of the others follow.
 const FIRST_CONTEXT: u64 = 0xc0de_0000;
 
 static INITIALIZED: AtomicBool = AtomicBool::new(false);
@@ -29,7 +29,7 @@ thread_local! {
     static CURRENT: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The driver may be used.
+/// Initialises the driver.
 pub(crate) fn initialize() -> Cu {
     if settings::get().devices == 0 {
         return Err(NO_DEVICE);
@@ -38,7 +38,7 @@ pub(crate) fn initialize() -> Cu {
     Ok(())
 }
 
-/// Refuses what comes before the driver was initialised.
+/// Refuses calls before the driver was initialised.
 pub(crate) fn initialized() -> Cu {
     INITIALIZED
         .load(Ordering::Relaxed)
@@ -46,7 +46,7 @@ pub(crate) fn initialized() -> Cu {
         .ok_or(NOT_INITIALIZED)
 }
 
-/// The device of this number.
+/// Returns the device with this number.
 pub(crate) fn device(ordinal: i32) -> Cu<u32> {
     initialized()?;
     let device = u32::try_from(ordinal).map_err(|_| INVALID_DEVICE)?;
@@ -55,12 +55,12 @@ pub(crate) fn device(ordinal: i32) -> Cu<u32> {
         .ok_or(INVALID_DEVICE)
 }
 
-/// The handle of a device's context.
+/// Returns the handle of a device's context.
 pub(crate) fn handle_of(device: u32) -> u64 {
     FIRST_CONTEXT + u64::from(device) * 16
 }
 
-/// The device of a context that is retained.
+/// Returns the device of a retained context.
 pub(crate) fn device_of(context: u64) -> Cu<u32> {
     let primaries = PRIMARIES.lock();
     let of = |(device, primary): (&u32, &Primary)| {
@@ -75,7 +75,7 @@ pub(crate) fn retain(device: u32) -> u64 {
     handle_of(device)
 }
 
-/// Releases it. With the last release go its streams and its memory.
+/// Releases a device's primary context. The last release destroys its streams and its memory.
 pub(crate) fn release(device: u32) -> Cu {
     {
         let mut primaries = PRIMARIES.lock();
@@ -92,14 +92,14 @@ pub(crate) fn release(device: u32) -> Cu {
     Ok(())
 }
 
-/// Ends all that is in a device's context.
+/// Destroys all objects in a device's context.
 pub(crate) fn reset(device: u32) {
     engine::destroy_all(device);
     let of_context = |kind| matches!(kind, Kind::Plain | Kind::Pool | Kind::Imported);
     space::space().forget(|region| region.allocation.device == device && of_context(region.allocation.kind));
 }
 
-/// Flags of a device's primary context, and whether it is retained.
+/// Returns the flags of a device's primary context, and whether it is retained.
 pub(crate) fn state(device: u32) -> (u32, bool) {
     let primary = PRIMARIES.lock().get(&device).copied().unwrap_or_default();
     (primary.flags, primary.retained > 0)
@@ -110,20 +110,20 @@ pub(crate) fn set_flags(device: u32, flags: u32) {
     PRIMARIES.lock().entry(device).or_default().flags = flags;
 }
 
-/// The context of this thread; 0 for none.
+/// Returns the current context of this thread; 0 for none.
 pub(crate) fn current() -> u64 {
     CURRENT
         .try_with(|stack| stack.borrow().last().copied().unwrap_or(0))
         .unwrap_or(0)
 }
 
-/// The device of this thread's context.
+/// Returns the device of this thread's current context.
 pub(crate) fn current_device() -> Cu<u32> {
     initialized()?;
     device_of(current())
 }
 
-/// Makes a context this thread's; 0 for none.
+/// Makes a context the current one of this thread; 0 for none.
 pub(crate) fn set_current(context: u64) -> Cu {
     initialized()?;
     if context != 0 {
@@ -139,7 +139,7 @@ pub(crate) fn set_current(context: u64) -> Cu {
     CURRENT.try_with(set).map_err(|_| INVALID_CONTEXT)
 }
 
-/// Makes a context this thread's for a while.
+/// Makes a context the current one of this thread until the next [`pop`].
 pub(crate) fn push(context: u64) -> Cu {
     initialized()?;
     device_of(context)?;
@@ -148,7 +148,7 @@ pub(crate) fn push(context: u64) -> Cu {
         .map_err(|_| INVALID_CONTEXT)
 }
 
-/// Goes back to the context before.
+/// Restores the previous context.
 pub(crate) fn pop() -> Cu<u64> {
     initialized()?;
     let popped = CURRENT
@@ -157,8 +157,8 @@ pub(crate) fn pop() -> Cu<u64> {
     popped.ok_or(INVALID_CONTEXT)
 }
 
-/// The stream that a handle names for this thread: 0, 1 and 2 are the default stream of its context. So the stream per thread
-/// is not told from the legacy one: it waits for more than it must.
+/// Returns the stream that a handle names for this thread: 0, 1 and 2 are the default stream of its context. The
+/// per-thread default stream is therefore the legacy one, which waits for more than necessary.
 pub(crate) fn stream(handle: u64) -> Cu<u64> {
     initialized()?;
     match handle {
@@ -167,7 +167,7 @@ pub(crate) fn stream(handle: u64) -> Cu<u64> {
     }
 }
 
-/// A context flag that there is: of how hosts wait, of mapped host memory and of local memory.
+/// Checks context flags: those of host waiting, mapped host memory and local memory are accepted.
 pub(crate) fn check_flags(flags: u32) -> Cu {
     (flags & !0xff == 0).then_some(()).ok_or(INVALID_VALUE)
 }

@@ -14,19 +14,19 @@ use crate::{host, space};
 /// One end of a copy.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
-    /// Memory that the driver knows: of a device, or of the host where it is pinned or registered.
+    /// Memory that the driver knows: of a device, or pinned or registered memory of the host.
     Known(Vec<Span>),
     /// Other memory of the host.
     Pageable(HostBytes),
 }
 
 impl Place {
-    /// What is at a device address, as a device may use it.
+    /// Returns the memory at a device address that a device may use.
     pub(crate) fn device(device: u32, address: u64, len: u64) -> Cu<Self> {
         space::resolve_for(device, address, len).map(Place::Known)
     }
 
-    /// What is at a host address.
+    /// Returns the memory at a host address.
     pub(crate) fn host(address: u64, len: u64) -> Cu<Self> {
         let space = space::space();
         match space.find(address) {
@@ -49,16 +49,16 @@ impl Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Yes,
-    /// Only where the driver cannot do otherwise: into memory that is not pinned.
+    /// Only if the driver must make it wait: for a copy into memory that is not pinned.
     IfPageable,
 }
 
-/// Copies in a stream.
+/// Enqueues a copy in a stream.
 pub(crate) fn copy(name: &'static str, stream: u64, to: Place, from: Place, wait: Wait) -> Cu {
     let mut uses = from.uses(Intent::Read);
     uses.extend(to.uses(Intent::Write));
     let waits = wait == Wait::Yes || matches!(to, Place::Pageable(_));
-    // What is not pinned is read before the call returns, so that the caller may change it.
+    // Memory that is not pinned is read before the call returns, so that the caller may change it.
     let staged = match &from {
         Place::Pageable(bytes) => Some(bytes.read()),
         Place::Known(_) => None,
@@ -82,7 +82,7 @@ pub(crate) fn copy(name: &'static str, stream: u64, to: Place, from: Place, wait
     enqueue(stream, operation, waits)
 }
 
-/// Fills with a pattern in a stream.
+/// Enqueues a fill with a pattern in a stream.
 pub(crate) fn fill(name: &'static str, stream: u64, to: Vec<Span>, pattern: Vec<u8>, wait: bool) -> Cu {
     let uses = Use::all(&to, Intent::Write).collect();
     let run = Box::new(move |_: &mut engine::Turn| {

@@ -1,11 +1,11 @@
 //! Elements of NCCL's types, and reductions over them.
 //!
-//! Values are taken in the order of the ranks, so that every rank and every run gets the same bits. Sixteen-bit floats are
-//! added up in 32 bits and rounded once.
+//! Values are reduced in the order of the ranks, so that every rank and every run gets the same bits. Sixteen-bit
+//! floats are added up in 32 bits and rounded once.
 
 use half::{bf16, f16};
 
-/// Bytes of an element, by NCCL's number of its type; `None` for one that is not simulated.
+/// Returns the bytes of an element, by NCCL's number of its type; `None` for a type that is not simulated.
 pub(crate) fn size_bytes(elements: u32) -> Option<u64> {
     match elements {
         0 | 1 => Some(1),
@@ -16,7 +16,7 @@ pub(crate) fn size_bytes(elements: u32) -> Option<u64> {
     }
 }
 
-/// Whether there is such a reduction.
+/// Whether this number names a reduction.
 pub(crate) fn is_reduction(reduction: u32) -> bool {
     reduction <= AVERAGE
 }
@@ -26,7 +26,7 @@ const MAX: u32 = 2;
 const MIN: u32 = 3;
 const AVERAGE: u32 = 4;
 
-/// Reduces one vector of each rank to one vector.
+/// Reduces one vector per rank to one vector.
 pub(crate) fn reduce(elements: u32, reduction: u32, inputs: &[Vec<u8>]) -> Vec<u8> {
     match elements {
         0 => fold::<i8>(reduction, inputs),
@@ -52,7 +52,7 @@ fn fold<E: Element>(reduction: u32, inputs: &[Vec<u8>]) -> Vec<u8> {
                 PRODUCT => E::multiply(*left, right),
                 MAX => E::greater(*left, right),
                 MIN => E::smaller(*left, right),
-                // A sum, which an average is before it is divided.
+                // A sum; an average is a sum until the division below.
                 _ => E::add(*left, right),
             };
         }
@@ -65,7 +65,7 @@ fn fold<E: Element>(reduction: u32, inputs: &[Vec<u8>]) -> Vec<u8> {
     E::write(&result)
 }
 
-/// A type of elements, and the type in which they are added up.
+/// A type of elements, and the type in which its values are added up.
 trait Element {
     type Wide: Copy;
     fn read(bytes: &[u8]) -> Vec<Self::Wide>;
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn small_floats_are_rounded_once() {
         let one = |value: f32| f16::from_f32(value).to_ne_bytes().to_vec();
-        // 2048 + 1 is no f16, so adding one after the other would lose both.
+        // 2048 + 1 is not an f16, so adding the numbers one by one would lose both.
         assert_eq!(reduce(6, SUM, &[one(2048.0), one(1.0), one(1.0)]), one(2050.0));
         let one = |value: f32| bf16::from_f32(value).to_ne_bytes().to_vec();
         assert_eq!(reduce(9, SUM, &[one(256.0), one(1.0), one(1.0)]), one(258.0));

@@ -1,8 +1,8 @@
-//! Events: what was recorded last, and whether it has been reached.
+//! Events: the last record, and whether it has been reached.
 //!
-//! A wait is for the last record that was *called*, so a record gets its number on the host and is completed by the stream.
-//! An event between processes keeps its last records in shared memory. A recorder that was killed completes nothing, as with
-//! real devices: whoever waits for it waits on, in its stream.
+//! A wait is for the last record that was *called*, so a record gets its number on the host, and the stream completes
+//! it. An event between processes keeps its last records in shared memory. A recorder that was killed completes no
+//! record, as with real devices: a stream that waits for it waits on.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use crate::shared::{self, Address, HEADER_BYTES, Shared};
 pub(crate) const DISABLE_TIMING: u32 = 2;
 pub(crate) const INTERPROCESS: u32 = 4;
 
-/// Records of an event between processes that are kept. An older one counts as reached.
+/// The number of records that an event between processes keeps. An older record counts as reached.
 const RECORDS: u64 = 64;
 const WORD_AT: usize = HEADER_BYTES;
 const RECORDED_AT: usize = HEADER_BYTES + 8;
@@ -33,16 +33,16 @@ const RECORD_BYTES: usize = 64 + CLOCK_BYTES;
 #[derive(Debug)]
 pub(crate) struct Event {
     flags: u32,
-    /// Opened from another process's handle.
+    /// True if the event was opened from another process's handle.
     pub(crate) opened: bool,
-    /// Points recorded by this process, with their numbers. Only the last, unless other processes record too.
+    /// The points recorded by this process, with their numbers. An event of one process keeps only the last.
     recorded: Mutex<VecDeque<(u64, Arc<Point>)>>,
     shared: Option<Arc<Records>>,
 }
 
 static EVENTS: LazyLock<Mutex<HashMap<u64, Arc<Event>>>> = LazyLock::new(Mutex::default);
 
-/// The records of an event in shared memory.
+/// The records of an event, in shared memory.
 #[derive(Debug)]
 struct Records(Shared);
 
@@ -56,7 +56,7 @@ impl Records {
         FIRST_RECORD_AT + (number % RECORDS) as usize * RECORD_BYTES
     }
 
-    /// The number of a new record.
+    /// Begins a record and returns its number.
     fn begin(&self) -> u64 {
         let _guard = self.0.lock(true);
         let number = self.0.get::<u64>(RECORDED_AT) + 1;
@@ -129,14 +129,14 @@ impl Records {
     }
 }
 
-/// What a wait for an event, called now, waits for.
+/// The record that a wait, if called now, waits for.
 #[derive(Clone, Debug)]
 enum Last {
-    /// Nothing was recorded.
+    /// The event has no record.
     Nothing,
     /// A record of this process.
     Here(Arc<Point>),
-    /// A record of another one.
+    /// A record of another process.
     There(Arc<Records>, u64),
 }
 
@@ -158,7 +158,7 @@ impl Event {
         }
     }
 
-    /// What was known and when at the last record; [`NOT_READY`] before it is reached.
+    /// Returns the clock and time of the last record; [`NOT_READY`] before it is reached.
     fn reached(&self) -> Cu<Option<Reached>> {
         match self.last() {
             Last::Nothing => Ok(None),
@@ -178,7 +178,7 @@ fn keep(event: Event) -> u64 {
     handle
 }
 
-/// A new event.
+/// Creates an event.
 pub(crate) fn create(flags: u32) -> Cu<u64> {
     let between = flags & INTERPROCESS != 0;
     if flags & !7 != 0 || between && flags & DISABLE_TIMING == 0 {
@@ -193,17 +193,17 @@ pub(crate) fn create(flags: u32) -> Cu<u64> {
     }))
 }
 
-/// How many there are, made here or opened.
+/// Returns the number of events in this process, created or opened.
 pub(crate) fn count() -> u64 {
     EVENTS.lock().len() as u64
 }
 
-/// Forgets an event. Who waits for it goes on waiting.
+/// Drops an event. Streams that wait for it continue to wait.
 pub(crate) fn destroy(handle: u64) -> Cu {
     EVENTS.lock().remove(&handle).map(drop).ok_or(INVALID_HANDLE)
 }
 
-/// Where another process finds an event.
+/// Returns the address at which another process finds an event.
 pub(crate) fn export(handle: u64) -> Cu<Address> {
     let event = find(handle)?;
     let shared = event
@@ -214,7 +214,7 @@ pub(crate) fn export(handle: u64) -> Cu<Address> {
     Ok(shared.0.address())
 }
 
-/// Another process's event.
+/// Opens another process's event.
 pub(crate) fn open(address: Address) -> Cu<u64> {
     let shared = Shared::open(address).map_err(|_| INVALID_VALUE)?;
     if shared.len() != FIRST_RECORD_AT + RECORD_BYTES * RECORDS as usize {
@@ -240,7 +240,7 @@ pub(crate) fn record(handle: u64, stream: u64) -> Cu {
         return Ok(());
     };
     let number = {
-        // Numbers and points come in one order, whichever threads record.
+        // The lock keeps numbers and points in one order when several threads record.
         let mut recorded = event.recorded.lock();
         let number = shared.begin();
         recorded.push_back((number, Arc::clone(&point)));
@@ -271,7 +271,7 @@ pub(crate) fn wait(stream: u64, handle: u64) -> Cu {
     }
 }
 
-/// Whether the last record was reached; then the host has seen it. [`NOT_READY`] before.
+/// Checks that the last record was reached; if so, the host has seen it. [`NOT_READY`] before.
 pub(crate) fn query(handle: u64) -> Cu {
     if let Some(reached) = find(handle)?.reached()? {
         host::observe(&reached.clock);
@@ -295,7 +295,7 @@ pub(crate) fn synchronize(handle: u64) -> Cu {
     Ok(())
 }
 
-/// Milliseconds between two events.
+/// Returns the milliseconds between two events.
 pub(crate) fn elapsed_ms(start: u64, end: u64) -> Cu<f32> {
     let (start, end) = (find(start)?, find(end)?);
     if (start.flags | end.flags) & DISABLE_TIMING != 0 {

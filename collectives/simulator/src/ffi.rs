@@ -1,53 +1,53 @@
-//! Addresses that come through the C interface.
+//! Pointers that come through the C interface.
 //!
-//! Only a C caller can make one of these, and the interface says what it must point to; an address of nothing is an error.
-#![allow(unsafe_code)] // reads and writes where a C caller says
+//! Only a C caller can make such a pointer, and the C interface defines its target; a null pointer is an error.
+#![allow(unsafe_code)] // reads and writes at a C caller's addresses
 
 use std::ffi::{CStr, c_char};
 
 use crate::code::{Cu, INVALID_VALUE};
 use crate::settings;
 
-/// Where a result is to be written.
+/// The address to which a result is written.
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
-    /// An address that was read out of what a C caller gave.
+    /// Creates a pointer from an address in a C caller's arguments.
     pub(crate) fn of(address: usize) -> Self {
         Out(address as *mut T)
     }
 
-    /// Writes it.
+    /// Writes the result.
     pub(crate) fn set(&self, value: T) -> Cu {
         if self.0.is_null() {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: the C caller's promise: room for a `T`.
+        // SAFETY: the C caller promises that the pointer has room for a `T`.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
     }
 
-    /// Writes it, unless the caller does not want it.
+    /// Writes the result unless the pointer is null.
     pub(crate) fn set_if_wanted(&self, value: T) {
         let _ = self.set(value);
     }
 
-    /// Writes the `index`-th of an array.
+    /// Writes the `index`-th element of an array.
     pub(crate) fn set_nth(&self, index: usize, value: T) -> Cu {
         if self.0.is_null() {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: the C caller's promise: an array that is long enough.
+        // SAFETY: the C caller promises an array that is long enough.
         let at = unsafe { self.0.add(index) };
-        // SAFETY: as above.
+        // SAFETY: `at` is inside the array, as above.
         unsafe { at.write_unaligned(value) };
         Ok(())
     }
 }
 
 impl Out<c_char> {
-    /// Writes as much of a text as there is room for, and its end.
+    /// Writes as much of a text as the room allows, and a terminating zero.
     pub(crate) fn set_text(&self, text: &str, room: i32) -> Cu {
         let room = usize::try_from(room)
             .ok()
@@ -60,32 +60,32 @@ impl Out<c_char> {
     }
 }
 
-/// Where an argument is to be read.
+/// The address from which an argument is read.
 #[repr(transparent)]
 pub(crate) struct In<T>(*const T);
 
 impl<T: Copy> In<T> {
-    /// Reads it.
+    /// Reads the argument.
     pub(crate) fn get(&self) -> Cu<T> {
         if self.0.is_null() {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: the C caller's promise: it points to a `T`.
+        // SAFETY: the C caller promises that the pointer points to a `T`.
         Ok(unsafe { self.0.read_unaligned() })
     }
 
-    /// Reads the `index`-th of an array.
+    /// Reads the `index`-th element of an array.
     pub(crate) fn nth(&self, index: usize) -> Cu<T> {
         if self.0.is_null() {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: the C caller's promise: an array that is long enough.
+        // SAFETY: the C caller promises an array that is long enough.
         let at = unsafe { self.0.add(index) };
-        // SAFETY: as above.
+        // SAFETY: `at` is inside the array, as above.
         Ok(unsafe { at.read_unaligned() })
     }
 
-    /// An address that was read out of what a C caller gave.
+    /// Creates a pointer from an address in a C caller's arguments.
     pub(crate) fn of(address: usize) -> Self {
         In(address as *const T)
     }
@@ -97,13 +97,14 @@ impl In<c_char> {
         if self.0.is_null() {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: the C caller's promise: a text with an end.
+        // SAFETY: the C caller promises a text with a terminating zero.
         let text = unsafe { CStr::from_ptr(self.0) };
         Ok(text.to_string_lossy().into_owned())
     }
 }
 
-/// One call: counted, made to fail if it is its turn, else done. What cannot panic is not caught.
+/// Executes one call: counts it, then fails it if an injected failure is due, else runs `body`. `body` does not panic,
+/// so panics are not caught.
 pub(crate) fn call(symbol: &'static str, body: impl FnOnce() -> Cu) -> u32 {
     if let Some(code) = settings::get().failure(symbol) {
         return code;

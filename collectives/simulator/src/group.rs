@@ -1,5 +1,5 @@
-//! A group of NCCL calls as a stream does it: starts them all, takes part in each as soon as everybody has started it, and
-//! ends when everybody has read what they need.
+//! A group of NCCL calls, executed by a stream: it starts all calls, takes part in each as soon as all ranks have
+//! started it, and ends when all ranks have read the data that they need.
 
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::shared::Address;
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) call: Call,
-    /// What it sends; `None` for a side that sends nothing, or no bytes.
+    /// The memory that the call sends; `None` if it sends nothing, or no bytes.
     pub(crate) input: Option<Span>,
-    /// Where it receives; `None` likewise.
+    /// The memory that the call receives into; `None` if it receives nothing, or no bytes.
     pub(crate) output: Option<Span>,
 }
 
 impl Member {
-    /// What the call uses, for who watches for races.
+    /// Returns the memory uses of the call, for the detection of races.
     pub(crate) fn uses(&self) -> impl Iterator<Item = Use> {
         let read = self.input.iter().map(|span| Use::new(span, Intent::Read));
         read.chain(self.output.iter().map(|span| Use::new(span, Intent::Write)))
@@ -47,7 +47,7 @@ impl Member {
     }
 }
 
-/// The bytes of a source, wherever they are.
+/// Reads the bytes of a source, in whatever process they are.
 fn fetch(source: Source) -> Option<Vec<u8>> {
     let address = Address {
         pid: source.pid,
@@ -65,16 +65,16 @@ fn fetch(source: Source) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// How far one call is.
+/// The progress of one call.
 enum Progress {
     Started,
-    /// What is to be written where it receives.
+    /// The bytes to write to the output of the call.
     Read(Vec<u8>),
-    /// It does not fit what others have started, and never ends.
+    /// The call does not match the calls of other ranks, and never ends.
     Broken,
 }
 
-/// A group under way.
+/// A group in flight.
 pub(crate) struct Group {
     communicator: Arc<Communicator>,
     members: Vec<Member>,
@@ -91,7 +91,7 @@ impl Group {
         }
     }
 
-    /// Does all of it. Returns early when the communicator is aborted.
+    /// Executes the whole group. Returns early when the communicator is aborted.
     pub(crate) fn run(mut self, turn: &mut Turn) {
         let communicator = Arc::clone(&self.communicator);
         let (board, rank) = (&communicator.board, communicator.rank);
@@ -166,7 +166,7 @@ impl Group {
             .any(|index| !matches!(board.meet(rank, index), Meeting::Waits))
     }
 
-    /// Calls that everybody has started. Those that do not fit are told once.
+    /// Returns the calls that all ranks have started. Each mismatch is reported once.
     fn meetings(&mut self) -> Vec<(usize, Vec<Other>)> {
         let board = self.board();
         let mut met = Vec::new();
@@ -204,7 +204,7 @@ impl Group {
             .violation();
     }
 
-    /// Reads what this rank needs for a call, and learns what orders it.
+    /// Reads the data that this rank needs for a call, and merges the clocks that order it.
     fn take_part(&mut self, turn: &mut Turn, index: usize, others: &[Other]) {
         let Some(Member { call, .. }) = self.members.get(index).cloned() else {
             return;
@@ -216,7 +216,8 @@ impl Group {
             parties.push(Other { rank, index });
             parties.sort_unstable_by_key(|party| party.rank);
         }
-        // Whom this rank hears of: a sender or a root that only gives need not have waited for anybody, on a device.
+        // The ranks whose data this rank receives: on a device, a sender or a root that only sends need not have waited
+        // for any other rank.
         let heard: Vec<Other> = match call.verb {
             Verb::AllReduce | Verb::ReduceScatter | Verb::AllGather | Verb::Receive => parties,
             Verb::Broadcast => parties.into_iter().filter(|party| party.rank == root).collect(),
@@ -227,7 +228,8 @@ impl Group {
         for party in heard {
             turn.clock.merge(&board.clock(party.rank));
             let Some(bytes) = fetch(board.source(party.rank, party.index)) else {
-                // Its process has ended, or it has aborted and freed: this never ends either.
+                // The other process has ended, or its rank has aborted and freed the memory: this call never ends
+                // either.
                 self.set(index, Progress::Broken);
                 return;
             };
@@ -247,7 +249,7 @@ impl Group {
         board.ring();
     }
 
-    /// Writes what was received. Everybody has read, so nobody looks at it any more.
+    /// Writes the received bytes. All ranks have read their inputs, so these may be overwritten.
     fn finish(self) {
         for (member, progress) in self.members.iter().zip(&self.progress) {
             if let (Some(output), Progress::Read(bytes)) = (&member.output, progress) {
@@ -267,7 +269,8 @@ impl Group {
     }
 }
 
-/// What a rank receives, of the inputs of those whom it hears of, in the order of their ranks.
+/// Computes the bytes that a rank receives, from the inputs of the ranks that it receives from, in the order of the
+/// ranks.
 fn outcome(call: &Call, rank: usize, inputs: &[Vec<u8>]) -> Vec<u8> {
     match call.verb {
         Verb::AllReduce => elements::reduce(call.elements, call.reduction, inputs),

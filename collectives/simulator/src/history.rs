@@ -1,13 +1,13 @@
-//! Who read and wrote which bytes, and which of them no edge orders.
+//! The reads and writes of an allocation, and the pairs among them that no edge orders.
 
 use std::ops::Range;
 
 use crate::clock::{Epoch, VectorClock};
 
-/// Accesses that are remembered of one allocation. Beyond that the oldest are forgotten, and races with them not found.
+/// The number of accesses kept for one allocation. Beyond it the oldest are dropped, and races with them are not found.
 pub(crate) const ACCESSES_MAX: usize = 1024;
 
-/// What an operation does with bytes.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
     Read,
@@ -20,7 +20,7 @@ pub(crate) struct Access {
     pub(crate) epoch: Epoch,
     pub(crate) intent: Intent,
     pub(crate) bytes: Range<u64>,
-    /// The operation, for people.
+    /// The operation's name, for reports.
     pub(crate) name: String,
 }
 
@@ -30,10 +30,12 @@ impl Access {
         overlap && (self.intent == Intent::Write || other.intent == Intent::Write)
     }
 
-    /// Whether who races with `old` must also race with this, or comes after it: then `old` may be forgotten.
+    /// Whether every access that races with `old` also races with this one or is ordered after it: then `old` may be
+    /// dropped.
     fn supersedes(&self, old: &Access) -> bool {
         let contains = self.bytes.start <= old.bytes.start && old.bytes.end <= self.bytes.end;
-        // A write orders itself after all that it did not race with. A read does so for older reads of its own stream alone.
+        // A write is ordered after all accesses that it did not race with. A read is ordered only after older reads of
+        // its own stream.
         contains
             && (self.intent == Intent::Write
                 || old.intent == Intent::Read && old.epoch.component == self.epoch.component)
@@ -47,7 +49,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Adds an access of an operation with this clock; gives back those that it races with.
+    /// Adds an access of an operation with this clock; returns the accesses that it races with.
     pub(crate) fn add(&mut self, new: Access, clock: &VectorClock) -> Vec<Access> {
         let races: Vec<Access> = self
             .accesses
@@ -63,7 +65,7 @@ impl History {
         races
     }
 
-    /// Accesses that whoever has this clock does not know to be over.
+    /// Returns the accesses that are not ordered before the owner of this clock.
     pub(crate) fn unknown_to(&self, clock: &VectorClock) -> impl Iterator<Item = &Access> {
         self.accesses.iter().filter(|access| !clock.covers(access.epoch))
     }
@@ -118,7 +120,7 @@ mod tests {
         );
     }
 
-    /// Forgetting what is superseded must not hide a race: compared with a history that forgets nothing.
+    /// Dropping superseded accesses must not hide a race: compares with a history that drops nothing.
     #[test]
     fn what_is_forgotten_hides_no_race() {
         let mut random = 88_172_645_463_325_252_u64;
@@ -155,7 +157,7 @@ mod tests {
                 assert_eq!(expected, found, "{everything:?} then {new:?} with {clock:?}");
                 everything.push(new);
                 if found {
-                    break; // after the first race the older ones need not be known
+                    break; // after the first race the older accesses do not matter
                 }
             }
         }

@@ -1,20 +1,20 @@
-//! Bytes of the host that a C caller named.
-#![allow(unsafe_code)] // reads and writes where a C caller says
+//! Bytes of the host that a C caller has named.
+#![allow(unsafe_code)] // reads and writes at a C caller's addresses
 
 use std::ptr::NonNull;
 
-/// Bytes of the host that the driver knows nothing about.
+/// Bytes of the host that are not known to the driver.
 #[derive(Clone, Debug)]
 pub(crate) struct HostBytes {
     at: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the C caller promised that they may be read or written until the copy is over, from any thread.
+// SAFETY: the C caller promises that any thread may read or write the bytes until the copy is over.
 unsafe impl Send for HostBytes {}
 
 impl HostBytes {
-    /// So many bytes at this address; `None` for the address of nothing.
+    /// Describes `len` bytes at an address; `None` for the null address unless `len` is 0.
     pub(crate) fn new(address: u64, len: u64) -> Option<Self> {
         let at = match len {
             0 => NonNull::dangling(),
@@ -26,21 +26,21 @@ impl HostBytes {
         })
     }
 
-    /// Their address.
+    /// Returns the address of the bytes.
     pub(crate) fn at(&self) -> NonNull<u8> {
         self.at
     }
 
-    /// A copy of them.
+    /// Returns a copy of the bytes.
     pub(crate) fn read(&self) -> Vec<u8> {
-        // SAFETY: the C caller's promise.
+        // SAFETY: the C caller promises that the bytes may be read.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.len) }.to_vec()
     }
 
-    /// Writes them.
+    /// Writes the bytes.
     pub(crate) fn write(&self, bytes: &[u8]) {
         let len = self.len.min(bytes.len());
-        // SAFETY: the C caller's promise; `bytes` is a copy, and no part of them.
+        // SAFETY: the C caller promises that the bytes may be written; `bytes` is a copy and does not overlap them.
         unsafe { self.at.copy_from_nonoverlapping(NonNull::from(bytes).cast(), len) };
     }
 }

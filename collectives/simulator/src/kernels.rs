@@ -1,11 +1,11 @@
-//! Kernels that the simulator knows, by name. PTX is not run.
+//! Kernels that the simulator knows by name. PTX is not executed.
 //!
 //! | kernel | what it does |
 //! |---|---|
 //! | `selvedge_fill_f32(out, n: u64, value: f32)` | `out[i] = value` |
 //! | `selvedge_scale_f32(in, out, n: u64, factor: f32)` | `out[i] = in[i] * factor` |
 //! | `selvedge_add_f32(a, b, out, n: u64)` | `out[i] = a[i] + b[i]` |
-//! | `selvedge_spin(n: u64)` | is busy until `selvedge_sim_release` was called with `n` or more |
+//! | `selvedge_spin(n: u64)` | is busy until `selvedge_sim_release` is called with `n` or more |
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,13 +28,13 @@ pub(crate) enum Kernel {
 
 static RELEASED: AtomicU64 = AtomicU64::new(0);
 
-/// Lets busy kernels end, up to this number.
+/// Ends busy kernels up to this number.
 pub(crate) fn release(upto: u64) {
     RELEASED.fetch_max(upto, Ordering::Relaxed);
     engine::notify(Key::Release);
 }
 
-/// Is busy until released up to this number.
+/// Returns an operation that is busy until kernels up to this number are released.
 pub(crate) fn hold(until: u64) -> Operation {
     Operation::new("selvedge_spin", move |turn| {
         turn.wait_polling(Key::Release, Reach::Process, Duration::MAX, || {
@@ -43,7 +43,7 @@ pub(crate) fn hold(until: u64) -> Operation {
     })
 }
 
-/// The arguments of a launch: the address of each.
+/// The arguments of a launch: an array of their addresses.
 pub(crate) struct Arguments(pub(crate) In<usize>);
 
 impl Arguments {
@@ -51,7 +51,8 @@ impl Arguments {
         In::<T>::of(self.0.nth(index)?).get()
     }
 
-    /// As many numbers as the `count`-th argument says, where the `index`-th points to.
+    /// Returns the memory of the floats that the `index`-th argument points to; the `count`-th argument is their
+    /// number.
     fn floats(&self, index: usize, count: usize) -> Cu<Vec<Span>> {
         let count: u64 = self.nth(count)?;
         space::resolve(self.nth(index)?, count.checked_mul(4).ok_or(INVALID_VALUE)?)
@@ -74,7 +75,7 @@ fn store(spans: &[Span], values: impl Iterator<Item = f32>) {
 }
 
 impl Kernel {
-    /// The kernel of this name.
+    /// Returns the kernel with this name.
     pub(crate) fn named(name: &str) -> Cu<Self> {
         match name {
             "selvedge_fill_f32" => Ok(Kernel::Fill),
@@ -94,7 +95,7 @@ impl Kernel {
         }
     }
 
-    /// What a launch with these arguments does.
+    /// Returns the operation of a launch with these arguments.
     pub(crate) fn launch(self, arguments: &Arguments) -> Cu<Operation> {
         let (inputs, output, run): (Vec<Vec<Span>>, Vec<Span>, Run) = match self {
             Kernel::Fill => {

@@ -1,38 +1,39 @@
-//! How clocks and the history of an allocation lie in shared memory.
+//! The layout of clocks and of an allocation's history in shared memory.
 //!
-//! An allocation is a memfd: a ledger, then its bytes. So whoever maps the bytes, in whatever process, also has who read and
-//! wrote them.
-#![allow(unsafe_code)] // declares a record to be plain
+//! An allocation is a memfd: a ledger, followed by the bytes. So every process that maps the bytes also has the history
+//! of their reads and writes.
+#![allow(unsafe_code)] // declares a record as plain data
 
 use crate::clock::{Component, Epoch, VectorClock};
 use crate::history::{ACCESSES_MAX, Access, History, Intent};
 use crate::report::Line;
 use crate::shared::{HEADER_BYTES, Plain, Shared};
 
-/// Streams that a clock in shared memory has room for.
+/// The number of streams that fit in a clock in shared memory.
 const EPOCHS_MAX: usize = 255;
-/// Bytes of such a clock: how many epochs there are, and the epochs.
+/// The bytes of such a clock: the number of epochs, and the epochs.
 pub(crate) const CLOCK_BYTES: usize = 16 * (EPOCHS_MAX + 1);
 const NAME_BYTES: usize = 32;
 
-/// Where the number of accesses is.
+/// The offset of the number of accesses.
 const COUNT_AT: usize = HEADER_BYTES;
-/// What hosts of any process have observed.
+/// The offset of the clock that hosts of any process have observed.
 const OBSERVED_AT: usize = 4096;
-/// What streams have released by writing words that are no longer known one by one.
+/// The offset of the clock that streams have released by writing words that are no longer listed.
 const RELEASED_AT: usize = OBSERVED_AT + CLOCK_BYTES;
 const ACCESSES_AT: usize = RELEASED_AT + CLOCK_BYTES;
-/// Words that streams write, each with what its writers knew.
+/// The offset of the words that streams write, each with the clock of its writers.
 const WORDS_AT: usize = ACCESSES_AT + ACCESSES_MAX * size_of::<Record>();
-/// Such words at most. Of the one that makes room for another, it is no longer known which it was.
+/// The most words in the list. When a word replaces another, the clock of the other is merged into that at
+/// `RELEASED_AT`.
 const WORDS_MAX: usize = 64;
 const WORD_BYTES: usize = 16 + CLOCK_BYTES;
-/// Where the number of words that there ever were is.
+/// The offset of the number of words ever listed.
 const WORD_COUNT_AT: usize = HEADER_BYTES + 8;
-/// Where the bytes of an allocation begin.
+/// The offset of an allocation's bytes.
 pub(crate) const LEDGER_BYTES: usize = (WORDS_AT + WORDS_MAX * WORD_BYTES).next_multiple_of(4096);
 
-/// An access as it lies in memory.
+/// An access as it is stored in memory.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Record {
@@ -44,7 +45,7 @@ struct Record {
     name: [u8; NAME_BYTES],
 }
 
-// SAFETY: numbers, without padding.
+// SAFETY: the fields are numbers, without padding.
 unsafe impl Plain for Record {}
 
 impl Record {
@@ -99,7 +100,7 @@ pub(crate) fn clock(shared: &Shared, at: usize) -> VectorClock {
         .collect()
 }
 
-/// Writes a clock. What there is no room for is lost, and said to be.
+/// Writes a clock. Epochs beyond the room are dropped, which is noted in the report.
 pub(crate) fn set_clock(shared: &Shared, at: usize, clock: &VectorClock) {
     let known = clock.epochs().len();
     if known > EPOCHS_MAX {
@@ -121,19 +122,19 @@ fn merge_at(shared: &Shared, at: usize, clock: &VectorClock) {
     set_clock(shared, at, &merged);
 }
 
-/// What hosts of any process have observed of those who use this allocation.
+/// Returns the clock that hosts of any process have observed of the users of this allocation.
 pub(crate) fn observed(shared: &Shared) -> VectorClock {
     let _guard = shared.lock(true);
     clock(shared, OBSERVED_AT)
 }
 
-/// A host has observed this.
+/// Notes that a host has observed this clock.
 pub(crate) fn observe(shared: &Shared, seen: &VectorClock) {
     let _guard = shared.lock(true);
     merge_at(shared, OBSERVED_AT, seen);
 }
 
-/// A word, wherever it is: the memory that it lies in, and where.
+/// A word: the identity of its memory, and its offset in it.
 pub(crate) type Word = (u64, u64);
 
 fn words(shared: &Shared) -> impl Iterator<Item = (usize, Word)> {
@@ -146,7 +147,7 @@ fn words(shared: &Shared) -> impl Iterator<Item = (usize, Word)> {
     })
 }
 
-/// What hosts have observed and streams have released by writing this word.
+/// Returns the clock that hosts have observed merged with the one that streams have released by writing this word.
 pub(crate) fn released(shared: &Shared, word: Word) -> VectorClock {
     let _guard = shared.lock(true);
     let mut all = clock(shared, OBSERVED_AT);
@@ -157,7 +158,7 @@ pub(crate) fn released(shared: &Shared, word: Word) -> VectorClock {
     all
 }
 
-/// A stream has written a word that others may wait for.
+/// Notes that a stream has written a word that others may wait for.
 pub(crate) fn release(shared: &Shared, word: Word, done: &VectorClock) {
     let _guard = shared.lock(true);
     if let Some((at, _)) = words(shared).find(|(_, known)| *known == word) {
@@ -173,7 +174,7 @@ pub(crate) fn release(shared: &Shared, word: Word, done: &VectorClock) {
     shared.set(WORD_COUNT_AT, count + 1);
 }
 
-/// The history, to be changed; other processes are kept out if they may have the allocation.
+/// Changes the history; the lock excludes other processes if they may have the allocation.
 pub(crate) fn change<R>(shared: &Shared, processes: bool, change: impl FnOnce(&mut History) -> R) -> R {
     let _guard = shared.lock(processes);
     let count = usize::try_from(shared.get::<u64>(COUNT_AT))

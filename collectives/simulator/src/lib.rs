@@ -1,22 +1,22 @@
-//! The CUDA driver and NCCL over the memory of the host: the same C interface, so that the very code that drives a GPU runs,
-//! and can be judged, where there is none.
+//! A CUDA driver and an NCCL over the memory of the host: they have the same C interface, so that the code that drives
+//! a GPU runs unchanged, and can be checked, on machines without one.
 //!
-//! It is faithful rather than fast. Streams are threads with queues, device memory is memory that other processes can map, a
-//! wait is for the last record that was called, and NCCL's operations complete only when everybody has started theirs. Above
-//! that it sees what a device hides: two operations that nothing orders and that touch the same bytes are reported, always,
-//! however lucky their timing was; and it can say whether a program hangs, without a clock.
+//! The simulator is faithful rather than fast. Streams are threads with queues, device memory is memory that other
+//! processes can map, a wait is for the last record that was called, and NCCL's operations complete only when all ranks
+//! have started theirs. In addition it detects errors that a device hides: two unordered operations that touch the same
+//! bytes are always reported, whatever their timing was; and it decides without a clock whether a program hangs.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | `abi` | the functions that C calls: arguments in, codes out |
-//! | `settings`, `report`, `random` | what the environment asks for, and what is told |
-//! | `clock`, `history`, `race` | what happened before what, and what did not |
-//! | `shared`, `ledger` | memory between processes, and how clocks and histories lie in it |
-//! | `engine`, `point`, `host` | streams, what they wait for, and what hosts have seen |
-//! | `memory`, `space`, `virtual_memory`, `copy`, `words`, `mapping` | allocations and addresses, and what is done to bytes |
+//! | `settings`, `report`, `random` | the settings from the environment, and the reports |
+//! | `clock`, `history`, `race` | the order of operations, and the lack of it |
+//! | `shared`, `ledger` | memory between processes, and the layout of clocks and histories in it |
+//! | `engine`, `point`, `host` | streams, the things they wait for, and the operations that hosts have seen |
+//! | `memory`, `space`, `virtual_memory`, `copy`, `words`, `mapping` | allocations, addresses, and operations on bytes |
 //! | `event`, `context`, `kernels` | the driver's other objects |
-//! | `calls`, `rendezvous`, `board`, `group`, `communicator`, `elements`, `process` | NCCL: who meets whom, and what they then do |
-//! | `ffi`, `host_bytes`, `code` | what crosses the C interface |
+//! | `calls`, `rendezvous`, `board`, `group`, `communicator`, `elements`, `process` | NCCL: calls, their matching and execution |
+//! | `ffi`, `host_bytes`, `code` | the data that passes through the C interface |
 
 mod abi;
 mod board;

@@ -1,16 +1,17 @@
-//! Which memory is mapped at an address of this process: the same for all processes that map it.
+//! The identity of the memory at an address of this process: the same for all processes that map the memory.
 
 use std::fs;
 
 use crate::random;
 
-/// The file behind an address, as one number, and where in the file the address is; `None` where there is none.
+/// Returns the file behind an address, as one number, and the offset of the address in the file; `None` if no file is
+/// mapped there.
 pub(crate) fn identity(address: u64) -> Option<(u64, u64)> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     maps.lines().find_map(|line| file_at(line, address))
 }
 
-/// One line: `start-end rights offset device inode path`.
+/// Parses one line: `start-end rights offset device inode path`.
 fn file_at(line: &str, address: u64) -> Option<(u64, u64)> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;

@@ -1,4 +1,4 @@
-//! Allocations, their bytes, and who uses them.
+//! Allocations, their bytes, and the operations that use them.
 #![allow(unsafe_code)] // copies bytes
 
 use std::collections::HashMap;
@@ -15,14 +15,14 @@ use crate::ledger::LEDGER_BYTES;
 use crate::shared::{Address, Shared};
 use crate::{host, ledger, mapping, settings};
 
-/// Which call made an allocation.
+/// The call that made an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `cuMemAlloc`.
     Plain,
-    /// `cuMemAllocAsync`: of the pool, which cannot be exported by a legacy handle.
+    /// `cuMemAllocAsync`: memory of the pool, which a legacy handle cannot export.
     Pool,
-    /// `cuMemCreate`; whether it may be exported as a descriptor.
+    /// `cuMemCreate`; `exportable` says whether a descriptor can export it.
     Physical { exportable: bool },
     /// `cuMemHostAlloc`.
     Pinned,
@@ -32,38 +32,38 @@ pub(crate) enum Kind {
     Imported,
 }
 
-/// Memory of a device, or of the host where the device can reach it.
+/// Memory of a device, or memory of the host that the device can reach.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     shared: Shared,
-    /// The host's own bytes, where they are not behind the ledger.
+    /// The address of the host's own bytes, if they are registered; other bytes follow the ledger.
     registered: Option<NonNull<u8>>,
-    /// What all processes that have these bytes know them by: the memory, and where in it they begin.
+    /// The identity of these bytes in all processes that have them: the memory, and their offset in it.
     pub(crate) identity: (u64, u64),
     pub(crate) len: u64,
     pub(crate) kind: Kind,
     pub(crate) device: u32,
     charged: bool,
-    /// Operations enqueued that have not ended.
+    /// The number of enqueued operations that have not ended.
     pending: AtomicU64,
-    /// Other processes may have it.
+    /// True if other processes may have the allocation.
     between_processes: AtomicBool,
 }
 
-// SAFETY: the registered bytes are used only as the C caller promised for as long as they are registered.
+// SAFETY: the registered bytes are used only as the C caller promised, and only while they are registered.
 unsafe impl Send for Allocation {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Allocation {}
 
 static USED: LazyLock<Mutex<HashMap<u32, u64>>> = LazyLock::new(Mutex::default);
 
-/// Bytes of a device that this process has allocated.
+/// Returns the bytes of a device that this process has allocated.
 pub(crate) fn used_bytes(device: u32) -> u64 {
     USED.lock().get(&device).copied().unwrap_or(0)
 }
 
 impl Allocation {
-    /// New memory, all zero.
+    /// Allocates memory, all zero.
     pub(crate) fn create(kind: Kind, device: u32, len: u64) -> Cu<Arc<Self>> {
         if len == 0 {
             return Err(INVALID_VALUE);
@@ -88,7 +88,7 @@ impl Allocation {
         Ok(Arc::new(Self::new(shared, None, len, kind, device, charged)))
     }
 
-    /// The host's own bytes. Their ledger is beside them.
+    /// Registers the host's own bytes. Their ledger is separate memory.
     pub(crate) fn register(address: NonNull<u8>, len: u64) -> Cu<Arc<Self>> {
         let shared = Shared::create(LEDGER_BYTES).map_err(|_| OUT_OF_MEMORY)?;
         Ok(Arc::new(Self::new(
@@ -101,7 +101,7 @@ impl Allocation {
         )))
     }
 
-    /// Another process's allocation.
+    /// Imports another process's allocation.
     pub(crate) fn import(shared: Shared, kind: Kind, device: u32) -> Cu<Arc<Self>> {
         let len = shared.len().checked_sub(LEDGER_BYTES).ok_or(INVALID_VALUE)?;
         let allocation = Self::new(shared, None, len as u64, kind, device, false);
@@ -117,7 +117,7 @@ impl Allocation {
         device: u32,
         charged: bool,
     ) -> Self {
-        // Of memory that no file is behind, only this process can have it.
+        // Memory without a file behind it can be used only by this process.
         let identity = registered
             .and_then(|at| mapping::identity(at.as_ptr() as u64))
             .unwrap_or((shared.address().nonce, 0));
@@ -134,24 +134,24 @@ impl Allocation {
         }
     }
 
-    /// The memory that its ledger is in, and its bytes unless they are registered.
+    /// Returns the memory that holds the ledger and, unless they are registered, the bytes.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// Where another process finds it.
+    /// Returns the address at which another process finds the allocation.
     pub(crate) fn export(&self) -> Address {
         self.go_between_processes();
         self.shared.address()
     }
 
-    /// A descriptor of it for another process.
+    /// Returns a descriptor of the allocation for another process.
     pub(crate) fn export_fd(&self) -> io::Result<std::fs::File> {
         self.go_between_processes();
         self.shared.reopen()
     }
 
-    /// From now on others may have it; they learn what the host has seen so far.
+    /// Notes that other processes may have the allocation from now on; they learn what the host has seen so far.
     fn go_between_processes(&self) {
         self.between_processes.store(true, Ordering::Relaxed);
         ledger::observe(&self.shared, &host::seen());
@@ -161,7 +161,7 @@ impl Allocation {
         self.between_processes.load(Ordering::Relaxed)
     }
 
-    /// Whether anybody else may write its bytes: another process, or the host.
+    /// Whether its bytes may be written outside this process's streams: by another process, or by the host.
     pub(crate) fn is_written_by_others(&self) -> bool {
         self.is_between_processes() || matches!(self.kind, Kind::Pinned | Kind::Registered)
     }
@@ -170,12 +170,12 @@ impl Allocation {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// The host's address of these bytes, if they are inside.
+    /// Returns the host's address of these bytes if they are inside the allocation.
     pub(crate) fn pointer(&self, offset: u64, len: u64) -> Option<NonNull<u8>> {
         offset.checked_add(len).filter(|end| *end <= self.len)?;
         let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
         match self.registered {
-            // SAFETY: inside what was registered.
+            // SAFETY: the offset is inside the registered bytes.
             Some(base) => Some(unsafe { base.add(offset) }),
             None => self.shared.at(LEDGER_BYTES.checked_add(offset)?, len),
         }
@@ -203,45 +203,46 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Appends the bytes.
+    /// Appends the bytes to a vector.
     pub(crate) fn read(&self, into: &mut Vec<u8>) {
         let Some(from) = self.allocation.pointer(self.offset, self.len) else {
             return;
         };
-        // SAFETY: mapped bytes. Streams that race for them get any bytes, as on a device, and the race is reported.
+        // SAFETY: the bytes are mapped. Streams that race for them read arbitrary bytes, as on a device, and the race
+        // is reported.
         let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), self.len as usize) };
         into.extend_from_slice(bytes);
     }
 
-    /// Writes the bytes, as many as there are.
+    /// Writes the bytes, at most as many as the span has.
     pub(crate) fn write(&self, bytes: &[u8]) {
         let len = self.len.min(bytes.len() as u64);
         if let Some(to) = self.allocation.pointer(self.offset, len) {
-            // SAFETY: mapped bytes, of which `bytes` is no part: it is a copy.
+            // SAFETY: the bytes are mapped, and `bytes` is a copy that does not overlap them.
             unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), len as usize) };
         }
     }
 
-    /// The aligned word that these bytes are, to be watched and written while others do the same.
+    /// Returns these bytes as an aligned atomic word, which other threads may watch and write concurrently.
     pub(crate) fn word32(&self) -> Option<&AtomicU32> {
         let at = self.allocation.pointer(self.offset, 4)?;
-        // SAFETY: mapped, aligned since the address was, and only used as an atomic.
+        // SAFETY: the word is mapped, its alignment is checked, and it is used only as an atomic.
         at.cast::<u32>()
             .is_aligned()
             .then(|| unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) })
     }
 
-    /// As [`word32`](Self::word32), of eight bytes.
+    /// Returns these eight bytes as an aligned atomic word, like [`word32`](Self::word32).
     pub(crate) fn word64(&self) -> Option<&AtomicU64> {
         let at = self.allocation.pointer(self.offset, 8)?;
-        // SAFETY: as above.
+        // SAFETY: as for `word32`.
         at.cast::<u64>()
             .is_aligned()
             .then(|| unsafe { AtomicU64::from_ptr(at.as_ptr().cast()) })
     }
 }
 
-/// All bytes of some spans, one after the other.
+/// Returns all bytes of some spans, one after the other.
 pub(crate) fn read(spans: &[Span]) -> Vec<u8> {
     let mut bytes = Vec::new();
     spans.iter().for_each(|span| span.read(&mut bytes));
@@ -259,7 +260,7 @@ pub(crate) fn write(spans: &[Span], mut bytes: &[u8]) {
     }
 }
 
-/// Bytes that an enqueued operation is going to read or write. They stay allocated until it ends.
+/// Bytes that an enqueued operation will read or write. They stay allocated until it ends.
 #[derive(Debug)]
 pub(crate) struct Use {
     pub(crate) span: Span,
@@ -275,7 +276,7 @@ impl Use {
         }
     }
 
-    /// One for each span.
+    /// Returns one use for each span.
     pub(crate) fn all(spans: &[Span], intent: Intent) -> impl Iterator<Item = Use> {
         spans.iter().map(move |span| Use::new(span, intent))
     }

@@ -1,4 +1,4 @@
-//! A place in a stream that others can wait for: reached once, never unreached.
+//! A point in a stream that others can wait for: reached once, and then for ever.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,14 +9,14 @@ use crate::clock::VectorClock;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// What was known, and when, as the place was reached.
+/// The clock and the time at which a point was reached.
 #[derive(Clone, Debug)]
 pub(crate) struct Reached {
     pub(crate) clock: VectorClock,
     pub(crate) at_ns: u64,
 }
 
-/// A place in a stream.
+/// A point in a stream.
 #[derive(Debug)]
 pub(crate) struct Point {
     pub(crate) id: u64,
@@ -31,7 +31,7 @@ impl Point {
         })
     }
 
-    /// What was known there; `None` before it is reached.
+    /// Returns the clock and the time of the point; `None` before it is reached.
     pub(crate) fn reached(&self) -> Option<Reached> {
         self.reached.lock().clone()
     }
@@ -40,7 +40,7 @@ impl Point {
         self.reached.lock().is_some()
     }
 
-    /// The stream is there. Who waits is told by the engine.
+    /// Marks the point as reached. The engine wakes its waiters.
     pub(crate) fn reach(&self, clock: &VectorClock, at_ns: u64) {
         *self.reached.lock() = Some(Reached {
             clock: clock.clone(),

@@ -1,23 +1,23 @@
-//! Whether another process lives.
+//! The liveness of another process.
 #![allow(unsafe_code)] // two system calls
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// A process that is watched. It is the one it was when the watch began, whoever gets its number later.
+/// A watched process. The watch stays with the process, even if its number is reused later.
 #[derive(Debug)]
 pub(crate) struct Watch(Option<OwnedFd>);
 
 impl Watch {
-    /// Begins to watch; a process that is not there counts as dead.
+    /// Begins to watch a process; a process that does not exist counts as dead.
     pub(crate) fn new(pid: u32) -> Self {
-        // SAFETY: two numbers, and a descriptor or -1 comes back.
+        // SAFETY: the arguments are two numbers; the call returns a descriptor or -1.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0);
-        // SAFETY: just made, and nobody else has it.
+        // SAFETY: the descriptor was just created, and this is its only owner.
         Watch(fd.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Whether it has ended.
+    /// Whether the process has died.
     pub(crate) fn is_dead(&self) -> bool {
         let Some(pidfd) = &self.0 else {
             return true;
@@ -27,7 +27,7 @@ impl Watch {
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: one entry, which outlives the call; a timeout of zero waits for nothing.
+        // SAFETY: the array has one entry, which outlives the call; with a timeout of zero the call returns at once.
         unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
     }
 }

@@ -1,4 +1,4 @@
-//! Says which operations nothing orders.
+//! Reports operations that no edge orders.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::process::Watch;
 use crate::report::Line;
 use crate::{host, ledger};
 
-/// An operation is about to use this memory.
+/// Checks an operation that is about to use this memory.
 pub(crate) fn check(name: &str, uses: &[Use], epoch: Epoch, clock: &VectorClock) {
     for used in uses {
         let allocation = &used.span.allocation;
@@ -30,7 +30,7 @@ pub(crate) fn check(name: &str, uses: &[Use], epoch: Epoch, clock: &VectorClock)
     }
 }
 
-/// The host frees memory: everybody must be done with it, and the host must know.
+/// Checks a free by the host: all operations on the memory must be over, and the host must have seen their end.
 pub(crate) fn check_free(allocation: &Allocation, what: &str) {
     judge(allocation, what, |_| true);
 }
@@ -59,15 +59,16 @@ fn judge(allocation: &Allocation, what: &str, counts: impl Fn(&Access) -> bool) 
     }
 }
 
-/// The host takes memory from its addresses. The memory may stay, so only what this
-/// process does with it counts.
+/// Checks that the host unmaps memory from its addresses safely. The memory itself may stay, so only the operations of
+/// this process count.
 pub(crate) fn check_unmap(allocation: &Allocation, what: &str) {
     judge(allocation, what, |access| {
         access.epoch.component.pid() == std::process::id()
     });
 }
 
-/// Whether the process of an access has ended: then its work has too. Who uses the memory again is taken to know that.
+/// Whether the process of an access has died: then its operations are over. A process that uses the memory again is
+/// assumed to know of the death.
 fn is_of_the_dead(access: &Access) -> bool {
     let pid = access.epoch.component.pid();
     pid != std::process::id() && Watch::new(pid).is_dead()

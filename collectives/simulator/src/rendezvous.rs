@@ -1,13 +1,15 @@
-//! Who meets whom in a communicator: NCCL's rules of matching, over plain values.
+//! The matching of calls between the ranks of a communicator: NCCL's rules, over plain values.
 //!
-//! A rank posts one group of calls at a time, in the order in which it issued them, whatever the streams. Within a group the
-//! calls progress independently.
+//! A rank posts one group of calls at a time, in the order in which it issued them, whatever the streams. The calls
+//! within a group progress independently.
 //!
-//! * `NCCL-1`: the i-th collective of every rank is one event, and so are the i-th send from a to b and b's i-th receive from a.
+//! * `NCCL-1`: the i-th collective of every rank is one event, and so are the i-th send from a to b and b's i-th
+//!   receive from a.
 //! * `NCCL-2`: a rank's next group is posted when the last is over.
-//! * `NCCL-3`: an event is over for a rank when all its parties have read what they need of it. None is buffered, however small.
+//! * `NCCL-3`: an event is over for a rank when all its parties have read the data that they need of it. No event is
+//!   buffered, however small.
 
-/// What a call does.
+/// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     AllReduce,
@@ -46,7 +48,7 @@ impl Verb {
         !matches!(self, Verb::Send | Verb::Receive)
     }
 
-    /// What the other side of a message calls.
+    /// Returns the kind of call that the other side of a message makes.
     fn other_side(self) -> Self {
         match self {
             Verb::Send => Verb::Receive,
@@ -56,21 +58,21 @@ impl Verb {
     }
 }
 
-/// A call, as far as the parties must agree.
+/// The fields of a call on which its parties must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) verb: Verb,
     pub(crate) count: u64,
     /// The type of elements, by NCCL's number.
     pub(crate) elements: u32,
-    /// The reduction, by NCCL's number; 0 where there is none.
+    /// The reduction, by NCCL's number; 0 if the call has none.
     pub(crate) reduction: u32,
-    /// The root or the other side; 0 where there is none.
+    /// The root or the peer; 0 if the call has none.
     pub(crate) peer: u32,
 }
 
 impl Call {
-    /// Whether two calls of one event fit together.
+    /// Whether two calls of one event match.
     fn fits(&self, other: &Call) -> bool {
         if self.verb.is_collective() {
             return self == other;
@@ -83,24 +85,24 @@ impl Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Posted {
     pub(crate) call: Call,
-    /// The how-many-th collective, send to this rank, or receive from it.
+    /// The index of this collective, of this send to the peer, or of this receive from it.
     pub(crate) number: u64,
-    /// Its rank has read what it needs of the others.
+    /// True if the rank has read the data that it needs from the others.
     pub(crate) has_read: bool,
 }
 
-/// One rank, as the others see it.
+/// One rank, as the other ranks see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Party {
-    /// It has aborted: what it has posted is void.
+    /// True if the rank has aborted: its posted calls are void.
     pub(crate) gone: bool,
-    /// Collectives that are over.
+    /// The number of collectives that are over.
     pub(crate) collectives: u64,
-    /// Sends to each rank that are over.
+    /// The number of sends to each rank that are over.
     pub(crate) sends: Vec<u64>,
-    /// Receives from each rank that are over.
+    /// The number of receives from each rank that are over.
     pub(crate) receives: Vec<u64>,
-    /// The group that it is in.
+    /// The group that the rank is executing.
     pub(crate) group: Vec<Posted>,
 }
 
@@ -113,7 +115,7 @@ impl Party {
         }
     }
 
-    /// How many such calls are over.
+    /// Returns the number of calls of this kind that are over.
     fn over(&self, call: &Call) -> u64 {
         let peer = call.peer as usize;
         match call.verb {
@@ -123,7 +125,7 @@ impl Party {
         }
     }
 
-    /// Where in its group the call of this number is, of the same kind as `like`.
+    /// Returns the index in the group of the call with this number and of the same kind as `like`.
     fn find(&self, like: &Call, number: u64) -> Option<usize> {
         let is = |posted: &Posted| {
             let same = if like.verb.is_collective() {
@@ -137,21 +139,21 @@ impl Party {
     }
 }
 
-/// Another party of an event: its rank, and where in its group its call is.
+/// Another party of an event: its rank, and the index of its call in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Other {
     pub(crate) rank: usize,
     pub(crate) index: usize,
 }
 
-/// How far an event is.
+/// The progress of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Meeting {
-    /// Somebody has not started.
+    /// Not all parties have started.
     Waits,
-    /// Somebody has started something that does not fit.
+    /// A party has started a call that does not match.
     Mismatch(usize, Call),
-    /// All have started.
+    /// All parties have started.
     Met(Vec<Other>),
 }
 
@@ -162,15 +164,15 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    /// One of so many ranks, none of which has started anything.
-    #[cfg_attr(not(test), allow(dead_code))] // elsewhere boards are read out of shared memory
+    /// Creates a board of `ranks` ranks, none of which has started a call.
+    #[cfg_attr(not(test), allow(dead_code))] // outside tests, boards are read from shared memory
     pub(crate) fn new(ranks: usize) -> Self {
         Board {
             parties: vec![Party::new(ranks); ranks],
         }
     }
 
-    /// A rank starts a group.
+    /// Posts the group that a rank starts.
     pub(crate) fn post(&mut self, rank: usize, calls: &[Call]) {
         let Some(party) = self.parties.get_mut(rank) else {
             return;
@@ -196,7 +198,7 @@ impl Board {
         self.parties.get(rank)?.group.get(index).copied()
     }
 
-    /// Ranks that take part in a rank's call beside it, with the call that they must have posted.
+    /// Returns the other ranks that take part in a rank's call, each with the call that it must have posted.
     fn counterparts(&self, rank: usize, call: &Call) -> Vec<(usize, Call)> {
         if call.verb.is_collective() {
             return (0..self.parties.len())
@@ -212,7 +214,7 @@ impl Board {
         vec![(call.peer as usize, theirs)]
     }
 
-    /// Whether all parties of a rank's call have started theirs.
+    /// Returns whether all parties of a rank's call have started theirs.
     pub(crate) fn meet(&self, rank: usize, index: usize) -> Meeting {
         let Some(mine) = self.posted(rank, index) else {
             return Meeting::Waits;
@@ -238,7 +240,7 @@ impl Board {
         }
     }
 
-    /// A rank has read what it needs for a call.
+    /// Notes that a rank has read the data that it needs for a call.
     pub(crate) fn has_read(&mut self, rank: usize, index: usize) {
         if let Some(posted) = self
             .parties
@@ -249,7 +251,7 @@ impl Board {
         }
     }
 
-    /// Whether a rank may end a call: everybody has read what they need of it.
+    /// Whether a rank may end a call: all parties have read the data that they need of it.
     fn is_read_by_all(&self, rank: usize, index: usize) -> bool {
         let Some(mine) = self.posted(rank, index) else {
             return true;
@@ -275,7 +277,7 @@ impl Board {
         (0..calls).all(|index| self.is_read_by_all(rank, index))
     }
 
-    /// A rank ends its group.
+    /// Ends the group of a rank.
     pub(crate) fn finish(&mut self, rank: usize) {
         let Some(party) = self.parties.get_mut(rank) else {
             return;
@@ -308,7 +310,7 @@ mod tests {
         }
     }
 
-    /// Lets ranks do their lists of groups for as long as anything happens; whether all came to their ends.
+    /// Lets ranks execute their lists of groups while any can make progress; returns whether all lists were completed.
     fn run(lists: &[Vec<Vec<Call>>]) -> bool {
         let mut board = Board::new(lists.len());
         let mut next = vec![0; lists.len()];

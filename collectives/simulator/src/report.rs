@@ -1,6 +1,6 @@
-//! What the simulator has to tell: violations, and what was executed when.
+//! The reports of the simulator: violations, and the timeline of executed operations.
 //!
-//! A line is one JSON object, and one `write` to a file opened for appending, so lines of several processes do not mix.
+//! A line is one JSON object and one `write` to a file opened for appending, so lines of several processes do not mix.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -19,28 +19,28 @@ static LAST: Mutex<String> = Mutex::new(String::new());
 static REPORT: OnceLock<Option<File>> = OnceLock::new();
 static TIMELINE: OnceLock<Option<File>> = OnceLock::new();
 
-/// Number of violations that this process has found.
+/// Returns the number of violations that this process has found.
 pub(crate) fn violations() -> u64 {
     VIOLATIONS.load(Ordering::Relaxed)
 }
 
-/// The last of them; empty for none.
+/// Returns the last violation; empty if there is none.
 pub(crate) fn last_violation() -> String {
     LAST.lock().clone()
 }
 
-/// Forgets them.
+/// Resets the count and the last violation.
 pub(crate) fn forget() {
     LAST.lock().clear();
     VIOLATIONS.store(0, Ordering::Relaxed);
 }
 
-/// A line being made.
+/// A line under construction.
 #[derive(Debug)]
 pub(crate) struct Line(String);
 
 impl Line {
-    /// A line about `kind`, by this process.
+    /// Begins a line about `kind`, with the number of this process.
     pub(crate) fn new(kind: &str) -> Self {
         Line(String::from("{"))
             .text("kind", kind)
@@ -86,7 +86,7 @@ impl Line {
         self.0
     }
 
-    /// Counts it as a violation, and writes it.
+    /// Counts the line as a violation and writes it.
     pub(crate) fn violation(self) {
         VIOLATIONS.fetch_add(1, Ordering::Relaxed);
         let line = self.end();
@@ -94,12 +94,12 @@ impl Line {
         append(&REPORT, settings::get().report.as_deref(), &line);
     }
 
-    /// Writes it to the report without counting it.
+    /// Writes the line to the report without counting it.
     pub(crate) fn note(self) {
         append(&REPORT, settings::get().report.as_deref(), &self.end());
     }
 
-    /// Writes it to the timeline.
+    /// Writes the line to the timeline.
     pub(crate) fn executed(self) {
         append(&TIMELINE, settings::get().timeline.as_deref(), &self.end());
     }
@@ -113,19 +113,19 @@ pub(crate) fn has_timeline() -> bool {
 fn append(file: &OnceLock<Option<File>>, path: Option<&Path>, line: &str) {
     let open = || OpenOptions::new().create(true).append(true).open(path?).ok();
     if let Some(mut file) = file.get_or_init(open).as_ref() {
-        // Nobody can be told that the report cannot be written; the count stands.
+        // The error is ignored: it cannot be reported; the count remains correct.
         let _ = file.write_all(line.as_bytes());
     }
 }
 
-/// Nanoseconds of `CLOCK_MONOTONIC`, which all processes of a machine share.
+/// Returns the nanoseconds of `CLOCK_MONOTONIC`, which all processes of a machine share.
 #[allow(unsafe_code)] // one system call
 pub(crate) fn now_ns() -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: writes one timespec where there is room for one.
+    // SAFETY: the call writes one timespec, and there is room for one.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     let whole = Duration::from_secs(now.tv_sec.unsigned_abs());
     let part = Duration::from_nanos(now.tv_nsec.unsigned_abs());

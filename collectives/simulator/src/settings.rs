@@ -1,4 +1,4 @@
-//! What the environment asks for. It is read once, at the first call.
+//! The settings from the environment. They are read once, at the first call.
 
 use std::collections::HashMap;
 use std::env;
@@ -7,22 +7,22 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-/// Bytes of a device's memory, where nothing else is said.
+/// The default number of bytes of a device's memory.
 const MEMORY_BYTES: u64 = 8 << 30;
 
 /// The settings of this process.
 pub(crate) struct Settings {
-    /// Number of devices.
+    /// The number of devices.
     pub(crate) devices: u32,
-    /// Bytes of memory of each.
+    /// The bytes of memory of each device.
     pub(crate) memory_bytes: u64,
     /// Whether memory can be exported as descriptors.
     pub(crate) descriptors: bool,
-    /// Where given: stream threads dawdle before operations, by random numbers that begin here.
+    /// The seed of random delays: if set, stream threads sleep a random time before each operation.
     pub(crate) seed: Option<u64>,
-    /// Where violations are written.
+    /// The file to which violations are written.
     pub(crate) report: Option<PathBuf>,
-    /// Where every executed operation is written.
+    /// The file to which every executed operation is written.
     pub(crate) timeline: Option<PathBuf>,
     failures: Vec<Failure>,
     calls: Mutex<HashMap<&'static str, u64>>,
@@ -68,7 +68,7 @@ impl Settings {
         }
     }
 
-    /// Counts a call of this function; what it must return instead of doing anything.
+    /// Counts a call of this function; returns the code that it must return at once, if a failure is due.
     pub(crate) fn failure(&self, symbol: &'static str) -> Option<u32> {
         if self.failures.is_empty() {
             return None;
@@ -83,7 +83,7 @@ impl Settings {
     }
 }
 
-/// `symbol:nth:code`, with commas between them. What is not of this form asks for nothing.
+/// Parses `symbol:nth:code`, separated by commas. Parts of another form are ignored.
 fn failures(text: &str) -> Vec<Failure> {
     let one = |part: &str| {
         let mut fields = part.trim().split(':');

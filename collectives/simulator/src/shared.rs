@@ -1,7 +1,7 @@
 //! Memory that several processes map: one memfd each, found through `/proc/<pid>/fd/<fd>`.
 //!
-//! It has no name, so nothing is left when its processes are killed. What is in it changes under `flock`, which the kernel
-//! takes back from the dead; a change is written so that its last word makes it count.
+//! A memfd has no name, so nothing is left when its processes are killed. Its content changes under `flock`, which the
+//! kernel releases when the owner dies; the last write of a change makes it valid.
 #![allow(unsafe_code)] // maps memory, and copies to and from it
 
 use std::fs::{File, OpenOptions};
@@ -13,30 +13,30 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// The first words of every shared memory: what it is, and which.
+/// The first words of every shared memory: the magic number, the nonce and the length.
 const MAGIC: u64 = 0x6576_6c65_732d_6d69;
 const NONCE_AT: usize = 8;
 const LEN_AT: usize = 16;
-/// What is before the first byte for others.
+/// The bytes of the header.
 pub(crate) const HEADER_BYTES: usize = 64;
 
-/// A type of which every pattern of bits is a value, and that holds no addresses.
+/// A type of which every bit pattern is a value, and that holds no addresses.
 ///
 /// # Safety
-/// Says just that; the type is `repr(C)` or a number.
+/// An implementation promises the above; the type is `repr(C)` or a number.
 pub(crate) unsafe trait Plain: Copy + 'static {}
 
 macro_rules! plain {
     ($($type:ty),*) => {
         $(
-            // SAFETY: a number.
+            // SAFETY: the type is a number.
             unsafe impl Plain for $type {}
         )*
     };
 }
 plain!(u8, u32, u64);
 
-/// Which shared memory: enough to find it from another process.
+/// The identity of shared memory: it is sufficient to find the memory from another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub(crate) struct Address {
@@ -45,11 +45,11 @@ pub(crate) struct Address {
     pub(crate) nonce: u64,
 }
 
-// SAFETY: three numbers, without padding.
+// SAFETY: the fields are three numbers, without padding.
 unsafe impl Plain for Address {}
 
 impl Address {
-    /// The file behind it, if it still is the one that was meant.
+    /// Opens the file behind the address if it is still the same file.
     pub(crate) fn open(self) -> io::Result<File> {
         let path = format!("/proc/{}/fd/{}", self.pid, self.fd);
         let file = OpenOptions::new().read(true).write(true).open(path)?;
@@ -70,16 +70,16 @@ pub(crate) struct Shared {
     base: NonNull<u8>,
     len: usize,
     nonce: u64,
-    /// `flock` is held by an open file, which all threads of this process share.
+    /// Excludes the other threads of this process: `flock` belongs to an open file, which all threads share.
     local: Mutex<()>,
 }
 
-// SAFETY: the mapping is not bound to a thread; who reads and writes it takes the lock or uses atomics.
+// SAFETY: the mapping is not bound to a thread; every thread that reads or writes it holds the lock or uses atomics.
 unsafe impl Send for Shared {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Shared {}
 
-/// The right to change what is shared; ends when dropped.
+/// A guard that allows changes of the shared content; unlocks when dropped.
 pub(crate) struct Guard<'a> {
     file: Option<&'a File>,
     _local: MutexGuard<'a, ()>,
@@ -88,21 +88,21 @@ pub(crate) struct Guard<'a> {
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if let Some(file) = self.file {
-            // SAFETY: a system call on an open descriptor.
+            // SAFETY: the system call gets an open descriptor.
             unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
         }
     }
 }
 
 impl Shared {
-    /// New memory of so many bytes, all zero behind the header.
+    /// Creates memory of `len` bytes, all zero after the header.
     pub(crate) fn create(len: usize) -> io::Result<Self> {
-        // SAFETY: the name is a text with an end, and the call makes a descriptor.
+        // SAFETY: the name has a terminating zero, and the call creates a descriptor.
         let fd = unsafe { libc::memfd_create(c"selvedge-simulator".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: just made, and nobody else has it.
+        // SAFETY: the descriptor was just created, and this is its only owner.
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(len as u64)?;
         let nonce = fresh_nonce();
@@ -112,12 +112,12 @@ impl Shared {
         Self::map(file, len, nonce)
     }
 
-    /// Somebody else's memory.
+    /// Opens another process's memory.
     pub(crate) fn open(address: Address) -> io::Result<Self> {
         Self::of_file(address.open()?)
     }
 
-    /// The memory behind a descriptor that was received; the descriptor stays the caller's.
+    /// Opens the memory behind a received descriptor, which stays with the caller.
     pub(crate) fn of_fd(fd: i32) -> io::Result<Self> {
         let path = format!("/proc/self/fd/{fd}");
         Self::of_file(OpenOptions::new().read(true).write(true).open(path)?)
@@ -140,7 +140,7 @@ impl Shared {
     fn map(file: File, len: usize, nonce: u64) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let fd = file.as_raw_fd();
-        // SAFETY: asks for a new mapping at an address of the kernel's choice.
+        // SAFETY: the call creates a mapping at an address that the kernel chooses.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -159,7 +159,7 @@ impl Shared {
         self.len
     }
 
-    /// What others find it by.
+    /// Returns the address at which other processes find the memory.
     pub(crate) fn address(&self) -> Address {
         Address {
             pid: std::process::id(),
@@ -168,18 +168,19 @@ impl Shared {
         }
     }
 
-    /// A descriptor for another process. It is opened anew: a copy of ours would share our `flock`.
+    /// Returns a descriptor for another process. The file is opened again, because a duplicate descriptor would share
+    /// the `flock` of this one.
     pub(crate) fn reopen(&self) -> io::Result<File> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         OpenOptions::new().read(true).write(true).open(path)
     }
 
-    /// Keeps other threads and, if `processes`, other processes from changing it.
+    /// Excludes other threads and, if `processes`, other processes from changing the memory.
     pub(crate) fn lock(&self, processes: bool) -> Guard<'_> {
         let local = self.local.lock();
         let mut held = false;
         while processes && !held {
-            // SAFETY: a system call on an open descriptor.
+            // SAFETY: the system call gets an open descriptor.
             held = unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_EX) } == 0
                 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted;
         }
@@ -189,60 +190,60 @@ impl Shared {
         }
     }
 
-    /// The address of these bytes, if they are inside.
+    /// Returns the address of these bytes if they are inside the memory.
     pub(crate) fn at(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
-        // SAFETY: inside the mapping.
+        // SAFETY: the offset is inside the mapping.
         inside.then(|| unsafe { self.base.add(offset) })
     }
 
-    /// A value at this offset; zeros where there is no room for one.
+    /// Reads a value at this offset; zeros if the value would not fit.
     pub(crate) fn get<T: Plain + Default>(&self, offset: usize) -> T {
         let Some(at) = self.at(offset, size_of::<T>()) else {
             return T::default();
         };
-        // SAFETY: inside the mapping, any bits are a `T`, and who may change it holds the lock.
+        // SAFETY: the value is inside the mapping, all bits are a valid `T`, and writers hold the lock.
         unsafe { at.cast::<T>().read_unaligned() }
     }
 
-    /// Writes a value at this offset, if there is room.
+    /// Writes a value at this offset if it fits.
     pub(crate) fn set<T: Plain>(&self, offset: usize, value: T) {
         if let Some(at) = self.at(offset, size_of::<T>()) {
-            // SAFETY: inside the mapping; the caller holds the lock.
+            // SAFETY: the value is inside the mapping, and the caller holds the lock.
             unsafe { at.cast::<T>().write_unaligned(value) };
         }
     }
 
-    /// The word at this offset, to sleep on.
+    /// Returns the word at this offset, as a futex.
     pub(crate) fn word(&self, offset: usize) -> Option<&AtomicU32> {
         let at = self.at(offset, 4).filter(|_| offset.is_multiple_of(4))?;
-        // SAFETY: inside the mapping, aligned since the mapping is, and only used as an atomic.
+        // SAFETY: the word is inside the mapping, aligned because the mapping is, and used only as an atomic.
         Some(unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) })
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: the whole mapping, of which no address is left: all borrow from `self`.
+        // SAFETY: this unmaps the whole mapping; no address of it is left, because all of them borrow from `self`.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }
 
-/// A number that no other memory of this machine has had, as far as processes, clocks and counters differ.
+/// Returns a number that no other memory of this machine has had, as far as processes, clocks and counters differ.
 fn fresh_nonce() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(1);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     crate::random::mix(crate::report::now_ns() ^ u64::from(std::process::id()) << 40 ^ count << 8)
 }
 
-/// Sleeps while the word holds `expected`, or until `patience` is over. May return early.
+/// Sleeps while the word holds `expected`, or until the time limit `patience` has passed. May return early.
 pub(crate) fn sleep_on(word: &AtomicU32, expected: u32, patience: Option<std::time::Duration>) {
     let timeout = patience.map(|patience| libc::timespec {
         tv_sec: libc::time_t::try_from(patience.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: patience.subsec_nanos().into(),
     });
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: `word` is an aligned word that outlives the call, and the timeout is null or one that does.
+    // SAFETY: `word` is an aligned word that outlives the call; the timeout is null or a value that also outlives it.
     unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -254,11 +255,11 @@ pub(crate) fn sleep_on(word: &AtomicU32, expected: u32, patience: Option<std::ti
     };
 }
 
-/// Changes the word, and wakes everybody who sleeps on it.
+/// Changes the word, and wakes all threads that sleep on it.
 pub(crate) fn ring(word: &AtomicU32) {
-    // SYNC rung: what the sleeper then looks at was written before.
+    // SYNC rung: Release, so that a woken thread sees the writes before the ring.
     word.fetch_add(1, Ordering::Release);
-    // SAFETY: FUTEX_WAKE uses the address as a name only.
+    // SAFETY: FUTEX_WAKE uses the address only as a key.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 

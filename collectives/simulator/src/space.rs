@@ -1,7 +1,7 @@
-//! What addresses mean in this process.
+//! The address space of the devices in this process.
 //!
-//! A device address is a number that no host address can be, and is never used twice: a host that follows one faults as it
-//! would with a real device's, and use after free is always found.
+//! A device address is a number that cannot be a host address, and it is never reused: a host that dereferences one
+//! faults, as with a real device's address, and every use after free is found.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 use crate::code::{Cu, INVALID_VALUE, OUT_OF_MEMORY};
 use crate::memory::{Allocation, Kind, Span};
 
-/// Device addresses begin here: beyond what a host process can map.
+/// The first device address, beyond the addresses that a host process can map.
 const FIRST_ADDRESS: u64 = 0x5e00_0000_0000_0000;
-/// Alignment of an allocation, and of physical memory.
+/// The alignment of an allocation, and of physical memory.
 const PAGE_BYTES: u64 = 4096;
-/// What virtual memory is mapped in units of.
+/// The unit in which virtual memory is mapped.
 pub(crate) const GRANULARITY_BYTES: u64 = 2 << 20;
 
 /// A range of addresses that is backed by memory.
@@ -24,21 +24,21 @@ pub(crate) struct Region {
     pub(crate) start: u64,
     pub(crate) len: u64,
     pub(crate) allocation: Arc<Allocation>,
-    /// Where in the allocation it begins.
+    /// The offset of the region in the allocation.
     pub(crate) offset: u64,
-    /// Which devices may use it, a bit for each; mapped memory must be allowed first.
+    /// The devices that may use the region, one bit each; mapped memory must be allowed first.
     pub(crate) devices: u64,
 }
 
-/// Every device, a bit for each: there are 64 at most.
+/// All devices, one bit each: there are at most 64.
 const ALL: u64 = u64::MAX;
 
-/// The bit of a device.
+/// Returns the bit of a device.
 pub(crate) fn bit(device: u32) -> u64 {
     1_u64.checked_shl(device).unwrap_or(0)
 }
 
-/// What addresses mean in this process.
+/// The regions of addresses in this process.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     regions: BTreeMap<u64, Region>,
@@ -47,13 +47,13 @@ pub(crate) struct Space {
 
 static SPACE: LazyLock<Mutex<Space>> = LazyLock::new(Mutex::default);
 
-/// What addresses mean, to be changed.
+/// Locks the address space.
 pub(crate) fn space() -> parking_lot::MutexGuard<'static, Space> {
     SPACE.lock()
 }
 
 impl Space {
-    /// Addresses that nobody has had, with a gap behind them.
+    /// Returns addresses that were never used, followed by a gap.
     pub(crate) fn fresh(&mut self, len: u64, alignment: u64) -> Cu<u64> {
         let start = self
             .next
@@ -68,7 +68,7 @@ impl Space {
         Ok(start)
     }
 
-    /// Gives an allocation an address of its own: the host's, where hosts reach it.
+    /// Gives an allocation an address of its own; memory that hosts can reach keeps its host address.
     pub(crate) fn place(&mut self, allocation: Arc<Allocation>) -> Cu<u64> {
         let start = match allocation.kind {
             Kind::Pinned | Kind::Registered => {
@@ -93,13 +93,13 @@ impl Space {
         self.regions.insert(region.start, region);
     }
 
-    /// The region that this address is in.
+    /// Returns the region that contains this address.
     pub(crate) fn find(&self, address: u64) -> Option<&Region> {
         let (_, region) = self.regions.range(..=address).next_back()?;
         (address - region.start < region.len).then_some(region)
     }
 
-    /// The regions that overlap these addresses.
+    /// Returns the regions that overlap these addresses.
     pub(crate) fn overlapping(&mut self, start: u64, len: u64) -> impl Iterator<Item = &mut Region> {
         let end = start.saturating_add(len);
         self.regions
@@ -108,24 +108,24 @@ impl Space {
             .filter(move |region| region.start + region.len > start)
     }
 
-    /// The region that begins at this address, forgotten.
+    /// Removes the region that begins at this address and returns it.
     pub(crate) fn remove(&mut self, start: u64) -> Option<Region> {
         self.regions.remove(&start)
     }
 
-    /// The region that begins at this address, if its memory is of such a kind.
+    /// Returns the region that begins at this address, if `is` accepts the kind of its memory.
     pub(crate) fn starting(&self, start: u64, is: impl Fn(Kind) -> bool) -> Option<&Region> {
         self.regions
             .get(&start)
             .filter(|region| is(region.allocation.kind))
     }
 
-    /// Forgets all regions of which this is so.
+    /// Removes all regions for which `is` returns `true`.
     pub(crate) fn forget(&mut self, is: impl Fn(&Region) -> bool) {
         self.regions.retain(|_, region| !is(region));
     }
 
-    /// The memory behind these addresses, which one of these devices may use.
+    /// Returns the memory behind these addresses, all of which one of these devices may use.
     pub(crate) fn resolve(&self, address: u64, len: u64, devices: u64) -> Cu<Vec<Span>> {
         let mut spans = Vec::new();
         let (mut at, mut left) = (address, len);
@@ -147,17 +147,17 @@ impl Space {
     }
 }
 
-/// The memory behind these addresses, which some device may use.
+/// Returns the memory behind these addresses, which any device may use.
 pub(crate) fn resolve(address: u64, len: u64) -> Cu<Vec<Span>> {
     space().resolve(address, len, ALL)
 }
 
-/// The memory behind these addresses, as a device may use it.
+/// Returns the memory behind these addresses, which this device may use.
 pub(crate) fn resolve_for(device: u32, address: u64, len: u64) -> Cu<Vec<Span>> {
     space().resolve(address, len, bit(device))
 }
 
-/// Allocations that other processes may have.
+/// Returns the allocations that other processes may have.
 pub(crate) fn between_processes() -> Vec<Arc<Allocation>> {
     let mut all: Vec<Arc<Allocation>> = Vec::new();
     for region in space().regions.values() {

@@ -1,4 +1,4 @@
-//! Virtual memory: addresses are reserved, memory is made, and the two are mapped.
+//! Virtual memory: reserves addresses, creates memory, and maps the one to the other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -11,7 +11,7 @@ use crate::memory::{Allocation, Kind};
 use crate::race;
 use crate::space::{self, GRANULARITY_BYTES, Region};
 
-/// Handles of physical memory, and reserved addresses with their lengths.
+/// The handles of physical memory, and the reserved addresses with their lengths.
 #[derive(Debug, Default)]
 struct Objects {
     handles: HashMap<u64, Arc<Allocation>>,
@@ -24,7 +24,7 @@ fn is_whole(bytes: u64) -> bool {
     bytes > 0 && bytes.is_multiple_of(GRANULARITY_BYTES)
 }
 
-/// Makes memory.
+/// Creates memory.
 pub(crate) fn create(device: u32, len: u64, exportable: bool) -> Cu<u64> {
     if !is_whole(len) {
         return Err(INVALID_VALUE);
@@ -33,19 +33,19 @@ pub(crate) fn create(device: u32, len: u64, exportable: bool) -> Cu<u64> {
     Ok(keep(allocation))
 }
 
-/// A handle of memory that is there.
+/// Returns a handle of existing memory.
 pub(crate) fn keep(allocation: Arc<Allocation>) -> u64 {
     let handle = host::fresh_handle();
     OBJECTS.lock().handles.insert(handle, allocation);
     handle
 }
 
-/// The memory of a handle.
+/// Returns the memory of a handle.
 pub(crate) fn allocation(handle: u64) -> Cu<Arc<Allocation>> {
     OBJECTS.lock().handles.get(&handle).cloned().ok_or(INVALID_VALUE)
 }
 
-/// The same memory in this process already, by the nonce of what it lies in.
+/// Returns the memory with this nonce if this process already has it.
 pub(crate) fn known(nonce: u64) -> Option<Arc<Allocation>> {
     let is = |allocation: &Arc<Allocation>| allocation.shared().address().nonce == nonce;
     OBJECTS
@@ -56,7 +56,7 @@ pub(crate) fn known(nonce: u64) -> Option<Arc<Allocation>> {
         .cloned()
 }
 
-/// Gives a handle up. The memory stays while it is mapped.
+/// Releases a handle. The memory stays while it is mapped.
 pub(crate) fn release(handle: u64) -> Cu {
     OBJECTS
         .lock()
@@ -77,7 +77,7 @@ pub(crate) fn reserve(len: u64, alignment: u64) -> Cu<u64> {
     Ok(start)
 }
 
-/// Gives addresses up that are mapped to nothing.
+/// Releases reserved addresses to which no memory is mapped.
 pub(crate) fn unreserve(start: u64, len: u64) -> Cu {
     let mut objects = OBJECTS.lock();
     if objects.reservations.get(&start) != Some(&len) {
@@ -90,7 +90,7 @@ pub(crate) fn unreserve(start: u64, len: u64) -> Cu {
     Ok(())
 }
 
-/// Maps memory to reserved addresses; nobody may use it yet.
+/// Maps memory to reserved addresses; no device may use it yet.
 pub(crate) fn map(start: u64, len: u64, offset: u64, handle: u64) -> Cu {
     let allocation = allocation(handle)?;
     let objects = OBJECTS.lock();
@@ -99,7 +99,7 @@ pub(crate) fn map(start: u64, len: u64, offset: u64, handle: u64) -> Cu {
         .range(..=start)
         .next_back()
         .is_some_and(|(from, reserved)| start.checked_add(len).is_some_and(|end| end <= from + reserved));
-    // The driver maps the whole of a handle only, for now.
+    // The driver currently maps only whole handles.
     if !reserved
         || !is_whole(len)
         || offset != 0
@@ -122,7 +122,7 @@ pub(crate) fn map(start: u64, len: u64, offset: u64, handle: u64) -> Cu {
     Ok(())
 }
 
-/// The regions that fill these addresses exactly.
+/// Returns the starts of the regions that fill these addresses exactly.
 fn exactly(space: &mut space::Space, start: u64, len: u64) -> Cu<Vec<u64>> {
     let mut at = start;
     let mut starts = Vec::new();
@@ -139,7 +139,7 @@ fn exactly(space: &mut space::Space, start: u64, len: u64) -> Cu<Vec<u64>> {
     Ok(starts)
 }
 
-/// Says whether a device may use mapped addresses.
+/// Sets whether a device may use mapped addresses.
 pub(crate) fn allow(start: u64, len: u64, device: u32, allowed: bool) -> Cu {
     let mut space = space::space();
     exactly(&mut space, start, len)?;
@@ -150,7 +150,7 @@ pub(crate) fn allow(start: u64, len: u64, device: u32, allowed: bool) -> Cu {
     Ok(())
 }
 
-/// Takes memory from its addresses.
+/// Unmaps memory from its addresses.
 pub(crate) fn unmap(start: u64, len: u64) -> Cu {
     let mut space = space::space();
     let starts = exactly(&mut space, start, len)?;

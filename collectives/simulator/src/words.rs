@@ -1,9 +1,9 @@
-//! Values that streams write, and wait for.
+//! Values in memory that streams write and wait for.
 //!
-//! Hardware watches the word; here a stream looks at it again whenever an operation of this process has written memory and,
-//! where the host or another process may write it too, a few thousand times a second. Waiting for a word orders
-//! after all who wrote it. Between processes that is carried by the ledgers of the memory that they share, for words in device memory and
-//! in files alike, whatever address they are mapped to.
+//! Hardware watches the word. In the simulator a stream reads it again whenever an operation of this process has
+//! written memory and, if the host or another process may write it too, a few thousand times a second. A wait for a
+//! word orders the stream after all writers of the word. Between processes the ledgers of the shared memory carry that
+//! order, for words in device memory and in files alike, at whatever address they are mapped.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use crate::ledger::Word;
 use crate::memory::{Allocation, Span};
 use crate::{host, ledger, space};
 
-/// How often a word is looked at that somebody outside may write.
+/// The interval between two reads of a word that may be written from outside.
 const PACE: Duration = Duration::from_micros(200);
 
 /// A word: four bytes or eight.
@@ -29,19 +29,19 @@ pub(crate) enum Width {
     Eight,
 }
 
-/// What a stream waits for.
+/// The condition that a stream waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
-    /// At least the value, in a cyclic order.
+    /// The word is at least the value, in cyclic order.
     AtLeast,
     Equal,
-    /// Any bit in common.
+    /// The word and the value have a bit in common.
     And,
-    /// Any bit that neither has.
+    /// A bit exists that neither the word nor the value has.
     Nor,
 }
 
-/// What was known to those who wrote a word.
+/// The merged clocks of the writers of each word.
 static WRITTEN: LazyLock<Mutex<HashMap<Word, VectorClock>>> = LazyLock::new(Mutex::default);
 
 impl Width {
@@ -76,7 +76,7 @@ impl Width {
         }
     }
 
-    /// The word at an address, which must be aligned.
+    /// Returns the word at an address, which must be aligned.
     fn at(self, address: u64) -> Cu<Span> {
         if !address.is_multiple_of(self.bytes()) {
             return Err(INVALID_VALUE);
@@ -118,7 +118,7 @@ fn name_of(span: &Span) -> Word {
     (memory, start + span.offset)
 }
 
-/// Memory whose ledgers carry what streams have published to other processes.
+/// Returns the allocations whose ledgers carry the clocks that streams publish to other processes.
 fn carriers() -> Vec<Arc<Allocation>> {
     space::between_processes()
 }

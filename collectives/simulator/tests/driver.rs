@@ -1,4 +1,4 @@
-//! The driver, as cudarc uses it, unmodified.
+//! Tests of the driver through cudarc, unmodified.
 #![allow(unsafe_code, clippy::unwrap_used, clippy::indexing_slicing)] // calls the driver
 #![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)] // as a C program would
 
@@ -118,7 +118,7 @@ fn without_devices_the_driver_says_so() {
     };
 }
 
-/// The same program with and without the edge: only the second is wrong, however the threads happened to run.
+/// Runs a program with and without the edge: only the one without is wrong, whatever the timing of the threads.
 fn write_and_read(ordered: bool) {
     let context = context();
     let (writer, reader) = (context.new_stream().unwrap(), context.new_stream().unwrap());
@@ -130,7 +130,7 @@ fn write_and_read(ordered: bool) {
     unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, 4096, reader.cu_stream()) };
     context.synchronize().unwrap();
     assert_eq!(SIMULATOR.violations(), u64::from(!ordered));
-    // What the host has seen is ordered before what it enqueues.
+    // Operations that the host has seen are ordered before those that it enqueues later.
     fill(&writer, to, 1024, 2.0);
     context.synchronize().unwrap();
     assert_eq!(SIMULATOR.violations(), u64::from(!ordered));
@@ -318,7 +318,7 @@ fn blocking_streams_keep_order_with_the_default_stream() {
                 .unwrap()
         };
         assert_eq!((byte, SIMULATOR.violations()), (9, 0));
-        // A stream that does not block keeps no order.
+        // A non-blocking stream is not ordered with the default stream.
         let free = context.new_stream().unwrap();
         fill(&default, at, 16, 1.0);
         fill(&free, at, 16, 2.0);
@@ -344,7 +344,7 @@ fn pinned_memory_is_read_when_the_stream_is_there() {
             sys::cuMemcpyHtoDAsync_v2(at, page, 4, stream.cu_stream())
                 .result()
                 .unwrap();
-            pinned.write(2); // too early: the copy has not begun
+            pinned.write(2); // the copy has not begun, so it copies this value
             SIMULATOR.release(1);
             stream.synchronize().unwrap();
             sys::cuMemcpyDtoHAsync_v2(page.cast::<u8>().add(4).cast(), at, 4, stream.cu_stream())
@@ -357,7 +357,7 @@ fn pinned_memory_is_read_when_the_stream_is_there() {
             sys::cuMemcpyHtoDAsync_v2(at, (&raw const *pageable).cast(), 4, stream.cu_stream())
                 .result()
                 .unwrap();
-            drop(pageable); // was read before the call returned
+            drop(pageable); // the bytes were read before the call returned
             SIMULATOR.release(2);
             let mut back = 0_u32;
             stream.synchronize().unwrap();

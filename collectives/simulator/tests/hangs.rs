@@ -1,4 +1,4 @@
-//! Whether a program hangs, against a few lines that decide it on paper.
+//! Whether a program hangs, compared with a short reference algorithm.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod simulated;
@@ -17,7 +17,7 @@ struct Side {
     peer: usize,
 }
 
-/// What each rank does: groups of sides, one after the other.
+/// The program of each rank: groups of sides, one after the other.
 type Program = Vec<Vec<Vec<Side>>>;
 
 struct Random(u64);
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// Messages in one order for all, of which some ranks then change the order, and group what is beside each other.
+/// Makes messages in one order for all ranks; then some ranks change their order and group adjacent sides.
 fn program(random: &mut Random) -> Program {
     let mut lists: Vec<Vec<Side>> = vec![Vec::new(); RANKS];
     for _ in 0..2 + random.below(6) {
@@ -64,10 +64,10 @@ fn program(random: &mut Random) -> Program {
     program
 }
 
-/// Whether everybody comes to an end: a message passes when both its sides are in groups that have begun.
+/// Whether all ranks finish: a message passes when both its sides are in groups that have begun.
 fn ends(program: &Program) -> bool {
     let mut begun = [0; RANKS];
-    // The sides that rank has begun towards a peer, counted over the groups begun so far.
+    // The number of sides like this one that a rank has begun, counted over the groups begun so far.
     let count = |begun: &[usize; RANKS], rank: usize, side: Side| {
         let groups = program[rank].iter().take(begun[rank] + 1);
         groups.flatten().filter(|one| **one == side).count()

@@ -1,4 +1,4 @@
-//! Memory and events of one process in another.
+//! Tests of one process's memory and events in another process.
 #![allow(unsafe_code, clippy::unwrap_used, clippy::indexing_slicing)] // calls the driver
 #![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)] // as a C program would
 
@@ -65,7 +65,7 @@ fn wait(stream: &Arc<CudaStream>, event: sys::CUevent) {
     };
 }
 
-/// The first process writes and records, the second waits (or does not) and copies. Nobody synchronises in between.
+/// The first process writes and records; the second waits if `ordered` and copies. Neither synchronises in between.
 fn hand_over(test: &str, ordered: bool) {
     let context = context();
     let stream = context.new_stream().unwrap();
@@ -337,7 +337,7 @@ fn an_event_of_the_dead_is_never_reached() {
             spin(&stream, 1);
             record(ready, &stream);
             peer.send(&event_handle(ready));
-            let _ = peer.receive::<1>(); // until we are killed
+            let _ = peer.receive::<1>(); // until this process is killed
             return;
         }
         let ready = open_event(peer.receive()).unwrap();
@@ -353,7 +353,7 @@ fn an_event_of_the_dead_is_never_reached() {
     };
 }
 
-/// What the test harness would have said, and the code of success.
+/// Prints the result line that the test harness would print, and returns the code of success.
 fn finish(test: &str) -> i32 {
     println!("test {test} ... ok, 1 passed");
     0
@@ -398,8 +398,8 @@ fn values_order_two_processes() {
     assert_eq!(ran.report, "");
 }
 
-/// Two words in a file that both processes have registered. The data is written between the two; the second process waits for one
-/// of them.
+/// Tests two words in a file that both processes have registered. The data is written between the two words; the second
+/// process waits for one of them.
 fn wait_for_a_word(test: &str, word: u64) {
     use rustix::mm::{MapFlags, ProtFlags};
     let context = context();
@@ -469,7 +469,7 @@ fn a_word_orders_after_nothing_that_came_later() {
     assert!(ran.report.contains("\"race\""), "{}", ran.report);
 }
 
-/// What a process did with memory before it was killed is over: whoever uses the memory again need not be ordered after it.
+/// The operations of a killed process are over: an operation that uses its memory later need not be ordered after them.
 #[test]
 fn the_dead_race_with_nobody() {
     let test = "the_dead_race_with_nobody";
@@ -482,7 +482,7 @@ fn the_dead_race_with_nobody() {
             fill(&stream, at, 16, 7.0);
             assert_eq!(SIMULATOR.settle(), 1);
             peer.send(b".");
-            let _ = peer.receive::<1>(); // until we are killed
+            let _ = peer.receive::<1>(); // until this process is killed
             return;
         }
         let at = alloc(64);
@@ -530,7 +530,7 @@ fn an_event_is_recorded_from_both_ends() {
         peer.meet();
         context.synchronize().unwrap();
         if !is_second() {
-            // The last round was the second process's.
+            // The second process wrote in the last round.
             assert_eq!(read::<1>(at), [19.0]);
         }
         assert_eq!(SIMULATOR.violations(), 0);

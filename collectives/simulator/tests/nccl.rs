@@ -1,4 +1,4 @@
-//! NCCL: what passes, what hangs, what is told, and what frees.
+//! Tests of NCCL: calls that complete, calls that hang, reports, and aborts.
 #![allow(unsafe_code, clippy::unwrap_used, clippy::indexing_slicing)] // calls the driver
 #![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)] // as a C program would
 
@@ -15,7 +15,7 @@ use simulated::{Run, SIMULATOR, descriptors, returns_to, threads};
 
 const FLOATS: usize = 16;
 
-/// A rank with a stream and memory: it has `value` everywhere in `from`, and nothing in `to`.
+/// A rank with a stream and memory: all elements of `from` are `value`, those of `to` are 0.
 struct Rank {
     communicator: Communicator,
     stream: Arc<CudaStream>,
@@ -184,7 +184,8 @@ fn a_hang_is_told_every_time() {
     };
 }
 
-/// A stream computes what another one sends, with or without an event between them; likewise what is received is used.
+/// One stream computes the data that another sends, with or without an event between them; another stream uses the
+/// received data, likewise.
 fn send_what_is_computed(ordered: bool) {
     let context = context();
     let world = world(&context, 2);
@@ -259,7 +260,7 @@ fn one_communicator_is_one_chain_whatever_the_streams() {
         let context = context();
         let world = world(&context, 2);
         let other = context.new_stream().unwrap();
-        // On two streams, but the send comes first on both ranks: stuck all the same.
+        // The receive is on another stream, but the send comes first on both ranks, so they are stuck all the same.
         for (index, one) in world.iter().enumerate() {
             one.send(1 - index);
             let code = one.communicator.receive(one.to, FLOATS, 1 - index, &other);
@@ -344,7 +345,7 @@ fn a_communicator_leaves_nothing() {
                 assert_eq!(one.destroy(), SUCCESS);
             }
         }
-        context.new_stream().unwrap(); // joins those that have ended
+        context.new_stream().unwrap(); // joins the threads of streams that have ended
         returns_to(threads, before.0);
         assert_eq!(descriptors() - before.1, 10, "the buffers, which nobody freed");
         return;
@@ -381,7 +382,7 @@ fn ranks_may_be_threads_that_block() {
         });
         assert_eq!(SIMULATOR.violations(), 0);
         context.new_stream().unwrap();
-        returns_to(threads, before + 1); // and the default stream's
+        returns_to(threads, before + 1); // one more thread: that of the default stream
         return;
     };
     assert_eq!(ran.report, "");
@@ -402,7 +403,7 @@ fn a_group_over_two_streams_joins_them() {
                     .receive(one.to, FLOATS, 1 - index, &others[index]);
             });
             assert_eq!((code, one.communicator.condition()), (IN_PROGRESS, SUCCESS));
-            // Either stream is behind the whole group.
+            // Each of the two streams is ordered after the whole group.
             copy(&one.stream, one.from, one.to, FLOATS * 4);
             others[index].join(&one.stream).unwrap();
             copy(&others[index], one.to, one.from, FLOATS * 4);
@@ -414,7 +415,7 @@ fn a_group_over_two_streams_joins_them() {
     assert_eq!(ran.report, "");
 }
 
-/// Two processes, a rank each.
+/// Starts a second process and joins one rank in each of the two.
 fn two_processes(test: &str) -> (Arc<CudaContext>, Peer, Rank, usize) {
     let context = context();
     let mut peer = Peer::new(test);
@@ -466,7 +467,7 @@ fn a_killed_rank_is_a_remote_error() {
     let Some(_) = Run::new(test).outside() else {
         let (context, mut peer, one, index) = two_processes(test);
         if is_second() {
-            let _ = peer.receive::<1>(); // until we are killed
+            let _ = peer.receive::<1>(); // until this process is killed
             return;
         }
         one.receive(1 - index);

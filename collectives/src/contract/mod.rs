@@ -1,8 +1,8 @@
-//! What every communicator does, as tests that any implementation runs.
+//! The contract of communicators, as tests that any implementation can run.
 //!
-//! A type of your own is tried by
-//! `communicator_contract!(group);` in a test file, where `group` is a function from a number of ranks to one communicator for
-//! each: every promise is a test of its own, with every rank on a thread of its own. `examples/toy.rs` is such a type.
+//! The line `communicator_contract!(group);` in a test file tests a user-defined type. `group` is a function from a
+//! number of ranks to one communicator for each. Every promise is a test of its own, with every rank on a thread of its
+//! own. `examples/toy.rs` is such a type.
 
 mod promises;
 mod reference;
@@ -10,9 +10,10 @@ mod reference;
 pub use promises::*;
 pub use reference::{expected, refused};
 
-/// Tests that the communicators which a function makes do what a [`Communicator`](crate::Communicator) promises. The function
-/// gets a number of ranks and returns one communicator for each, in order. `communicator_contract!(group, when there)` asks
-/// another function first whether there is what the communicators need.
+/// Tests that communicators keep the promises of [`Communicator`](crate::Communicator). The argument is a function that
+/// gets a number of ranks and returns one communicator for each, in order.
+/// With `communicator_contract!(group, when there)`, the tests run only if the function `there` returns `true`: it
+/// checks that the communicators have all they need.
 #[macro_export]
 macro_rules! communicator_contract {
     ($make:expr) => {

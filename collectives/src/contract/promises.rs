@@ -1,10 +1,10 @@
-//! The promises, one function each. They panic where one is broken, as tests do.
+//! The promises of communicators, one function each. A function panics if its promise is broken, as tests do.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
     clippy::missing_panics_doc
-)] // tests of others
+)] // tests that other crates run
 
 use std::sync::Barrier;
 use std::thread;
@@ -18,12 +18,12 @@ use crate::error::CommError;
 use crate::operation::{Collective, ReduceOp};
 use crate::parts::Part;
 
-/// Long enough for any machine that is alive.
+/// A time limit that is long enough for any machine that works.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Short enough to be waited for.
+/// A time limit that is short enough to pass in a test.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// Every type of elements.
+/// All types of elements.
 pub const DTYPES: [DType; 13] = [
     DType::U8,
     DType::U16,
@@ -40,7 +40,7 @@ pub const DTYPES: [DType; 13] = [
     DType::Bool,
 ];
 
-/// Every operation for a group of some size.
+/// Returns every operation except the barrier, for a group of `ranks` ranks.
 pub fn operations(ranks: usize) -> Vec<Collective> {
     let mut all = vec![Collective::AllGather, Collective::AllToAll];
     for op in ReduceOp::ALL {
@@ -57,7 +57,7 @@ pub fn operations(ranks: usize) -> Vec<Collective> {
     all
 }
 
-/// A tensor of numbers that differ by seed: finite floats, any integers.
+/// Returns a tensor of numbers that depend on `seed`: finite floats, any integers.
 pub fn sample(dtype: DType, shape: &[usize], seed: u64) -> Tensor {
     let count: usize = shape.iter().product();
     let mut state = seed;
@@ -85,7 +85,7 @@ pub fn sample(dtype: DType, shape: &[usize], seed: u64) -> Tensor {
     Tensor::from_raw(dtype, shape, &bytes).unwrap()
 }
 
-/// Has every rank do something on a thread of its own; what they return, by rank.
+/// Runs `act` for every rank, each on a thread of its own. Returns the results, by rank.
 pub fn together<C: Communicator, R: Send>(ranks: Vec<C>, act: impl Fn(&mut C) -> R + Sync) -> Vec<R> {
     thread::scope(|scope| {
         let act = &act;
@@ -101,7 +101,7 @@ fn launch<C: Communicator>(rank: &mut C, operation: Collective, tensors: &[Tenso
     rank.launch(plan, Contribution::Parts(&parts))
 }
 
-/// Does it on every rank and holds it against the reference.
+/// Runs an operation, which every rank does, and compares the result with the reference.
 fn check<C: Communicator>(rank: &mut C, operation: Collective, dtypes: &[DType], shape: &[usize], seed: u64) {
     let ranks = rank.world_size();
     let of = |rank: usize| -> Vec<Tensor> {
@@ -131,7 +131,7 @@ fn check<C: Communicator>(rank: &mut C, operation: Collective, dtypes: &[DType],
     );
 }
 
-/// Whether two tensors are equal but for the rounding of sums of so many numbers in another order.
+/// Whether two tensors are equal except for the rounding of sums of `terms` numbers in another order.
 fn is_near(one: &Tensor, other: &Tensor, terms: usize) -> bool {
     let values = |tensor: &Tensor| -> Option<(Vec<f64>, f64)> {
         let wide = |bits: &[u8]| u16::from_ne_bytes([bits[0], bits[1]]);
@@ -175,9 +175,9 @@ fn is_done(capabilities: &Capabilities, operation: Collective, dtype: DType) -> 
         .is_none_or(|op| op.is_defined_for(dtype) && !capabilities.lacks_reductions.contains(&(op, dtype)))
 }
 
-/// All operations, reductions, types of elements and roots, in groups of 1 to 4.
+/// Tests all operations, reductions, types of elements and roots, in groups of 1 to 4.
 pub fn every_operation_equals_the_reference<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
-    // An interpreter has less time.
+    // The interpreter (Miri) is slow, so it runs fewer cases.
     let (most, types) = if cfg!(miri) {
         (2, 9..11)
     } else {
@@ -200,7 +200,7 @@ pub fn every_operation_equals_the_reference<C: Communicator>(make: &dyn Fn(usize
     }
 }
 
-/// Sums of floats in an order that matters.
+/// Tests that sums of floats, in which the order matters, are equal in every run.
 pub fn results_are_equal_bit_for_bit_in_every_run<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
     let runs: Vec<Vec<Vec<u8>>> = (0..3)
         .map(|_| {
@@ -226,7 +226,7 @@ fn of_several_types<C: Communicator>(rank: &C, operation: Collective) -> Vec<DTy
         .collect()
 }
 
-/// One call, several tensors.
+/// Tests operations on several tensors at once.
 pub fn several_tensors_of_several_types_go_at_once<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
     let most = if cfg!(miri) { 3 } else { usize::MAX };
     together(make(2), |rank| {
@@ -237,7 +237,7 @@ pub fn several_tensors_of_several_types_go_at_once<C: Communicator>(make: &dyn F
     });
 }
 
-/// From nothing to several mebibytes, odd sizes among them.
+/// Tests sizes from zero to more than a mebibyte, odd sizes among them.
 pub fn sizes_from_nothing_to_large<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
     let most = if cfg!(miri) { 2 } else { 6 };
     together(make(3), |rank| {
@@ -256,7 +256,7 @@ pub fn sizes_from_nothing_to_large<C: Communicator>(make: &dyn Fn(usize) -> Vec<
     });
 }
 
-/// What was received stays as it is, whatever comes later.
+/// Tests that a result stays as it is, whatever comes later.
 pub fn results_can_be_kept<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
     together(make(2), |rank| {
         let mut kept = Vec::new();
@@ -274,7 +274,7 @@ pub fn results_can_be_kept<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
     });
 }
 
-/// Shapes, types, operations and roots that differ.
+/// Tests ranks that differ in shape, type, operation or root.
 pub fn a_mismatch_is_told_to_everybody_and_the_group_goes_on<C: Communicator>(
     make: &dyn Fn(usize) -> Vec<C>,
 ) {
@@ -323,7 +323,7 @@ pub fn a_mismatch_is_told_to_everybody_and_the_group_goes_on<C: Communicator>(
     });
 }
 
-/// A rank without a contribution.
+/// Tests a rank that contributes a failure.
 pub fn a_failure_is_told_to_everybody_and_the_group_goes_on<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
     together(make(3), |rank| {
         for operation in operations(3).into_iter().chain([Collective::Barrier]) {
@@ -350,7 +350,7 @@ pub fn a_failure_is_told_to_everybody_and_the_group_goes_on<C: Communicator>(mak
     });
 }
 
-/// What cannot be cut, chained or added.
+/// Tests contributions that cannot be cut, gathered or added.
 pub fn what_is_undefined_is_refused_alike<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
     let sum = ReduceOp::Sum;
     together(make(2), |rank| {
@@ -380,7 +380,7 @@ pub fn what_is_undefined_is_refused_alike<C: Communicator>(make: &dyn Fn(usize) 
     });
 }
 
-/// A second launch is refused, and so is a wait for nothing.
+/// Tests that a second launch is refused, and a wait without an operation too.
 pub fn one_operation_at_a_time<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
     together(make(2), |rank| {
         assert!(matches!(rank.wait(Some(SHORT)), Err(CommError::Idle)));
@@ -395,7 +395,7 @@ pub fn one_operation_at_a_time<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) 
     });
 }
 
-/// Who waits for a rank that is late hears of it, and gets the result when it has come.
+/// Tests that a rank that waits for a late rank gets a time-out, and the result after the late rank has come.
 pub fn a_wait_ends_in_time_and_can_go_on<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
     let late = Barrier::new(2);
     together(make(2), |rank| {
@@ -417,7 +417,7 @@ pub fn a_wait_ends_in_time_and_can_go_on<C: Communicator>(make: &dyn Fn(usize) -
     });
 }
 
-/// From another thread, while everybody waits; more than once.
+/// Tests an abort from another thread, while all ranks wait; more than once.
 pub fn an_abort_wakes_everybody<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
     let mut ranks = make(3);
     let absent = ranks.remove(2);
@@ -444,7 +444,7 @@ pub fn an_abort_wakes_everybody<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>)
     drop(absent);
 }
 
-/// A rank that is dropped has left.
+/// Tests that a rank that is dropped has left.
 pub fn who_leaves_is_not_waited_for<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
     let mut ranks = make(2);
     let gone = ranks.remove(1);
@@ -452,7 +452,7 @@ pub fn who_leaves_is_not_waited_for<C: Communicator>(make: &dyn Fn(usize) -> Vec
         launch(rank, Collective::AllGather, &[sample(DType::F32, &[2], 1)]).unwrap();
         thread::scope(|_| ());
     });
-    // Dropping it with an operation under way has ended the group for the other, too.
+    // The other rank was dropped with an operation in flight, which has ended the group for this rank, too.
     let mut gone = gone;
     let ended = gone.barrier();
     assert!(
@@ -469,7 +469,8 @@ pub fn who_leaves_is_not_waited_for<C: Communicator>(make: &dyn Fn(usize) -> Vec
     assert!(matches!(left, Err(CommError::PeerLeft { rank: 1 })), "{left:?}");
 }
 
-/// From each rank to each other, itself among them, while operations go on. Communicators without messages say so.
+/// Tests messages from each rank to each rank, itself among them, while operations go on. A communicator without
+/// messages returns [`CommError::NoMessages`], and the test ends there.
 pub fn messages_come_in_order_and_whole<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
     let rounds = if cfg!(miri) { 2 } else { 40 };
     together(make(3), |rank| {
@@ -517,7 +518,7 @@ pub fn messages_come_in_order_and_whole<C: Communicator>(make: &dyn Fn(usize) ->
     });
 }
 
-/// Closing waits for what is under way, and no rank is left behind.
+/// Tests that closing completes the operation in flight, and that no rank is left behind.
 pub fn a_close_brings_to_an_end<C: Communicator>(make: &dyn Fn(usize) -> Vec<C>) {
     thread::scope(|scope| {
         for mut rank in make(3) {

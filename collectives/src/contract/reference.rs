@@ -1,11 +1,11 @@
-//! Every operation in one thread, element by element: what any communicator is held against.
+//! The reference: every operation in one thread, element by element. The contract compares any communicator with it.
 
 use selvedge_channels::{DType, Element, Tensor};
 
 use crate::error::CommError;
 use crate::operation::{Collective, ReduceOp};
 
-/// Why ranks that bring these operations and tensors have no result, if so: what every one of them hears.
+/// Returns the error that every rank gets for these operations and tensors, if they have no result.
 pub fn refused(operations: &[Collective], brought: &[Vec<Tensor>]) -> Option<CommError> {
     let ranks = operations.len();
     let first = *operations.first()?;
@@ -50,8 +50,8 @@ pub fn refused(operations: &[Collective], brought: &[Vec<Tensor>]) -> Option<Com
     })
 }
 
-/// What rank `rank` gets when the ranks contribute `brought`, by rank; empty where it gets nothing. `None` where there is no
-/// such operation on what they bring.
+/// Returns the result of rank `rank` when the ranks contribute `brought`, by rank; empty if the rank gets no result.
+/// `None` if the operation is not defined for these contributions.
 pub fn expected(operation: Collective, brought: &[Vec<Tensor>], rank: usize) -> Option<Vec<Tensor>> {
     if !operation.returns_to(rank) {
         return Some(Vec::new());
@@ -88,7 +88,7 @@ pub fn expected(operation: Collective, brought: &[Vec<Tensor>], rank: usize) -> 
         .collect()
 }
 
-/// Part `rank` of `ranks`, along the first dimension.
+/// Returns part `rank` of `ranks` parts, along the first dimension.
 fn cut(tensor: &Tensor, ranks: usize, rank: usize) -> Option<Tensor> {
     let mut shape = tensor.shape().to_vec();
     let first = shape.first_mut().filter(|first| first.is_multiple_of(ranks))?;
@@ -130,7 +130,7 @@ fn joined(op: ReduceOp, parts: &[&Tensor]) -> Option<Tensor> {
     }
 }
 
-/// Element by element: the values of all ranks, by rank, become one.
+/// Combines the values of all ranks to one, element by element; the values are in the order of ranks.
 fn each<E: Copy, R>(
     columns: &[Vec<E>],
     join: impl Fn(&mut dyn Iterator<Item = E>) -> Option<R>,
@@ -145,8 +145,8 @@ fn lists<E: Element>(parts: &[&Tensor]) -> Option<Vec<Vec<E>>> {
     parts.iter().map(|part| part.to_vec::<E>().ok()).collect()
 }
 
-/// As exact as it gets: wider than any integer here, and wrapped once at the end. (A product of eight 64-bit numbers wraps in
-/// 128 bits too, and the lower 64 are right all the same.)
+/// Combines integers in 128 bits, wider than any integer here, and wraps once at the end. (A product of eight 64-bit
+/// numbers wraps in 128 bits too, but its lower 64 bits are right.)
 fn integers<E: Element + Into<i128>>(
     op: ReduceOp,
     parts: &[&Tensor],
@@ -202,11 +202,12 @@ fn doubles(op: ReduceOp, parts: &[&Tensor]) -> Option<Tensor> {
     Tensor::from_slice(&columns, parts.first()?.shape()).ok()
 }
 
-/// Bits of exponent and of fraction.
+/// The formats of 16-bit floats: bits of the exponent and bits of the fraction.
 pub(super) const F16: (u32, u32) = (5, 10);
 pub(super) const BF16: (u32, u32) = (8, 7);
 
-/// A 16-bit float of so many bits of exponent and of fraction, by the book.
+/// Returns the value of a 16-bit float with these numbers of exponent and fraction bits, by the definition of the
+/// format.
 pub(super) fn widened(bits: u16, (exponents, fractions): (u32, u32)) -> f32 {
     let fraction = f64::from(bits & ((1 << fractions) - 1));
     let exponent = i32::from(bits >> fractions & ((1 << exponents) - 1));
@@ -221,7 +222,7 @@ pub(super) fn widened(bits: u16, (exponents, fractions): (u32, u32)) -> f32 {
     (if bits >> 15 == 1 { -size } else { size }) as f32
 }
 
-/// The nearest such float, of two the even one.
+/// Returns the nearest 16-bit float; of two equally near ones, the even one.
 pub(super) fn narrowed(value: f32, (exponents, fractions): (u32, u32)) -> u16 {
     let sign = u16::from(value.is_sign_negative()) << 15;
     let bias = (1 << (exponents - 1)) - 1;
@@ -233,14 +234,15 @@ pub(super) fn narrowed(value: f32, (exponents, fractions): (u32, u32)) -> u16 {
         return sign | infinity as u16;
     }
     let size = f64::from(value.abs());
-    // The exponent of the step between neighbours; that of the smallest normal numbers for all below.
+    // The exponent of the step between neighbours. All numbers below the normal ones have the step of the smallest
+    // normal numbers.
     let exponent = if size == 0.0 {
         1 - bias
     } else {
         (size.log2().floor() as i32).max(1 - bias)
     };
     let steps = (size / f64::from(exponent - fractions.cast_signed()).exp2()).round_ties_even();
-    // One more step after the last of an exponent is the first of the next.
+    // One step beyond the last number of an exponent is the first number of the next exponent.
     let bits = f64::from((exponent + bias - 1) << fractions) + steps;
     sign | bits.min(f64::from(infinity)) as u16
 }

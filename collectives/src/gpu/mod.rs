@@ -1,4 +1,4 @@
-//! What a machine has of NVIDIA's libraries, found at run time (feature `cuda`): the driver, by the floor below, and NCCL.
+//! The NVIDIA libraries of a machine, found at run time (feature `cuda`): the driver, by the layer below, and NCCL.
 
 mod probe;
 

@@ -1,4 +1,4 @@
-//! Driver, devices and NCCL of this machine.
+//! A probe for the driver, the devices and the NCCL library of this machine.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use selvedge_channels::device::{self, Ability, Driver, Unavailable};
 
 use crate::nccl::{Nccl, nccl};
 
-/// What a machine has.
+/// The NVIDIA libraries of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Probe {
-    /// The driver, or why there is none.
+    /// The driver, or the reason why there is none.
     pub driver: Result<Driver, Unavailable>,
-    /// NCCL, or why there is none.
+    /// The NCCL library, or the reason why there is none.
     pub nccl: Result<Nccl, Unavailable>,
 }
 
-/// Looks for the driver and for NCCL. Never panics, and needs no device.
+/// Searches for the driver and for NCCL. Never panics, and needs no device.
 pub fn probe() -> Probe {
     Probe {
         driver: device::probe(),

@@ -1,8 +1,8 @@
-//! Joining the elements of several ranks: dispatched once a call over the type of the elements and what the processor can
-//! do.
+//! Kernels that combine the elements of several ranks. Each call is dispatched once, by the type of the elements and
+//! the instruction set of the processor.
 //!
-//! Whatever the width of the registers, elements are joined one rank after the other, so the result is the same.
-#![allow(unsafe_code)] // reads and writes memory that ranks share by turns
+//! Registers of every width combine the elements one rank after the other, so the result is always the same.
+#![allow(unsafe_code)] // reads and writes memory that ranks access in turn
 
 mod number;
 mod short;
@@ -12,12 +12,12 @@ use selvedge_channels::DType;
 use crate::operation::ReduceOp;
 use number::Number;
 
-/// Elements that are taken up at once: a few wide registers of each type.
+/// The number of elements in a block: a few wide registers of each type.
 const BLOCK: usize = 64;
-/// The same where less is left.
+/// The number of elements in a block when fewer are left.
 const FEW: usize = 8;
 
-/// `count` elements of every rank, by rank, and where the result goes.
+/// The work of one call: `count` elements of every rank, by rank, and the target of the result.
 #[derive(Clone, Copy)]
 struct Work<'a> {
     to: *mut u8,
@@ -27,18 +27,18 @@ struct Work<'a> {
     stores: Stores,
 }
 
-/// How memory is written.
+/// The way in which memory is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stores {
-    /// Through the caches.
+    /// Stores go through the caches.
     Cached,
-    /// Past the caches: two to five times as fast where another core has read the lines last, since it need not be asked for
-    /// them one by one; half as fast to be read afterwards.
+    /// Stores go past the caches. This is two to five times as fast if another core has read the lines last, since the
+    /// writer does not request them one by one; reading the lines afterwards is half as fast.
     Streaming,
 }
 
 impl Stores {
-    /// For so many bytes that others have read and will read again.
+    /// Returns the stores for `len` bytes that other ranks have read and will read again.
     pub(crate) fn for_shared(len: usize) -> Self {
         if len >= STREAMING_BYTES {
             Stores::Streaming
@@ -48,15 +48,16 @@ impl Stores {
     }
 }
 
-/// From so many bytes on the stores of a copy go past the caches.
+/// The number of bytes from which on a copy stores past the caches.
 const STREAMING_BYTES: usize = 32 << 10;
 
-/// Joins `count` elements of each of `from`, in their order, into `to`, which may be the same as one of `from`. Truth
-/// values come out as 0 or 1. `false` where there is no such operation.
+/// Combines `count` elements of each of `from`, in their order, into `to`, which may be equal to one of `from`.
+/// Booleans come out as 0 or 1. Returns `false` if the operation is not defined.
 ///
 /// # Safety
-/// Every pointer is to `count` elements of `dtype`; those of `from` are initialised and written by nobody meanwhile, those of
-/// `to` are neither read nor written by others. `to` equals one of `from` or overlaps none.
+/// Every pointer points to `count` elements of `dtype`. The elements of `from` are initialised, and no other thread or
+/// process writes them during the call; the elements of `to` are neither read nor written by others. `to` equals one of
+/// `from` or overlaps none.
 pub(crate) unsafe fn reduce(
     op: ReduceOp,
     dtype: DType,
@@ -76,15 +77,15 @@ pub(crate) unsafe fn reduce(
     let Some(kernel) = kernel(op, dtype) else {
         return false;
     };
-    // SAFETY: the caller's promise, for elements of the type that is named.
+    // SAFETY: the caller's promise, for elements of the type that `dtype` names.
     unsafe { kernel(work) };
     true
 }
 
-/// What joins elements of one type in one way.
+/// A function that combines elements of one type with one operation.
 ///
 /// # Safety
-/// As [`reduce`], for elements of that type.
+/// The contract of [`reduce`], for elements of that type.
 type Kernel = unsafe fn(Work<'_>);
 
 fn kernel(op: ReduceOp, dtype: DType) -> Option<Kernel> {
@@ -116,10 +117,11 @@ fn typed<E: Number>(op: ReduceOp) -> Kernel {
     }
 }
 
-/// Copies bytes to where others will read them.
+/// Copies bytes from or to memory that ranks share.
 ///
 /// # Safety
-/// Both pointers are to `len` bytes, which do not overlap; nobody writes the one or looks at the other.
+/// Both pointers point to `len` bytes, which do not overlap. During the call no one else writes the source or accesses
+/// the target.
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, stores: Stores) {
     let words = len / size_of::<u64>();
     let done = words * size_of::<u64>();
@@ -130,15 +132,15 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, stores: Stor
         count: words,
         stores,
     };
-    // The sum of one.
+    // A copy is the sum of one source.
     // SAFETY: the caller's promise, for the whole words.
     unsafe { wide::<Joined<u64, 0>>(work) };
     let (from, to) = (from.wrapping_add(done), to.wrapping_add(done));
-    // SAFETY: the caller's promise, for what is left.
+    // SAFETY: the caller's promise, for the remaining bytes.
     unsafe { std::ptr::copy_nonoverlapping(from, to, len - done) };
 }
 
-/// How blocks of elements are taken up, joined and put down.
+/// The steps of a reduction on a block of elements: widen, combine, narrow.
 trait Fold {
     type Element: Number;
     type Wide: Copy;
@@ -147,7 +149,7 @@ trait Fold {
     fn close<const N: usize>(block: [Self::Wide; N], ranks: usize) -> [Self::Element; N];
 }
 
-/// Sum, product, minimum and maximum, by number.
+/// Sum, product, minimum and maximum, selected by a number.
 struct Joined<E, const OP: u8>(E);
 
 impl<E: Number, const OP: u8> Fold for Joined<E, OP> {
@@ -198,22 +200,22 @@ impl<E: Number> Fold for Mean<E> {
     }
 }
 
-/// With the widest registers that this processor has.
+/// Runs [`fold`] with the widest registers that this processor has.
 ///
 /// # Safety
-/// As [`reduce`], for elements of type `F::Element`.
+/// The contract of [`reduce`], for elements of type `F::Element`.
 unsafe fn wide<F: Fold>(work: Work<'_>) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         /// # Safety
-        /// As [`fold`].
+        /// The contract of [`fold`].
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         unsafe fn avx512<F: Fold>(work: Work<'_>) {
             // SAFETY: the caller's promise.
             unsafe { fold::<F>(work) }
         }
         /// # Safety
-        /// As [`fold`].
+        /// The contract of [`fold`].
         #[target_feature(enable = "avx2")]
         unsafe fn avx2<F: Fold>(work: Work<'_>) {
             // SAFETY: the caller's promise.
@@ -238,14 +240,15 @@ unsafe fn wide<F: Fold>(work: Work<'_>) {
 }
 
 /// # Safety
-/// As [`reduce`], for elements of type `F::Element`.
+/// The contract of [`reduce`], for elements of type `F::Element`.
 #[inline(always)]
 unsafe fn fold<F: Fold>(work: Work<'_>) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if work.stores == Stores::Streaming && work.to.addr().is_multiple_of(16) {
         // SAFETY: the caller's promise.
         unsafe { fold_with::<F, true>(work) };
-        // Orders these stores, which go their own way, before those of who is told about them.
+        // These stores bypass the usual order of stores. The fence orders them before the later stores that tell other
+        // ranks about them.
         // SAFETY: SSE is part of x86-64.
         return unsafe { std::arch::x86_64::_mm_sfence() };
     }
@@ -254,10 +257,10 @@ unsafe fn fold<F: Fold>(work: Work<'_>) {
 }
 
 /// # Safety
-/// As [`fold`].
+/// The contract of [`fold`].
 #[inline(always)]
 unsafe fn fold_with<F: Fold, const STREAMING: bool>(work: Work<'_>) {
-    // SAFETY: the caller's promise, for as many elements as there are.
+    // SAFETY: the caller's promise, for all `work.count` elements.
     let at = unsafe { blocks::<F, STREAMING, BLOCK>(work, 0) };
     // SAFETY: as above.
     let at = unsafe { blocks::<F, false, FEW>(work, at) };
@@ -265,10 +268,10 @@ unsafe fn fold_with<F: Fold, const STREAMING: bool>(work: Work<'_>) {
     unsafe { blocks::<F, false, 1>(work, at) };
 }
 
-/// Joins whole blocks from element `at` on; says how far it came.
+/// Combines whole blocks of `N` elements from element `at` on. Returns the index of the first element that is left.
 ///
 /// # Safety
-/// As [`fold`].
+/// The contract of [`fold`].
 #[inline(always)]
 unsafe fn blocks<F: Fold, const STREAMING: bool, const N: usize>(work: Work<'_>, mut at: usize) -> usize {
     let Some((first, rest)) = work.from.split_first() else {
@@ -280,7 +283,8 @@ unsafe fn blocks<F: Fold, const STREAMING: bool, const N: usize>(work: Work<'_>,
                 .cast::<F::Element>()
                 .wrapping_add(at)
                 .cast::<[F::Element; N]>();
-            // SAFETY: so many elements lie behind every source, of which every bit pattern is a number and which nobody writes.
+            // SAFETY: `N` more elements lie behind every source; every bit pattern of them is a number, and no one
+            // writes them.
             F::open::<N>(unsafe { block.read_unaligned() })
         };
         let mut joined = load(first);
@@ -293,7 +297,8 @@ unsafe fn blocks<F: Fold, const STREAMING: bool, const N: usize>(work: Work<'_>,
         }
         let block = F::close(joined, work.from.len());
         let to = work.to.cast::<F::Element>().wrapping_add(at);
-        // SAFETY: there is room for so many elements behind the target, which is nobody else's; its sources have been read.
+        // SAFETY: the target has room for `N` more elements, and no one else uses it; the sources of this block have
+        // been read.
         unsafe { store::<F::Element, STREAMING, N>(to, &block) };
         at += N;
     }
@@ -301,7 +306,7 @@ unsafe fn blocks<F: Fold, const STREAMING: bool, const N: usize>(work: Work<'_>,
 }
 
 /// # Safety
-/// There is room for the block behind `to`, which is a multiple of 16 where it is streamed to.
+/// There is room for the block behind `to`. If `STREAMING`, `to` is a multiple of 16.
 #[inline(always)]
 unsafe fn store<E: Number, const STREAMING: bool, const N: usize>(to: *mut E, block: &[E; N]) {
     #[cfg(target_arch = "x86_64")]

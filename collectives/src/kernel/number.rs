@@ -1,12 +1,12 @@
-//! What the elements of tensors do as numbers.
+//! Arithmetic on the elements of tensors.
 
 use super::short::{Brain, Half};
 
-/// A number, and what it is while it is joined with others. Every bit pattern is one.
+/// A type of elements, with the types that it has while elements are combined. Every bit pattern is a valid element.
 pub(super) trait Number: Copy + Default + 'static {
-    /// For sum, product, minimum and maximum.
+    /// The type for sum, product, minimum and maximum.
     type Wide: Copy;
-    /// For the average: a sum that does not wrap.
+    /// The type for the average: a sum that does not wrap.
     type Total: Copy;
 
     fn widen<const N: usize>(block: [Self; N]) -> [Self::Wide; N];
@@ -61,7 +61,7 @@ macro_rules! integers {
             }
             #[inline(always)]
             fn means<const N: usize>(block: [$total; N], ranks: usize) -> [Self; N] {
-                // Between the smallest and the largest element, so it fits.
+                // The mean is between the smallest and the largest element, so it fits.
                 block.map(|total| (total / ranks as $total) as $type)
             }
         }
@@ -166,7 +166,7 @@ macro_rules! halves {
 
 halves!(Half, Brain);
 
-/// A truth value as a byte: 0 is false, and what it is written as is 0 or 1.
+/// A boolean as a byte: 0 is false, any other byte is true, and results are 0 or 1.
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 pub(super) struct Truth(u8);

@@ -1,5 +1,6 @@
-//! 16-bit floats as bits, to and from `f32`: without branches, so that whole blocks are converted at once. (The crate `half`
-//! does the same, and brings a second parser of Rust into every build; the tests hold these against it, bit for bit.)
+//! 16-bit floats as bits, converted to and from `f32` without branches, so that whole blocks are converted at once.
+//! (The crate `half` does the same, but brings a second parser of Rust into every build. The tests compare these
+//! conversions with it, bit for bit.)
 
 /// IEEE 754 binary16.
 #[derive(Clone, Copy, Default)]
@@ -11,13 +12,13 @@ pub(super) struct Half(pub(super) u16);
 #[repr(transparent)]
 pub(super) struct Brain(pub(super) u16);
 
-/// 2 to the power of 112: what lies between the exponents of the two formats.
+/// 2 to the power of 112: the difference between the exponent biases of the two formats.
 const REBIAS: f32 = f32::from_bits((112 + 127) << 23);
-/// What an infinity's exponent is.
+/// The bits of an infinite `f32`.
 const F32_INFINITY: u32 = 0x7f80_0000;
-/// The smallest number that is rounded to infinity: half a step beyond the largest.
+/// The smallest number that is rounded to infinity, as bits: half a step beyond the largest number of binary16.
 const TOO_LARGE: u32 = 0x477f_f000;
-/// The smallest normal number, 2 to the power of -14.
+/// The smallest normal number of binary16, 2 to the power of -14, as bits.
 const NORMAL: u32 = 0x3880_0000;
 
 impl Half {
@@ -25,13 +26,13 @@ impl Half {
     pub(super) fn to_f32(self) -> f32 {
         let sign = (u32::from(self.0) & 0x8000) << 16;
         let rest = (u32::from(self.0) & 0x7fff) << 13;
-        // Exact, for numbers below the normal ones too: those are below the normal ones of `f32` before.
+        // Exact, for subnormal numbers too: they are subnormal numbers of `f32` before the multiplication.
         let finite = (f32::from_bits(rest) * REBIAS).to_bits();
         let is_finite = self.0 & 0x7c00 != 0x7c00;
         f32::from_bits(sign | if is_finite { finite } else { rest | F32_INFINITY })
     }
 
-    /// Rounded to the nearest, of two to the even one.
+    /// Rounds to the nearest number; of two equally near ones, to the even one.
     #[inline(always)]
     pub(super) fn from_f32(value: f32) -> Self {
         let bits = value.to_bits();
@@ -39,7 +40,8 @@ impl Half {
         let size = bits & 0x7fff_ffff;
         let odd = (size >> 13) & 1;
         let normal = (size.wrapping_add(0xfff + odd).wrapping_sub(112 << 23)) >> 13;
-        // The last place of a half is the step of what lies below the normal ones, so the addition rounds as is wanted.
+        // The last place of 0.5 in `f32` is the step of subnormal numbers in binary16, so the addition rounds as
+        // required.
         let small = (f32::from_bits(size) + 0.5)
             .to_bits()
             .wrapping_sub(0.5_f32.to_bits());
@@ -57,7 +59,7 @@ impl Brain {
         f32::from_bits(u32::from(self.0) << 16)
     }
 
-    /// Rounded to the nearest, of two to the even one.
+    /// Rounds to the nearest number; of two equally near ones, to the even one.
     #[inline(always)]
     pub(super) fn from_f32(value: f32) -> Self {
         let bits = value.to_bits();
@@ -102,7 +104,7 @@ mod tests {
     #[test]
     fn numbers_between_are_rounded_as_by_the_crate_half() {
         let few = if cfg!(miri) { 1_000 } else { 1 };
-        // Every exponent, with all mantissas that lie near a place where rounding changes.
+        // Every exponent, with all mantissas that lie near a point where rounding changes.
         for top in (0..=u16::MAX).step_by(few) {
             for low in [
                 0, 1, 0xfff, 0x1000, 0x1001, 0x1fff, 0x2fff, 0x3000, 0x7fff, 0x8000, 0x8001, 0xefff, 0xf000,

@@ -5,7 +5,7 @@ fn run<E: Copy + Default>(op: ReduceOp, dtype: DType, ranks: &[Vec<E>]) -> Vec<E
     let count = ranks[0].len();
     let mut to = vec![E::default(); count];
     let from: Vec<*const u8> = ranks.iter().map(|rank| rank.as_ptr().cast()).collect();
-    // SAFETY: as many elements of `E`, which `dtype` names, lie behind each pointer.
+    // SAFETY: `count` elements of `E`, the type that `dtype` names, lie behind each pointer.
     assert!(unsafe { reduce(op, dtype, to.as_mut_ptr().cast(), &from, count) });
     to
 }
@@ -73,7 +73,7 @@ fn truth_values_have_all_and_any_and_no_sum() {
     assert_eq!(run(ReduceOp::Max, DType::Bool, &ranks), [1, 1, 1]);
     let mut to = [0u8];
     let from = [to.as_ptr()];
-    // SAFETY: one byte each.
+    // SAFETY: one byte lies behind each pointer.
     assert!(!unsafe { reduce(ReduceOp::Sum, DType::Bool, to.as_mut_ptr(), &from, 1) });
 }
 
@@ -95,7 +95,7 @@ fn the_target_may_be_one_of_the_sources() {
                 }
             })
             .collect();
-        // SAFETY: 200 elements behind each; the target is one of the sources.
+        // SAFETY: 200 elements lie behind each pointer; the target is one of the sources.
         assert!(unsafe { reduce(ReduceOp::Sum, DType::I32, to.cast(), &from, 200) });
         assert!(
             ranks[place]
@@ -116,7 +116,7 @@ fn a_copy_is_one_from_and_to_any_address() {
                 from.as_ptr().wrapping_add(start),
                 to.as_mut_ptr().wrapping_add(start),
             );
-            // SAFETY: inside both.
+            // SAFETY: both ranges are inside their vectors.
             unsafe { copy(source, target, end - start, stores) };
             assert_eq!(to[start..end], from[start..end]);
             assert!(to[..start].iter().chain(&to[end..]).all(|it| *it == 9));

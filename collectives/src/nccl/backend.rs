@@ -1,4 +1,4 @@
-//! NCCL as graphs know it: by name.
+//! NCCL as a backend, which graphs select by name.
 
 use selvedge_channels::DType;
 use selvedge_channels::device::{Gpu, probe};
@@ -12,7 +12,7 @@ use crate::communicator::{Capabilities, Communicator};
 use crate::error::CommError;
 use crate::operation::ReduceOp;
 
-/// What NCCL does of the reference: see the text of [`nccl`](super).
+/// Returns the capabilities of NCCL. The module [`nccl`](super) describes how it differs from the reference.
 pub(super) fn capabilities() -> Capabilities {
     let mut capabilities = Capabilities::everything(NAME);
     let all = capabilities.dtypes.iter().copied();
@@ -26,7 +26,8 @@ pub(super) fn capabilities() -> Capabilities {
     capabilities
 }
 
-/// Ranks of graphs, for `Options::communicator("nccl")`: rank r is on device r of those that its process sees, counted round.
+/// The backend of graphs for `Options::communicator("nccl")`. Rank r is on device r of those that its process sees,
+/// modulo their number.
 pub const BACKEND: Backend = Backend {
     name: NAME,
     capabilities,

@@ -1,8 +1,8 @@
-//! A communicator of NCCL's, as one rank has it: non-blocking, so that no call of ours waits for another rank.
+//! A communicator of NCCL, as one rank has it: non-blocking, so that no call waits for another rank.
 //!
-//! - `NCCL-1` every operation is launched on one stream, by one thread at a time: whoever has the `Comm`.
-//! - `NCCL-2` memory that an operation was given is kept until NCCL has enqueued it ([`State::Ready`]); dropped after that, it is
-//!   given back when the device is done with it.
+//! - `NCCL-1` every operation is launched on one stream, by one thread at a time: the owner of the `Comm`.
+//! - `NCCL-2` memory that an operation was given is kept until NCCL has enqueued the operation ([`State::Ready`]);
+//!   memory that is dropped after that is released when the device is done with it.
 #![allow(unsafe_code)] // calls NCCL
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -14,30 +14,30 @@ use selvedge_channels::device::{Gpu, Span, SpanMut, Stream};
 use super::library::{Calls, Handle, IN_PROGRESS, Join, REMOTE};
 use crate::error::CommError;
 
-/// Bytes of what names a communicator to its ranks.
+/// The number of bytes of an id, which names a communicator to its ranks.
 pub(super) const ID_BYTES: usize = 128;
 
-/// Whether calls of a communicator have come to their end.
+/// The state of a communicator's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Ready,
     InProgress,
-    /// Another rank cannot be reached: mostly because its process has ended, which is for others to say.
+    /// Another rank cannot be reached, usually because its process has ended; the group reports that.
     Unreachable,
 }
 
-/// A rank's communicator. Dropping it aborts it, which waits for nobody.
+/// A rank's communicator. Dropping it aborts it, which waits for no other rank.
 pub(super) struct Comm {
     calls: &'static Calls,
     gpu: Gpu,
-    /// Null once it was given back.
+    /// Null after [`destroy`](Comm::destroy).
     raw: Handle,
 }
 
-// SAFETY: NCCL's communicators belong to no thread; one at a time uses this one (NCCL-1).
+// SAFETY: NCCL's communicators belong to no thread, and one thread at a time uses this one (NCCL-1).
 unsafe impl Send for Comm {}
 
-/// A new name for a communicator, which its first rank makes.
+/// Returns a new id for a communicator, which rank 0 creates.
 pub(super) fn unique_id() -> Result<[u8; ID_BYTES], CommError> {
     let calls = Calls::loaded().map_err(unavailable)?;
     let mut id = ncclUniqueId {
@@ -56,14 +56,14 @@ pub(super) fn unavailable(error: selvedge_channels::device::Unavailable) -> Comm
     }
 }
 
-/// Everything as NCCL chooses, but that calls do not block. Its bytes are `NCCL_CONFIG_INITIALIZER` of `nccl.h`; an older
-/// library reads as much of it as it knows.
+/// Returns NCCL's default configuration, except that calls do not block. Its bytes are `NCCL_CONFIG_INITIALIZER` of
+/// `nccl.h`; an older library reads as much of it as it knows.
 fn config() -> ncclConfig_t {
     const WORDS: usize = size_of::<ncclConfig_t>() / size_of::<c_int>();
-    // SAFETY: numbers and pointers, for which all bits are allowed.
+    // SAFETY: the structure consists of numbers and pointers, for which all bits are allowed.
     let mut config: ncclConfig_t = unsafe { std::mem::zeroed() };
-    // SAFETY: as many words as the structure has, which is aligned for more; numbers and pointers, for which all bits are
-    // allowed.
+    // SAFETY: the structure has as many words, and a larger alignment than a word; it consists of numbers and pointers,
+    // for which all bits are allowed.
     let fields = unsafe { &mut *(&raw mut config).cast::<[c_int; WORDS]>() };
     fields.fill(c_int::MIN);
     config.size = size_of::<ncclConfig_t>();
@@ -76,7 +76,7 @@ fn config() -> ncclConfig_t {
 }
 
 impl Comm {
-    /// Begins to connect rank `rank` of `ranks`; over when [`state`](Self::state) says so.
+    /// Begins to connect rank `rank` of `ranks`. [`state`](Self::state) tells when the connection is complete.
     pub(super) fn begin(gpu: &Gpu, id: [u8; ID_BYTES], ranks: usize, rank: usize) -> Result<Self, CommError> {
         let calls = Calls::loaded().map_err(unavailable)?;
         gpu.bind()?;
@@ -103,7 +103,7 @@ impl Comm {
         Ok(comm)
     }
 
-    /// Whether what was called is over, and whether anything has gone wrong since.
+    /// Returns whether the pending calls are over, and any error since the last call.
     pub(super) fn state(&self) -> Result<State, CommError> {
         self.gpu.bind()?;
         let mut state = 0;
@@ -120,24 +120,25 @@ impl Comm {
         }
     }
 
-    /// Launches what `issue` asks for as one operation on `stream`.
+    /// Launches all calls that `issue` makes as one operation on `stream`.
     pub(super) fn group<'c>(
         &'c self,
         stream: &'c Stream,
         issue: impl FnOnce(&Launch<'c>) -> Result<(), CommError>,
     ) -> Result<(), CommError> {
         self.gpu.bind()?;
-        // SAFETY: takes nothing.
+        // SAFETY: the call takes no arguments.
         let code = unsafe { (self.calls.functions.group_start)() };
         self.calls.check("ncclGroupStart", code)?;
         let issued = issue(&Launch { comm: self, stream });
-        // SAFETY: takes nothing, and ends what was begun on this thread.
+        // SAFETY: the call takes no arguments, and ends the group that was begun on this thread.
         let code = unsafe { (self.calls.functions.group_end)() };
         issued?;
         self.calls.check("ncclGroupEnd", code)
     }
 
-    /// Begins to let go, after which the ranks need nothing of each other any more; over when [`state`](Self::state) says so.
+    /// Begins to finalize, after which the ranks need nothing of each other any more. [`state`](Self::state) tells when
+    /// that is complete.
     pub(super) fn finalize(&self) -> Result<(), CommError> {
         self.gpu.bind()?;
         // SAFETY: the communicator lives as long as `self`.
@@ -145,11 +146,11 @@ impl Comm {
         self.calls.check("ncclCommFinalize", code)
     }
 
-    /// Gives it back, after [`finalize`](Self::finalize).
+    /// Destroys the communicator, after [`finalize`](Self::finalize).
     pub(super) fn destroy(mut self) -> Result<(), CommError> {
         self.gpu.bind()?;
         let raw = std::mem::replace(&mut self.raw, ptr::null_mut());
-        // SAFETY: ours to give back, and not used again.
+        // SAFETY: `self` owns the communicator, which is not used again.
         let code = unsafe { (self.calls.functions.destroy)(raw) };
         self.calls.check("ncclCommDestroy", code)
     }
@@ -158,7 +159,7 @@ impl Comm {
 impl Drop for Comm {
     fn drop(&mut self) {
         if !self.raw.is_null() && self.gpu.bind().is_ok() {
-            // SAFETY: ours to give back, and not used again; whatever is under way on it ends.
+            // SAFETY: `self` owns the communicator, which is not used again; all its operations in flight end.
             unsafe { (self.calls.functions.abort)(self.raw) };
         }
     }
@@ -178,9 +179,9 @@ fn to(span: &SpanMut<'_>) -> *mut c_void {
     ptr::without_provenance_mut(span.address() as usize)
 }
 
-// SAFETY of the calls below: communicator and stream live (`Launch` borrows them); addresses are the device's, inside
-// allocations as long as said (each `count` is checked against the spans by `counted`), and stay until the device is done with
-// them (NCCL-2). NCCL refuses what it does not know by a code.
+// SAFETY of the calls below: communicator and stream live (`Launch` borrows them); the addresses are the device's,
+// inside allocations of the stated length (each `count` is checked against the spans by `counted`), and remain valid
+// until the device is done with them (NCCL-2). NCCL refuses values that it does not know with an error code.
 impl Launch<'_> {
     fn check(&self, call: &'static str, code: c_int) -> Result<(), CommError> {
         self.comm.calls.check(call, code)
@@ -215,7 +216,7 @@ impl Launch<'_> {
         )
     }
 
-    /// `b` is a part of what everybody brings in `a`.
+    /// Reduces `a` of all ranks; `b` gets this rank's part of the result.
     pub(super) fn reduce_scatter(
         &self,
         a: Span<'_>,
@@ -228,7 +229,7 @@ impl Launch<'_> {
         self.join("ncclReduceScatter", function, (a, b), count, how)
     }
 
-    /// A reduction in which all ranks are alike.
+    /// Calls a reduction in which all ranks have the same role.
     fn join(
         &self,
         call: &'static str,
@@ -244,7 +245,7 @@ impl Launch<'_> {
         self.check(call, code)
     }
 
-    /// `b` only on the root.
+    /// Reduces `a` of all ranks into `b` of the root; the other ranks have no `b`.
     pub(super) fn reduce(
         &self,
         a: Span<'_>,
@@ -271,7 +272,7 @@ impl Launch<'_> {
         self.check("ncclReduce", code)
     }
 
-    /// `b` has room for what everybody brings in `a`.
+    /// Gathers `a` of all ranks into `b`, which has room for all of them.
     pub(super) fn all_gather(&self, a: Span<'_>, b: &SpanMut<'_>, ranks: usize) -> Result<(), CommError> {
         same(a.len_bytes() * ranks, b.len_bytes())?;
         let (bytes, kind) = (a.len_bytes(), ncclDataType_t::ncclUint8 as c_int);
@@ -282,7 +283,7 @@ impl Launch<'_> {
         self.check("ncclAllGather", code)
     }
 
-    /// `a` only on the root.
+    /// Broadcasts `a` of the root into `b`; the other ranks have no `a`.
     pub(super) fn broadcast(
         &self,
         a: Option<Span<'_>>,
@@ -301,17 +302,17 @@ impl Launch<'_> {
     }
 }
 
-/// How elements become one, in NCCL's words.
+/// A reduction in NCCL's terms.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Joined {
     pub(super) kind: ncclDataType_t,
     pub(super) op: ncclRedOp_t,
-    /// Bytes of an element.
+    /// The number of bytes of an element.
     pub(super) size: usize,
 }
 
 impl Joined {
-    /// Elements in two places of equal length.
+    /// Returns the number of elements in two places of equal length.
     fn counted(self, one: usize, other: usize) -> Result<usize, CommError> {
         same(one, other)?;
         Ok(one / self.size.max(1))

@@ -1,9 +1,10 @@
-//! How the ranks of a group find each other: the first makes a name, all learn it from the host's group, and NCCL connects
-//! those who say it.
+//! Connection of the ranks of a group: rank 0 creates an id, all ranks receive it through the group on the host, and
+//! NCCL connects the ranks with the same id.
 //!
-//! It takes a thread of its own for as long as it lasts, since it is begun by whoever loads a graph, one rank after the other.
-//! NCCL can only be *asked* whether it has connected, and the rank's doorbell wakes its driver, not this thread: this is the one
-//! place that asks in a loop, once in the life of a group.
+//! The connection takes a thread of its own while it lasts, because the thread that loads a graph begins the
+//! connections of its ranks one after the other. NCCL can only be *polled* for the end of a connection, and the rank's
+//! doorbell wakes its driver, not this thread. So this is the one place that polls in a loop, once in the life of a
+//! group.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,25 +22,25 @@ use crate::operation::Collective;
 use crate::parts::Part;
 use crate::shm::Rank;
 
-/// Between two questions.
+/// The time between two polls.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Longest time to connect.
+/// The time limit for the connection.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a rank has of NCCL, and the stream on which it launches.
+/// The communicator of a rank, and the stream on which it launches.
 pub(super) struct Link {
     pub(super) comm: Comm,
     pub(super) stream: Stream,
 }
 
-/// A rank on the host, and its link to the others' devices.
+/// A rank on the host, and its link to the devices of the other ranks.
 pub(super) type Linked = (Rank, Link);
 
-/// Longest time to connect for whom nobody waits any more.
+/// The time limit for a connection whose outcome is not wanted any more.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// A rank that connects. Dropping it has it leave, soon.
+/// A rank that connects. Dropping it makes the rank leave soon.
 pub(super) struct Connecting {
     shared: Arc<Progress>,
 }
@@ -47,19 +48,19 @@ pub(super) struct Connecting {
 #[derive(Default)]
 struct Progress {
     outcome: Mutex<Option<Result<Linked, CommError>>>,
-    /// Nobody waits for the outcome any more.
+    /// True if the outcome is not wanted any more.
     unwanted: AtomicBool,
 }
 
 impl Drop for Connecting {
     fn drop(&mut self) {
-        // Relaxed: it publishes nothing.
+        // Relaxed: publishes nothing else.
         self.shared.unwanted.store(true, Ordering::Relaxed);
     }
 }
 
 impl Connecting {
-    /// Begins; `bell` is rung when there is an outcome.
+    /// Begins to connect. `bell` is rung when there is an outcome.
     pub(super) fn begin(host: Rank, gpu: Gpu, bell: Doorbell) -> Result<Self, CommError> {
         let progress = Arc::<Progress>::default();
         let connecting = Connecting {
@@ -81,7 +82,7 @@ impl Connecting {
         Ok(connecting)
     }
 
-    /// The outcome, once, when there is one.
+    /// Returns the outcome, once, when there is one.
     pub(super) fn outcome(&self) -> Option<Result<Linked, CommError>> {
         self.shared.outcome.lock().take()
     }
@@ -92,9 +93,9 @@ fn connect(mut host: Rank, gpu: &Gpu, unwanted: &AtomicBool) -> Result<Linked, C
     match linked {
         Ok(link) => Ok((host, link)),
         Err(error) => {
-            // Whoever is alive learns from the group that nothing comes of it.
+            // The group tells all live ranks that the connection has failed.
             let gone = host.find_gone();
-            // Who has only left says so by leaving.
+            // If the outcome is not wanted, the rank only leaves, and its leaving tells the others.
             if gone.is_none() && !unwanted.load(Ordering::Relaxed) {
                 host.give_up();
             }
@@ -113,22 +114,22 @@ fn begin(host: &mut Rank, gpu: &Gpu, unwanted: &AtomicBool) -> Result<Link, Comm
     };
     let id = agree_on_id(host, &patience)?;
     let stream = Stream::communication(gpu)?;
-    // Before the communicator, and so dropped after it: where this fails, NCCL may be about to enqueue what it needs them for
-    // (NCCL-2).
+    // Allocated before the communicator, and so dropped after it: if a call below fails, NCCL may be about to enqueue
+    // work that needs this memory (NCCL-2).
     let own = DeviceMemory::new(gpu, 1)?;
     let mut received = DeviceMemory::new(gpu, host.world_size())?;
     let comm = Comm::begin(gpu, id, host.world_size(), host.rank())?;
     settle(host, &comm, &patience)?;
     warm_up(&comm, &stream, &own, &mut received)?;
     settle(host, &comm, &patience)?;
-    // Everybody is connected to everybody, or nobody goes on.
+    // Either all ranks are connected to all ranks, or no rank goes on.
     let barrier = host.plan(Collective::Barrier)?;
     host.launch(barrier, Contribution::Parts(&[]))?;
     ask(host, &patience, |host| host.poll())?;
     Ok(Link { comm, stream })
 }
 
-/// The name that rank 0 has made.
+/// Returns the id that rank 0 has created.
 fn agree_on_id(host: &mut Rank, patience: &dyn Fn() -> Duration) -> Result<[u8; ID_BYTES], CommError> {
     let plan = host.plan(Collective::Broadcast { root: 0 })?;
     let made = if host.rank() == 0 {
@@ -157,14 +158,14 @@ fn agree_on_id(host: &mut Rank, patience: &dyn Fn() -> Duration) -> Result<[u8; 
     })
 }
 
-/// Waits until what was called of NCCL is over, as long as `patience` says, with an eye on the other ranks.
+/// Waits until the pending calls of NCCL are over, as long as `patience` allows, and watches the other ranks.
 pub(super) fn settle(host: &mut Rank, comm: &Comm, patience: &dyn Fn() -> Duration) -> Result<(), CommError> {
     ask(host, patience, |_| {
         Ok((comm.state()? == State::Ready).then_some(()))
     })
 }
 
-/// Asks until there is an answer, with an eye on the other ranks.
+/// Polls until there is an answer, and watches the other ranks.
 fn ask<R>(
     host: &mut Rank,
     patience: &dyn Fn() -> Duration,
@@ -189,8 +190,8 @@ fn ask<R>(
     }
 }
 
-/// Sends a byte from everybody to everybody: NCCL connects two ranks when they first have to do with each other, and would
-/// keep the host waiting in the middle of the work.
+/// Sends a byte from every rank to every rank. NCCL connects two ranks at their first transfer, which would otherwise
+/// block the host in the middle of the work.
 fn warm_up(
     comm: &Comm,
     stream: &Stream,

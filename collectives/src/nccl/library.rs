@@ -1,9 +1,9 @@
-//! NCCL's functions, all looked up before the first is called.
+//! NCCL's functions. All are looked up before the first is called.
 //!
-//! Types and layouts are those of `cudarc`'s bindings. The functions are not: `cudarc` panics where a library or a function is
-//! missing, does not look for `libnccl.so.2`, and takes results for an enum, in which a newer library's codes are undefined
-//! behaviour. Here a result is a number until it has been looked at.
-#![allow(unsafe_code)] // takes functions of NCCL at their word
+//! The types and layouts are those of `cudarc`'s bindings. The functions are not: `cudarc` panics if a library or a
+//! function is missing, does not search for `libnccl.so.2`, and declares results as an enum, for which the codes of a
+//! newer library are undefined behaviour. Here a result is a number until it has been checked.
+#![allow(unsafe_code)] // declares the signatures of NCCL's functions
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -13,31 +13,32 @@ use selvedge_channels::device::{Library, Unavailable};
 
 use crate::error::CommError;
 
-/// How the library is called for people, the variable that names another, and its names.
+/// The library's name in messages, the variable that names another file, and its file names.
 const NCCL: (&str, &str, [&str; 2]) = ("NCCL", "SELVEDGE_NCCL_LIB", ["libnccl.so.2", "libnccl.so"]);
 
-/// It worked.
+/// The call succeeded.
 pub(super) const SUCCESS: c_int = 0;
 /// Another rank's process has gone, or cannot be reached (`ncclRemoteError`).
 pub(super) const REMOTE: c_int = 6;
-/// It is under way (`ncclInProgress`).
+/// The call is in progress (`ncclInProgress`).
 pub(super) const IN_PROGRESS: c_int = 7;
 
-/// A communicator of NCCL's (`ncclComm_t`), and a stream (`cudaStream_t`).
+/// A communicator of NCCL (`ncclComm_t`), or a stream (`cudaStream_t`).
 pub(super) type Handle = *mut c_void;
-/// Memory of the device that is read, and that is written.
+/// Memory of the device that is read, and memory that is written.
 type From = *const c_void;
 type To = *mut c_void;
 
-/// A reduction in which all ranks are alike.
+/// A function for a reduction in which all ranks have the same role.
 pub(super) type Join = unsafe extern "C" fn(From, To, usize, c_int, c_int, Handle, Handle) -> c_int;
 
 macro_rules! functions {
     ($($field:ident = $symbol:literal: ($($argument:ty),*);)+) => {
-        /// Every function of NCCL that is called, by name.
+        /// The names of all functions of NCCL that are called.
         const FUNCTIONS: &[&str] = &[$($symbol),+, "ncclGetErrorString"];
 
-        /// What is called. Data types and reductions are numbers here: those of `ncclDataType_t` and `ncclRedOp_t`.
+        /// The functions that are called. Data types and reductions are numbers here: those of `ncclDataType_t` and
+        /// `ncclRedOp_t`.
         pub(super) struct Functions {
             $(pub(super) $field: unsafe extern "C" fn($($argument),*) -> c_int,)+
             error_text: unsafe extern "C" fn(c_int) -> *const c_char,
@@ -76,17 +77,17 @@ functions! {
     reduce = "ncclReduce": (From, To, usize, c_int, c_int, c_int, Handle, Handle);
 }
 
-/// NCCL of this machine.
+/// The NCCL library of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Nccl {
-    /// Where it was found.
+    /// The path of the library.
     pub path: String,
-    /// Its version: 22809 for 2.28.9.
+    /// The version: 22809 for 2.28.9.
     pub version: i32,
 }
 
-/// NCCL as it is called.
+/// The loaded library and its functions.
 pub(super) struct Calls {
     pub(super) functions: Functions,
     library: Library,
@@ -101,28 +102,28 @@ impl Calls {
         Ok(Calls { functions, library })
     }
 
-    /// The library of this process, loaded once. What has failed may be tried again.
+    /// Returns the library of this process, which is loaded once. A load that has failed may be tried again.
     pub(super) fn loaded() -> Result<&'static Self, Unavailable> {
         static LOADED: OnceLock<Calls> = OnceLock::new();
         if let Some(calls) = LOADED.get() {
             return Ok(calls);
         }
-        // Of two that are faster, one is let go: the library counts who has opened it.
+        // If two threads load at once, one result is dropped: the system counts the openings of a library.
         let calls = Calls::open()?;
         Ok(LOADED.get_or_init(|| calls))
     }
 
-    /// A failure, where a function returned neither success nor that it is under way.
+    /// Returns an error if a function returned neither success nor in-progress.
     pub(super) fn check(&self, call: &'static str, code: c_int) -> Result<(), CommError> {
         if matches!(code, SUCCESS | IN_PROGRESS) {
             return Ok(());
         }
-        // SAFETY: takes any number, and returns a text of the library's own.
+        // SAFETY: the function takes any number, and returns a text that the library owns.
         let text = unsafe { (self.functions.error_text)(code) };
         let text = if text.is_null() {
             String::new()
         } else {
-            // SAFETY: a text with an end, that lives as long as the library.
+            // SAFETY: the text has a terminator, and lives as long as the library.
             unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
         };
         Err(CommError::Backend {
@@ -132,7 +133,7 @@ impl Calls {
     }
 }
 
-/// What there is of NCCL. Never panics, and needs no device.
+/// Searches for NCCL. Never panics, and needs no device.
 pub(crate) fn nccl() -> Result<Nccl, Unavailable> {
     let calls = Calls::open()?;
     let mut version = 0;

@@ -1,21 +1,22 @@
-//! Ranks on devices of NVIDIA (feature `cuda`): NCCL moves the bytes, and the group in the memory of the host agrees on what is
-//! moved.
+//! Ranks on NVIDIA devices (feature `cuda`): NCCL moves the bytes, and the group in host memory agrees on the
+//! operations.
 //!
-//! NCCL alone hangs where a rank has died, is late, or brings something else; it cannot say who, and what it was asked to do
-//! it cannot be asked to forget. So every operation is *agreed on* first, by the same protocol as between ranks on the host:
-//! what each brings, its failure in place of it, and whether it is alive. NCCL is called when all ranks have said that they
-//! will do the same, and so no rank is ever alone in a transfer. That costs a meeting on the host, some 0.2 µs on neighbouring
-//! cores; the device has not begun by then, and its own start costs ten times as much.
+//! NCCL alone hangs if a rank has died, is late, or calls something else. It cannot say which rank, and it cannot
+//! cancel an operation that it was given. So the ranks first *agree* on every operation, by the same protocol as ranks
+//! on the host: each rank publishes its operation, or its failure, and the liveness of its process is watched. NCCL is
+//! called when all ranks have said that they will do the same, so no rank is ever alone in a transfer. The agreement
+//! costs a synchronisation on the host, some 0.2 µs on neighbouring cores. The device has not begun by then, and its
+//! own start costs ten times as much.
 //!
-//! - [`NcclRank`]: a rank, for tensors on a device and on the host; `phase`: how far its operation is; [`BACKEND`]: its kind, by
-//!   name.
-//! - `connect`: how ranks find each other; `transfer`: an operation in NCCL's words.
-//! - `comm`, `library`: NCCL's calls, and the library; all that is unsafe.
+//! - [`NcclRank`]: a rank, for tensors on a device and on the host; `phase`: the progress of its operation;
+//!   [`BACKEND`]: the backend that graphs select by name.
+//! - `connect`: the connection of the ranks; `transfer`: an operation as NCCL calls.
+//! - `comm`, `library`: NCCL's calls, and the library; they contain all unsafe code.
 //!
-//! What NCCL does otherwise than the reference: it joins elements in an order of its own, it has no 16-bit integers, its
-//! average of integers wraps, and its smaller and larger of a NaN and a number may be the number.
+//! NCCL differs from the reference: it combines elements in an order of its own, it has no 16-bit integers, its average
+//! of integers wraps, and its minimum or maximum of a NaN and a number may be the number.
 //!
-//! Ranks of one group want a device each; NCCL before 2.30 refuses two on one device.
+//! Ranks of one group need a device each; NCCL before 2.30 refuses two ranks on one device.
 
 mod backend;
 mod comm;
@@ -30,5 +31,5 @@ pub use library::Nccl;
 pub(crate) use library::nccl;
 pub use rank::NcclRank;
 
-/// The backend's name.
+/// The name of the backend.
 const NAME: &str = "nccl";

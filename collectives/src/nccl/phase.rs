@@ -1,4 +1,4 @@
-//! How far a rank's operation is.
+//! Phases of a rank's operation.
 
 use selvedge_channels::Tensor;
 use selvedge_channels::device::{DeviceTensor, Event};
@@ -6,13 +6,13 @@ use selvedge_channels::device::{DeviceTensor, Event};
 use super::transfer::Place;
 use crate::operation::Collective;
 
-/// What this rank brings.
+/// The contribution of this rank.
 pub(super) enum Brought {
     Tensors { tensors: Vec<DeviceTensor>, home: Home },
     Failure(Vec<u8>),
 }
 
-/// Where a result is wanted.
+/// The memory in which a result is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Home {
     Host,
@@ -21,20 +21,20 @@ pub(super) enum Home {
 
 pub(super) enum Phase {
     Idle,
-    /// The ranks agree on what they do.
+    /// The ranks agree on the operation.
     Agreeing {
         operation: Collective,
         tensors: Vec<DeviceTensor>,
         home: Home,
     },
-    /// NCCL enqueues it (NCCL-2).
+    /// NCCL enqueues the operation (NCCL-2).
     Issuing {
         operation: Collective,
         places: Vec<Place>,
         home: Home,
         _tensors: Vec<DeviceTensor>,
     },
-    /// The device does it, and the host waits until it is done.
+    /// The device does the operation, and the host waits until it is done.
     Working {
         operation: Collective,
         results: Vec<DeviceTensor>,
@@ -43,7 +43,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// What is under way.
+    /// Returns the operation in flight.
     pub(super) fn operation(&self) -> Option<Collective> {
         match self {
             Phase::Idle => None,
@@ -54,7 +54,7 @@ impl Phase {
     }
 }
 
-/// What an operation has come to: tensors on the device, and on the host where they are wanted there.
+/// The outcome of an operation: tensors on the device, or on the host if they are wanted there.
 pub(super) enum Outcome {
     Device(Vec<DeviceTensor>),
     Host(Vec<Tensor>),

@@ -1,4 +1,4 @@
-//! One rank: agrees on an operation on the host, then has NCCL do it on the device.
+//! One rank over NCCL: agrees on an operation on the host, then has NCCL do it on the device.
 
 use std::time::Duration;
 
@@ -17,22 +17,22 @@ use crate::operation::Collective;
 use crate::parts::Part;
 use crate::shm::{Group, Rank};
 
-/// Longest time that a result, which the device has, takes to the host.
+/// The time limit for the copy of a finished result from the device to the host.
 const DOWNLOAD: Duration = Duration::from_secs(60);
 
-/// How often a device that is waited for is asked whether it has failed.
+/// The interval at which a waiting rank asks the device whether it has failed.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
 
-/// Looks at NCCL before the host goes on with something else, where it is slow to enqueue.
+/// The number of polls of NCCL before the host goes on with other work, if NCCL is slow to enqueue.
 const LOOKS: usize = 1000;
 
-/// A rank of a [`Group`] whose tensors are moved by NCCL.
+/// A rank of a [`Group`] whose tensors NCCL moves.
 ///
-/// As a [`Communicator`] it takes tensors of the host, which it copies to its device and back. Tensors that are on the device
-/// stay there with [`launch_on_device`](OnDevice::launch_on_device): their result is there when the operation is *enqueued*, and
-/// its event says when it is done.
+/// The methods of [`Communicator`] take tensors of the host, which the rank copies to its device and back. Tensors that
+/// are on the device stay there with [`launch_on_device`](OnDevice::launch_on_device): their result is available when
+/// the operation is *enqueued*, and its event tells when the operation is done.
 ///
-/// Messages ([`send`](Communicator::send)) go over the memory of the host.
+/// Messages ([`send`](Communicator::send)) go through host memory.
 pub struct NcclRank {
     rank: usize,
     ranks: usize,
@@ -40,15 +40,15 @@ pub struct NcclRank {
     bell: Doorbell,
     abort: AbortHandle,
     plans: Vec<Collective>,
-    /// `None` while it connects, and while it is used.
+    /// `None` while the rank connects, and while a method uses the link.
     linked: Option<Linked>,
     connecting: Option<Connecting>,
-    /// What was launched before it was connected.
+    /// The operation that was launched before the rank was connected.
     pending: Option<(PlanId, Brought)>,
     phase: Phase,
-    /// What NCCL may still be about to enqueue as its operation failed (NCCL-2). Dropped after the communicator.
+    /// Failed operations that NCCL may still be about to enqueue (NCCL-2). Dropped after the communicator.
     abandoned: Vec<Phase>,
-    /// Why it connected to nobody.
+    /// The reason why the rank did not connect.
     failed: Option<CommError>,
     timeout: Option<Duration>,
 }
@@ -66,10 +66,10 @@ impl std::fmt::Debug for NcclRank {
 }
 
 impl NcclRank {
-    /// Takes a rank of a group for a device. Begins to connect, and returns before the others have come.
+    /// Takes a rank of a group for a device. Begins to connect, and returns before the other ranks have come.
     ///
     /// # Errors
-    /// As [`Group::rank`]; [`CommError::Backend`] without a thread.
+    /// The errors of [`Group::rank`]; [`CommError::Backend`] if no thread can be started.
     pub fn new(group: &Group, rank: usize, gpu: &Gpu) -> Result<Self, CommError> {
         let host = group.rank(rank)?;
         let (bell, abort, timeout) = (host.bell()?, host.abort_handle(), host.timeout());
@@ -90,15 +90,16 @@ impl NcclRank {
         })
     }
 
-    /// Its device.
+    /// Returns the device of the rank.
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
     }
 
-    /// As [`poll_on_device`](OnDevice::poll_on_device), waiting for other ranks, at most so long or as long as the group allows.
+    /// Waits for the result that [`poll_on_device`](OnDevice::poll_on_device) returns, for at most `timeout`; with
+    /// `None`, for at most the group's time limit.
     ///
     /// # Errors
-    /// As [`wait`](Communicator::wait).
+    /// The errors of [`wait`](Communicator::wait).
     pub fn wait_on_device(&mut self, timeout: Option<Duration>) -> Result<Vec<DeviceTensor>, CommError> {
         self.until(timeout).and_then(on_device)
     }
@@ -107,7 +108,7 @@ impl NcclRank {
         self.plans.get(plan.0).copied().ok_or(CommError::NoSuchPlan)
     }
 
-    /// What is under way, also where it has not begun.
+    /// Returns the operation in flight, even if it has not begun.
     fn under_way(&self) -> Option<Collective> {
         let pending = self.pending.as_ref();
         let pending = pending.and_then(|(plan, _)| self.operation(*plan).ok());
@@ -134,7 +135,7 @@ impl NcclRank {
         }
     }
 
-    /// Why it is linked to nobody, said again.
+    /// Returns the reason why the rank has no link; a new error for each call.
     fn lost(&self) -> CommError {
         match self.failed {
             Some(CommError::PeerLost { rank, pid }) => CommError::PeerLost { rank, pid },
@@ -149,7 +150,7 @@ impl NcclRank {
         }
     }
 
-    /// Takes note of a connection that was made.
+    /// Takes over the outcome of the connection, if there is one. Returns the error if the connection failed.
     fn link(&mut self) -> Option<CommError> {
         match self.connecting.as_ref()?.outcome()? {
             Ok(linked) => {
@@ -193,7 +194,7 @@ impl NcclRank {
         Ok(())
     }
 
-    /// Brings what is under way as far as it goes without waiting.
+    /// Advances the operation in flight as far as possible without waiting.
     fn drive(&mut self) -> Result<Option<Outcome>, CommError> {
         if let Some(error) = self.link() {
             self.pending = None;
@@ -236,10 +237,11 @@ impl NcclRank {
         if let Phase::Issuing { .. } = self.phase {
             match enqueued(host, link)? {
                 State::Ready => {}
-                // Its end will be told, and until then it is waited for.
+                // The end of that rank will be reported; until then, this rank waits for it.
                 State::Unreachable => return Ok(None),
                 State::InProgress => {
-                    // It does not say when it is, so it is asked again at once, after what else there is to do.
+                    // NCCL does not signal that it is done, so it is polled again at once, after the other work of this
+                    // thread.
                     self.bell.ring();
                     return Ok(None);
                 }
@@ -251,7 +253,7 @@ impl NcclRank {
         self.finish(host, link)
     }
 
-    /// Has NCCL do what was agreed on.
+    /// Has NCCL do the operation on which the ranks agree.
     fn issue(&mut self, host: &mut Rank, link: &Link) -> Result<(), CommError> {
         let Phase::Agreeing {
             operation,
@@ -286,18 +288,18 @@ impl NcclRank {
                 .try_for_each(|tensor| stream.order_after(tensor.ready()))?;
             comm.group(stream, |launch| transfer.issue(launch, &tensors, &mut places))
         })();
-        // Also where NCCL has refused a part of it: it may enqueue the rest.
+        // Set also if NCCL has refused a part of the operation: it may enqueue the rest.
         self.phase = Phase::Issuing {
             operation,
             places,
             home,
             _tensors: tensors,
         };
-        // The others have begun, and wait for this rank.
+        // The other ranks have begun, and wait for this rank.
         issued.inspect_err(|_| host.give_up())
     }
 
-    /// The results, once they are enqueued; they are waited for where they are wanted on the host.
+    /// Returns the enqueued results if they are wanted on the device; `None` if the host has to wait for the device.
     fn issued(&mut self, link: &Link) -> Result<Option<Outcome>, CommError> {
         let Phase::Issuing {
             operation,
@@ -313,7 +315,7 @@ impl NcclRank {
         if home == Home::Device {
             return Ok(Some(Outcome::Device(results)));
         }
-        // Before the bell, which is rung by the stream itself.
+        // The mark comes before the bell, which the stream itself rings.
         let done = Some(link.stream.mark()?);
         link.stream.ring(&self.bell)?;
         self.phase = Phase::Working {
@@ -324,7 +326,7 @@ impl NcclRank {
         Ok(None)
     }
 
-    /// The results on the host, when the device has them.
+    /// Returns the results on the host, once the device has completed them.
     fn finish(&mut self, host: &Rank, link: &Link) -> Result<Option<Outcome>, CommError> {
         let Phase::Working { results, done, .. } = &self.phase else {
             return Err(CommError::Idle);
@@ -341,7 +343,7 @@ impl NcclRank {
         Ok(Some(Outcome::Host(tensors)))
     }
 
-    /// Drives until there is an outcome.
+    /// Drives the operation until there is an outcome.
     fn until(&mut self, timeout: Option<Duration>) -> Result<Outcome, CommError> {
         let Some(operation) = self.under_way() else {
             return Err(CommError::Idle);
@@ -351,7 +353,7 @@ impl NcclRank {
         let deadline = timeout.and_then(|timeout| started.checked_add(timeout));
         let mut outcome = Ok(None);
         while self.connecting.is_some() && matches!(outcome, Ok(None)) {
-            // The thread that connects watches over the others.
+            // The thread that connects watches the other ranks.
             let bell = self.bell.clone();
             let woken = bell.wait(&Waiting::Park, deadline, || {
                 outcome = self.drive();
@@ -376,7 +378,7 @@ impl NcclRank {
             let left = deadline.map_or(Duration::MAX, |deadline| {
                 deadline.saturating_duration_since(std::time::Instant::now())
             });
-            // A device that fails rings no bell: it is asked now and then.
+            // A device that fails rings no bell, so it is asked at intervals.
             let part = left.min(ASKED_EVERY);
             let found = host.until(Some(part), |host| self.drive_linked(host, &link));
             if !matches!(found, Ok(Err(_))) || part == left {
@@ -400,7 +402,7 @@ impl NcclRank {
     }
 }
 
-/// Tensors on the device, which are none where nothing was to be moved.
+/// Returns the tensors of an outcome on the device; none if no tensors were moved.
 fn on_device(outcome: Outcome) -> Result<Vec<DeviceTensor>, CommError> {
     match outcome {
         Outcome::Device(tensors) => Ok(tensors),
@@ -428,7 +430,7 @@ impl OnDevice for NcclRank {
     }
 }
 
-/// Whether NCCL has enqueued what it was asked for, which takes it a moment.
+/// Polls NCCL until it has enqueued the operation, which takes a moment. Gives up after a number of polls.
 fn enqueued(host: &Rank, link: &Link) -> Result<State, CommError> {
     for _ in 0..LOOKS {
         match watched(host, link)? {
@@ -439,7 +441,8 @@ fn enqueued(host: &Rank, link: &Link) -> Result<State, CommError> {
     Ok(State::InProgress)
 }
 
-/// How NCCL is, unless a rank has gone: that is the cause of whatever it says then.
+/// Returns the state of NCCL. If a rank is gone, returns that as the error, because it is the cause of any state of
+/// NCCL.
 fn watched(host: &Rank, link: &Link) -> Result<State, CommError> {
     let state = link.comm.state();
     if let Some(gone) = host.end() {
@@ -546,7 +549,7 @@ impl Communicator for NcclRank {
             return outcome;
         };
         let patience = left();
-        // NCCL lets go together; who cannot is let go of.
+        // All ranks finalize together. If this fails, the drop of the link aborts the communicator.
         let parted = outcome.and_then(|()| {
             let together =
                 link.comm.finalize().is_ok() && settle(&mut host, &link.comm, &|| patience).is_ok();
@@ -557,7 +560,8 @@ impl Communicator for NcclRank {
 }
 
 impl NcclRank {
-    /// The rank on the host, once it is connected, for a message from or to rank `other`; and how long is left.
+    /// Returns the rank on the host, once it is connected, for a message from or to rank `other`, and the time that is
+    /// left.
     fn messenger(
         &mut self,
         other: usize,
@@ -577,7 +581,7 @@ impl NcclRank {
         ))
     }
 
-    /// The rank on the host, once it is connected.
+    /// Returns the rank on the host, once it is connected.
     fn connected(
         &mut self,
         timeout: Option<Duration>,
@@ -601,7 +605,7 @@ impl NcclRank {
         }
     }
 
-    /// Tensors of the host, on their way to the device.
+    /// Enqueues copies of host tensors to the device.
     fn upload(&self, parts: &[Part<'_>]) -> Result<Vec<DeviceTensor>, CommError> {
         let stream = Stream::communication(&self.gpu)?;
         let upload = |part: &Part<'_>| {
@@ -617,7 +621,8 @@ impl NcclRank {
 
 impl Drop for NcclRank {
     fn drop(&mut self) {
-        // Others wait for what this rank will not do any more. What was asked of NCCL ends with its communicator.
+        // Other ranks wait for the operation that this rank will not do any more. NCCL's work ends with its
+        // communicator.
         if self.under_way().is_some() {
             self.abort.abort();
         }

@@ -1,6 +1,7 @@
-//! An operation in NCCL's words: which of its calls, on which bytes.
+//! Transfers: an operation as NCCL calls on bytes.
 //!
-//! What NCCL has no call for is made of messages in one group, in which no rank waits for another's order.
+//! An operation for which NCCL has no call consists of sends and receives in one group, in which no rank waits for
+//! another's order.
 
 use cudarc::nccl::sys::{ncclDataType_t, ncclRedOp_t};
 use selvedge_channels::DType;
@@ -11,28 +12,28 @@ use crate::error::CommError;
 use crate::operation::{Collective, ReduceOp};
 use crate::parts::{Head, Heads};
 
-/// What every rank knows of an operation once it is agreed on.
+/// The data of an operation that every rank knows once the ranks agree on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transfer<'h> {
     pub(super) operation: Collective,
-    /// What every rank brings, or the root.
+    /// The types and shapes of every rank's contribution, or of the root's alone.
     pub(super) heads: &'h Heads,
     pub(super) rank: usize,
     pub(super) ranks: usize,
 }
 
-/// A result that is to come.
+/// The memory of a future result.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) layout: TensorLayout,
     pub(super) memory: DeviceMemory,
 }
 
-/// How NCCL calls a type; `None` for those it does not know.
+/// Returns NCCL's name for a type; `None` for a type that NCCL does not know.
 fn kind(dtype: DType) -> Option<ncclDataType_t> {
     Some(match dtype {
         DType::I8 => ncclDataType_t::ncclInt8,
-        // The smaller and larger of truth values are those of 0 and 1.
+        // The minimum and maximum of booleans are those of 0 and 1.
         DType::U8 | DType::Bool => ncclDataType_t::ncclUint8,
         DType::I32 => ncclDataType_t::ncclInt32,
         DType::U32 => ncclDataType_t::ncclUint32,
@@ -50,7 +51,8 @@ fn is_float(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
 }
 
-/// NCCL's words for a reduction; `None` for what it does not do, or not as the reference does it.
+/// Returns a reduction in NCCL's terms; `None` for a reduction that NCCL does not support, or does otherwise than the
+/// reference.
 pub(super) fn joined(op: ReduceOp, dtype: DType) -> Option<Joined> {
     let word = match op {
         ReduceOp::Sum => ncclRedOp_t::ncclSum,
@@ -72,14 +74,14 @@ impl Place {
         Ok(self.memory.span_mut(0, self.layout.len_bytes())?)
     }
 
-    /// Part `index` of `parts` equal ones.
+    /// Returns part `index` of `parts` equal parts.
     fn part(&mut self, index: usize, parts: usize) -> Result<SpanMut<'_>, CommError> {
         let each = self.layout.len_bytes() / parts.max(1);
         Ok(self.memory.span_mut(index * each, each)?)
     }
 }
 
-/// Part `index` of `parts` equal ones of what is brought.
+/// Returns part `index` of `parts` equal parts of a contribution.
 fn part_of(brought: Span<'_>, index: usize, parts: usize) -> Result<Span<'_>, CommError> {
     let each = brought.len_bytes() / parts.max(1);
     Ok(brought.part(index * each, each)?)
@@ -92,7 +94,7 @@ fn absent() -> CommError {
 }
 
 impl Transfer<'_> {
-    /// Refuses what NCCL does not do; alike on every rank.
+    /// Refuses operations that NCCL does not support, alike on every rank.
     pub(super) fn check(&self) -> Result<(), CommError> {
         let (operation, heads) = (self.operation, &self.heads.0);
         let unknown = |op: ReduceOp| {
@@ -109,7 +111,7 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    /// What this rank gets of a part.
+    /// Returns the head of this rank's result for one part.
     fn result(&self, head: &Head) -> Option<Head> {
         match self.operation {
             _ if !self.operation.returns_to(self.rank) => None,
@@ -123,7 +125,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// Memory for what this rank gets.
+    /// Allocates memory for this rank's results.
     pub(super) fn places(&self, gpu: &Gpu) -> Result<Vec<Place>, CommError> {
         let results = self.heads.0.iter().filter_map(|head| self.result(head));
         let place = |head: Head| {
@@ -134,7 +136,7 @@ impl Transfer<'_> {
         results.map(place).collect()
     }
 
-    /// Asks for all of it.
+    /// Makes the calls for all tensors.
     pub(super) fn issue(
         &self,
         launch: &Launch<'_>,
@@ -144,7 +146,7 @@ impl Transfer<'_> {
         let (mut brought, mut places) = (brought.iter(), places.iter_mut());
         for head in &self.heads.0 {
             let (brought, place) = (brought.next(), places.next());
-            // Nothing is moved of nothing, and every rank knows it.
+            // Empty tensors are not moved, and every rank knows that.
             if head.count() != Some(0) {
                 let brought = brought.map(DeviceTensor::span).transpose()?;
                 self.part(launch, head.dtype, brought, place)?;
@@ -153,7 +155,7 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    /// Asks for one of its tensors.
+    /// Makes the calls for one tensor.
     fn part(
         &self,
         launch: &Launch<'_>,

@@ -1,4 +1,4 @@
-//! A rank's own memory, block by block, and the blocks of others as this rank sees them.
+//! Blocks: the memory of a rank, and the blocks of other ranks as mapped by this rank.
 #![allow(unsafe_code)] // lends bytes of a block to be written
 
 use std::sync::Arc;
@@ -14,27 +14,28 @@ use crate::error::CommError;
 use crate::kernel::{self, Stores};
 use crate::parts::{Head, Span, Template};
 
-/// The smallest block.
+/// The size of the smallest block.
 const LEAST_BYTES: usize = 16 << 10;
 
 /// A block of this rank.
 struct Own {
     region: Region,
-    /// The operation it was last used in.
+    /// The number of the last operation in which the block was used.
     used_in: u64,
-    /// The message that it is, and to whom.
+    /// The receiver and the number of the message that the block contains, if it contains one.
     sent: Option<(usize, u64)>,
-    /// Has a clone for as long as the block is lent to be written, or part of the operation under way.
+    /// The mark of a loan: a clone exists as long as the block is lent for writing, or is part of the operation in
+    /// flight.
     lent: Arc<()>,
 }
 
-/// The blocks of one rank, which grow with what they are asked to hold.
+/// The blocks of one rank. A block that is too small is replaced by a larger one.
 pub(super) struct Blocks {
     rank: usize,
     own: Vec<Own>,
 }
 
-/// A block that is this rank's to write.
+/// A block that only this rank may write.
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
     pub(super) index: usize,
@@ -50,7 +51,7 @@ impl Blocks {
         }
     }
 
-    /// A block of at least `need` bytes that nobody uses (`COLL-2`).
+    /// Takes a block of at least `need` bytes that no rank uses (`COLL-2`).
     pub(super) fn take(&mut self, shared: &Shared, need: usize) -> Result<Taken, CommError> {
         let rank = self.rank;
         let mut in_use = 0u64;
@@ -67,7 +68,8 @@ impl Blocks {
             if block.sent.map_or(Ok(false), untaken)? {
                 continue;
             }
-            // SYNC loan: pairs with the release of the clone that was dropped; what was written through it comes before.
+            // SYNC loan: pairs with the release in the drop of the last clone; all writes through that clone come
+            // before.
             fence(Ordering::Acquire);
             let mut others = (0..shared.ranks()).filter(|other| *other != rank);
             let finished = |other| shared.words.has_finished(other, block.used_in);
@@ -80,7 +82,7 @@ impl Blocks {
             free = Some(index);
         }
         let (index, least) = match free {
-            // Half as much again, so that slow growth does not make a new block every time.
+            // Half as much again as before, so that slow growth does not make a new block every time.
             Some(index) => (
                 index,
                 self.own
@@ -106,7 +108,7 @@ impl Blocks {
             .lock()
             .insert((rank, index), (id.nonce, segment.clone()));
         let block = Own {
-            // SAFETY: the segment is new; its ranks take turns with it, as this module says.
+            // SAFETY: the segment is new, and its ranks access it in turn, by the invariants of the parent module.
             region: unsafe { segment.region(SEGMENT_HEADER_BYTES, len) }?,
             used_in: 0,
             sent: None,
@@ -130,32 +132,32 @@ impl Blocks {
         })
     }
 
-    /// The block is part of an operation.
+    /// Records that the block is part of an operation.
     pub(super) fn used_in(&mut self, taken: &Taken, operation: u64) {
         if let Some(block) = self.own.get_mut(taken.index) {
             block.used_in = operation;
         }
     }
 
-    /// The block is a message.
+    /// Records that the block is a message.
     pub(super) fn sent(&mut self, taken: &Taken, to: usize, number: u64) {
         if let Some(block) = self.own.get_mut(taken.index) {
             block.sent = Some((to, number));
         }
     }
 
-    /// Messages that may not have been taken, and to whom.
+    /// Returns the messages that may not have been taken: the receiver and the number of each.
     pub(super) fn messages(&self) -> impl Iterator<Item = (usize, u64)> {
         self.own.iter().filter_map(|block| block.sent)
     }
 
-    /// Bytes of all blocks.
+    /// Returns the number of bytes of all blocks.
     pub(super) fn len_bytes(&self) -> usize {
         self.own.iter().map(|block| block.region.len_bytes()).sum()
     }
 }
 
-/// A number for a block that no other process can open.
+/// Returns an id for a block on the heap, which no other process can open.
 fn on_heap(len: usize) -> SegmentId {
     static COUNT: AtomicU64 = AtomicU64::new(1);
     let nonce = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -167,14 +169,14 @@ fn on_heap(len: usize) -> SegmentId {
     }
 }
 
-/// The blocks of the others that this rank has looked at.
+/// The blocks that this rank has mapped, by rank and index.
 #[derive(Default)]
 pub(super) struct Mapped {
     blocks: Vec<Vec<Option<(u64, Region)>>>,
 }
 
 impl Mapped {
-    /// Block `index` of `rank`, which has arrived with it.
+    /// Returns block `index` of `rank`, which has arrived with it. Maps the block if it is not mapped yet.
     pub(super) fn block(&mut self, shared: &Shared, rank: usize, index: u64) -> Result<&Region, CommError> {
         let nowhere = CommError::Corrupt {
             what: "a rank arrived with a block that it has not",
@@ -194,7 +196,7 @@ impl Mapped {
         }
         let known = blocks.get_mut(index).ok_or(nowhere)?;
         if known.as_ref().is_none_or(|(nonce, _)| *nonce != id.nonce) {
-            // The old mapping goes first: it was the block before this one grew.
+            // The old mapping is dropped first: it is the smaller block that this one replaces.
             *known = None;
             let local = shared
                 .local
@@ -212,7 +214,7 @@ impl Mapped {
                 None => Segment::open(&id)?,
             };
             let len = segment.len_bytes().saturating_sub(SEGMENT_HEADER_BYTES);
-            // SAFETY: a block of that rank's, of which others read what was sent.
+            // SAFETY: the block belongs to that rank, and other ranks read only data that it has published.
             let region = unsafe { segment.region(SEGMENT_HEADER_BYTES, len) }?;
             *known = Some((id.nonce, region));
         }
@@ -225,15 +227,15 @@ impl Mapped {
     }
 }
 
-/// Memory of a group to build a contribution in, so that it need not be copied: give it to
-/// [`Rank::launch_loan`](super::Rank::launch_loan).
+/// Memory of a group in which a rank builds a contribution, so that the contribution need not be copied. Pass the loan
+/// to [`Rank::launch_loan`](super::Rank::launch_loan).
 ///
-/// It holds whatever the block held before.
+/// A new loan contains the data of the block's last use.
 #[derive(Debug)]
 pub struct Loan {
     pub(super) taken: Taken,
     pub(super) template: Arc<Template>,
-    /// Whose block it is.
+    /// The group and the rank that own the block.
     pub(super) shared: Arc<Shared>,
     pub(super) rank: usize,
 }
@@ -260,10 +262,10 @@ impl Loan {
         })
     }
 
-    /// Part `index`, to be written.
+    /// Returns part `index` for writing.
     ///
     /// # Errors
-    /// [`TensorError::DType`] when its elements are of another type, [`CommError::Corrupt`] when there is no such part.
+    /// [`TensorError::DType`] if the elements have another type, [`CommError::Corrupt`] if there is no such part.
     pub fn as_mut_slice<E: Element>(&mut self, index: usize) -> Result<&mut [E], CommError> {
         let span = self.span(index)?;
         if span.dtype != E::DTYPE {
@@ -274,21 +276,21 @@ impl Loan {
             .into());
         }
         let bytes = self.taken.region.address(span.offset, span.len_bytes())?;
-        // SAFETY: the block is this rank's and nobody else looks at it (`COLL-2`); `&mut self` keeps it so. The span lies on a
-        // 64-byte boundary and holds `count` numbers, of which every bit pattern is valid.
+        // SAFETY: the block belongs to this rank, and no one else accesses it (`COLL-2`); `&mut self` keeps it so. The
+        // span lies on a 64-byte boundary and contains `count` numbers, for which every bit pattern is valid.
         Ok(unsafe { std::slice::from_raw_parts_mut(bytes.cast::<E>(), span.count) })
     }
 
-    /// Copies `bytes` to where part `index` has byte `at`.
+    /// Copies `bytes` into part `index`, from byte `at` on.
     pub(super) fn fill(&mut self, index: usize, at: usize, bytes: &[u8]) -> Result<(), CommError> {
         let span = self.span(index)?;
         let to = self.taken.region.address(span.offset + at, bytes.len())?;
-        // SAFETY: room for so many bytes that are this rank's alone, as in `as_mut_slice`.
+        // SAFETY: the region has room for these bytes, and they belong to this rank alone, as in `as_mut_slice`.
         unsafe { kernel::copy(bytes.as_ptr(), to, bytes.len(), Stores::for_shared(bytes.len())) };
         Ok(())
     }
 
-    /// Type and shape of each part.
+    /// Returns the type and shape of each part.
     pub fn parts(&self) -> impl Iterator<Item = (DType, &[usize])> {
         let heads = self.template.heads.0.iter();
         heads.map(|Head { dtype, shape }| (*dtype, &**shape))

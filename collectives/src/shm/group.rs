@@ -1,4 +1,4 @@
-//! Groups: made by one process, joined by any of the host and user.
+//! Groups: created by one process, and joined by any process of the same host and user.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,27 +15,28 @@ use super::layout::{End, Layout, Words};
 use super::rank::Rank;
 use crate::error::CommError;
 
-/// Blocks of ranks that live in this process, which need not be mapped again: by rank and block, with the nonce.
+/// The blocks of ranks that live in this process and need not be mapped again: by rank and block, with the nonce.
 type Local = Mutex<HashMap<(usize, usize), (u64, Segment)>>;
 
-/// What the ranks of a group share within a process.
+/// The state that the ranks of a group share within a process.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) words: Words,
     pub(crate) bells: Vec<Doorbell>,
-    /// Where blocks come from.
+    /// The source of the memory of blocks.
     pub(crate) provider: Provider,
     pub(crate) local: Local,
-    /// Ranks that were taken from here, whose blocks are in `local`.
+    /// The ranks that were taken from this object, whose blocks are in `local`.
     here: Mutex<Vec<usize>>,
     pub(crate) waiting: Waiting,
     pub(crate) timeout: Option<Duration>,
-    /// Whether ranks are claimed by processes, whose deaths this group watches for itself.
+    /// True if processes claim ranks, and this group watches the liveness of those processes itself.
     pub(crate) watches: bool,
 }
 
 impl Shared {
-    /// Where nobody chooses otherwise: waits without end, and leaves the watch over processes to others.
+    /// Creates the state with its defaults: waits have no time limit, and the owner of the memory watches the
+    /// processes.
     fn new(words: Words, bells: Vec<Doorbell>, provider: Provider) -> Self {
         let waiting = Waiting::auto(words.layout.ranks);
         Shared {
@@ -54,7 +55,7 @@ impl Shared {
         self.words.layout.ranks
     }
 
-    /// Whether the group has this rank.
+    /// Returns an error if the group does not have this rank.
     ///
     /// # Errors
     /// [`CommError::NoSuchRank`].
@@ -67,7 +68,7 @@ impl Shared {
         }
     }
 
-    /// Whether a rank was taken from this same group, so that its blocks outlive it.
+    /// Whether a rank was taken from this same object, so that its blocks outlive the rank.
     pub(crate) fn is_here(&self, rank: usize) -> bool {
         self.here.lock().contains(&rank)
     }
@@ -76,7 +77,7 @@ impl Shared {
         self.bells.iter().for_each(Doorbell::ring);
     }
 
-    /// Ends the group and wakes everybody.
+    /// Ends the group and wakes all ranks.
     pub(crate) fn end(&self, end: End) {
         self.words.set_end(end);
         self.ring_all();
@@ -108,7 +109,7 @@ pub struct Group {
     segment: Option<SegmentId>,
 }
 
-/// Bytes that a group of so many ranks needs of a region of somebody else, zeroed.
+/// Returns the number of bytes that a group of `ranks` ranks needs in a zeroed region of another owner.
 ///
 /// # Errors
 /// [`CommError::GroupSize`].
@@ -117,7 +118,7 @@ pub fn group_bytes(ranks: usize) -> Result<usize, CommError> {
 }
 
 impl Group {
-    /// A group of so many ranks, for this process and others of its host and user.
+    /// Creates a group of `ranks` ranks, for this process and others of the same host and user.
     ///
     /// # Errors
     /// [`CommError::GroupSize`], [`CommError::Segment`].
@@ -125,10 +126,10 @@ impl Group {
         Group::create(ranks, Provider::Memfd)
     }
 
-    /// A group of so many threads of this process.
+    /// Creates a group of `ranks` threads of this process.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn in_process(ranks: usize) -> Result<Self, CommError> {
         Group::create(ranks, Provider::Heap)
     }
@@ -139,19 +140,20 @@ impl Group {
         Group::over(&segment, layout, provider, true)
     }
 
-    /// The group that another process has described.
+    /// Opens the group that another process has described.
     ///
     /// # Errors
-    /// [`CommError::Segment`] when its maker has gone, [`CommError::Corrupt`] when it is something else.
+    /// [`CommError::Segment`] if the process that created the group is gone, [`CommError::Corrupt`] if the memory is
+    /// not that of such a group.
     pub fn open(descriptor: &GroupDescriptor) -> Result<Self, CommError> {
         let layout = Layout::new(descriptor.ranks as usize)?;
         let segment = Segment::open(&descriptor.segment)?;
         Group::over(&segment, layout, Provider::Memfd, false)
     }
 
-    #[allow(unsafe_code)] // one place
+    #[allow(unsafe_code)] // takes a region of the segment
     fn over(segment: &Segment, layout: Layout, provider: Provider, fresh: bool) -> Result<Self, CommError> {
-        // SAFETY: the words of a group, which are accessed as words only.
+        // SAFETY: the region contains the words of a group, which are accessed as atomic words only.
         let region = unsafe { segment.region(SEGMENT_HEADER_BYTES, layout.len_bytes()) }?;
         let words = Words::at(region, layout, fresh)?;
         let bells = (0..layout.ranks)
@@ -169,11 +171,12 @@ impl Group {
         })
     }
 
-    /// A group in memory of somebody else, zeroed when new and of [`group_bytes`]; each rank is woken by a bell of its own
-    /// choice, and whoever owns the memory watches over the processes that use it.
+    /// Creates or opens a group in memory of another owner. The region has [`group_bytes`] bytes; if `fresh`, the owner
+    /// has zeroed it. Each rank is woken by its bell in `bells`, and the owner watches the processes that use the
+    /// memory.
     ///
     /// # Errors
-    /// [`CommError::GroupSize`] when there are no bells, [`CommError::Segment`] when the region is too small.
+    /// [`CommError::GroupSize`] if there are no bells, [`CommError::Segment`] if the region is too small.
     pub fn at(
         region: Region,
         bells: Vec<Doorbell>,
@@ -208,25 +211,25 @@ impl Group {
         }
     }
 
-    /// How ranks of this process wait for others; else they spin where every rank can have a core, and hand theirs over
-    /// where not. To be chosen before ranks are taken.
+    /// Sets how ranks of this process wait for others. By default they spin if every rank can have a core, and yield
+    /// their core if not. Call this method before ranks are taken.
     #[must_use]
     pub fn waiting(self, waiting: Waiting) -> Self {
         self.configured(|shared| shared.waiting = waiting)
     }
 
-    /// How long ranks of this process wait for others; else 30 s. To be chosen before ranks are taken.
+    /// Sets the time limit of waits in this process; default 30 s. Call this method before ranks are taken.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         self.configured(|shared| shared.timeout = Some(timeout))
     }
 
-    /// Number of ranks.
+    /// Returns the number of ranks.
     pub fn world_size(&self) -> usize {
         self.shared.ranks()
     }
 
-    /// Takes a rank for this process. It is taken for good: who leaves does not come back.
+    /// Takes a rank for this process, permanently: a rank that has left does not come back.
     ///
     /// # Errors
     /// [`CommError::NoSuchRank`], [`CommError::Taken`].
@@ -234,24 +237,25 @@ impl Group {
         self.shared.has(rank)?;
         self.shared.words.claim(rank, Process::own())?;
         if self.shared.watches {
-            // Who waits for a rank that nobody had taken looks at whose it is now.
+            // Ranks that wait for a rank without an owner check the owner now, to watch its process.
             self.shared.ring_all();
         }
         self.shared.here.lock().push(rank);
         Rank::new(Arc::clone(&self.shared), rank)
     }
 
-    /// Keeps a rank for a process that will [`open`](Self::open) the group and take it: nobody else can, and its death is
-    /// noticed also before it comes.
+    /// Reserves a rank for a process that will [`open`](Self::open) the group and take it: no other process can take
+    /// the rank, and the death of that process is noticed even before it has taken the rank.
     ///
     /// # Errors
-    /// As [`rank`](Self::rank).
+    /// The errors of [`rank`](Self::rank).
     pub fn expect(&self, rank: usize, pid: u32) -> Result<(), CommError> {
         self.shared.has(rank)?;
         self.shared.words.expect(rank, Process::numbered(pid))
     }
 
-    /// All that another process needs to [`open`](Self::open) the group; `None` for one [`in_process`](Self::in_process).
+    /// Returns all that another process needs to [`open`](Self::open) the group; `None` for a group that
+    /// [`in_process`](Self::in_process) has created.
     pub fn descriptor(&self) -> Option<GroupDescriptor> {
         let ranks = self.shared.ranks() as u32;
         self.segment
@@ -260,8 +264,8 @@ impl Group {
     }
 }
 
-/// A group as plain data, for any serde format, and as text without blanks for a command line. It is good for as long as
-/// the process that made the group keeps it, or a rank of it.
+/// A group as plain data, for any serde format, and as text without blanks for a command line. It is valid as long as
+/// the process that created the group keeps the group, or a rank of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupDescriptor {
     ranks: u32,

@@ -1,16 +1,18 @@
-//! Where everything of a group lies in its memory, and the words of each rank.
+//! Layout of a group's memory, and the words of each rank.
 //!
-//! One rank's words are written by that rank alone, each kind on lines of its own:
-//! - `doorbell`: what the rank sleeps on;
-//! - `claim`: the process that has the rank, and whether it has left;
-//! - two `arrivals`, by turns: what the rank brings to operation n, published by the number n;
-//! - `done` and `finished`: the last operation whose share is done, and whose memory of others is let go;
-//! - `staged` and `joined`: how many chunks of private vectors the rank has put into its ring, and how many of the other it has
-//!   joined, ever;
-//! - `held`: of each rank, which of its blocks this rank still looks at;
-//! - `blocks`: where this rank's blocks of memory are;
-//! - `taken`: of each rank, the last message of it that this rank has taken;
-//! - `messages`: for each rank, the last message to it, on a line of its own.
+//! Each rank has these words. Each kind is on cache lines of its own, and all but `doorbell` and `claim` are written by
+//! their rank alone:
+//! - `doorbell`: the bell on which the rank sleeps;
+//! - `claim`: the process that has the rank, and whether the rank has left;
+//! - two `arrivals`, used in turn: the rank's contribution to operation n, published by the number n;
+//! - `done` and `finished`: the last operation whose share is done, and the last one whose memory of other ranks is
+//!   released;
+//! - `staged` and `joined`: the number of chunks of private vectors that the rank has ever put into its ring, and the
+//!   number that it has ever joined in the other rank's ring;
+//! - `held`: for each rank, the blocks of that rank that this rank still reads;
+//! - `blocks`: the segments of this rank's blocks of memory;
+//! - `taken`: for each rank, the last message of that rank that this rank has taken;
+//! - `messages`: for each rank, the last message to that rank, on a line of its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,18 +22,19 @@ use selvedge_channels::{Doorbell, Region, SegmentError, SegmentId};
 use crate::error::CommError;
 
 const LINE: usize = 64;
-/// Ranks of a group at most.
+/// The maximum number of ranks of a group.
 pub(crate) const MOST_RANKS: usize = 256;
-/// Blocks of a rank at most: bits of a word.
+/// The maximum number of blocks of a rank: the bits of a word.
 pub(crate) const MOST_BLOCKS: usize = 64;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"selvcol1");
-/// Of a claim: the rank has left; it is kept for a process that will come. Numbers of processes end below.
+/// Bits of a claim: the rank has left; the rank is reserved for a process that will come. Process words use lower bits
+/// only.
 const LEFT: u64 = 1 << 63;
 const EXPECTED: u64 = 1 << 62;
 const MARKS: u64 = LEFT | EXPECTED;
 
-/// How far apart things are in a group of some size.
+/// The distances between the words of a group of some size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) ranks: usize,
@@ -63,7 +66,7 @@ impl Layout {
         })
     }
 
-    /// Bytes of a group's memory, less its blocks.
+    /// Returns the number of bytes of a group's memory, without its blocks.
     pub(crate) fn len_bytes(self) -> usize {
         LINE + self.ranks * self.stride
     }
@@ -78,30 +81,30 @@ const JOINED: usize = STAGED + LINE;
 const HELD: usize = JOINED + LINE;
 const BLOCK_BYTES: usize = 32;
 
-/// The memory of a group.
+/// The words of a group, in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Words {
     region: Region,
     pub(crate) layout: Layout,
 }
 
-/// What a rank brings to an operation.
+/// The contribution of a rank to an operation, as published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arrival {
     /// The operation, as a word.
     pub(crate) what: u64,
-    /// Of the shapes and types of what it brings.
+    /// The hash of the types and shapes of the contribution.
     pub(crate) signature: u64,
-    /// Its block, and the one where results go; `u64::MAX` for none.
+    /// The block of the contribution, and the block for results; `u64::MAX` for none.
     pub(crate) block: u64,
     pub(crate) results: u64,
-    /// Bytes of the heads, or of the report of a failure, at the begin of its block.
+    /// The number of bytes of the heads, or of the report of a failure, at the start of the block.
     pub(crate) head_len: u64,
-    /// It brings a failure.
+    /// True if the rank contributes a failure.
     pub(crate) failed: bool,
 }
 
-/// Why a group has come to its end.
+/// The cause that has ended a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Died { rank: usize, pid: u32 },
@@ -109,7 +112,7 @@ pub(crate) enum End {
 }
 
 impl Words {
-    /// The words of a group in `region`; `fresh` where nobody has used it before.
+    /// Returns the words of a group in `region`; `fresh` if no one has used the region before.
     pub(crate) fn at(region: Region, layout: Layout, fresh: bool) -> Result<Self, CommError> {
         let region = region.sub(0, layout.len_bytes())?;
         let words = Words { region, layout };
@@ -135,7 +138,7 @@ impl Words {
         self.region.atomic_u64(self.offset(rank, inner))
     }
 
-    /// A rank's own doorbell.
+    /// Returns the doorbell of a rank.
     pub(crate) fn bell(&self, rank: usize) -> Result<Doorbell, SegmentError> {
         Doorbell::at(self.region.sub(self.offset(rank, BELL), Doorbell::BYTES)?)
     }
@@ -143,7 +146,7 @@ impl Words {
     // The end of the group.
 
     pub(crate) fn end(&self) -> Result<Option<End>, SegmentError> {
-        // SYNC group-end: nothing is published with it but itself.
+        // SYNC group-end: publishes nothing but itself.
         let word = self.region.atomic_u64(16)?.load(Ordering::Acquire);
         let rank = (word & 0xffff) as usize;
         Ok(match word >> 16 & 0xffff {
@@ -163,16 +166,16 @@ impl Words {
             End::Aborted { rank } => rank as u64 | 2 << 16,
         };
         if let Ok(cell) = self.region.atomic_u64(16) {
-            // SYNC group-end: the first reason stays.
+            // SYNC group-end: the first cause stays.
             let _ = cell.compare_exchange(0, word, Ordering::AcqRel, Ordering::Acquire);
         }
     }
 
-    // Who has which rank.
+    // The owners of ranks.
 
     fn set_claim(&self, rank: usize, from: u64, to: u64) -> Result<(), CommError> {
         let claim = self.word(rank, CLAIM)?;
-        // SYNC group-left: nothing is published by coming.
+        // SYNC group-left: a claim publishes nothing else.
         let set = claim.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
         set.map(|_| ()).map_err(|holder| CommError::Taken {
             rank,
@@ -180,7 +183,7 @@ impl Words {
         })
     }
 
-    /// Keeps a rank for a process that will take it, unless it has done so already.
+    /// Reserves a rank for a process that will take it, unless that process has taken it already.
     pub(crate) fn expect(&self, rank: usize, process: Process) -> Result<(), CommError> {
         let kept = self.set_claim(rank, 0, process.to_word() | EXPECTED);
         match self.holder(rank)? {
@@ -196,9 +199,10 @@ impl Words {
         kept.or_else(|_| self.set_claim(rank, 0, word))
     }
 
-    /// Who has a rank, or will have it, and whether it has left; `None` before it is anybody's.
+    /// Returns the process that has a rank, or will have it, and whether the rank has left; `None` before any process
+    /// has it.
     pub(crate) fn holder(&self, rank: usize) -> Result<Option<(Process, bool)>, SegmentError> {
-        // SYNC group-left: what a rank has published before it left is seen by who sees that it has left.
+        // SYNC group-left: a thread that sees that a rank has left also sees everything that the rank published before.
         let word = self.word(rank, CLAIM)?.load(Ordering::Acquire);
         Ok((word != 0).then(|| (Process::from_word(word & !MARKS), word & LEFT != 0)))
     }
@@ -210,8 +214,8 @@ impl Words {
         }
     }
 
-    // Operations. Two lines by turns: who writes the line of operation n + 2 knows that everybody has arrived at n + 1,
-    // and so has read what it brought to n.
+    // Operations. Two lines are used in turn: a rank that writes the line of operation n + 2 knows that all ranks have
+    // arrived at n + 1, and so have read its contribution to n.
 
     fn arrivals(&self, rank: usize, number: u64) -> Result<&[AtomicU64; 6], SegmentError> {
         let line = ARRIVALS + (number & 1) as usize * LINE;
@@ -228,7 +232,7 @@ impl Words {
             arrival.head_len << 1 | u64::from(arrival.failed),
             Ordering::Relaxed,
         );
-        // SYNC group-arrival: publishes the words above, the block's place and what lies in it.
+        // SYNC group-arrival: publishes the words above, the block's segment and the contents of the block.
         published.store(number, Ordering::Release);
         Ok(())
     }
@@ -239,7 +243,7 @@ impl Words {
         Ok(published.load(Ordering::Acquire) == number)
     }
 
-    /// What a rank brings, once it has arrived.
+    /// Returns the contribution of a rank, once the rank has arrived.
     pub(crate) fn arrival(&self, rank: usize, number: u64) -> Result<Arrival, SegmentError> {
         let [_, what, signature, block, results, head] = self.arrivals(rank, number)?;
         let head = head.load(Ordering::Relaxed);
@@ -272,7 +276,8 @@ impl Words {
 
     pub(crate) fn set_finished(&self, rank: usize, number: u64) -> Result<(), SegmentError> {
         let [_, finished] = self.ends(rank)?;
-        // SYNC group-free: this rank's last reads of others' blocks come before, but of those that it holds.
+        // SYNC group-free: this rank's last reads of the blocks of others come before, except of the blocks that it
+        // holds.
         finished.store(number, Ordering::Release);
         Ok(())
     }
@@ -297,7 +302,8 @@ impl Words {
     }
 
     pub(crate) fn set_joined(&self, rank: usize, chunks: u64) -> Result<(), SegmentError> {
-        // SYNC group-joined: publishes what this rank has written into the other's ring, of which it reads these chunks no more.
+        // SYNC group-joined: publishes the results that this rank has written into the other's ring; this rank does
+        // not read these chunks again.
         self.word(rank, JOINED)?.store(chunks, Ordering::Release);
         Ok(())
     }
@@ -313,9 +319,9 @@ impl Words {
         self.word(rank, HELD + owner * 8)
     }
 
-    /// Says that `rank` looks at a block of `owner` beyond the operation.
+    /// Records that `rank` reads a block of `owner` beyond the operation.
     pub(crate) fn hold(&self, rank: usize, owner: usize, block: usize) -> Result<(), SegmentError> {
-        // Published by `set_finished`.
+        // Relaxed: published by `set_finished`.
         self.held(rank, owner)?
             .fetch_or(1 << (block % MOST_BLOCKS), Ordering::Relaxed);
         Ok(())
@@ -328,7 +334,7 @@ impl Words {
         }
     }
 
-    /// Which of `owner`'s blocks `rank` looks at.
+    /// Returns the set of `owner`'s blocks that `rank` reads, one bit for each.
     pub(crate) fn holds(&self, rank: usize, owner: usize) -> Result<u64, SegmentError> {
         // SYNC group-free.
         Ok(self.held(rank, owner)?.load(Ordering::Acquire))
@@ -358,12 +364,12 @@ impl Words {
         let [sent, place, head] = self.message(from, to)?;
         place.store(block as u64, Ordering::Relaxed);
         head.store(head_len as u64, Ordering::Relaxed);
-        // SYNC group-message: publishes the words above, the block's place and what lies in it.
+        // SYNC group-message: publishes the words above, the block's segment and the contents of the block.
         sent.store(number, Ordering::Release);
         Ok(())
     }
 
-    /// Block and length of the heads of message `number`, once it has been sent.
+    /// Returns the block and the length of the heads of message `number`, once it has been sent.
     pub(crate) fn sent(
         &self,
         from: usize,
@@ -377,13 +383,13 @@ impl Words {
     }
 
     pub(crate) fn take(&self, from: usize, to: usize, number: u64) -> Result<(), SegmentError> {
-        // SYNC group-free: says that the block is held, or has been read.
+        // SYNC group-free: tells the sender that the block is held, or has been read.
         self.word(to, self.layout.taken + from * 8)?
             .store(number, Ordering::Release);
         Ok(())
     }
 
-    /// The last message that `to` has taken.
+    /// Returns the number of the last message that `to` has taken.
     pub(crate) fn taken(&self, from: usize, to: usize) -> Result<u64, SegmentError> {
         // SYNC group-free.
         Ok(self
@@ -391,7 +397,7 @@ impl Words {
             .load(Ordering::Acquire))
     }
 
-    /// Says where a block of `rank` is; published by its next arrival.
+    /// Stores the segment of a block of `rank`; the next arrival or message of that rank publishes it.
     pub(crate) fn set_place(&self, rank: usize, block: usize, id: &SegmentId) -> Result<(), SegmentError> {
         let [nonce, file, len] = self.place(rank, block)?;
         nonce.store(id.nonce, Ordering::Relaxed);

@@ -1,24 +1,27 @@
 //! The communicator over shared memory: threads of one process, processes of one host, or both.
 //!
-//! Every rank keeps *blocks* of memory that the others can map, and puts what it contributes into one of them. Ranks meet at
-//! counters, not at locks:
+//! Every rank has *blocks* of memory that the other ranks can map, and puts its contribution into one of them. Ranks
+//! synchronise through counters, without locks:
 //!
-//! 1. *Arrive*: publish what is brought, and where it lies.
-//! 2. When all have arrived, *share*: each rank computes its part of the result, in the order of ranks, where everybody can
-//!    see it. Large reductions happen in place, in the block of rank 0 or of the root: every rank reads one part of all
-//!    contributions and writes that part once (two-shot, with one shared result). Small ones are computed by everybody for
-//!    itself (one-shot).
-//! 3. When all shares are done, *finish*: the result is a view of the shared block, held until it is dropped.
+//! 1. *Arrive*: publish the operation, the contribution's types and shapes, and its block.
+//! 2. When all ranks have arrived, *share*: each rank computes its part of the result, in the order of ranks, in memory
+//!    that all ranks can see. Large reductions happen in place, in the block of rank 0 or of the root: every rank reads
+//!    one part of all contributions and writes that part once (two-shot, with one shared result). For a small reduction
+//!    every rank computes the whole result for itself (one-shot).
+//! 3. When all shares are done, *finish*: the result is a view of the shared block, which is held until the view is
+//!    dropped.
 //!
 //! Private vectors of two ranks are joined chunk by chunk between *arrive* and *finish*, through a ring of each rank.
 //!
 //! Invariants:
-//! - `COLL-1` a block is written by its owner before it arrives, and by others only in the parts that are theirs to share,
-//!   between everybody's arrival and their own `done`.
-//! - `COLL-2` the owner uses a block again only when everybody has finished the operation it was used in and nobody holds it.
-//! - `COLL-3` what becomes of an operation follows from the arrivals alone, which are the same for everybody; so either all
-//!   ranks have a result or all have the same error.
-//! - `COLL-4` a slot of a ring is its owner's but from the time when it has staged a chunk there to the time when the other has
+//! - `COLL-1` a block is written by its owner before the owner arrives, and by other ranks only in the parts of their
+//!   share, between the arrival of all ranks and their own `done`.
+//! - `COLL-2` the owner uses a block again only when all ranks have finished the operation in which it was used, and no
+//!   rank holds it.
+//! - `COLL-3` the outcome of an operation follows from the arrivals alone, which are equal for all ranks; so either all
+//!   ranks have a result, or all have the same error.
+//! - `COLL-4` a slot of a ring belongs to its owner, except from the time when the owner has staged a chunk there to
+//!   the time when the other rank has joined that chunk.
 //!   joined it.
 
 mod block;

@@ -1,4 +1,5 @@
-//! M7: ranks that launch, poll, leave and die in any order. The machine is the one that runs; a world is reached by its steps.
+//! M7: a model of ranks that launch, poll, leave and die in any order. The model runs the real code, and reaches a
+//! state by the steps that lead to it.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test may panic
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,28 +21,28 @@ const SUM: Collective = Collective::AllReduce(ReduceOp::Sum);
 #[derive(Clone, Copy, PartialEq)]
 enum Mutant {
     None,
-    /// Nobody notices a death.
+    /// No rank notices a death.
     NoMonitor,
-    /// A result is let go while it is still looked at.
+    /// A result is released while it is still read.
     LetsGoEarly,
-    /// A rank says that its share is done before it is.
+    /// A rank publishes that its share is done before it is.
     DoneEarly,
-    /// A rank says that chunks are staged before they are.
+    /// A rank publishes that chunks are staged before they are.
     StagedEarly,
-    /// A rank says that chunks are joined before they are.
+    /// A rank publishes that chunks are joined before they are.
     JoinedEarly,
 }
 
 #[derive(Clone, Copy)]
 struct Ranks {
     ranks: usize,
-    /// What they do, one after the other, and with how many elements.
+    /// The operations of each rank, one after the other, each with its number of elements.
     script: &'static [(Collective, usize)],
     leaves: bool,
     dies: bool,
-    /// A rank that contributes failures.
+    /// The rank that contributes failures.
     fails: Option<usize>,
-    /// What they sum is private, and goes through rings.
+    /// True if the vectors to be summed are private, and go through rings.
     private: bool,
     mutant: Mutant,
 }
@@ -58,7 +59,7 @@ enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Hash)]
 enum Party {
     Here,
-    /// Has heard that the group is over.
+    /// The rank has learnt that the group is over.
     Told,
     Left,
     Dead,
@@ -69,7 +70,7 @@ struct World {
     group: Group,
     ranks: Vec<Option<Rank>>,
     parties: Vec<Party>,
-    /// Operations launched, and finished.
+    /// The numbers of operations launched, and finished, by rank.
     launched: Vec<usize>,
     finished: Vec<usize>,
     kept: Vec<Vec<(usize, Vec<Tensor>)>>,
@@ -136,7 +137,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// An error that ends the group must have a reason.
+    /// Checks that an error that ends the group has a cause.
     fn ended(&self, world: &mut World, rank: usize, error: &CommError) -> Result<(), &'static str> {
         let gone = |rank: usize| world.parties[rank] != Party::Here;
         let reasoned = match error {
@@ -145,7 +146,7 @@ impl Ranks {
             _ => false,
         };
         world.parties[rank] = Party::Told;
-        // As a user does.
+        // Drops the rank, as a user does after such an error.
         drop(world.ranks[rank].take());
         if reasoned {
             Ok(())
@@ -229,7 +230,7 @@ impl Machine for Ranks {
                 world.parties[rank] = Party::Left;
             }
             Action::Die(rank) => {
-                // Nothing of it runs any more; its memory stays as it is.
+                // No code of the rank runs any more; its memory stays as it is.
                 std::mem::forget(world.ranks[rank].take());
                 world.parties[rank] = Party::Dead;
             }
@@ -285,7 +286,7 @@ const MODEL: Ranks = Ranks {
     mutant: Mutant::None,
 };
 
-/// Large enough that every rank computes a slice.
+/// A number of elements that makes every rank compute a slice.
 const LARGE: usize = 700;
 
 #[test]
@@ -363,7 +364,7 @@ fn m7_a_failure_is_everybodys() {
     });
 }
 
-/// Five pairs of chunks, of which the last are short: more than are staged ahead.
+/// The number of elements of five pairs of chunks, of which the last are short: more pairs than are staged ahead.
 const CHUNKS: usize = 2_500;
 
 #[test]

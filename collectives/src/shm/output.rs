@@ -1,4 +1,4 @@
-//! Results: tensors over blocks that are held as long as anybody looks at them.
+//! Results: tensors over blocks, which are held as long as a view of them exists.
 #![allow(unsafe_code)] // makes tensors of the bytes of blocks
 
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::share::Product;
 use crate::error::CommError;
 use crate::parts::{ALIGN, Head};
 
-/// Views of one rank's blocks that all ranks together may keep: half of the blocks there can be.
+/// The maximum number of views of one rank's blocks that all ranks together may keep: half of the possible blocks.
 const MOST_VIEWS: usize = MOST_BLOCKS / 2;
 
-/// The result of `holder`. To be called before it has finished the operation.
+/// Returns the result of rank `holder`. Call this function before the rank has finished the operation.
 pub(super) fn tensors(
     product: Product,
     shared: &Arc<Shared>,
@@ -28,7 +28,7 @@ pub(super) fn tensors(
         Product::View { owner, index, parts } => (owner, index, parts),
     };
     let region = mapped.block(shared, owner, index as u64)?.clone();
-    // Whoever keeps many results gets copies, so that the owner does not run out of blocks.
+    // A rank that keeps many results gets copies, so that the owner does not run out of blocks.
     let views = shared.words.holds(holder, owner)?.count_ones() as usize;
     let keeps = views < (MOST_VIEWS / shared.ranks()).max(1);
     let held = Arc::new(Held::new(shared, holder, owner, index, region)?);
@@ -42,7 +42,7 @@ pub(super) fn tensors(
     parts.iter().map(tensor).collect()
 }
 
-/// A block of a rank that another rank, or itself, looks at.
+/// A block of the rank `owner` that the rank `holder` reads; both may be the same rank.
 #[derive(Debug)]
 pub(super) struct Held {
     shared: Arc<Shared>,
@@ -53,7 +53,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// To be made before the holder has finished the operation (`COLL-2`).
+    /// Registers that the block is held. Call this function before the holder has finished the operation (`COLL-2`).
     pub(super) fn new(
         shared: &Arc<Shared>,
         holder: usize,
@@ -72,7 +72,8 @@ impl Held {
         })
     }
 
-    /// A tensor over the bytes at `offset`; a copy of them where they are not to be kept, or do not lie on a boundary for it.
+    /// Returns a tensor over the bytes at `offset`, or over a copy of them if `keeps` is `false` or if they are not
+    /// aligned.
     fn tensor(
         self: &Arc<Self>,
         head: &Head,
@@ -83,8 +84,8 @@ impl Held {
         let start = self.region.address(offset, len)?;
         let bytes = std::ptr::slice_from_raw_parts(start.cast_const(), len);
         if keeps && start.addr().is_multiple_of(ALIGN) {
-            // SAFETY: the region keeps the bytes where they are, and nobody writes them while the block is held (`COLL-2`); both
-            // are the keeper's.
+            // SAFETY: the region keeps the bytes in place, and no rank writes them while the block is held (`COLL-2`);
+            // the tensor's keeper owns both the region and the hold.
             let tensor = unsafe {
                 Tensor::from_kept(
                     head.dtype,

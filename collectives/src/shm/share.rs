@@ -1,5 +1,5 @@
-//! What each rank computes of a result, once everybody has arrived.
-#![allow(unsafe_code)] // reads and writes memory that ranks share by turns
+//! Shares: the part of a result that each rank computes, once all ranks have arrived.
+#![allow(unsafe_code)] // reads and writes memory that ranks access in turn
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::kernel::{self, Stores};
 use crate::operation::{Collective, ReduceOp};
 use crate::parts::{Head, Heads, Span, Template};
 
-/// Up to so many bytes everybody reduces everything for itself: reading a line of everybody costs less than a second meeting.
+/// The maximum number of bytes that every rank reduces completely for itself: reading a cache line of every rank costs
+/// less than a second synchronisation.
 pub(super) const ONE_SHOT_BYTES: usize = 2 << 10;
 
 /// A rank's block in an operation, mapped as long as the operation lasts.
@@ -21,7 +22,7 @@ pub(super) struct Brought {
     len: usize,
 }
 
-// SAFETY: the memory behind it is shared between threads by the rules of the group (`COLL-1`).
+// SAFETY: the memory behind the pointer is shared between threads by the rules of the group (`COLL-1`).
 unsafe impl Send for Brought {}
 
 impl Brought {
@@ -34,47 +35,47 @@ impl Brought {
         })
     }
 
-    /// The address of so many bytes at `offset`.
+    /// Returns the address of `len` bytes at `offset`.
     pub(super) fn address(&self, offset: usize, len: usize) -> Result<*mut u8, CommError> {
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
             return Err(CommError::Corrupt {
                 what: "a block is shorter than what lies in it",
             });
         }
-        // SAFETY: inside the block.
+        // SAFETY: the address is inside the block.
         Ok(unsafe { self.base.add(offset) })
     }
 }
 
-/// This rank's own contribution, where it lies in memory that nobody else sees: one part, of which the block has what others
-/// reduce. What this rank reduces of the result goes there too.
+/// The contribution of this rank, in memory that no other rank sees. It is one part, and the block contains only the
+/// data that other ranks reduce. This rank puts its reduced part of the result there too.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Private(pub(super) *mut u8);
 
-// SAFETY: used by the thread that drives the rank alone, while whoever brought it keeps it.
+// SAFETY: only the thread that drives the rank uses the pointer, while the owner of the memory keeps it.
 unsafe impl Send for Private {}
 
-/// Everything that all ranks know alike.
+/// An operation at which all ranks have arrived: the data that all ranks know alike, and this rank's own.
 pub(super) struct Meeting<'a> {
     pub(super) operation: Collective,
-    /// What every rank brings, or the root alone.
+    /// The types and shapes of every rank's contribution, or of the root's alone.
     pub(super) template: &'a Template,
-    /// By rank; none of those that nobody reads.
+    /// The blocks, by rank; `None` for a rank whose block is not read.
     pub(super) brought: &'a [Option<Brought>],
-    /// Where results are gathered.
+    /// The block in which results are gathered.
     pub(super) results: Option<Brought>,
-    /// This rank, and what it has not put into its block.
+    /// The number of this rank, and the contribution that is not in its block.
     pub(super) rank: usize,
     pub(super) private: Option<Private>,
 }
 
-/// What a rank will have when all shares are done.
+/// The result that a rank will have when all shares are done.
 #[derive(Debug)]
 pub(super) enum Product {
     Nothing,
-    /// Made by itself.
+    /// Tensors that the rank has computed itself.
     Made(Result<Vec<Tensor>, CommError>),
-    /// Parts of the block of a rank: what they are, and where.
+    /// Parts of the block of a rank: their types, shapes and offsets.
     View {
         owner: usize,
         index: usize,
@@ -105,7 +106,7 @@ impl Meeting<'_> {
             .zip(self.template.spans.iter().copied())
     }
 
-    /// Why there is no such operation on what has been brought; the same for everybody.
+    /// Returns the error if the operation is not defined for the contributions; the same error on every rank.
     pub(super) fn refused(&self) -> Option<CommError> {
         let (operation, ranks, heads) = (self.operation, self.ranks(), &self.template.heads.0);
         if let Some(op) = operation.reduce_op()
@@ -133,7 +134,8 @@ impl Meeting<'_> {
         (operation.gatherer().is_some() && scalar).then_some(CommError::Scalar { operation })
     }
 
-    /// Does this rank's share; says what it will have, and whether everybody's share must be done for it.
+    /// Computes this rank's share. Returns the result that the rank will have, and whether that result needs the shares
+    /// of all ranks.
     pub(super) fn share(&self, sources: &mut Sources) -> Result<(Product, bool), CommError> {
         let mine = self.operation.returns_to(self.rank);
         let (product, together) = match self.operation {
@@ -151,7 +153,7 @@ impl Meeting<'_> {
         Ok((if mine { product } else { Product::Nothing }, together))
     }
 
-    /// Addresses of `len` bytes at `offset` in every rank's block.
+    /// Collects the addresses of `len` bytes at `offset` in every rank's block.
     fn sources(&self, offset: usize, len: usize, sources: &mut Sources) -> Result<(), CommError> {
         sources.0.clear();
         for brought in self.brought {
@@ -166,7 +168,7 @@ impl Meeting<'_> {
         Ok(())
     }
 
-    /// Elements `from..from + count` of a part, of every rank, joined into `to`.
+    /// Reduces elements `from..from + count` of a part, of every rank, into `to`.
     fn reduce(
         &self,
         op: ReduceOp,
@@ -181,16 +183,16 @@ impl Meeting<'_> {
             && let Some(source) = sources.0.get_mut(self.rank)
             && count > 0
         {
-            // What is private is one part, and this is inside it.
+            // The private contribution is one part, and these elements are inside it.
             *source = own.wrapping_add(from * size).cast_const();
         }
-        // SAFETY: so many bytes lie behind each pointer. Everybody has arrived, so nobody writes contributions but their shares;
-        // the target is this rank's share (`COLL-1`), or memory of its own.
+        // SAFETY: `count` elements lie behind each pointer. All ranks have arrived, so each rank writes contributions
+        // only in its own share; the target is this rank's share (`COLL-1`), or memory of its own.
         unsafe { kernel::reduce(op, span.dtype, to, &sources.0, count) };
         Ok(())
     }
 
-    /// Reduces everything for this rank alone.
+    /// Reduces everything, for this rank alone.
     fn one_shot(&self, op: ReduceOp, sources: &mut Sources) -> Result<Product, CommError> {
         if let Some(Private(own)) = self.private
             && let Some(span) = self.template.spans.first()
@@ -231,7 +233,7 @@ impl Meeting<'_> {
         self.whole(target)
     }
 
-    /// All of the block of `owner`.
+    /// Returns a view of the whole block of `owner`.
     fn whole(&self, owner: usize) -> Result<Product, CommError> {
         let parts = self
             .parts()
@@ -241,7 +243,7 @@ impl Meeting<'_> {
         Ok(Product::View { owner, index, parts })
     }
 
-    /// This rank's part of the contribution of `owner`.
+    /// Returns a view of this rank's part of the contribution of `owner`.
     fn part_of(&self, owner: usize) -> Result<Product, CommError> {
         let ranks = self.ranks();
         let part = |(head, span): (&Head, Span)| {
@@ -253,7 +255,7 @@ impl Meeting<'_> {
         Ok(Product::View { owner, index, parts })
     }
 
-    /// Reduces this rank's part in place, in its own block, where nobody else reads that part.
+    /// Reduces this rank's part in place, in its own block, where no other rank reads that part.
     fn reduce_scatter(&self, op: ReduceOp, sources: &mut Sources) -> Result<Product, CommError> {
         let own = self.brought(self.rank)?;
         for span in &self.template.spans {
@@ -275,8 +277,8 @@ impl Meeting<'_> {
             let len = from.len_bytes();
             let source = own.address(from.offset, len)?;
             let place = results.address(to.offset + self.rank * len, len)?;
-            // SAFETY: `len` bytes each; the place is this rank's share of a block that nobody reads before all are done
-            // (`COLL-1`), and another block than the contribution's.
+            // SAFETY: `len` bytes each; the place is this rank's share of a block that no rank reads before all are
+            // done (`COLL-1`), and that is another block than the contribution's.
             unsafe { std::ptr::copy_nonoverlapping(source, place, len) };
         }
         let offsets = spans.iter().map(|span| span.offset);
@@ -290,9 +292,9 @@ impl Meeting<'_> {
             let len = span.len_bytes() / self.ranks();
             self.sources(span.offset + self.rank * len, len, sources)?;
             let fill = |bytes: &mut [u8]| {
-                // Nothing to copy where the parts are empty.
+                // If the parts are empty, there are no bytes to copy.
                 for (to, from) in bytes.chunks_exact_mut(len.max(1)).zip(&sources.0) {
-                    // SAFETY: `len` bytes lie behind the source, which nobody writes; the target is new memory.
+                    // SAFETY: `len` bytes lie behind the source, and no one writes them; the target is new memory.
                     unsafe { std::ptr::copy_nonoverlapping(*from, to.as_mut_ptr(), len) };
                 }
             };
@@ -302,25 +304,26 @@ impl Meeting<'_> {
     }
 }
 
-/// Whether so little is reduced that everybody does it for itself.
+/// Whether the contribution is so small that every rank reduces all of it for itself.
 pub(super) fn is_one_shot(template: &Template) -> bool {
     template.len <= ONE_SHOT_BYTES
 }
 
-/// Where the same bytes of every rank are.
+/// The addresses of the same bytes in every rank's block.
 #[derive(Default)]
 pub(super) struct Sources(Vec<*const u8>);
 
-// SAFETY: addresses that are looked up anew before each use.
+// SAFETY: the addresses are computed anew before each use.
 unsafe impl Send for Sources {}
 
-/// What becomes of the heads when everybody's parts are put one after the other.
+/// Returns the heads of every rank's parts, one after the other; `None` for a scalar, or if a dimension overflows.
 pub(super) fn gathered(heads: &Heads, ranks: usize) -> Option<Heads> {
     let longer = |head: &Head| head.with_first(|first| first.checked_mul(ranks));
     heads.0.iter().map(longer).collect::<Option<Vec<_>>>().map(Heads)
 }
 
-/// Where the slice of `rank` begins, and how long it is, in elements: whole cache lines, so that no two ranks write one.
+/// Returns the start and the length of the slice of `rank`, in elements. Slices are whole cache lines, so that no two
+/// ranks write the same line.
 pub(super) fn slice(span: &Span, rank: usize, ranks: usize) -> (usize, usize) {
     let line = crate::parts::ALIGN / span.dtype.size_bytes();
     let each = span.count.div_ceil(ranks).next_multiple_of(line);

@@ -1,13 +1,14 @@
-//! Private vectors of two ranks, joined chunk by chunk by way of rings that stay in the caches.
+//! Staging of private vectors: two ranks join them chunk by chunk, through rings that stay in the caches.
 //!
-//! A vector is cut into pairs of chunks. Of each pair rank 0 joins the first and rank 1 the second:
+//! A vector is cut into pairs of chunks. Rank 0 joins the first chunk of each pair, and rank 1 the second:
 //!
-//! 1. *Stage*: copy the chunk that the other joins into the next slot of the own ring.
-//! 2. *Join*: reduce the chunk in the other's slot with the own one, in place, and copy the result to the own vector.
-//! 3. *Take*: copy the result out of the own slot, once the other has joined it.
+//! 1. *Stage*: copy the chunk that the other rank joins into the next slot of the own ring.
+//! 2. *Join*: reduce the chunk in the other rank's slot with the own chunk, in place, and copy the result to the own
+//!    vector.
+//! 3. *Take*: copy the result out of the own slot, once the other rank has joined it.
 //!
-//! So each line goes to the other core and back once, and nothing but the vectors is read from and written to memory.
-#![allow(unsafe_code)] // reads and writes memory that ranks share by turns
+//! So each cache line goes to the other core and back once, and only the vectors are read from and written to memory.
+#![allow(unsafe_code)] // reads and writes memory that ranks access in turn
 
 use selvedge_channels::{DType, Doorbell, fault_point};
 
@@ -18,47 +19,49 @@ use crate::kernel::{self, Stores};
 use crate::operation::ReduceOp;
 use crate::parts::ALIGN;
 
-/// Bytes of a slot: few enough that chunk and slot stay in the nearest cache.
+/// The number of bytes of a slot: few enough that chunk and slot stay in the nearest cache.
 pub(super) const CHUNK_BYTES: usize = if cfg!(test) { 1 << 10 } else { 16 << 10 };
-/// Slots of a ring. Less than the nearest cache in all would be slower: there the other core's lines are still being written.
+/// The number of slots of a ring. A ring that is smaller than the nearest cache is slower: the other core's lines are
+/// still being written there.
 const SLOTS: u64 = 16;
-/// Bytes of a ring.
+/// The number of bytes of a ring.
 pub(super) const RING_BYTES: usize = CHUNK_BYTES * SLOTS as usize;
-/// Chunks that are staged before the first is joined: those of a vector's begin are there when its rank arrives.
+/// The number of chunks that are staged before the first is joined: the chunks at a vector's start are staged when its
+/// rank arrives.
 const AHEAD: u64 = 2;
 
-/// A private vector, and how far it has come.
+/// A private vector and its progress.
 #[derive(Debug)]
 pub(super) struct Vector {
     memory: Memory,
     len: usize,
     dtype: DType,
     op: ReduceOp,
-    /// Bytes of each chunk but the last ones.
+    /// The number of bytes of each chunk, except the last ones.
     chunk: usize,
     pairs: u64,
     staged: u64,
     joined: u64,
     taken: u64,
-    /// One step at a time, for the models.
+    /// True in models: the vector takes one step at each poll.
     #[cfg(test)]
     pub(super) slow: bool,
 }
 
 #[derive(Debug)]
 enum Memory {
-    /// Of whoever waits for the operation.
+    /// Memory of the caller that waits for the operation.
     Lent(Private),
     Kept(Vec<u8>),
 }
 
-/// What two ranks know alike while they join vectors.
+/// The rings of two ranks that join vectors, and the position in them.
 pub(super) struct Rings<'a> {
     pub(super) shared: &'a Shared,
-    /// This rank, and the ring of each.
+    /// The number of this rank, and the ring of each rank.
     pub(super) rank: usize,
     pub(super) rings: &'a [Option<Brought>],
-    /// Chunks that went through each ring before.
+    /// The number of chunks that went through each ring before this vector.
     pub(super) before: u64,
 }
 
@@ -67,7 +70,7 @@ impl Rings<'_> {
         1 - self.rank.min(1)
     }
 
-    /// The slot of a chunk, in the ring of a rank.
+    /// Returns the slot of a chunk, in the ring of a rank.
     fn slot(&self, rank: usize, chunk: u64, len: usize) -> Result<*mut u8, CommError> {
         let ring = self.rings.get(rank).copied().flatten();
         let ring = ring.ok_or(CommError::Corrupt {
@@ -77,13 +80,13 @@ impl Rings<'_> {
     }
 }
 
-/// Where the slot of a chunk lies in a ring.
+/// Returns the offset of a chunk's slot in a ring.
 fn slot_offset(chunk: u64) -> usize {
     (chunk % SLOTS) as usize * CHUNK_BYTES
 }
 
 impl Vector {
-    /// A vector in memory that its owner keeps until [`keep`](Self::keep), or until the operation has ended.
+    /// Creates a vector in memory that its owner keeps until [`keep`](Self::keep), or until the operation has ended.
     pub(super) fn lent(memory: Private, len: usize, dtype: DType, op: ReduceOp) -> Self {
         Vector::new(Memory::Lent(memory), len, dtype, op)
     }
@@ -100,7 +103,7 @@ impl Vector {
 
     fn new(memory: Memory, len: usize, dtype: DType, op: ReduceOp) -> Self {
         let pairs = len.div_ceil(2 * CHUNK_BYTES);
-        // As much for the one as for the other, in whole lines.
+        // Both ranks join equally long chunks, in whole cache lines.
         let chunk = len.div_ceil((2 * pairs).max(1)).next_multiple_of(ALIGN);
         Vector {
             memory,
@@ -117,7 +120,7 @@ impl Vector {
         }
     }
 
-    /// Copies the vector, whose owner wants it back; `false` where there is no memory for it.
+    /// Copies the vector, because its owner takes the memory back. Returns `false` if there is no memory for the copy.
     pub(super) fn keep(&mut self) -> bool {
         let Memory::Lent(Private(memory)) = self.memory else {
             return true;
@@ -125,14 +128,14 @@ impl Vector {
         let mut kept = Vec::new();
         let there = kept.try_reserve_exact(self.len).is_ok();
         if there {
-            // SAFETY: the vector is lent, so `len` bytes lie there, which nobody writes.
+            // SAFETY: the vector is lent, so `len` bytes lie there, and no one writes them.
             kept.extend_from_slice(unsafe { std::slice::from_raw_parts(memory, self.len) });
         }
         self.memory = Memory::Kept(kept);
         there
     }
 
-    /// What became of a vector that was kept.
+    /// Returns the contents of a vector that was kept; `None` for a lent one.
     pub(super) fn result(&self) -> Option<&[u8]> {
         match &self.memory {
             Memory::Lent(_) => None,
@@ -140,7 +143,7 @@ impl Vector {
         }
     }
 
-    /// Chunks that each rank stages.
+    /// Returns the number of chunks that each rank stages.
     pub(super) fn pairs(&self) -> u64 {
         self.pairs
     }
@@ -150,7 +153,7 @@ impl Vector {
         self.staged << 16 | self.joined << 8 | self.taken
     }
 
-    /// The chunk of a pair that a rank joins: its first byte, and how many there are.
+    /// Returns the chunk of a pair that the rank `joiner` joins: its first byte and its length in bytes.
     fn chunk(&mut self, pair: u64, joiner: usize) -> (*mut u8, usize) {
         let from = (2 * pair as usize + joiner)
             .saturating_mul(self.chunk)
@@ -162,7 +165,8 @@ impl Vector {
         (begin.wrapping_add(from), self.chunk.min(self.len - from))
     }
 
-    /// Stages what may be staged before the other rank has come, in the own ring, of which `slot` says where so many bytes lie.
+    /// Stages the chunks that may be staged before the other rank has come, in the own ring. `slot` returns the address
+    /// of an offset and a length in that ring.
     pub(super) fn begin(
         &mut self,
         rank: usize,
@@ -172,8 +176,8 @@ impl Vector {
         while self.staged < AHEAD.min(self.pairs) {
             let (from, len) = self.chunk(self.staged, 1 - rank.min(1));
             let to = slot(slot_offset(before + self.staged), len)?;
-            // SAFETY: `len` bytes each: of the vector, and of a slot that is this rank's again since it took the last result out of it
-            // (`COLL-4`).
+            // SAFETY: `len` bytes each: of the vector, and of a slot that belongs to this rank again since this rank
+            // took the last result out of it (`COLL-4`).
             unsafe { kernel::copy(from, to, len, Stores::Cached) };
             self.staged += 1;
         }
@@ -188,7 +192,7 @@ impl Vector {
         if self.joined >= self.pairs {
             return Ok(false);
         }
-        // The first ones are there with the arrival.
+        // The arrival publishes the first chunks.
         Ok(self.joined < AHEAD || at.shared.words.staged(at.other())? > at.before + self.joined)
     }
 
@@ -196,12 +200,12 @@ impl Vector {
         Ok(self.taken < self.staged && at.shared.words.joined(at.other())? > at.before + self.taken)
     }
 
-    /// Whether there is something to do.
+    /// True if a step is possible.
     pub(super) fn may_pass(&self, at: &Rings<'_>) -> Result<bool, CommError> {
         Ok(self.may_stage() || self.may_join(at)? || self.may_take(at)?)
     }
 
-    /// Does what can be done; whether all is done.
+    /// Does all steps that are possible. Returns whether the vector is complete.
     pub(super) fn pass(&mut self, at: &Rings<'_>) -> Result<bool, CommError> {
         loop {
             let mut moved = false;
@@ -233,7 +237,8 @@ impl Vector {
     fn stage(&mut self, at: &Rings<'_>) -> Result<(), CommError> {
         let (from, len) = self.chunk(self.staged, at.other());
         let to = at.slot(at.rank, self.staged, len)?;
-        // SAFETY: `len` bytes each: of the vector, and of a slot out of which this rank has taken the last result (`COLL-4`).
+        // SAFETY: `len` bytes each: of the vector, and of a slot out of which this rank has taken the last result
+        // (`COLL-4`).
         unsafe { kernel::copy(from, to, len, Stores::Cached) };
         self.staged += 1;
         fault_point::at("rank: before it says what it staged");
@@ -249,10 +254,10 @@ impl Vector {
         if at.rank > 0 {
             from.swap(0, 1);
         }
-        // SAFETY: so many elements lie in the vector and in the slot, which is this rank's from when the other has staged it until
-        // it hears that it is joined (`COLL-4`).
+        // SAFETY: the vector and the slot contain as many elements. The slot belongs to this rank from the time when
+        // the other rank has staged it to the time when that rank learns that it is joined (`COLL-4`).
         unsafe { kernel::reduce(self.op, self.dtype, slot, &from, len / self.dtype.size_bytes()) };
-        // SAFETY: as above; `len` bytes of the vector, which are nobody else's.
+        // SAFETY: as above; `len` bytes of the vector, which no one else uses.
         unsafe { kernel::copy(slot, own, len, Stores::Cached) };
         self.joined += 1;
         fault_point::at("rank: before it says what it joined");
@@ -264,7 +269,8 @@ impl Vector {
     fn take(&mut self, at: &Rings<'_>) -> Result<(), CommError> {
         let (to, len) = self.chunk(self.taken, at.other());
         let from = at.slot(at.rank, self.taken, len)?;
-        // SAFETY: `len` bytes each: of a slot that the other has joined and reads no more (`COLL-4`), and of the vector.
+        // SAFETY: `len` bytes each: of a slot that the other rank has joined and does not read again (`COLL-4`),
+        // and of the vector.
         unsafe { kernel::copy(from, to, len, Stores::Cached) };
         self.taken += 1;
         fault_point::at("rank: after it took a result");

@@ -1,4 +1,5 @@
-//! Whether the processes of the other ranks live. When one ends with its rank still taken, the group ends in its name.
+//! Liveness of the processes of the other ranks. When a process ends with its rank still taken, the group ends with
+//! that rank as the cause.
 
 use std::sync::Arc;
 
@@ -8,17 +9,18 @@ use selvedge_channels::process::Process;
 use super::group::Shared;
 use super::layout::End;
 
-/// The processes that this rank has watched, by rank.
+/// The processes that this rank watches, by rank.
 #[derive(Default)]
 pub(super) struct Watches {
     by_rank: Vec<Option<(Process, Option<Watch>)>>,
-    /// Every rank is somebody's: it is never taken by another, so there is nobody left to be watched.
+    /// True when all ranks have been taken and their processes are watched. No rank is taken twice, so none is left to watch.
     settled: bool,
 }
 
 impl Watches {
-    /// Has every process watched that has taken a rank meanwhile. One that cannot be watched is not: then its death is noticed
-    /// by the time-out alone. Once everybody is watched a look is a branch, so whoever waits may look as often as it likes.
+    /// Watches every process that has taken a rank since the last call. If a process cannot be watched, the next call
+    /// tries again, and until then only the time-out notices its death. Once all processes are watched, a call is a
+    /// single branch, so a waiter may call as often as it likes.
     #[inline]
     pub(super) fn look(&mut self, shared: &Arc<Shared>) {
         if shared.watches && !self.settled {
@@ -55,7 +57,7 @@ impl Watches {
 
 fn died(shared: &Shared, rank: usize, process: Process) {
     match shared.words.holder(rank) {
-        // Who has left first owes nothing.
+        // A rank that left before its process ended has failed no one.
         Ok(Some((_, true))) => shared.ring_all(),
         _ => shared.end(End::Died {
             rank,

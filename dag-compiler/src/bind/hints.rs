@@ -1,4 +1,4 @@
-//! What a user says of the tensors in an edge, and of the channels that carry it.
+//! Hints: statements of the user about the tensors in an edge and about the channels that carry it.
 
 use std::panic::Location;
 
@@ -10,15 +10,15 @@ use crate::load::carries_tensors;
 use crate::options::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, SLOTS_MAX, beyond};
 
 impl Builder {
-    /// Notes what is said of a value.
+    /// Applies a hint to a value.
     fn say(&mut self, value: ValueId, hint: impl FnOnce(&mut ValueIr)) {
         if let Some(value) = self.values.get_mut(value.index()) {
             hint(value);
         }
     }
 
-    /// Notes which values may carry tensors of a device. What is said of a tuple holds for its parts as well, of which nothing
-    /// else is said.
+    /// Marks the values whose types may carry device tensors. A hint on a tuple also applies to each of its parts that
+    /// has no such hint of its own.
     pub(super) fn note_hints(&mut self) {
         for (value, payload) in self.values.iter_mut().zip(&self.payloads) {
             value.tensors.carried = carries_tensors(payload);
@@ -39,12 +39,13 @@ impl Builder {
     }
 }
 
-/// Says something of a value, of each where there are several. A constant does not travel, so nothing holds for it.
+/// Applies a hint to a value, or to each value of a list. A constant does not travel through a channel, so no hint
+/// applies to it.
 fn say(source: &Source, hint: &impl Fn(&mut ValueIr)) {
     match source {
         Source::Value { builder, value } => builder.borrow_mut().say(*value, hint),
         Source::List(members) => members.iter().for_each(|(member, _)| say(member, hint)),
-        // What is broken is reported where it is used.
+        // A broken edge is reported where it is used.
         Source::Constant(_) | Source::Broken(_) => {}
     }
 }
@@ -57,7 +58,7 @@ fn has_constant(source: &Source) -> bool {
     }
 }
 
-/// Reports a mistake to the graph being bound on this thread.
+/// Reports a mistake to the graph that is being bound on this thread.
 fn mistake(code: Code, message: &str, location: &'static Location<'static>) {
     if let Some(builder) = current() {
         builder.borrow_mut().mistake(code, message, &location.into());
@@ -65,11 +66,13 @@ fn mistake(code: Code, message: &str, location: &'static Location<'static>) {
 }
 
 impl<T> Edge<T> {
-    /// Says that the tensors in it lie on device `index`, as the process of whoever makes it counts devices; a value that has
-    /// one elsewhere is an error of its execution ([`Cause::Elsewhere`](crate::Cause::Elsewhere)). The same is said of all
-    /// edges of an actor by spawning it `.on_device(index)`, which also has tensors brought there that it reads.
+    /// Declares that the tensors in the edge lie on device `index`, as the process of the edge's maker numbers devices.
+    /// A value with a tensor on another device is an error of its execution
+    /// ([`Cause::Elsewhere`](crate::Cause::Elsewhere)). Spawning an actor with `.on_device(index)` declares the same
+    /// for all edges that the actor makes, and also brings the tensors that the actor reads to the device.
     ///
-    /// An edge of a type that carries no tensors of a device, or of an actor on another one, is refused (D0119).
+    /// The compiler refuses an edge whose type carries no device tensors, and an edge of an actor on another device
+    /// (D0119).
     #[track_caller]
     pub fn on_device(self, index: u32) -> Self {
         if has_constant(&self.source) {
@@ -80,17 +83,19 @@ impl<T> Edge<T> {
         self
     }
 
-    /// Says that every value has as many tensors as the first, of the same types and shapes, on devices and in memory; another
-    /// is an error of its execution ([`Cause::StaticShape`](crate::Cause::StaticShape)), and the graph goes on. Where there are no
-    /// tensors it says nothing.
+    /// Declares that every value has as many tensors as the first value, of the same types and shapes, on devices and
+    /// in host memory. A value with other tensors is an error of its execution
+    /// ([`Cause::StaticShape`](crate::Cause::StaticShape)), and the graph goes on. The hint has no effect on values
+    /// without tensors.
     pub fn static_shape(self) -> Self {
         say(&self.source, &|value| value.tensors.static_shape = true);
         self
     }
 
-    /// Messages of each channel of this value that may be under way, in place of [`Options::slots`](crate::Options::slots), also
-    /// where that is [`Slots::Auto`](crate::Slots::Auto). Holds for the value, so for every clone of the edge; what stays on one
-    /// lane has no channel. From 1 to 2^20 (D0108).
+    /// Sets the number of slots of each channel of this value, which is the number of messages that may be in flight.
+    /// The number replaces [`Options::slots`](crate::Options::slots), even [`Slots::Auto`](crate::Slots::Auto). The
+    /// number belongs to the value, so it applies to every clone of the edge. A channel within one lane always has one
+    /// slot. From 1 to 2^20 (D0108).
     #[track_caller]
     pub fn with_slots(self, slots: usize) -> Self {
         match beyond(("slots", slots, 1, SLOTS_MAX)) {
@@ -100,9 +105,9 @@ impl<T> Edge<T> {
         self
     }
 
-    /// Bytes of a slot of this value's channel between processes before it grows, in place of
-    /// [`Options::buffer_bytes`](crate::Options::buffer_bytes): as many as most values take, where they are of a size that is
-    /// known. Holds for every clone of the edge. From 1000 to 2^40 (D0108).
+    /// Sets the bytes of a slot of this value's channel between processes, before the channel grows. The size replaces
+    /// [`Options::buffer_bytes`](crate::Options::buffer_bytes). If the size of most values is known, choose that size.
+    /// The setting applies to every clone of the edge. From 1000 to 2^40 (D0108).
     #[track_caller]
     pub fn with_buffer_bytes(self, bytes: usize) -> Self {
         match beyond(("buffer_bytes", bytes, BUFFER_BYTES_MIN, BUFFER_BYTES_MAX)) {

@@ -1,4 +1,4 @@
-//! Binding as far as it needs no actor: inputs that go straight to outputs.
+//! Tests of binding that need no actor: inputs that go straight to outputs.
 
 use super::*;
 use crate::edge::constant;

@@ -1,5 +1,5 @@
-//! What a lane knows of a contribution's type at run time. The types are found by a link-time registry, because a worker
-//! process has plain data only.
+//! Adapters: type-erased functions with which a lane contributes values to collectives and rebuilds values from
+//! results. A link-time registry finds the adapter of a type, because a worker process receives only plain data.
 
 use std::any::{TypeId, type_name};
 
@@ -8,22 +8,22 @@ use selvedge_channels::device::DeviceTensor;
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Outlet, PayloadType, Tensor, TensorError, Wire};
 use selvedge_collectives::{Contribute, Part};
 
-/// Who is shown the arrays of a value.
+/// A callback that receives the arrays of a value.
 type Read<'a> = &'a mut dyn FnMut(&[Part<'_>]);
 
-/// How values of one type are contributed, and made of results.
+/// The functions that contribute values of one type and rebuild values from results.
 #[derive(Clone, Copy)]
 pub struct Adapter {
     id: fn() -> TypeId,
     contribute: fn(&dyn AnyValue, Read<'_>) -> Result<(), ChannelError>,
     deliver: fn(&mut dyn AnyOutlet, Vec<Tensor>) -> Result<(), TensorError>,
     pass: fn(&mut dyn AnyValue, &mut dyn AnyOutlet) -> Result<(), ChannelError>,
-    /// Of values that are tensors on a device.
+    /// Set if the values are tensors on a device.
     #[cfg(feature = "cuda")]
     on_device: Option<OnDevice>,
 }
 
-/// How values that are tensors on a device are contributed, and made of results, without leaving it.
+/// The functions that contribute device tensors and rebuild values from results without leaving the device.
 #[cfg(feature = "cuda")]
 #[derive(Clone, Copy)]
 pub(crate) struct OnDevice {
@@ -31,13 +31,13 @@ pub(crate) struct OnDevice {
     pub(crate) deliver: fn(&mut dyn AnyOutlet, Vec<DeviceTensor>) -> Result<(), ChannelError>,
 }
 
-/// Types of users that graphs can contribute to collectives.
-#[allow(unsafe_code)] // a place in the binary, by `linkme`
+/// The adapters of user-defined types that graphs can contribute to collectives.
+#[allow(unsafe_code)] // `linkme` places the slice in a section of the binary
 #[linkme::distributed_slice]
 pub static CONTRIBUTORS: [Adapter];
 
 impl Adapter {
-    /// For values of type `T`.
+    /// Returns the adapter for values of type `T`.
     pub const fn of<T: Wire + Contribute>() -> Self {
         Adapter {
             id: TypeId::of::<T>,
@@ -49,7 +49,7 @@ impl Adapter {
         }
     }
 
-    /// For values that are tensors on a device.
+    /// Returns the adapter for values that are tensors on a device.
     #[cfg(feature = "cuda")]
     const fn of_tensors<T: Wire + Contribute + OfTensors>() -> Self {
         Adapter {
@@ -67,13 +67,13 @@ impl Adapter {
         }
     }
 
-    /// How they are contributed where they are, if they are tensors on a device.
+    /// Returns the functions that work on the device, if the values are device tensors.
     #[cfg(feature = "cuda")]
     pub(crate) fn on_device(&self) -> Option<OnDevice> {
         self.on_device
     }
 
-    /// Shows the arrays of a value.
+    /// Passes the arrays of a value to `read`.
     pub(crate) fn contribute(
         &self,
         value: &dyn AnyValue,
@@ -82,7 +82,7 @@ impl Adapter {
         (self.contribute)(value, read)
     }
 
-    /// Stages the value that is made of a result.
+    /// Stages the value that is rebuilt from a result.
     pub(crate) fn deliver(&self, outlet: &mut dyn AnyOutlet, parts: Vec<Tensor>) -> Result<(), TensorError> {
         (self.deliver)(outlet, parts)
     }
@@ -97,7 +97,7 @@ impl Adapter {
     }
 }
 
-/// How values of a type are contributed.
+/// Returns the adapter for values of a type.
 pub(crate) fn find(payload: PayloadType) -> Option<&'static Adapter> {
     KNOWN
         .iter()
@@ -149,7 +149,7 @@ fn pass<T: Wire>(value: &mut dyn AnyValue, to: &mut dyn AnyOutlet) -> Result<(),
     Ok(())
 }
 
-/// Values that are tensors on a device.
+/// A value that consists of tensors on a device.
 #[cfg(feature = "cuda")]
 trait OfTensors: Sized {
     fn tensors(&self) -> Vec<DeviceTensor>;
@@ -180,7 +180,7 @@ impl OfTensors for Vec<DeviceTensor> {
 
 macro_rules! known {
     ($($type:ty),+) => {
-        /// The types that need not be made known.
+        /// The adapters of built-in types, which need no registration.
         static KNOWN: &[Adapter] = &[
             #[cfg(feature = "cuda")]
             Adapter::of_tensors::<DeviceTensor>(),

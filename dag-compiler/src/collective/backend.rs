@@ -1,4 +1,4 @@
-//! Which communicator a graph's collectives use.
+//! Backends: selects the communicator that a graph's collectives use.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use selvedge_core::ActorId;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{CommunicatorPlan, Plan};
 
-/// Backends of users.
-#[allow(unsafe_code)] // a place in the binary, by `linkme`
+/// The user-defined backends.
+#[allow(unsafe_code)] // `linkme` places the slice in a section of the binary
 #[linkme::distributed_slice]
 pub static BACKENDS: [Backend];
 
 /// The name of the backend over shared memory.
 const SHARED: &str = "shm";
 
-/// Our own, beside it.
+/// The built-in backends besides shared memory.
 #[cfg(feature = "cuda")]
 const OWN: &[Backend] = &[selvedge_collectives::nccl::BACKEND];
 #[cfg(not(feature = "cuda"))]
@@ -30,7 +30,7 @@ fn find(name: &str) -> Option<&'static Backend> {
     all().find(|backend| backend.name == name)
 }
 
-/// What a plan asks of its backend that it does not do.
+/// Returns a diagnostic if the plan asks its backend for something that the backend cannot do.
 pub(crate) fn refused(plan: &Plan) -> Option<Diagnostic> {
     let first = plan.ir.collectives.first()?;
     let name = plan.settings.communicator.as_deref().unwrap_or(SHARED);
@@ -72,7 +72,7 @@ pub(crate) fn refused(plan: &Plan) -> Option<Diagnostic> {
     Some(Diagnostic::new(Code::NoCommunicator, message, at(lacks)).labelled("asked for here"))
 }
 
-/// Two ranks of a group that run on one lane.
+/// Returns two ranks of a group that run on the same lane, if there are any.
 fn shares_a_lane(group: &CommunicatorPlan) -> Option<(ActorId, ActorId)> {
     let mut lanes = BTreeMap::new();
     group.ranks.iter().find_map(|rank| {
@@ -93,7 +93,7 @@ fn does(capabilities: &Capabilities, operation: selvedge_collectives::Collective
             .is_none_or(|op| capabilities.reduce_ops.contains(&op))
 }
 
-/// Makes a rank: of `group`, or of the backend that is named.
+/// Makes a rank of the backend called `name`, or of `group` in shared memory if no other backend is named.
 pub(crate) fn join(
     name: Option<&str>,
     group: &Group,

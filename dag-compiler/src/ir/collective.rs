@@ -1,4 +1,4 @@
-//! Operations that several tasks do together, and who does them.
+//! Collective operations of a graph and the ranks that take part in them.
 
 use selvedge_collectives::Collective;
 use selvedge_core::{ActorId, LaneId, ProcessId};
@@ -9,24 +9,24 @@ use super::TaskId;
 /// A collective operation of a graph.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectiveIr {
-    /// What is done.
+    /// The kind of the operation.
     pub operation: Collective,
-    /// The task of each rank.
+    /// The task of each rank, in the order of ranks.
     pub tasks: Vec<TaskId>,
 }
 
-/// Where a rank runs.
+/// The place where a rank runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankPlan {
-    /// Whose tasks are the rank's parts.
+    /// The actor whose tasks are the rank's parts.
     pub actor: ActorId,
     /// The lane that runs them.
     pub lane: LaneId,
-    /// Its process.
+    /// The process of the lane.
     pub process: ProcessId,
 }
 
-/// A group of ranks: one for each list of actors that do collectives together.
+/// A group of ranks. There is one group for each list of actors that do collectives together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommunicatorPlan {
     /// The ranks, in order.

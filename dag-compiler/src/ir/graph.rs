@@ -1,4 +1,4 @@
-//! A graph as it was bound: actors, tasks, values.
+//! The graph as it was bound: actors, tasks and values.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,12 +18,12 @@ pub struct TaskId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ValueId(pub u32);
 
-/// A collective operation of a graph: the tasks that carry the number are its ranks.
+/// Index of a collective operation in [`GraphIr::collectives`]. The tasks with this index are its ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CollectiveId(pub u32);
 
-/// Position of a task among all binds of its actor in this graph. Binds of other graphs do not count: equal graphs have equal
-/// plans, whatever else their actors have been bound into.
+/// Position of a task among all binds of its actor in this graph. Binds of other graphs do not count, so equal graphs
+/// have equal plans whatever other graphs use their actors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BindIndex(pub u32);
 
@@ -39,10 +39,10 @@ impl ValueId {
     }
 }
 
-/// A line of the user's program.
+/// A position in the user's program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SourceLocation {
-    /// The file, as the compiler saw it.
+    /// The path of the file, as the Rust compiler reports it.
     pub file: Cow<'static, str>,
     /// The line, from 1.
     pub line: u32,
@@ -66,7 +66,7 @@ impl fmt::Display for SourceLocation {
     }
 }
 
-/// Who makes a value.
+/// The maker of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Origin {
     /// Leaf number n of the graph's input.
@@ -75,70 +75,72 @@ pub enum Origin {
     Task(TaskId),
 }
 
-/// A value: what one writer makes and any number of tasks and outputs read.
+/// A value. One writer makes it; any number of tasks and outputs read it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueIr {
-    /// Who makes it.
+    /// The maker of the value.
     pub origin: Origin,
-    /// Which part of a tuple; `None` for the whole.
+    /// The number of the part if the value is a part of a tuple; `None` for the whole.
     pub part: Option<u16>,
-    /// Name of its type, for people.
+    /// The name of the value's type, for display.
     pub type_name: Cow<'static, str>,
-    /// It says only that its maker is done: a unit, whatever the maker's result. Its readers are ordered after the
-    /// maker and get nothing.
+    /// True if the value only signals that its maker is done. The value is then a unit, whatever the maker's result is.
+    /// Its readers run after the maker and receive no data.
     pub signal: bool,
-    /// The tensors in it.
+    /// The properties of the tensors in the value.
     #[serde(default)]
     pub tensors: TensorsIr,
-    /// What was asked for of the channels that carry it.
+    /// The settings that were asked for in the channels that carry the value.
     #[serde(default)]
     pub buffer: BufferIr,
 }
 
-/// What a user asks for of the channels of one value; what is not said is that of the graph's options.
+/// The settings that a user asks for in the channels of one value. The graph's options replace a setting that is
+/// `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferIr {
-    /// Messages that may be under way in each.
+    /// The number of slots of each channel, which is the number of messages that may be in flight.
     pub slots: Option<u32>,
     /// Bytes of a slot before a channel in shared memory grows.
     pub slot_bytes: Option<u64>,
 }
 
-/// What is known of the tensors in a value, and what the user has said of them.
+/// The properties of the tensors in a value: known from its type, or declared by the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorsIr {
-    /// Its type is known to carry tensors of a device.
+    /// True if the value's type is known to carry device tensors.
     pub carried: bool,
-    /// The device that they lie on, as the writer's process counts devices; where nothing is said, the maker's.
+    /// The device on which the tensors lie, as the writer's process numbers devices. `None` for the device of the actor
+    /// that makes the value.
     pub device: Option<u32>,
-    /// All values have tensors of the layouts of the first, in memory and on devices.
+    /// True if the tensors of every value have the layouts of the first value's tensors, in host memory and on devices.
     pub static_shape: bool,
 }
 
-/// An actor of the graph and where it lives.
+/// An actor of the graph and the place where it lives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActorIr {
-    /// Its id.
+    /// The actor's id.
     pub id: ActorId,
-    /// Its name.
+    /// The actor's name.
     pub name: String,
-    /// The name under which its type is registered.
+    /// The name under which the actor's type is registered.
     pub type_name: String,
-    /// The lane that runs its tasks.
+    /// The lane that runs the actor's tasks.
     pub lane: LaneId,
-    /// The lane it was spawned on, which lends it where another one runs its tasks.
+    /// The lane on which the actor was spawned. This lane lends the actor if another lane runs its tasks.
     pub home: LaneId,
-    /// Its process.
+    /// The actor's process.
     pub process: ProcessId,
-    /// `inline`, `thread`, or `process 4121`.
+    /// The placement as text: `inline`, `thread`, or `process 4121`.
     pub placement: String,
-    /// The device that its tensors lie on, as its process counts devices, if that was declared.
+    /// The device of the actor's tensors, as its process numbers devices, if a device was declared.
     #[serde(default)]
     pub device: Option<u32>,
-    /// The core that its lane keeps to, if one was named.
+    /// The core to which the actor's lane is pinned, if a core was named.
     #[serde(default)]
     pub core: Option<u32>,
-    /// Its methods may run in any order within an execution, so bind order does not hold them.
+    /// True if the actor's methods may run in any order within an execution. Bind order does not constrain them then.
     pub commutes: bool,
 }
 
@@ -147,42 +149,43 @@ pub struct ActorIr {
 pub enum ArgIr {
     /// A value of the graph.
     Value(ValueId),
-    /// The same in every execution, encoded.
+    /// An encoded constant, which is the same in every execution.
     Constant(Vec<u8>),
 }
 
-/// How the arguments of a task make up the parameters of its method.
+/// The grouping of a task's arguments into the parameters of its method.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Group {
     /// The next argument.
     One,
-    /// The next arguments as one list, whose elements may be lists.
+    /// The next arguments as one list. An element of the list may be a list.
     List(Vec<Group>),
 }
 
-/// One bind of one method.
+/// A task: one bind of one method, or one rank's part of a collective.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskIr {
-    /// Whose method.
+    /// The actor that runs the task.
     pub actor: ActorId,
-    /// Index of the method in the actor's entry.
+    /// Index of the method in the actor's entry; `u16::MAX` for a collective.
     pub method: u16,
-    /// Its name.
+    /// The name of the method or of the collective.
     pub method_name: Cow<'static, str>,
-    /// `actor.method`, with `#2` for the second bind of the same method, or the name it was given.
+    /// The label: `actor.method`, with `#2` for the second bind of the same method, or the name that the user gave.
     pub label: String,
-    /// Its arguments, in order, those of lists one by one, then the signals it waits for.
+    /// The arguments in order, with the members of lists one by one, then the signals that the task waits for.
     pub args: Vec<ArgIr>,
-    /// By parameter; empty where every argument is a parameter.
+    /// The grouping of the arguments, by parameter. Empty if every argument is one parameter.
     pub groups: Vec<Group>,
-    /// Positions of the arguments whose transfer is a rendezvous, ascending: writer and reader both take part in it.
+    /// Positions of the arguments whose transfer is a rendezvous, in ascending order. Writer and reader both take part
+    /// in a rendezvous.
     pub meets: Vec<u32>,
-    /// It is one rank's part of this collective: all parts are one event, which is no part of the actor's chain of
-    /// COMPUTEs.
+    /// The collective of which the task is one rank's part. All parts are one event. A part does not belong to the
+    /// actor's chain of COMPUTEs.
     pub collective: Option<CollectiveId>,
-    /// How long its work takes, in nanoseconds, measured or declared; orders are made for it.
+    /// The duration of the task's work in nanoseconds, measured or declared. The compiler chooses orders by it.
     pub duration_ns: Option<u64>,
-    /// The line where it was bound.
+    /// The line where the task was bound.
     pub bound_at: SourceLocation,
     /// Position among all binds of the actor in this graph.
     pub bind_index: BindIndex,
@@ -195,56 +198,56 @@ impl TaskIr {
     }
 }
 
-/// A graph as it was bound. Tasks stand in the order of their binds, so it has no cycle.
+/// A bound graph. Tasks are stored in the order of their binds, so the graph has no cycle.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphIr {
-    /// Its name.
+    /// The graph's name.
     pub name: String,
-    /// Its actors, in the order of their first binds.
+    /// The actors, in the order of their first binds.
     pub actors: Vec<ActorIr>,
-    /// Its tasks.
+    /// The tasks, by id.
     pub tasks: Vec<TaskIr>,
-    /// Its collective operations, by id.
+    /// The collective operations, by id.
     #[serde(default)]
     pub collectives: Vec<CollectiveIr>,
-    /// Its values.
+    /// The values, by id.
     pub values: Vec<ValueIr>,
-    /// The whole value of each leaf of its input.
+    /// The whole value of each leaf of the graph's input.
     pub inputs: Vec<ValueId>,
-    /// The value of each leaf of its output; repeats are allowed.
+    /// The value of each leaf of the graph's output. A value may occur more than once.
     pub outputs: Vec<ValueId>,
-    /// The line where it was compiled.
+    /// The line where the graph was compiled.
     pub compiled_at: SourceLocation,
 }
 
 impl GraphIr {
-    /// The task of an id.
+    /// Returns the task with this id.
     pub fn task(&self, id: TaskId) -> Option<&TaskIr> {
         self.tasks.get(id.index())
     }
 
-    /// The value of an id.
+    /// Returns the value with this id.
     pub fn value(&self, id: ValueId) -> Option<&ValueIr> {
         self.values.get(id.index())
     }
 
-    /// The collective of an id.
+    /// Returns the collective with this id.
     pub fn collective(&self, id: CollectiveId) -> Option<&CollectiveIr> {
         self.collectives.get(id.0 as usize)
     }
 
-    /// The actors that are the ranks of a collective.
+    /// Returns the actors of a collective, in the order of ranks.
     pub(crate) fn ranks(&self, collective: &CollectiveIr) -> Vec<ActorId> {
         let actor = |task: &TaskId| self.task(*task).map(|task| task.actor);
         collective.tasks.iter().filter_map(actor).collect()
     }
 
-    /// The actor of an id.
+    /// Returns the actor with this id.
     pub fn actor(&self, id: ActorId) -> Option<&ActorIr> {
         self.actors.iter().find(|actor| actor.id == id)
     }
 
-    /// The values a task reads, one per argument that is an edge, with the argument's position.
+    /// Returns the values that a task reads: one for each argument that is an edge, with the argument's position.
     pub fn reads(task: &TaskIr) -> impl Iterator<Item = (u32, ValueId)> {
         task.args
             .iter()
@@ -255,17 +258,17 @@ impl GraphIr {
             })
     }
 
-    /// The duration of every task is measured or declared: times of the plan mean something.
+    /// True if the duration of every task is measured or declared. Only then are the times of the plan meaningful.
     pub fn is_measured(&self) -> bool {
         self.tasks.iter().all(|task| task.duration_ns.is_some())
     }
 
-    /// What people call a task; `?` for one that is not there.
+    /// Returns the label of a task; `?` if there is no such task.
     pub fn label(&self, id: TaskId) -> &str {
         self.task(id).map_or("?", |task| task.label.as_str())
     }
 
-    /// The task that makes a value; `None` for an input.
+    /// Returns the task that makes a value; `None` for an input.
     pub fn maker(&self, id: ValueId) -> Option<TaskId> {
         match self.value(id)?.origin {
             Origin::Task(task) => Some(task),
@@ -273,13 +276,13 @@ impl GraphIr {
         }
     }
 
-    /// Slots of the channels that carry a value: those asked for, else `slots`.
+    /// Returns the number of slots of the channels that carry a value: the number that was asked for, else `slots`.
     pub(crate) fn slots_of(&self, id: ValueId, slots: u32) -> u32 {
         let asked = self.value(id).and_then(|value| value.buffer.slots);
         asked.unwrap_or(slots)
     }
 
-    /// The device on which the tensors in a value are made, as far as anybody has said.
+    /// Returns the device on which the tensors in a value are made, if it was declared for the value or for its actor.
     pub fn device_of(&self, id: ValueId) -> Option<u32> {
         let tensors = self.value(id)?.tensors;
         let maker = || self.actor(self.task(self.maker(id)?)?.actor)?.device;
@@ -287,7 +290,7 @@ impl GraphIr {
         said.filter(|_| tensors.carried)
     }
 
-    /// What a READ brings; `None` for other operations, and for what is constant.
+    /// Returns the value that a READ receives; `None` for other operations and for constants.
     pub fn read_by(&self, step: Operation) -> Option<ValueId> {
         let OpKind::Read { arg } = step.kind else {
             return None;
@@ -298,17 +301,17 @@ impl GraphIr {
         }
     }
 
-    /// The actors whose tasks a lane runs.
+    /// Returns the actors whose tasks a lane runs.
     pub(crate) fn actors_on(&self, lane: LaneId) -> impl Iterator<Item = &ActorIr> {
         self.actors.iter().filter(move |actor| actor.lane == lane)
     }
 
-    /// The core that a lane keeps to, if one of its actors has named one.
+    /// Returns the core to which a lane is pinned, if one of its actors names a core.
     pub(crate) fn core_of(&self, lane: LaneId) -> Option<u32> {
         self.actors_on(lane).find_map(|actor| actor.core)
     }
 
-    /// Where a lane is, for people.
+    /// Returns the place of a lane as text, for display.
     pub(crate) fn place_of(&self, lane: LaneId) -> String {
         let actor = self.actors_on(lane).next();
         let place = actor.map_or("driver", |actor| actor.placement.as_str());
@@ -318,13 +321,13 @@ impl GraphIr {
         }
     }
 
-    /// Where each actor lives, by id.
+    /// Returns the process and the lane of each actor, by actor id.
     pub(crate) fn places(&self) -> BTreeMap<ActorId, (ProcessId, LaneId)> {
         let place = |actor: &ActorIr| (actor.id, (actor.process, actor.lane));
         self.actors.iter().map(place).collect()
     }
 
-    /// What people call a value.
+    /// Returns the name of a value, for display.
     pub fn value_name(&self, id: ValueId) -> String {
         let Some(value) = self.value(id) else {
             return format!("value {}", id.0);

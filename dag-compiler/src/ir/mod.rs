@@ -1,4 +1,5 @@
-//! The compiler's data: plain, printable, serialisable. Stages are the verbs beside this folder.
+//! The compiler's data: plain, printable and serialisable. The stages that work on the data are the files beside this
+//! folder.
 
 mod collective;
 mod graph;

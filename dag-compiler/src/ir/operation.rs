@@ -1,4 +1,4 @@
-//! Operations, their graph, and the schedules they are ordered into.
+//! Operations, the graph of operations, and the schedules of lanes.
 
 use std::fmt;
 
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use super::TaskId;
 
-/// What a task is made of. READ is one per input *edge*, so that a local value never moves with a remote
-/// one.
+/// The kinds of operations of which a task consists. There is one READ per input *edge*, so a local value never moves
+/// together with a remote one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum OpKind {
-    /// Brings the value of one argument.
+    /// Receives the value of one argument.
     Read {
-        /// Position of the argument.
+        /// The position of the argument.
         arg: u32,
     },
     /// Calls the method.
     Compute,
-    /// Takes part in a collective; stands where COMPUTE stands in other tasks.
+    /// Takes part in a collective. COLLECTIVE stands in the place of COMPUTE.
     Collective,
     /// Publishes the result on every output channel.
     Write,
 }
 
 impl OpKind {
-    /// Whether it is the task's work: COMPUTE or COLLECTIVE.
+    /// Whether the operation is the task's work: COMPUTE or COLLECTIVE.
     pub fn is_work(self) -> bool {
         matches!(self, OpKind::Compute | OpKind::Collective)
     }
@@ -36,7 +36,7 @@ impl OpKind {
 pub struct Operation {
     /// The task.
     pub task: TaskId,
-    /// What it does.
+    /// The kind of the operation.
     pub kind: OpKind,
 }
 
@@ -51,58 +51,59 @@ impl fmt::Display for OpKind {
     }
 }
 
-/// Why one operation comes before another.
+/// The reason why one operation comes before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EdgeKind {
-    /// READ, COMPUTE and WRITE of one task.
+    /// From READ to COMPUTE, or from COMPUTE to WRITE, of one task.
     Program,
-    /// COMPUTEs of one actor, in bind order.
+    /// From one COMPUTE of an actor to its next, in bind order.
     Control,
-    /// WRITE of the producer before READ of the consumer, through a buffer.
+    /// From the WRITE of the producer to the READ of the consumer, through a buffer.
     Data,
-    /// WRITE and READ are one event.
+    /// From a WRITE to a READ that are one event.
     Rendezvous,
 }
 
-/// An edge between two operations, by their index.
+/// An edge between two operations, given by their indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationEdge {
     /// Index of the earlier operation.
     pub from: u32,
-    /// Index of the later one.
+    /// Index of the later operation.
     pub to: u32,
-    /// Why.
+    /// The reason for the order.
     pub kind: EdgeKind,
 }
 
-/// All operations of a graph and what must come before what. The graph's inputs and outputs have no operations,
-/// nor have the parts of a tuple.
+/// All operations of a graph and the order constraints between them. The graph's inputs and outputs have no operations,
+/// and neither have the parts of a tuple.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationGraph {
-    /// The operations, by task: READs, COMPUTE, WRITE.
+    /// The operations, task by task: READs, then COMPUTE or COLLECTIVE, then WRITE.
     pub operations: Vec<Operation>,
     /// The edges, each once.
     pub edges: Vec<OperationEdge>,
-    /// The COLLECTIVEs that are one event, by number of the collective.
+    /// The COLLECTIVEs of each collective, by its number. All COLLECTIVEs of one collective are one event.
     pub collectives: Vec<Vec<u32>>,
 }
 
-/// What one lane does in every execution, in order.
+/// The operations that one lane runs in every execution, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneSchedule {
     /// The lane.
     pub lane: LaneId,
-    /// Its process.
+    /// The process of the lane.
     pub process: ProcessId,
-    /// Its operations.
+    /// The operations, in order.
     pub operations: Vec<Operation>,
-    /// For each, its place on the lane in the global order: its own, unless overlap has moved it or what it passed.
+    /// For each operation, its position on the lane in the global order. It differs from the operation's index only if
+    /// overlap has moved the operation, or another one past it.
     pub original: Vec<u32>,
 }
 
 /// One schedule per lane, the driver's first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
-    /// The lanes, by id.
+    /// The schedules, by lane id.
     pub lanes: Vec<LaneSchedule>,
 }

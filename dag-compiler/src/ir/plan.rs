@@ -1,4 +1,4 @@
-//! What every process is sent: channels with their places, and each lane's program.
+//! The plan, which every process receives: the channels with their places, and the program of each lane.
 
 use selvedge_channels::Waiting;
 use selvedge_core::{LaneId, ProcessId};
@@ -10,46 +10,46 @@ use super::{CommunicatorPlan, GraphIr, Operation, RoadPlan, ValueId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ChannelId(pub u32);
 
-/// What carries a value, chosen from placement.
+/// The kind of a channel, which follows from the places of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChannelKind {
-    /// Within a lane: a slot, no synchronisation.
+    /// Within a lane: one slot, without synchronisation.
     Local,
-    /// Within a process: the value moves by pointer.
+    /// Within a process: values pass by pointer, not encoded.
     Ring,
-    /// Between processes of a host: bytes in shared memory.
+    /// Between processes of a host: encoded values in shared memory.
     Shared,
 }
 
-/// Who writes a channel.
+/// The writer of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Writer {
-    /// Whoever executes the graph.
+    /// The driver, which executes the graph.
     Submit,
-    /// A task of a lane.
+    /// A task on a lane.
     Lane(LaneId),
 }
 
-/// One writer, its readers, and the memory between them.
+/// A channel: one writer, its readers, and the memory between them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelPlan {
-    /// Its id.
+    /// The channel's id.
     pub id: ChannelId,
-    /// The value it carries.
+    /// The value that the channel carries.
     pub value: ValueId,
-    /// What it is.
+    /// The kind of the channel.
     pub kind: ChannelKind,
-    /// Who writes it.
+    /// The writer of the channel.
     pub writer: Writer,
     /// The writer's process.
     pub writer_process: ProcessId,
-    /// The lanes that read it.
+    /// The lanes that read the channel.
     pub readers: Vec<LaneId>,
-    /// Messages that may be under way.
+    /// The number of slots, which is the number of messages that may be in flight.
     pub slots: u32,
-    /// Bytes of a slot before the channel grows; shared channels only.
+    /// Bytes of a slot before the channel grows; 0 unless the channel is shared.
     pub slot_bytes: u64,
-    /// The largest payload ever; shared channels only.
+    /// The largest payload that the channel accepts, in bytes; 0 unless the channel is shared.
     pub max_bytes: u64,
 }
 
@@ -58,68 +58,68 @@ pub struct ChannelPlan {
 pub struct LaneValue {
     /// The value.
     pub value: ValueId,
-    /// The channel it comes by.
+    /// The channel that carries the value to the lane.
     pub channel: ChannelId,
     /// The lane's position among the channel's readers.
     pub reader: u16,
-    /// How often the lane reads it in an execution, outputs of the graph included.
+    /// The number of times that the lane reads the value in an execution, including outputs of the graph.
     pub reads: u32,
-    /// The transfer is a rendezvous: the first of the lane's READs and the writer's WRITE are one event.
+    /// True if the transfer is a rendezvous: the first of the lane's READs and the writer's WRITE are one event.
     pub meets: bool,
 }
 
-/// One lane's program.
+/// The program of one lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneProgram {
     /// The lane.
     pub lane: LaneId,
-    /// Its process.
+    /// The process of the lane.
     pub process: ProcessId,
-    /// What it reads.
+    /// The values that the lane reads.
     pub values: Vec<LaneValue>,
-    /// What it does, in order.
+    /// The operations that the lane runs, in order.
     pub steps: Vec<Operation>,
-    /// For each step, its place before overlap moved receives and collectives ahead of work; for people.
+    /// For each step, its position before overlap moved receives and collectives ahead of work; for display.
     #[serde(default)]
     pub original: Vec<u32>,
 }
 
-/// The numbers of a graph that its processes need.
+/// The settings of a graph that its processes need.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Unfinished executions at most.
+    /// The largest number of unfinished executions.
     pub max_inflight: u32,
-    /// Slots of a channel.
+    /// The number of slots of a channel.
     pub slots: u32,
-    /// Slots were chosen by the throughput bound.
+    /// True if the throughput bound has chosen the number of slots.
     pub auto_slots: bool,
     /// Bytes of a slot of a shared channel.
     pub slot_bytes: u64,
-    /// The largest payload of a shared channel.
+    /// The largest payload of a shared channel, in bytes.
     pub max_bytes: u64,
-    /// How lanes wait.
+    /// The way in which lanes wait.
     pub waiting: Waiting,
-    /// Events kept per lane; 0 is off.
+    /// The number of events that each lane keeps; 0 disables tracing.
     pub trace_events: u32,
-    /// A READ of a rendezvous only posts the receive; COMPUTE waits for it.
+    /// True if a READ of a rendezvous only posts the receive, and COMPUTE waits for it.
     pub overlap: bool,
-    /// How lanes were chosen.
+    /// The way in which lanes were chosen.
     pub lanes: Lanes,
-    /// Cores that lanes may run on.
+    /// The number of cores that lanes may run on.
     pub cores: u32,
-    /// The backend of the graph's collectives, by name; over shared memory where there is none.
+    /// The name of the backend of the graph's collectives; `None` for shared memory.
     #[serde(default)]
     pub communicator: Option<String>,
 }
 
-/// How the lanes of a graph are chosen.
+/// The way in which the lanes of a graph are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lanes {
-    /// As the actors were spawned: one lane for each, or the lane it was put in.
+    /// Keeps the lanes of the spawned actors: one lane for each actor, or the lane in which the actor was put.
     #[default]
     Spawned,
-    /// Lanes of one process are merged where there are more of them than cores, or where measured durations say that a
-    /// hop costs more than working side by side gains.
+    /// Merges lanes of one process if there are more lanes than cores, or if known durations say that a hop costs more
+    /// than parallel work gains.
     Auto,
 }
 
@@ -128,20 +128,20 @@ pub enum Lanes {
 pub struct Plan {
     /// The graph's name.
     pub graph: String,
-    /// Its numbers.
+    /// The settings of the graph.
     pub settings: Settings,
-    /// What was bound.
+    /// The bound graph.
     pub ir: GraphIr,
-    /// Its channels, by id.
+    /// The channels, by id.
     pub channels: Vec<ChannelPlan>,
-    /// Its groups of ranks.
+    /// The groups of ranks.
     #[serde(default)]
     pub communicators: Vec<CommunicatorPlan>,
-    /// How tensors of devices get from who makes them to who reads them.
+    /// The path of device tensors from their writer to each reader.
     #[serde(default)]
     pub roads: Vec<RoadPlan>,
-    /// Its lanes, the driver's (lane 0) first and always there.
+    /// The programs of the lanes. The driver's lane (lane 0) is always present and comes first.
     pub lanes: Vec<LaneProgram>,
-    /// What was decided on the way, and why; for people.
+    /// The decisions of the compiler and their reasons, for display.
     pub notes: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! How tensors of devices get from who makes them to who reads them.
+//! Roads: the paths by which device tensors travel from their writer to each reader.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use super::ValueId;
 
-/// How the tensors of a device in a value get to a reader.
+/// The path by which the device tensors in a value travel to a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Road {
-    /// There are none: what there is travels in the memory of hosts.
+    /// The value has no device tensors: all of it travels in host memory.
     Host,
-    /// By pointer and event; nothing is copied.
+    /// By pointer and event, without a copy.
     Pointer,
-    /// Through slots of the device's memory that both processes have mapped.
+    /// Through slots in device memory that both processes have mapped.
     Slots,
-    /// By a copy from device to device.
+    /// By a device-to-device copy.
     Copy,
-    /// Through slots on the writer's device, and by a copy from there to the reader's.
+    /// Through slots on the writer's device, and by a copy from there to the reader's device.
     SlotsAndCopy,
-    /// By NCCL, which both ends call.
+    /// By NCCL, which both endpoints call.
     Nccl,
 }
 
@@ -37,15 +37,15 @@ impl fmt::Display for Road {
     }
 }
 
-/// The road of one value to one reader.
+/// The path of one value to one reader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoadPlan {
     /// The value.
     pub value: ValueId,
-    /// Whose tasks read it; `None` for the driver, who reads outputs.
+    /// The actor whose tasks read the value; `None` for the driver, which reads outputs.
     pub reader: Option<ActorId>,
-    /// How its tensors get there.
+    /// The path of the value's device tensors.
     pub road: Road,
-    /// Why so.
+    /// The reason for the choice.
     pub why: String,
 }

@@ -1,4 +1,4 @@
-//! What a lane's channels are told of tensors on devices: what was agreed of them, and where they are wanted.
+//! Tensors on devices: sets the agreed schema of tensors on a lane's channels, and the device on which they are needed.
 
 use selvedge_channels::{AnyValue, Terms};
 
@@ -7,7 +7,7 @@ use crate::ir::{ActorIr, LaneProgram, TaskIr, ValueId};
 use crate::run::lane::BringRun;
 
 impl Site<'_> {
-    /// What was agreed of the tensors in a value, if anything was.
+    /// The schema that was agreed for the tensors in a value, if any.
     pub(super) fn terms(&self, value: ValueId) -> Option<Terms> {
         let device = self.plan.ir.device_of(value);
         let static_shape = self.plan.ir.value(value)?.tensors.static_shape;
@@ -21,7 +21,7 @@ impl Site<'_> {
 
 #[cfg(not(feature = "cuda"))]
 impl Site<'_> {
-    /// Without devices all tensors are where they are wanted.
+    /// Does nothing: without devices, every tensor is where it is needed.
     pub(super) fn brought_on_the_way(
         &self,
         _: &LaneProgram,
@@ -31,7 +31,7 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// As above.
+    /// Returns no copies: without devices, every tensor is where it is needed.
     pub(super) fn brings(
         &self,
         _: &TaskIr,
@@ -60,7 +60,8 @@ mod wanted {
             value.is_some_and(|value| value.tensors.carried)
         }
 
-        /// The one device on which all of a lane's readers want a value's tensors.
+        /// The device on which all readers of a lane need the tensors of a value; `None` if they need different
+        /// devices, or a reader needs none.
         fn wanted(&self, program: &LaneProgram, value: ValueId) -> Option<u32> {
             let roads = &self.plan.roads;
             let first = roads.partition_point(|road| road.value < value);
@@ -81,7 +82,8 @@ mod wanted {
             wanted
         }
 
-        /// Has a value's tensors brought to where all of the lane want them by the channel that they come through.
+        /// Makes the channel of a value copy its tensors to a device, if all readers on the lane need them on that one
+        /// device.
         pub(in crate::load) fn brought_on_the_way(
             &self,
             program: &LaneProgram,
@@ -97,7 +99,7 @@ mod wanted {
             Ok(())
         }
 
-        /// What is to be brought to the device of a task's actor before the task computes: each value once.
+        /// The copies that bring tensors to the device of a task's actor before the task computes, one per value.
         pub(in crate::load) fn brings(
             &self,
             task: &TaskIr,

@@ -1,4 +1,4 @@
-//! From the plan of a collective to a lane's rank in its group.
+//! Ranks: from the plan of a collective to a lane's rank in its group.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl Site<'_> {
         Ok(groups)
     }
 
-    /// What wakes each rank: the bell of its lane.
+    /// The doorbells that wake the ranks: for each rank, the bell of its lane.
     fn rank_bells(&self, communicator: &CommunicatorPlan) -> Result<Vec<Doorbell>, LoadError> {
         communicator
             .ranks
@@ -39,7 +39,7 @@ impl Site<'_> {
             .collect()
     }
 
-    /// Makes rank `own` of group number `group`.
+    /// Joins group number `group` as rank `own`.
     fn join(&self, group: usize, own: usize, groups: &[Group]) -> Result<Box<dyn Communicator>, LoadError> {
         let unbound = LoadError::Inconsistent("a collective without a communicator");
         let communicator = self.plan.communicators.get(group);
@@ -53,7 +53,8 @@ impl Site<'_> {
         Ok(join(self.plan.settings.communicator.as_deref(), known, &joining)?)
     }
 
-    /// What a task does as a rank of a collective, by a rank of its lane, which is taken when it is first asked for.
+    /// The part of a task in a collective, or `None` if the task has a method. The rank of the lane is made when it is
+    /// first used.
     pub(super) fn collective(
         &self,
         task: &TaskIr,

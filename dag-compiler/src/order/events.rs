@@ -1,7 +1,8 @@
-//! Operations grouped into events: what happens at one moment of the global order.
+//! Events: groups of operations that happen at one moment of the global order.
 //!
-//! - the COMPUTE of a task with the READs that only wait for a buffer, and with its WRITE unless somebody meets it;
-//! - a WRITE that is met, with the READs that meet it;
+//! - the COMPUTE of a task with the READs that only wait for a buffer, and with its WRITE unless that WRITE is a
+//!   rendezvous;
+//! - a WRITE that is a rendezvous, with the READs that meet it;
 //! - the COLLECTIVEs of one collective, with their READs; the WRITE of each rank is an event of its own.
 
 use super::Sites;
@@ -11,20 +12,20 @@ use crate::ir::{EdgeKind, GraphIr, OpKind, OperationGraph};
 /// One event.
 #[derive(Default)]
 pub(super) struct Event {
-    /// A transfer or a collective: several lanes take part at once.
+    /// True for a transfer or a collective: several lanes take part at once.
     pub(super) gang: bool,
-    /// Its operations, in the order in which they stand.
+    /// The event's operations, in the order in which they stand.
     pub(super) operations: Vec<u32>,
-    /// The lane of the first of them, by number.
+    /// The number of the first operation's lane.
     lane: Option<u32>,
-    /// The other lanes that take part.
+    /// The numbers of the other lanes that take part.
     others: Vec<u32>,
-    /// How long it lasts.
+    /// The duration of the event, in nanoseconds.
     pub(super) ns: u64,
 }
 
 impl Event {
-    /// The lanes that take part, by number.
+    /// The numbers of the lanes that take part.
     pub(super) fn lanes(&self) -> impl Iterator<Item = u32> {
         self.lane.into_iter().chain(self.others.iter().copied())
     }
@@ -37,11 +38,11 @@ impl Event {
     }
 }
 
-/// What must come before what.
+/// A dependence between events: `from` comes before `to`.
 pub(super) struct Dependence {
     pub(super) from: u32,
     pub(super) to: u32,
-    /// How long after the end of the one the other may begin.
+    /// The time between the end of `from` and the earliest begin of `to`, in nanoseconds.
     pub(super) after_ns: u64,
 }
 
@@ -51,11 +52,11 @@ pub(super) struct Events {
     pub(super) edges: Vec<Dependence>,
 }
 
-/// Which event each operation belongs to.
+/// The assignment of operations to events, while it is made.
 struct Grouping<'a> {
     sites: &'a Sites,
     events: Vec<Event>,
-    /// By operation; `u32::MAX` where that is not known yet.
+    /// By operation: its event; `u32::MAX` if the event is not known yet.
     of: Vec<u32>,
 }
 
@@ -78,7 +79,7 @@ impl Grouping<'_> {
 }
 
 impl Events {
-    /// `None` for edges between operations that are not there.
+    /// Groups the operations of a graph; `None` for edges between operations that do not exist.
     pub(super) fn of(graph: &GraphIr, operations: &OperationGraph, sites: &Sites) -> Option<Self> {
         let count = operations.operations.len();
         let mut met = vec![false; count];
@@ -134,7 +135,7 @@ impl Events {
             group.join(edge.to, *group.of.get(edge.from as usize)?)?;
         }
         let Grouping { mut events, of, .. } = group;
-        // Every rank's READs come before every rank's part: the parts are one moment.
+        // The READs of all ranks come before the parts of all ranks, because the parts are one moment.
         for event in events.iter_mut().take(operations.collectives.len()) {
             event.operations.sort_by_key(|it| {
                 let kind = operations.operations.get(*it as usize).map(|it| it.kind);

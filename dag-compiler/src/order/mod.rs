@@ -1,13 +1,13 @@
-//! One global linear order of all operations.
+//! Ordering: one global linear order of all operations.
 //!
-//! List scheduling over a planned time line: whichever event can begin earliest goes next, among those the one with the
-//! longest way to the end of the graph behind it (the critical path, from measured or declared durations), then the one
-//! bound first. Every lane's projection of a linear order is free of deadlock, whatever the order, so time
-//! decides only what is good, never what is right. Deterministic, and O((V + E) log V): [`Order::steps`] counts what is done
-//! once for each V and E, each time at the price of a heap.
+//! List scheduling over a planned time line. The event that can begin earliest goes next; among those, the event with
+//! the longest path behind it to the end of the graph (the critical path, from measured or declared durations); among
+//! those, the event that was bound first. Every lane's projection of any linear order is free of deadlock, so durations
+//! decide only how good the order is, never whether it is right. Deterministic, and O((V + E) log V): [`Order::steps`]
+//! counts the operations that are done once for each V and E, each at the price of a heap access.
 //!
-//! - `ORDER-1` an event is placed after everything it waits for, so the order is a linear extension.
-//! - `ORDER-2` operations of one event stand together: a rendezvous, or a collective, is one moment.
+//! - `ORDER-1` an event is placed after all events that it waits for, so the order is a linear extension.
+//! - `ORDER-2` the operations of one event stand together: a rendezvous, or a collective, is one moment.
 
 mod events;
 
@@ -21,42 +21,42 @@ use selvedge_core::{LaneId, ProcessId};
 use crate::ir::{GraphIr, OperationGraph, TaskId};
 use events::Events;
 
-/// What decides among events that can begin at the same moment: a total order.
+/// A total order among events that can begin at the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Priority {
-    /// Nanoseconds from the event's begin to the end of the graph; the longest goes first.
+    /// The time from the event's begin to the end of the graph, in nanoseconds; the longest goes first.
     pub critical_ns: Reverse<u64>,
     /// The task, in bind order.
     pub task: TaskId,
-    /// The first of its operations.
+    /// The first of the event's operations.
     pub operation: u32,
 }
 
 /// A linear order, with the moments at which its operations are planned to begin and end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// The operations by index.
+    /// The indices of the operations, in this order.
     pub operations: Vec<u32>,
-    /// When each operation begins, in nanoseconds from the submission, by index.
+    /// The time when each operation begins, in nanoseconds from the submission, by operation index.
     pub start_ns: Vec<u64>,
-    /// When each operation ends.
+    /// The time when each operation ends, in the same form.
     pub end_ns: Vec<u64>,
-    /// How often an event was taken from a heap or an edge followed while the order was made: at most a few times the number of
-    /// operations and edges, whatever the graph.
+    /// The number of times that an event was taken from a heap or an edge was followed while the order was made. It is
+    /// at most a few times the number of operations and edges, for any graph.
     pub steps: u64,
 }
 
-/// Orders all operations; `None` if their edges have a cycle. With `overlap` a transfer or a collective leaves its lanes
-/// free.
+/// Orders all operations; `None` if their edges have a cycle. With `overlap` a transfer or a collective leaves its
+/// lanes free.
 pub fn order(graph: &GraphIr, operations: &OperationGraph, overlap: bool) -> Option<Order> {
     let sites = Sites::of(graph, operations);
     let events = Events::of(graph, operations, &sites)?;
     timeline::run(operations, &events, sites.lanes, overlap)
 }
 
-/// Where each operation runs, in small numbers.
+/// The places where operations run, as small numbers.
 struct Sites {
-    /// By operation: its process, its lane.
+    /// By operation: its process and its lane.
     places: Vec<(u32, u32)>,
     lanes: usize,
 }

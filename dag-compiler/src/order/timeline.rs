@@ -7,33 +7,34 @@ use super::events::{Event, Events};
 use super::{Order, Priority};
 use crate::ir::{OperationGraph, TaskId};
 
-/// A lane as far as events have been placed on it.
+/// A lane with the events placed on it so far.
 #[derive(Default)]
 struct Lane {
     free_ns: u64,
-    /// Could begin when the lane is free, best first.
+    /// Events that can begin when the lane is free, best first.
     ready: BinaryHeap<Reverse<(Priority, u32)>>,
-    /// Can begin later than that, earliest first.
+    /// Events that can begin only later, earliest first.
     coming: BinaryHeap<Reverse<(u64, u32)>>,
-    /// The one candidate that speaks for this lane; others are out of date.
+    /// The one candidate that counts for this lane; the lane's other candidates are out of date.
     announced: Option<(u64, Priority)>,
 }
 
-/// The next to be considered: when, a gang before work, by priority; the event, or the lane whose best is meant.
+/// A candidate for the next place: its begin; whether it is work, since a gang goes before work; its priority; and the
+/// number of the gang's event, or of the lane whose best event is meant.
 type Candidate = (u64, bool, Priority, u32);
 
 struct Timeline<'a> {
     events: &'a [Event],
     overlap: bool,
     priorities: Vec<Priority>,
-    /// By event: when all it waits for has come.
+    /// By event: the time when everything that it waits for has arrived.
     ready_ns: Vec<u64>,
     lanes: Vec<Lane>,
     candidates: BinaryHeap<Reverse<Candidate>>,
     order: Order,
 }
 
-/// Places all events; `None` if some wait for each other.
+/// Places all events; `None` if some of them wait for each other.
 pub(super) fn run(
     operations: &OperationGraph,
     events: &Events,
@@ -86,7 +87,7 @@ pub(super) fn run(
 }
 
 impl Timeline<'_> {
-    /// An event all of whose predecessors are placed.
+    /// Makes an event available for placement; all of its predecessors have been placed.
     fn offer(&mut self, event: u32) -> Option<()> {
         let what = self.events.get(event as usize)?;
         if what.gang {
@@ -106,7 +107,7 @@ impl Timeline<'_> {
         self.announce(number)
     }
 
-    /// When a gang can begin: where it leaves its lanes free, as soon as it is ready.
+    /// The time when a gang can begin: if it leaves its lanes free, as soon as it is ready.
     fn gang_start(&self, event: u32) -> Option<u64> {
         let ready = *self.ready_ns.get(event as usize)?;
         if self.overlap {
@@ -119,7 +120,7 @@ impl Timeline<'_> {
         Some(free.max().unwrap_or_default().max(ready))
     }
 
-    /// Moves what a lane could begin now from what is coming to what is ready.
+    /// Moves the events that a lane could begin now from `coming` to `ready`.
     fn settle(&mut self, number: u32) -> Option<()> {
         let lane = self.lanes.get_mut(number as usize)?;
         while let Some(Reverse((ready, event))) = lane.coming.peek().copied() {
@@ -134,7 +135,7 @@ impl Timeline<'_> {
         Some(())
     }
 
-    /// Makes a lane's best a candidate, unless one speaks for the lane that comes no later.
+    /// Makes a lane's best event a candidate, unless the lane has a candidate that goes no later.
     fn announce(&mut self, number: u32) -> Option<()> {
         self.settle(number)?;
         let lane = self.lanes.get_mut(number as usize)?;
@@ -155,7 +156,7 @@ impl Timeline<'_> {
         Some(())
     }
 
-    /// Places a candidate: the event and its end. `Some(None)` where the candidate is out of date.
+    /// Places a candidate; returns the event and its end, or `Some(None)` if the candidate is out of date.
     fn place(&mut self, (start, work, priority, number): Candidate) -> Option<Option<(u32, u64)>> {
         if !work {
             let now = self.gang_start(number)?;
@@ -171,12 +172,12 @@ impl Timeline<'_> {
         }
         lane.announced = None;
         if lane.free_ns > start {
-            // A gang has taken the lane meanwhile.
+            // A gang has taken the lane in the meantime.
             self.announce(number)?;
             return Some(None);
         }
         if lane.ready.is_empty() {
-            // The lane waits for the first that comes, and for its equals.
+            // The lane waits for the first event that becomes ready, and for all that become ready at the same time.
             lane.free_ns = start;
             self.settle(number)?;
         }
@@ -190,7 +191,7 @@ impl Timeline<'_> {
         Some(Some((event, end)))
     }
 
-    /// Writes an event into the order.
+    /// Writes an event into the order; returns the end of the event.
     fn record(&mut self, event: u32, start: u64) -> Option<u64> {
         let what = self.events.get(event as usize)?;
         let end = start.saturating_add(what.ns);
@@ -208,7 +209,7 @@ impl Timeline<'_> {
     }
 }
 
-/// Edges by the event they lead from.
+/// Edges, by the event that they lead from.
 struct Successors {
     starts: Vec<usize>,
     edges: Vec<u32>,
@@ -250,7 +251,8 @@ impl Successors {
     }
 }
 
-/// The critical path behind each event, from the back of any topological order; `None` for a cycle.
+/// The priority of each event, with the critical path behind it, computed from the back of any topological order;
+/// `None` for a cycle.
 fn priorities(
     operations: &OperationGraph,
     events: &Events,

@@ -1,7 +1,7 @@
 use super::*;
 use selvedge_channels::{Doorbell, RingReader, Routes};
 
-/// An outlet and the reader at its other end.
+/// Returns an outlet and the reader at its other end.
 fn wire<T: Wire>() -> (Box<dyn AnyOutlet>, RingReader<T>) {
     let payload = PayloadType::of::<T>();
     let (writer, mut readers) = payload.ring(4, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();
@@ -82,13 +82,13 @@ fn dag_26_a_vector_of_another_length_is_refused() {
             "{length}"
         );
     }
-    // Two vectors whose lengths even out.
+    // The lengths of both vectors are wrong, and their sum is right.
     let mut ports: Vec<InputPort> = (0..4).map(|_| port(wire::<u8>().0)).collect();
     assert!(write::<(Vec<Edge<u8>>, Vec<Edge<u8>>)>((vec![0; 3], vec![0; 1]), &mut ports, 2).is_err());
     assert!(write::<(Vec<Edge<u8>>, Vec<Edge<u8>>)>((vec![0; 2], vec![0; 2]), &mut ports, 2).is_ok());
 }
 
-/// Leaves of one execution, filled by hand through a ring.
+/// Returns leaves of one execution, each filled by hand with one message.
 fn leaves(messages: Vec<Result<u8, Fault>>) -> Vec<Box<dyn AnyLeaf>> {
     let leaf = |message: Result<u8, Fault>| -> Box<dyn AnyLeaf> {
         let payload = PayloadType::of::<u8>();

@@ -1,26 +1,26 @@
-//! A certificate held against a plan: every lane's program is a projection of the order, and every value, party and
-//! transfer is there before whoever needs it. One pass over positions; no search, and no code of the prover's.
+//! The check of a certificate against a plan: every lane's program is a projection of the order, and every value, party
+//! and transfer stands before the steps that need it. One pass over positions; no search, and no code of the prover.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Certificate, Moment};
 use crate::ir::{CollectiveId, LaneProgram, OpKind, Operation, Plan, TaskId, ValueId};
 
-/// Where every step and every completion stands.
+/// The positions of all steps and all completions in the order.
 struct Positions<'a> {
     plan: &'a Plan,
     order: &'a [Moment],
-    /// Tasks whose WRITE somebody meets.
+    /// Tasks whose WRITE is a rendezvous.
     met: BTreeSet<TaskId>,
     steps: BTreeMap<Operation, usize>,
     completions: BTreeMap<CollectiveId, usize>,
 }
 
 impl Certificate {
-    /// Whether this order certifies the plan. O((steps + edges) log steps).
+    /// Checks that this order certifies the plan. O((steps + edges) log steps).
     ///
     /// # Errors
-    /// The first thing that does not hold, in words.
+    /// The first condition that does not hold, in words.
     pub fn check(&self, plan: &Plan) -> Result<(), String> {
         let origins = plan
             .lanes
@@ -64,7 +64,7 @@ impl Positions<'_> {
         found.ok_or_else(|| format!("{} of task {} is not ordered", step.kind, step.task.0))
     }
 
-    /// The WRITE of a value; `None` for an input, which is there from the begin.
+    /// The position of a value's WRITE; `None` for an input, which is there from the beginning.
     fn written(&self, value: ValueId) -> Result<Option<usize>, String> {
         let write = |task| {
             self.at(Operation {
@@ -156,7 +156,7 @@ impl Positions<'_> {
         Ok(())
     }
 
-    /// Whether all that stands between a WRITE and a READ is of the same rendezvous.
+    /// Whether everything between a WRITE and a READ belongs to the same rendezvous.
     fn one_moment(&self, read: usize, written: usize, value: ValueId) -> bool {
         let ir = &self.plan.ir;
         let maker = ir.maker(value);
@@ -171,7 +171,8 @@ impl Positions<'_> {
         })
     }
 
-    /// Every part of a collective is there before any rank goes on: as one moment, or before its completion.
+    /// Checks that every part of a collective is there before any rank goes on: as one moment, or before its
+    /// completion.
     fn collectives(&self) -> Result<(), String> {
         let mut parts: BTreeMap<CollectiveId, Vec<TaskId>> = BTreeMap::new();
         for (index, task) in self.plan.ir.tasks.iter().enumerate() {

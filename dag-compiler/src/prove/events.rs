@@ -1,8 +1,8 @@
-//! A finished plan as a marked graph: steps, the events they make up, and who waits for whom.
+//! A finished plan as a marked graph: steps, the events that they form, and the waits between them.
 //!
-//! Every step of every lane is a node, and so are the submission and the collection of the outputs. Steps that happen at
-//! one moment are one event. An edge `from → to` with `tokens` says: what `to` does in execution i waits for what `from`
-//! did in execution i - tokens.
+//! Every step of every lane is a node; the submission and the collection of the outputs are nodes too. Steps that
+//! happen at one moment are one event. An edge `from → to` with `tokens` means that `to` in execution i waits for
+//! `from` in execution i - tokens.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,33 +16,33 @@ use crate::ir::{ChannelKind, CollectiveId, GraphIr, OpKind, Operation, Plan, Val
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) party: Writer,
-    /// `None` for the submission and the collection.
+    /// The step; `None` for the submission and the collection.
     pub(super) operation: Option<Operation>,
-    /// What a READ reads, or a COLLECTIVE first takes.
+    /// The value that a READ reads, or that a COLLECTIVE takes first.
     pub(super) value: Option<ValueId>,
-    /// What the node completes, if it is the end of a posted collective.
+    /// The collective that the node completes, if the node is the completion of a posted collective.
     pub(super) collective: Option<CollectiveId>,
 }
 
-/// Why one step waits for another.
+/// The reason why one step waits for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// They stand in this order on a lane.
+    /// The steps stand in this order on a lane.
     Lane,
-    /// A value has to come, by this kind of channel.
+    /// A value has to arrive, by this kind of channel.
     Value(ValueId, ChannelKind),
-    /// Another party of a transfer or a collective has to be there.
+    /// Another party of a transfer or a collective has to arrive.
     Party(ValueId),
-    /// A slot of this kind of channel has to be given back.
+    /// A slot of this kind of channel has to be released.
     Slot(ValueId, ChannelKind),
-    /// Transfers of a lane, by number, run in their order.
+    /// The transfers of a lane, which is given by its number, run in their order.
     Transfer(ValueId, usize),
-    /// So many executions may be unfinished.
+    /// The number of unfinished executions is limited.
     Window,
 }
 
 impl Why {
-    /// What it takes to get across.
+    /// The time that a value takes across its channel, in nanoseconds; 0 for all other reasons.
     pub(super) fn hop_ns(self) -> u64 {
         match self {
             Why::Value(_, kind) => cost::hop_ns(kind),
@@ -62,40 +62,41 @@ pub(super) struct Edge {
 /// The marked graph of a plan.
 pub(super) struct Events {
     pub(super) nodes: Vec<Node>,
-    /// By node, a node of the same event with a lower number, or itself: the first node stands for the event.
+    /// By node: a node of the same event with a lower number, or the node itself. The first node of an event stands for
+    /// the event.
     event: Vec<u32>,
     pub(super) edges: Vec<Edge>,
-    /// The nodes of each lane, in order, the collection last on the driver's. A collective that is only posted has a node
-    /// on no lane.
+    /// The nodes of each lane, in order; on the driver's lane the collection is the last. The completion of a posted
+    /// collective is a node on no lane.
     pub(super) lanes: Vec<Range<u32>>,
     submission: u32,
 }
 
-/// A value as a lane meets it.
+/// A value as one lane sees it.
 #[derive(Default)]
 struct Known {
     channel: u32,
     meets: bool,
-    /// The first READ on the lane.
+    /// The first READ of the value on the lane.
     first: Option<u32>,
 }
 
 struct Building<'a> {
     plan: &'a Plan,
     events: Events,
-    /// By lane, sorted by value.
+    /// By lane: its values, sorted by value.
     known: Vec<Vec<(ValueId, Known)>>,
-    /// By task: its WRITE and its work.
+    /// By task: its WRITE in `writes`, its work in `works`.
     writes: Vec<u32>,
     works: Vec<u32>,
-    /// By task: a value of its that somebody meets.
+    /// By task: a value of the task that is passed by rendezvous.
     met: Vec<Option<ValueId>>,
-    /// The nodes of collectives that are only posted.
+    /// The completions of collectives that are only posted.
     posted: BTreeMap<CollectiveId, u32>,
 }
 
 impl Events {
-    /// The graph of a plan that is well-formed.
+    /// The graph of a well-formed plan.
     pub(super) fn of(plan: &Plan) -> Self {
         let mut building = Building::nodes(plan);
         building.reads();
@@ -103,7 +104,7 @@ impl Events {
         building.collection();
         building.chains();
         let mut events = building.events;
-        // The first node of an event has the lowest number, so one pass in order finds it for all.
+        // The first node of an event has the lowest number, so one pass in order finds it for all nodes.
         for node in 0..events.event.len() as u32 {
             let first = events.event_of(node);
             if let Some(place) = events.event.get_mut(node as usize) {
@@ -113,7 +114,7 @@ impl Events {
         events
     }
 
-    /// The node that stands for a node's event.
+    /// The node that stands for the event of `node`.
     pub(super) fn event_of(&self, node: u32) -> u32 {
         let mut node = node;
         while let Some(earlier) = self.event.get(node as usize).copied().filter(|it| *it != node) {
@@ -122,8 +123,8 @@ impl Events {
         node
     }
 
-    /// How long each event lasts, by the node that stands for it. A collective that is only posted lasts where it
-    /// completes; its parts take no time.
+    /// The duration of each event, by the node that stands for the event. A collective that is only posted takes its
+    /// time at its completion; its parts take none.
     pub(super) fn durations_ns(&self, plan: &Plan) -> Vec<u64> {
         let mut durations = vec![0; self.nodes.len()];
         for (number, node) in (0u32..).zip(&self.nodes) {
@@ -141,12 +142,12 @@ impl Events {
         durations
     }
 
-    /// Whether a node is a step of a lane, or an end; a collective that is only posted is neither.
+    /// Whether a node is a step of a lane or an end of the graph; the completion of a posted collective is neither.
     pub(super) fn is_step(&self, node: u32) -> bool {
         node <= self.submission
     }
 
-    /// The node.
+    /// The node with this number.
     pub(super) fn node(&self, node: u32) -> Option<&Node> {
         self.nodes.get(node as usize)
     }
@@ -247,7 +248,7 @@ impl<'a> Building<'a> {
         }
     }
 
-    /// What a lane, by number, knows of a value.
+    /// The entry of a value on a lane, which is given by its number.
     fn known(&self, lane: usize, value: ValueId) -> Option<&Known> {
         let known = self.known.get(lane)?;
         let place = known.binary_search_by_key(&value, |(it, _)| *it).ok()?;
@@ -263,7 +264,7 @@ impl<'a> Building<'a> {
         });
     }
 
-    /// Makes two nodes one event; the earlier number stands for both.
+    /// Makes two nodes one event; the lower number stands for both.
     fn merge(&mut self, one: u32, other: u32) {
         let (one, other) = (self.events.event_of(one), self.events.event_of(other));
         let (keep, gone) = (one.min(other), one.max(other));
@@ -272,7 +273,7 @@ impl<'a> Building<'a> {
         }
     }
 
-    /// Who writes a value.
+    /// The node that writes a value.
     fn writer(&self, value: ValueId) -> u32 {
         match self.plan.ir.maker(value) {
             Some(task) => self.writes.get(task.index()).copied().unwrap_or(u32::MAX),
@@ -280,7 +281,7 @@ impl<'a> Building<'a> {
         }
     }
 
-    /// Every READ, what it waits for, and when its slot is free again.
+    /// Adds the edges of every READ: for the value that it waits for, and for the release of its slot.
     fn reads(&mut self) {
         let overlap = self.plan.settings.overlap;
         for (number, lane) in self.plan.lanes.iter().enumerate() {
@@ -304,7 +305,8 @@ impl<'a> Building<'a> {
                     continue;
                 }
                 match (meets && first == Some(node), overlap) {
-                    // The transfer begins when both are there; whoever needs the value waits for its end.
+                    // The transfer begins when both sides have arrived; the work that needs the value waits for the end
+                    // of the transfer.
                     (true, true) => {
                         self.edge(node, write, 0, Why::Party(value));
                         self.edge(write, work, 0, Why::Value(value, kind));
@@ -317,8 +319,8 @@ impl<'a> Building<'a> {
         }
     }
 
-    /// The parts of a collective: one event, or, where they are only posted, an event that waits for all of them and that
-    /// every part's WRITE waits for.
+    /// Connects the parts of each collective. They are one event; or, if parts are only posted, a completion waits for
+    /// all of them, and every part's WRITE waits for the completion.
     fn collectives(&mut self) {
         let plan = self.plan;
         let mut ranks: BTreeMap<CollectiveId, Vec<u32>> = BTreeMap::new();
@@ -360,7 +362,7 @@ impl<'a> Building<'a> {
         }
     }
 
-    /// The outputs, and the window of unfinished executions.
+    /// Adds the edges of the outputs, and of the limit of unfinished executions.
     fn collection(&mut self) {
         let Some(last) = self
             .events
@@ -384,7 +386,7 @@ impl<'a> Building<'a> {
         self.edge(submission, submission, 1, Why::Lane);
     }
 
-    /// The order of each lane, and the order in which its transfers run.
+    /// Adds the order of each lane, and the order in which its transfers run.
     fn chains(&mut self) {
         for (number, lane) in self.plan.lanes.iter().enumerate() {
             let Some(range) = self.events.lanes.get(number).cloned() else {
@@ -418,7 +420,7 @@ impl<'a> Building<'a> {
         }
     }
 
-    /// The transfer that a step takes part in, as the node that stands for it, and what it moves.
+    /// The transfer that a step takes part in, as the node that stands for it, and the value that it moves.
     fn transfer(&self, number: usize, node: u32, step: Operation) -> Option<(u32, ValueId)> {
         match step.kind {
             OpKind::Read { .. } => {
@@ -436,7 +438,7 @@ impl<'a> Building<'a> {
     }
 }
 
-/// What a READ reads, or a COLLECTIVE first takes.
+/// The value that a READ reads, or that a COLLECTIVE takes first.
 fn value_of(plan: &Plan, step: Operation) -> Option<ValueId> {
     match step.kind {
         OpKind::Collective => {

@@ -1,4 +1,4 @@
-//! When each step of one execution begins and ends, by the durations known: the planned time line of any live plan.
+//! Forecasts: the planned time line of any live plan, from the known durations of its steps.
 
 use super::events::Events;
 use super::live;
@@ -11,24 +11,24 @@ pub struct Planned {
     pub lane: usize,
     /// The step.
     pub operation: Operation,
-    /// Nanoseconds from the submission to its begin; a step that waits begins when what it waits for is there.
+    /// The time from the submission to the step's begin, in nanoseconds. A step that waits begins when its wait ends.
     pub start_ns: u64,
-    /// To its end.
+    /// The time from the submission to the step's end, in nanoseconds.
     pub end_ns: u64,
 }
 
 /// The planned time line of one execution that runs alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forecast {
-    /// The steps, lane after lane, each in its order.
+    /// The steps, lane by lane, each lane in its order.
     pub steps: Vec<Planned>,
-    /// When the last output is collected.
+    /// The time from the submission to the collection of the last output, in nanoseconds.
     pub makespan_ns: u64,
 }
 
 impl Forecast {
-    /// The part of the time from the first work to the last in which a lane that has work is idle, over all such lanes:
-    /// the bubble of a pipeline. 0 for a plan without work.
+    /// The fraction of the time from the first work to the last in which lanes that have work are idle, over all such
+    /// lanes: the bubble of a pipeline. 0 for a plan without work.
     pub fn bubble(&self) -> f64 {
         let work = || self.steps.iter().filter(|step| step.operation.kind.is_work());
         let lanes: std::collections::BTreeSet<usize> = work().map(|step| step.lane).collect();

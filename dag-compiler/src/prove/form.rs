@@ -1,4 +1,4 @@
-//! Whether lane programs say what the graph says: nothing missing, nothing twice, channels that fit.
+//! The form check: whether lane programs match the graph, with nothing missing, nothing twice, and channels that fit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use crate::ir::{
     TaskIr, ValueId, ValueIr, Writer,
 };
 
-/// Which operations have been met.
+/// The operations that the check has met so far.
 struct Met {
     tasks: Vec<MetTask>,
-    /// By task and argument; constants count as read.
+    /// By task and argument: whether it has been read. Constants count as read.
     read: Vec<bool>,
 }
 
 #[derive(Clone, Copy)]
 struct MetTask {
-    /// Where its arguments begin in `read`.
+    /// The index in `read` of the task's first argument.
     first: usize,
     args: usize,
     computed: bool,
@@ -56,7 +56,7 @@ impl Met {
     }
 }
 
-/// How a lane reads a value.
+/// The reads of one value by one lane.
 struct Read {
     place: (LaneId, ValueId),
     reads: u32,
@@ -67,13 +67,14 @@ struct Form<'a> {
     plan: &'a Plan,
     lanes: BTreeMap<ActorId, LaneId>,
     processes: BTreeMap<LaneId, ProcessId>,
-    /// Actors whose bind order does not hold their methods.
+    /// Actors whose methods need not keep bind order.
     commuting: BTreeSet<ActorId>,
-    /// Reads of each value by each lane, counted from the graph, and whether any of them asks for a rendezvous; sorted.
+    /// The reads of each value by each lane, counted from the graph, and whether any of them asks for a rendezvous;
+    /// sorted.
     reads: Vec<Read>,
 }
 
-/// The first thing out of place, in words.
+/// Checks the form of a plan; the error names the first mistake, in words.
 pub(super) fn check(plan: &Plan) -> Result<(), String> {
     let form = Form::new(plan);
     let none = |value: &ValueIr| value.buffer.slots == Some(0);
@@ -147,7 +148,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// The channel is written where its value is made.
+    /// Checks that the channel is written where its value is made.
     fn writer(&self, channel: &ChannelPlan) -> Result<(), String> {
         let value = self.plan.ir.value(channel.value);
         let writer = match value.map(|value| value.origin) {
@@ -167,8 +168,8 @@ impl<'a> Form<'a> {
         ))
     }
 
-    /// Every task's READs, COMPUTE and WRITE stand on its actor's lane in this order, once each; an actor's COMPUTEs
-    /// stand in bind order (TASK-04, GRAPH-04).
+    /// Checks that every task's READs, COMPUTE and WRITE stand on its actor's lane in this order, once each, and that
+    /// an actor's COMPUTEs stand in bind order (TASK-04, GRAPH-04).
     fn steps(&self, lane: &LaneProgram, met: &mut Met) -> Result<(), String> {
         let mut last: BTreeMap<ActorId, BindIndex> = BTreeMap::new();
         for step in &lane.steps {
@@ -214,7 +215,8 @@ impl<'a> Form<'a> {
         Ok(())
     }
 
-    /// Every value of the lane comes by a channel that fits, and is read as often as the graph says. Gives their number.
+    /// Checks that every value of the lane arrives by a channel that fits, and is read as often as the graph says.
+    /// Returns the number of values.
     fn values(&self, lane: &LaneProgram) -> Result<usize, String> {
         let mut values: Vec<ValueId> = lane.values.iter().map(|value| value.value).collect();
         values.sort_unstable();
@@ -262,7 +264,7 @@ impl<'a> Form<'a> {
     }
 }
 
-/// Whether a channel carries the value to the lane, and is of the kind that distance asks for (COMP-06).
+/// Whether a channel carries the value to the lane, and is of the kind that the distance requires (COMP-06).
 fn fits(lane: &LaneProgram, value: &LaneValue, channel: &ChannelPlan, plan: &Plan) -> bool {
     let slots = plan.ir.slots_of(value.value, plan.settings.slots);
     let near = channel.writer_process == lane.process;

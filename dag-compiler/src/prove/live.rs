@@ -1,4 +1,4 @@
-//! Whether a marked graph is live: Kahn's algorithm over the edges without a token.
+//! Liveness: checks a marked graph by Kahn's algorithm over the edges without a token.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -6,7 +6,7 @@ use super::events::{Edge, Events, Node, Why};
 use super::{Blocked, Deadlock, Moment};
 use crate::ir::ValueId;
 
-/// Edges without a token by the event they lead from, or to.
+/// Edges without a token, by the event that they lead from, or to.
 pub(super) struct Adjacent {
     starts: Vec<usize>,
     edges: Vec<u32>,
@@ -52,11 +52,11 @@ impl Adjacent {
     }
 }
 
-/// A linear order of the steps in which nothing waits for what comes later, or the cycle that forbids one.
+/// A linear order of the steps in which no step waits for a later one, or the cycle that forbids such an order.
 pub(super) fn linear(events: &Events) -> Result<Vec<Moment>, Deadlock> {
     let order = events_in_order(events)?;
     let count = events.nodes.len();
-    // The nodes of each event, as lists that begin at `heads`.
+    // The nodes of each event, as linked lists that begin at `heads`.
     let mut members = vec![u32::MAX; count];
     let mut heads = vec![u32::MAX; count];
     for node in (0..count as u32).rev() {
@@ -76,7 +76,7 @@ pub(super) fn linear(events: &Events) -> Result<Vec<Moment>, Deadlock> {
     Ok(moments)
 }
 
-/// The events, each by the node that stands for it, in such an order.
+/// The events in such a linear order, each by the node that stands for it.
 pub(super) fn events_in_order(events: &Events) -> Result<Vec<u32>, Deadlock> {
     let count = events.nodes.len();
     let mut waiting_for = vec![0u32; count];
@@ -127,10 +127,10 @@ fn moment(node: &Node, step: bool) -> Option<Moment> {
     }
 }
 
-/// What is left when nothing moves any more.
+/// The state of a plan in which nothing moves any more.
 struct Stuck<'a> {
     events: &'a Events,
-    /// By event.
+    /// By event: whether it is done.
     done: &'a [bool],
     arriving: Adjacent,
 }
@@ -143,7 +143,7 @@ impl Stuck<'_> {
             .unwrap_or(true)
     }
 
-    /// Where a lane stands: its first step that was not taken.
+    /// The step at which a lane stands: its first step that was not taken.
     fn at(&self, lane: usize) -> Option<u32> {
         let mut range = self.events.lanes.get(lane)?.clone();
         range.find(|node| !self.is_done(*node))
@@ -153,7 +153,7 @@ impl Stuck<'_> {
         self.events.lanes.iter().position(|range| range.contains(&node))
     }
 
-    /// Follows who waits for whom, from any lane that is stuck, until a lane comes twice.
+    /// Follows the waits, from any lane that is stuck, until a lane comes twice.
     fn cycle(&self) -> Deadlock {
         let mut path: Vec<(usize, Blocked)> = Vec::new();
         let mut lane = (0..self.events.lanes.len()).find(|lane| self.at(*lane).is_some());
@@ -173,11 +173,12 @@ impl Stuck<'_> {
         }
     }
 
-    /// Why a lane does not move, and which lane would have to.
+    /// The reason why a lane does not move, and the lane that would have to move.
     fn blocked(&self, lane: usize) -> Option<(usize, Blocked)> {
         let node = self.at(lane)?;
         let Node { party, operation, .. } = *self.events.node(node)?;
-        // Through events on no lane, and transfers that run in the order of a lane, to whoever would have to move.
+        // Follows events on no lane, and transfers that run in the order of a lane, to the lane that would have to
+        // move.
         let mut seen = BTreeSet::from([self.events.event_of(node)]);
         let mut next = VecDeque::from([(self.events.event_of(node), None)]);
         while let Some((event, about)) = next.pop_front() {

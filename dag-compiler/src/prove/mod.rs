@@ -1,19 +1,21 @@
-//! The checker: judges a finished plan, ours or anybody's, and shares no code with the stages that made it.
+//! The checker: judges a finished plan from any source, and shares no code with the stages that make plans.
 //!
-//! Two questions. Is every lane's program *well-formed* (`form`): all operations of every task there once, in their
-//! order, by channels that fit? And is it *live* (`events`, `live`): can no lane wait for ever?
+//! The checker answers two questions. Is every lane's program *well-formed* (`form`): are all operations of every task
+//! there once, in their order, with channels that fit? And is the plan *live* (`events`, `live`): can no lane wait for
+//! ever?
 //!
-//! - `LIVE-1` every channel carries one message per execution, so a plan is a marked graph: steps that happen at one
-//!   moment are an event, and an event of execution i waits for others of execution i, or i - 1 (a lane's own last
-//!   step), or i - K (a slot that has to be free).
-//! - `LIVE-2` such a graph is live if and only if no circuit is without a token (Commoner, Holt, Even, Pnueli 1971). Slots
-//!   have tokens, so what is live with one slot is live with any number, and what is not live is not live with any.
+//! - `LIVE-1` every channel carries one message per execution, so a plan is a marked graph. Steps that happen at one
+//!   moment are one event. An event of execution i waits for events of execution i, or of i - 1 (a lane's own last
+//!   step), or of i - K (a slot that has to be free).
+//! - `LIVE-2` such a graph is live if and only if every circuit has a token (Commoner, Holt, Even, Pnueli 1971). Slots
+//!   have tokens, so a plan that is live with one slot is live with any number of slots, and a plan that is not live
+//!   with one slot is not live with any number.
 //! - `LIVE-3` the edges without a token have no circuit exactly if the events have a linear order of which every lane's
-//!   program is a projection. That order is the [`Certificate`], and whoever doubts it checks it in one pass
-//!   (`certificate`), without having to know how it was found.
-//! - `LIVE-4` a rendezvous is one event of writer and readers. Where receives are only posted (`Settings::overlap`), a
-//!   transfer waits for both sides, work waits for the transfer, and the transfers of a lane run in their order, as those
-//!   of a device's stream do. What buffers more than that adds behaviours and takes none.
+//!   program is a projection. That order is the [`Certificate`]. It can be checked in one pass (`certificate`), without
+//!   knowledge of how it was found.
+//! - `LIVE-4` a rendezvous is one event of writer and readers. If receives are only posted (`Settings::overlap`), a
+//!   transfer waits for both sides, work waits for the transfer, and the transfers of a lane run in their order, as the
+//!   transfers of a device's stream do. An implementation that buffers more than that adds behaviours and removes none.
 //!
 //! O(operations + edges).
 
@@ -34,33 +36,33 @@ pub mod throughput;
 use crate::ir::{CollectiveId, GraphIr, Operation, Plan, ValueId, Writer};
 use events::Events;
 
-/// One place of a certificate's order.
+/// One place in the order of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// A step of a lane.
     Step(Operation),
-    /// The end of a collective whose parts are only posted.
+    /// The completion of a collective whose parts are only posted.
     Completion(CollectiveId),
 }
 
-/// Evidence that a plan is live: a linear order of all steps of one execution in which nothing waits for what comes
-/// later (`LIVE-3`). [`check`](Certificate::check) holds it against a plan.
+/// The evidence that a plan is live: a linear order of all steps of one execution in which no step waits for a later
+/// one (`LIVE-3`). [`check`](Certificate::check) checks it against a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// The moments; steps of one event stand together.
+    /// The moments in their order; steps of one event stand together.
     pub order: Vec<Moment>,
 }
 
-/// One link of a deadlock: who cannot move, at what, and for whom it waits.
+/// One link of a deadlock: the party that cannot move, its operation, and the party that it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
-    /// The lane, or whoever submits.
+    /// The party that cannot move: a lane, or the submission.
     pub party: Writer,
-    /// The operation it cannot take; `None` where an input is submitted or an output collected.
+    /// The operation that the party cannot take; `None` if an input is submitted or an output collected.
     pub operation: Option<Operation>,
-    /// The value it waits to read, or to have read.
+    /// The value that the party waits to read, or whose readers it waits for.
     pub value: ValueId,
-    /// Who would have to move.
+    /// The party that would have to move.
     pub waits_for: Writer,
 }
 
@@ -71,10 +73,10 @@ pub struct Deadlock {
     pub cycle: Vec<Blocked>,
 }
 
-/// Why a plan was refused.
+/// The reason why a plan was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refutation {
-    /// A program that no graph lowers to, in words.
+    /// A program that no graph lowers to; the text says why.
     Malformed(String),
     /// Lanes that would wait for ever.
     Deadlock(Deadlock),
@@ -106,10 +108,10 @@ impl Deadlock {
     }
 }
 
-/// Checks that a plan says what its graph says, and that no lane can wait for ever.
+/// Checks that a plan matches its graph, and that no lane can wait for ever.
 ///
 /// # Errors
-/// [`Refutation::Malformed`] names the first thing out of place, [`Refutation::Deadlock`] the cycle.
+/// [`Refutation::Malformed`] names the first mistake, [`Refutation::Deadlock`] the cycle.
 pub fn prove(plan: &Plan) -> Result<Certificate, Refutation> {
     form::check(plan).map_err(Refutation::Malformed)?;
     let order = live::linear(&Events::of(plan)).map_err(Refutation::Deadlock)?;

@@ -1,4 +1,4 @@
-//! What would make a dead plan live: changes that were tried, not guessed.
+//! Repairs: changes that make a dead plan live, found by trial.
 
 use std::fmt::Write;
 
@@ -12,21 +12,21 @@ pub enum Repair {
     Before {
         /// The lane.
         lane: selvedge_core::LaneId,
-        /// What to take earlier.
+        /// The step to take earlier.
         earlier: Operation,
-        /// Before what.
+        /// The step before which `earlier` is taken.
         later: Operation,
     },
-    /// Post the receives of rendezvous instead of waiting in them (`Options::overlap`): the transfers of a lane still go in
-    /// their order, beside its other work.
+    /// Post the receives of rendezvous instead of waiting in them (`Options::overlap`). The transfers of a lane still
+    /// run in their order, beside its other work.
     Overlap,
 }
 
-/// The repairs of a dead plan that were tried and found to work.
+/// The repairs of a dead plan that were tried and that work.
 pub fn repairs(plan: &Plan, deadlock: &Deadlock) -> Vec<Repair> {
     let mut found = Vec::new();
     for (index, blocked) in deadlock.cycle.iter().enumerate() {
-        // Whoever waits for this lane needs what it would do later: do that first.
+        // A lane that waits for this lane needs a step that this lane would take later: take that step first.
         let before = deadlock
             .cycle
             .get((index + deadlock.cycle.len() - 1) % deadlock.cycle.len());
@@ -47,7 +47,7 @@ pub fn repairs(plan: &Plan, deadlock: &Deadlock) -> Vec<Repair> {
     found
 }
 
-/// On the lane of `blocked`, the task that `waiting` needs is taken before the step where the lane stands.
+/// Tries to take, on the lane of `blocked`, the task that `waiting` needs before the step at which the lane stands.
 fn exchange(plan: &Plan, blocked: &Blocked, waiting: &Blocked) -> Option<Repair> {
     let (Writer::Lane(lane), Some(later)) = (blocked.party, blocked.operation) else {
         return None;
@@ -57,12 +57,12 @@ fn exchange(plan: &Plan, blocked: &Blocked, waiting: &Blocked) -> Option<Repair>
     let here = program.steps.iter().position(|step| *step == later)?;
     let waiting_step = waiting.operation?;
     let maker = plan.ir.maker(waiting.value);
-    // A WRITE waits for our READ, anything else for the task that makes its value.
+    // A WRITE waits for this lane's READ; any other operation waits for the task that makes its value.
     let needed = |step: &Operation| match waiting_step.kind {
         OpKind::Write => plan.ir.read_by(*step) == Some(waiting.value),
         _ => maker == Some(step.task),
     };
-    // Whatever of that stands behind moves to the front, in its order.
+    // All needed steps that stand behind move to the front, in their order.
     let behind = program.steps.split_off(here);
     let (first, rest): (Vec<Operation>, Vec<Operation>) = behind.into_iter().partition(needed);
     let earlier = *first.first()?;
@@ -98,8 +98,8 @@ impl Repair {
 }
 
 impl Deadlock {
-    /// The circle as a drawing: who stands where, bound at which line, for which value, and who would have to move; then
-    /// the repairs that work.
+    /// Draws the cycle as text: the step at which each party stands, the line where its task was bound, the value that
+    /// it waits for, and the party that would have to move; then the repairs that work.
     pub fn draw(&self, plan: &Plan) -> String {
         let mut text = String::new();
         for blocked in &self.cycle {

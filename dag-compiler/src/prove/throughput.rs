@@ -1,38 +1,39 @@
-//! How many executions a second a plan can reach, and what holds it back.
+//! Throughput: the number of executions per second that a plan can reach, and its bottleneck.
 //!
-//! In a marked graph with durations the period of an execution is the maximum over all circuits of (sum of durations) /
-//! (tokens): the *maximum cycle ratio*. It is found by Howard's policy iteration (Cochet-Terrasson, Cohen, Gaubert,
-//! McGettrick, Quadrat 1998), in practice a few passes over the edges. Durations are those of
-//! [`TaskIr::duration_ns`](crate::ir::TaskIr::duration_ns); a hop is taken to cost a fraction of a microsecond.
+//! In a marked graph with durations, the period of an execution is the maximum over all circuits of (sum of durations)
+//! / (tokens): the *maximum cycle ratio*. Howard's policy iteration (Cochet-Terrasson, Cohen, Gaubert, McGettrick,
+//! Quadrat 1998) finds it, in practice in a few passes over the edges. Durations are those of
+//! [`TaskIr::duration_ns`](crate::ir::TaskIr::duration_ns); a hop is assumed to cost a fraction of a microsecond.
 
 use super::events::{Events, Why};
 use crate::ir::{ChannelKind, Operation, Plan, Writer};
 
-/// Passes after which the best found so far is taken; a handful is usual.
+/// The number of passes after which the best result so far is taken; a handful is usual.
 const PASSES_MAX: usize = 1_000;
 
-/// Differences below this, in nanoseconds, are rounding.
+/// Differences below this, in nanoseconds, count as rounding.
 const EPSILON_NS: f64 = 1e-3;
 
-/// What a plan can reach.
+/// The throughput that a plan can reach.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// Nanoseconds from one execution to the next, when many are under way: no schedule of these lanes is faster.
+    /// The time from one execution to the next with many in flight, in nanoseconds: no schedule of these lanes is
+    /// faster.
     pub period_ns: f64,
-    /// The circuit that takes so long: the steps that do work, with who takes them.
+    /// The circuit with this period: the steps that do work, each with the party that takes it.
     pub bottleneck: Vec<(Writer, Operation)>,
-    /// Executions that the circuit goes around in: 1 for the work of a lane, the number of slots for a channel, or the
-    /// number of unfinished executions allowed.
+    /// The number of executions that are in the circuit at once: 1 for the work of a lane, the number of slots for a
+    /// channel, or the limit of unfinished executions.
     pub tokens: u32,
 }
 
 impl Bound {
-    /// Executions a second.
+    /// The number of executions per second.
     pub fn per_second(&self) -> f64 {
         1e9 / self.period_ns
     }
 
-    /// The bound in words, beside how long an execution takes alone.
+    /// The bound in words, beside the duration of an execution that runs alone.
     pub(crate) fn describe(&self, plan: &Plan, makespan_us: f64) -> String {
         let steps: Vec<&str> = self
             .bottleneck
@@ -62,8 +63,8 @@ pub fn bound(plan: &Plan) -> Option<Bound> {
     Ratio::of(plan, &Events::of(plan), plan.settings.slots).solve()
 }
 
-/// The smallest number of slots with which a live plan reaches what it reaches with `max_inflight` of them, within a
-/// thousandth.
+/// The smallest number of slots with which a live plan reaches, within a thousandth, the throughput that it has with
+/// `max_inflight` slots.
 pub fn smallest_slots(plan: &Plan) -> u32 {
     let most = plan.settings.max_inflight.max(1);
     let events = Events::of(plan);
@@ -91,7 +92,7 @@ struct Arc {
     tokens: f64,
 }
 
-/// The events by small numbers, with what each waits to be followed by.
+/// The events as small numbers, with the arcs from each.
 struct Ratio<'a> {
     events: &'a Events,
     /// By number: the node that stands for the event.
@@ -176,7 +177,8 @@ impl<'a> Ratio<'a> {
         self.bound(&policy, &found)
     }
 
-    /// Every node's ratio (that of the circuit its policy leads to) and value (its distance from there).
+    /// The ratio of every node (that of the circuit to which its policy leads) and its value (its distance from that
+    /// circuit).
     fn evaluate(&self, policy: &[u32]) -> Option<Evaluated> {
         const NEW: u32 = u32::MAX;
         let count = self.nodes.len();
@@ -198,7 +200,7 @@ impl<'a> Ratio<'a> {
                 at = self.arc(at, policy)?.to as usize;
             }
             if !*done.get(at)? {
-                // A new circuit, from `at` around to itself.
+                // A new circuit, from `at` back to itself.
                 let (mut ns, mut tokens, mut node) = (0.0, 0.0, at);
                 loop {
                     let arc = self.arc(node, policy)?;

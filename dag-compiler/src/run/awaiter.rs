@@ -1,4 +1,4 @@
-//! The thread that pumps while nobody blocks but tasks `.await`. Started with the first of them.
+//! The await thread: pumps while tasks `.await` and no thread blocks. The first of these tasks starts it.
 
 use std::io;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ struct State {
     ended: bool,
 }
 
-/// The thread, and whether it has come to its end.
+/// The await thread, and whether it has ended.
 #[derive(Default)]
 pub(crate) struct Awaiter {
     state: Mutex<State>,
@@ -43,7 +43,8 @@ impl Awaiter {
         Ok(())
     }
 
-    /// Waits for the thread's end, if there is one and it is another; what is not over at the deadline is left.
+    /// Waits until the await thread has ended, if there is one and it is not the caller. A thread that still runs at
+    /// the deadline is left running.
     pub(crate) fn join(&self, deadline: Instant) {
         let mut state = self.state.lock();
         let Some(thread) = state.thread.take() else { return };
@@ -61,7 +62,7 @@ impl Awaiter {
 }
 
 impl Engine {
-    /// Makes sure that somebody pumps while tasks await results.
+    /// Ensures that a thread pumps while tasks await results.
     pub(crate) fn serve_awaits(self: &Arc<Self>) -> Result<(), ExecError> {
         self.awaiter.start(self).map_err(|error| ExecError::Internal {
             message: format!("no thread to serve `.await`: {error}").into(),
@@ -94,7 +95,7 @@ impl Engine {
                     let _ = self.drive(&endless, |driver| driver.wake_late(Instant::now()));
                 }
                 _ => {
-                    // Everybody looks for itself how the graph ended.
+                    // Each task looks for itself how the graph ended.
                     let _ = self.drive(&endless, Driver::wake);
                     return;
                 }

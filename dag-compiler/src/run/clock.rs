@@ -1,14 +1,14 @@
-//! The clock of traces: the processor's own counter where it runs evenly on all cores, else the monotonic clock.
+//! The clock of traces: the processor's time stamp counter if it runs evenly on all cores, else the monotonic clock.
 //!
-//! Reading the counter takes some ten nanoseconds, a third of a call of the clock. Events keep what was read; what it is in
-//! nanoseconds is worked out when they are looked at, from two moments at which both were read.
+//! A read of the counter takes some ten nanoseconds, a third of a read of the monotonic clock. Events store the
+//! reading; it is converted to nanoseconds when the events are read, by two moments at which both clocks were read.
 #![allow(unsafe_code)] // reads the processor's time stamp counter
 
 use std::sync::LazyLock;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds of the monotonic clock, which all processes of a host share.
+/// The time of the monotonic clock, in nanoseconds. All processes of a host share this clock.
 pub(crate) fn now_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     (time.tv_sec as u64)
@@ -16,8 +16,8 @@ pub(crate) fn now_ns() -> u64 {
         .wrapping_add(time.tv_nsec as u64)
 }
 
-/// Nanoseconds of the monotonic clock as it was at the last tick of the scheduler, some milliseconds ago at most: a reading
-/// takes a few nanoseconds.
+/// The time of the monotonic clock at the last tick of the scheduler, in nanoseconds; that tick is some milliseconds
+/// old at most. A read takes a few nanoseconds.
 #[inline]
 pub(crate) fn coarse_ns() -> u64 {
     let time = clock_gettime(ClockId::MonotonicCoarse);
@@ -26,8 +26,8 @@ pub(crate) fn coarse_ns() -> u64 {
         .wrapping_add(time.tv_nsec as u64)
 }
 
-/// Whether the counter is *invariant*: it runs at one rate in every state of power, and alike on all cores (CPUID
-/// 8000_0007h, EDX bit 8). The same in every process of a host.
+/// Whether the counter is *invariant*: it runs at one rate in every power state and in the same way on all cores (CPUID
+/// 8000_0007h, EDX bit 8). The answer is the same in every process of a host.
 static INVARIANT: LazyLock<bool> = LazyLock::new(invariant);
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -42,19 +42,19 @@ fn invariant() -> bool {
     false
 }
 
-/// Ticks since some moment: what events keep.
+/// The time in ticks since an arbitrary moment; events store this reading.
 #[inline]
 pub(crate) fn ticks() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if *INVARIANT {
-        // SAFETY: RDTSC is part of every x86-64 processor and touches no memory; where an operating system forbids it
-        // to programs it also hides the invariant counter.
+        // SAFETY: RDTSC is part of every x86-64 processor and touches no memory; an operating system that forbids it to
+        // programs also hides the invariant counter, so that this branch is not taken.
         return unsafe { std::arch::x86_64::_rdtsc() };
     }
     now_ns()
 }
 
-/// A moment on both clocks.
+/// A moment, read on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     ticks: u64,
@@ -62,8 +62,8 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// This one: the reading of the one in the middle of two readings of the other, at the quickest of some tries, since
-    /// whoever loses its core between two readings has read nothing.
+    /// Reads the present moment: one clock in the middle of two readings of the other. Takes the quickest of several
+    /// tries, because a thread that loses its core between two readings has read nothing useful.
     pub(crate) fn now() -> Self {
         let read = || {
             let (before, ns) = (ticks(), now_ns());
@@ -75,12 +75,12 @@ impl Moment {
         Moment { ticks, ns }
     }
 
-    /// What [`ticks`] said.
+    /// The reading of [`ticks`] at this moment.
     pub(crate) fn ticks(self) -> u64 {
         self.ticks
     }
 
-    /// What a reading was in nanoseconds of the monotonic clock, by this moment and a later one.
+    /// Converts a reading of [`ticks`] to nanoseconds of the monotonic clock, by this moment and a later one.
     pub(crate) fn ns_of(self, later: Moment, ticks: u64) -> u64 {
         let (ns, passed) = (
             later.ns.saturating_sub(self.ns),

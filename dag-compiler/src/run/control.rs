@@ -1,13 +1,14 @@
-//! The control block of a running graph: one word that says whether it runs, the cancel table, and a progress
+//! The control block of a running graph: the word that says whether the graph runs, the cancel table, and one progress
 //! line per lane. It lies in the graph's segment, so every process sees it.
 //!
 //! Invariants:
 //! - `CTL-1` the state moves `Running → Stopping`, `Running → Failing → Failed` and never back.
-//! - `CTL-2` whoever wins the step to `Failing` writes the failure's text, then publishes it with `Failed`.
+//! - `CTL-2` the thread that wins the step to `Failing` writes the failure's text, then publishes it with `Failed`.
 //! - `CTL-3` every move of the state rings every bell, so no lane sleeps through it.
 //! - `CTL-4` only the lane itself writes its progress line.
-//! - `CTL-5` whoever stops the graph or cancels an execution sees that a method awaits, or the method sees the stop or the
-//!   cancel before it awaits: each writes its own word, then reads the other's behind a sequentially consistent fence.
+//! - `CTL-5` a thread that stops the graph or cancels an execution sees that a method awaits, or the method sees the
+//!   stop or the cancellation before it awaits. Each writes its own word, then reads the other's behind a sequentially
+//!   consistent fence.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -22,7 +23,7 @@ const STOPPING: u32 = 1;
 const FAILING: u32 = 2;
 const FAILED: u32 = 3;
 
-/// Whether the lanes go on.
+/// The state of the graph: whether its lanes go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Running,
@@ -30,12 +31,12 @@ pub(crate) enum State {
     Failed,
 }
 
-/// What a lane is at.
+/// The activity of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Waiting for an input of the task.
     Reading,
-    /// Inside the user's method.
+    /// Inside a user-defined method.
     Computing,
     /// Waiting for the other ranks of a collective.
     Meeting,
@@ -49,7 +50,7 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     pub(crate) execution: u64,
-    /// None of the plan's where the lane is idle.
+    /// The index of the task; while the lane is idle, no index of the plan.
     pub(crate) task: u32,
     pub(crate) phase: Phase,
 }
@@ -60,17 +61,17 @@ pub(crate) struct Control {
     line: Region,
     failure: Region,
     cancels: Region,
-    /// One less than the number of cells, which is a power of two.
+    /// The number of cells minus one; the number of cells is a power of two.
     cancel_mask: u64,
     bells: BTreeMap<LaneId, Doorbell>,
     progress: BTreeMap<LaneId, Region>,
 }
 
-/// A span of the graph's segment.
-#[allow(unsafe_code)] // one place
+/// The region of a span of the graph's segment.
+#[allow(unsafe_code)] // the only unsafe code of this module
 pub(crate) fn region(segment: &Segment, span: Span) -> Result<Region, SegmentError> {
-    // SAFETY: spans of a layout do not overlap, and each is a channel, a group or words: its ends, its ranks or who reads and
-    // writes words are all that gets it.
+    // SAFETY: the spans of a layout do not overlap. Each span is a channel, a group or a set of words, and only the
+    // ends of that channel, the ranks of that group, or the readers and writers of those words get its region.
     unsafe { segment.region(span.offset, span.len) }
 }
 
@@ -93,7 +94,7 @@ impl Control {
         })
     }
 
-    /// Gives the graph a number that no other has.
+    /// Gives the graph its key, a random number.
     pub(crate) fn set_key(&self) {
         use std::hash::{BuildHasher, RandomState};
         if let Ok(key) = self.line.atomic_u64(16) {
@@ -101,7 +102,7 @@ impl Control {
         }
     }
 
-    /// A number that no other graph has.
+    /// The key of the graph, which no other graph has.
     pub(crate) fn key(&self) -> u64 {
         self.line
             .atomic_u64(16)
@@ -118,7 +119,7 @@ impl Control {
         self.bells.values().for_each(Doorbell::ring);
     }
 
-    /// Whether the lanes go on. Acquire pairs with the release in `fail` (SYNC graph-failed).
+    /// The state of the graph. Acquire: pairs with the release in `fail` (SYNC graph-failed).
     #[inline]
     pub(crate) fn state(&self) -> State {
         match self.line.atomic_u32(0).map(|word| word.load(Ordering::Acquire)) {
@@ -128,7 +129,7 @@ impl Control {
         }
     }
 
-    /// Whether the lanes go on, where nobody asks why they do not.
+    /// Whether the graph runs, for callers that do not need the reason if it does not.
     #[inline]
     pub(crate) fn is_running(&self) -> bool {
         runs(&self.line)
@@ -141,7 +142,7 @@ impl Control {
         awaiting.is_ok_and(|awaiting| awaiting.load(Ordering::Relaxed) > 0)
     }
 
-    /// For how long a lane's async methods are wanted.
+    /// The check whether a lane's async methods are still wanted.
     pub(crate) fn wanted(&self, lane: LaneId) -> Option<LaneWants> {
         let progress = self.progress.get(&lane).cloned()?;
         Some(LaneWants {
@@ -155,13 +156,13 @@ impl Control {
     /// Asks the lanes to end their programs (`CTL-1`, `CTL-3`).
     pub(crate) fn stop(&self) {
         if let Ok(word) = self.line.atomic_u32(0) {
-            // Nothing is published with this word; AcqRel only keeps the transition in one order (CTL-1).
+            // No data is published with this word; AcqRel only keeps the transitions in one order (CTL-1).
             let _ = word.compare_exchange(RUNNING, STOPPING, Ordering::AcqRel, Ordering::Acquire);
         }
         self.ring_all();
     }
 
-    /// Marks the graph as failed and keeps the text of whoever came first (`CTL-2`).
+    /// Marks the graph as failed and keeps the text of the first caller (`CTL-2`).
     pub(crate) fn fail(&self, lane: LaneId, text: &str) {
         if let Ok(word) = self.line.atomic_u32(0)
             && word
@@ -191,7 +192,7 @@ impl Control {
         }
     }
 
-    /// Lane and text of the failure; `None` unless the state is `Failed`.
+    /// The lane and the text of the failure; `None` unless the state is `Failed`.
     pub(crate) fn failure(&self) -> Option<(LaneId, String)> {
         if self.line.atomic_u32(0).ok()?.load(Ordering::Acquire) != FAILED {
             return None;
@@ -215,15 +216,16 @@ impl Control {
         ))
     }
 
-    /// Marks an execution as cancelled: what has not started of it will not start.
+    /// Marks an execution as cancelled: its tasks that have not started will not start.
     pub(crate) fn cancel(&self, execution: u64) {
         if let Ok(cell) = self.cancels.atomic_u64(cancel_cell(self.cancel_mask, execution)) {
-            // A hint that carries no data: a lane that reads it late merely computes what nobody wants.
+            // Relaxed: a hint that carries no data; a lane that reads it late merely computes an unwanted result.
             cell.store(execution + 1, Ordering::Relaxed);
         }
     }
 
-    /// As [`is_cancelled`](Self::is_cancelled), for who asks several times: not inlined, so that it is looked up once.
+    /// The cancel cell of an execution, for callers that check [`is_cancelled`](Self::is_cancelled) several times. Not
+    /// inlined, so that the cell is looked up once.
     #[inline(never)]
     pub(crate) fn cancels(&self, execution: u64) -> Cancels<'_> {
         Cancels {
@@ -235,19 +237,20 @@ impl Control {
         }
     }
 
-    /// Whether an execution has been cancelled. There is a cell for each of the `max_inflight` that may be unfinished. What is over,
-    /// and a lane has yet to read, may have lost its own to a later one: then the lane computes what nobody wants.
+    /// Whether an execution has been cancelled. Each of the `max_inflight` executions that may be unfinished has its
+    /// own cell. A finished execution that a lane has yet to read may have lost its cell to a later one; then the lane
+    /// computes an unwanted result.
     #[inline]
     pub(crate) fn is_cancelled(&self, execution: u64) -> bool {
         self.cancels(execution).is_cancelled()
     }
 
-    /// Where a lane writes its progress.
+    /// The line to which a lane writes its progress.
     pub(crate) fn progress_line(&self, lane: LaneId) -> Option<ProgressLine> {
         self.progress.get(&lane).cloned().map(ProgressLine)
     }
 
-    /// What a lane was at when last seen.
+    /// The progress of a lane when it was last written.
     pub(crate) fn progress(&self, lane: LaneId) -> Option<Progress> {
         let line = self.progress.get(&lane)?;
         let execution = line.atomic_u64(0).ok()?.load(Ordering::Relaxed);
@@ -259,7 +262,7 @@ impl Control {
             4 => Phase::Meeting,
             _ => Phase::Idle,
         };
-        // A line that was never written says nothing of a task.
+        // A line that was never written names no task.
         let task = if phase == Phase::Idle {
             u32::MAX
         } else {
@@ -273,20 +276,21 @@ impl Control {
     }
 }
 
-/// Offset of an execution's cell in the cancel table.
+/// The offset of an execution's cell in the cancel table.
 #[inline]
 fn cancel_cell(mask: u64, execution: u64) -> usize {
     (execution & mask) as usize * 8
 }
 
-/// Whether the graph runs. Acquire pairs with the release in `fail` (SYNC graph-failed).
+/// Whether the graph runs. Acquire: pairs with the release in `fail` (SYNC graph-failed).
 #[inline]
 fn runs(line: &Region) -> bool {
     line.atomic_u32(0)
         .is_ok_and(|word| word.load(Ordering::Acquire) == RUNNING)
 }
 
-/// For how long the async method of a lane is wanted: while the graph runs and the execution that the lane is at is not cancelled.
+/// The check whether the async methods of a lane are still wanted: the graph runs, and the execution that the lane is
+/// at is not cancelled.
 pub(crate) struct LaneWants {
     line: Region,
     cancels: Region,
@@ -303,7 +307,7 @@ impl Wanted for LaneWants {
     }
 
     fn is_wanted(&self) -> bool {
-        // This thread's own writes.
+        // Relaxed: this thread wrote the number itself.
         let execution = self.progress.atomic_u64(0).map(|at| at.load(Ordering::Relaxed));
         let cancelled = execution.is_ok_and(|execution| {
             let cell = self
@@ -322,14 +326,14 @@ impl Wanted for LaneWants {
     }
 }
 
-/// Whether one execution has been cancelled, looked up once.
+/// The cancel cell of one execution, looked up once.
 pub(crate) struct Cancels<'a> {
     cell: Option<&'a AtomicU64>,
     execution: u64,
 }
 
 impl Cancels<'_> {
-    /// As [`Control::is_cancelled`].
+    /// Whether the execution has been cancelled, as [`Control::is_cancelled`] says.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cell
@@ -337,12 +341,12 @@ impl Cancels<'_> {
     }
 }
 
-/// The writer's side of a progress line (`CTL-4`). Diagnostic only, hence relaxed.
+/// The writer's side of a progress line (`CTL-4`). The line is only diagnostic, hence Relaxed.
 #[derive(Clone)]
 pub(crate) struct ProgressLine(Region);
 
 impl ProgressLine {
-    /// Where what the lane is at in an execution is written.
+    /// Writes the number of the execution; returns the place for the lane's progress in it.
     #[inline(never)]
     pub(crate) fn at(&self, execution: u64) -> ProgressAt<'_> {
         let words = self.0.atomics::<2>(0).ok();
@@ -353,7 +357,7 @@ impl ProgressLine {
     }
 }
 
-/// The same in one execution.
+/// The writer's side of a progress line within one execution.
 pub(crate) struct ProgressAt<'a>(Option<&'a AtomicU64>);
 
 impl ProgressAt<'_> {

@@ -1,5 +1,5 @@
-//! Whom a lane's program asks to run a method: the actors of a borrowed thread, or the inline actors that the
-//! driver's own thread runs.
+//! Crews: the actors that run the methods of a lane's program. They are the actors of a borrowed thread, or the inline
+//! actors that run on the thread that drives the graph.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use selvedge_core::{ActorCell, ActorId, ComputeHop, Failure, Guarded, Hop, Invoc
 
 /// The actors of one lane.
 pub(crate) trait Crew {
-    /// Runs one method of one actor. `seat` is where it was found last, and is looked at first.
+    /// Runs one method of one actor. `seat` is the position at which the actor was last found; the search begins there.
     fn invoke(
         &mut self,
         seat: &mut usize,
@@ -17,7 +17,7 @@ pub(crate) trait Crew {
         invocation: &mut Invocation<'_>,
     ) -> Result<(), Box<Failure>>;
 
-    /// The same for a task that is no more than a hop.
+    /// Runs the method of a task that is a hop.
     fn hop(
         &mut self,
         seat: &mut usize,
@@ -26,7 +26,7 @@ pub(crate) trait Crew {
         hop: &mut Hop<'_>,
     ) -> Result<(), Box<Failure>>;
 
-    /// Whether somebody wants the actors for something else, or may do so unseen.
+    /// Whether an ordinary call waits for the actors, or may wait for them unseen.
     fn is_called(&self) -> bool;
 }
 
@@ -74,11 +74,11 @@ impl Crew for LaneHost<'_> {
     }
 }
 
-/// The actors that run on whichever thread drives the graph.
+/// The actors that run on the thread that drives the graph.
 pub(crate) struct Inline {
-    /// Sorted by id.
+    /// The actors, sorted by id.
     actors: Vec<(ActorId, Arc<Guarded<ActorCell>>)>,
-    /// How long an ordinary call from elsewhere may keep one of them from us.
+    /// The time limit for waiting while an ordinary call keeps an actor busy.
     patience: Option<Duration>,
 }
 
@@ -100,7 +100,7 @@ impl Inline {
         })
     }
 
-    /// Has an actor do something, which waits for an ordinary call that it is busy with.
+    /// Runs `work` on an actor; waits while an ordinary call keeps the actor busy.
     fn with(
         &self,
         seat: &mut usize,

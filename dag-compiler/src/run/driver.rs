@@ -1,7 +1,7 @@
 //! The driver's own lane: writes inputs, runs inline actors, and collects outputs into their leaves.
 //!
-//! It belongs to no thread. Whoever executes or waits takes the lock, pumps what can move, and lets go; so a
-//! graph needs no thread of its own in the driver.
+//! The lane belongs to no thread. A thread that executes or waits takes the lock, moves all that can move, and releases
+//! the lock. So a graph needs no thread of its own in the driver's process.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,44 +18,46 @@ use crate::run::lane::{LaneError, LaneLoop, Moved, publish};
 use crate::run::leaf::Status;
 use crate::run::report::TaskInfo;
 
-/// The driver's counters, for who does not have the driver. Relaxed: they order nothing.
+/// The driver's counters, for threads that do not hold the driver. Relaxed: the counters order nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) submitted: AtomicU64,
     pub(crate) finished: AtomicU64,
 }
 
-/// The driver's half of a graph.
+/// The driver's part of a running graph.
 pub(crate) struct Driver {
-    /// One for each leaf of the graph's input.
+    /// One port per leaf of the graph's input.
     pub(crate) inputs: Vec<InputPort>,
     pub(crate) input_info: TaskInfo,
     pub(crate) lane: LaneLoop,
     pub(crate) crew: Inline,
-    /// Ports that no inline task shares; they are collected as they come, in any order among each other.
+    /// Ports that no inline task shares. Each is collected as its values arrive, in any order among the ports.
     pub(crate) free_ports: Vec<usize>,
-    /// The only port, where its value is the graph's only output and can be taken from where it comes (`Port::moves`).
+    /// The index of the only port, if its value is the graph's only output and can be taken where it arrives
+    /// (`Port::moves`).
     sole: Option<usize>,
     pub(crate) max_inflight: usize,
     pub(crate) max_buffered: usize,
-    /// Handles of each execution from `base` on.
+    /// The number of handles of each execution from `base` on.
     handles: VecDeque<u32>,
     base: u64,
-    /// The most executions that `handles` goes back over; those with handles that fall behind are in `kept`.
+    /// The largest number of executions in `handles`; older ones that still have handles move to `kept`.
     window: usize,
-    /// Finished executions before `base` that somebody holds, with their handles.
+    /// Finished executions before `base` that still have handles, with the number of their handles.
     kept: BTreeMap<u64, u32>,
-    /// Finished executions that somebody holds.
+    /// The number of finished executions that still have handles.
     held: usize,
     submitted: u64,
-    /// Executions of which every output has been collected.
+    /// The number of executions whose outputs have all been collected.
     finished: u64,
     pub(crate) tally: Arc<Tally>,
     /// Tasks that are registered and not yet woken.
     waiting: Vec<Awaiting>,
-    /// One of them is late before all that were there before it.
+    /// True if a task was registered whose deadline is earlier than those of all others, since
+    /// [`is_hurried`](Self::is_hurried) last asked.
     hurried: bool,
-    /// Wakers to be woken as soon as nobody has the driver.
+    /// Wakers to wake as soon as the driver is released.
     due: Vec<Waker>,
 }
 
@@ -63,16 +65,16 @@ pub(crate) struct Driver {
 struct Awaiting {
     execution: u64,
     waker: Waker,
-    /// When its time is up.
+    /// The deadline of the task.
     until: Option<Instant>,
 }
 
-/// Why there is no room for one more execution.
+/// The reasons why there is no room for one more execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoRoom {
     Inflight(usize),
     Buffered(usize),
-    /// So many are unfinished, fewer than may be, but a lane has yet to read its inputs.
+    /// A lane has yet to read its inputs, although this number of unfinished executions is below the limit.
     Unread(usize),
 }
 
@@ -113,19 +115,19 @@ impl Driver {
         }
     }
 
-    /// Executions of which every output has been collected.
+    /// The number of executions whose outputs have all been collected.
     #[inline]
     pub(crate) fn finished(&self) -> u64 {
         self.finished
     }
 
-    /// Executions that have been sent: the number of the next.
+    /// The number of executions that have been sent, which is also the number of the next one.
     #[inline]
     pub(crate) fn submitted(&self) -> u64 {
         self.submitted
     }
 
-    /// Counts them, after some port has collected.
+    /// Updates the counters after a port has collected.
     #[inline]
     fn count(&mut self) {
         let collected = self.lane.ports.iter().map(|port| port.collected);
@@ -138,7 +140,7 @@ impl Driver {
         self.tally.finished.store(self.finished, Ordering::Relaxed);
     }
 
-    /// All that decides about what it does next, for the models.
+    /// All the state that decides the driver's next action, for the models.
     #[cfg(test)]
     pub(crate) fn seen(&self) -> impl Iterator<Item = u64> {
         let ports = self.lane.ports.iter().map(|port| port.collected);
@@ -151,20 +153,21 @@ impl Driver {
             .chain(kept.flat_map(|(execution, handles)| [*execution, u64::from(*handles)]))
     }
 
-    /// Executions that are kept for somebody, for the models.
+    /// The number of executions that are kept because they have handles, for the models.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
         self.handles.iter().filter(|handles| **handles > 0).count() + self.kept.len()
     }
 
-    /// Executions that the books have an entry for: the driver's, and those of each leaf.
+    /// The number of executions with an entry: in the driver's own records, then in each leaf.
     #[cfg(test)]
     pub(crate) fn entries(&self) -> impl Iterator<Item = usize> {
         let leaves = self.lane.leaves.iter().map(|leaf| leaf.entries());
         std::iter::once(self.handles.len() + self.kept.len()).chain(leaves)
     }
 
-    /// Whether one more execution may be submitted, as far as is seen at once; where not, [`room`](Self::room) says why.
+    /// Whether one more execution may be submitted, by a quick check. If `false`, [`room`](Self::room) checks in full
+    /// and says why.
     #[inline]
     pub(crate) fn has_room(&mut self) -> bool {
         let finished = self.finished();
@@ -173,7 +176,7 @@ impl Driver {
             && self.inputs.iter_mut().all(InputPort::is_open)
     }
 
-    /// Whether one more execution may be submitted (DAG-31, DAG-32).
+    /// Checks whether one more execution may be submitted (DAG-31, DAG-32).
     pub(crate) fn room(&mut self) -> Result<Result<(), NoRoom>, ChannelError> {
         self.tidy();
         let finished = self.finished();
@@ -198,7 +201,7 @@ impl Driver {
         })
     }
 
-    /// Publishes what has been staged in the inputs; returns the number of the execution, for which `handles` are given out.
+    /// Publishes the staged inputs and gives the execution `handles` handles; returns its number.
     #[inline]
     pub(crate) fn submit(&mut self, handles: u32) -> Result<u64, ChannelError> {
         let execution = self.publish_inputs()?;
@@ -206,7 +209,7 @@ impl Driver {
         Ok(execution)
     }
 
-    /// Makes a place for the results of the last execution that was sent.
+    /// Reserves a place for the results of the last execution that was sent.
     #[inline]
     pub(crate) fn book(&mut self, execution: u64, handles: u32) {
         self.lane.leaves.iter_mut().for_each(|leaf| leaf.open(execution));
@@ -219,8 +222,8 @@ impl Driver {
         }
     }
 
-    /// Publishes what has been staged in the inputs; returns the number of the execution. Its results have no place yet, so
-    /// it is followed by [`book`](Self::book), or by [`take_at_once`](Self::take_at_once), before anybody else has the driver.
+    /// Publishes the staged inputs; returns the number of the execution. Its results have no place yet, so the caller
+    /// must call [`book`](Self::book) or [`take_at_once`](Self::take_at_once) before it releases the driver.
     #[inline]
     pub(crate) fn publish_inputs(&mut self) -> Result<u64, ChannelError> {
         let execution = self.submitted;
@@ -240,7 +243,7 @@ impl Driver {
         execution
     }
 
-    /// Moves whatever can move without waiting. `true` when something did.
+    /// Moves everything that can move without waiting; `true` if anything moved.
     pub(crate) fn pump(&mut self) -> Result<bool, LaneError> {
         let mut moved = false;
         let pumped = self.pump_all(&mut moved);
@@ -250,7 +253,7 @@ impl Driver {
         pumped.map(|()| moved)
     }
 
-    /// Counts and wakes, after some port has collected.
+    /// Updates the counters and queues the wakers of waiting tasks, after something has moved.
     #[inline]
     fn moved(&mut self) {
         self.count();
@@ -266,7 +269,8 @@ impl Driver {
                 match self.lane.step(&mut self.crew).map_err(|broken| broken.error)? {
                     Moved::Advanced => *moved = true,
                     Moved::Blocked => break,
-                    // Who closes its channels is told before that the graph has ended.
+                    // A peer closes its channels only after it was told that the graph has ended. So a close while the
+                    // graph runs is an error.
                     Moved::Ended if self.lane.control.is_running() => {
                         return Err(ChannelError::Closed.into());
                     }
@@ -274,7 +278,7 @@ impl Driver {
                 }
             }
             if self.lane.execution() == self.submitted {
-                // Nothing is left to be held up by who has computed last.
+                // Every submitted execution is done, so no time-out may name the task that was computed last.
                 self.lane.idles();
             }
         }
@@ -297,9 +301,9 @@ impl Driver {
         Ok(())
     }
 
-    /// Takes the result of `execution` from where it comes, before it is collected: where it is the next one, the graph's only
-    /// output, and there. `None` where it is not, or is a fault: nothing has changed then. It may be one that was sent and not
-    /// [booked](Self::book).
+    /// Takes the result of `execution` where it arrives, before it is collected. This works if the execution is the
+    /// next to be collected, its output is the graph's only one, and the value has arrived. Otherwise, and for a fault,
+    /// returns `None` and changes nothing. The execution may have been sent without being [booked](Self::book).
     #[inline]
     pub(crate) fn take_at_once<Out>(
         &mut self,
@@ -319,7 +323,8 @@ impl Driver {
         }
         port.collected += 1;
         if self.handles.is_empty() {
-            // It was sent and has no place, as what is booked and not collected has: nothing else is under way.
+            // The execution was sent and not booked. Booked executions that are not yet collected have entries, so no
+            // other is in flight.
             self.base = self.submitted;
         } else {
             self.lane.leaves.iter_mut().for_each(|leaf| leaf.pass(execution));
@@ -328,8 +333,9 @@ impl Driver {
         Some(taken)
     }
 
-    /// Whether an execution may be followed from here to its result without a place of its own: nothing else is under way or
-    /// kept, nobody is to be woken, no task runs here, and the graph has one output, which can be taken from where it comes.
+    /// Whether an execution may run from here to its result without a place of its own: no other execution has an entry
+    /// in the window, the results that are kept leave room for one more, no waker is registered or due, no task runs on
+    /// this lane, and the graph has one output that can be taken where it arrives.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.base == self.submitted
@@ -340,7 +346,7 @@ impl Driver {
             && self.due.is_empty()
     }
 
-    /// Where the graph's only input goes, as it is.
+    /// The outlet of the graph's only input, if the value goes there as it is.
     #[inline]
     pub(crate) fn sole_input(&mut self) -> Option<&mut dyn AnyOutlet> {
         match self.inputs.as_mut_slice() {
@@ -349,31 +355,31 @@ impl Driver {
         }
     }
 
-    /// Where the graph's only output comes from, if it can be taken there.
+    /// The value of the graph's only output, if it can be taken where it arrives.
     #[inline]
     pub(crate) fn coming(&self) -> Option<&dyn AnyValue> {
         let port = self.lane.ports.get(self.sole?)?;
         Some(self.lane.values.get(port.value)?.as_ref())
     }
 
-    /// Whether something may have come, by a quick look.
+    /// Whether a message may have arrived, by a quick poll.
     #[inline]
     pub(crate) fn stirs(&self) -> bool {
         !self.lane.steps.is_empty() || self.coming().is_none_or(|coming| coming.stirs())
     }
 
-    /// Has every task woken that awaits a result; each looks for itself whether its own has come.
+    /// Queues the wakers of all tasks that await a result; each task looks for its own result.
     pub(crate) fn wake(&mut self) {
         self.due
             .extend(self.waiting.drain(..).map(|awaiting| awaiting.waker));
     }
 
-    /// Has others woken too.
+    /// Queues further wakers.
     pub(crate) fn wake_also(&mut self, wakers: Vec<Waker>) {
         self.due.extend(wakers);
     }
 
-    /// Has the tasks woken whose time is up.
+    /// Queues the wakers of the tasks whose deadline has passed.
     pub(crate) fn wake_late(&mut self, now: Instant) {
         let late = self
             .waiting
@@ -381,24 +387,24 @@ impl Driver {
         self.due.extend(late.map(|awaiting| awaiting.waker));
     }
 
-    /// When the first task's time is up.
+    /// The earliest deadline of the waiting tasks.
     pub(crate) fn first_late(&self) -> Option<Instant> {
         self.waiting.iter().filter_map(|awaiting| awaiting.until).min()
     }
 
-    /// Whether wakers are to be woken.
+    /// Whether wakers are due.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// Takes the wakers that are to be woken now, if there are any.
+    /// Takes the wakers that are due, if there are any.
     #[inline]
     pub(crate) fn due(&mut self) -> Option<Vec<Waker>> {
         self.is_due().then(|| std::mem::take(&mut self.due))
     }
 
-    /// Whether somebody is to be woken when something has come.
+    /// Whether a task waits to be woken when a result has arrived.
     #[inline]
     pub(crate) fn is_awaited(&self) -> bool {
         !self.waiting.is_empty()
@@ -412,7 +418,7 @@ impl Driver {
         }
     }
 
-    /// Handles of an execution from `base` on.
+    /// The number of handles of an execution from `base` on.
     #[inline]
     fn handles_of(&self, execution: u64) -> u32 {
         let index = execution.checked_sub(self.base);
@@ -422,7 +428,8 @@ impl Driver {
             .map_or(0, |handles| *handles)
     }
 
-    /// Registers a task to be woken when outputs arrive, or when its time is up. `true` when it is up before that of all others.
+    /// Registers a task to be woken when outputs arrive or when its deadline passes. `true` if its deadline is earlier
+    /// than those of all others.
     pub(crate) fn register(&mut self, execution: u64, waker: &Waker, until: Option<Instant>) -> bool {
         if self.handles(execution).is_none() {
             self.due.push(waker.clone());
@@ -442,12 +449,13 @@ impl Driver {
         first
     }
 
-    /// Whether a task has registered, since this was asked last, whose time is up before that of all others.
+    /// Whether a task whose deadline is earlier than those of all others was registered since the last call.
     pub(crate) fn is_hurried(&mut self) -> bool {
         std::mem::take(&mut self.hurried)
     }
 
-    /// What is known of the leaves `range` of an execution: the first fault, else pending if any is.
+    /// The status of the leaves `range` of an execution: that of the first leaf whose result is a fault or gone, else
+    /// pending if any leaf is.
     pub(crate) fn status(&self, execution: u64, range: &std::ops::Range<usize>) -> Status {
         let mut found = Status::Value;
         for leaf in self.lane.leaves.get(range.clone()).unwrap_or_default() {
@@ -466,14 +474,14 @@ impl Driver {
         leaves.iter().find_map(|leaf| leaf.fault(execution))
     }
 
-    /// A handle is replaced by `parts` handles.
+    /// Replaces a handle by `parts` handles.
     pub(crate) fn share(&mut self, execution: u64, parts: u32) {
         if let Some(handles) = self.handles(execution) {
             *handles = handles.saturating_sub(1) + parts;
         }
     }
 
-    /// A handle is gone, with or without its result. `true` when it was the last and the execution unfinished.
+    /// Removes a handle, with or without its result. `true` if it was the last handle and the execution is unfinished.
     pub(crate) fn close(&mut self, execution: u64, range: &std::ops::Range<usize>) -> bool {
         for leaf in self.lane.leaves.get_mut(range.clone()).unwrap_or_default() {
             leaf.discard(execution);
@@ -481,7 +489,7 @@ impl Driver {
         self.close_taken(execution)
     }
 
-    /// The same for a handle all of whose results have been taken.
+    /// Does the same as [`close`](Self::close) for a handle all of whose results have been taken.
     pub(crate) fn close_taken(&mut self, execution: u64) -> bool {
         let finished = self.finished();
         let Some(handles) = self.handles(execution) else {
@@ -506,7 +514,7 @@ impl Driver {
         last && execution >= finished
     }
 
-    /// Forgets executions that are finished and that nobody holds; those that are held leave the window when it is full.
+    /// Removes finished executions without handles. Finished executions with handles leave the window when it is full.
     #[inline]
     fn tidy(&mut self) {
         while self.base < self.finished
@@ -523,7 +531,7 @@ impl Driver {
         }
     }
 
-    /// Puts the oldest execution of the window, and its results, to those that are held for long.
+    /// Moves the oldest execution of the window, and its results, to those that are held for long.
     #[cold]
     fn keep(&mut self, handles: u32) {
         self.kept.insert(self.base, handles);
@@ -531,7 +539,7 @@ impl Driver {
         self.lane.leaves.iter_mut().for_each(|leaf| leaf.keep(oldest));
     }
 
-    /// The oldest unfinished execution that somebody still wants.
+    /// The oldest unfinished execution that still has handles.
     pub(crate) fn oldest_wanted(&self) -> Option<u64> {
         let finished = self.finished();
         (finished..self.submitted).find(|execution| self.handles_of(*execution) > 0)

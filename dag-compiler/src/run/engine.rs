@@ -1,8 +1,8 @@
-//! A running graph, whoever looks at it: submission, waiting and failure.
+//! A running graph: submission, waiting and failure, from any thread.
 //!
-//! The driver is used by one thread at a time; who of the waiting threads pumps it, `turn.rs` decides. A failure rings
-//! the driver's doorbell, so the leader sees it and rouses the rest. No wait is unbounded but that of the thread that
-//! serves `.await`, which tear-down ends.
+//! One thread at a time uses the driver; `turn.rs` decides which of the waiting threads pumps it. A failure rings the
+//! driver's doorbell, so the leader sees the failure and wakes the rest. Every wait has a deadline unless the user sets
+//! none, except that of the thread that serves `.await`; tear-down ends that wait.
 
 mod through;
 
@@ -33,7 +33,7 @@ use crate::run::turn::{Role, Turn};
 
 pub(crate) use self::through::Through;
 
-/// Everything of a graph that its handles share.
+/// The state of a graph that all of its handles share.
 pub(crate) struct Engine {
     pub(crate) plan: Arc<Plan>,
     pub(crate) options: Options,
@@ -42,7 +42,7 @@ pub(crate) struct Engine {
     pub(crate) segment: Segment,
     pub(crate) lease: Lease,
     pub(crate) recipe: Arc<Recipe>,
-    /// When the graph began, where events are kept.
+    /// The moment when the graph began; `None` if no events are kept.
     pub(crate) began: Option<Moment>,
     pub(crate) bell: Doorbell,
     budget: SpinBudget,
@@ -50,41 +50,42 @@ pub(crate) struct Engine {
     pub(crate) tally: Arc<Tally>,
     pub(crate) turn: Turn,
     failure: Mutex<Option<ExecError>>,
-    /// Rung when the first failure is there.
+    /// Notified when a failure is recorded.
     failed: Condvar,
-    /// Woken once, when the graph ends.
+    /// Wakers to wake once, when the graph ends.
     watchers: Mutex<Vec<Waker>>,
     discarded: Mutex<Vec<(u64, Range<usize>)>>,
     any_discarded: AtomicBool,
-    /// What drives async methods of inline actors.
+    /// The driver of the async methods of inline actors.
     inline: AsyncDriver,
     pub(crate) torn_down: AtomicBool,
     pub(crate) awaiter: Awaiter,
     made_in: MadeIn,
 }
 
-/// What somebody waits for. It keeps its own answer: handing it through all that waits costs more than all else on the way.
+/// A waiter: looks for an answer and keeps it. Passing the answer through all the code that waits would cost more than
+/// everything else on that path.
 pub(crate) trait Sight {
-    /// Whether it is to look also where nothing has moved.
+    /// Whether the waiter looks even if nothing has moved.
     const ALWAYS: bool = false;
-    /// Looks for the answer where it is to be had before anything is pumped.
+    /// Looks for an answer that is available before anything is pumped.
     fn at_once(&mut self, _: &mut Driver) -> bool {
         false
     }
-    /// Looks for the answer; `true` when it has one.
+    /// Looks for the answer; `true` if the waiter has one.
     fn look(&mut self, driver: &mut Driver) -> bool;
-    /// Takes an error for an answer.
+    /// Takes an error as the answer.
     fn fail(&mut self, error: ExecError);
 }
 
-/// Waits for whatever `check` says.
+/// A waiter whose answer comes from `check`.
 struct Until<R, F> {
     check: F,
     found: Option<Result<R, ExecError>>,
 }
 
 impl<R, F: FnMut(&mut Driver) -> Option<Result<R, ExecError>>> Sight for Until<R, F> {
-    // Room in an input comes from a lane that gives it back: nothing moves here for it.
+    // A lane makes room in an input by releasing a slot, and no pump reports that as a move.
     const ALWAYS: bool = true;
 
     fn look(&mut self, driver: &mut Driver) -> bool {
@@ -97,18 +98,18 @@ impl<R, F: FnMut(&mut Driver) -> Option<Result<R, ExecError>>> Sight for Until<R
     }
 }
 
-/// How spinning ended.
+/// The outcome of spinning.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Spun {
-    /// With an answer.
+    /// The waiter has an answer.
     Found,
-    /// To let others have the driver or be woken.
+    /// Spinning stopped early: another thread wants the driver, or wakers are due.
     Interrupted,
-    /// It is time to park.
+    /// The spin budget is spent; the waiter parks next.
     Out,
 }
 
-/// Why an execution was not submitted.
+/// The reasons why an execution was not submitted.
 enum Denied {
     Full(NoRoom),
     Ended(Box<ExecError>),
@@ -122,7 +123,7 @@ impl Denied {
 }
 
 impl Engine {
-    #[allow(clippy::too_many_arguments)] // built in one place, from parts that have no other name in common
+    #[allow(clippy::too_many_arguments)] // called in one place, with parts that form no group of their own
     pub(crate) fn new(
         plan: Arc<Plan>,
         options: Options,
@@ -161,13 +162,14 @@ impl Engine {
         })
     }
 
-    /// Whether this is a forked child's copy of a graph that its parent goes on with.
+    /// Whether this engine is a forked child's copy of a graph that the parent still uses.
     #[inline]
     pub(crate) fn is_a_copy(&self) -> bool {
         !self.made_in.is_here()
     }
 
-    /// Keeps a forked child's copy from being dropped, which would close the parent's channels; `false` in the parent.
+    /// Leaks a forked child's copy of the engine, because dropping it would close the parent's channels; returns
+    /// `false` in the parent.
     #[inline]
     pub(crate) fn let_be(engine: &Arc<Self>) -> bool {
         let copy = engine.is_a_copy();
@@ -181,7 +183,7 @@ impl Engine {
         self.plan.graph.as_str().into()
     }
 
-    /// Why the graph does not run any more, if so.
+    /// The reason why the graph has ended; `None` while it runs.
     #[inline]
     pub(crate) fn ended(&self) -> Option<ExecError> {
         if self.control.is_running() {
@@ -199,7 +201,7 @@ impl Engine {
         }
     }
 
-    /// The failure that came first; a lane's own report when no death explains it.
+    /// The failure that was recorded first; the report of a lane if no death explains the end.
     fn true_cause(&self) -> ExecError {
         if let Some(error) = &*self.failure.lock() {
             return error.clone();
@@ -214,7 +216,8 @@ impl Engine {
         }
     }
 
-    /// Called on the control thread as soon as a process or thread of the graph is known to be dead.
+    /// Records the death of a process or thread of the graph. Called on the control thread as soon as the death is
+    /// known.
     pub(crate) fn died(&self, death: &Death) {
         if death.exit == Exit::Shutdown {
             let graph = self.graph();
@@ -232,7 +235,7 @@ impl Engine {
         let Some(actor) = actor else { return };
         let progress = self.control.progress(actor.lane);
         let task = progress.and_then(|progress| self.plan.ir.tasks.get(progress.task as usize));
-        // Of several actors that shared the lane, the one whose method it was at.
+        // Of several actors that share the lane, takes the one whose task the lane was at.
         let at_work = task.and_then(|task| self.plan.ir.actor(task.actor)).filter(&mine);
         let actor = at_work.unwrap_or(actor);
         let died = ActorDied {
@@ -246,8 +249,9 @@ impl Engine {
         self.failed(actor.lane, ExecError::ActorDied(Arc::new(died)), "an actor died");
     }
 
-    /// A lane's program may have ended before the graph: called as soon as that is heard of, by who has nothing in hand. A lane
-    /// that fails says why in the control block; one whose program panicked, or never began, has said nothing.
+    /// Reacts to a lane's program that may have ended before the graph. Called without locks held, as soon as such an
+    /// end is known. A lane that fails writes the reason to the control block; a program that panicked or never began
+    /// has written none, so the lease's report of it becomes the reason.
     pub(crate) fn lane_ended(&self) {
         if self.control.is_running()
             && let Some((lane, panic)) = self.lease.panics().first()
@@ -264,7 +268,7 @@ impl Engine {
         }
     }
 
-    /// The first failure counts; of deaths, all.
+    /// Records a failure and ends the graph. The first failure counts; later deaths are added to a first death.
     fn failed(&self, lane: LaneId, error: ExecError, why: &str) {
         match (&mut *self.failure.lock(), error) {
             (Some(ExecError::ActorDied(first)), ExecError::ActorDied(later)) => {
@@ -280,24 +284,25 @@ impl Engine {
         self.tell_watchers();
     }
 
-    /// Has `waker` woken when the graph ends, unless it has.
+    /// Registers `waker` to be woken when the graph ends; returns the reason if the graph has ended already.
     pub(crate) fn watch(&self, waker: &Waker) -> Option<ExecError> {
         let mut watchers = self.watchers.lock();
         if !watchers.iter().any(|known| known.will_wake(waker)) {
             watchers.push(waker.clone());
         }
         drop(watchers);
-        // After the push: an end that this look does not see finds the waker.
+        // Checked after the push: an end that this check misses finds the waker.
         self.ended()
     }
 
-    /// After the state has changed, by who has nothing in hand: a waker may use the graph.
+    /// Wakes the watchers after the state has changed. Called without locks held, because a waker may use the graph.
     pub(crate) fn tell_watchers(&self) {
         let watchers = std::mem::take(&mut *self.watchers.lock());
         watchers.into_iter().for_each(wake);
     }
 
-    /// A channel of the driver's own lane broke. Watchers are woken by who lets go of the driver.
+    /// Ends the graph because a channel of the driver's own lane broke. The watchers are woken after the driver is
+    /// released.
     #[cold]
     fn broke(&self, driver: &mut Driver, error: impl Into<LaneError>) -> ExecError {
         let error = error.into();
@@ -321,13 +326,13 @@ impl Engine {
         self.true_cause()
     }
 
-    /// Uses the driver as soon as it is free. Wakers that are due are woken afterwards, with nothing in hand.
+    /// Uses the driver as soon as it is free. Afterwards wakes the due wakers, without locks held.
     pub(crate) fn drive<R>(
         &self,
         patience: &Patience,
         act: impl FnOnce(&mut Driver) -> R,
     ) -> Result<R, NoEntry> {
-        // An inline actor computes while its thread has the driver, so even this has a deadline.
+        // An inline actor computes while its thread holds the driver, so even this wait has a deadline.
         let used = self
             .driver
             .with(|| patience.deadline(), |driver| (act(driver), driver.due()));
@@ -336,25 +341,25 @@ impl Engine {
         Ok(result)
     }
 
-    /// Wakes who is due, after what used the driver without [`drive`](Self::drive).
+    /// Wakes the due wakers after the driver was used without [`drive`](Self::drive).
     pub(crate) fn wake_due(&self) {
         let _ = self.drive_soon(|_| ());
     }
 
-    /// To wait at most `Options::timeout`.
+    /// The time limit that `Options::timeout` sets.
     #[inline]
     pub(crate) fn patience(&self) -> Patience {
         Patience::new(self.options.timeout_value(), "Options::timeout")
     }
 
-    /// Uses the driver for something short, at most `Options::timeout` from now.
+    /// Uses the driver for a short action, within `Options::timeout` from now.
     pub(crate) fn drive_soon<R>(&self, act: impl FnOnce(&mut Driver) -> R) -> Result<R, ExecError> {
         let patience = self.patience();
         self.drive(&patience, act)
             .map_err(|refused| self.refusal(refused, &patience))
     }
 
-    /// Why somebody who has submitted nothing did not get in.
+    /// The error for a caller that did not get the driver and has submitted nothing.
     fn refusal(&self, refused: NoEntry, patience: &Patience) -> ExecError {
         match refused {
             NoEntry::OutOfTime => self.timeout(None, patience.waited(), patience.option),
@@ -366,11 +371,11 @@ impl Engine {
         ExecError::Reentered { graph: self.graph() }
     }
 
-    /// A handle was dropped without its result. Never blocks: when somebody else has the driver, the next one to
-    /// pump does the rest, at once if somebody waits.
+    /// Closes a handle that was dropped without its result. Never blocks: if another thread holds the driver, the next
+    /// pump closes the handle, and the doorbell makes a waiting thread pump at once.
     pub(crate) fn discard(&self, execution: u64, leaves: Range<usize>) {
         self.discarded.lock().push((execution, leaves));
-        // Relaxed: the lock orders what was pushed; a pump that sees the flag late comes again.
+        // Relaxed: the lock orders the pushed entries; a pump that sees the flag late comes again.
         self.any_discarded.store(true, Ordering::Relaxed);
         if self
             .driver
@@ -381,13 +386,13 @@ impl Engine {
         }
     }
 
-    /// Closes what was dropped; `true` when there was something.
+    /// Closes the dropped handles; `true` if there were any.
     #[inline]
     fn close_discarded(&self, driver: &mut Driver) -> bool {
         if !self.any_discarded.load(Ordering::Relaxed) {
             return false;
         }
-        // Before the look: who pushes later sets it again.
+        // Cleared before the entries are taken: a later push sets the flag again.
         self.any_discarded.swap(false, Ordering::AcqRel);
         while let Some((execution, leaves)) = self.pop_discarded() {
             if driver.close(execution, &leaves) {
@@ -397,13 +402,13 @@ impl Engine {
         true
     }
 
-    /// Cancels what has not started of an execution, and drops its async methods where they await.
+    /// Cancels the tasks of an execution that have not started, and drops its async methods where they await.
     pub(crate) fn cancel(&self, execution: u64) {
         self.control.cancel(execution);
         self.interrupt();
     }
 
-    /// Has async methods that await look again whether they are wanted.
+    /// Makes awaiting async methods check again whether they are still wanted.
     pub(crate) fn interrupt(&self) {
         if self.control.is_awaiting() {
             self.inline.look_again();
@@ -415,19 +420,21 @@ impl Engine {
         self.discarded.lock().pop()
     }
 
-    /// Moves what can move; `true` when something has changed.
+    /// Closes dropped handles and moves all messages that can move; `true` if anything changed.
     fn pump(&self, driver: &mut Driver) -> Result<bool, ExecError> {
         let closed = self.close_discarded(driver);
         let moved = driver.pump().map_err(|error| self.broke(driver, error))?;
         Ok(closed || moved)
     }
 
-    /// Pumps and looks; the true cause comes before `sight` has to give up. `true` when there is an answer.
+    /// Pumps the driver, then lets `sight` look. If the graph has ended and `sight` finds nothing, `sight` gets the
+    /// true cause instead of a time-out. `true` if `sight` has an answer.
     fn look(&self, driver: &mut Driver, sight: &mut impl Sight) -> bool {
         self.look_again(driver, sight, &mut true)
     }
 
-    /// The same for who has kept the driver since the last look: looks where something has changed since.
+    /// Does the same as [`look`](Self::look), but skips the look if nothing has changed since the caller's last one.
+    /// The caller has held the driver since then.
     #[inline]
     fn look_again<S: Sight>(&self, driver: &mut Driver, sight: &mut S, changed: &mut bool) -> bool {
         if sight.at_once(driver) {
@@ -451,11 +458,12 @@ impl Engine {
         }
     }
 
-    /// Waits until `sight` has an answer, pumping meanwhile.
+    /// Waits until `sight` has an answer, and pumps meanwhile.
     fn wait_on(&self, patience: &Patience, sight: &mut impl Sight) -> Result<(), NoEntry> {
         loop {
             let looked = self.drive(patience, |driver| {
-                // Most results come soon: who has the driver already, and is the only one, waits a while with it in hand.
+                // Most results come soon: a thread that holds the driver already, while no other thread leads, spins
+                // for a while without releasing it.
                 let led = self.turn.is_led();
                 let spun = if !led && !patience.has_spun() {
                     self.spin(driver, patience, sight)
@@ -503,7 +511,7 @@ impl Engine {
         answer
     }
 
-    /// Looks, and spins with the driver in hand.
+    /// Looks, then spins while the driver is held.
     #[inline]
     fn spin(&self, driver: &mut Driver, patience: &Patience, sight: &mut impl Sight) -> Spun {
         if self.look(driver, sight) {
@@ -530,7 +538,7 @@ impl Engine {
         }
     }
 
-    /// Waits until `check` has an answer.
+    /// Waits until `check` returns an answer.
     pub(crate) fn wait_for<R>(
         &self,
         patience: &Patience,
@@ -541,21 +549,23 @@ impl Engine {
         until.found.ok_or(NoEntry::OutOfTime)
     }
 
-    /// What `Options::on_full` and `Options::submit_timeout` say of who submits.
+    /// The behaviour on a full graph and the time limit of submissions, from `Options::on_full` and
+    /// `Options::submit_timeout`.
     #[inline]
     pub(crate) fn as_asked(&self) -> (OnFull, Patience) {
         let patience = Patience::new(self.options.submit_timeout_value(), "Options::submit_timeout");
         (self.options.on_full_value(), patience)
     }
 
-    /// Waits for room, stages the input with `stage`, and submits. `stage` runs once, and only if accepted.
+    /// Waits for room, stages the input with `stage`, and submits. `stage` runs at most once, and only if there is
+    /// room.
     #[inline]
     pub(crate) fn submit(
         &self,
         (on_full, patience): (OnFull, Patience),
         mut stage: impl FnMut(&mut Driver) -> Result<(), ExecError>,
     ) -> Result<u64, ExecError> {
-        // There mostly is room, and then nothing has to move for it.
+        // There usually is room, and then nothing has to be pumped first.
         let entered = self.drive(&patience, |driver| self.enter(driver, &mut stage));
         match entered {
             Ok(Ok(execution)) => Ok(execution),
@@ -565,7 +575,7 @@ impl Engine {
         }
     }
 
-    /// The same, where there was no room.
+    /// Continues [`submit`](Self::submit) after its first attempt found no room.
     #[inline(never)]
     fn submit_later(
         &self,
@@ -584,7 +594,7 @@ impl Engine {
         outcome.unwrap_or_else(|refused| Err(self.refusal(refused, patience)))
     }
 
-    /// Stages and submits, if there is room.
+    /// Stages and submits the input if there is room.
     #[inline]
     fn enter(
         &self,
@@ -607,13 +617,13 @@ impl Engine {
             .map_err(|error| Denied::ended(self.broke(driver, error)))
     }
 
-    /// Why it does not run any more, by who has seen that it does not.
+    /// The reason why the graph has ended, for a caller that has seen that it has.
     #[cold]
     fn true_end(&self) -> ExecError {
         self.ended().unwrap_or_else(|| self.true_cause())
     }
 
-    /// What to do when there is no room: an error, or `None` to wait.
+    /// The reaction to a graph without room: an error, or `None` to wait.
     fn full(
         &self,
         driver: &mut Driver,
@@ -644,7 +654,8 @@ impl Engine {
         }
     }
 
-    /// Waits until `sight` has an answer; it has one where this is nothing. The execution was submitted at `since`.
+    /// Waits until `sight` has an answer and returns `None`; returns the error if the wait ends without an answer. The
+    /// execution was submitted at `since`.
     #[inline]
     pub(crate) fn wait(
         &self,
@@ -663,7 +674,7 @@ impl Engine {
         }
     }
 
-    /// A task that awaits an execution, submitted at `since`, has waited for `Options::timeout`.
+    /// The error of a task that has awaited an execution, submitted at `since`, for `Options::timeout`.
     pub(crate) fn late(&self, execution: u64, since: u64) -> ExecError {
         let waited = self.options.timeout_value().unwrap_or_default();
         self.timeout(Some(execution), waited.max(elapsed(since)), "Options::timeout")
@@ -681,8 +692,8 @@ impl Engine {
         }))
     }
 
-    /// Looks once, without waiting for anything but the driver, with which an inline method may compute; `true` when `sight` has an
-    /// answer. `otherwise` is done with the driver in hand, where it has none.
+    /// Looks once, and waits only for the driver, whose holder may compute an inline method. `true` if `sight` has an
+    /// answer; if it has none, calls `otherwise` while the driver is still held.
     pub(crate) fn poll(&self, sight: &mut impl Sight, otherwise: impl FnOnce(&mut Driver)) -> bool {
         let looked = self.drive_soon(|driver| {
             let found = self.look(driver, sight);
@@ -697,7 +708,8 @@ impl Engine {
         })
     }
 
-    /// As [`poll`](Self::poll), and finds nothing where another thread computes with the driver in hand.
+    /// Does the same as [`poll`](Self::poll), but waits for the driver only for a [`moment`], and leaves `sight`
+    /// without an answer if another thread holds the driver for longer.
     pub(crate) fn glance(&self, sight: &mut impl Sight) {
         match self.drive(&moment(), |driver| self.look(driver, sight)) {
             Ok(_) | Err(NoEntry::OutOfTime) => {}
@@ -705,10 +717,10 @@ impl Engine {
         }
     }
 
-    /// What a fault says to the user.
+    /// Converts a fault of an execution to the error that the user gets.
     pub(crate) fn error_of(&self, execution: u64, fault: &Fault) -> ExecError {
         match fault.kind() {
-            // The end of a graph drops async methods where they await.
+            // The end of a graph drops async methods where they await, which makes such a fault too.
             FaultKind::Cancelled => self.ended().unwrap_or(ExecError::Cancelled { execution }),
             _ => TaskError::from_fault(fault).map_or_else(
                 || ExecError::Internal {
@@ -720,8 +732,9 @@ impl Engine {
     }
 }
 
-/// What who does not wait gives another thread that has the driver: more than it needs to let go of it, with every core busy. One
-/// that computes an inline actor's method may take for ever.
+/// The time limit with which a call that must not block waits for the driver. It is longer than another thread needs to
+/// release the driver with every core busy; a thread that computes an inline actor's method may hold the driver for
+/// ever.
 pub(crate) fn moment() -> Patience {
     Patience::new(
         Some(Duration::from_millis(50)),
@@ -729,7 +742,7 @@ pub(crate) fn moment() -> Patience {
     )
 }
 
-/// How long ago a moment of the coarse clock was.
+/// The time that has passed since a moment of the coarse clock.
 fn elapsed(since: u64) -> Duration {
     Duration::from_nanos(coarse_ns().saturating_sub(since))
 }

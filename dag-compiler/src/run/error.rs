@@ -1,4 +1,4 @@
-//! What an execution may end with instead of a value.
+//! Errors: the ends of an execution that gave no value.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,39 +10,40 @@ use crate::ir::SourceLocation;
 use crate::run::control::Phase;
 use crate::run::report::TaskError;
 
-/// Why an execution gave no value. Match the variant; texts may change.
+/// The reason why an execution gave no value. Match the variant; texts may change.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum ExecError {
-    /// A user's method failed or panicked. The graph goes on with the next execution.
+    /// A user-defined method failed or panicked. The graph goes on with the next execution.
     Task(TaskError),
-    /// An actor died and the graph with it. Its other actors can be bound into a new graph.
+    /// An actor died, and the graph with it. The graph's other actors can be bound into a new graph.
     ActorDied(Arc<ActorDied>),
-    /// The result did not come in time. While the handle is held the execution goes on and can be waited for again, as after
-    /// `wait_timeout`; `wait` and `run` drop it, which cancels the execution.
+    /// The result did not arrive in time. While the handle is held, the execution goes on and can be waited for again,
+    /// as after `wait_timeout`; `wait` and `run` drop the handle, which cancels the execution.
     Timeout(Arc<Timeout>),
-    /// As many executions are unfinished as the graph allows; nothing was submitted.
+    /// The number of unfinished executions has reached the limit of the graph; nothing was submitted.
     CapacityExceeded {
-        /// Unfinished executions.
+        /// The number of unfinished executions.
         inflight: usize,
         /// The limit, `Options::max_inflight`.
         max_inflight: usize,
     },
-    /// A lane has yet to read inputs that it was given, so there is no room for another although fewer executions are unfinished than
-    /// may be: the graph has fewer slots than that, or another task failed and its executions were over before. Nothing was
-    /// submitted; `OnFull::Block` waits.
+    /// A lane has yet to read earlier inputs, so there is no room for another input, although the number of unfinished
+    /// executions is below the limit. Either the graph has fewer slots than that limit, or another task failed and
+    /// ended the executions of those inputs early. Nothing was submitted; `OnFull::Block` waits.
     InputsUnread {
         /// The lanes that are behind, the most likely first.
         behind: Arc<[Suspect]>,
     },
-    /// As many finished results wait to be fetched as the graph allows; nothing was submitted.
+    /// The number of finished, unfetched results has reached the limit of the graph; nothing was submitted.
     ResultsBuffered {
-        /// Finished results that nobody has fetched.
+        /// The number of finished, unfetched results.
         buffered: usize,
         /// The limit, `Options::max_buffered`.
         max_buffered: usize,
     },
-    /// The execution was cancelled: its handle, or a part of it, was dropped, or it made room for a newer one.
+    /// The execution was cancelled: its handle, or a part of the handle, was dropped, or the execution made room for a
+    /// newer one.
     Cancelled {
         /// Number of the execution.
         execution: u64,
@@ -57,17 +58,17 @@ pub enum ExecError {
         /// The graph's name.
         graph: Arc<str>,
     },
-    /// A `Vec` input with another number of items than the graph has edges; nothing was submitted.
+    /// A `Vec` input has another number of items than the graph has edges; nothing was submitted.
     InputCount {
-        /// Leaves of the graph's input.
+        /// The number of leaves of the graph's input.
         expected: usize,
     },
-    /// `Execution::split` of outputs that are not one edge each: a `Vec`, an array or a tuple among them, or a single edge that
-    /// carries a tuple.
+    /// `Execution::split` was called for outputs that are not one edge each: a `Vec`, an array or a tuple is among
+    /// them, or a single edge carries a tuple.
     NotSplit {
-        /// Handles that were asked for.
+        /// The number of handles that were asked for.
         parts: usize,
-        /// Edges in the graph's output.
+        /// The number of edges in the graph's output.
         edges: usize,
     },
     /// The result has been taken already.
@@ -79,23 +80,23 @@ pub enum ExecError {
     Broken {
         /// The graph's name.
         graph: Arc<str>,
-        /// Which task, and what its channel said.
+        /// The task at fault, and the error of its channel.
         reason: Arc<str>,
     },
-    /// The graph was used by the very thread that drives it: by an inline actor's method, or by the `Drop` or `Clone`
-    /// of a payload. Nothing was submitted or lost.
+    /// The thread that drives the graph used the graph again: from an inline actor's method, or from the `Drop` or
+    /// `Clone` of a payload. Nothing was submitted or lost.
     Reentered {
         /// The graph's name.
         graph: Arc<str>,
     },
-    /// The graph keeps no events, which was asked of it.
+    /// The call needs events, and the graph keeps none.
     TraceOff {
         /// The graph's name.
         graph: Arc<str>,
     },
     /// A broken invariant of selvedge itself.
     Internal {
-        /// What to report.
+        /// The text to report.
         message: Arc<str>,
     },
 }
@@ -107,52 +108,52 @@ selvedge_channels::debug_is_report!(ExecError);
 pub struct ActorDied {
     /// The actor's name.
     pub actor: String,
-    /// Where it lived, for example `process 4121`.
+    /// The placement of the actor, for example `process 4121`.
     pub placement: String,
-    /// The task it was last seen at, with the line where it was bound.
+    /// The task at which the actor was last seen, with the line where the task was bound.
     pub task: Option<(String, SourceLocation)>,
-    /// The execution it was last seen at.
+    /// The execution at which the actor was last seen.
     pub execution: u64,
-    /// How it ended, and the last lines it wrote to its standard error.
+    /// The exit of the actor, and the last lines that it wrote to its standard error.
     pub death: Death,
     /// The deaths of other actors of the graph that became known after this one, in order.
     pub also: Vec<ActorDied>,
 }
 
-/// A wait that ran out of time.
+/// A wait whose time limit has passed.
 #[derive(Clone, Debug)]
 pub struct Timeout {
-    /// Number of the execution that was waited for; `None` while waiting for room to submit.
+    /// The number of the execution that was waited for; `None` for a wait for room to submit.
     pub execution: Option<u64>,
-    /// Time since the execution was submitted; how long the wait lasted where it was for room.
+    /// The time since the execution was submitted; for a wait for room, the duration of the wait.
     pub waited: Duration,
     /// The lanes at fault, the most likely first.
     pub suspects: Vec<Suspect>,
-    /// The option that sets this time.
+    /// The option that sets the time limit.
     pub option: &'static str,
 }
 
-/// What a lane was at when somebody ran out of patience.
+/// A lane at fault, and its activity when it was looked up.
 #[derive(Clone, Debug)]
 pub struct Suspect {
     /// The task's label.
     pub task: String,
     /// The actor's name.
     pub actor: String,
-    /// Where it lives.
+    /// The placement of the actor.
     pub placement: String,
-    /// The execution it is at.
+    /// The execution that the lane is at.
     pub execution: u64,
-    /// What it is doing.
+    /// The activity of the lane.
     pub phase: Phase,
-    /// Its process is stopped (SIGSTOP, or a debugger).
+    /// True if the lane's process is stopped (SIGSTOP, or a debugger).
     pub stopped: bool,
     /// The line where the task was bound.
     pub bound_at: SourceLocation,
 }
 
 impl ExecError {
-    /// The task's failure, if that is what it is.
+    /// The failure of a task, if this error is one.
     pub fn as_task(&self) -> Option<&TaskError> {
         match self {
             ExecError::Task(error) => Some(error),
@@ -160,7 +161,7 @@ impl ExecError {
         }
     }
 
-    /// The user's own error value, where the method ran in this process.
+    /// The user's own error value, if the method ran in this process.
     pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
         self.as_task()?.downcast_ref::<E>()
     }
@@ -312,7 +313,7 @@ impl fmt::Display for Suspect {
 pub struct Refused<In> {
     /// The value, unchanged.
     pub value: In,
-    /// Why it was refused.
+    /// The reason why it was refused.
     pub error: ExecError,
 }
 
@@ -334,5 +335,5 @@ impl<In> std::error::Error for Refused<In> {
     }
 }
 
-// Every result carries room for it.
+// Every result has room for this error, so the error is kept small.
 const _: () = assert!(size_of::<ExecError>() <= 40);

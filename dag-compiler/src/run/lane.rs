@@ -1,17 +1,18 @@
 //! The loop: one lane's program, run execution after execution.
 //!
-//! A program is a straight list of steps. `step` tries one, or a stretch of hops, and says whether it moved, so the same
-//! machine runs on a borrowed thread (which spins, then parks on its doorbell) and inside the driver's own thread.
+//! A program is a straight list of steps. `step` tries one step, or a stretch of hops, and says whether it moved. So
+//! the same machine runs on a borrowed thread, which spins and then parks on its doorbell, and on a thread that holds
+//! the driver.
 //!
 //! Invariants:
 //! - `LOOP-1` every task publishes exactly one message per execution on every output: a value, its error, or a
 //!   tombstone. So a message's number is the number of its execution, and executions never mix (RW-05).
-//! - `LOOP-2` a task whose input failed is not run; the same fault goes on, not wrapped again (TASK-08).
-//! - `LOOP-3` inputs left unread by fail-fast are released as they arrive, also while the lane waits for
-//!   something else, so a writer is never blocked by an input nobody will read.
-//! - `LOOP-4` a step that says `Blocked` has changed nothing.
-//! - `LOOP-5` what a task has read is given back before its result can be seen: whoever has all results of an execution finds
-//!   the slots of its inputs free.
+//! - `LOOP-2` a task whose input failed does not run; the same fault travels on and is not wrapped again (TASK-08).
+//! - `LOOP-3` inputs that fail-fast left unread are released as they arrive, even while the lane waits for something
+//!   else, so a writer is never blocked by an input that no task will read.
+//! - `LOOP-4` a step that returns `Blocked` has changed nothing.
+//! - `LOOP-5` the inputs of a task are released before its result can be seen: a thread that has all results of an
+//!   execution finds the slots of its inputs free.
 
 mod bring;
 mod hop;
@@ -44,36 +45,37 @@ use self::work::{invoke, invoke_prepared};
 pub(crate) struct TaskRun {
     pub(crate) id: TaskId,
     pub(crate) actor: ActorId,
-    /// Where the crew found the actor last.
+    /// The position at which the crew last found the actor.
     pub(crate) seat: usize,
     pub(crate) method: u16,
     pub(crate) info: TaskInfo,
-    /// Index into the lane's values, one per argument.
+    /// Indices into the lane's values, one per argument.
     pub(crate) args: Vec<usize>,
-    /// The same, one per parameter: a list of arguments is a value of its own.
+    /// Indices into the lane's values, one per parameter: a list of arguments is one value.
     pub(crate) params: Vec<usize>,
-    /// Lists to be put together, inner ones first.
+    /// Lists to assemble, inner lists first.
     pub(crate) gathers: Vec<GatherRun>,
-    /// Arguments whose tensors are wanted on the actor's device.
+    /// Arguments whose tensors are needed on the actor's device.
     pub(crate) brings: Vec<BringRun>,
-    /// The whole result, then one per part, then the signal that it is done; `None` where nobody reads it.
+    /// The outlets of the whole result, then of each part, then of the signal that the task is done; `None` if the
+    /// value has no reader.
     pub(crate) outlets: Vec<Option<Box<dyn AnyOutlet>>>,
-    /// Outlets before the signal's.
+    /// The number of outlets before the signal's.
     pub(crate) results: usize,
-    /// The only outlet, where there is only one and publishing to it runs none of the user's code.
+    /// The index of the only outlet, if there is only one and publishing to it runs no user code.
     pub(crate) sole: Option<usize>,
-    /// What it is where it is no more than that.
+    /// Set if the task is a hop, with one argument and one result; such a task runs through the fast path of hops.
     pub(crate) hop: Option<HopRun>,
-    /// What `Await` found: the task will not run in this execution.
+    /// The fault that `Await` found: the task does not run in this execution.
     pub(crate) fault: Option<Fault>,
-    /// It gave up before all of its inputs had come.
+    /// True if the task gave up before all of its inputs had arrived.
     pub(crate) gave_up: bool,
-    /// What it does in place of a method, as a rank of a collective.
+    /// The task's part as a rank of a collective, in place of a method.
     pub(crate) collective: Option<CollectiveRun>,
 }
 
 impl TaskRun {
-    /// Stages what tells others only that the task is done.
+    /// Stages the signal that tells other tasks only that this task is done.
     pub(crate) fn say_done(&mut self) {
         for signal in self.outlets.iter_mut().skip(self.results).flatten() {
             if let Some(signal) = signal.typed_mut::<()>() {
@@ -83,7 +85,7 @@ impl TaskRun {
     }
 }
 
-/// A list that is put together before its task computes.
+/// A list that is assembled before its task computes.
 pub(crate) struct GatherRun {
     pub(crate) gather: Gather,
     /// Indices of the elements' values.
@@ -92,47 +94,47 @@ pub(crate) struct GatherRun {
     pub(crate) into: usize,
 }
 
-/// Steps of a task that runs in one go: READ, COMPUTE and WRITE.
+/// The number of steps of a task that runs in one go: READ, COMPUTE and WRITE.
 pub(crate) const STEPS: usize = 3;
 
-/// One thing a lane does.
+/// One step of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// All READs of a task: one wait for inputs that come in any order (RW-03).
+    /// All READs of a task: one wait for inputs that arrive in any order (RW-03).
     Await(usize),
-    /// A task's READs, and with them its COMPUTE and WRITE, the next two steps, where nothing is out of the ordinary; of a
-    /// hop, then the same of the hops that follow.
+    /// A plain task: its READs and, on the fast path, also its COMPUTE and WRITE, which are the next two steps. For a
+    /// hop, the fast path also includes the hops that follow.
     Run(usize),
     /// The task's method.
     Compute(usize),
-    /// The task's part in a collective, which is over when its WRITE is done.
+    /// The task's part in a collective, which is over when the task's WRITE is done.
     Post(usize),
     /// The task's WRITE: to all its outputs or to none (RW-13).
     Write(usize),
-    /// A value of an inline task that is an output of the graph: moved to where results wait.
+    /// An output of the graph that is the value of an inline task: moves the value to its leaves.
     Collect(usize),
 }
 
 /// An output of the graph: the lane value and the leaves it goes to.
 pub(crate) struct Port {
-    /// Who made the value, for a result that cannot be decoded.
+    /// The task that made the value, for a result that cannot be decoded.
     pub(crate) info: TaskInfo,
     pub(crate) value: usize,
     pub(crate) leaves: Vec<usize>,
-    /// It comes from another lane and nobody else reads it; taking it runs none of the user's code.
+    /// True if the value comes from another lane, has no other reader, and taking it runs no user code.
     pub(crate) moves: bool,
-    /// Executions collected so far.
+    /// The number of executions collected so far.
     pub(crate) collected: u64,
 }
 
-/// Reads that fail-fast gave up before the value had come.
+/// Reads that fail-fast gave up before the value had arrived.
 struct Forgone {
     value: usize,
     execution: u64,
     reads: u32,
 }
 
-/// Why a lane, and with it the graph, cannot go on.
+/// The reasons why a lane, and with it the graph, cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LaneError {
     #[error(transparent)]
@@ -141,11 +143,12 @@ pub(crate) enum LaneError {
     Group(#[from] CommError),
 }
 
-/// How long an error that a death may explain waits for the news of it, which takes a moment to whoever runs the graph.
+/// The time limit for waiting for the report of a death that may explain an error. The report takes a moment to reach
+/// the process that runs the graph.
 pub(crate) const NEWS_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl LaneError {
-    /// Whether it may be the first that is seen of a process's death.
+    /// Whether the error may be the first sign of a process's death.
     pub(crate) fn may_be_a_death(&self) -> bool {
         match self {
             LaneError::Channel(ChannelError::Segment(error))
@@ -156,7 +159,7 @@ impl LaneError {
     }
 }
 
-/// The same, with the task it was found at; boxed, for it is returned by every step.
+/// A [`LaneError`] with the task at which it was found. Boxed, because every step returns it.
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub(crate) task: TaskId,
@@ -169,13 +172,13 @@ fn broken(task: TaskId, error: impl Into<LaneError>) -> Box<Broken> {
     Box::new(Broken { task, error })
 }
 
-/// An error that is no task's own.
+/// An error that belongs to no task.
 #[cold]
 fn nowhere(error: ChannelError) -> Box<Broken> {
     broken(TaskId(u32::MAX), error)
 }
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moved {
     Advanced,
@@ -183,7 +186,7 @@ pub(crate) enum Moved {
     Ended,
 }
 
-/// One lane's program with its channels' ends.
+/// One lane's program with the ends of its channels.
 pub(crate) struct LaneLoop {
     pub(crate) lane: LaneId,
     pub(crate) values: Vec<Box<dyn AnyValue>>,
@@ -197,14 +200,14 @@ pub(crate) struct LaneLoop {
     pub(crate) bell: Doorbell,
     pub(crate) progress: ProgressLine,
     pub(crate) waiting: Waiting,
-    /// The lane spins for what comes next, as things are now.
+    /// True if the lane spins for its next input at present.
     pub(crate) spins: bool,
     pub(crate) recorder: Recorder,
     pub(crate) driver: AsyncDriver,
     pub(crate) state: Cursor,
 }
 
-/// Where a lane is in its program.
+/// The position of a lane in its program.
 #[derive(Default)]
 pub(crate) struct Cursor {
     pub(crate) execution: u64,
@@ -214,7 +217,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Goes on after so many steps of a program of `len`.
+    /// Advances by `steps` steps in a program of `len` steps.
     #[inline]
     fn pass(&mut self, steps: usize, len: usize) {
         self.waiting = false;
@@ -227,12 +230,12 @@ impl Cursor {
 }
 
 impl LaneLoop {
-    /// Number of the execution the lane is at.
+    /// The number of the execution that the lane is at.
     pub(crate) fn execution(&self) -> u64 {
         self.state.execution
     }
 
-    /// All that decides about what it does next, for the models.
+    /// All the state that decides the lane's next action, for the models.
     #[cfg(test)]
     pub(crate) fn seen(&self) -> impl Iterator<Item = u64> {
         let state = &self.state;
@@ -254,7 +257,7 @@ impl LaneLoop {
         .chain(forgone)
     }
 
-    /// Whether something that the next step waits for may have come: a quick look, for who waits.
+    /// Whether an input of the next step may have arrived: a quick poll while the lane waits.
     #[inline]
     fn stirs(&mut self) -> bool {
         self.recorder.looks();
@@ -277,7 +280,7 @@ impl LaneLoop {
         if !self.ranks.is_empty()
             && let Err(error) = self.advance_ranks()
         {
-            // A rank that has left is how a neighbour says so.
+            // A neighbour that ends leaves its group, and this rank gets an error.
             let running = self.control.state() == State::Running;
             return if running { Err(error) } else { Ok(Moved::Ended) };
         }
@@ -305,7 +308,7 @@ impl LaneLoop {
         self.halted(moved)
     }
 
-    /// A step that has not moved: whether that is the end.
+    /// Handles a step that has not moved; decides whether the graph has ended.
     fn halted(&mut self, moved: Result<Moved, Box<Broken>>) -> Result<Moved, Box<Broken>> {
         match moved {
             Ok(Moved::Blocked) => {
@@ -315,7 +318,7 @@ impl LaneLoop {
                 }
                 self.drain_forgone().map_err(nowhere)?;
             }
-            // A closed channel is how a neighbour says that the graph ends (TASK-10).
+            // A neighbour that ends closes its channel (TASK-10).
             Err(broken) if matches!(broken.error, LaneError::Channel(ChannelError::Closed)) => {
                 return Ok(Moved::Ended);
             }
@@ -324,7 +327,7 @@ impl LaneLoop {
         moved
     }
 
-    /// Brings the posted parts in collectives further.
+    /// Advances the posted parts in collectives.
     fn advance_ranks(&mut self) -> Result<(), Box<Broken>> {
         for rank in self.ranks.iter_mut().filter(|rank| !rank.is_idle()) {
             let advanced = rank.advance(&mut self.tasks, &mut self.values);
@@ -333,7 +336,8 @@ impl LaneLoop {
         Ok(())
     }
 
-    /// Leaves the task's part in a collective to the lane's rank, which begins with it as soon as it has nothing before it.
+    /// Leaves the task's part in a collective to the lane's rank, which begins it as soon as the earlier parts are
+    /// over.
     fn post(&mut self, index: usize) -> Result<Moved, Box<Broken>> {
         let execution = self.state.execution;
         let Some(task) = self.tasks.get_mut(index) else {
@@ -358,7 +362,7 @@ impl LaneLoop {
         Ok(Moved::Advanced)
     }
 
-    /// Whether a task's part in a collective is over; its input is given back then.
+    /// Whether a task's part in a collective is over; if so, releases the task's input.
     fn is_over(&mut self, index: usize) -> Result<bool, ChannelError> {
         let Some(collective) = self
             .tasks
@@ -376,7 +380,7 @@ impl LaneLoop {
         Ok(true)
     }
 
-    /// Goes on after so many steps.
+    /// Advances by `steps` steps.
     #[inline]
     fn pass(&mut self, steps: usize) {
         self.state.pass(steps, self.steps.len());
@@ -392,7 +396,7 @@ impl LaneLoop {
             task.gave_up = false;
         }
         if !self.state.forgone.is_empty() {
-            // The next execution's read skips what an earlier one left.
+            // This read skips the messages that earlier executions left unread.
             let args = &task.args;
             self.state
                 .forgone
@@ -413,7 +417,7 @@ impl LaneLoop {
         }
         if missing {
             if task.fault.is_none() {
-                // What has been cancelled does not wait for its inputs.
+                // A cancelled task does not wait for its inputs.
                 if !self.control.is_cancelled(execution) {
                     self.state.waiting = true;
                     self.progress.at(execution).set(task.id.0, Phase::Reading);
@@ -462,7 +466,7 @@ impl LaneLoop {
         Ok(Moved::Advanced)
     }
 
-    /// Marks this task's reads as done; those whose value has not come are forgone (`LOOP-3`).
+    /// Marks this task's reads as done; reads whose value has not arrived are forgone (`LOOP-3`).
     #[inline]
     fn release_inputs(&mut self, index: usize) -> Result<(), ChannelError> {
         let Some(task) = self.tasks.get(index) else {
@@ -499,7 +503,7 @@ impl LaneLoop {
         self.drain_forgone()
     }
 
-    /// Gives back what fail-fast left unread, as far as it has come.
+    /// Releases the inputs that fail-fast left unread, as far as they have arrived.
     fn drain_forgone(&mut self) -> Result<(), ChannelError> {
         let mut position = 0;
         while let Some(forgone) = self.state.forgone.get(position) {
@@ -526,7 +530,7 @@ impl LaneLoop {
         if let (Some(sole), None, false) = (task.sole, &task.collective, self.recorder.is_on())
             && let Some(Some(outlet)) = task.outlets.get_mut(sole)
         {
-            // All or nothing by itself, and nobody looks for its event.
+            // A single outlet publishes all or nothing by itself, and no event has to be recorded.
             match outlet.publish(execution, &mut self.values) {
                 Ok(Readiness::Ready) => return Ok(Moved::Advanced),
                 Ok(Readiness::Blocked) => {
@@ -566,7 +570,7 @@ impl LaneLoop {
                 return Ok(Moved::Blocked);
             }
         }
-        // Before the result can be seen, so that whoever has it finds the event too.
+        // Recorded before the result can be seen, so that a thread that has the result finds the event too.
         if self.state.waiting {
             self.recorder
                 .record(id, std::iter::once(OpKind::Write), execution);
@@ -600,7 +604,8 @@ impl LaneLoop {
         Ok(Moved::Advanced)
     }
 
-    /// Steps until nothing moves. `true` when something did, or the program has ended.
+    /// Steps until nothing moves, or until the next execution begins. `true` if something moved or the program has
+    /// ended.
     fn run_until_blocked<C: Crew + ?Sized>(&mut self, crew: &mut C, ended: &mut bool) -> bool {
         let mut moved = false;
         let execution = self.state.execution;
@@ -614,15 +619,15 @@ impl LaneLoop {
                     *ended = true;
                 }
             }
-            // Between executions the lane looks at its mailbox and at the state, however busy it is.
+            // Between executions the lane checks its mailbox and the state, however busy it is.
             if *ended || self.state.execution != execution {
                 return true;
             }
         }
     }
 
-    /// Its channels were closed while the graph runs: neighbours close theirs when the graph has ended, or where one has died or
-    /// writes what it should not.
+    /// Fails the graph because the lane's channels were closed while the graph runs. Neighbours close their channels
+    /// when the graph has ended, or if one of them has died or writes invalid data.
     pub(crate) fn cut_off(&mut self) {
         let task = match self.steps.get(self.state.step) {
             Some(
@@ -640,7 +645,7 @@ impl LaneLoop {
 
     fn fail(&mut self, task: TaskId, error: &LaneError) {
         if error.may_be_a_death() {
-            // Who hears of the death fails the graph first, with its true cause.
+            // The thread that learns of the death fails the graph first, with its true cause.
             let (control, until) = (&self.control, Instant::now() + NEWS_TIMEOUT);
             let told = || control.state() != State::Running;
             self.bell.wait(&Waiting::Park, Some(until), told);
@@ -653,7 +658,7 @@ impl LaneLoop {
         self.control.fail(self.lane, &format!("`{label}`: {error}"));
     }
 
-    /// Lets go of everything that is held, so that neighbours do not wait for this lane.
+    /// Releases everything that the lane holds, so that neighbours do not wait for this lane.
     pub(crate) fn release(&mut self) {
         for value in &mut self.values {
             let _ = value.abandon();
@@ -668,7 +673,7 @@ impl LaneLoop {
         self.idles();
     }
 
-    /// Says that it is at nothing.
+    /// Marks the lane as idle in its progress line.
     pub(crate) fn idles(&self) {
         self.progress.at(self.state.execution).set(u32::MAX, Phase::Idle);
     }

@@ -1,8 +1,8 @@
-//! Where everything of one graph lies in its segment: the control line, the cancel table, a doorbell and a
-//! progress line for every lane, the trace rings, and the shared channels.
+//! The layout of a graph's segment: the control lines, the failure's text, the cancel table, a doorbell, a progress
+//! line and a trace ring for every lane, the shared channels, and the groups of ranks.
 //!
-//! The layout is a pure function of the plan, so every process computes the same one and nothing but the
-//! segment's id has to be sent.
+//! The layout is a pure function of the plan, so every process computes the same one, and only the segment's id has to
+//! be sent.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use selvedge_core::LaneId;
 use crate::ir::{ChannelId, ChannelKind, ChannelPlan, Plan};
 use crate::run::trace::ring_bytes;
 
-/// Bytes of the control line and of each progress line.
+/// The size of each control line and of each progress line, in bytes.
 pub(crate) const LINE_BYTES: usize = 64;
-/// Bytes kept for the text of a failure.
+/// Bytes reserved for the text of a failure.
 pub(crate) const FAILURE_BYTES: usize = 512;
 
 /// A part of the segment.
@@ -25,7 +25,7 @@ pub(crate) struct Span {
     pub(crate) len: usize,
 }
 
-/// What one lane owns in the segment.
+/// The parts of the segment that belong to one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LaneSpans {
     pub(crate) bell: Span,
@@ -33,7 +33,7 @@ pub(crate) struct LaneSpans {
     pub(crate) trace: Span,
 }
 
-/// The offsets of one graph's segment.
+/// The positions of all parts of one graph's segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) control: Span,
@@ -41,12 +41,12 @@ pub(crate) struct Layout {
     pub(crate) cancels: Span,
     pub(crate) lanes: BTreeMap<LaneId, LaneSpans>,
     pub(crate) channels: BTreeMap<ChannelId, Span>,
-    /// By group of ranks.
+    /// One span per group of ranks.
     pub(crate) communicators: Vec<Span>,
     pub(crate) len_bytes: usize,
 }
 
-/// The spec of a shared channel, as both of its ends and its creator see it.
+/// The spec of a shared channel, as its creator and both of its ends compute it.
 pub(crate) fn shared_spec(channel: &ChannelPlan) -> SharedSpec {
     SharedSpec {
         slots: channel.slots,
@@ -57,15 +57,16 @@ pub(crate) fn shared_spec(channel: &ChannelPlan) -> SharedSpec {
 }
 
 impl Layout {
-    /// Lays a plan out; `None` when it does not fit the address space.
+    /// Lays a plan out; `None` if it does not fit the address space.
     pub(crate) fn of(plan: &Plan) -> Option<Layout> {
         let mut cursor = Cursor {
             next: SEGMENT_HEADER_BYTES,
         };
-        // The second line is written by lanes whose methods await; the first is read by all.
+        // Lanes whose methods await write the second line; all lanes read the first.
         let control = cursor.span(2 * LINE_BYTES)?;
         let failure = cursor.span(FAILURE_BYTES)?;
-        // A power of two: lanes find their cell twice a task, and a division costs more than all else on that way.
+        // A power of two: lanes look up their cell twice per task, and a division costs more than everything else on
+        // that path.
         let cells = (plan.settings.max_inflight as usize).checked_next_power_of_two()?;
         let cancels = cursor.span(cells.checked_mul(8)?)?;
         let trace_bytes = ring_bytes(plan.settings.trace_events as usize)?;
@@ -106,7 +107,7 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// The next `len` bytes, on a cache line of their own.
+    /// The next `len` bytes, beginning on a cache line of their own.
     fn span(&mut self, len: usize) -> Option<Span> {
         let offset = self.next;
         self.next = offset.checked_add(len)?.checked_next_multiple_of(LINE_BYTES)?;

@@ -1,4 +1,4 @@
-//! Where a result waits until it is fetched: one buffer per leaf of the graph's output.
+//! Leaves: buffers that keep results until they are fetched, one per leaf of the graph's output.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -8,17 +8,17 @@ use selvedge_channels::{AnyValue, ChannelError, Fault, Message, PayloadType, Wir
 
 use crate::run::report::{Cause, TaskInfo, fault_with};
 
-/// What a leaf knows of one execution.
+/// The state of one execution in a leaf.
 #[derive(Debug)]
 enum Entry<T> {
     Pending,
-    /// Nobody wants it any more: not to be decoded when it comes.
+    /// No handle wants the result any more, so it is not decoded when it arrives.
     Unwanted,
     Arrived(Message<T>),
     Gone,
 }
 
-/// A leaf's state for one execution.
+/// The status of one execution in a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Pending,
@@ -29,30 +29,31 @@ pub(crate) enum Status {
 
 /// A leaf with its type erased.
 pub(crate) trait AnyLeaf: Send {
-    /// Makes room for `execution`, the next one that will be waited for here.
+    /// Makes room for `execution`, the next one whose result will arrive here.
     fn open(&mut self, execution: u64);
-    /// Moves the message of `execution` from the lane's value into this leaf. What cannot be decoded is the failure
-    /// of the task that made it.
+    /// Moves the message of `execution` from the lane's value into this leaf. A value that cannot be decoded becomes
+    /// the failure of the task that made it.
     fn collect(
         &mut self,
         value: &mut dyn AnyValue,
         execution: u64,
         info: &TaskInfo,
     ) -> Result<(), ChannelError>;
-    /// Takes note that the message of `execution` was taken before it got here.
+    /// Records that the message of `execution` was taken before it reached this leaf.
     fn pass(&mut self, execution: u64);
-    /// What is known of `execution`.
+    /// The status of `execution`.
     fn status(&self, execution: u64) -> Status;
-    /// The fault that has come of `execution`.
+    /// The fault of `execution`, if one has arrived.
     fn fault(&self, execution: u64) -> Option<Fault>;
-    /// Says that nobody will take the result of `execution`.
+    /// Records that no handle will take the result of `execution`.
     fn discard(&mut self, execution: u64);
-    /// Puts the result of `execution`, which is over and older than all others here, to those that are held for long.
+    /// Moves the result of `execution`, which is finished and older than all others here, to those that are held for
+    /// long.
     fn keep(&mut self, execution: u64);
-    /// Executions that something is known of.
+    /// The number of executions with an entry.
     #[cfg(test)]
     fn entries(&self) -> usize;
-    /// The typed leaf.
+    /// The leaf as `Any`, for a downcast to its type.
     fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
@@ -64,7 +65,7 @@ fn wrong_type<T>(found: PayloadType) -> ChannelError {
     }
 }
 
-/// The results of one leaf that have not been fetched, by number of execution.
+/// The results of one leaf that have not been fetched, by execution number.
 pub(crate) struct Leaf<T> {
     base: u64,
     entries: VecDeque<Entry<T>>,
@@ -72,7 +73,7 @@ pub(crate) struct Leaf<T> {
     kept: BTreeMap<u64, Entry<T>>,
 }
 
-/// Results that a leaf has room for from the start; where more wait, it grows.
+/// The largest number of results that a leaf has room for from the start; a leaf grows if more results wait.
 const ROOM: usize = 64;
 
 impl<T: Wire> Leaf<T> {
@@ -107,7 +108,7 @@ impl<T: Wire> Leaf<T> {
         }
     }
 
-    /// The message of `execution`, once.
+    /// Takes the message of `execution`, once.
     #[inline]
     pub(crate) fn take(&mut self, execution: u64) -> Option<Message<T>> {
         let (oldest, kept) = (execution == self.base, execution < self.base);
@@ -134,7 +135,7 @@ impl<T: Wire> Leaf<T> {
 impl<T: Wire> AnyLeaf for Leaf<T> {
     fn open(&mut self, execution: u64) {
         if self.entries.is_empty() {
-            // Executions without an entry may have come and gone.
+            // Executions without an entry may have run since the last one.
             self.base = execution;
         }
         self.entries.push_back(Entry::Pending);

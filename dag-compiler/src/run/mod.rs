@@ -1,8 +1,8 @@
-//! The loop: what a plan becomes when it runs.
+//! The loop: runs a compiled plan.
 //!
-//! `layout` and `control` are the memory all processes share; `lane` is the machine that runs one lane's program;
-//! `driver` is the lane of whoever executes; `engine` is how threads submit and wait, `turn` who of them pumps,
-//! `awaiter` who does where all of them `.await`; `teardown` is the end.
+//! `layout` and `control` are the memory that all processes share. `lane` is the machine that runs one lane's program.
+//! `driver` is the lane that executing threads use. In `engine`, threads submit and wait; `turn` decides which of them
+//! pumps, and `awaiter` pumps if all of them `.await`. `teardown` is the end.
 
 pub(crate) mod awaiter;
 pub(crate) mod clock;

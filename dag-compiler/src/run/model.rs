@@ -1,8 +1,10 @@
-//! The loop of a graph, explored state by state with stateright: real lanes and the real driver over real rings, in every
-//! order in which threads could run them (M6, M8). A state is the path that leads to it, walked again on fresh ones.
+//! Models of a graph's loop, explored state by state with stateright: real lanes and the real driver over real rings,
+//! in every order in which threads could run them (M6, M8). A state is the path that leads to it, repeated on a fresh
+//! graph.
 //!
-//! Lanes compute sums, so a wrong input, or one of another execution, gives a wrong output. Every model has mutants, in
-//! which it must find the fault. What happens within a step is the channels' matter (`channels/tests/models`, loom).
+//! Lanes compute sums, so a wrong input, or an input of another execution, gives a wrong output. Every model has
+//! mutants, and it must find the fault of each. The channels' own models and loom test the behaviour within a step
+//! (`channels/tests/models`).
 
 use std::collections::BTreeMap;
 
@@ -49,7 +51,7 @@ static ENTRY: ActorEntry = ActorEntry {
 #[distributed_slice(ACTORS)]
 static REGISTERED: fn() -> &'static ActorEntry = || &ENTRY;
 
-/// What tasks compute: by number of arguments, and with the task in it.
+/// The result of a task: it depends on the task and on each argument at its position.
 fn sum(task: usize, args: &[i64]) -> i64 {
     args.iter()
         .fold(100 * (task as i64 + 1), |sum, arg| 3 * sum + arg)
@@ -59,7 +61,7 @@ fn input(execution: u64) -> i64 {
     7 + execution as i64
 }
 
-/// Runs the tasks of a lane: an actor is a task here.
+/// Runs the tasks of a lane; in the models every task is an actor.
 struct Sums<'a>(&'a Plan);
 
 impl Crew for Sums<'_> {
@@ -94,7 +96,8 @@ impl Crew for Sums<'_> {
     }
 }
 
-/// A graph of one input: for each task its lane and what it reads, 0 for the input and n for task n - 1.
+/// A graph of one input. Each task is given by its lane and the values that it reads: 0 for the input, n for task n -
+/// 1.
 fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
     let value = |origin| ValueIr {
         origin,
@@ -164,7 +167,7 @@ fn planned(graph: GraphIr, slots: u32, max_inflight: u32) -> Plan {
     plan(graph, settings).unwrap()
 }
 
-/// One execution's outputs, task after task.
+/// The expected outputs of one execution, in order.
 fn expected(plan: &Plan, execution: u64) -> Vec<i64> {
     let mut values = vec![input(execution)];
     for (index, task) in plan.ir.tasks.iter().enumerate() {
@@ -183,29 +186,30 @@ fn expected(plan: &Plan, execution: u64) -> Vec<i64> {
 #[derive(Clone, Copy, PartialEq)]
 enum Mutant {
     None,
-    /// The wait of a lane's second task comes before its first task computes (E-02, E-03).
+    /// The last wait of a lane comes before the lane's first step (E-02, E-03).
     WaitsEarly,
-    /// Submits without looking whether there is room.
+    /// Submissions do not check for room.
     NoLimit,
-    /// Fetches the result of the execution before.
+    /// Fetching returns the result of the previous execution.
     WrongRow,
-    /// A handle that is dropped is forgotten instead of closed.
+    /// A dropped handle is forgotten instead of closed.
     Forgets,
-    /// An execution that was to run through and did not has no place for its result.
+    /// An execution that leaves the fast path gets no place for its result.
     Unbooked,
-    /// Tear-down tells nobody.
+    /// Tear-down does not tell the lanes.
     Silent,
 }
 
 struct Loop {
     plan: Plan,
     executions: u64,
-    /// Whether handles may be dropped, and the graph torn down.
+    /// Whether handles may be dropped; `tears` is whether the graph may be torn down.
     drops: bool,
     tears: bool,
-    /// Whether executions may run through with the driver in hand.
+    /// Whether executions may take the fast path while the driver is held.
     runs: bool,
-    /// Lanes do plain tasks in one go, as they do where nobody looks; else step by step, so that others come in between.
+    /// True if lanes do plain tasks in one go, as they do in production; else they go step by step, so that others run
+    /// in between.
     merged: bool,
     mutant: Mutant,
 }
@@ -214,7 +218,7 @@ struct Loop {
 enum Action {
     Submit,
     Pump,
-    /// Submits with the driver in hand, which nobody else uses until it has run through or is given a place.
+    /// Submits and holds the driver. No other action uses the driver until the execution has ended or is booked.
     Run,
     Through,
     Book,
@@ -236,7 +240,7 @@ struct World {
     ended: Vec<bool>,
     driver: Driver,
     handles: Vec<Handle>,
-    /// The execution for which somebody has the driver in hand.
+    /// The execution for which the driver is held.
     sent: Option<u64>,
     torn: bool,
 }
@@ -341,7 +345,7 @@ impl Loop {
         } else {
             execution
         };
-        // Before it is collected, where that is possible; it has been in those states to which a pump has led.
+        // Taken before it is collected, if possible; in the states after a pump it has been collected.
         if let Some(taken) = world
             .driver
             .take_at_once(asked, &[], |it| Ok(vec![it.next::<i64>()?]))
@@ -405,7 +409,7 @@ impl Machine for Loop {
         } = prepare(&self.plan, &recipe).unwrap();
         for lane in &mut lanes {
             if self.merged {
-                // It goes on with the next execution in one go, where that is there.
+                // The lane also does the next execution in one go if its input has arrived.
                 lane.spins = true;
             }
             for task in &mut lane.tasks {
@@ -572,7 +576,8 @@ fn machine(plan: Plan, executions: u64) -> Loop {
     }
 }
 
-/// How many hops follow each other from each task of a lane on, 0 for what is none.
+/// The stretch of each task of a lane: the number of hops that follow each other from it on, 0 for a task that is no
+/// hop.
 fn stretches(graph: GraphIr, lane: u32) -> Vec<usize> {
     let world = machine(planned(graph, 1, 1), 1).fresh();
     let lane = world.lanes.iter().find(|it| it.lane == LaneId(lane)).unwrap();
@@ -601,7 +606,7 @@ fn task_10_a_closed_channel_ends_the_loop_and_is_no_failure() {
         world.lanes.sort_by_key(|lane| lane.lane);
         world
     };
-    // Submits, and runs the first lane or the second as far as it goes.
+    // Submits an input, then runs lane number `lane` as far as it goes.
     let run = |world: &mut World, lane: usize| {
         model.submit(world).unwrap();
         loop {
@@ -611,7 +616,7 @@ fn task_10_a_closed_channel_ends_the_loop_and_is_no_failure() {
             }
         }
     };
-    // READ: what was written is read before the end is seen.
+    // READ: the lane reads the messages that were written before it sees the end.
     let mut world = begun();
     assert_eq!(run(&mut world, 0), (Moved::Blocked, 1, State::Running));
     world.lanes[0].release();
@@ -639,14 +644,14 @@ fn task_11_a_channel_that_is_closed_while_the_graph_runs_is_told_with_task_and_l
 
 #[test]
 fn task_11_the_driver_tells_of_a_channel_that_is_closed_while_the_graph_runs() {
-    // The second task is inline: the driver's own lane reads what the first lane writes.
+    // The second task is inline: the driver's own lane reads the values that the first lane writes.
     let model = machine(planned(graph(&[(1, &[0]), (0, &[1])], &[2]), 2, 2), 2);
     let mut world = model.fresh();
     model.submit(&mut world).unwrap();
     world.lanes[0].release();
     let broken = world.driver.pump().unwrap_err();
     assert!(matches!(broken, LaneError::Channel(ChannelError::Closed)));
-    // After the graph's end it is the end.
+    // After the graph's end, a closed channel is no error.
     let mut world = model.fresh();
     model.submit(&mut world).unwrap();
     world.control.stop();
@@ -654,13 +659,13 @@ fn task_11_the_driver_tells_of_a_channel_that_is_closed_while_the_graph_runs() {
     assert!(!world.driver.pump().unwrap());
 }
 
-/// How many executions a model runs; `EXECUTIONS=3` takes some minutes, in a debug build.
+/// The number of executions that a model runs; `EXECUTIONS=3` takes some minutes in a debug build.
 fn executions() -> u64 {
     std::env::var("EXECUTIONS").map_or(2, |text| text.parse().unwrap())
 }
 
-/// Graphs that deadlock elsewhere: there and back over another lane, an exchange, a value that two tasks of a lane read of
-/// which one needs the other, a diamond, and a pipeline of one forward and one backward.
+/// Graphs that deadlock in other systems: there and back over another lane, an exchange, a value read by two tasks of a
+/// lane of which one needs the other, a diamond, and a pipeline of one forward and one backward.
 fn shapes() -> Vec<GraphIr> {
     vec![
         graph(&[(1, &[0]), (2, &[1]), (1, &[2])], &[3]),

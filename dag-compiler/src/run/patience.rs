@@ -1,21 +1,21 @@
-//! How long somebody waits for a graph.
+//! The time limit of a wait for a graph.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// A time to wait, of which the clock starts when there is something to wait for: reading it costs as much as the rest
-/// of an execution that is there already.
+/// A time limit whose clock starts when there is something to wait for. Reading the clock costs as much as the rest of
+/// an execution whose result has already arrived.
 pub(crate) struct Patience {
     timeout: Option<Duration>,
-    /// What sets this time, for whoever runs out of it.
+    /// The option that sets the time limit, for the error message.
     pub(crate) option: &'static str,
     started: Cell<Option<Instant>>,
-    /// As long as anybody spins has been spun.
+    /// True if the wait has already spun for the whole spin budget.
     spun: Cell<bool>,
 }
 
 impl Patience {
-    /// Waits at most `timeout`; `None` is without end.
+    /// A time limit of `timeout`; `None` means no limit.
     #[inline]
     pub(crate) fn new(timeout: Option<Duration>, option: &'static str) -> Self {
         Patience {
@@ -26,17 +26,18 @@ impl Patience {
         }
     }
 
-    /// Takes note that it is time to park.
+    /// Records that the spin budget is spent, so that the wait parks next.
     pub(crate) fn spent_spinning(&self) {
         self.spun.set(true);
     }
 
-    /// Whether it is time to park, without spinning first.
+    /// Whether the wait parks without spinning first.
     pub(crate) fn has_spun(&self) -> bool {
         self.spun.get()
     }
 
-    /// When it ends. Starts the clock; a time beyond what a clock can show has no end.
+    /// The deadline. The first call starts the clock. `None` if there is no limit, or if the deadline is beyond the
+    /// range of the clock.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let timeout = self.timeout?;
         let started = self.started.get().unwrap_or_else(Instant::now);
@@ -44,7 +45,7 @@ impl Patience {
         started.checked_add(timeout)
     }
 
-    /// How long it has lasted.
+    /// The time since the clock started.
     pub(crate) fn waited(&self) -> Duration {
         self.started
             .get()

@@ -1,12 +1,13 @@
-//! A lane's parts in collectives: posted by one step, awaited by another, and brought further whenever the lane has a moment.
+//! A lane's parts in collectives: one step posts a part, another awaits it, and the lane advances it in between.
 //!
-//! A COLLECTIVE only *posts* what its rank brings; the WRITE after it waits for the result. In between the lane does other
-//! work, and at every step, and while it waits for anything, it brings posted operations further, so that the ranks which
-//! wait for its share need not wait for its WRITE. A rank takes part in one operation at a time: what is posted meanwhile
-//! queues, in the order of the lane's steps, which is the same on every rank.
+//! A COLLECTIVE only *posts* the contribution of its rank; the WRITE after it waits for the result. In between the lane
+//! does other work. At every step, and while it waits for anything, the lane advances the posted operations, so that
+//! the ranks that wait for its share need not wait for its WRITE. A rank takes part in one operation at a time: parts
+//! that are posted meanwhile queue in the order of the lane's steps, which is the same on every rank.
 //!
-//! - `RANK-1` every rank takes part in every collective of every execution, with a failure where it has no value.
-//! - `RANK-2` what has been posted keeps its input until it is launched.
+//! - `RANK-1` every rank takes part in every collective of every execution; a rank without a value contributes a
+//!   failure.
+//! - `RANK-2` a posted part keeps its input at least until it is launched.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,9 +24,9 @@ use crate::ir::TaskId;
 use crate::run::lane::TaskRun;
 use crate::run::report::fault_of;
 
-/// What a task does in place of a method.
+/// A task's part as a rank of a collective, in place of a method.
 pub(crate) struct CollectiveRun {
-    /// Index of the rank among the lane's.
+    /// Index of the rank among the lane's ranks.
     pub(crate) rank: usize,
     pub(crate) plan: PlanId,
     pub(crate) operation: Collective,
@@ -33,20 +34,20 @@ pub(crate) struct CollectiveRun {
     pub(crate) part: Part,
 }
 
-/// How far a rank's part in a collective of one execution is.
+/// The progress of a rank's part in a collective of one execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Posted,
     /// The result is staged.
     Over,
-    /// And the input given back.
+    /// The result is staged and the input is released.
     GivenBack,
 }
 
-/// A rank that a lane drives, and what it has to do.
+/// A rank that a lane drives, with its posted tasks.
 pub(crate) struct RankRun {
     pub(crate) communicator: Box<dyn Communicator>,
-    /// Tasks that were posted, with their executions, the one under way first.
+    /// Tasks that were posted, with their executions; the first one is in flight.
     posted: VecDeque<(usize, u64)>,
     launched: bool,
 }
@@ -68,7 +69,7 @@ impl RankRun {
         self.posted.is_empty()
     }
 
-    /// Brings what is posted as far as it goes.
+    /// Advances the posted parts as far as possible.
     pub(crate) fn advance(
         &mut self,
         tasks: &mut [TaskRun],
@@ -108,7 +109,7 @@ impl RankRun {
         if task.fault.is_none() {
             let value = task.args.first().and_then(|value| values.get(*value));
             let communicator = self.communicator.as_mut();
-            // The user's code, where the type is the user's.
+            // Runs user code if the type is user-defined.
             let shown = Failure::catch(|| {
                 let value = value.ok_or_else(|| Failure::Internal("a collective without a value".into()))?;
                 #[cfg(feature = "cuda")]
@@ -145,7 +146,8 @@ impl RankRun {
     }
 }
 
-/// Asks a communicator, which may be the user's own: a panic in it ends the group, and leaves nobody's call.
+/// Calls a communicator, which may be user-defined. A panic in it becomes an error that ends the group, and does not
+/// leave this function.
 fn guarded<T>(ask: impl FnOnce() -> Result<T, CommError>) -> Result<T, CommError> {
     catch_unwind(AssertUnwindSafe(ask)).unwrap_or_else(|payload| {
         let reason = format!("panicked: {}", panic_message(payload));
@@ -156,14 +158,14 @@ fn guarded<T>(ask: impl FnOnce() -> Result<T, CommError>) -> Result<T, CommError
     })
 }
 
-/// What an operation has come to.
+/// The result of an operation.
 enum Product {
     Host(Vec<Tensor>),
     #[cfg(feature = "cuda")]
     Device(Vec<DeviceTensor>),
 }
 
-/// Asks for the result of what a task has launched, where the task wants it.
+/// Polls for the result of the operation that a task has launched, on the device if the task needs it there.
 fn poll(communicator: &mut dyn Communicator, task: &TaskRun) -> Result<Option<Product>, CommError> {
     #[cfg(feature = "cuda")]
     if let Some(collective) = &task.collective
@@ -176,7 +178,7 @@ fn poll(communicator: &mut dyn Communicator, task: &TaskRun) -> Result<Option<Pr
     Ok(communicator.poll()?.map(Product::Host))
 }
 
-/// Stages the value that is made of a result.
+/// Makes a value from a result and stages it.
 fn deliver(collective: &CollectiveRun, outlet: &mut dyn AnyOutlet, product: Product) -> Result<(), Failure> {
     match product {
         Product::Host(tensors) => collective.adapter.deliver(outlet, tensors).map_err(because),
@@ -188,7 +190,7 @@ fn deliver(collective: &CollectiveRun, outlet: &mut dyn AnyOutlet, product: Prod
     }
 }
 
-/// Whether the group has come to its end, and with it the graph.
+/// Whether the error ends the group, and with it the graph.
 fn is_final(error: &CommError) -> bool {
     matches!(
         error,
@@ -212,7 +214,7 @@ fn because(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
     }
 }
 
-/// Stages a result, or the failure that everybody has.
+/// Stages a result, or the failure that all ranks share.
 fn settle(
     own: usize,
     task: &mut TaskRun,
@@ -240,12 +242,12 @@ fn settle(
             staged.err()
         }
         Err(CommError::PeerFailed { rank, report }) => {
-            // Everybody has the failure of the same rank; that one has the user's own error with it.
+            // All ranks get the failure of the same rank; that rank keeps the user's own error with it.
             let own = task.fault.take().filter(|_| rank == own);
             task.fault = Some(own.unwrap_or_else(|| fault_from(&report)));
             None
         }
-        // After a launch no rank can go on without its share.
+        // After a launch no other rank can go on without this rank's share.
         Err(error @ (CommError::Segment(_) | CommError::Backend { .. })) => return Err(error),
         #[cfg(feature = "cuda")]
         Err(error @ CommError::Device(_)) => return Err(error),

@@ -1,5 +1,5 @@
-//! The report of a failed task: made where the method ran, carried as the bytes of a fault, read where the
-//! result is fetched.
+//! The report of a failed task: made where the method ran, carried as the bytes of a fault, and read where the result
+//! is fetched.
 
 use std::any::Any;
 use std::error::Error;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ir::SourceLocation;
 
-/// Why a task yielded no value.
+/// The reason why a task yielded no value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Cause {
@@ -31,60 +31,61 @@ pub enum Cause {
         /// The panic's message.
         message: String,
     },
-    /// The value could not travel: too large for the channel, or refused by its own `Serialize`.
+    /// The value could not be sent: it is too large for the channel, or its own `Serialize` refused it.
     Payload {
-        /// What the channel said.
+        /// The error of the channel.
         message: String,
     },
-    /// An argument of the method has come and cannot be read: its `Deserialize` refuses it, for example.
+    /// An argument of the method has arrived and cannot be read: its `Deserialize` refuses it, for example.
     Argument {
-        /// What its channel said.
+        /// The error of its channel.
         message: String,
     },
-    /// A tensor in the value lies on another device than was declared.
+    /// A tensor in the value lies on another device than the declared one.
     Elsewhere {
-        /// The value.
+        /// The name of the value.
         edge: String,
-        /// The device that was declared, as the writer's process counts devices.
+        /// The declared device, in the device numbering of the writer's process.
         expected: u32,
-        /// The device it is on.
+        /// The device that the tensor is on.
         found: u32,
     },
-    /// The value has other tensors than the first, and it was agreed that they look alike.
+    /// The value has other tensors than the first value, although all were agreed to look alike.
     StaticShape {
-        /// The value.
+        /// The name of the value.
         edge: String,
-        /// The first value's tensors.
+        /// The tensors of the first value.
         expected: Vec<TensorLayout>,
-        /// This value's.
+        /// The tensors of this value.
         found: Vec<TensorLayout>,
     },
     /// The actor was in use: by its own method, or by an ordinary call for too long.
     Busy {
-        /// By whom.
+        /// The use that kept the actor busy.
         message: String,
     },
-    /// An async method of an inline actor awaited for [`Options::timeout`](crate::Options::timeout), and was dropped there.
+    /// An async method of an inline actor awaited for [`Options::timeout`](crate::Options::timeout), and was then
+    /// dropped.
     TimedOut {
-        /// For how long.
+        /// The time that the method awaited, in words.
         message: String,
     },
     /// A broken invariant of selvedge itself.
     Internal {
-        /// What to report.
+        /// The text to report.
         message: String,
     },
 }
 
 impl Cause {
-    /// The panic of a value's own code. What its payload does when it is dropped is its own affair.
+    /// The cause for a panic in a value's own code. A second panic, while the payload is dropped, is ignored.
     pub(crate) fn of_panic(payload: Box<dyn Any + Send>) -> Self {
         Cause::Panic {
             message: panic_message(payload),
         }
     }
 
-    /// Why a value was refused by its channel.
+    /// The cause for a channel's refusal of a value.
     pub(crate) fn of_refusal(error: ChannelError) -> Cause {
         match error {
             ChannelError::Elsewhere {
@@ -112,16 +113,16 @@ impl Cause {
     }
 }
 
-/// Everything about a task that does not change between executions.
+/// The properties of a task that do not change between executions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskInfo {
     /// The task's label, for example `shard0.forward`.
     pub task: String,
     /// The actor's name.
     pub actor: String,
-    /// Where the actor lives: `inline`, `thread`, or `process 4121`.
+    /// The placement of the actor: `inline`, `thread`, or `process 4121`.
     pub placement: String,
-    /// The line of the user's program where the task was bound.
+    /// The line in the user's program where the task was bound.
     pub bound_at: SourceLocation,
 }
 
@@ -132,11 +133,11 @@ struct Report {
     cause: Cause,
 }
 
-/// A failure of the user's code in one execution. The graph goes on with the next.
+/// A failure of user code in one execution. The graph goes on with the next.
 #[derive(Clone)]
 pub struct TaskError(Arc<Failed>);
 
-/// Apart, so that a result is no larger for what it hardly ever holds.
+/// The content of a [`TaskError`], kept apart so that a result is no larger for an error that it hardly ever contains.
 struct Failed {
     info: TaskInfo,
     execution: u64,
@@ -150,12 +151,12 @@ impl TaskError {
         &self.0.info
     }
 
-    /// Number of the execution that failed.
+    /// The number of the execution that failed.
     pub fn execution(&self) -> u64 {
         self.0.execution
     }
 
-    /// What went wrong.
+    /// The cause of the failure.
     pub fn cause(&self) -> &Cause {
         &self.0.cause
     }
@@ -165,8 +166,8 @@ impl TaskError {
         matches!(self.0.cause, Cause::Panic { .. })
     }
 
-    /// The user's own error value. It is kept where the method ran in this process; from a worker process only
-    /// [`Cause::Error`] arrives (type name and texts), and this is `None`.
+    /// The user's own error value, if the method ran in this process. From a worker process only [`Cause::Error`]
+    /// arrives (type name and texts), and the value is `None`.
     pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
         self.0
             .original
@@ -174,7 +175,7 @@ impl TaskError {
             .and_then(|error| error.downcast_ref::<E>())
     }
 
-    /// Reads a fault that `report` made.
+    /// Reads a fault that [`fault_with`] made.
     pub(crate) fn from_fault(fault: &Fault) -> Option<TaskError> {
         let report: Report = postcard::from_bytes(fault.report()).ok()?;
         Some(TaskError(Arc::new(Failed {
@@ -253,7 +254,7 @@ impl Error for TaskError {
     }
 }
 
-/// Turns a method's failure into the fault that travels on.
+/// Converts a method's failure to the fault that is sent on.
 pub(crate) fn fault_of(info: &TaskInfo, execution: u64, failure: Failure) -> Fault {
     if let Failure::Interrupted = failure {
         return Fault::cancelled();
@@ -279,7 +280,7 @@ pub(crate) fn fault_of(info: &TaskInfo, execution: u64, failure: Failure) -> Fau
     fault_with(info, execution, cause, original)
 }
 
-/// A fault with a cause found outside the method.
+/// Makes a fault from a cause and, within the process, the user's own error value.
 pub(crate) fn fault_with(
     info: &TaskInfo,
     execution: u64,

@@ -1,7 +1,8 @@
-//! Who is at fault when somebody runs out of patience.
+//! Suspects: the lanes at fault when a wait times out.
 //!
-//! Lanes are named, with actor, task and what they do, and no channels: a plan is proven to be free of deadlock, so who waits at a
-//! channel waits in the end for a lane that computes, is stopped or meets other ranks, and that one is at fault.
+//! A suspect is a lane, with its actor, task and phase, and never a channel. A plan is proven to be free of deadlock,
+//! so a lane that waits at a channel waits in the end for a lane that computes, is stopped or meets other ranks. That
+//! last lane is at fault.
 
 use selvedge_channels::process::is_stopped;
 use selvedge_core::{ActorRef, LaneId};
@@ -10,10 +11,10 @@ use crate::ir::Plan;
 use crate::run::control::{Control, Phase, Progress};
 use crate::run::error::Suspect;
 
-/// The lanes at fault: those whose process is stopped, else those inside a user's method, else those furthest
-/// behind. A lane that merely waits for one of these is not named.
+/// The lanes at fault: those whose process is stopped, else those inside a user-defined method, else the one that is
+/// furthest behind. A lane that merely waits for one of these is not named.
 pub(crate) fn suspects(plan: &Plan, control: &Control, actors: &[ActorRef]) -> Vec<Suspect> {
-    // The driver's lane has no steps where no actor is inline.
+    // The driver's lane has no steps if no actor is inline.
     let lanes = plan.lanes.iter().filter(|lane| !lane.steps.is_empty());
     let mut seen: Vec<(Progress, Suspect)> = lanes
         .filter_map(|lane| {
@@ -36,7 +37,7 @@ pub(crate) fn suspects(plan: &Plan, control: &Control, actors: &[ActorRef]) -> V
 
 fn suspect(plan: &Plan, actors: &[ActorRef], lane: LaneId, progress: Progress) -> Option<Suspect> {
     let task = plan.ir.tasks.get(progress.task as usize).or_else(|| {
-        // Not begun: its first task stands for it.
+        // The lane has not begun: its first task stands for it.
         let first = plan.lanes.iter().find(|it| it.lane == lane)?.steps.first()?;
         plan.ir.tasks.get(first.task.0 as usize)
     })?;

@@ -1,4 +1,4 @@
-//! The end of a running graph.
+//! Tear-down: the end of a running graph.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::run::driver::Driver;
 use crate::run::engine::Engine;
 use crate::run::patience::Patience;
 
-/// What tear-down met.
+/// The outcome of a tear-down.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Teardown {
@@ -18,24 +18,24 @@ pub struct Teardown {
     pub stuck: Vec<StuckLane>,
 }
 
-/// A lane that did not give its thread back in time.
+/// A lane that did not return its thread in time.
 #[derive(Clone, Debug)]
 pub struct StuckLane {
     /// An actor of that lane.
     pub actor: String,
-    /// Where it lives.
+    /// The placement of the actor.
     pub placement: String,
-    /// The task it was last seen at.
+    /// The task at which the lane was last seen.
     pub task: Option<String>,
-    /// Its worker process was killed. A thread cannot be: it is given up, with its actors.
+    /// True if the lane's worker process was killed. A thread cannot be killed: it is abandoned, with its actors.
     pub killed: bool,
 }
 
 impl Engine {
-    /// Ends every program within the deadline, and drops async methods where they await; kills the worker processes of lanes
-    /// that do not end.
+    /// Ends every program within the deadline, and drops async methods where they await; kills the worker processes of
+    /// lanes that do not end.
     pub(crate) fn teardown(&self, timeout: Duration) -> Teardown {
-        // Acquire and release: whoever comes second sees what the first has done so far.
+        // Acquire and release: a second caller sees everything that the first has done so far.
         if self.is_a_copy() || self.torn_down.swap(true, Ordering::AcqRel) {
             return Teardown::default();
         }
@@ -50,8 +50,8 @@ impl Engine {
         if !late.is_empty() {
             self.lease.kill(&late);
         }
-        // Refused while an inline method computes, maybe the very one that ends the graph: the thread that runs it
-        // sees the state when it returns, and what is held goes with the last handle.
+        // Refused while an inline method computes, possibly the very method that ends the graph. The thread that runs
+        // it sees the state when the method returns, and the last handle frees the resources that are held.
         let patience = Patience::new(Some(deadline.saturating_duration_since(Instant::now())), "");
         let released = self.drive(&patience, release);
         self.turn.rouse();

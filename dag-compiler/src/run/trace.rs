@@ -1,16 +1,18 @@
-//! The event ring: records of a cache line each, newest over oldest, one ring per lane (TASK-15).
+//! The event ring: records of one cache line each, one ring per lane, where the newest record overwrites the oldest
+//! (TASK-15).
 //!
-//! Off by default (`Options::trace`), and then it costs a test of a pointer here and there. Records keep ticks of `clock`; the events
-//! read from them are nanoseconds of `CLOCK_MONOTONIC`, which all processes of a host share.
+//! Off by default (`Options::trace`); then it costs a test of a pointer in a few places. Records store ticks of
+//! `clock`; the events read from them are in nanoseconds of `CLOCK_MONOTONIC`, which all processes of a host share.
 //!
-//! An operation begins where the one before it on its lane ended, so the clock is read once an operation: a READ lasts
-//! from there until its value has come. For a task that runs in one go it is read twice; of a stretch of hops, for all but the
-//! first once.
+//! An operation begins where the previous one on its lane ended, so the clock is read once per operation: a READ lasts
+//! from there until its value has arrived. For a task that runs in one go the clock is read twice; in a stretch of
+//! hops, it is read once for every hop but the first.
 //!
-//! A task that runs in one go has one record of all its operations, which is *open* while it runs: whoever has its result finds
-//! it, and nobody waits for the clock, which is read again when the result is on its way. So its COMPUTE includes handing the
-//! result over: a copy into shared memory, the waking of who sleeps. Where its lane spun for an input, the clock was read at
-//! the last look before that came, and its COMPUTE begins there, some hundred nanoseconds too early at most.
+//! A task that runs in one go has one record for all its operations. The record is *open* while the task runs: a thread
+//! that has the result finds the record, and no thread waits for the clock, which is read again after the result is
+//! published. So the COMPUTE includes the hand-over of the result: a copy into shared memory, or the wake-up of a
+//! sleeping reader. If the lane spun for an input, the clock was read at the last poll before the input arrived, and
+//! the COMPUTE begins at that reading, at most some hundred nanoseconds too early.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -21,19 +23,20 @@ use crate::ir::{BindIndex, OpKind, Plan, TaskId};
 use crate::run::clock::{Moment, ticks};
 use crate::run::layout::Layout;
 
-/// Words of one record: what it is about (`What`), the execution, and three times.
+/// Words of one record: its kind and task (`What`), the execution, and three times.
 const WORDS: usize = 5;
 
-/// One lap in a record's first word.
+/// The value of one lap in a record's first word.
 const LAP: u64 = 1 << 40;
 
-/// Looks at a record that changes under them: within a lap it does so once, when it is closed.
+/// The number of attempts to read a record that changes meanwhile. Within a lap a record changes once, when it is
+/// closed.
 const LOOKS: usize = 4;
 
-/// Size of one record in the segment.
+/// Size of one record in the segment, in bytes.
 const RECORD_BYTES: usize = 64;
 
-/// Size of the ring of a lane which keeps so many records; one more is being written.
+/// The size in bytes of the ring of a lane that keeps `records` records; one more record is being written.
 pub(crate) fn ring_bytes(records: usize) -> Option<usize> {
     match records {
         0 => Some(0),
@@ -44,32 +47,34 @@ pub(crate) fn ring_bytes(records: usize) -> Option<usize> {
 /// One operation of one execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// The actor's name.
+    /// The name of the actor.
     pub actor: String,
-    /// The method's name.
+    /// The name of the method.
     pub method: String,
-    /// The task's label.
+    /// The label of the task.
     pub task: String,
-    /// The task's index in [`GraphIr::tasks`](crate::ir::GraphIr::tasks).
+    /// The index of the task in [`GraphIr::tasks`](crate::ir::GraphIr::tasks).
     pub task_id: TaskId,
-    /// Position among all binds of the actor in this graph.
+    /// The position of the task among all binds of the actor in this graph.
     pub bind_index: BindIndex,
     /// `READ`, `COMPUTE`, `COLLECTIVE` or `WRITE`.
     pub operation: String,
-    /// Number of the execution.
+    /// The number of the execution.
     pub execution: u64,
-    /// Start, in nanoseconds of the monotonic clock. A COMPUTE that a lane spun for may have begun some hundred nanoseconds later.
+    /// Start, in nanoseconds of the monotonic clock. A COMPUTE whose input the lane spun for may have begun some
+    /// hundred nanoseconds later.
     pub start_ns: u64,
-    /// End, in nanoseconds of the monotonic clock; where it is under way, when the trace was taken. A COMPUTE whose result is sent at
-    /// once ends when that is on its way, so its reader may have begun before.
+    /// End, in nanoseconds of the monotonic clock; for an operation in flight, the time when the trace was taken. A
+    /// COMPUTE whose result is sent at once ends when the result is published, so its reader may have begun before.
     pub end_ns: u64,
-    /// It has not ended, as far as is known. What has not ended of an execution that is over is taken to end when the trace
-    /// is taken, though a task that a fault or a cancel has left behind may go on.
+    /// True if the operation has not ended, as far as is known. An open operation of a finished execution counts as
+    /// ended when the trace is taken, although a task that a fault or a cancellation has left behind may go on.
     #[serde(default)]
     pub under_way: bool,
 }
 
-/// What a record is about, as its first word says: 24 bits of the lap, 32 of the task, 8 of this. 0 is no record.
+/// The kind of a record. A record's first word has 24 bits of the lap, 32 of the task and 8 of the kind; kind 0 means
+/// no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Read,
@@ -80,16 +85,16 @@ enum What {
     Open,
     /// A task in one go: its READs, its COMPUTE and its WRITE.
     Run,
-    /// The same, of which the WRITE has to wait.
+    /// A task in one go whose WRITE has to wait: its READs and its COMPUTE.
     Computed,
 }
 
-/// What became of a task in one go.
+/// The outcome of a task in one go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// Its result has been written.
+    /// The result of the task has been written.
     Written,
-    /// Its WRITE is still to be done.
+    /// The WRITE of the task is still to be done.
     Computed,
 }
 
@@ -132,26 +137,27 @@ impl What {
     }
 }
 
-/// When a record's operations began and ended, in ticks.
+/// The times at which a record's operations began and ended, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Times {
     start: u64,
-    /// Where its COMPUTE begins, if there are several.
+    /// The begin of the COMPUTE, if the record has several operations.
     read: u64,
     end: u64,
 }
 
-/// A lane's end of its event ring.
+/// A lane's writing end of its event ring.
 pub(crate) struct Recorder {
     ring: Option<Region>,
     records: usize,
     next: usize,
-    /// How often the ring has been filled, where it stands in the word of a record: so no record looks like the one that lay
-    /// there before.
+    /// The number of times that the ring has been filled, shifted to its place in a record's first word. So no record
+    /// looks like the previous one at its place.
     lap: u64,
-    /// When the last operation ended.
+    /// The end of the last operation.
     ended: u64,
-    /// When it was looked last for a value that had not come; 0 where nobody has looked since.
+    /// The time of the last poll for a value that had not arrived; 0 if there was none since the last operation, or
+    /// since the lane may have slept.
     looked: u64,
 }
 
@@ -174,7 +180,7 @@ impl Recorder {
         self.ring.is_some()
     }
 
-    /// The lane looks whether what it spins for has come.
+    /// Records that the lane polls for the input that it spins for.
     #[inline]
     pub(crate) fn looks(&mut self) {
         if self.is_on() {
@@ -182,13 +188,13 @@ impl Recorder {
         }
     }
 
-    /// It has not, and the lane may sleep or do something else before it looks again.
+    /// Records that the input has not arrived, and that the lane may sleep or do something else before it polls again.
     #[inline]
     pub(crate) fn blocked(&mut self) {
         self.looked = 0;
     }
 
-    /// Records operations that end now, together: those of one task that are one wait.
+    /// Records operations of one task that end now together, because they were one wait.
     #[inline]
     pub(crate) fn record(&mut self, task: TaskId, kinds: impl Iterator<Item = OpKind>, execution: u64) {
         if self.is_on() {
@@ -204,8 +210,8 @@ impl Recorder {
         self.keep(What::of(kind), task, execution, self.ended, self.ended);
     }
 
-    /// Opens the record of a task whose READs are over and which runs in one go from here. `follows` where it comes right
-    /// after the one that was recorded last, in one stretch.
+    /// Opens the record of a task whose READs are over and which runs in one go from here. `follows` is true if the
+    /// task comes right after the last recorded one, in one stretch.
     #[inline]
     pub(crate) fn open(&mut self, task: TaskId, execution: u64, follows: bool) {
         let start = self.ended;
@@ -214,13 +220,13 @@ impl Recorder {
             0 => ticks(),
             looked => looked,
         };
-        // Counters of two cores may differ by a few ticks; no operation takes less than none.
+        // Counters of two cores may differ by a few ticks; no operation may have a negative duration.
         self.ended = read.max(start);
         let (read, end) = (self.ended, self.ended);
         self.write(What::Open, task, execution, Times { start, read, end });
     }
 
-    /// Ends the record that is open.
+    /// Closes the open record.
     #[inline]
     pub(crate) fn close(&mut self, task: TaskId, ended: Ended) {
         let what = match ended {
@@ -230,9 +236,9 @@ impl Recorder {
         let Some(ring) = &self.ring else { return };
         self.ended = ticks().max(self.ended);
         if let Ok([word, .., end]) = ring.atomics::<WORDS>(self.next * RECORD_BYTES) {
-            // Who reads it before the word below makes nothing of it.
+            // A reader that sees this end before the word below ignores it.
             end.store(self.ended, Ordering::Relaxed);
-            // SYNC trace-event.
+            // SYNC trace-event: stored with release, as in `write`.
             word.store(what.word(task, self.lap), Ordering::Release);
         }
         self.pass();
@@ -253,12 +259,13 @@ impl Recorder {
             start.store(times.start, Ordering::Relaxed);
             read.store(times.read, Ordering::Relaxed);
             end.store(times.end, Ordering::Relaxed);
-            // SYNC trace-event: stored with release, `read_record` loads it with acquire.
+            // SYNC trace-event: stored with release; `read_record` loads the word with acquire.
             about.store(what.word(task, self.lap), Ordering::Release);
         }
     }
 
-    /// Goes on to the next record, which is none until it is written: so its line is here by then.
+    /// Advances to the next record and marks it as empty until it is written, so that its cache line is in the cache of
+    /// this core by then.
     #[inline]
     fn pass(&mut self) {
         let Some(ring) = &self.ring else { return };
@@ -270,15 +277,16 @@ impl Recorder {
         }
         if let Ok(word) = ring.atomic_u64(self.next * RECORD_BYTES) {
             word.store(0, Ordering::Relaxed);
-            // SYNC trace-torn: what is written into it from here on comes after it is none. Pairs with the fence in `read_record`,
-            // which then finds none, or sees that it has changed.
+            // SYNC trace-torn: all stores into this record from here on come after it was marked as empty. Pairs with
+            // the fence in `read_record`, which then finds an empty record, or sees that the record has changed.
             fence(Ordering::Release);
         }
     }
 }
 
-/// All events still in the rings, by start time; `finished` executions, the first ones, have ended, as far as who asks knows.
-/// Events being overwritten meanwhile may be missing, so the ring is best read when the graph is idle.
+/// All events that are still in the rings, by start time. The first `finished` executions have ended, as far as the
+/// caller knows. Events that are being overwritten meanwhile may be missing, so the rings are best read while the graph
+/// is idle.
 pub(crate) fn read(
     plan: &Plan,
     layout: &Layout,
@@ -327,7 +335,7 @@ fn read_record(ring: &Region, base: usize) -> Option<(What, TaskId, u64, Times)>
         let (what, task) = What::from_word(word)?;
         let [execution, start, read, end] =
             [execution, start, read, end].map(|word| word.load(Ordering::Relaxed));
-        // SYNC trace-torn.
+        // SYNC trace-torn: pairs with the fence in `pass`.
         fence(Ordering::Acquire);
         if about.load(Ordering::Relaxed) == word {
             return Some((what, task, execution, Times { start, read, end }));
@@ -336,18 +344,19 @@ fn read_record(ring: &Region, base: usize) -> Option<(What, TaskId, u64, Times)>
     None
 }
 
-/// What a record comes to that is looked at `now`, and whether it is under way.
+/// The kind and the times of a record as of `now`, and whether the record is in flight.
 fn so_far(what: What, times: Times, finished: bool, now: u64) -> (What, Times, bool) {
     if what != What::Open {
         return (what, times, false);
     }
-    // Where the execution is over, its lane has only to close it, unless a fault or a cancel has left the task behind.
+    // If the execution has finished, its lane has only to close the record, unless a fault or a cancellation has left
+    // the task behind.
     let what = if finished { What::Run } else { What::Computed };
     let end = now.max(times.read);
     (what, Times { end, ..times }, !finished)
 }
 
-/// The operations of a record of a task with so many arguments, and when each began and ended.
+/// The operations in a record of a task with `reads` arguments, each with its begin and its end.
 fn operations(what: What, reads: usize, times: Times) -> Vec<(&'static str, u64, u64)> {
     let Times { start, read, end } = times;
     let one = |operation| vec![(operation, start, end)];
@@ -390,7 +399,8 @@ mod tests {
         (Recorder::new(ring.clone()), ring)
     }
 
-    /// What the ring's records say of a task of two arguments, which all are of `TASK`; open ones are looked at later than all.
+    /// The operations in the ring's records, which are all of `TASK` with two arguments. Open records are read at the
+    /// latest possible time.
     fn read_all(ring: &Region, finished: u64) -> Vec<(u64, Vec<Operation>)> {
         let records =
             (0..ring.len_bytes() / RECORD_BYTES).filter_map(|index| read_record(ring, index * RECORD_BYTES));
@@ -428,7 +438,7 @@ mod tests {
         assert!(begun <= read && read <= computed && computed == between);
         assert_eq!((first[0], first[1].1), (first[1], begun));
         assert_eq!((first[2].1, first[3]), (read, ("WRITE", between, between)));
-        // What follows at once reads no clock before it ends.
+        // A task that follows at once reads no clock before it ends.
         let ended = recorder.ended;
         let expected = [
             ("READ", between, between),

@@ -1,11 +1,12 @@
-//! Whose turn it is to pump the driver.
+//! Turns: which of the waiting threads pumps the driver.
 //!
 //! One of the waiting threads *leads*: it alone sleeps on the driver's doorbell and pumps. The others *follow*: they
-//! sleep here until something moved, and one of them takes over when the leader has what it wanted. This lock is
-//! never held while user code runs, so nobody can be late because of an inline method that does not return.
+//! sleep here until something has moved, and one of them takes over when the leader has its answer. This lock is never
+//! held while user code runs, so an inline method that does not return makes no follower miss its deadline.
 //!
-//! `TURN-1` a follower that looks while it has the driver, and then [`enter`](Turn::enter)s before it lets the driver
-//! go, misses nothing: whoever moves something has the driver too, and comes later.
+//! `TURN-1` a follower that looks while it holds the driver, and calls [`enter`](Turn::enter) before it releases the
+//! driver, misses nothing: a thread that moves something must hold the driver too, so it does that after the follower
+//! has entered.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -15,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 #[derive(Default)]
 struct State {
     led: bool,
-    /// Counts what followers have been told.
+    /// The number of times that the followers have been told to look again.
     news: u64,
 }
 
@@ -25,19 +26,19 @@ pub(crate) struct Turn {
     state: Mutex<State>,
     told: Condvar,
     followers: AtomicUsize,
-    /// As `State::led`, for who only wants to know.
+    /// A copy of `State::led` that is read without the lock.
     led: AtomicBool,
 }
 
-/// What a thread that found nothing does next.
+/// The role of a thread that has found no answer.
 pub(crate) enum Role<'a> {
-    /// It leads until this is dropped.
+    /// The thread leads until this is dropped.
     Lead(Leading<'a>),
-    /// It sleeps until there is news.
+    /// The thread sleeps until the followers are told to look again.
     Follow(Following<'a>),
 }
 
-/// The lead; dropping it, also by a panic, passes it on.
+/// The lead. Dropping it, even by a panic, passes the lead on.
 pub(crate) struct Leading<'a>(&'a Turn);
 
 /// A place among the followers.
@@ -47,7 +48,7 @@ pub(crate) struct Following<'a> {
 }
 
 impl Turn {
-    /// Takes the lead if nobody has it. To be called with the driver in hand (`TURN-1`).
+    /// Takes the lead if no thread has it, else follows. Called while the driver is held (`TURN-1`).
     pub(crate) fn enter(&self) -> Role<'_> {
         let mut state = self.state.lock();
         if state.led {
@@ -58,24 +59,25 @@ impl Turn {
         Role::Lead(Leading(self))
     }
 
-    /// Whether somebody leads: a hint, which costs no lock.
+    /// Whether a thread leads: a hint that takes no lock.
     #[inline]
     pub(crate) fn is_led(&self) -> bool {
         self.led.load(Ordering::Relaxed)
     }
 
-    /// Follows, whoever leads. To be called with the driver in hand (`TURN-1`).
+    /// Follows, whether or not another thread leads. Called while the driver is held (`TURN-1`).
     pub(crate) fn follow(&self) -> Following<'_> {
         self.follower(self.state.lock().news)
     }
 
     fn follower(&self, seen: u64) -> Following<'_> {
-        // Relaxed: the driver's lock orders it before the look in `moved`.
+        // Relaxed: the driver's lock orders the increment before the load in `moved`.
         self.followers.fetch_add(1, Ordering::Relaxed);
         Following { turn: self, seen }
     }
 
-    /// Something moved. To be called with the driver in hand; costs nothing where nobody follows.
+    /// Tells the followers that something has moved. Called while the driver is held; costs one load if there are no
+    /// followers.
     #[inline]
     pub(crate) fn moved(&self) {
         if self.followers.load(Ordering::Relaxed) > 0 {
@@ -83,7 +85,7 @@ impl Turn {
         }
     }
 
-    /// Has everybody look again.
+    /// Makes all followers look again.
     pub(crate) fn rouse(&self) {
         self.state.lock().news += 1;
         self.told.notify_all();
@@ -102,7 +104,7 @@ impl Drop for Leading<'_> {
 }
 
 impl Following<'_> {
-    /// Sleeps until there is news; `false` when the deadline passed first.
+    /// Sleeps until the followers are told to look again; `false` if the deadline passed first.
     pub(crate) fn wait(self, deadline: Option<Instant>) -> bool {
         let turn = self.turn;
         let mut state = turn.state.lock();

@@ -1,4 +1,4 @@
-//! A time line as SVG: a row per lane, boxes on it, arrows between them. Who draws knows what they mean.
+//! A canvas for time lines in SVG: a row per lane, boxes on it, arrows between them. The caller decides their meaning.
 
 use std::fmt::Write;
 
@@ -7,12 +7,12 @@ const WIDTH: f64 = 1000.0;
 const ROW: f64 = 46.0;
 const TOP: f64 = 34.0;
 
-/// Colours that stay apart for most eyes (Okabe and Ito), one per actor in turn.
+/// A palette that most readers can tell apart (Okabe and Ito). Each actor has one colour in turn.
 const COLOURS: [&str; 7] = [
     "#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#0072b2", "#d55e00",
 ];
 
-/// A text as XML writes it; characters that XML has no way to write are replaced.
+/// Escapes a text for XML. Characters that XML cannot represent are replaced.
 fn escaped(text: &str) -> String {
     let allowed = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..);
     let text: String = text
@@ -31,17 +31,17 @@ fn escaped(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
-/// A moment on a row.
+/// A point in time on a row.
 #[derive(Clone, Copy)]
 pub(super) struct At {
     pub(super) row: usize,
     pub(super) us: f64,
 }
 
-/// A picture that is being drawn.
+/// A picture under construction.
 pub(super) struct Canvas {
     svg: String,
-    /// Pixels of a microsecond.
+    /// Pixels per microsecond.
     scale: f64,
     height: f64,
 }
@@ -51,7 +51,7 @@ fn y(row: usize) -> f64 {
 }
 
 impl Canvas {
-    /// Rows with their names, for so many microseconds.
+    /// Creates a canvas with one row per name and a width of `us` microseconds.
     pub(super) fn new(title: &str, rows: &[String], us: f64) -> Self {
         let (width, height) = (LEFT + WIDTH + 20.0, y(rows.len()) + 24.0);
         let mut svg = format!(
@@ -82,7 +82,8 @@ impl Canvas {
         LEFT + us * self.scale
     }
 
-    /// A box from `from` to `until_us`, in the colour of such a number; the hint is shown where the pointer rests.
+    /// Draws a box from `from` to `until_us`. `colour` is an index into the palette, modulo its length. The hint is
+    /// shown under the pointer.
     pub(super) fn work(&mut self, from: At, until_us: f64, colour: usize, label: &str, hint: &str) {
         let fill = COLOURS.get(colour % COLOURS.len()).copied().unwrap_or("#ccc");
         let (left, top) = (self.x(from.us), y(from.row));
@@ -109,7 +110,7 @@ impl Canvas {
         self.svg.push_str("</g>\n");
     }
 
-    /// A thin bar, where nothing is computed; nothing where it would not be seen.
+    /// Draws a thin bar for time without computation, or nothing if the bar would be too narrow to see.
     pub(super) fn waiting(&mut self, from: At, until_us: f64, fill: &str, hint: &str) {
         let wide = (until_us - from.us) * self.scale;
         if wide < 0.5 {
@@ -136,7 +137,7 @@ impl Canvas {
         );
     }
 
-    /// The picture, with a line under it.
+    /// Returns the picture, with a line of text under it.
     pub(super) fn finish(mut self, text: &str) -> String {
         let _ = writeln!(
             self.svg,

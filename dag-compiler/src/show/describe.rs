@@ -1,4 +1,4 @@
-//! A plan in words.
+//! Plans as text.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,11 +8,11 @@ use crate::ir::{
 };
 use crate::prove::forecast::forecast;
 
-/// Characters of a drawn time line.
+/// The number of characters of a drawn time line.
 const COLUMNS: usize = 72;
 
 impl Plan {
-    /// Tasks, channels and the schedule of every lane, as text.
+    /// Returns the plan as text: tasks, channels, the schedule of every lane, the planned time line, and shared memory.
     pub fn describe(&self) -> String {
         let mut text = format!("graph {}\n\ntasks\n", self.graph);
         for (index, task) in self.ir.tasks.iter().enumerate() {
@@ -90,7 +90,8 @@ impl Plan {
         text
     }
 
-    /// The planned time line of one execution: a row per lane, time from left to right, `[` where a task begins.
+    /// Draws the planned time line of one execution: a row per lane, time from left to right, `[` at the begin of a
+    /// task.
     fn drawn(&self) -> String {
         let Some(forecast) = forecast(self) else {
             return String::new();
@@ -178,7 +179,7 @@ impl Plan {
         text
     }
 
-    /// A value as an argument: what only orders is no value.
+    /// Returns the name of a value as an argument. A signal carries no data and is written as `after`.
     fn argument(&self, value: ValueId) -> String {
         let name = self.ir.value_name(value);
         let signal = self.ir.value(value).is_some_and(|value| value.signal);

@@ -1,18 +1,18 @@
-//! Graphs in DOT, for `dot -Tsvg`.
+//! Plans and operation graphs in DOT, for `dot -Tsvg`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::ir::{ChannelKind, EdgeKind, GraphIr, Operation, OperationGraph, Plan, TaskIr, ValueId};
 
-/// A string as DOT writes it.
+/// Quotes a string for DOT.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 impl Plan {
-    /// The plan in DOT: a box per lane, a node per task, an edge per read. Solid within a lane, bold within a
-    /// process, dashed between processes.
+    /// Returns the plan in DOT: a box per lane, a node per task, an edge per read. An edge is solid within a lane, bold
+    /// within a process, and dashed between processes.
     pub fn to_dot(&self) -> String {
         let mut dot = format!(
             "digraph {} {{\n  rankdir=LR;\n  input [shape=box];\n",
@@ -47,7 +47,8 @@ impl Plan {
         dot
     }
 
-    /// What is read by whom, lane by lane: the node that makes a value, the way it comes, the node that reads it.
+    /// Returns one arrow per read, lane by lane: the node that makes the value, the kind of channel, and the node that
+    /// reads the value.
     pub(super) fn arrows(&self) -> Vec<(String, ChannelKind, String)> {
         let mut ways = BTreeMap::new();
         for channel in &self.channels {
@@ -77,7 +78,7 @@ impl Plan {
         arrows
     }
 
-    /// The node that makes a value.
+    /// Returns the name of the node that makes a value.
     fn maker(&self, value: ValueId) -> String {
         let maker = self.ir.maker(value);
         maker.map_or_else(|| "input".to_owned(), |task| format!("t{}", task.0))
@@ -85,9 +86,10 @@ impl Plan {
 }
 
 impl OperationGraph {
-    /// The operations in DOT: `[index] task operation original,moved`, a box per actor; program edges solid, control edges
-    /// dotted, data edges dashed, rendezvous bold. The numbers are the operation's places on its lane of `plan`: in the
-    /// global order, and after overlap has moved what may be posted early.
+    /// Returns the operations in DOT: `[index] task operation original,moved`, a box per actor. Program edges are
+    /// solid, control edges dotted, data edges dashed, rendezvous edges bold. The two numbers are the operation's
+    /// positions on its lane of `plan`: in the global order, and after overlap has moved operations that may be posted
+    /// early.
     pub fn to_dot(&self, plan: &Plan) -> String {
         let graph = &plan.ir;
         let mut places: BTreeMap<Operation, (u32, u32)> = BTreeMap::new();

@@ -1,11 +1,11 @@
-//! Which events hand a value over.
+//! Hand-overs: the pairs of events by which one task passes a value to another.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ir::{GraphIr, TaskId};
 use crate::run::trace::Event;
 
-/// From the WRITE of each value to each COMPUTE that reads it in the same execution, where both are among `events`.
+/// Returns the WRITE of each value with each COMPUTE that reads it in the same execution, if both are among `events`.
 /// O(events · log events).
 pub(super) fn handovers<'e>(ir: &GraphIr, events: &'e [Event]) -> Vec<(&'e Event, &'e Event)> {
     let of = |operation: &str| -> BTreeMap<(TaskId, u64), &'e Event> {

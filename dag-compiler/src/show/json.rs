@@ -1,8 +1,8 @@
-//! A plan as JSON, there and back.
+//! Plans as JSON: writing and reading.
 
 use crate::ir::Plan;
 
-/// Why a text is no plan.
+/// The error of a text that is not a plan.
 #[derive(thiserror::Error)]
 #[error("not a plan: {0}")]
 pub struct BadPlan(#[from] serde_json::Error);
@@ -10,16 +10,16 @@ pub struct BadPlan(#[from] serde_json::Error);
 selvedge_channels::debug_is_report!(BadPlan);
 
 impl Plan {
-    /// The whole plan, for [`from_json`](Self::from_json), `selvedge explain` and other programs.
+    /// Returns the whole plan as JSON, for [`from_json`](Self::from_json), `selvedge explain` and other programs.
     pub fn to_json(&self) -> String {
-        // A plan holds numbers, texts and lists: nothing that JSON cannot say.
+        // A plan contains only numbers, texts and lists, which JSON can always represent.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// A plan from its JSON. It is only read: [`prove`](crate::prove::prove) says whether it is any good.
+    /// Reads a plan from its JSON. The plan is not checked; [`prove`](crate::prove::prove) checks it.
     ///
     /// # Errors
-    /// [`BadPlan`] with the line and column that are wrong.
+    /// [`BadPlan`] with the line and column of the error.
     pub fn from_json(text: &str) -> Result<Plan, BadPlan> {
         Ok(serde_json::from_str(text)?)
     }

@@ -1,4 +1,4 @@
-//! What lanes did, as a picture: a box per computation, a bar where one waited, an arrow per value that crossed lanes.
+//! Traces as pictures: a box per computation, a bar per wait, an arrow per value that crossed lanes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use super::view::{Task, View};
 use crate::ir::Plan;
 use crate::run::trace::Event;
 
-/// Waiting for an input.
+/// The colour of waiting for an input.
 const READING: &str = "#bbb";
-/// Waiting for other ranks of a collective, or for room.
+/// The colour of waiting for other ranks of a collective, or for room.
 const MEETING: &str = "#e8a0a0";
 
 impl Plan {
-    /// What [`Graph::trace`](crate::Graph::trace) has returned, as SVG; `last` executions of it, so that boxes can be told apart.
-    /// Lanes that did nothing have no row.
+    /// Returns events of [`Graph::trace`](crate::Graph::trace) as SVG. Only the last `last` executions are drawn, so
+    /// that boxes can be told apart. Lanes without events have no row.
     pub fn trace_svg(&self, events: &[Event], last: usize) -> String {
         let executions: BTreeSet<u64> = events.iter().map(|event| event.execution).collect();
         let pictured: BTreeSet<u64> = executions.into_iter().rev().take(last).collect();
@@ -28,7 +28,8 @@ impl Plan {
         let place_of: BTreeMap<usize, usize> = busy.iter().copied().zip(0..).collect();
         let rows = busy.iter().filter_map(|row| view.rows.get(*row));
         let rows: Vec<String> = rows.map(|row| row.actors.join(", ")).collect();
-        // The first READ lasts from the end of what came before it, which may be long ago.
+        // The first READ starts at the end of the lane's previous operation, which may be long ago. The picture starts
+        // at the first COMPUTE instead.
         let starts = |events: &mut dyn Iterator<Item = &Event>| events.map(|event| event.start_ns).min();
         let computes = starts(&mut shown.iter().filter(|event| event.operation == "COMPUTE"));
         let begin = computes.or_else(|| starts(&mut shown.iter())).unwrap_or_default();
@@ -61,7 +62,8 @@ impl Plan {
         }
         let across = handovers(&self.ir, &shown).into_iter();
         for (write, compute) in across.filter(|(write, compute)| row_of(write) != row_of(compute)) {
-            // As in the file for Perfetto.
+            // A reader may begin before the recorded end of the WRITE. The arrow leads forward in time even then, as in
+            // `trace_json`.
             let sent = write.end_ns.min(compute.start_ns);
             canvas.arrow(at(write, sent), at(compute, compute.start_ns));
         }
@@ -74,7 +76,7 @@ impl Plan {
 }
 
 impl View {
-    /// The number of a task's actor.
+    /// Returns the position of a task's actor among all actors, which selects the colour.
     pub(super) fn colour(&self, task: &Task) -> usize {
         let mut actors = self.rows.iter().flat_map(|row| &row.actors);
         actors.position(|actor| *actor == task.actor).unwrap_or_default()

@@ -1,18 +1,18 @@
-//! Plans in Mermaid, which GitHub and many editors draw where it stands.
+//! Plans in Mermaid, which GitHub and many editors render in place.
 
 use std::fmt::Write;
 
 use crate::ir::{ChannelKind, Plan};
 
-/// A text between quotes as Mermaid writes it.
+/// Quotes a text for Mermaid.
 fn quoted(text: &str) -> String {
     let text = text.replace('#', "#35;").replace('"', "#quot;");
     format!("\"{}\"", text.replace('<', "#lt;").replace('\n', " "))
 }
 
 impl Plan {
-    /// The plan in Mermaid, as [`to_dot`](Self::to_dot) draws it: a box per lane, a node per task, an edge per read.
-    /// Plain within a lane, thick within a process, dotted between processes.
+    /// Returns the plan in Mermaid, drawn like [`to_dot`](Self::to_dot): a box per lane, a node per task, an edge per
+    /// read. An edge is plain within a lane, thick within a process, and dotted between processes.
     pub fn to_mermaid(&self) -> String {
         let mut text = String::from("flowchart LR\n  input([input])\n");
         for lane in &self.lanes {

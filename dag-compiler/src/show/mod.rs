@@ -1,11 +1,12 @@
-//! Plans and traces as people see them. Nothing here decides anything.
+//! Plans and traces in forms for people and tools. This module only presents; it makes no decisions.
 //!
-//! - `describe`: words, with the planned time line in characters.
-//! - `dot`, `mermaid`: who reads what, for other tools to draw.
-//! - `svg`: the planned time line as a picture; `measured`: what a trace has of it. Both draw on a `canvas`.
-//! - `html`: one page that works offline, plan and trace one under the other, to be asked by pointer.
-//! - `json`: the plan as data, there and back.
-//! - `timeline`: a trace for Perfetto. `handover` finds its arrows, and those of `measured`.
+//! - `describe`: text, with the planned time line in characters.
+//! - `dot`, `mermaid`: the graph of tasks and reads, for other tools to draw.
+//! - `svg`: the planned time line as a picture. `measured`: a trace as a picture. Both draw on a `canvas`.
+//! - `html`: one interactive page that works offline, with the plan and the trace below it.
+//! - `json`: the plan as data, written and read.
+//! - `timeline`: a trace for Perfetto. `handover` finds the arrows of `timeline` and `measured`.
+//! - `view`: the data for `svg`, `measured` and `html`.
 
 mod canvas;
 

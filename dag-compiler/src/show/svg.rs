@@ -5,7 +5,7 @@ use super::view::View;
 use crate::ir::Plan;
 
 impl Plan {
-    /// One execution on its planned time line, as SVG.
+    /// Returns one execution on its planned time line, as SVG.
     pub fn to_svg(&self) -> String {
         let view = View::of(self, &[]);
         let rows = view.rows.iter();

@@ -1,7 +1,8 @@
-//! Events as a timeline: the trace-event format of Chrome, which Perfetto reads as well.
+//! Traces in Chrome's trace-event format, which Perfetto reads as well.
 //!
-//! A process of ours is a process there, a lane a thread, an operation a complete event (`X`); a flow (`s`, `f`) leads from
-//! the WRITE of a value to the COMPUTE of each task that reads it. Times are microseconds of the monotonic clock.
+//! A process of selvedge is a process of that format, a lane is a thread, and an operation is a complete event (`X`). A
+//! flow (`s`, `f`) leads from the WRITE of a value to the COMPUTE of each task that reads it. Times are microseconds of
+//! the monotonic clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,31 +10,31 @@ use super::handover::handovers;
 use crate::ir::{Plan, TaskId};
 use crate::run::trace::Event;
 
-/// Where an operation of a task runs.
+/// The process and the lane that run a task.
 #[derive(Clone, Copy)]
 struct Place {
     process: u32,
     lane: u32,
 }
 
-/// A string as JSON writes it.
+/// Quotes a string for JSON.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Nanoseconds as microseconds.
+/// Formats nanoseconds as microseconds.
 fn micros(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
-/// The middle of an operation, where an arrow begins or ends.
+/// Returns the middle of an operation, where an arrow begins or ends.
 fn middle(event: &Event) -> u64 {
     event.start_ns + event.end_ns.saturating_sub(event.start_ns) / 2
 }
 
 impl Plan {
-    /// What [`Graph::trace`](crate::Graph::trace) has returned, as a file for `ui.perfetto.dev` or `chrome://tracing`.
-    /// An arrow is drawn where both of its ends are among the events. O(events · log events).
+    /// Returns the events of [`Graph::trace`](crate::Graph::trace) as a file for `ui.perfetto.dev` or
+    /// `chrome://tracing`. An arrow is drawn if both of its ends are among the events. O(events · log events).
     pub fn trace_json(&self, events: &[Event]) -> String {
         let mut rows = self.names();
         rows.extend(events.iter().filter_map(|event| self.operation(event)));
@@ -52,7 +53,7 @@ impl Plan {
         })
     }
 
-    /// Processes and lanes by the names of who runs there.
+    /// Returns the names of processes and lanes. A lane is named after its actors.
     fn names(&self) -> Vec<String> {
         let mut lanes: BTreeMap<(u32, u32), Vec<&str>> = BTreeMap::new();
         for actor in &self.ir.actors {
@@ -97,7 +98,7 @@ impl Plan {
         ))
     }
 
-    /// From the WRITE of each value to the COMPUTE that reads it.
+    /// Returns the flows from the WRITE of each value to each COMPUTE that reads it.
     fn flows(&self, events: &[Event]) -> Vec<String> {
         let mut rows = Vec::new();
         for (write, compute) in handovers(&self.ir, events) {
@@ -112,7 +113,7 @@ impl Plan {
                     r#"{{"ph":{phase},"name":{name},"cat":"edge","id":{id},"ts":{at},"pid":{process},"tid":{lane}}}"#
                 )
             };
-            // A reader may have begun before it is known that the value was on its way; an arrow leads forward all the same.
+            // A reader may begin before the middle of the recorded WRITE. The arrow leads forward in time even then.
             let arrives = middle(compute);
             rows.push(end(r#""s""#, middle(write).min(arrives), from));
             rows.push(end(r#""f","bp":"e""#, arrives, to));

@@ -1,4 +1,4 @@
-//! What a drawing of a plan needs to know: lanes, boxes on their time line, and arrows between them.
+//! The data for drawing a plan: lanes, boxes on their time line, and arrows between boxes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::prove::forecast::forecast;
 use crate::prove::throughput::bound;
 use crate::run::trace::Event;
 
-/// A lane as a row.
+/// A lane, drawn as a row.
 #[derive(Serialize)]
 pub(super) struct Row {
     pub(super) name: String,
@@ -18,7 +18,7 @@ pub(super) struct Row {
     pub(super) actors: Vec<String>,
 }
 
-/// A task as a box.
+/// A task, drawn as a box.
 #[derive(Serialize)]
 pub(super) struct Task {
     pub(super) label: String,
@@ -31,7 +31,7 @@ pub(super) struct Task {
     pub(super) measured: bool,
     pub(super) reads: Vec<Port>,
     pub(super) writes: Vec<Port>,
-    /// Its operations, in the order of its lane.
+    /// The operations of the task, in the order of its lane.
     pub(super) operations: Vec<String>,
 }
 
@@ -64,17 +64,17 @@ pub(super) struct Measured {
     pub(super) end_us: f64,
 }
 
-/// A plan, drawn.
+/// The data of a drawn plan.
 #[derive(Serialize)]
 pub(super) struct View {
     pub(super) graph: String,
-    /// Without it, times are places on the line and no times.
+    /// True if all durations are known. Otherwise the times are only positions in the order.
     pub(super) is_measured: bool,
     pub(super) makespan_us: f64,
-    /// From one execution to the next, at best.
+    /// The shortest time from one execution to the next, in microseconds.
     pub(super) period_us: Option<f64>,
     pub(super) rows: Vec<Row>,
-    /// By task id.
+    /// The tasks, by task id.
     pub(super) tasks: Vec<Task>,
     pub(super) arrows: Vec<Arrow>,
     pub(super) notes: Vec<String>,
@@ -161,11 +161,11 @@ fn port(plan: &Plan, value: ValueId, channel: &ChannelPlan) -> Port {
     }
 }
 
-/// Where channels lead from and to.
+/// The channels of a plan, by their ends.
 struct Channels<'a> {
-    /// By lane and value, as the lane reads it.
+    /// The channel through which a lane reads a value.
     read: BTreeMap<(LaneId, ValueId), &'a ChannelPlan>,
-    /// By task, as it writes them.
+    /// The channels that a task writes.
     made: BTreeMap<TaskId, Vec<&'a ChannelPlan>>,
 }
 
@@ -228,7 +228,7 @@ fn task(plan: &Plan, id: TaskId, row_of: &BTreeMap<u32, usize>, channels: &Chann
     })
 }
 
-/// From the maker of every value to each of its readers, once.
+/// Returns one arrow from each task to each task that reads one of its values.
 fn arrows(plan: &Plan) -> Vec<Arrow> {
     let places = plan.ir.places();
     let mut seen = BTreeSet::new();

@@ -1,9 +1,9 @@
 //! A machine that runs plans over numbers: lanes, bounded queues, rendezvous and collectives, one step of one lane at a
-//! time in any order. It knows the meaning of steps and nothing of the compiler or the prover.
+//! time in any order. It implements the meaning of steps, without any code of the compiler or the prover.
 //!
-//! A value is a hash of what it was made from, so equal outputs mean that every COMPUTE saw the right inputs of the right
+//! A value is a hash of its inputs, so equal outputs mean that every COMPUTE saw the right inputs of the right
 //! execution, once.
-#![allow(dead_code, unreachable_pub)] // each test file uses its share
+#![allow(dead_code, unreachable_pub)] // each test file uses only a part
 
 mod values;
 
@@ -13,7 +13,7 @@ use selvedge_compiler::ir::{ArgIr, ChannelKind, OpKind, Origin, Plan, ValueId};
 use selvedge_core::{ActorId, LaneId};
 use values::{given, made, part_of, reduced, sequential};
 
-/// A small generator of random numbers; its seed is printed with whatever fails.
+/// A small generator of random numbers; every failure prints its seed.
 pub struct Random(pub u64);
 
 impl Random {
@@ -32,7 +32,7 @@ impl Random {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Act {
-    /// Brings argument from inlet.
+    /// Receives the argument from its inlet.
     Read {
         inlet: usize,
         first: bool,
@@ -54,9 +54,9 @@ struct Inlet {
     reads: u32,
     left: u32,
     queue: VecDeque<u64>,
-    /// Receives posted so far.
+    /// The number of receives posted so far.
     posted: u64,
-    /// Messages given back so far, which is also the execution of the front of the queue.
+    /// The number of messages released so far, which is also the execution of the front of the queue.
     consumed: u64,
 }
 
@@ -64,7 +64,7 @@ struct Lane {
     steps: Vec<Step>,
     at: usize,
     execution: u64,
-    /// Transfers of one execution, in order, and how many have run in all.
+    /// The transfers of one execution, in order, followed by the number of transfers that have run in all.
     transfers: Vec<Transfer>,
     transferred: u64,
 }
@@ -86,13 +86,13 @@ pub struct Machine<'a> {
     plan: &'a Plan,
     lanes: Vec<Lane>,
     inlets: Vec<Inlet>,
-    /// By value: its inlets.
+    /// By value: the inlets of the value.
     readers: Vec<Vec<usize>>,
-    /// By task: the values it makes, and its arguments' inlets.
+    /// By task: the values that it makes, and the inlets of its arguments.
     makes: Vec<Vec<usize>>,
     args: Vec<Vec<Option<usize>>>,
     lane_of: Vec<usize>,
-    /// By task: its result in the current execution of its lane.
+    /// By task: the task's result in the current execution of its lane.
     results: Vec<u64>,
     collectives: Vec<Collective>,
     collective_of: Vec<Option<usize>>,
@@ -244,13 +244,13 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Runs `executions`, of which `inflight` at a time, whoever can move being chosen at random. Whether it comes to the
-    /// end.
+    /// Runs `executions`, `inflight` at a time, and chooses at random among the parties that can move. Returns true if
+    /// all executions end.
     pub fn run(&mut self, executions: u64, inflight: u64, random: &mut Random) -> bool {
         let parties = self.lanes.len() + 2;
         let mut idle = 0;
         while self.collected < executions {
-            // A random begin, then around: whoever can move first does.
+            // Starts at a random party and goes around: the first party that can move does.
             let begin = random.below(parties);
             let moved = (0..parties).any(|offset| match (begin + offset) % parties {
                 0 => self.submit(executions, inflight),
@@ -302,7 +302,7 @@ impl<'a> Machine<'a> {
         true
     }
 
-    /// The driver's lane has come to its end, and all outputs are there.
+    /// Collects the outputs of an execution, once the driver's lane has reached its end and all outputs have arrived.
     fn collect(&mut self) -> bool {
         let driver = &self.lanes[0];
         if !driver.steps.is_empty() && driver.execution == self.collected {
@@ -341,7 +341,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Whether a lane holds its end of a value of this execution.
+    /// Whether a lane holds the value of this execution at its end.
     fn is_there(&self, inlet: usize, execution: u64) -> bool {
         let it = &self.inlets[inlet];
         it.consumed == execution && !it.queue.is_empty()
@@ -355,7 +355,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// One step of one lane, or nothing.
+    /// Runs one step of a lane. Returns false if the lane cannot move.
     fn step(&mut self, lane: usize) -> bool {
         let overlap = self.plan.settings.overlap;
         let Some(step) = self.lanes[lane].steps.get(self.lanes[lane].at) else {
@@ -368,7 +368,7 @@ impl<'a> Machine<'a> {
         }
         match act {
             Act::Read { inlet, first: true } if overlap => self.inlets[inlet].posted += 1,
-            // The writer moves both.
+            // The writer moves both lanes.
             Act::Read { first: true, .. } => return false,
             Act::Read { inlet, first: false } => {
                 if !self.is_there(inlet, execution) {
@@ -423,7 +423,7 @@ impl<'a> Machine<'a> {
         inlets.into_iter().for_each(|inlet| self.read_done(inlet));
     }
 
-    /// A collective that nobody leaves before all are there.
+    /// Runs a collective that no rank leaves before all have arrived.
     fn meet_all(&mut self, collective: usize, execution: u64) -> bool {
         let ranks = self.collectives[collective].ranks.clone();
         let there = ranks.iter().all(|rank| {
@@ -451,14 +451,14 @@ impl<'a> Machine<'a> {
         true
     }
 
-    /// Whether a transfer is the next of a lane.
+    /// Whether a transfer is the next one of a lane.
     fn is_next(&self, lane: usize, transfer: Transfer) -> bool {
         let lane = &self.lanes[lane];
         let count = lane.transfers.len() as u64;
         count > 0 && lane.transfers[(lane.transferred % count) as usize] == transfer
     }
 
-    /// Completes whatever posted collectives can, one after another.
+    /// Completes all posted collectives that can complete, one after another.
     fn complete(&mut self) {
         while self.complete_some() {}
     }
@@ -495,7 +495,7 @@ impl<'a> Machine<'a> {
         if !self.makes[task].iter().all(|value| self.has_room(*value)) {
             return false;
         }
-        // What a posted collective has come to, if this task is a part of one.
+        // The result of the posted collective, if this task is a rank of one.
         let collective = self.collective_of[task].filter(|_| overlap);
         let result = |it: &Collective| it.results.iter().position(|(at, ..)| *at == execution);
         let completed = collective.map(|index| (index, result(&self.collectives[index])));
@@ -525,7 +525,7 @@ impl<'a> Machine<'a> {
                 .into_iter()
                 .for_each(|lane| self.lanes[lane].transferred += 1);
         } else if !meeting.is_empty() {
-            // Every reader has to stand at its READ.
+            // Every reader must stand at its READ.
             let there = meeting.iter().all(|inlet| {
                 let lane = &self.lanes[self.inlets[*inlet].lane];
                 let step = lane.steps.get(lane.at);
@@ -561,7 +561,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Runs a plan over `executions` and compares every output with what plain evaluation gives. `Err` says what is wrong.
+/// Runs a plan over `executions` and compares every output with the plain evaluation. `Err` describes the first error.
 pub fn simulate(plan: &Plan, executions: u64, inflight: u64, random: &mut Random) -> Result<(), String> {
     let mut machine = Machine::new(plan);
     if !machine.run(executions, inflight, random) {

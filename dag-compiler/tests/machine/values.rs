@@ -1,4 +1,4 @@
-//! What tasks compute in the machine, and one execution task after task.
+//! The values that tasks compute in the machine, and a reference that runs an execution task after task.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -22,7 +22,7 @@ pub fn part_of(whole: u64, part: Option<u16>) -> u64 {
     part.map_or(whole, |part| whole.wrapping_add(1 + u64::from(part)))
 }
 
-/// The outputs of one execution, task after task.
+/// The outputs of one execution, computed task after task.
 pub fn sequential(graph: &GraphIr, execution: u64) -> Vec<u64> {
     let mut results = vec![0u64; graph.tasks.len()];
     let value = |results: &[u64], id: ValueId| {
@@ -50,7 +50,7 @@ pub fn sequential(graph: &GraphIr, execution: u64) -> Vec<u64> {
         if done[task] {
             continue;
         }
-        // All ranks at once: their inputs are bound before the first of them.
+        // All ranks run at once: their inputs are bound before the first of them.
         let ranks: Vec<usize> = (0..graph.tasks.len())
             .filter(|it| graph.tasks[*it].collective == Some(collective))
             .collect();

@@ -1,36 +1,37 @@
-//! A plan in NCCL's words: what each lane, as a rank with one stream, asks for in an execution.
+//! A plan as NCCL calls: the calls that each lane, as a rank with one stream, enqueues in an execution.
 //!
-//! Work takes no part, nor do inputs and outputs, which the host moves. What is left stands in the order of the lane:
-//! - a WRITE that somebody meets sends the value to every lane that reads it, as one group, and the first READ of such a
+//! Work makes no calls; nor do inputs and outputs, which the host moves. The other steps, in the order of the lane:
+//! - a WRITE with a rendezvous sends the value to every lane that reads it, as one group, and the first READ of such a
 //!   lane receives it;
 //! - a COLLECTIVE is an allreduce on the communicator of its actors;
-//! - a value that stays on its lane is a word in memory: the WRITE stores it, a READ waits for it.
+//! - a value that stays on its lane is a word in memory: the WRITE stores it, and a READ waits for it.
 //!
-//! All of it goes to one stream, so whatever communicators a lane is in, its calls have one order, as NCCL asks for on one
-//! device, and that order is the lane's chain in the proof. With receives that are only posted (`Settings::overlap`) it is the
-//! same: the transfers of a lane run in their order (`LIVE-4`), and work that waits for them moves nothing between lanes.
+//! All calls of a lane go to one stream, so they have one order across all communicators, as NCCL requires on one
+//! device, and that order is the lane's chain in the proof. Receives that are only posted (`Settings::overlap`) do not
+//! change the order: the transfers of a lane run in their order (`LIVE-4`), and work that waits for them moves nothing
+//! between lanes.
 //!
-//! No two values and no two collectives have equally many elements, so what meets the wrong other side does not fit it, and
-//! never completes.
+//! No two values and no two collectives have equally many elements, so a call that meets the wrong peer does not match
+//! it, and never completes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_compiler::ir::{CollectiveId, OpKind, Operation, Origin, Plan, TaskId, ValueId};
 use selvedge_core::{ActorId, LaneId};
 
-/// How a value goes to several lanes.
+/// The way in which a value goes to several lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// By a group of sends, each of which goes on by itself.
+    /// By a group of sends, each of which completes by itself.
     Sends,
-    /// By a broadcast, which nobody leaves before all have come: what the prover takes it for.
+    /// By a broadcast, which no rank leaves before all have arrived, as in the prover's model.
     Broadcast,
 }
 
-/// What a communicator is for.
+/// The purpose of a communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
-    /// What goes from one lane to one other.
+    /// Values that go from one lane to one other.
     Messages,
     /// The values that one lane writes and several read.
     Readers,
@@ -43,11 +44,11 @@ pub enum Purpose {
 pub struct Members {
     pub purpose: Purpose,
     pub lanes: Vec<usize>,
-    /// Which of those that are alike.
+    /// The number of this communicator among those with equal lanes and purpose.
     pub number: usize,
 }
 
-/// What a rank does. Ranks are those of the communicator.
+/// The operation of a rank. Ranks are those of the communicator.
 #[derive(Clone, Copy, Debug)]
 pub enum Verb {
     Send { to: usize },
@@ -56,7 +57,7 @@ pub enum Verb {
     AllReduce,
 }
 
-/// What a lane enqueues.
+/// An operation that a lane enqueues.
 #[derive(Clone, Debug)]
 pub enum Call {
     Nccl {
@@ -64,14 +65,14 @@ pub enum Call {
         verb: Verb,
         count: usize,
     },
-    /// A value of the lane's own is there.
+    /// Stores the word of a value that stays on its lane.
     Put(usize),
-    /// Waits for one.
+    /// Waits for the word of such a value.
     Await(usize),
 }
 
 impl Call {
-    /// Whose communicator it uses; `None` for what is not NCCL's.
+    /// The communicator of the call; `None` for a call that is not NCCL's.
     pub fn members(&self) -> Option<&Members> {
         match self {
             Call::Nccl { members, .. } => Some(members),
@@ -80,7 +81,7 @@ impl Call {
     }
 }
 
-/// A lane's calls in order; those that stand together are one group.
+/// A lane's calls in order; each inner list is one group.
 pub type List = Vec<Vec<Call>>;
 
 impl Members {
@@ -103,18 +104,18 @@ struct Lowering<'a> {
     plan: &'a Plan,
     spread: Spread,
     lane_of: BTreeMap<ActorId, usize>,
-    /// By value: lanes other than the writer's that read it.
+    /// By value: the lanes, other than the writer's, that read it.
     readers: Vec<Vec<usize>>,
     groups: BTreeMap<CollectiveId, Members>,
 }
 
-/// The lists of all lanes of a plan that is well-formed, between whose lanes everything is a rendezvous.
+/// The lists of all lanes of a well-formed plan in which every edge between lanes is a rendezvous.
 pub fn calls(plan: &Plan, spread: Spread) -> Vec<List> {
     let lowering = Lowering::of(plan, spread);
     (0..plan.lanes.len()).map(|lane| lowering.list(lane)).collect()
 }
 
-/// Whether any value is read by more than one lane beside its writer's.
+/// Whether any value is read by more than one lane besides its writer's.
 pub fn has_several_readers(plan: &Plan) -> bool {
     let lowering = Lowering::of(plan, Spread::Sends);
     lowering.readers.iter().any(|readers| readers.len() > 1)
@@ -184,7 +185,7 @@ impl<'a> Lowering<'a> {
         groups.filter(|group| !group.is_empty()).collect()
     }
 
-    /// What a step asks for: groups, of which most are one call.
+    /// The calls of a step, as groups, most of which are one call.
     fn step(&self, lane: usize, step: Operation, met: &mut BTreeSet<ValueId>) -> List {
         match step.kind {
             OpKind::Compute => Vec::new(),
@@ -207,7 +208,7 @@ impl<'a> Lowering<'a> {
                     return vec![vec![Call::Await(value.0 as usize)]];
                 }
                 assert!(self.readers[value.0 as usize].contains(&lane), "a buffered edge");
-                // What is read again is there.
+                // A second READ of a value needs no call: the value has arrived.
                 let first = met.insert(value);
                 if first {
                     vec![vec![self.receive(value, writer)]]
@@ -228,7 +229,7 @@ impl<'a> Lowering<'a> {
         Members::of(Purpose::Messages, (0..self.plan.lanes.len()).collect(), 0)
     }
 
-    /// The broadcast of a value, where that is how it goes.
+    /// The broadcast of a value; `None` if the value goes by sends.
     fn broadcast(&self, value: ValueId, writer: usize) -> Option<Call> {
         let readers = &self.readers[value.0 as usize];
         let asked = self.spread == Spread::Broadcast && readers.len() > 1;

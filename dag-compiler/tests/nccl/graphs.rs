@@ -1,4 +1,4 @@
-//! Random graphs whose lanes meet in every edge, and plans of them that were tampered with.
+//! Random graphs in which every edge between lanes is a rendezvous, and tampered plans of them.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use selvedge_core::ActorId;
 use crate::machine::Random;
 use crate::text::Sketch;
 
-/// How many lanes beside the writer's may read a value.
+/// The number of lanes, besides the writer's, that may read a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
     One,
     Several,
 }
 
-/// A graph under construction, and which lanes read what.
+/// A graph under construction, and the lanes that read each value.
 struct Drawing {
     sketch: Sketch,
     readers: Readers,
     actors: Vec<ActorId>,
-    /// By value: its lane; `None` for the input.
+    /// By value: the writer's lane; `None` for the input.
     written: Vec<Option<u32>>,
     read: BTreeMap<ValueId, u32>,
 }
@@ -31,7 +31,7 @@ impl Drawing {
         self.sketch.graph.actors[actor.0 as usize].lane.0
     }
 
-    /// A value that an actor may read, of those that there are; rather one of another lane.
+    /// Draws a value that an actor may read from the known ones; prefers one of another lane.
     fn argument(&mut self, actor: ActorId, known: usize, random: &mut Random) -> ValueId {
         let lane = self.lane(actor);
         let drawn = [(); 3].map(|()| random.below(known));
@@ -45,7 +45,7 @@ impl Drawing {
         value
     }
 
-    /// A task for each of these actors, whose arguments are among the values that were there before.
+    /// Adds a task for each of these actors, with arguments among the values that existed before.
     fn tasks(&mut self, ranks: &[ActorId], collective: Option<CollectiveId>, random: &mut Random) {
         let known = self.written.len();
         for actor in ranks {
@@ -61,7 +61,7 @@ impl Drawing {
         }
     }
 
-    /// An actor of each of two or more lanes.
+    /// Draws actors, at most one of each lane.
     fn group(&self, random: &mut Random) -> Vec<ActorId> {
         let mut lanes = Vec::new();
         let mut ranks = Vec::new();
@@ -76,8 +76,8 @@ impl Drawing {
     }
 }
 
-/// A random graph over 2 to 4 lanes, of up to some 10 tasks, some of them ranks of collectives; everything that goes from
-/// lane to lane is a rendezvous.
+/// A random graph over 2 to 4 lanes, of up to some 10 tasks, some of them ranks of collectives; every value that goes
+/// from lane to lane is a rendezvous.
 pub fn random_graph(readers: Readers, random: &mut Random) -> GraphIr {
     let mut sketch = Sketch::new();
     let mut actors = Vec::new();
@@ -119,8 +119,8 @@ fn is_well_formed(plan: &Plan) -> bool {
     !matches!(prove(plan), Err(Refutation::Malformed(_)))
 }
 
-/// One change to a lane's program that leaves it well-formed, if one is found: two steps exchanged, one moved, or all steps
-/// of a task.
+/// Changes a lane's program once so that it stays well-formed, if such a change is found: exchanges two steps, moves
+/// one, or moves all steps of a task.
 pub fn tamper(plan: &mut Plan, random: &mut Random) {
     for _ in 0..20 {
         let mut changed = plan.clone();

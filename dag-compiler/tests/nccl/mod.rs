@@ -1,4 +1,4 @@
-//! Plans as lists of NCCL's calls, and ranks that carry them out on the simulated driver.
+//! Plans as lists of NCCL calls, and ranks that execute them on the simulated driver.
 #![allow(unreachable_pub)] // shared by the parts of one test
 
 pub mod calls;

@@ -1,4 +1,4 @@
-//! Ranks over the simulated NCCL: a thread, a stream and memory for each lane, communicators for whoever asks.
+//! Ranks over the simulated NCCL: a thread, a stream and memory for each lane, and communicators on demand.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint, c_void};
@@ -11,15 +11,15 @@ use super::calls::{Call, List, Members, Verb};
 
 const SUCCESS: c_int = 0;
 const IN_PROGRESS: c_int = 7;
-/// `ncclUint8`, and `ncclSum`.
+/// The values of `ncclUint8` and `ncclSum`.
 const BYTES: c_int = 1;
 const SUM: c_int = 0;
 
-/// Values and collectives of a plan at most, and so elements of a message.
+/// The largest number of values and collectives of a plan, and so of elements of a message.
 const MOST: usize = 64;
-/// Lanes at most, the driver's among them.
+/// The largest number of lanes, the driver's included.
 const LANES: usize = 5;
-/// Executions, one enqueued behind the other.
+/// The number of executions that are enqueued one behind the other.
 const EXECUTIONS: u32 = 2;
 const WORDS: usize = MOST * EXECUTIONS as usize;
 
@@ -44,15 +44,15 @@ macro_rules! functions {
     ($($field:ident = $symbol:literal: $type:ty;)+) => {
         struct Functions {
             $($field: $type,)+
-            /// Keeps the functions where they are.
+            /// Keeps the library, and so the functions, loaded.
             _library: Library,
         }
 
         impl Functions {
             fn of(library: Library) -> Result<Self, Unavailable> {
                 Ok(Functions {
-                    // SAFETY: these are the simulator's types, and it checks what it is given; the pointers stay beside the
-                    // library.
+                    // SAFETY: these are the simulator's types, and it checks its arguments; the library is stored
+                    // beside the pointers, so it outlives them.
                     $($field: unsafe { library.function($symbol) }?,)+
                     _library: library,
                 })
@@ -78,18 +78,18 @@ functions! {
     wait_word = "cuStreamWaitValue32_v2": Word;
 }
 
-/// Why there is no simulator.
+/// The reason why there is no simulator.
 pub enum Missing {
-    /// There is no driver at all.
+    /// No driver was found.
     Driver(String),
-    /// There is one, but not what this test needs.
+    /// A driver was found, but it lacks functions that this test needs.
     Simulator(String),
 }
 
-/// What a lane has of its own.
+/// The resources of a lane.
 struct Place {
     stream: Stream,
-    /// What it sends, then what it receives.
+    /// The bytes that the lane sends, followed by those that it receives.
     memory: DeviceMemory,
 }
 
@@ -98,16 +98,16 @@ pub struct World {
     nccl: Functions,
     gpu: Gpu,
     places: Vec<Place>,
-    /// A word for each value of each execution; it says up to which round the value is there.
+    /// A word for each value of each execution, which holds the last round in which the value was stored.
     words: DeviceMemory,
-    /// For what frees others.
+    /// A stream for the writes that release other streams.
     outside: Stream,
     communicators: BTreeMap<Members, Vec<usize>>,
     round: u32,
 }
 
 impl World {
-    /// Looks for the simulator: NCCL that can say whether anything can still happen.
+    /// Opens the simulator: an NCCL that can tell whether any operation can still advance.
     pub fn open() -> Result<Self, Missing> {
         let found = probe();
         let driver = found.driver.map_err(|error| Missing::Driver(error.to_string()))?;
@@ -143,8 +143,8 @@ impl World {
         })
     }
 
-    /// Lets every lane enqueue its list, twice, without waiting for anything; whether all of it is done in the end. What is
-    /// not is aborted.
+    /// Lets every lane enqueue its list, twice, without waiting. Returns true if all operations complete in the end;
+    /// otherwise aborts the others.
     pub fn drains(&mut self, lists: &[List]) -> bool {
         let members = || lists.iter().flatten().flatten().filter_map(Call::members);
         members().for_each(|members| self.connect(members));
@@ -156,7 +156,7 @@ impl World {
             }
         });
         self.round += EXECUTIONS;
-        // Before the number of the round can go round.
+        // The number of the round must not overflow.
         assert!(self.round < 1 << 30);
         let settled = (self.nccl.settle)();
         assert!(
@@ -177,7 +177,7 @@ impl World {
         true
     }
 
-    /// A communicator, unless it is there.
+    /// Creates a communicator, unless it exists.
     fn connect(&mut self, members: &Members) {
         if self.communicators.contains_key(members) {
             return;
@@ -204,7 +204,7 @@ impl World {
         self.communicators.insert(members.clone(), handles);
     }
 
-    /// The last call of a communicator has been enqueued.
+    /// Asserts that the last call of a communicator has been enqueued.
     fn ready(&self, handle: usize) {
         let mut state = IN_PROGRESS;
         assert_eq!((self.nccl.state)(handle, &mut state), SUCCESS);
@@ -217,13 +217,13 @@ impl World {
         }
     }
 
-    /// Gives all communicators back.
+    /// Releases all communicators.
     pub fn close(&mut self) {
         let all: Vec<Members> = self.communicators.keys().cloned().collect();
         all.iter().for_each(|members| self.abort(members));
     }
 
-    /// Frees lanes that wait for their own words, now or later: none is stored that is too low for who waits for it.
+    /// Releases lanes that wait for their own words, now or later: every word gets a round that no waiter exceeds.
     fn release(&self) {
         for word in 0..WORDS as u64 {
             let address = self.words.address() + 4 * word;
@@ -232,14 +232,14 @@ impl World {
         }
     }
 
-    /// The word of a value, in the execution that the round is.
+    /// The address of a value's word in the execution of `round`.
     fn word(&self, value: usize, round: u32) -> u64 {
         assert!(value < MOST);
         let execution = (round % EXECUTIONS) as usize;
         self.words.address() + 4 * (execution * MOST + value) as u64
     }
 
-    /// What a lane's thread does.
+    /// The thread of a lane: enqueues its list for each execution.
     fn issue(&self, lane: usize, list: &List) {
         self.gpu.bind().unwrap();
         for round in self.round + 1..=self.round + EXECUTIONS {
@@ -276,7 +276,7 @@ impl World {
         let (nccl, stream) = (&self.nccl, place.stream.as_raw());
         let (from, to) = (place.memory.address(), place.memory.address() + MOST as u64);
         let (members, verb, count) = match call {
-            // At least: a word of a later round says it too.
+            // The wait is for at least this round: the word of a later round ends it too.
             Call::Await(value) => return (nccl.wait_word)(stream, self.word(*value, round), round, 0),
             Call::Put(value) => return (nccl.write_word)(stream, self.word(*value, round), round, 0),
             Call::Nccl { members, verb, count } => (members, *verb, *count),

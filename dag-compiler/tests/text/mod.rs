@@ -12,7 +12,7 @@
 //! return p, q, y
 //! ```
 //! Line n of the text is line n of the file `graph.txt` in diagnostics.
-#![allow(dead_code, unreachable_pub)] // each test file uses its share
+#![allow(dead_code, unreachable_pub)] // each test file uses only a part
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -146,7 +146,7 @@ impl Sketch {
         self.value(Origin::Task(id), None)
     }
 
-    /// The graph; whatever nobody uses becomes an output.
+    /// Returns the graph; every unused value becomes an output.
     pub fn finish(mut self) -> GraphIr {
         let mut used = vec![false; self.graph.values.len()];
         let reads = self
@@ -222,7 +222,8 @@ pub fn graph(text: &str) -> GraphIr {
     sketch.graph
 }
 
-/// What a random graph is made of: actors by lane and process, and tasks as actor and arguments; numbers wrap.
+/// The description of a random graph: actors by lane and process, and tasks as actor and arguments; indices wrap
+/// around.
 pub type Numbers = (Vec<(u32, u32)>, Vec<(usize, Vec<usize>)>);
 
 pub fn from_numbers((actors, tasks): &Numbers) -> GraphIr {
@@ -230,7 +231,7 @@ pub fn from_numbers((actors, tasks): &Numbers) -> GraphIr {
     let ids: Vec<ActorId> = actors
         .iter()
         .enumerate()
-        // A lane lives in one process: lane 0 in the driver's, lanes 1 and 2 too, the rest two to a process.
+        // A lane lives in one process: lanes 0 to 2 in the driver's, and the others two to a process.
         .map(|(index, (lane, _))| sketch.actor(&format!("a{index}"), *lane, (lane.saturating_sub(1)) / 2))
         .collect();
     let mut values = vec![sketch.input()];
@@ -241,7 +242,7 @@ pub fn from_numbers((actors, tasks): &Numbers) -> GraphIr {
     sketch.finish()
 }
 
-/// A lane's operations in words, READs without their number: `R C W`.
+/// A lane's operations as text, READs without their argument number: `R C W`.
 pub fn lane(plan: &Plan, lane: u32) -> String {
     let program = plan
         .lanes
@@ -261,7 +262,7 @@ pub fn lane(plan: &Plan, lane: u32) -> String {
     text.trim_end().to_owned()
 }
 
-/// Compares with a file under `tests/golden`; `BLESS=1` writes it.
+/// Compares `found` with a file under `tests/golden`; `BLESS=1` writes the file instead.
 pub fn golden(name: &str, found: &str) {
     let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("BLESS").is_some() {

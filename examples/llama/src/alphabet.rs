@@ -1,7 +1,8 @@
-//! Handwritten digits as text: what the shipped model draws and reads.
+//! Handwritten digits as text: the alphabet of the pictures that the shipped model draws and reads.
 //!
-//! An image is eight lines of eight characters, a character a pixel, from `.` (paper) to `@` (ink), each line with its
-//! newline. `draw 3` is answered by such an image, `read` and an image by the digit that it shows.
+//! An image is eight lines of eight characters, one character per pixel, from `.` (paper) to `@` (ink), and each line
+//! ends with a newline. The answer to `draw 3` is such an image; the answer to `read` and an image is the digit that
+//! the image shows.
 //!
 //! ```
 //! use selvedge_llama::alphabet;
@@ -16,24 +17,24 @@
 
 use selvedge_examples::data::{CLASSES, PIXEL_MAX, PIXELS, SIDE};
 
-/// What a pixel may look like, from paper to ink. None is a letter, a digit or a blank, so that no word, label or
-/// terminal takes a pixel for something else.
+/// The characters of a pixel, from paper to ink. None is a letter, a digit or a blank, so that a word, a label or a
+/// terminal cannot confuse a pixel with something else.
 pub const SHADES: [char; 9] = ['.', ':', '-', '=', '+', '*', '%', '#', '@'];
 
-/// Levels of a pixel that share a character; paper has one of its own.
+/// The number of pixel levels that share a character; paper has a character of its own.
 const LEVELS: u8 = 2;
 
-/// The prompt that asks for a picture.
+/// Returns the prompt that asks for a picture.
 pub fn draw(digit: u8) -> String {
     format!("draw {digit}")
 }
 
-/// The prompt that asks which digit an image shows.
+/// Returns the prompt that asks which digit an image shows.
 pub fn read(image: &[u8]) -> String {
     format!("read\n{}", picture(image))
 }
 
-/// An image of 64 pixels from 0 to 16 as text; pixels beyond 16 count as 16.
+/// Returns an image of 64 pixels from 0 to 16 as text; pixels beyond 16 count as 16.
 pub fn picture(image: &[u8]) -> String {
     let mut text = String::new();
     for line in image.chunks(SIDE) {
@@ -43,8 +44,8 @@ pub fn picture(image: &[u8]) -> String {
     text
 }
 
-/// The pixels of a picture, each with the darkest level of its shade. Blank space around the picture and at the ends of
-/// its lines is no part of it. `None` for a text that is not eight lines of eight shades.
+/// Returns the pixels of a picture, each with the darkest level of its shade. Blank space around the picture and at the
+/// ends of its lines is ignored. `None` for a text that is not eight lines of eight shades.
 pub fn pixels(text: &str) -> Option<[u8; PIXELS]> {
     let lines: Vec<&str> = text.trim().lines().map(str::trim).collect();
     if lines.len() != SIDE || lines.iter().any(|line| line.chars().count() != SIDE) {
@@ -54,7 +55,7 @@ pub fn pixels(text: &str) -> Option<[u8; PIXELS]> {
     levels?.try_into().ok()
 }
 
-/// The digit that an answer to [`read`] gives, if it is one.
+/// Returns the digit in an answer to [`read`], if the answer is a digit.
 pub fn digit(answer: &str) -> Option<u8> {
     let digit = answer.trim().parse().ok()?;
     (usize::from(digit) < CLASSES).then_some(digit)

@@ -1,8 +1,8 @@
-//! Keys and values of the tokens seen so far: for every layer and slot a tensor that is allocated once.
+//! The cache of keys and values of the tokens seen so far: for every layer and slot, tensors that are allocated once.
 
 use candle_core::{DType, Device, Result, Tensor};
 
-/// A layer's cache of one slot: `[positions, heads, head_size]` each.
+/// A layer's cache of one slot: two tensors `[positions, heads, head_size]`.
 pub(crate) struct Cache {
     keys: Tensor,
     values: Tensor,
@@ -10,7 +10,7 @@ pub(crate) struct Cache {
 
 impl Cache {
     pub(crate) fn new(positions: usize, heads: usize, head_size: usize) -> Result<Self> {
-        // Pages of zeros cost nothing before they are written.
+        // Pages of zeros use no memory before they are written.
         let zeros = || Tensor::zeros((positions, heads, head_size), DType::F32, &Device::Cpu);
         Ok(Cache {
             keys: zeros()?,
@@ -18,8 +18,8 @@ impl Cache {
         })
     }
 
-    /// Writes keys and values, `[tokens, heads, head_size]`, from position `start` on, and gives back those of all positions up to
-    /// the last written: views.
+    /// Writes keys and values, `[tokens, heads, head_size]`, from position `start` on, and returns views of the keys
+    /// and values of all positions up to the last written.
     pub(crate) fn extend(&self, start: usize, keys: &Tensor, values: &Tensor) -> Result<(Tensor, Tensor)> {
         let seen = start + keys.dim(0)?;
         self.keys.slice_set(keys, 0, start)?;

@@ -6,64 +6,64 @@ use serde::Deserialize;
 
 use crate::error::LoadError;
 
-/// The one architecture that is run here.
+/// The only architecture that this program runs.
 pub const ARCHITECTURE: &str = "LlamaForCausalLM";
 
-/// The shape of a model, checked: every size is at least 1, the heads can be grouped, and nothing is asked for that this program
-/// does not do.
+/// The shape of a model, checked: every size is at least 1, the heads can be grouped, and the file requires nothing
+/// that this program does not support.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Numbers per token between layers.
+    /// The numbers per token between layers.
     pub hidden: usize,
-    /// Numbers per token inside of a feed-forward network.
+    /// The numbers per token inside a feed-forward network.
     pub feed_forward: usize,
-    /// How many tokens there are.
+    /// The number of tokens in the vocabulary.
     pub vocabulary: usize,
-    /// How many layers.
+    /// The number of layers.
     pub layers: usize,
-    /// How many heads ask.
+    /// The number of query heads.
     pub heads: usize,
-    /// How many heads are asked; each by `heads / key_value_heads`.
+    /// The number of key-value heads; each serves `heads / key_value_heads` query heads.
     pub key_value_heads: usize,
-    /// Numbers per head.
+    /// The numbers per head.
     pub head_size: usize,
-    /// What is added to a mean square before its root is taken.
+    /// The number added to a mean square before its root is taken.
     pub norm_epsilon: f32,
-    /// How positions become angles.
+    /// The conversion of positions to angles.
     pub rope: Rope,
     /// The longest sequence.
     pub positions: usize,
-    /// Whether the embedding is also the head.
+    /// True if the embedding is also the head.
     pub tied: bool,
-    /// The token that begins a text, if any does.
+    /// The token that begins a text, if there is one.
     pub begin: Option<u32>,
     /// The tokens that end a text.
     pub end: Vec<u32>,
 }
 
-/// How positions become angles.
+/// The conversion of positions to angles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rope {
     /// The base of the wavelengths.
     pub theta: f32,
-    /// How long wavelengths are stretched, if they are.
+    /// The stretching of long wavelengths, if any.
     pub stretch: Option<Stretch>,
 }
 
 /// Llama 3's stretching of long wavelengths.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct Stretch {
-    /// By how much the longest are stretched.
+    /// The factor by which the longest wavelengths are stretched.
     pub factor: f32,
-    /// What is longer than the trained length divided by this is stretched by all of it.
+    /// Wavelengths longer than the trained length divided by this are stretched by the whole factor.
     pub low_freq_factor: f32,
-    /// What is shorter than the trained length divided by this is left alone.
+    /// Wavelengths shorter than the trained length divided by this are not stretched.
     pub high_freq_factor: f32,
-    /// The length trained before stretching.
+    /// The trained length before stretching.
     pub original_max_position_embeddings: usize,
 }
 
-/// The file as it is written, with the names of its fields.
+/// The file as it is written, with its own field names.
 #[derive(Deserialize)]
 struct File {
     hidden_size: usize,
@@ -111,7 +111,7 @@ enum OneOrMore {
     More(Vec<u32>),
 }
 
-/// What is read first: files of other architectures have other fields.
+/// The fields that are read first, because files of other architectures have other fields.
 #[derive(Deserialize)]
 struct Kind {
     #[serde(default)]
@@ -190,7 +190,7 @@ impl File {
     }
 }
 
-/// What a file must fulfil, with its name for the errors.
+/// The checks of a file, with its path for the errors.
 struct Rules<'p> {
     path: &'p Path,
 }
@@ -215,7 +215,7 @@ impl Rules<'_> {
             ("num_key_value_heads", file.key_value_heads()),
             ("max_position_embeddings", file.max_position_embeddings),
         ];
-        // Larger than any model, and small enough that products of three do not overflow.
+        // The limit is larger than any model, and small enough that products of three sizes do not overflow.
         let most = 1 << 20;
         if let Some((field, size)) = sizes.into_iter().find(|(_, size)| *size == 0 || *size > most) {
             return Err(self.broken(field, format!("1 to {most}"), size));

@@ -1,4 +1,4 @@
-//! A share of the model and its caches: what an actor holds, and what a plain loop calls.
+//! A share of the model with its caches: the state of an actor, also usable in a plain loop.
 
 use candle_core::{Device, Tensor};
 use selvedge_examples::one_thread::compute_on_this_thread;
@@ -15,11 +15,12 @@ use crate::step::{Batch, Sampled};
 use crate::tensors::{EMBEDDING, NORM, Tensors, head};
 use crate::watch::{StepError, Watch};
 
-/// A share of the model, loaded.
+/// A loaded share of the model.
 ///
-/// Its methods are the parts of a step, in this order: [`begin`](Self::begin), [`embed`](Self::embed) in the first stage, then
-/// [`attention`](Self::attention) and [`mlp`](Self::mlp) of each layer, [`finish`](Self::finish) in the last. Hidden states are
-/// `[tokens, hidden]`, the tokens of all parts one after the other. [`run`](Self::run) is all of them for a stage that has one rank.
+/// Its methods are the parts of a step, in this order: [`begin`](Self::begin), [`embed`](Self::embed) in the first
+/// stage, then [`attention`](Self::attention) and [`mlp`](Self::mlp) of each layer, [`finish`](Self::finish) in the
+/// last stage. Hidden states are `[tokens, hidden]`, with the tokens of all parts one after the other. For a stage with
+/// one rank, [`run`](Self::run) does everything up to the head.
 pub struct Decoder {
     share: Share,
     layers: Vec<Layer>,
@@ -39,10 +40,10 @@ struct Head {
 }
 
 impl Decoder {
-    /// Reads a share's slices of the weights, and makes room for sequences.
+    /// Reads a share's slices of the weights and allocates the caches.
     ///
     /// # Errors
-    /// As [`Folder::check`], and [`LoadError::Candle`].
+    /// The errors of [`Folder::check`], and [`LoadError::Candle`].
     pub fn load(folder: &Folder, share: Share, room: Room) -> Result<Self, LoadError> {
         compute_on_this_thread();
         folder.check(&share)?;
@@ -66,23 +67,23 @@ impl Decoder {
         })
     }
 
-    /// Bytes of weights that were read from the files.
+    /// Returns the bytes of weights that were read from the files.
     #[must_use]
     pub fn weight_bytes(&self) -> u64 {
         self.weight_bytes
     }
 
-    /// Logits of the last token of each part that asked for sampling, of the last step: `[parts, vocabulary]`. None where no part did,
-    /// and in ranks that make none.
+    /// Returns the logits of the last token of each part that asked for sampling, in the last step: `[parts,
+    /// vocabulary]`. `None` if no part asked, and in ranks that compute no logits.
     #[must_use]
     pub fn logits(&self) -> Option<&Tensor> {
         self.logits.as_ref()
     }
 
-    /// Checks a batch against the caches, and works out what all layers need to know of it.
+    /// Checks a batch against the caches, and computes the data of the batch that all layers need.
     ///
     /// # Errors
-    /// [`StepError`]; the caches are as before.
+    /// [`StepError`]; the caches are unchanged.
     pub fn begin(&mut self, batch: &Batch) -> Result<(), StepError> {
         self.frame = None;
         self.logits = None;
@@ -91,10 +92,10 @@ impl Decoder {
         Ok(())
     }
 
-    /// The rows of the embedding for all tokens.
+    /// Returns the rows of the embedding for all tokens.
     ///
     /// # Errors
-    /// [`StepError::NotHere`] but in the first stage, [`StepError::Candle`].
+    /// [`StepError::NotHere`] except in the first stage, [`StepError::Candle`].
     pub fn embed(&self, batch: &Batch) -> Result<Tensor, StepError> {
         let embedding = self.embedding.as_ref().ok_or(StepError::NotHere {
             what: "the embedding",
@@ -107,8 +108,8 @@ impl Decoder {
         Ok(embedding.index_select(&Tensor::new(tokens, &Device::Cpu)?, 0)?)
     }
 
-    /// This rank's part of the hidden states after the attention of a layer (counted over the whole model): their sum over ranks is
-    /// the whole.
+    /// Returns this rank's part of the hidden states after the attention of a layer (counted over the whole model); the
+    /// sum over the ranks is the result.
     ///
     /// # Errors
     /// [`StepError::NotHere`], [`StepError::Candle`].
@@ -117,10 +118,11 @@ impl Decoder {
         Ok(self.layer(layer)?.attention(x, frame)?)
     }
 
-    /// The same for the feed-forward network of a layer.
+    /// Returns this rank's part of the hidden states after the feed-forward network of a layer; the sum over the ranks
+    /// is the result.
     ///
     /// # Errors
-    /// As [`attention`](Self::attention).
+    /// The errors of [`attention`](Self::attention).
     pub fn mlp(&self, layer: usize, x: &Tensor) -> Result<Tensor, StepError> {
         Ok(self.layer(layer)?.mlp(x)?)
     }
@@ -131,10 +133,11 @@ impl Decoder {
         layer.ok_or(StepError::NotHere { what: "the layer" })
     }
 
-    /// Logits and tokens of the parts that asked for sampling, in their order.
+    /// Returns the tokens of the parts that asked for sampling, in the order of the parts, and keeps the logits for
+    /// [`logits`](Self::logits).
     ///
     /// # Errors
-    /// [`StepError::NotHere`] but in rank 0 of the last stage, [`StepError::Candle`].
+    /// [`StepError::NotHere`] except in rank 0 of the last stage, [`StepError::Candle`].
     pub fn finish(&mut self, x: &Tensor, batch: &Batch) -> Result<Vec<Sampled>, StepError> {
         let head = self
             .head
@@ -158,7 +161,8 @@ impl Decoder {
         Ok(sampled.collect())
     }
 
-    /// All of a stage that has one rank, up to the head: the first stage begins with the tokens, others with hidden states.
+    /// Runs all of a stage with one rank, up to the head: the first stage begins with the tokens, other stages with
+    /// hidden states.
     ///
     /// # Errors
     /// [`StepError`].
@@ -177,7 +181,7 @@ impl Decoder {
         Ok(x)
     }
 
-    /// A whole step of a whole model.
+    /// Runs a whole step of a whole model.
     ///
     /// # Errors
     /// [`StepError`].

@@ -1,4 +1,4 @@
-//! A model that runs: actors for all shares of it, and the graph over them.
+//! A running model: actors for all shares of it, and the graph over them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,44 +17,45 @@ use crate::step::{Batch, Sampled};
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// What the caches of all shares hold when they are full.
+/// Returns the bytes of the caches of all shares when they are full.
 fn cache_bytes(config: &Config, slots: usize, positions: usize) -> u128 {
     let of_position = 2 * config.layers * config.key_value_heads * config.head_size * size_of::<f32>();
     slots as u128 * positions as u128 * of_position as u128
 }
 
-/// Memory and swap.
+/// Returns the bytes of memory and swap.
 fn machine_bytes() -> u128 {
     let info = rustix::system::sysinfo();
     (u128::from(info.totalram) + u128::from(info.totalswap)) * u128::from(info.mem_unit)
 }
 
-/// How a model is cut and where its parts live.
+/// The cuts of a model and the placement of its parts.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// How many stages the layers are cut into; default 1.
+    /// The number of stages that the layers are cut into; default 1.
     pub pipeline: usize,
-    /// How many ranks share a layer; default 1.
+    /// The number of ranks that share a layer; default 1.
     pub tensor: usize,
-    /// Where every share lives; default [`Placement::Process`].
+    /// The placement of every share; default [`Placement::Process`].
     pub placement: Placement,
-    /// How many sequences are held at once; default 1. Their keys and values must fit into the machine's memory when all are as long as
-    /// they may be.
+    /// The number of sequences held at once; default 1. Their keys and values must fit into the machine's memory when
+    /// all sequences have the maximum length.
     pub slots: usize,
-    /// The longest sequence; `None`, the default, is what the model was made for.
+    /// The longest sequence; `None`, the default, is the length that the model was made for.
     pub positions: Option<usize>,
-    /// Steps under way at most; `None`, the default, is two for every stage.
+    /// The most steps in flight; `None`, the default, is two for every stage.
     pub inflight: Option<usize>,
-    /// How long a step may take before `wait` gives up, and how long one may wait to be submitted; default 120 s. A long prompt in a
-    /// large model is slow; [`Part::pieces`](crate::step::Part::pieces) makes several steps of it. A death is noticed at once anyway.
+    /// The time that a step may take before `wait` gives up, and the time that it may wait to be submitted; default 120
+    /// s. A long prompt in a large model is slow; [`Part::pieces`](crate::step::Part::pieces) cuts it into several
+    /// steps. A death is noticed at once, whatever this limit is.
     pub step_time: Duration,
-    /// How lanes and callers wait; default [`Wait::Auto`]. [`Wait::Spin`] has the lowest latency where every share has a core of its
-    /// own beside the caller's.
+    /// The wait policy of lanes and callers; default [`Wait::Auto`]. [`Wait::Spin`] has the lowest latency if every
+    /// share has a core of its own besides the caller's.
     pub wait: Wait,
-    /// Whether every share keeps to a core of its own, in turn; default false. For pipelines that are kept full and have the machine
-    /// for themselves. Shares that are inline stay where the caller is.
+    /// True if every share stays on a core of its own, in turn; default false. Meant for pipelines that are kept full
+    /// on a machine of their own. Inline shares stay on the caller's core.
     pub pinned: bool,
-    /// Events that every lane keeps for [`Deployment::graph`]'s trace; default 0, none.
+    /// The events that every lane keeps for the trace of [`Deployment::graph`]; default 0.
     pub trace: usize,
 }
 
@@ -76,7 +77,7 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// All shares, stage by stage.
+    /// Returns all shares, stage by stage.
     fn shares(&self) -> impl Iterator<Item = Share> {
         let (stages, ranks) = (self.pipeline, self.tensor);
         (0..stages).flat_map(move |stage| {
@@ -128,9 +129,10 @@ impl Layout {
     }
 }
 
-/// A model that runs. Dropping it ends its actors and their processes; what is under way answers with an error.
+/// A running model. Dropping it ends its actors and their processes; steps in flight return an error.
 ///
-/// When one of its actors dies, every step under way and every later one answers [`ExecError::ActorDied`]: drop it and load another.
+/// When one of its actors dies, every step in flight and every later one returns [`ExecError::ActorDied`]: drop the
+/// deployment and load another.
 ///
 /// ```no_run
 /// use selvedge::prelude::*;
@@ -150,12 +152,12 @@ impl Layout {
 /// # }
 /// ```
 pub struct Deployment {
-    // Before the actors, so that it is torn down before they are killed.
+    // Declared before the actors, so that the graph is torn down before they are killed.
     graph: Graph<Batch, Vec<Sampled>>,
     shares: Spawned,
     config: Config,
     room: Room,
-    /// Of `shares`: the one with the head.
+    /// The actor among `shares` that has the head.
     last: StageHandle,
 }
 
@@ -163,15 +165,16 @@ impl Deployment {
     /// Checks the whole folder, spawns an actor for every share of the model, and compiles the graph.
     ///
     /// # Errors
-    /// [`LoadError`]; nothing is left of what was spawned.
+    /// [`LoadError`]; all spawned actors have been killed.
     pub fn load(runtime: &Runtime, folder: impl AsRef<Path>, layout: &Layout) -> Result<Self, LoadError> {
         Deployment::load_with(runtime, folder, layout, |_, _| ())
     }
 
-    /// The same; `progress` is told after each share how many of how many are loaded.
+    /// Loads a model like [`load`](Self::load), and calls `progress` before the first share and after each one with the
+    /// number of loaded shares and the number of all shares.
     ///
     /// # Errors
-    /// As [`load`](Self::load).
+    /// The errors of [`load`](Self::load).
     pub fn load_with(
         runtime: &Runtime,
         folder: impl AsRef<Path>,
@@ -214,15 +217,17 @@ impl Deployment {
         })
     }
 
-    /// Submits a step. Its parts must be of different slots, and a sequence's parts must come in order; steps of different sequences
-    /// may be under way at once, and fill the pipeline. The result has a token for each part that asked for one, in the order of parts.
+    /// Submits a step. Its parts must be of different slots, and the parts of a sequence must be submitted in order;
+    /// steps of different sequences may be in flight at once and fill the pipeline. The result has a token for each
+    /// part that asked for one, in the order of the parts.
     ///
-    /// Dropping the execution cancels it; the slots of its parts must then begin anew.
+    /// Dropping the execution cancels it; the sequences in the slots of its parts must then start again.
     pub fn step(&self, batch: Batch) -> Execution<Vec<Sampled>> {
         self.graph.execute(batch)
     }
 
-    /// Logits of the last token of each part that asked for sampling, in the latest finished step: `[parts, vocabulary]`. For tests.
+    /// Returns the logits of the last token of each part that asked for sampling, in the latest finished step: `[parts,
+    /// vocabulary]`. For tests.
     ///
     /// # Errors
     /// [`CallError`].
@@ -230,36 +235,36 @@ impl Deployment {
         self.last.call().logits().wait()
     }
 
-    /// The shape of the model.
+    /// Returns the shape of the model.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// How many sequences of what length.
+    /// Returns the number of sequences and their maximum length.
     #[must_use]
     pub fn room(&self) -> Room {
         self.room
     }
 
-    /// The graph: its trace, its plan, its counters.
+    /// Returns the graph, with its trace, plan and counters.
     #[must_use]
     pub fn graph(&self) -> &Graph<Batch, Vec<Sampled>> {
         &self.graph
     }
 
-    /// Durations of all tasks that are still in the rings of [`Layout::trace`].
+    /// Returns the durations of all tasks that are still in the rings of [`Layout::trace`].
     #[must_use]
     pub fn profile(&self) -> Profile {
         Profile::of(&self.graph.trace())
     }
 
-    /// The actors, stage by stage and there rank by rank.
+    /// Returns the actors, stage by stage, and rank by rank within a stage.
     pub fn actors(&self) -> impl Iterator<Item = &ActorRef> {
         self.shares.0.iter().map(StageHandle::actor)
     }
 
-    /// Bytes of weights that each actor has read.
+    /// Returns the bytes of weights that each actor has read.
     ///
     /// # Errors
     /// [`CallError`].
@@ -271,7 +276,8 @@ impl Deployment {
             .collect()
     }
 
-    /// The graph and its actors, for who looks after both: a batcher takes the graph, and whoever had it kills the actors.
+    /// Splits the deployment into its graph and its actors, for callers that manage both: a batcher takes the graph,
+    /// and the caller kills the actors.
     #[must_use]
     pub fn into_parts(mut self) -> (Graph<Batch, Vec<Sampled>>, Vec<ActorRef>) {
         let shares = std::mem::take(&mut self.shares.0);
@@ -281,7 +287,7 @@ impl Deployment {
         )
     }
 
-    /// Ends the graph and the actors; what is under way answers with an error. Dropping does the same.
+    /// Ends the graph and the actors; steps in flight return an error. Dropping the deployment does the same.
     pub fn teardown(&self) -> Teardown {
         let report = self.graph.teardown();
         self.actors().for_each(ActorRef::kill);
@@ -289,7 +295,7 @@ impl Deployment {
     }
 }
 
-/// Actors that end with this list: nothing is left behind by a load that fails half-way.
+/// Actors that are killed when this list is dropped, so that a load that fails half-way leaves no actor behind.
 struct Spawned(Vec<StageHandle>);
 
 impl Drop for Spawned {
@@ -315,7 +321,7 @@ fn spawn(
         spawn = spawn.on_core(core);
     }
     Ok(match placement {
-        // Candle's pool would compete with the lanes for the cores.
+        // Candle's thread pool would compete with the lanes for the cores.
         Placement::Process => spawn.env("RAYON_NUM_THREADS", "1").in_process(),
         other => spawn.place(other),
     }?)

@@ -1,27 +1,27 @@
-//! Why a folder cannot become a running model.
+//! The errors of loading a model from a folder.
 
 use std::path::PathBuf;
 
 use selvedge::SpawnError;
 
-/// Why a folder cannot be loaded. One mistake gives one of these, before any actor is spawned.
+/// The error of a folder that cannot be loaded. Mistakes in the folder are found before any actor is spawned.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// There is no such file, or it may not be read.
+    /// The file does not exist, or it may not be read.
     #[error("cannot read {}: {error}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// The file is not what its name says.
+    /// The file does not have the format of its name.
     #[error("{} cannot be understood: {message}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What the reader said.
+        /// The message of the parser.
         message: String,
     },
     /// The folder holds a model of another kind.
@@ -29,21 +29,21 @@ pub enum LoadError {
     Architecture {
         /// The file.
         path: PathBuf,
-        /// What can be run.
+        /// The architecture that this program runs.
         expected: &'static str,
         /// The names in the file.
         found: String,
     },
-    /// A field of `config.json` has a value that this program does not know.
+    /// A field of `config.json` has a value that this program does not support.
     #[error("`{field}` of {} is {found}, expected {expected}", path.display())]
     Field {
         /// The file.
         path: PathBuf,
-        /// Its field.
+        /// The name of the field.
         field: &'static str,
-        /// What can be run.
+        /// The supported values.
         expected: String,
-        /// What it says.
+        /// The value in the file.
         found: String,
     },
     /// No file of the folder has this tensor.
@@ -53,10 +53,10 @@ pub enum LoadError {
         path: PathBuf,
         /// The tensor.
         tensor: String,
-        /// The names in the file that look most like it.
+        /// The names in the file that are most similar to it.
         nearest: Vec<String>,
     },
-    /// The weights are quantised (GPTQ, AWQ), which this program does not compute with.
+    /// The weights are quantised (GPTQ, AWQ), which this program does not support.
     #[error(
         "{} has quantised weights (`{found}`); this program reads F32, F16 or BF16: take the model that it was made from",
         path.display()
@@ -64,10 +64,10 @@ pub enum LoadError {
     Quantized {
         /// The file.
         path: PathBuf,
-        /// A tensor that says so.
+        /// The name of a quantised tensor.
         found: String,
     },
-    /// The folder has weights that PyTorch pickled, and none of safetensors.
+    /// The folder has weights pickled by PyTorch, and no safetensors.
     #[error(
         "{} is pickled; this program reads safetensors: convert it with `save_pretrained(.., safe_serialization=True)` of transformers",
         path.display()
@@ -76,7 +76,7 @@ pub enum LoadError {
         /// The file.
         path: PathBuf,
     },
-    /// The file has tensors that this architecture does not read: computed without them, text would be wrong.
+    /// The file has tensors that this architecture does not read: without them the text would be wrong.
     #[error(
         "{} has {} that LlamaForCausalLM does not read: {}; `config.json` describes another model than the file holds",
         path.display(), counted(tensors.len()), first(tensors)
@@ -84,32 +84,32 @@ pub enum LoadError {
     Unread {
         /// The file.
         path: PathBuf,
-        /// Their names, all of them.
+        /// The names of all these tensors.
         tensors: Vec<String>,
     },
-    /// A tensor has another shape than `config.json` says.
+    /// A tensor's shape differs from that in `config.json`.
     #[error("tensor `{tensor}` of {} has the shape {found:?}, expected {expected:?}", path.display())]
     Shape {
         /// The file.
         path: PathBuf,
         /// The tensor.
         tensor: String,
-        /// The shape by `config.json`.
+        /// The shape according to `config.json`.
         expected: Vec<usize>,
         /// The shape in the file.
         found: Vec<usize>,
     },
-    /// A tensor has elements that are not read here.
+    /// The elements of a tensor have an unsupported type.
     #[error("tensor `{tensor}` of {} holds {found}, expected F32, F16 or BF16", path.display())]
     Elements {
         /// The file.
         path: PathBuf,
         /// The tensor.
         tensor: String,
-        /// What it holds.
+        /// The type of its elements.
         found: String,
     },
-    /// The file ends before a tensor does.
+    /// The file ends before the end of a tensor.
     #[error(
         "{} is cut off: it has {found} bytes, tensor `{tensor}` ends at byte {expected}",
         path.display()
@@ -117,50 +117,50 @@ pub enum LoadError {
     Truncated {
         /// The file.
         path: PathBuf,
-        /// The first tensor that is not whole.
+        /// The first incomplete tensor.
         tensor: String,
-        /// Where it ends.
+        /// The offset at which the tensor ends.
         expected: u64,
-        /// Where the file ends.
+        /// The length of the file.
         found: u64,
     },
-    /// The model cannot be cut into so many ranks.
+    /// The model cannot be cut into this number of ranks.
     #[error("`{field}` of {} is {found}, which {ranks} ranks cannot share evenly; possible are {}", path.display(), listed(possible))]
     Ranks {
         /// The file.
         path: PathBuf,
-        /// What is to be shared.
+        /// The field whose value the ranks share.
         field: &'static str,
-        /// How much there is of it.
+        /// The value of the field.
         found: usize,
-        /// Among how many.
+        /// The number of ranks.
         ranks: usize,
-        /// Numbers of ranks that this model can be cut into.
+        /// The numbers of ranks that the model can be cut into.
         possible: Vec<usize>,
     },
-    /// The model cannot be cut into so many stages.
+    /// The model cannot be cut into this number of stages.
     #[error("{} has {layers} layers, which cannot be {stages} stages; possible are 1 to {layers}", path.display())]
     Stages {
         /// The file.
         path: PathBuf,
-        /// How many layers there are.
+        /// The number of layers.
         layers: usize,
-        /// How many stages were asked for.
+        /// The requested number of stages.
         stages: usize,
     },
-    /// The caches have no room, or more than the model has positions.
+    /// The caches have no room, or more positions than the model.
     #[error("{message}")]
     Room {
-        /// What is wrong with it.
+        /// The description of the mistake.
         message: String,
     },
-    /// Candle refused.
+    /// Candle returned an error.
     #[error("candle: {0}")]
     Candle(#[from] candle_core::Error),
     /// An actor could not be spawned.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// The graph was refused.
+    /// The graph does not compile.
     #[error(transparent)]
     Graph(#[from] selvedge::CompileError),
 }
@@ -172,7 +172,7 @@ fn proposal(nearest: &[String]) -> String {
     format!("; the nearest names are `{}`", nearest.join("`, `"))
 }
 
-/// How many names an error shows.
+/// The number of names that an error shows.
 const SHOWN: usize = 3;
 
 fn counted(tensors: usize) -> String {

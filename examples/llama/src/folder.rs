@@ -8,28 +8,28 @@ use crate::share::Share;
 use crate::tensors::{is_derived, needed};
 use crate::weights::Weights;
 
-/// The folder that comes with the repository.
+/// Returns the folder that comes with the repository.
 #[must_use]
 pub fn shipped() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("model")
 }
 
-/// A folder whose files were opened and whose weights were not read yet.
+/// A folder whose files are open and whose weights are not yet read.
 #[derive(Debug)]
 pub struct Folder {
-    /// Where it is.
+    /// The path of the folder.
     pub path: PathBuf,
     /// The shape of the model.
     pub config: Config,
-    /// Its weights.
+    /// The weights.
     pub weights: Weights,
 }
 
 impl Folder {
-    /// Reads `config.json` and what the files of weights say of themselves.
+    /// Reads `config.json` and the headers of the weights' files.
     ///
     /// # Errors
-    /// As [`Config::read`] and [`Weights::open`].
+    /// The errors of [`Config::read`] and [`Weights::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         let path = path.as_ref().to_owned();
         let config = Config::read(&path)?;
@@ -41,10 +41,12 @@ impl Folder {
         })
     }
 
-    /// Checks that the model can be cut like that, that all its tensors are there, and that there are no others. Reads no weights.
+    /// Checks that the model can be cut in this way, that all its tensors are in the files, and that the files have no
+    /// others. Reads no weights.
     ///
     /// # Errors
-    /// As [`Share::check`] and [`Weights::check`]; [`LoadError::Unread`] where the files have tensors that no share reads.
+    /// The errors of [`Share::check`] and [`Weights::check`]; [`LoadError::Unread`] if the files have tensors that no
+    /// share reads.
     pub fn check(&self, share: &Share) -> Result<(), LoadError> {
         share.check(&self.config, &self.path)?;
         let needed = needed(&self.config, &Share::WHOLE);

@@ -1,4 +1,4 @@
-//! What all layers of a stage need to know of a batch: worked out once for each step.
+//! The data of a batch that all layers of a stage need, computed once per step.
 
 use std::ops::Range;
 
@@ -13,13 +13,14 @@ pub(crate) struct Frame {
     pub(crate) pieces: Vec<Piece>,
 }
 
-/// The rows of a part, and where they belong.
+/// The rows of a part, and the slot and position that they belong to.
 pub(crate) struct Piece {
     pub(crate) slot: usize,
     /// Position of the first row.
     pub(crate) start: usize,
     pub(crate) rows: Range<usize>,
-    /// What is added to scores so that no token sees what comes after it, `[rows, start + rows]`; a single token sees everything.
+    /// The mask added to the scores so that no token attends to later ones, `[rows, start + rows]`; a single token
+    /// needs none.
     pub(crate) mask: Option<Tensor>,
 }
 

@@ -1,4 +1,4 @@
-//! The graph of a step: what every share does, and what they say to each other.
+//! The graph of a step: the tasks of every share, and the edges between them.
 
 use selvedge::prelude::*;
 use selvedge::reduce;
@@ -8,7 +8,7 @@ use crate::share::Share;
 use crate::stage::StageHandle;
 use crate::step::{Batch, Sampled};
 
-/// One rank a stage: one task a stage, and hidden states between them.
+/// Binds a model with one rank per stage: one task per stage, and hidden states between them.
 pub(crate) fn pipeline(stages: &[StageHandle], batch: &Edge<Batch>) -> Edge<Vec<Sampled>> {
     match stages {
         [] => constant(Vec::new()),
@@ -21,8 +21,8 @@ pub(crate) fn pipeline(stages: &[StageHandle], batch: &Edge<Batch>) -> Edge<Vec<
     }
 }
 
-/// Several ranks a stage: every half of a layer is a task of each rank, and ends in a sum over the ranks. Rank r of a stage hands over
-/// to rank r of the next.
+/// Binds a model with several ranks per stage: every half of a layer is a task of each rank and ends in a sum over the
+/// ranks. Rank r of a stage passes the hidden states to rank r of the next.
 pub(crate) fn grid(
     shares: &[StageHandle],
     ranks: usize,

@@ -1,8 +1,8 @@
 //! One layer: attention and a feed-forward network, or a rank's part of them.
 //!
-//! Both take the hidden states of all tokens, `[tokens, hidden]`, and give a part of the new ones: the sum over ranks is the whole, in
-//! which rank 0 has put the old ones as well. So a sum is all that ranks have to say to each other, and there is nothing to add
-//! afterwards.
+//! Both take the hidden states of all tokens, `[tokens, hidden]`, and return a part of the new ones: the sum over the
+//! ranks is the whole. Rank 0 has already added the old hidden states to its part. So ranks communicate only through
+//! sums, and no addition is left to do afterwards.
 
 use candle_core::{D, Tensor};
 use candle_nn::ops::{rms_norm, softmax_last_dim};
@@ -18,7 +18,7 @@ use crate::tensors::{Tensors, of_layer};
 pub(crate) struct Layer {
     attention: Attention,
     mlp: Mlp,
-    /// Whether the old hidden states are added here.
+    /// True if this rank adds the old hidden states, which only rank 0 does.
     adds: bool,
 }
 
@@ -29,15 +29,15 @@ struct Attention {
     value: Tensor,
     output: Tensor,
     shape: Heads,
-    /// One for each slot.
+    /// One cache for each slot.
     caches: Vec<Cache>,
 }
 
 #[derive(Clone, Copy)]
 struct Heads {
-    /// That are asked.
+    /// The number of key-value heads of this rank.
     groups: usize,
-    /// Asking, of each group.
+    /// The number of query heads for each key-value head.
     each: usize,
     size: usize,
 }
@@ -55,12 +55,12 @@ pub(crate) struct Norm {
     epsilon: f32,
 }
 
-/// How much the caches hold.
+/// The capacity of the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Room {
-    /// Sequences.
+    /// The number of sequences.
     pub slots: usize,
-    /// Tokens of each.
+    /// The tokens of each sequence.
     pub positions: usize,
 }
 
@@ -155,7 +155,8 @@ impl Attention {
         mixed.matmul(&self.output)
     }
 
-    /// Attention within one sequence: every token of a piece asks all tokens up to itself. Gives `[tokens, heads * head_size]`.
+    /// Computes attention within one sequence: every token of a piece attends to all tokens up to itself. Returns
+    /// `[tokens, heads * head_size]`.
     fn mix(
         &self,
         piece: &Piece,
@@ -168,7 +169,7 @@ impl Attention {
         };
         let (keys, values) = cache.extend(piece.start, key, value)?;
         let (tokens, Heads { groups, each, size }) = (piece.rows.len(), self.shape);
-        // All questions to the same keys are rows of one matrix: `[groups, each * tokens, size]`.
+        // All queries of the same keys are rows of one matrix: `[groups, each * tokens, size]`.
         let query = query
             .reshape((tokens, groups, each, size))?
             .permute((1, 2, 0, 3))?;
@@ -203,7 +204,7 @@ impl Mlp {
         })
     }
 
-    /// SwiGLU (Shazeer, 2020).
+    /// Applies SwiGLU (Shazeer, 2020).
     fn of(&self, x: &Tensor) -> candle_core::Result<Tensor> {
         let x = self.norm.of(x)?;
         let gated = (x.matmul(&self.gate)?.silu()? * x.matmul(&self.up)?)?;

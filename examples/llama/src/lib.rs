@@ -1,18 +1,18 @@
 //! A Llama-architecture decoder as actors: pipeline and tensor parallel, on candle.
 //!
-//! A folder as Hugging Face lays it out becomes a [`Deployment`](deployment::Deployment), which takes steps: every step is a
-//! [`Batch`](step::Batch) of parts of several sequences and gives a token for each part that asks for one.
+//! A Hugging Face folder becomes a [`Deployment`](deployment::Deployment), which takes steps: every step is a
+//! [`Batch`](step::Batch) of parts of several sequences and returns a token for each part that asks for one.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`config`], [`weights`], [`folder`] | the files, checked before anything is loaded |
-//! | [`share`], [`tensors`] | which part of the model an actor holds, and which slices it reads |
-//! | [`decoder`], [`layer`] | the arithmetic and the caches, with no actors |
-//! | [`step`], [`watch`] | what goes in and comes out, and what is refused |
-//! | [`stage`], [`deployment`] | the actor, and all of them as a graph |
-//! | [`text`] | text to tokens, and back as they come |
-//! | [`report`] | where the time went |
-//! | [`error`] | why a folder cannot be loaded |
+//! | [`config`], [`weights`], [`folder`] | the files, checked before any weights are loaded |
+//! | [`share`], [`tensors`] | an actor's part of the model, and the slices that it reads |
+//! | [`decoder`], [`layer`] | the arithmetic and the caches, without actors |
+//! | [`step`], [`watch`] | the input and output of a step, and the checks of the input |
+//! | [`stage`], [`deployment`] | the actor, and all actors as a graph |
+//! | [`text`] | text to tokens, and tokens to text one by one |
+//! | [`report`] | the time that a run has spent on each part |
+//! | [`error`] | the errors of loading a folder |
 
 pub mod config;
 pub mod error;

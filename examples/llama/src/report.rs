@@ -1,4 +1,4 @@
-//! What a run spent its time on, stage by stage: from the graph's trace.
+//! The time that a run has spent in each stage, from the graph's trace.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use selvedge::Event;
 
-/// What actors did in the steps that are still in the trace.
+/// The times of actors in the steps that are still in the trace.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     actors: BTreeMap<String, Spent>,
 }
 
-/// An actor's medians over steps.
+/// The medians of an actor over the steps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     computing: Duration,
@@ -21,7 +21,7 @@ struct Spent {
 }
 
 impl Report {
-    /// Of some events. The first step is left out where there are others: it has the prompt.
+    /// Summarises events. The first step, which has the prompt, is left out if there are others.
     #[must_use]
     pub fn of(events: &[Event]) -> Self {
         let first = events.iter().map(|event| event.execution).min();

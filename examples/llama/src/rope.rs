@@ -1,4 +1,5 @@
-//! Rotary position embedding (Su et al., 2021): pairs of numbers of a head are turned by an angle that grows with the position.
+//! Rotary position embedding (Su et al., 2021): pairs of numbers of a head are rotated by an angle that grows with the
+//! position.
 
 use std::f32::consts::PI;
 
@@ -6,7 +7,7 @@ use candle_core::{Device, Result, Tensor};
 
 use crate::config::{Config, Stretch};
 
-/// Cosines and sines for all positions: `[positions, head_size / 2]` each.
+/// Cosines and sines for all positions: two tensors `[positions, head_size / 2]`.
 pub(crate) struct Angles {
     cos: Tensor,
     sin: Tensor,
@@ -34,7 +35,7 @@ impl Angles {
         })
     }
 
-    /// Of some positions, one row each.
+    /// Returns the angles of some positions, one row each.
     pub(crate) fn at(&self, positions: &[u32]) -> Result<Angles> {
         let positions = Tensor::new(positions, &Device::Cpu)?;
         Ok(Angles {
@@ -43,14 +44,14 @@ impl Angles {
         })
     }
 
-    /// Turns `[tokens, heads, head_size]`, one row of angles for each token.
+    /// Rotates `[tokens, heads, head_size]`, with one row of angles for each token.
     pub(crate) fn turn(&self, x: &Tensor) -> Result<Tensor> {
         candle_nn::rotary_emb::rope_thd(&x.unsqueeze(0)?, &self.cos, &self.sin)?.squeeze(0)
     }
 }
 
 impl Stretch {
-    /// Slows a frequency down: not at all where its wavelength is short, by all of `factor` where it is long.
+    /// Stretches a frequency: a short wavelength is unchanged, a long one is stretched by all of `factor`.
     fn of(&self, frequency: f32) -> f32 {
         let trained = self.original_max_position_embeddings as f32;
         let turns = trained * frequency / (2.0 * PI);

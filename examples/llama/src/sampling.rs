@@ -1,5 +1,5 @@
-//! How a token is chosen among logits. Without state: seed and position decide, so that a sequence comes out alike however it was
-//! batched, and again after a restart.
+//! The choice of a token from logits. The choice is stateless: only seed and position decide, so that a sequence does
+//! not depend on the batches it was computed in, and is the same again after a restart.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use crate::step::{Sampled, Sampling};
 
 /// Chooses a token for the given position of a slot.
 ///
-/// The likeliest wins where the temperature is 0 or less or not a number; of equals, the first.
+/// If the temperature is not greater than 0, or not a number, the likeliest token wins; of equal ones, the first.
 pub(crate) fn sample(slot: u32, position: u32, logits: &[f32], sampling: &Sampling) -> Sampled {
     let likeliest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f32 = logits.iter().map(|logit| (logit - likeliest).exp()).sum();
@@ -28,7 +28,8 @@ pub(crate) fn sample(slot: u32, position: u32, logits: &[f32], sampling: &Sampli
     }
 }
 
-/// Goes through the likeliest tokens whose probabilities reach `top_p`, to where `chance` of their sum is reached.
+/// Draws from the likeliest tokens whose probabilities reach `top_p`: the token at which the running sum reaches the
+/// fraction `chance` of their total.
 fn draw(logits: &[f32], likeliest: f32, sampling: &Sampling, chance: f32) -> usize {
     let weight = |logit: &f32| ((logit - likeliest) / sampling.temperature).exp();
     let mut weights: Vec<(usize, f32)> = logits.iter().map(weight).enumerate().collect();
@@ -55,10 +56,11 @@ fn draw(logits: &[f32], likeliest: f32, sampling: &Sampling, chance: f32) -> usi
     found.or(weights.last()).map_or(0, |(token, _)| *token)
 }
 
-/// A number from 0 to below 1 for a seed and a position: two rounds of the finaliser of SplitMix64 (Steele et al., 2014).
+/// Returns a number in [0, 1) for a seed and a position: two rounds of the finaliser of SplitMix64 (Steele et al.,
+/// 2014).
 fn uniform(seed: u64, position: u32) -> f32 {
     let mixed = mix(mix(seed) ^ u64::from(position));
-    // As many bits as an f32 holds exactly.
+    // Keeps as many bits as an f32 holds exactly.
     (mixed >> 40) as f32 / (1_u64 << 24) as f32
 }
 
@@ -89,7 +91,7 @@ mod tests {
         LOGITS[token].exp() / sum
     }
 
-    /// How often each token is chosen at 20 000 positions.
+    /// Returns the frequency of each token at 20 000 positions.
     fn counts(sampling: &Sampling) -> [f32; 5] {
         let mut counts = [0.0; 5];
         for position in 0..20_000 {
@@ -120,7 +122,7 @@ mod tests {
         let counts = counts(&sampling(1.0, probability(1) * 1.5, 1));
         assert_eq!((counts[0], counts[2], counts[4]), (0.0, 0.0, 0.0));
         assert!((counts[1] - 0.5).abs() < 0.02, "{counts:?}");
-        // None at all is one: the likeliest.
+        // A `top_p` of 0 keeps one token: the likeliest.
         assert!((0..100).all(|position| sample(0, position, &LOGITS, &sampling(1.0, 0.0, 2)).token == 1));
     }
 

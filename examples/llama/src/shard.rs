@@ -1,6 +1,6 @@
-//! One file of safetensors: eight bytes of length, a header in JSON, then the bytes of the tensors.
+//! One safetensors file: eight bytes of length, a header in JSON, then the bytes of the tensors.
 //!
-//! Everything that the header says is checked against the file's length once, when it is opened; reading believes it then.
+//! Opening checks everything in the header against the file's length once; reading relies on it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,19 +13,19 @@ use serde_json::Value;
 
 use crate::error::LoadError;
 
-/// Bytes in front of the header.
+/// The bytes in front of the header.
 const LENGTH: usize = 8;
 
-/// What a file says of a tensor.
+/// The header's entry for a tensor.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<usize>,
-    /// In the file.
+    /// The range of the bytes in the file.
     bytes: Range<usize>,
 }
 
-/// A file, mapped.
+/// A mapped file.
 #[derive(Debug)]
 pub(crate) struct Shard {
     path: PathBuf,
@@ -58,7 +58,7 @@ impl Shard {
         self.entries.get(tensor)
     }
 
-    /// The bytes of some elements; none where they are not the tensor's.
+    /// Returns the bytes of some elements; no bytes if they are outside the tensor.
     pub(crate) fn elements(&self, entry: &Entry, elements: Range<usize>) -> &[u8] {
         let size = entry.dtype.bitsize() / 8;
         let whole = self.map.get(entry.bytes.clone()).unwrap_or_default();
@@ -68,15 +68,16 @@ impl Shard {
     }
 }
 
-#[allow(unsafe_code)] // a file is mapped
+#[allow(unsafe_code)] // the file is mapped
 fn map(file: &File) -> std::io::Result<Mmap> {
-    // SAFETY: the map is read only while a model is loaded, and by copying bytes that mean numbers whatever they are, so a file
-    // that somebody overwrites meanwhile gives wrong weights and nothing worse. One that somebody cuts off meanwhile ends the
-    // process by a signal, as with every program that maps its model.
+    // SAFETY: the map is read only while a model is loaded, by copying bytes of which every pattern is a valid number.
+    // So a file that another process overwrites in the meantime gives wrong weights, and nothing worse. A file that
+    // another process truncates in the meantime ends this process by a signal, as with every program that maps its
+    // model.
     unsafe { Mmap::map(file) }
 }
 
-/// The beginning of a file that is not yet believed.
+/// The beginning of a file, not yet checked.
 struct Header<'f> {
     path: &'f Path,
     file: &'f [u8],
@@ -141,7 +142,7 @@ impl Header<'_> {
         }
     }
 
-    /// The first tensor that the file is too short for is named.
+    /// Checks the file's length; the error names the first tensor that is cut off.
     fn check_end(&self, entries: &BTreeMap<String, Entry>) -> Result<(), LoadError> {
         let beyond = |entry: &Entry| entry.bytes.end > self.file.len();
         let cut = entries.iter().filter(|(_, entry)| beyond(entry));

@@ -1,4 +1,4 @@
-//! Which part of the model an actor holds: stage p of P, and there rank t of T.
+//! An actor's part of the model: stage p of P, and rank t of T in the stage.
 
 use std::ops::Range;
 use std::path::Path;
@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::error::LoadError;
 
-/// One actor's part of the model. Layers are cut among stages (a pipeline); what a layer multiplies by is cut among the ranks of its
-/// stage, as Megatron-LM does (Shoeybi et al., 2019).
+/// One actor's part of the model. Layers are cut among stages (a pipeline); the matrices of a layer are cut among the
+/// ranks of its stage, as in Megatron-LM (Shoeybi et al., 2019).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// From 0.
+    /// The stage, counted from 0.
     pub stage: usize,
-    /// At least 1.
+    /// The number of stages, at least 1.
     pub stages: usize,
-    /// From 0.
+    /// The rank, counted from 0.
     pub rank: usize,
-    /// At least 1.
+    /// The number of ranks, at least 1.
     pub ranks: usize,
 }
 
 impl Share {
-    /// All of the model.
+    /// The whole model.
     pub const WHOLE: Share = Share {
         stage: 0,
         stages: 1,
@@ -31,19 +31,20 @@ impl Share {
         ranks: 1,
     };
 
-    /// Whether it begins with tokens.
+    /// Whether the share is in the first stage, which begins with tokens.
     #[must_use]
     pub fn is_first(&self) -> bool {
         self.stage == 0
     }
 
-    /// Whether it ends with logits.
+    /// Whether the share is in the last stage, which ends with logits.
     #[must_use]
     pub fn is_last(&self) -> bool {
         self.stage + 1 == self.stages
     }
 
-    /// The layers of its stage, of so many: all stages have equally many, or the first ones one more.
+    /// Returns the layers of its stage, of `layers` in all: all stages have the same number, or the first ones have one
+    /// more.
     #[must_use]
     pub fn layers(&self, layers: usize) -> Range<usize> {
         let (each, more) = (layers / self.stages, layers % self.stages);
@@ -51,7 +52,7 @@ impl Share {
         before(self.stage)..before(self.stage + 1)
     }
 
-    /// Whether this model can be cut like that.
+    /// Checks that this model can be cut in this way.
     ///
     /// # Errors
     /// [`LoadError::Stages`], [`LoadError::Ranks`].
@@ -78,7 +79,7 @@ impl Share {
     }
 }
 
-/// What ranks share.
+/// Returns the sizes that ranks divide among them.
 fn shared(config: &Config) -> [(&'static str, usize); 3] {
     [
         ("num_attention_heads", config.heads),

@@ -1,5 +1,5 @@
-//! The actor: a share of the model on a lane. A stage of one rank does its part of a step in one task; ranks that share a stage have a
-//! task for every half of a layer, and sum between them.
+//! The actor: a share of the model on a lane. A stage with one rank does its part of a step in one task; ranks that
+//! share a stage have a task for every half of a layer, with a sum between the tasks.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::watch::StepError;
 /// A share of the model, as an actor.
 pub struct Stage(Decoder);
 
-/// Hidden states from an edge: a copy, because candle owns what it computes with.
+/// Reads hidden states from an edge. They are copied, because candle owns its operands.
 fn read(x: &Tensor) -> Result<candle_core::Tensor, StepError> {
     Ok(candle_core::Tensor::from_slice(
         x.as_slice::<f32>()?,
@@ -26,7 +26,7 @@ fn read(x: &Tensor) -> Result<candle_core::Tensor, StepError> {
     )?)
 }
 
-/// Hidden states for an edge.
+/// Writes hidden states for an edge.
 fn write(x: &candle_core::Tensor) -> Result<Tensor, StepError> {
     let x = x.contiguous()?;
     let (storage, layout) = x.storage_and_layout();
@@ -48,39 +48,39 @@ impl Stage {
         Decoder::load(&folder, share, room).map(Stage)
     }
 
-    /// All of the model.
+    /// Runs the whole model.
     pub fn whole(&mut self, batch: &Batch) -> Result<Vec<Sampled>, StepError> {
         self.0.step(batch)
     }
 
-    /// The first of several stages.
+    /// Runs the first of several stages.
     pub fn first(&mut self, batch: &Batch) -> Result<Tensor, StepError> {
         write(&self.0.run(None, batch)?)
     }
 
-    /// A stage between others.
+    /// Runs a stage between others.
     pub fn middle(&mut self, x: &Tensor, batch: &Batch) -> Result<Tensor, StepError> {
         write(&self.0.run(Some(read(x)?), batch)?)
     }
 
-    /// The last of several stages.
+    /// Runs the last of several stages.
     pub fn last(&mut self, x: &Tensor, batch: &Batch) -> Result<Vec<Sampled>, StepError> {
         let x = self.0.run(Some(read(x)?), batch)?;
         self.0.finish(&x, batch)
     }
 
-    /// The beginning of the model, alike in all ranks.
+    /// Runs the beginning of the model, equal in all ranks.
     pub fn embed(&mut self, batch: &Batch) -> Result<Tensor, StepError> {
         self.0.begin(batch)?;
         write(&self.0.embed(batch)?)
     }
 
-    /// The attention of a layer, a rank's part.
+    /// Runs a rank's part of the attention of a layer.
     pub fn attention(&mut self, x: &Tensor, #[constant] layer: usize) -> Result<Tensor, StepError> {
         write(&self.0.attention(layer, &read(x)?)?)
     }
 
-    /// The attention of the first layer of a stage that is not the first, a rank's part.
+    /// Runs a rank's part of the attention of the first layer in a stage that is not the first.
     pub fn enter(
         &mut self,
         x: &Tensor,
@@ -91,17 +91,17 @@ impl Stage {
         write(&self.0.attention(layer, &read(x)?)?)
     }
 
-    /// The feed-forward network of a layer, a rank's part.
+    /// Runs a rank's part of the feed-forward network of a layer.
     pub fn mlp(&mut self, x: &Tensor, #[constant] layer: usize) -> Result<Tensor, StepError> {
         write(&self.0.mlp(layer, &read(x)?)?)
     }
 
-    /// The end of the model.
+    /// Runs the end of the model.
     pub fn head(&mut self, x: &Tensor, batch: &Batch) -> Result<Vec<Sampled>, StepError> {
         self.0.finish(&read(x)?, batch)
     }
 
-    /// Logits of the last step, `[parts, vocabulary]`; an empty tensor where there are none.
+    /// Returns the logits of the last step, `[parts, vocabulary]`; an empty tensor if there are none.
     pub fn logits(&mut self) -> Result<Tensor, StepError> {
         match self.0.logits() {
             Some(logits) => write(logits),
@@ -109,7 +109,7 @@ impl Stage {
         }
     }
 
-    /// Bytes of weights that were read from the files.
+    /// Returns the bytes of weights that were read from the files.
     pub fn weight_bytes(&mut self) -> u64 {
         self.0.weight_bytes()
     }

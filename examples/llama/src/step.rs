@@ -1,22 +1,23 @@
-//! What goes through the model in one step, and what comes back: parts of several sequences, side by side.
+//! The input and output of one step: parts of several sequences, side by side.
 
 use serde::{Deserialize, Serialize};
 
 /// A part of one sequence: a prompt, a piece of a long prompt, or the token that was sampled last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Which of the key-value caches holds the sequence.
+    /// The key-value cache that holds the sequence.
     pub slot: u32,
-    /// Position of the first token. 0 begins a new sequence in the slot, whatever was there.
+    /// The position of the first token. 0 begins a new sequence in the slot, whatever the slot held.
     pub start: u32,
-    /// At least one.
+    /// The tokens; at least one.
     pub tokens: Vec<u32>,
-    /// How to choose the token that follows; `None` where none is asked for, as inside of a prompt.
+    /// The way to choose the token that follows; `None` if no token is wanted, as inside a prompt.
     pub sampling: Option<Sampling>,
 }
 
 impl Part {
-    /// Cuts it into parts of at most so many tokens (at least 1), to be submitted in this order. Only the last one asks for a token.
+    /// Cuts the part into parts of at most `tokens_max` tokens (at least 1), to be submitted in this order. Only the
+    /// last one asks for a token.
     pub fn pieces(self, tokens_max: usize) -> impl Iterator<Item = Part> {
         let Part {
             slot,
@@ -37,33 +38,33 @@ impl Part {
     }
 }
 
-/// How a token is chosen.
+/// The way in which a token is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
-    /// 0 takes the likeliest.
+    /// The temperature; 0 takes the likeliest token.
     pub temperature: f32,
-    /// The smallest set of likeliest tokens whose probabilities reach this sum is chosen from (nucleus sampling, Holtzman et al.,
-    /// 2019); 1 is all of them.
+    /// The probability of the nucleus: the token is chosen from the smallest set of likeliest tokens whose
+    /// probabilities reach this sum (nucleus sampling, Holtzman et al., 2019); 1 includes all tokens.
     pub top_p: f32,
-    /// Equal seeds choose alike at equal positions.
+    /// The seed; equal seeds choose alike at equal positions.
     pub seed: u64,
 }
 
-/// Parts of different sequences, at most one of each.
+/// Parts of different sequences, at most one of each sequence.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
-    /// In any order.
+    /// The parts, in any order.
     pub parts: Vec<Part>,
 }
 
 /// A chosen token.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampled {
-    /// Whose.
+    /// The slot of the sequence.
     pub slot: u32,
-    /// What follows.
+    /// The token that follows.
     pub token: u32,
-    /// Natural logarithm of its probability before temperature and nucleus.
+    /// The natural logarithm of its probability before temperature and nucleus.
     pub logprob: f32,
 }
 

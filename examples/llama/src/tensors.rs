@@ -1,4 +1,4 @@
-//! Which tensors a share of the model needs, under the names of Hugging Face, and which slice of each.
+//! The tensors that a share of the model needs, under the names of Hugging Face, and the slice of each.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,34 +14,35 @@ pub(crate) const EMBEDDING: &str = "model.embed_tokens.weight";
 pub(crate) const NORM: &str = "model.norm.weight";
 const HEAD: &str = "lm_head.weight";
 
-/// A tensor that is needed.
+/// A tensor that a share needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needed {
-    /// Its name.
+    /// The name of the tensor.
     pub name: String,
-    /// Its shape in the file.
+    /// The shape of the whole tensor in the file.
     pub shape: Vec<usize>,
-    /// The part of it.
+    /// The part that the share reads.
     pub cut: Cut,
 }
 
-/// The name of the matrix that makes logits.
+/// Returns the name of the matrix that makes logits.
 pub(crate) fn head(config: &Config) -> &'static str {
     if config.tied { EMBEDDING } else { HEAD }
 }
 
-/// True of tensors that some files have and that follow from others: the angles of positions, and a head that is the embedding.
+/// True for tensors that some files have although they follow from others: the angles of positions, and a head that
+/// equals the embedding.
 pub(crate) fn is_derived(config: &Config, name: &str) -> bool {
     name.ends_with("rotary_emb.inv_freq") || (config.tied && name == HEAD)
 }
 
-/// The name of a tensor of a layer.
+/// Returns the name of a tensor of a layer.
 pub(crate) fn of_layer(layer: usize, name: &str) -> String {
     format!("model.layers.{layer}.{name}.weight")
 }
 
-/// All tensors that a share needs, each once. Projections into heads and into the feed-forward network are cut by rows, those back by
-/// columns; the rest is whole. Only rank 0 of the last stage makes logits.
+/// Returns all tensors that a share needs, each once. Projections into heads and into the feed-forward network are cut
+/// by rows, projections back by columns; the others are whole. Only rank 0 of the last stage makes logits.
 #[must_use]
 pub fn needed(config: &Config, share: &Share) -> Vec<Needed> {
     let table = [config.vocabulary, config.hidden];
@@ -86,7 +87,7 @@ fn layer_shapes(config: &Config, share: &Share) -> [(&'static str, Vec<usize>, C
     ]
 }
 
-/// Tensors that were read, to be taken by the parts of the model.
+/// The tensors that were read, for the parts of the model to take.
 pub(crate) struct Tensors<'p> {
     folder: &'p Path,
     read: BTreeMap<String, Tensor>,
@@ -108,7 +109,7 @@ impl<'p> Tensors<'p> {
         Ok(Tensors { folder, read })
     }
 
-    /// A tensor among those that the share needs.
+    /// Returns a tensor among those that the share needs.
     pub(crate) fn get(&self, name: &str) -> Result<Tensor, LoadError> {
         self.read.get(name).cloned().ok_or_else(|| LoadError::Missing {
             path: self.folder.to_owned(),
@@ -117,7 +118,7 @@ impl<'p> Tensors<'p> {
         })
     }
 
-    /// The matrix of a projection, as `x @ matrix` needs it: a view of its transpose.
+    /// Returns the matrix of a projection as `x @ matrix` needs it: a view of its transpose.
     pub(crate) fn projection(&self, layer: usize, name: &str) -> Result<Tensor, LoadError> {
         Ok(self.get(&of_layer(layer, name))?.t()?)
     }

@@ -1,4 +1,4 @@
-//! `tokenizer.json`: text to tokens, and tokens to text piece by piece.
+//! `tokenizer.json`: text to tokens, and tokens to text one by one.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ pub struct Text {
     tokenizer: Tokenizer,
 }
 
-/// A text or a list of tokens that the tokenizer refuses.
+/// The error of a text or a list of tokens that the tokenizer refuses.
 #[derive(Debug, thiserror::Error)]
 #[error("tokenizer: {0}")]
 pub struct TextError(tokenizers::Error);
@@ -34,24 +34,24 @@ impl Text {
         Ok(Text { tokenizer })
     }
 
-    /// The tokens of a text, with those that the tokenizer puts around it (such as one that begins a text).
+    /// Returns the tokens of a text, with those that the tokenizer adds around it (such as one that begins a text).
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// The error of the tokenizer.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
         let encoded = self.tokenizer.encode(text, true).map_err(TextError)?;
         Ok(encoded.get_ids().to_vec())
     }
 
-    /// The text of all tokens, without those that only steer.
+    /// Returns the text of all tokens, without control tokens.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// The error of the tokenizer.
     pub fn decode(&self, tokens: &[u32]) -> Result<String, TextError> {
         self.tokenizer.decode(tokens, true).map_err(TextError)
     }
 
-    /// Tokens to text, one after the other.
+    /// Returns a stream that turns tokens into text one by one.
     #[must_use]
     pub fn stream(&self) -> Stream<'_> {
         Stream {
@@ -62,28 +62,29 @@ impl Text {
     }
 }
 
-/// Turns tokens into text as they come. A token may be a part of a character, and may change how its neighbours are written, so text is
-/// given out only when it is whole, and decoding begins at the last token that was.
+/// A stream that turns tokens into text as they arrive. A token may be a part of a character, and may change how its
+/// neighbours are written, so text is returned only when it is complete, and decoding begins at the last token that was
+/// complete.
 pub struct Stream<'t> {
     text: &'t Text,
-    /// What the next text hangs on: the tokens given out last, and those not given out yet.
+    /// The tokens that the next text depends on: those returned last, and those not returned yet.
     tokens: Vec<u32>,
-    /// How many of them are given out.
+    /// The number of these tokens that were already returned.
     said: usize,
 }
 
 impl Stream<'_> {
-    /// The text that is whole by this token; empty while a character is not.
+    /// Returns the text that this token completes; empty while a character is incomplete.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// The error of the tokenizer.
     pub fn push(&mut self, token: u32) -> Result<String, TextError> {
         self.tokens.push(token);
         let before = self
             .text
             .decode(self.tokens.get(..self.said).unwrap_or_default())?;
         let now = self.text.decode(&self.tokens)?;
-        // The replacement character stands for the beginning of a longer one.
+        // The replacement character stands for the first bytes of a longer character.
         let fresh = match now.strip_prefix(before.as_str()) {
             Some(fresh) if !fresh.is_empty() && !fresh.ends_with('\u{fffd}') => fresh.to_owned(),
             _ => return Ok(String::new()),
@@ -93,10 +94,10 @@ impl Stream<'_> {
         Ok(fresh)
     }
 
-    /// What is left when no more tokens come: a character that never became whole.
+    /// Returns the remaining text when no more tokens follow: a character that was never completed.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// The error of the tokenizer.
     pub fn finish(self) -> Result<String, TextError> {
         let before = self
             .text

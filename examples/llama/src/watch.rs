@@ -1,9 +1,10 @@
-//! What a batch must fulfil before anything is computed: every share checks it alike, so ranks agree on whether a step takes place.
+//! The checks of a batch before anything is computed: every share makes the same checks, so ranks agree on whether a
+//! step takes place.
 
 use crate::layer::Room;
 use crate::step::{Batch, Part};
 
-/// Why a step did not take place. The caches are as before it.
+/// The error of a step. The caches are unchanged by it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StepError {
@@ -13,15 +14,15 @@ pub enum StepError {
     /// A part has no tokens.
     #[error("the part of slot {slot} has no tokens")]
     NoTokens {
-        /// Whose.
+        /// The slot of the part.
         slot: u32,
     },
-    /// There is no such slot.
+    /// The slot does not exist.
     #[error("slot {slot}, but there are {slots}")]
     NoSlot {
         /// The slot.
         slot: u32,
-        /// How many there are.
+        /// The number of slots.
         slots: usize,
     },
     /// Two parts of a batch have the same slot.
@@ -33,48 +34,48 @@ pub enum StepError {
     /// The sequence would be longer than its cache.
     #[error("slot {slot} would reach {reached} positions of {positions}")]
     Full {
-        /// Whose.
+        /// The slot of the part.
         slot: u32,
-        /// The length.
+        /// The length that the sequence would reach.
         reached: usize,
-        /// The length that there is room for.
+        /// The length of the cache.
         positions: usize,
     },
-    /// A part begins where the cache has nothing before it.
+    /// A part begins after positions that the cache does not hold.
     #[error("the part of slot {slot} begins at position {start}, but {seen} were seen")]
     Gap {
-        /// Whose.
+        /// The slot of the part.
         slot: u32,
-        /// Where it begins.
+        /// The position at which the part begins.
         start: u32,
-        /// How many positions the cache holds.
+        /// The number of positions that the cache holds.
         seen: u32,
     },
-    /// The model has no such token.
+    /// The token is not in the model's vocabulary.
     #[error("token {token} of slot {slot}, but the model has {vocabulary}")]
     NoToken {
-        /// Whose.
+        /// The slot of the part.
         slot: u32,
         /// The token.
         token: u32,
-        /// How many there are.
+        /// The number of tokens in the vocabulary.
         vocabulary: usize,
     },
-    /// This share of the model does not have what was asked for.
+    /// The share of the model does not have the requested part.
     #[error("{what} is not here")]
     NotHere {
-        /// What was asked for.
+        /// The requested part.
         what: &'static str,
     },
     /// Hidden states could not be read or made.
     #[error(transparent)]
     Hidden(#[from] selvedge::TensorError),
-    /// Candle refused.
+    /// Candle returned an error.
     #[error("candle: {0}")]
     Candle(#[from] candle_core::Error),
 }
 
-/// The lengths of all slots, and what a batch is checked against.
+/// The lengths of all slots, and the limits of a batch.
 pub(crate) struct Watch {
     vocabulary: usize,
     positions: usize,
@@ -90,7 +91,7 @@ impl Watch {
         }
     }
 
-    /// Takes note of a batch if all of it can be done.
+    /// Checks a batch and, if all of it can be done, records its lengths.
     pub(crate) fn admit(&mut self, batch: &Batch) -> Result<(), StepError> {
         if batch.parts.is_empty() {
             return Err(StepError::Empty);

@@ -1,4 +1,4 @@
-//! The weights of a folder: one file of safetensors or several with an index, mapped into memory and read in slices.
+//! The weights of a folder: one safetensors file, or several with an index, mapped into memory and read in slices.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -12,42 +12,42 @@ use serde::Deserialize;
 use crate::error::LoadError;
 use crate::shard::{Entry, Shard};
 
-/// How many names an error proposes.
+/// The number of names that an error proposes.
 const NEAREST: usize = 3;
 
 const ONE_FILE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
-/// What PyTorch writes instead.
+/// The files that PyTorch writes instead.
 const PICKLED: [&str; 2] = ["pytorch_model.bin", "pytorch_model.bin.index.json"];
 
-/// Which part of a tensor is read.
+/// The part of a tensor that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// All of it.
+    /// The whole tensor.
     Whole,
-    /// Part `part` of `parts` equal ones along the first dimension.
+    /// Part `part` of `parts` equal parts along the first dimension.
     Rows {
-        /// From 0.
+        /// The index of the part, from 0.
         part: usize,
-        /// At least 1; divides the dimension.
+        /// The number of parts, at least 1; it divides the dimension.
         parts: usize,
     },
-    /// The same along the second dimension.
+    /// Part `part` of `parts` equal parts along the second dimension.
     Columns {
-        /// From 0.
+        /// The index of the part, from 0.
         part: usize,
-        /// At least 1; divides the dimension.
+        /// The number of parts, at least 1; it divides the dimension.
         parts: usize,
     },
 }
 
-/// The weights of a folder, of which nothing is read before it is asked for.
+/// The weights of a folder; a tensor is read only on request.
 #[derive(Debug)]
 pub struct Weights {
-    /// The file that says which tensors there are.
+    /// The file that lists the tensors.
     path: PathBuf,
     shards: Vec<Shard>,
-    /// Which shard has a tensor.
+    /// The shard of each tensor.
     names: BTreeMap<String, usize>,
     read_bytes: Cell<u64>,
 }
@@ -58,11 +58,11 @@ struct Index {
 }
 
 impl Weights {
-    /// Maps the files of a folder and reads what they say of their tensors.
+    /// Maps the files of a folder and reads their headers.
     ///
     /// # Errors
-    /// [`LoadError::Unreadable`], [`LoadError::Pickled`], [`LoadError::Malformed`], [`LoadError::Truncated`], [`LoadError::Missing`]
-    /// where a file lacks what the index promises.
+    /// [`LoadError::Unreadable`], [`LoadError::Pickled`], [`LoadError::Malformed`], [`LoadError::Truncated`],
+    /// [`LoadError::Missing`] if a file lacks a tensor of the index.
     pub fn open(folder: &Path) -> Result<Self, LoadError> {
         let index = folder.join(INDEX);
         if !folder.join(ONE_FILE).exists() && index.exists() {
@@ -109,18 +109,18 @@ impl Weights {
         }
     }
 
-    /// The tensors there are.
+    /// Returns the names of all tensors.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.keys().map(String::as_str)
     }
 
-    /// How many bytes of tensors were read so far.
+    /// Returns the bytes of tensors that were read so far.
     #[must_use]
     pub fn read_bytes(&self) -> u64 {
         self.read_bytes.get()
     }
 
-    /// Whether there is such a tensor of this shape and of readable elements. Reads nothing of it.
+    /// Checks that the tensor exists with this shape and with supported elements. Reads none of its bytes.
     ///
     /// # Errors
     /// [`LoadError::Missing`], [`LoadError::Quantized`], [`LoadError::Shape`], [`LoadError::Elements`].
@@ -144,10 +144,10 @@ impl Weights {
         })
     }
 
-    /// Reads a part of a tensor as `f32`, and no byte of the rest.
+    /// Reads a part of a tensor as `f32`, and no other bytes.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// The errors of [`check`](Self::check).
     pub fn read(&self, tensor: &str, shape: &[usize], cut: Cut) -> Result<Tensor, LoadError> {
         let (shard, entry) = self.find(tensor, shape)?;
         let (ranges, part) = ranges(shape, cut);
@@ -186,7 +186,8 @@ impl Weights {
 }
 
 fn missing<'n>(path: &Path, tensor: &str, names: impl Iterator<Item = &'n str>) -> LoadError {
-    // Favours a common beginning: a layer's other tensors are nearer than the same tensor of another layer.
+    // The similarity favours a common prefix: other tensors of the same layer are nearer than the same tensor of
+    // another layer.
     let mut names: Vec<&str> = names.collect();
     let quantized = tensor
         .strip_suffix("weight")
@@ -196,7 +197,7 @@ fn missing<'n>(path: &Path, tensor: &str, names: impl Iterator<Item = &'n str>) 
         return LoadError::Quantized { path, found };
     }
     let likeness = |name: &str| strsim::jaro_winkler(name, tensor);
-    // By name among equals, so that the same file gives the same text.
+    // Equal ones are sorted by name, so that the same file gives the same text.
     names.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)).then_with(|| a.cmp(b)));
     LoadError::Missing {
         path: path.to_owned(),
@@ -205,7 +206,8 @@ fn missing<'n>(path: &Path, tensor: &str, names: impl Iterator<Item = &'n str>) 
     }
 }
 
-/// The elements of a cut, as ranges in row-major order, and its shape: of `lines` stretches of elements, the same part of each.
+/// Returns the elements of a cut as ranges in row-major order, and the shape of the cut: it takes the same part of each
+/// of `lines` stretches of elements.
 fn ranges(shape: &[usize], cut: Cut) -> (impl Iterator<Item = Range<usize>>, Vec<usize>) {
     let all: usize = shape.iter().product();
     let (dimension, part, parts) = match cut {

@@ -1,4 +1,4 @@
-//! Images as text, and texts as tokens.
+//! Tests of images as text and of texts as tokens.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 use selvedge_examples::data::{Digits, PIXEL_MAX};
@@ -63,7 +63,7 @@ fn prompts_are_words_and_pictures_are_characters() {
     let tokenizer = tokenizer().unwrap();
     let tokens = |text: &str| tokenizer.encode(text, true).unwrap().get_tokens().to_vec();
     assert_eq!(tokens(&draw(3)), ["draw", "3"]);
-    // Case, blanks and punctuation make no difference: a full stop is no paper.
+    // Case, blanks and punctuation make no difference: a full stop does not become paper.
     for text in ["Draw a 3.", " draw  a\t3 ?!", "DRAW A 3...", "draw a 3:"] {
         let tokens = tokens(text);
         assert_eq!(tokens[..3], ["draw", "a", "3"], "{text}");

@@ -1,4 +1,4 @@
-//! However the model is cut, it says the same.
+//! Every cut of the model gives the same result.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 mod made;
@@ -17,7 +17,7 @@ const ROOM: Room = Room {
     positions: 320,
 };
 
-/// The whole model with no actors.
+/// Loads the whole model without actors.
 fn plain(made: &Made) -> Decoder {
     Decoder::load(&Folder::open(&made.path).unwrap(), Share::WHOLE, ROOM).unwrap()
 }
@@ -50,7 +50,7 @@ fn layout(pipeline: usize, tensor: usize, placement: Placement) -> Layout {
     }
 }
 
-/// Greedy tokens by a deployment and by the plain model, and how far logits are apart at most.
+/// Returns the greedy tokens of a deployment and of the plain model, and the greatest difference between their logits.
 fn compare(made: &Made, layout: &Layout, steps: usize) -> (Vec<Sampled>, Vec<Sampled>, f32) {
     let runtime = Runtime::new();
     let deployment = Deployment::load(&runtime, &made.path, layout).unwrap();
@@ -128,7 +128,8 @@ fn two_by_two_in_four_processes_says_the_same_for_256_steps() {
     assert!(most <= 1e-4, "{most}");
 }
 
-/// Several sequences at different places: a prompt, the rest of a prompt, a single token.
+/// Returns a batch of several sequences at different positions (a prompt, the rest of a prompt, a single token), and
+/// the batches that must come before it.
 fn ragged() -> (Vec<Batch>, Batch) {
     let long = prompt(24, 2);
     let before = vec![one(0, 0, &long[..10]), one(2, 0, &prompt(31, 3))];

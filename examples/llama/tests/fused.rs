@@ -1,4 +1,4 @@
-//! The fused operations beside candle's own, forward and backward.
+//! The fused operations compared with candle's own, forward and backward.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 mod apart;
@@ -20,7 +20,7 @@ fn random(dims: &[usize], random: &mut Random) -> Tensor {
     Tensor::from_vec(values, dims, &Device::Cpu).unwrap()
 }
 
-/// Value and gradient of two operations are equal but for rounding.
+/// Checks that value and gradient of two operations are equal except for rounding.
 fn same(
     dims: &[usize],
     ours: impl Fn(&Tensor) -> Result<Tensor>,

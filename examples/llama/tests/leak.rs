@@ -1,4 +1,5 @@
-//! What a deployment leaves behind: nothing. Alone in its program, because it counts what the program holds.
+//! A deployment leaves nothing behind. The test is alone in its program, because it counts the program's descriptors
+//! and threads.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 mod made;
@@ -38,14 +39,14 @@ fn a_dropped_deployment_leaves_no_process_no_thread_and_no_descriptor() {
             .collect();
         let pids = pids(&model);
         drop(model);
-        // Finished or not, each has an answer.
+        // Each step returns a result or an error, whether it has finished or not.
         for step in under_way {
             let _ = step.wait();
         }
         assert!(!pids.iter().any(|pid| lives(*pid)), "a worker is left");
         held.push((entries("/proc/self/fd"), entries("/proc/self/task")));
     }
-    // The first two rounds start what the runtime keeps. A thread ends when it has done what it was at.
+    // The first two rounds start what the runtime keeps. A thread ends only after its present work.
     let deadline = Instant::now() + Duration::from_secs(60);
     let now = || (entries("/proc/self/fd"), entries("/proc/self/task"));
     while now().0 > held[1].0 || now().1 > held[1].1 {

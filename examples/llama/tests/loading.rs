@@ -1,4 +1,4 @@
-//! What is wrong with a folder is said once, by name; and every rank reads its own slice and nothing else.
+//! A mistake in a folder is reported once, by name; and every rank reads only its own slice.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 mod made;
@@ -33,7 +33,7 @@ fn cut(pipeline: usize, tensor: usize) -> Layout {
     }
 }
 
-/// A model whose tensors were changed before they were written.
+/// Makes a model whose tensors are changed before they are written.
 fn changed(name: &str, change: impl FnOnce(&mut Tensors)) -> Made {
     let made = Made::bare(name, CONFIG);
     let mut tensors = tensors(&made.config());
@@ -88,7 +88,7 @@ fn tensors_that_nobody_reads_are_refused_by_name() {
             "{text}"
         );
     }
-    // In several files too, whether the index names them or not.
+    // The same holds with several files, whether the index names the tensors or not.
     let made = changed("unread in a shard", |tensors| {
         tensors.insert(bias.into(), (vec![1], vec![0.0]));
     });
@@ -113,7 +113,7 @@ fn tensors_that_follow_from_others_may_be_there() {
         tensors.insert(name.into(), (vec![8], vec![1.0; 8]));
     });
     Folder::open(&made.path).unwrap().check(&Share::WHOLE).unwrap();
-    // A head that is the embedding is in some files nevertheless.
+    // Some files have a head although it equals the embedding.
     let tied = CONFIG.replace(
         r#""tie_word_embeddings": false"#,
         r#""tie_word_embeddings": true"#,
@@ -128,7 +128,7 @@ fn tensors_that_follow_from_others_may_be_there() {
 
 #[test]
 fn weights_of_another_kind_are_told_what_they_are() {
-    // GPTQ, with and without a word in the configuration.
+    // GPTQ weights, with and without an entry in the configuration.
     let made = changed("quantised", |tensors| {
         let up = tensors.remove(UP).unwrap();
         tensors.insert(UP.replace("weight", "qweight"), up);
@@ -211,7 +211,7 @@ fn a_file_that_is_cut_off_is_named_with_its_first_tensor_that_is_not_whole() {
         (&made.weights(), whole.len() as u64, whole.len() as u64 - 10)
     );
     assert!(tensors(&made.config()).contains_key(tensor), "{tensor}");
-    // Wherever it is cut, it is said, and nothing panics.
+    // A file that is cut off anywhere is reported, and nothing panics.
     for length in [0, 5, 8, 100, whole.len() / 2] {
         fs::write(made.weights(), &whole[..length]).unwrap();
         let error = load(&made, cut(1, 1));
@@ -240,7 +240,7 @@ fn heads_that_ranks_cannot_share_are_counted_and_what_would_work_is_said() {
         text.contains("config.json is 4, which 3 ranks cannot share evenly; possible are 1, 2"),
         "{text}"
     );
-    // Four heads ask, but only two are asked.
+    // There are four query heads, but only two key-value heads.
     let error = load(&made, cut(1, 4));
     assert!(
         matches!(
@@ -278,7 +278,7 @@ fn another_architecture_is_refused_by_name() {
         ("LlamaForCausalLM", "GPT2LMHeadModel")
     );
     assert_eq!(path, &made.path.join("config.json"));
-    // Whose file has none of the fields of ours.
+    // A file with another architecture that has none of the expected fields.
     let made = Made::bare(
         "fields",
         r#"{"architectures": ["MambaForCausalLM"], "d_model": 8}"#,
@@ -367,7 +367,8 @@ fn a_rank_reads_its_own_slices_and_nothing_else() {
         .sum();
     let norms = 2 * size("model.norm.weight");
     let (table, end) = (size("model.embed_tokens.weight"), size("model.norm.weight"));
-    // Two layers a stage: half of every matrix, all norms; the embedding in the first, the head in rank 0 of the last.
+    // Each stage has two layers: half of every matrix and all norms. The first stage has the embedding, rank 0 of the
+    // last has the head.
     let half = 2 * (of_layer / 2 + norms);
     let runtime = Runtime::new();
     let grid = Deployment::load(&runtime, &made.path, &cut(2, 2)).unwrap();
@@ -394,7 +395,7 @@ fn several_files_with_an_index_are_one_model() {
     };
     write(&map);
     Folder::open(&made.path).unwrap().check(&Share::WHOLE).unwrap();
-    // The index promises what the file does not have.
+    // The index lists a tensor that the file does not have.
     map.insert(UP.into(), "two.safetensors".into());
     write(&map);
     let error = load(&made, cut(1, 1));

@@ -38,7 +38,7 @@ impl Model {
         }
     }
 
-    /// Answers to prompts of equal length, each up to its end of text.
+    /// Returns the answers to prompts of equal length, each up to its end of text.
     fn answers(&self, prompts: &[String], tokens_max: usize, sampling: Sampling) -> Vec<String> {
         let mut choice = LogitsProcessor::from_sampling(1, sampling);
         let end = self.tokenizer.token_to_id(END).unwrap();
@@ -88,7 +88,7 @@ fn the_shipped_model_reads_digits_that_it_was_not_trained_on() {
     assert!(share >= 0.93, "reads {share}");
 }
 
-/// The share of these drawings that are pictures in which the perceptron sees the digit asked for.
+/// Returns the fraction of generated drawings that are pictures in which the perceptron recognises the requested digit.
 fn drawn(sampling: Sampling, each: usize) -> f64 {
     let digits: Vec<u8> = (0..10).flat_map(|digit| vec![digit; each]).collect();
     let prompts: Vec<String> = digits.iter().map(|digit| alphabet::draw(*digit)).collect();

@@ -1,4 +1,4 @@
-//! The same files in somebody else's Llama: candle-transformers is the oracle.
+//! Compares the results with another implementation of Llama on the same files: candle-transformers is the oracle.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 mod made;
@@ -15,7 +15,8 @@ use selvedge_llama::share::Share;
 
 const STEPS: usize = 48;
 
-/// Logits of a prompt and of the steps after it, from both; how far they are apart at most. Both get the oracle's tokens.
+/// Returns the greatest difference between the logits of both implementations, for a prompt and the steps after it.
+/// Both get the oracle's tokens.
 fn apart(made: &Made) -> f32 {
     let text = std::fs::read(made.path.join("config.json")).unwrap();
     let config = serde_json::from_slice::<LlamaConfig>(&text)

@@ -1,4 +1,4 @@
-//! The program as a user runs it.
+//! Runs the program as a user does.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 mod made;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use made::{CONFIG, Made};
 
-/// A model over 64 characters, with a tokenizer that gives each a token.
+/// Makes a model over 64 characters, with a tokenizer that has one token per character.
 fn model(name: &str) -> Made {
     let made = Made::new(
         name,
@@ -75,7 +75,7 @@ fn the_text_is_the_same_however_the_model_is_cut_and_placed() {
     assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
 }
 
-/// A step for the whole of a long prompt takes as long as it likes, and as much memory.
+/// A single step for a long prompt takes unbounded time and memory, so the prompt is cut.
 #[test]
 fn a_long_prompt_goes_through_the_model_in_pieces() {
     let made = model("pieces");
@@ -86,7 +86,7 @@ fn a_long_prompt_goes_through_the_model_in_pieces() {
             &prompt,
             &[arguments, &["--max-tokens", "8"]].concat(),
         ));
-        // The first step has the prompt and is left out where there are others.
+        // The report leaves out the first step, which has the prompt, if there are others.
         let steps = report
             .lines()
             .find_map(|line| line.strip_prefix("stage 0")?.rsplit(' ').next());

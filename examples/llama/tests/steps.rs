@@ -1,4 +1,4 @@
-//! What a deployment refuses, what it survives, and what is left of it.
+//! The errors of a deployment, the failures that it survives, and the state after each.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 mod made;
@@ -55,7 +55,7 @@ fn a_batch_that_cannot_be_done_fails_alone_and_changes_nothing() {
             assert!(matches!(error, ExecError::Task(_)), "{error}");
             assert!(error.to_string().contains(expected), "{error}");
         }
-        // The sequence goes on where it was.
+        // The sequence continues where it was.
         let went_on = model.step(one(0, 8, &[first[0].token])).wait().unwrap();
         let mut again = tokens.clone();
         again.push(first[0].token);
@@ -79,7 +79,7 @@ fn room_that_the_model_does_not_have_is_refused() {
     }
 }
 
-/// Worker processes that ask for more than there is are ended by the system, without a word.
+/// The system kills worker processes that ask for more memory than exists, without a message.
 #[test]
 fn caches_that_no_memory_holds_are_refused_with_what_they_need() {
     let made = Made::new("caches", CONFIG);
@@ -90,7 +90,7 @@ fn caches_that_no_memory_holds_are_refused_with_what_they_need() {
     };
     let runtime = Runtime::new();
     let refused = Deployment::load(&runtime, &made.path, &layout).err().unwrap();
-    // 4 layers of 2 heads with 16 numbers, keys and values, for 64 positions: 64 KiB.
+    // 4 layers of 2 heads with 16 numbers, for keys and values at 64 positions: 64 KiB.
     let text = refused.to_string();
     assert!(
         text.starts_with("3000000000 slots of 64 positions need 183105 GiB for keys and values"),
@@ -107,7 +107,7 @@ fn how_long_a_step_may_take_is_said_by_the_layout() {
         ..layout(1, 1, Placement::Process)
     };
     let model = Deployment::load(&Runtime::new(), &made.path, &layout).unwrap();
-    // No worker answers in no time; one that did would be asked again.
+    // No worker answers within zero time; if one did, the step would be repeated.
     let late = (0..1000).find_map(|_| model.step(one(0, 0, &prompt(8, 1))).wait().err());
     assert!(
         matches!(
@@ -131,7 +131,7 @@ fn kill_of_a_rank_is_said_at_once_and_another_model_takes_over() {
             .args(["-9", &all[victim].to_string()])
             .status();
         assert!(killed.unwrap().success());
-        // Steps are submitted until one meets the death; those after it answer at once.
+        // Steps are submitted until one meets the death; later ones fail at once.
         let error = (0..).find_map(|_| model.step(one(1, 0, &prompt(8, 1))).wait().err());
         assert!(matches!(error, Some(ExecError::ActorDied(_))), "{error:?}");
         assert!(matches!(
@@ -159,7 +159,7 @@ fn a_cancelled_step_leaves_the_other_slots_alone() {
         drop(model.step(one(1, 0, &prompt(20, 2))));
         assert_eq!(kept.wait().unwrap(), expected);
     }
-    // A slot whose step was cancelled begins anew.
+    // A slot whose step was cancelled must start a new sequence.
     let anew = model.step(one(1, 0, &tokens)).wait().unwrap();
     assert_eq!(anew[0].token, expected[0].token);
 }

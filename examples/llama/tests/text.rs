@@ -1,4 +1,4 @@
-//! Tokens become text as they come, and together they are the text.
+//! Tokens become text one by one, and the pieces together are the whole text.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 mod made;
@@ -6,7 +6,8 @@ mod made;
 use made::{CONFIG, Made};
 use selvedge_llama::text::Text;
 
-/// A tokenizer whose tokens are bytes, in the notation of byte-level BPE; three bytes that make a character stay three tokens.
+/// A tokenizer whose tokens are bytes, in the notation of byte-level BPE; three bytes that form a character stay three
+/// tokens.
 const BYTES: &str = r#"{
     "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "post_processor": null,
     "added_tokens": [{"id": 7, "content": "</s>", "single_word": false, "lstrip": false, "rstrip": false,

@@ -1,4 +1,4 @@
-//! The trainer: what it teaches, that it learns, that it does so the same way every time.
+//! Tests of the trainer: its lessons, its progress, and its reproducibility.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test that cannot set up has failed
 
 mod apart;
@@ -45,7 +45,7 @@ fn short(seed: u64) -> Plan {
     }
 }
 
-/// Losses, and the bits of all numbers after so many steps.
+/// Returns the losses, and the bits of all numbers after `steps` steps.
 fn trained(seed: u64, steps: usize) -> (Vec<Losses>, Vec<(String, Vec<u32>)>) {
     let mut course = Course::new(short(seed)).unwrap();
     let losses = (0..steps).map(|_| course.step().unwrap()).collect();

@@ -1,6 +1,6 @@
 //! The answer to one request, whole or as server-sent events, from the mailbox and the ticket of its sequence.
 //!
-//! Whoever drops it, because its client is gone, drops the ticket: the sequence leaves before the next step.
+//! When the client is gone, the answer is dropped, and the ticket with it: the sequence leaves before the next step.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -27,13 +27,13 @@ use crate::sequence::{Ending, ServedBy};
 use crate::shape::Shape;
 use crate::supervise::Crew;
 
-/// What happens to an answer.
+/// An event of an answer.
 enum Event {
     Text(String),
     End(Ending),
 }
 
-/// An answer under way.
+/// An answer in flight.
 pub struct Answer {
     pub(crate) receiver: Receiver,
     pub(crate) ticket: Ticket<Ending>,
@@ -55,7 +55,7 @@ impl Drop for Answer {
 }
 
 impl Answer {
-    /// Waits for what decides the status: a failure, the whole answer, or the first piece of a stream.
+    /// Waits until the status is known: for a failure, the whole answer, or the first piece of a stream.
     pub async fn respond(self) -> Response {
         let responded = match self.delivery.stream {
             true => self.first_event().await,
@@ -104,7 +104,7 @@ impl Answer {
         Ok((headers, Body::from_stream(body)).into_response())
     }
 
-    /// Writes an event as frames; whether it was the last.
+    /// Writes an event as frames and returns whether it was the last.
     fn write(&self, event: Result<Event, Error>, frames: &mut String) -> bool {
         match event {
             Ok(Event::Text(text)) => {
@@ -138,7 +138,7 @@ impl Answer {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, BatchError>> {
-        // The ticket first: what the mailbox holds when the ticket is answered is all there will be.
+        // The ticket is polled first: once it is answered, no more text reaches the mailbox.
         if self.ended.is_none()
             && let Poll::Ready(ended) = Pin::new(&mut self.ticket).poll(context)
         {
@@ -154,7 +154,7 @@ impl Answer {
     }
 }
 
-/// A server-sent event. JSON on one line has no newline, so it needs no escape.
+/// Formats a server-sent event. JSON on one line has no newline, so it needs no escape.
 fn frame(value: &Value) -> String {
     format!("data: {value}\n\n")
 }

@@ -1,4 +1,4 @@
-//! What the service may be told on its command line.
+//! The service's command line.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::template::Template;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "serve")]
 pub struct Arguments {
-    /// Where to listen; port 0 takes a free one
+    /// The address to listen on; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
     /// A directory with the model files as Hugging Face lays them out
@@ -28,7 +28,8 @@ pub struct Arguments {
     /// The model's name in requests; else that of its directory, and `digits-llama` for the one that comes with the repository
     #[arg(long)]
     pub name: Option<String>,
-    /// How messages become prompts: digits or plain; else digits for the model that comes with the repository
+    /// The way in which messages become prompts: digits or plain; else digits for the model that comes with the
+    /// repository
     #[arg(long)]
     pub template: Option<Template>,
     /// How many stages the layers are cut into
@@ -37,7 +38,7 @@ pub struct Arguments {
     /// How many ranks share every layer
     #[arg(long, value_name = "T", default_value_t = 1)]
     pub tensor: usize,
-    /// Where stages and ranks live: thread or process
+    /// The place of stages and ranks: thread or process
     #[arg(long, default_value_t = Placement::Process)]
     pub placement: Placement,
     /// Keep every stage and rank to a core of its own
@@ -87,12 +88,12 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 impl Arguments {
-    /// Whether it is the model that comes with the repository.
+    /// Whether the model is the one that comes with the repository.
     pub fn is_shipped(&self) -> bool {
         self.model == shipped()
     }
 
-    /// The model's name in requests.
+    /// Returns the model's name in requests.
     pub fn name(&self) -> String {
         let own = || match self.is_shipped() {
             true => "digits-llama".to_owned(),
@@ -106,7 +107,7 @@ impl Arguments {
         self.name.clone().unwrap_or_else(own)
     }
 
-    /// How messages become prompts.
+    /// Returns the template that turns messages into prompts.
     pub fn template(&self) -> Template {
         let usual = if self.is_shipped() {
             Template::Digits
@@ -116,7 +117,7 @@ impl Arguments {
         self.template.unwrap_or(usual)
     }
 
-    /// How the model is cut.
+    /// Returns the layout of the model.
     pub fn layout(&self) -> Layout {
         Layout {
             pipeline: self.pipeline,
@@ -129,7 +130,7 @@ impl Arguments {
         }
     }
 
-    /// What is said when all is ready, with a request to try.
+    /// Returns the text to print when the service is ready, with an example of a request.
     pub fn greeting(&self, address: &str) -> String {
         let name = self.name();
         let text = match self.template() {
@@ -144,7 +145,7 @@ impl Arguments {
         )
     }
 
-    /// How much is served at once.
+    /// Returns the limits of the service.
     pub fn limits(&self) -> Limits {
         Limits {
             slots: self.slots,
@@ -161,7 +162,7 @@ impl Arguments {
         }
     }
 
-    /// Limits of connections.
+    /// Returns the limits of connections.
     pub fn connections(&self) -> Connections {
         Connections {
             most: self.connections,
@@ -169,7 +170,7 @@ impl Arguments {
         }
     }
 
-    /// How long requests get to end.
+    /// Returns the time that requests get to end.
     pub fn grace(&self) -> Duration {
         Duration::from_secs(self.grace)
     }

@@ -1,8 +1,8 @@
 //! Bodies of requests, read up to a limit and within a time.
 //!
-//! A body that says it is too long is not kept. Closing the connection at once would reset it, and the client would never see
-//! why; so what it still sends without a pause is thrown away, up to a bound, before the answer goes out. A client that asks first
-//! (`Expect: 100-continue`) is answered before it sends anything.
+//! A body that exceeds the limit is not kept. Closing the connection at once would reset it, and the client would never
+//! see the reason; so the bytes that the client still sends without a pause are discarded, up to a bound, before the
+//! answer is sent. A client that asks first (`Expect: 100-continue`) is answered before it sends anything.
 
 use std::error::Error as _;
 use std::io;
@@ -17,22 +17,22 @@ use tokio::time::timeout;
 
 use crate::error::Error;
 
-/// How many bytes beyond the limit are thrown away before the connection is given up.
+/// The bytes beyond the limit that are discarded before the connection is closed.
 const DISCARDED: usize = 256 << 20;
 
-/// How much is read of a body, and for how long.
+/// The limits of a body: its length and its times.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimit {
     /// The longest body that is read.
     pub bytes: usize,
-    /// How long it may take to arrive.
+    /// The time that the body may take to arrive.
     pub time: Duration,
-    /// How long a client that has sent too much may pause before it is told so: it may be waiting for the answer.
+    /// The pause after which a client that has sent too much gets its answer, because it may be waiting for it.
     pub pause: Duration,
 }
 
 impl Default for BodyLimit {
-    /// 1 MiB within 30 s, and pauses of 500 ms beyond.
+    /// Returns 1 MiB within 30 s, and pauses of 500 ms beyond.
     fn default() -> Self {
         BodyLimit {
             bytes: 1 << 20,
@@ -43,10 +43,11 @@ impl Default for BodyLimit {
 }
 
 impl BodyLimit {
-    /// The whole body.
+    /// Reads the whole body.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], [`Error::Framing`] where its chunks are none, and [`Error::Body`] where it breaks off or takes too long.
+    /// [`Error::TooLarge`], [`Error::Framing`] if its chunks are malformed, and [`Error::Body`] if it breaks off or
+    /// takes too long.
     pub async fn read(self, request: Request) -> Result<Bytes, Error> {
         let headers = request.headers();
         let declared = headers.get(header::CONTENT_LENGTH);
@@ -60,7 +61,7 @@ impl BodyLimit {
         match timeout(self.time, self.collect(&mut body)).await {
             Ok(Ok(Some(bytes))) => Ok(bytes),
             Ok(Ok(None)) => {
-                // Whether it ends or takes too long, the answer is the one that is due.
+                // The result is ignored: whether the body ends or takes too long, the answer is that it is too large.
                 let _ = timeout(self.time, self.discard(body)).await;
                 Err(too_large)
             }
@@ -72,7 +73,7 @@ impl BodyLimit {
         }
     }
 
-    /// The body, or `None` where it is too long; then nothing of it is kept.
+    /// Reads the body; returns `None` if it is too long, and keeps none of it.
     async fn collect(self, body: &mut Body) -> Result<Option<Bytes>, axum::Error> {
         let mut kept = Vec::new();
         while let Some(frame) = body.frame().await {
@@ -85,7 +86,7 @@ impl BodyLimit {
         Ok(Some(kept.into()))
     }
 
-    /// Reads until the client ends or pauses, or has sent much more than it may.
+    /// Reads until the client ends or pauses, or exceeds [`DISCARDED`] bytes.
     async fn discard(self, mut body: Body) {
         let mut length = 0;
         while let Ok(Some(Ok(frame))) = timeout(self.pause, body.frame()).await {
@@ -97,7 +98,7 @@ impl BodyLimit {
     }
 }
 
-/// A body that came otherwise than HTTP says is the client's mistake, one that did not come is not.
+/// Converts the error of a body: one that violates HTTP is the client's mistake, one that did not arrive is not.
 fn broken(error: &axum::Error) -> Error {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
     let mut kinds = causes.filter_map(|cause| Some((cause, cause.downcast_ref::<io::Error>()?.kind())));

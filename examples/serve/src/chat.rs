@@ -1,4 +1,4 @@
-//! `/v1/chat/completions`: messages, which become the prompt that the model was trained on.
+//! `/v1/chat/completions`: messages, which become the prompt of the model.
 
 use serde_json::Value;
 
@@ -7,12 +7,12 @@ use crate::fields::{Fields, wrong};
 
 const PARAM: &str = "messages";
 
-/// Something that was said.
+/// A message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Who speaks: system, developer, user or assistant.
+    /// The role of the speaker: system, developer, user or assistant.
     pub role: String,
-    /// What.
+    /// The text of the message.
     pub text: String,
 }
 
@@ -53,7 +53,7 @@ fn message(value: &Value) -> Result<Message, Error> {
     })
 }
 
-/// A part of a message that is an array: `{"type": "text", "text": …}`.
+/// Reads a part of a message that is an array: `{"type": "text", "text": …}`.
 fn part(value: &Value) -> Result<String, Error> {
     let text = value.get("text").and_then(Value::as_str);
     let is_text = value.get("type").and_then(Value::as_str) == Some("text");

@@ -1,4 +1,5 @@
-//! `/v1/classify`: which handwritten digit an image shows, by the perceptron of the examples, in batches of many clients.
+//! `/v1/classify`: the handwritten digit in an image, recognised by the perceptron of the examples, in batches of many
+//! clients.
 #![allow(unreachable_pub)] // an actor's operations are its public methods
 
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ pub type Image = Vec<f32>;
 /// A probability for each class.
 pub type Scores = Vec<f32>;
 
-/// The actor that computes.
+/// The actor that classifies images.
 pub struct Classifier(Mlp);
 
 #[actor]
@@ -33,7 +34,7 @@ impl Classifier {
         Mlp::load(&weights).map(Classifier)
     }
 
-    /// The scores of each image.
+    /// Returns the scores of each image.
     pub fn classify(&mut self, images: &[Image]) -> Result<Vec<Scores>> {
         let logits = self.0.logits(&images.concat())?;
         Ok(logits.chunks_exact(CLASSES).map(softmax).collect())
@@ -47,10 +48,10 @@ fn softmax(logits: &[f32]) -> Scores {
     weights.into_iter().map(|weight| weight / sum).collect()
 }
 
-/// The graph: one actor, in a thread of this process.
+/// Builds the graph: one actor, in a thread of this process.
 ///
 /// # Errors
-/// What the weights, the actor or the graph say.
+/// The errors of the weights, the actor and the graph.
 pub fn build(runtime: &Runtime, weights: PathBuf) -> Result<Built<Vec<Image>, Vec<Scores>>> {
     let classifier = runtime
         .spawn::<Classifier>("classifier", (weights,))
@@ -61,10 +62,10 @@ pub fn build(runtime: &Runtime, weights: PathBuf) -> Result<Built<Vec<Image>, Ve
     Ok(Built { graph, actors })
 }
 
-/// The image of a request.
+/// Reads the image of a request.
 ///
 /// # Errors
-/// [`Error::Field`] where it is not 64 pixels from 0 to 16.
+/// [`Error::Field`] if the image is not 64 pixels from 0 to 16.
 pub fn image(fields: &Fields) -> Result<Image, Error> {
     let pixels = match fields.get(PARAM) {
         None => return Err(Error::field(PARAM, "is missing")),
@@ -90,7 +91,7 @@ pub fn image(fields: &Fields) -> Result<Image, Error> {
     pixels.iter().map(pixel).collect()
 }
 
-/// The answer.
+/// Returns the JSON object of the answer.
 pub fn object(scores: &[f32]) -> Value {
     let ahead = |best: (usize, f32), next: (usize, f32)| if next.1 > best.1 { next } else { best };
     let (label, _) = scores.iter().copied().enumerate().fold((0, f32::MIN), ahead);

@@ -10,7 +10,8 @@ use crate::vocabulary::Vocabulary;
 const PARAM: &str = "prompt";
 const KINDS: &str = "a string, or an array of token ids";
 
-/// The tokens of `prompt`: a text, or an array of token ids; either may stand alone in an array, as some clients send it.
+/// Returns the tokens of `prompt`: a text or an array of token ids; either may be the only element of an array, as some
+/// clients send it.
 ///
 /// # Errors
 /// [`Error::Field`].

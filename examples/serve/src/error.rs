@@ -1,4 +1,4 @@
-//! What a client is told when it does not get what it asked for: a status and OpenAI's JSON object.
+//! The errors that a client receives: a status and OpenAI's JSON object.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-/// Why a request was not answered as it wished.
+/// The reason why a request was not answered as requested.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The body is no JSON object.
+    /// The body is not a JSON object.
     #[error("the body is not a JSON object: {0}")]
     Malformed(String),
     /// The body ended too early, or came too slowly.
     #[error("the body did not arrive: {0}")]
     Body(String),
-    /// The body came otherwise than HTTP says: chunks that are none.
+    /// The body violates HTTP: its chunks are malformed.
     #[error("the body is not what HTTP calls one: {0}")]
     Framing(String),
-    /// A request of HTTP/1.1 has one `Host`.
+    /// The request does not have exactly one `Host` header, which HTTP/1.1 requires.
     #[error("the request has {0} `Host` headers; HTTP/1.1 asks for one")]
     Host(usize),
     /// The body is longer than this service reads.
     #[error("the body is longer than {limit} bytes")]
     TooLarge {
-        /// The most that is read.
+        /// The longest body that is read.
         limit: usize,
     },
     /// A field is missing, of the wrong kind, or out of range.
@@ -33,7 +33,7 @@ pub enum Error {
     Field {
         /// The field.
         param: &'static str,
-        /// What is wrong, as the rest of a sentence.
+        /// The problem, as the rest of a sentence.
         problem: String,
     },
     /// The prompt, or prompt and answer together, need more positions than the model has.
@@ -43,56 +43,56 @@ pub enum Error {
         positions: u32,
         /// Tokens of the prompt.
         prompt: usize,
-        /// Tokens that were asked for, at least 1.
+        /// The requested number of tokens, at least 1.
         answer: usize,
     },
-    /// No model of that name is served.
+    /// The service has no model of this name.
     #[error("there is no model `{asked}`; this service has `{known}`")]
     UnknownModel {
         /// The name in the request.
         asked: String,
-        /// The name it should be.
+        /// The name of the service's model.
         known: String,
     },
-    /// No such address.
+    /// The address does not exist.
     #[error("there is nothing at {0}")]
     NoSuchPath(String),
-    /// The address takes another method.
+    /// The address does not accept this method.
     #[error("{0} is not allowed here")]
     Method(String),
-    /// As many requests wait as may wait.
+    /// The queue of waiting requests is full.
     #[error("too many requests wait; try again in {} s", seconds(*retry_after))]
     Overloaded {
-        /// An estimate of when there is room.
+        /// The estimated time until the queue has room.
         retry_after: Duration,
     },
-    /// The request waited longer than it may.
+    /// The request waited longer than its limit.
     #[error("the request waited for longer than it may")]
     Expired,
-    /// An actor died, or the graph broke, while the request was under way. A new one is being built.
+    /// An actor died, or the graph broke, while the request was in flight. A new graph is being built.
     #[error("the model was lost while it worked on this request, and is being rebuilt: {cause}")]
     Lost {
-        /// What happened, with the actor's name.
+        /// The cause, with the actor's name.
         cause: String,
     },
-    /// The service ends.
+    /// The service is shutting down.
     #[error("the service is shutting down")]
     ShuttingDown,
     /// The model refused this request, or failed on it alone.
     #[error("the model failed: {cause}")]
     Failed {
-        /// What it said.
+        /// The message of the model.
         cause: String,
     },
 }
 
-/// Whole seconds, at least one: what `Retry-After` can say.
+/// Returns whole seconds, at least one, because `Retry-After` has no fractions.
 fn seconds(duration: Duration) -> u64 {
     duration.as_secs_f64().ceil().max(1.0) as u64
 }
 
 impl Error {
-    /// A field that does not fit.
+    /// Creates the error of an invalid field.
     pub fn field(param: &'static str, problem: impl Into<String>) -> Error {
         Error::Field {
             param,
@@ -100,7 +100,7 @@ impl Error {
         }
     }
 
-    /// The status of the answer.
+    /// Returns the status of the answer.
     pub fn status(&self) -> StatusCode {
         match self {
             Error::Malformed(_)
@@ -118,7 +118,7 @@ impl Error {
         }
     }
 
-    /// A word for programs, where OpenAI has one or a program may want to tell cases apart.
+    /// Returns the code for programs, if OpenAI has one or a program may need to distinguish the case.
     pub fn code(&self) -> Option<&'static str> {
         match self {
             Error::ContextLength { .. } => Some("context_length_exceeded"),
@@ -148,7 +148,7 @@ impl Error {
         }
     }
 
-    /// The object that is sent, as the body of an answer or as an event in a stream.
+    /// Returns the JSON object, sent as the body of an answer or as an event in a stream.
     pub fn to_json(&self) -> serde_json::Value {
         json!({"error": {
             "message": self.to_string(),
@@ -176,7 +176,7 @@ impl IntoResponse for Error {
     }
 }
 
-/// The header of every JSON answer.
+/// Returns the header of every JSON answer.
 pub(crate) fn json_type() -> [(header::HeaderName, HeaderValue); 1] {
     [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]
 }

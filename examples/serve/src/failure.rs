@@ -1,11 +1,11 @@
-//! What a batcher's error means to a client.
+//! The conversion of a batcher's error to the error of a client.
 
 use selvedge::{Cause, ExecError};
 use selvedge_batching::BatchError;
 
 use crate::error::Error;
 
-/// The error that a client is told.
+/// Returns the error that a client receives.
 pub fn told(error: BatchError) -> Error {
     match error {
         BatchError::Overloaded { retry_after, .. } => Error::Overloaded { retry_after },
@@ -18,7 +18,8 @@ pub fn told(error: BatchError) -> Error {
     }
 }
 
-/// A failure of the user's code is this request's own; all else means that the graph is gone.
+/// Converts the error of an execution: a failure of user code belongs to this request alone; any other error means that
+/// the graph is lost.
 fn executed(error: &ExecError) -> Error {
     let own = error.as_task().is_some_and(|task| {
         matches!(
@@ -34,7 +35,8 @@ fn executed(error: &ExecError) -> Error {
     }
 }
 
-/// What follows is for who runs the service: places in its source, last words of a worker.
+/// Keeps the first line: the others are for the operator of the service, such as source locations and the last words of
+/// a worker.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }

@@ -1,7 +1,7 @@
 //! Fields of a JSON object, each read by name, so that an error names the field.
 //!
-//! Fields nobody asks for are passed over: clients send many that mean nothing here. Those that would change the answer and are
-//! not supported are refused by [`Fields::refuse`].
+//! Fields that are never read are ignored: clients send many that have no meaning here. Fields that would change the
+//! answer and are not supported are refused by [`Fields::refuse`].
 
 use std::ops::RangeInclusive;
 
@@ -17,7 +17,7 @@ impl Fields {
     /// Reads a body.
     ///
     /// # Errors
-    /// [`Error::Malformed`], with the place where it stops being one.
+    /// [`Error::Malformed`], with the position of the mistake.
     pub fn parse(body: &[u8]) -> Result<Fields, Error> {
         let text = std::str::from_utf8(body)
             .map_err(|error| Error::Malformed(format!("byte {} is not UTF-8", error.valid_up_to())))?;
@@ -28,10 +28,10 @@ impl Fields {
         }
     }
 
-    /// The object of a field; an empty one where it is not given.
+    /// Returns the object of a field; an empty object if the field is not given.
     ///
     /// # Errors
-    /// [`Error::Field`] where it is something else.
+    /// [`Error::Field`] if the value has another type.
     pub fn object(&self, param: &'static str) -> Result<Fields, Error> {
         match self.get(param) {
             None => Ok(Fields(Map::new())),
@@ -40,15 +40,15 @@ impl Fields {
         }
     }
 
-    /// A field that is there and not null.
+    /// Returns a field that is given and not null.
     pub fn get(&self, param: &str) -> Option<&Value> {
         self.0.get(param).filter(|value| !value.is_null())
     }
 
-    /// A string.
+    /// Returns a string.
     ///
     /// # Errors
-    /// [`Error::Field`] where it is missing or something else.
+    /// [`Error::Field`] if the field is missing or has another type.
     pub fn string(&self, param: &'static str) -> Result<&str, Error> {
         match self.get(param) {
             Some(Value::String(text)) => Ok(text),
@@ -57,10 +57,10 @@ impl Fields {
         }
     }
 
-    /// A number within a range, or the default.
+    /// Returns a number within a range, or the default.
     ///
     /// # Errors
-    /// [`Error::Field`] where it is out of range or something else.
+    /// [`Error::Field`] if the value is out of range or has another type.
     pub fn number(
         &self,
         param: &'static str,
@@ -81,10 +81,10 @@ impl Fields {
         ))
     }
 
-    /// An integer within a range, where it is given.
+    /// Returns an integer within a range, if it is given.
     ///
     /// # Errors
-    /// [`Error::Field`] where it is out of range or something else.
+    /// [`Error::Field`] if the value is out of range or has another type.
     pub fn integer(&self, param: &'static str, range: RangeInclusive<i64>) -> Result<Option<i64>, Error> {
         let Some(value) = self.get(param) else {
             return Ok(None);
@@ -102,10 +102,10 @@ impl Fields {
         }
     }
 
-    /// True or false; false where it is not given.
+    /// Returns a flag; `false` if it is not given.
     ///
     /// # Errors
-    /// [`Error::Field`] where it is something else.
+    /// [`Error::Field`] if the value has another type.
     pub fn flag(&self, param: &'static str) -> Result<bool, Error> {
         match self.get(param) {
             None => Ok(false),
@@ -114,10 +114,10 @@ impl Fields {
         }
     }
 
-    /// Refuses a field that is not supported and not at its neutral value.
+    /// Refuses a field that is not supported, unless it has a neutral value.
     ///
     /// # Errors
-    /// [`Error::Field`] where it is.
+    /// [`Error::Field`] if the field has any other value.
     pub fn refuse(&self, param: &'static str, neutral: &[Value]) -> Result<(), Error> {
         match self.get(param) {
             Some(value) if !neutral.iter().any(|it| same(it, value)) => {
@@ -128,7 +128,7 @@ impl Fields {
     }
 }
 
-/// Whether two values mean the same: 0 and 0.0 do.
+/// Whether two values are equal, where 0 equals 0.0.
 fn same(left: &Value, right: &Value) -> bool {
     left == right
         || left
@@ -137,7 +137,7 @@ fn same(left: &Value, right: &Value) -> bool {
             .is_some_and(|(left, right)| left == right)
 }
 
-/// The error of a field of another kind.
+/// Creates the error of a field of another type.
 pub(crate) fn wrong(param: &'static str, wanted: &str, found: &Value) -> Error {
     Error::field(param, format!("must be {wanted}, and is {}", kind(found)))
 }

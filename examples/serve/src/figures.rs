@@ -1,11 +1,11 @@
-//! Figures that others keep, on the page of metrics: the batchers' and the system's.
+//! Figures on the metrics page that other parts keep: those of the batchers and of the system.
 
 use selvedge_batching::{Histogram, Stats};
 
 use crate::metrics::Page;
 use crate::process::Holdings;
 
-/// Counters and histograms of some batchers, by name.
+/// Writes the counters and histograms of some batchers, by name.
 pub fn batchers(page: &mut Page, batchers: &[(&str, Stats)]) {
     type Figure = (&'static str, &'static str, &'static str, fn(&Stats) -> u64);
     let figures: [Figure; 9] = [
@@ -71,7 +71,7 @@ pub fn batchers(page: &mut Page, batchers: &[(&str, Stats)]) {
     histograms(page, waits, batchers, 1e-6, |it| &it.waits_us);
 }
 
-/// A histogram by powers of two, for each batcher, up to the largest bucket that anybody has used.
+/// Writes a histogram by powers of two for each batcher, up to the largest bucket that any batcher has used.
 fn histograms(
     page: &mut Page,
     (name, help): (&str, &str),
@@ -98,7 +98,7 @@ fn histograms(
     }
 }
 
-/// What the system says of the service and its workers.
+/// Writes the system's figures for the service and its workers.
 pub fn processes(page: &mut Page, own: Holdings, workers: &[Holdings]) {
     page.gauge(
         "process_resident_memory_bytes",

@@ -1,4 +1,4 @@
-//! A folder with a model, as Hugging Face lays it out, as what is served.
+//! A folder with a model in the layout of Hugging Face, as the model of the service.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,8 @@ impl Vocabulary for Words {
     }
 
     fn decode(&self, tokens: &[u32]) -> String {
-        // Tokens that the tokenizer does not know come from no prompt; a model that makes them up says nothing by them.
+        // Tokens that the tokenizer does not know never come from a prompt; if a model generates them, they have no
+        // text.
         self.text.decode(tokens).unwrap_or_default()
     }
 
@@ -38,10 +39,10 @@ impl Vocabulary for Words {
     }
 }
 
-/// The vocabulary of a folder, and how many positions its model has.
+/// Returns the vocabulary of a folder, and the number of positions of its model.
 ///
 /// # Errors
-/// What cannot be read.
+/// A file cannot be read.
 pub fn vocabulary(folder: &Path) -> Result<(Arc<dyn Vocabulary>, u32), BoxError> {
     let (text, config) = (Text::open(folder)?, Config::read(folder)?);
     let size = u32::try_from(config.vocabulary)?;
@@ -50,7 +51,7 @@ pub fn vocabulary(folder: &Path) -> Result<(Arc<dyn Vocabulary>, u32), BoxError>
     Ok((Arc::new(Words { text, ends, size }), positions))
 }
 
-/// How the folder's model is built.
+/// Returns the function that builds the folder's model.
 pub fn build(runtime: &Runtime, folder: PathBuf, layout: Layout) -> TextBuild {
     let runtime = runtime.clone();
     Arc::new(move || {

@@ -1,4 +1,4 @@
-//! What is asked of the model, checked: the part that completions and chats have in common.
+//! The parameters of a request, checked: the part that completions and chats have in common.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -11,9 +11,9 @@ use crate::error::Error;
 use crate::fields::{Fields, wrong};
 use crate::vocabulary::Vocabulary;
 
-/// How many stop texts a request may have, as with OpenAI.
+/// The most stop texts of a request, as with OpenAI.
 const STOPS_MAX: usize = 4;
-/// The longest stop text in bytes: what is held back for it costs time with every token.
+/// The longest stop text in bytes: the text held back for it costs time with every token.
 const STOP_BYTES_MAX: usize = 256;
 
 /// A checked request.
@@ -21,20 +21,20 @@ const STOP_BYTES_MAX: usize = 256;
 pub struct Generation {
     /// Tokens of the prompt, at least one.
     pub prompt: Vec<u32>,
-    /// Tokens of the answer at most, at least one; with the prompt's no more than the model has positions.
+    /// The most tokens of the answer, at least one; prompt and answer together fit in the positions of the model.
     pub max_tokens: u32,
-    /// How each is chosen.
+    /// The way in which each token is chosen.
     pub sampling: Sampling,
     /// Texts that end the answer.
     pub stop: Vec<String>,
 }
 
-/// How the answer is sent.
+/// The way in which the answer is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
-    /// Piece by piece.
+    /// True if the answer is sent piece by piece.
     pub stream: bool,
-    /// With a last event that says how many tokens it took.
+    /// True if a last event states the number of tokens.
     pub include_usage: bool,
 }
 
@@ -57,7 +57,7 @@ impl Delivery {
 }
 
 impl Generation {
-    /// Reads what completions and chats share, for a prompt.
+    /// Reads the fields that completions and chats share, for a prompt.
     ///
     /// # Errors
     /// [`Error::Field`], [`Error::ContextLength`].
@@ -92,10 +92,10 @@ impl Generation {
     }
 }
 
-/// The tokens of a text.
+/// Returns the tokens of a text.
 ///
 /// # Errors
-/// [`Error::Field`] for one without tokens, or one the tokenizer refuses.
+/// [`Error::Field`] if the text has no tokens, or the tokenizer refuses it.
 pub fn encode(vocabulary: &dyn Vocabulary, param: &'static str, text: &str) -> Result<Vec<u32>, Error> {
     let tokens = vocabulary
         .encode(text)
@@ -106,7 +106,7 @@ pub fn encode(vocabulary: &dyn Vocabulary, param: &'static str, text: &str) -> R
     Ok(tokens)
 }
 
-/// What changes the answer and is not there, unless it says nothing.
+/// Refuses unsupported fields that would change the answer, unless they have a neutral value.
 fn refuse_unsupported(fields: &Fields) -> Result<(), Error> {
     let (zero, one, none) = (json!(0), json!(1), json!({}));
     let no = json!(false);
@@ -130,7 +130,7 @@ fn refuse_unsupported(fields: &Fields) -> Result<(), Error> {
 }
 
 fn max_tokens(fields: &Fields) -> Result<Option<u32>, Error> {
-    // The newer name first; a client that sends both means the same by them.
+    // The newer name comes first; a client that sends both means the same limit.
     for param in ["max_completion_tokens", "max_tokens"] {
         if let Some(tokens) = fields.integer(param, 1..=i64::from(u32::MAX))? {
             return Ok(u32::try_from(tokens).ok());
@@ -163,9 +163,9 @@ fn stops(fields: &Fields) -> Result<Vec<String>, Error> {
     list.iter().map(text).collect()
 }
 
-/// Another seed for each request that has none.
+/// Returns a different seed for each request that has none.
 fn fresh_seed() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    // Relaxed: only that no two are equal matters. `RandomState` differs from process to process.
+    // Relaxed: only that no two numbers are equal matters. `RandomState` differs from process to process.
     RandomState::new().hash_one(NEXT.fetch_add(1, Ordering::Relaxed))
 }

@@ -1,22 +1,22 @@
 //! A language model over HTTP, in the shape of OpenAI's interface, on a compiled graph.
 //!
-//! A request's way: a connection ([`listen`], [`stall`]) brings a body ([`body`]), whose [`fields`] become a [`generation`]; it
-//! waits in the queue of a batcher, takes part in the model's steps as a [`sequence`], and its text comes back through a
-//! [`mailbox`] as an [`answer`].
+//! The path of a request: a connection ([`listen`], [`stall`]) brings a body ([`body`]), whose [`fields`] become a
+//! [`generation`]; it waits in the queue of a batcher, takes part in the model's steps as a [`sequence`], and its text
+//! comes back through a [`mailbox`] as an [`answer`].
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`listen`], [`stall`] | connections with deadlines, drained in the end |
-//! | [`body`], [`fields`], [`error`] | what is read of a request, and what a client is told |
+//! | [`listen`], [`stall`] | connections with deadlines, drained at the end |
+//! | [`body`], [`fields`], [`error`] | the reading of requests, and the errors of clients |
 //! | [`completion`], [`chat`], [`template`], [`generation`] | the language model's interfaces, checked |
-//! | [`classify`] | the classifier's |
-//! | [`vocabulary`], [`stops`] | tokens to text as they come, and where it ends |
-//! | [`sequence`], [`mailbox`], [`shape`], [`answer`] | a text under way, and how it is sent |
-//! | [`failure`], [`supervise`] | what a broken graph means, and who builds the next |
+//! | [`classify`] | the interface of the classifier |
+//! | [`vocabulary`], [`stops`] | tokens to text one by one, and stop texts |
+//! | [`sequence`], [`mailbox`], [`shape`], [`answer`] | a text in flight, and its delivery |
+//! | [`failure`], [`supervise`] | the errors of a broken graph, and the building of the next |
 //! | [`folder`], [`arguments`] | a model's files, and the command line |
-//! | [`metrics`], [`figures`], [`process`] | what is counted |
-//! | [`service`] | all of it behind its addresses |
-//! | [`load`] | clients that measure it |
+//! | [`metrics`], [`figures`], [`process`] | counters and figures |
+//! | [`service`] | the service with its addresses |
+//! | [`load`] | clients that measure the service |
 
 pub mod listen;
 pub mod stall;

@@ -1,4 +1,4 @@
-//! Connections: accepted up to a number, each with its deadlines, and drained in the end.
+//! Connections: accepted up to a number, each with its deadlines, and drained at the end.
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,25 +15,25 @@ use tokio::time::{sleep, timeout};
 
 use crate::stall::Stalling;
 
-/// How long to leave the listener alone after an error that is not one connection's own: no descriptors left, say.
+/// The pause of the listener after an error that does not belong to one connection, such as a lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long the last answers have to get on their way.
+/// The time that the last answers have to be sent.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// Limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Connections {
-    /// How many at once. The system queues what comes beyond.
+    /// The most connections at once. The system queues further ones.
     pub most: usize,
-    /// How long a client may take for the head of a request, or be silent between two.
+    /// The time that a client may take for the head of a request, or be silent between two requests.
     pub head: Duration,
-    /// How long a write may get nowhere.
+    /// The time that a write may make no progress.
     pub write: Duration,
 }
 
 impl Default for Connections {
-    /// 4096 connections; 30 s for a head and for a write.
+    /// Returns 4096 connections; 30 s for a head and for a write.
     fn default() -> Self {
         Connections {
             most: 4096,
@@ -43,9 +43,10 @@ impl Default for Connections {
     }
 }
 
-/// Serves until `stop`, then lets what is under way end within `grace`. Clients that come meanwhile are served too, one request a
-/// connection, so that they can be told that the service ends. Whatever is under way after that is answered by `last_word`, and has
-/// two seconds to arrive. Returns how many connections were cut off.
+/// Serves until `stop`, then lets requests in flight end within `grace`. Clients that connect in this time are served
+/// too, with one request per connection, so that they can be told that the service ends. Requests still in flight after
+/// that are answered by `last_word`; these answers have two seconds to arrive. Returns the number of connections that
+/// were cut off.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -66,7 +67,7 @@ pub async fn serve(
             }
         }
     }
-    // Fails only where no connection is left to hear it.
+    // Sending fails only if no connection is left to receive it.
     let _ = drain.send(true);
     let mut over = pin!(sleep(grace));
     while !early.is_empty() {
@@ -111,7 +112,7 @@ async fn converse(
     let mut connection = pin!(connection);
     let asked = async { draining.wait_for(|it| *it).await.is_ok() };
     tokio::select! {
-        // What goes wrong with a connection is its client's affair.
+        // The error of a connection concerns only its client.
         _ = connection.as_mut() => return,
         _ = asked => {}
     }
@@ -119,11 +120,11 @@ async fn converse(
     let _ = connection.await;
 }
 
-/// A connection for one request.
+/// Serves a connection for one request.
 async fn answer_once(stream: TcpStream, router: Router, limits: Connections) {
     let mut once = protocol(limits);
     once.keep_alive(false);
-    // What goes wrong with a connection is its client's affair.
+    // The error of a connection concerns only its client.
     let _ = once
         .serve_connection(stalling(stream, limits), TowerToHyperService::new(router))
         .await;
@@ -136,7 +137,7 @@ fn protocol(limits: Connections) -> http1::Builder {
 }
 
 fn stalling(stream: TcpStream, limits: Connections) -> TokioIo<Stalling> {
-    // Tokens are small and wait for nobody.
+    // Tokens are small, and sending them must not be delayed.
     let _ = stream.set_nodelay(true);
     TokioIo::new(Stalling::new(stream, limits.write))
 }

@@ -1,8 +1,8 @@
-//! Text on its way from the batcher's thread to the connection of one client.
+//! The text on its way from the batcher's thread to the connection of one client.
 //!
-//! A client may read more slowly than the model writes, or not at all. Its text is then joined into one piece that waits for it:
-//! the writer never waits, nothing is lost, and the piece is bounded by the length of the answer, which the model's positions
-//! bound.
+//! A client may read more slowly than the model writes, or not at all. Its text is then joined into one waiting piece:
+//! the writer never waits, no text is lost, and the length of the answer, which the model's positions bound, bounds the
+//! piece.
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -15,20 +15,20 @@ struct State {
     waker: Option<Waker>,
 }
 
-/// The end that writes.
+/// The writing end.
 pub struct Sender(Arc<Mutex<State>>);
 
-/// The end that reads.
+/// The reading end.
 pub struct Receiver(Arc<Mutex<State>>);
 
-/// Both ends.
+/// Creates both ends.
 pub fn mailbox() -> (Sender, Receiver) {
     let state = Arc::default();
     (Sender(Arc::clone(&state)), Receiver(state))
 }
 
 impl Sender {
-    /// Adds text; never blocks.
+    /// Appends text; never blocks.
     pub fn push(&self, text: &str) {
         if text.is_empty() {
             return;
@@ -42,7 +42,7 @@ impl Sender {
 }
 
 impl Receiver {
-    /// What has come since the last time. Where it is nothing, the task is woken when more comes.
+    /// Returns the text written since the last call. If there is none, the task is woken by the next write.
     pub fn poll(&self, context: &Context<'_>) -> Option<String> {
         let mut state = self.0.lock();
         if state.text.is_empty() {

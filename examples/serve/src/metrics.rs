@@ -1,4 +1,4 @@
-//! What the service counts, as Prometheus reads it.
+//! The counters of the service, in the format of Prometheus.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -13,24 +13,24 @@ const BOUNDS: [f64; 18] = [
     50.0,
 ];
 
-/// A count that only grows.
+/// A counter that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds.
+    /// Adds to the count.
     pub fn add(&self, count: u64) {
         // Relaxed, here and below: a figure, which orders nothing.
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The count.
+    /// Returns the count.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Durations by size.
+/// A histogram of durations.
 #[derive(Debug, Default)]
 pub struct Durations {
     buckets: [Counter; BOUNDS.len()],
@@ -39,7 +39,7 @@ pub struct Durations {
 }
 
 impl Durations {
-    /// Counts one.
+    /// Counts one duration.
     pub fn record(&self, duration: Duration) {
         let seconds = duration.as_secs_f64();
         let bucket = BOUNDS.iter().position(|bound| seconds <= *bound);
@@ -51,29 +51,29 @@ impl Durations {
     }
 }
 
-/// The counters of the service; the batchers have their own.
+/// The counters of the service; the batchers have counters of their own.
 #[derive(Debug, Default)]
 pub struct Metrics {
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
-    /// Tokens of accepted prompts.
+    /// The tokens of accepted prompts.
     pub prompt_tokens: Counter,
-    /// Tokens that came out of the model.
+    /// The tokens that the model generated.
     pub completion_tokens: Counter,
-    /// From a request's arrival to its first token.
+    /// The times from a request's arrival to its first token.
     pub first_token: Durations,
-    /// Between the tokens of one request.
+    /// The times between the tokens of one request.
     pub between_tokens: Durations,
-    /// From a request's arrival to the end of its answer.
+    /// The times from a request's arrival to the end of its answer.
     pub whole: Durations,
-    /// Answers that failed after they had begun.
+    /// The answers that failed after they had begun.
     pub broken_streams: Counter,
-    /// Clients that went away before the end of their answer.
+    /// The clients that went away before the end of their answer.
     pub gone: Counter,
-    /// Graphs that were built after another had broken.
+    /// The graphs that were built after another had broken.
     pub rebuilds: Counter,
-    /// From the news that a graph has broken until the next one was there.
+    /// The times from the report that a graph has broken until the next graph was ready.
     pub rebuild_time: Durations,
-    /// Builds that failed.
+    /// The builds that failed.
     pub failed_builds: Counter,
 }
 
@@ -83,7 +83,7 @@ impl Metrics {
         *self.requests.lock().entry((path, status)).or_default() += 1;
     }
 
-    /// All of it.
+    /// Writes all figures.
     pub fn write(&self, page: &mut Page) {
         page.family(
             "selvedge_requests_total",
@@ -161,7 +161,7 @@ impl Page {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// A sample, with or without labels.
+    /// Writes a sample, with or without labels.
     pub fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
         let _ = match labels {
             "" => writeln!(self.0, "{name} {value}"),
@@ -169,26 +169,26 @@ impl Page {
         };
     }
 
-    /// A family that is one counter.
+    /// Writes a family that is one counter.
     pub fn counter(&mut self, name: &str, help: &str, value: impl Display) {
         self.family(name, "counter", help);
         self.sample(name, "", value);
     }
 
-    /// A family that is one gauge.
+    /// Writes a family that is one gauge.
     pub fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
         self.family(name, "gauge", help);
         self.sample(name, "", value);
     }
 
-    /// A histogram of durations.
+    /// Writes a histogram of durations.
     pub fn durations(&mut self, name: &str, help: &str, durations: &Durations) {
         let buckets = BOUNDS.iter().zip(durations.buckets.iter().map(Counter::get));
         let sum = durations.micros.get() as f64 / 1e6;
         self.histogram((name, help, ""), buckets, sum, durations.count.get());
     }
 
-    /// A histogram of `(upper bound, count)`; the buckets of Prometheus hold all smaller values too.
+    /// Writes a histogram of `(upper bound, count)`; the buckets of Prometheus also include all smaller values.
     pub fn histogram(
         &mut self,
         (name, help, labels): (&str, &str, &str),
@@ -218,7 +218,7 @@ impl Page {
         self.sample(&format!("{name}_count"), labels, count);
     }
 
-    /// The text.
+    /// Returns the text of the page.
     pub fn into_text(self) -> String {
         self.0
     }

@@ -1,21 +1,21 @@
-//! What the system says of this process and its workers: memory, descriptors, threads.
+//! The system's figures for this process and its workers: memory, descriptors, threads.
 
 use std::fs;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What a process holds.
+/// The resources of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
-    /// Bytes of memory that are resident.
+    /// The bytes of resident memory.
     pub resident: u64,
-    /// Open descriptors.
+    /// The number of open descriptors.
     pub descriptors: u64,
-    /// Threads.
+    /// The number of threads.
     pub threads: u64,
 }
 
-/// What a process holds; zeros where it is gone.
+/// Returns the resources of a process; zeros if the process is gone.
 pub fn holdings(pid: u32) -> Holdings {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field = |name: &str| {
@@ -30,13 +30,14 @@ pub fn holdings(pid: u32) -> Holdings {
     }
 }
 
-/// Lets this process open as many descriptors as the system allows it: the usual limit is 1024, below what a service needs.
+/// Lets this process open as many descriptors as the system allows: the usual limit is 1024, fewer than a service
+/// needs.
 pub fn allow_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     let most = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // Where it is refused, connections beyond the limit wait.
+    // If the system refuses, connections beyond the limit wait.
     let _ = setrlimit(Resource::Nofile, most);
 }

@@ -14,17 +14,17 @@ use crate::stops::{Heard, Stops};
 use crate::supervise::Crew;
 use crate::vocabulary::{Speech, Vocabulary};
 
-/// Why an answer ended.
+/// The reason why an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// The model ended it, or a stop text came.
+    /// The model ended the answer, or a stop text was found.
     Stop,
-    /// It reached the most tokens that were asked for.
+    /// The answer reached the requested number of tokens.
     Length,
 }
 
 impl Finish {
-    /// OpenAI's word.
+    /// Returns OpenAI's word for the reason.
     pub fn word(self) -> &'static str {
         match self {
             Finish::Stop => "stop",
@@ -33,16 +33,16 @@ impl Finish {
     }
 }
 
-/// How an answer ended.
+/// The end of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// Why.
+    /// The reason.
     pub finish: Finish,
-    /// Tokens that the model chose, with the one that ends a text.
+    /// The number of tokens that the model chose, including one that ends the text.
     pub completion_tokens: u32,
 }
 
-/// Which crew a text is served by; known from its first step on.
+/// The crew that serves a text; known from its first step on.
 #[derive(Debug)]
 pub struct ServedBy {
     crew: Arc<Crew>,
@@ -50,7 +50,7 @@ pub struct ServedBy {
 }
 
 impl ServedBy {
-    /// By none yet.
+    /// Creates the record of a text that no crew serves yet.
     pub fn new(crew: Arc<Crew>) -> Arc<ServedBy> {
         Arc::new(ServedBy {
             crew,
@@ -58,9 +58,9 @@ impl ServedBy {
         })
     }
 
-    /// The number of the crew.
+    /// Returns the number of the crew.
     pub fn number(&self) -> u64 {
-        // Relaxed, here and below: read after the ticket was answered, which orders it behind.
+        // Relaxed, here and below: the number is read after the ticket was answered, which orders it after the write.
         self.number.load(Ordering::Relaxed)
     }
 
@@ -69,7 +69,7 @@ impl ServedBy {
     }
 }
 
-/// A request under way.
+/// A request in flight.
 pub struct Text {
     generation: Generation,
     vocabulary: Arc<dyn Vocabulary>,
@@ -78,17 +78,17 @@ pub struct Text {
     stops: Stops,
     sender: Sender,
     served_by: Arc<ServedBy>,
-    /// Tokens that went into steps so far.
+    /// The number of prompt tokens that went into steps so far.
     fed: usize,
     /// The token chosen last, which goes into the next step.
     last: Option<u32>,
     chosen: u32,
-    /// When the request came, or the last token.
+    /// The time of the request, or of the last token.
     since: Instant,
 }
 
 impl Text {
-    /// A request that goes to the queue; its text comes out of the mailbox.
+    /// Creates a request for the queue; its text arrives in the mailbox.
     pub fn new(
         generation: Generation,
         vocabulary: Arc<dyn Vocabulary>,
@@ -139,7 +139,7 @@ impl Text {
         Progress::Stay
     }
 
-    /// Ends with what was held back.
+    /// Ends the answer with the text that was held back.
     fn end(&mut self, finish: Finish) -> Progress<Ending> {
         match self.stops.push(&self.speech.finish()) {
             Heard::Stop(text) => {
@@ -160,7 +160,7 @@ impl Text {
         })
     }
 
-    /// What of the prompt is left.
+    /// Returns the prompt tokens that are left.
     fn left(&self) -> &[u32] {
         self.generation.prompt.get(self.fed..).unwrap_or_default()
     }

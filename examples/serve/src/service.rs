@@ -1,4 +1,4 @@
-//! The service: its addresses, and what stands behind them.
+//! The service: its addresses and their handlers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,50 +34,51 @@ use crate::{chat, completion};
 
 /// The graph of a language model.
 pub type TextGraph = Graph<Batch, Vec<Sampled>>;
-/// How it is built.
+/// A function that builds it.
 pub type TextBuild = Arc<dyn Build<Batch, Vec<Sampled>>>;
-/// How the classifier's is built.
+/// A function that builds the graph of the classifier.
 pub type ClassifierBuild = Arc<dyn Build<Vec<Image>, Vec<Scores>>>;
 
-/// What is served.
+/// The language model of the service.
 pub struct Model {
-    /// Its name in requests.
+    /// The name of the model in requests.
     pub name: String,
-    /// Its tokens.
+    /// The tokens of the model.
     pub vocabulary: Arc<dyn Vocabulary>,
-    /// How messages become its prompts.
+    /// The template that turns messages into prompts.
     pub template: Template,
-    /// The longest prompt and answer together.
+    /// The longest prompt and answer together, in positions.
     pub positions: u32,
-    /// Its graph.
+    /// The function that builds its graph.
     pub build: TextBuild,
-    /// The graph of the digits' classifier, where it is served too.
+    /// The function that builds the graph of the digits' classifier, if it is served too.
     pub classifier: Option<ClassifierBuild>,
 }
 
-/// How much is served at once.
+/// The limits of the service.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Texts at once, as many as the model has caches.
+    /// The texts in flight at once; the model has a cache for each.
     pub slots: usize,
-    /// Requests that may wait.
+    /// The requests that may wait.
     pub queue: usize,
-    /// Tokens of a step at most: longer prompts are cut.
+    /// The most tokens of a step: longer prompts are cut.
     pub step_tokens: usize,
-    /// How long a step of several texts should take, if that matters: prompts beside others are cut to what fits.
+    /// The time that a step of several texts should take, if it matters: prompts beside other texts are cut to fit.
     pub step_goal: Option<Duration>,
-    /// Steps under way at once.
+    /// The steps in flight at once.
     pub inflight: usize,
-    /// How long a request may wait.
+    /// The time that a request may wait.
     pub wait: Duration,
-    /// How long a step may take.
+    /// The time that a step may take.
     pub step_time: Duration,
-    /// What is read of a body.
+    /// The limits of a request's body.
     pub body: BodyLimit,
 }
 
 impl Default for Limits {
-    /// 8 slots, a queue of 64, steps of 256 tokens that should take 1 s, one under way, 60 s to wait, 30 s a step.
+    /// Returns 8 slots, a queue of 64, steps of 256 tokens that should take 1 s, one step in flight, 60 s to wait, 30 s
+    /// a step.
     fn default() -> Self {
         Limits {
             slots: 8,
@@ -108,10 +109,10 @@ pub struct Service {
 }
 
 impl Service {
-    /// Builds the graphs and begins to supervise them. To be called within a tokio runtime; it blocks while it builds.
+    /// Builds the graphs and begins to supervise them. Call it within a tokio runtime; it blocks during the build.
     ///
     /// # Errors
-    /// What stands in the way of the first build.
+    /// The error of the first build.
     pub fn start(model: Model, limits: Limits) -> Result<Arc<Service>, BoxError> {
         let metrics = Arc::new(Metrics::default());
         let Built { graph, actors } = model.build.build()?;
@@ -147,7 +148,7 @@ impl Service {
         }))
     }
 
-    /// All addresses.
+    /// Returns the router of all addresses.
     pub fn router(self: &Arc<Self>) -> Router {
         Router::new()
             .route("/v1/completions", post(completions))
@@ -163,23 +164,23 @@ impl Service {
             .with_state(Arc::clone(self))
     }
 
-    /// What the texts' batcher has done and holds.
+    /// Returns the counters of the texts' batcher.
     pub fn stats(&self) -> Stats {
         self.texts.stats()
     }
 
-    /// The worker processes of the language model.
+    /// Returns the worker processes of the language model.
     pub fn pids(&self) -> Vec<u32> {
         self.crew.pids()
     }
 
-    /// Tells `/health` and all new requests that it ends; what is under way goes on.
+    /// Announces to `/health` and to all new requests that the service ends; requests in flight continue.
     pub fn drain(&self) {
         // Relaxed: a flag that orders nothing.
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Answers what is still there and ends the graphs with their actors. It blocks, for at most `within`.
+    /// Answers the requests that are left and ends the graphs with their actors. It blocks, for at most `within`.
     pub fn close(&self, within: Duration) {
         let deadline = Instant::now() + within;
         self.texts.close(within);
@@ -214,13 +215,13 @@ impl Service {
         })
     }
 
-    /// All models.
+    /// Returns the names of all models.
     fn names(&self) -> impl Iterator<Item = &str> {
         let digits = self.digits.as_ref().map(|_| classify::MODEL);
         std::iter::once(self.name.as_str()).chain(digits)
     }
 
-    /// What a client is told of a model.
+    /// Returns the JSON object of a model.
     fn model(&self, name: &str) -> Value {
         json!({"id": name, "object": "model", "created": self.started, "owned_by": "selvedge"})
     }
@@ -230,7 +231,7 @@ impl Service {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// The object in a body; whoever comes when the service ends is told so.
+    /// Reads the object in a body; a request that arrives after the service began to end is refused.
     async fn fields(&self, request: Request) -> Result<Fields, Error> {
         let late = self.is_draining();
         let body = self.limits.body.read(request).await?;
@@ -240,7 +241,7 @@ impl Service {
         Fields::parse(&body)
     }
 
-    /// The object in a body that asks for the language model.
+    /// Reads the object in a body that asks for the language model.
     async fn asked(&self, request: Request) -> Result<Fields, Error> {
         let fields = self.fields(request).await?;
         expect_model(fields.string("model")?, &self.name)?;
@@ -378,7 +379,7 @@ async fn counted(State(service): Shared, request: Request, next: Next) -> Respon
     response
 }
 
-/// A path as a label: one for all that are not ours, so that nobody can fill the memory with them.
+/// Returns a path as a label. All unknown paths share one label, so that clients cannot fill the memory with labels.
 fn known(path: &str) -> &'static str {
     let paths = [
         "/v1/completions",

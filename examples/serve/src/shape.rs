@@ -1,4 +1,4 @@
-//! The objects of answers: whole, in pieces, and what they cost.
+//! The JSON objects of answers: whole, in pieces, and with the usage.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::sequence::Ending;
 
-/// Which of the two interfaces an answer belongs to.
+/// The interface that an answer belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `/v1/completions`.
@@ -16,7 +16,7 @@ pub enum Kind {
     Chat,
 }
 
-/// What all objects of one answer share.
+/// The fields that all objects of one answer share.
 #[derive(Clone, Debug)]
 pub struct Shape {
     kind: Kind,
@@ -24,12 +24,12 @@ pub struct Shape {
     created: u64,
     model: String,
     prompt_tokens: usize,
-    /// Whether a bill follows the pieces; then each says that it is none.
+    /// True if a usage event follows the pieces; each piece then has a `usage` of null.
     billed: bool,
 }
 
 impl Shape {
-    /// Of a new answer, with a [`bill`](Self::bill) after its pieces or without.
+    /// Creates the shape of a new answer, with or without a [`bill`](Self::bill) after its pieces.
     pub fn new(kind: Kind, model: &str, prompt_tokens: usize, billed: bool) -> Shape {
         let prefix = match kind {
             Kind::Completion => "cmpl",
@@ -45,7 +45,7 @@ impl Shape {
         }
     }
 
-    /// The whole answer.
+    /// Returns the whole answer.
     pub fn whole(&self, text: &str, ending: Ending) -> Value {
         let (object, choice) = match self.kind {
             Kind::Completion => ("text_completion", json!({"text": text})),
@@ -59,13 +59,13 @@ impl Shape {
         object
     }
 
-    /// What comes before the first piece, if anything does.
+    /// Returns the event before the first piece, which chats have.
     pub fn opening(&self) -> Option<Value> {
         let delta = json!({"delta": {"role": "assistant", "content": ""}});
         (self.kind == Kind::Chat).then(|| self.event(vec![choose(delta, None)]))
     }
 
-    /// A piece.
+    /// Returns a piece.
     pub fn piece(&self, text: &str) -> Value {
         let choice = match self.kind {
             Kind::Completion => json!({"text": text}),
@@ -74,7 +74,7 @@ impl Shape {
         self.event(vec![choose(choice, None)])
     }
 
-    /// The last piece, without text.
+    /// Returns the last piece, without text.
     pub fn closing(&self, ending: Ending) -> Value {
         let choice = match self.kind {
             Kind::Completion => json!({"text": ""}),
@@ -83,7 +83,7 @@ impl Shape {
         self.event(vec![choose(choice, Some(ending))])
     }
 
-    /// What it cost, after the last piece.
+    /// Returns the usage event, which follows the last piece.
     pub fn bill(&self, ending: Ending) -> Value {
         let mut event = self.event(Vec::new());
         insert(&mut event, "usage", self.usage(ending));
@@ -139,17 +139,17 @@ fn insert(object: &mut Value, name: &str, value: Value) {
     }
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
 }
 
-/// A name that no other answer has, of this run or another.
+/// Returns a name that no other answer has, in this run or another.
 fn unique() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    // Relaxed: only that no two are equal matters.
+    // Relaxed: only that no two numbers are equal matters.
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("{:x}{:04x}{number:06x}", now(), std::process::id())
 }

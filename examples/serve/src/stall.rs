@@ -1,6 +1,6 @@
-//! A connection that gives up on a client which does not take what it is sent.
+//! A connection that is closed if its client does not read.
 //!
-//! Without it a client that stops reading in the middle of an answer would keep its connection for ever.
+//! Without this a client that stops reading in the middle of an answer would keep its connection for ever.
 
 use std::future::Future;
 use std::io;
@@ -12,17 +12,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A stream whose writes must get on within a time.
+/// A stream whose writes must make progress within a time limit.
 pub struct Stalling {
     stream: TcpStream,
     patience: Duration,
-    /// Runs while a write waits.
+    /// The timer that runs while a write waits.
     clock: Pin<Box<Sleep>>,
     waits: bool,
 }
 
 impl Stalling {
-    /// Gives up on a write that gets nowhere for so long.
+    /// Creates a stream that fails a write after no progress for `patience`, the time limit.
     pub fn new(stream: TcpStream, patience: Duration) -> Stalling {
         Stalling {
             stream,
@@ -32,7 +32,7 @@ impl Stalling {
         }
     }
 
-    /// Passes on what a write said, and keeps time while it says that it must wait.
+    /// Returns the result of a write, and runs the timer while the write is pending.
     fn watch<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waits = false;

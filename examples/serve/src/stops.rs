@@ -1,23 +1,23 @@
-//! Texts at which an answer ends. They are not part of it, so what may yet become one is held back.
+//! Texts at which an answer ends. They are not part of the answer, so text that may become a stop text is held back.
 
-/// Looks for the earliest of several texts in one that grows.
+/// Searches a growing text for the earliest of several stop texts.
 #[derive(Clone, Debug, Default)]
 pub struct Stops {
     stops: Vec<String>,
     held: String,
 }
 
-/// What became of some more text.
+/// The result of adding text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// So much is certain not to be part of a stop.
+    /// Text that is certainly not part of a stop.
     Text(String),
-    /// A stop was found; this is what came before it.
+    /// The text before a stop, which was found.
     Stop(String),
 }
 
 impl Stops {
-    /// These texts; empty ones never match.
+    /// Creates a search for these texts; empty ones never match.
     pub fn new(stops: Vec<String>) -> Stops {
         let stops = stops.into_iter().filter(|stop| !stop.is_empty()).collect();
         Stops {
@@ -26,7 +26,7 @@ impl Stops {
         }
     }
 
-    /// Takes more text.
+    /// Adds text.
     pub fn push(&mut self, text: &str) -> Heard {
         self.held.push_str(text);
         let found = self
@@ -43,12 +43,12 @@ impl Stops {
         Heard::Text(std::mem::replace(&mut self.held, rest))
     }
 
-    /// What was held back, when no more comes.
+    /// Returns the text held back, when no more text follows.
     pub fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
 
-    /// The longest end of what is held that begins a stop.
+    /// Returns the length of the longest suffix of the held text that begins a stop.
     fn pending(&self) -> usize {
         let begins = |end: &str| self.stops.iter().any(|stop| stop.starts_with(end));
         let ends = self.held.char_indices().filter_map(|(at, _)| self.held.get(at..));

@@ -1,4 +1,4 @@
-//! Who has another graph built when one breaks.
+//! The supervisor, which has another graph built when one breaks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,16 +14,16 @@ use tokio::time::sleep;
 
 use crate::metrics::Metrics;
 
-/// The pause after a build that failed; it doubles with each, up to [`PAUSE_MAX`].
+/// The pause after a failed build; it doubles with each failure, up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between builds.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// A graph and the actors that only it uses.
 pub struct Built<In, Out> {
-    /// Goes to the batcher.
+    /// The graph, which goes to the batcher.
     pub graph: Graph<In, Out>,
-    /// End with it.
+    /// The actors, which end with the graph.
     pub actors: Actors,
 }
 
@@ -32,7 +32,7 @@ pub struct Built<In, Out> {
 pub struct Actors(pub Vec<ActorRef>);
 
 impl Actors {
-    /// The worker processes that they live in.
+    /// Returns the worker processes of the actors.
     pub fn pids(&self) -> Vec<u32> {
         let mut pids: Vec<u32> = self.0.iter().filter_map(ActorRef::pid).collect();
         pids.sort_unstable();
@@ -47,12 +47,12 @@ impl Drop for Actors {
     }
 }
 
-/// How a graph is built; called again for each that broke.
+/// A function that builds a graph; called again for each graph that breaks.
 pub trait Build<In, Out>: Send + Sync + 'static {
-    /// Spawns the actors and compiles the graph. It may take its time: it runs on a thread where it may block.
+    /// Spawns the actors and compiles the graph. It runs on a thread where it may block, so it may be slow.
     ///
     /// # Errors
-    /// Whatever stands in the way.
+    /// The cause that prevents the build.
     fn build(&self) -> Result<Built<In, Out>, BoxError>;
 }
 
@@ -65,7 +65,7 @@ where
     }
 }
 
-/// The actors that serve at the moment.
+/// The actors that serve at present.
 #[derive(Debug, Default)]
 pub struct Crew {
     actors: Mutex<Actors>,
@@ -74,7 +74,7 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// These.
+    /// Creates a crew of these actors.
     pub fn new(actors: Actors) -> Arc<Crew> {
         Arc::new(Crew {
             actors: Mutex::new(actors),
@@ -82,19 +82,19 @@ impl Crew {
         })
     }
 
-    /// The worker processes that they live in.
+    /// Returns the worker processes of the actors.
     pub fn pids(&self) -> Vec<u32> {
         self.actors.lock().pids()
     }
 
-    /// How many crews there were before this one.
+    /// Returns the number of crews before this one.
     pub fn number(&self) -> u64 {
         // Relaxed, here and below: a crew is numbered before its graph gets its first member.
         self.number.load(Ordering::Relaxed)
     }
 
-    /// Says that a step of the crew of this number did not end in time. The supervisor ends them, and so the graph: an actor that
-    /// stands still would hold it up for ever. Late news of an earlier crew costs this one nothing.
+    /// Reports that a step of the crew with this number did not end in time. The supervisor then ends the crew, and so
+    /// the graph: an actor that stands still would block it for ever. A late report about an earlier crew is ignored.
     pub fn suspect(&self, number: u64) {
         if number == self.number() {
             self.stuck.notify_one();
@@ -106,13 +106,13 @@ impl Crew {
         self.number.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends them.
+    /// Kills the actors.
     pub fn dismiss(&self) {
         drop(std::mem::take(&mut *self.actors.lock()));
     }
 }
 
-/// Builds another graph whenever the batcher's breaks, until the batcher is closed.
+/// Builds another graph whenever the batcher's graph breaks, until the batcher is closed.
 pub fn supervise<I, O, In, Out>(
     batcher: &Arc<Batcher<I, O, In, Out>>,
     crew: Arc<Crew>,
@@ -125,7 +125,7 @@ where
     In: Send + 'static,
     Out: Send + 'static,
 {
-    // Weak, so that the batcher ends when its owner lets go of it.
+    // Weak, so that the batcher ends when its owner drops it.
     let batcher = Arc::downgrade(batcher);
     tokio::spawn(async move {
         loop {
@@ -142,14 +142,14 @@ where
             let Ok(cause) = broken else { return };
             eprintln!("error: {cause}");
             let since = Instant::now();
-            // What is left of the old one goes first: two of them may not fit into memory.
+            // The rest of the old graph is removed first: two graphs may not fit into memory.
             dismiss(&crew).await;
-            // Whoever was suspected is gone.
+            // The suspected crew is gone, so a pending report is dropped.
             let _ = crew.stuck.notified().now_or_never();
             let built = again(&build, &metrics).await;
             let Some(batcher) = batcher.upgrade() else { return };
             crew.begin(built.actors);
-            // It tears the old graph down.
+            // `replace` tears the old graph down, so it runs on a blocking thread.
             let _ = spawn_blocking(move || batcher.replace(built.graph)).await;
             metrics.rebuilds.add(1);
             metrics.rebuild_time.record(since.elapsed());
@@ -158,13 +158,13 @@ where
     })
 }
 
-/// To kill actors takes until their deaths are known.
+/// Kills the actors on a blocking thread, because killing waits until the deaths are known.
 async fn dismiss(crew: &Arc<Crew>) {
     let crew = Arc::clone(crew);
     let _ = spawn_blocking(move || crew.dismiss()).await;
 }
 
-/// Builds until it succeeds.
+/// Builds until a build succeeds.
 async fn again<In, Out>(build: &Arc<dyn Build<In, Out>>, metrics: &Metrics) -> Built<In, Out>
 where
     In: Send + 'static,

@@ -1,4 +1,4 @@
-//! How messages become a prompt.
+//! The conversion of messages to a prompt.
 
 use std::str::FromStr;
 
@@ -13,14 +13,14 @@ const WORDS: [&str; 10] = [
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
 ];
 
-/// How messages become a prompt.
+/// A way to convert messages to a prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Template {
-    /// For the model that comes with the repository: the last message of the user asks for a drawing of a digit, or holds an
+    /// For the model that comes with the repository: the user's last message asks for a drawing of a digit, or holds an
     /// image to be read.
     #[default]
     Digits,
-    /// The texts of all messages, one a line: for models that only continue text.
+    /// The texts of all messages, one per line: for models that only continue text.
     Plain,
 }
 
@@ -37,10 +37,10 @@ impl FromStr for Template {
 }
 
 impl Template {
-    /// The prompt.
+    /// Returns the prompt.
     ///
     /// # Errors
-    /// [`Error::Field`] where the messages ask for what the model was not made for.
+    /// [`Error::Field`] if the messages ask for something that the model was not made for.
     pub fn prompt(self, messages: &[Message]) -> Result<String, Error> {
         match self {
             Template::Plain => {
@@ -67,7 +67,7 @@ fn digits(text: &str) -> Result<String, Error> {
     Err(Error::field(PARAM, help))
 }
 
-/// The first image in a text: lines that are nothing else.
+/// Returns the first image in a text: consecutive lines that contain only pixels.
 fn image(text: &str) -> Option<[u8; PIXELS]> {
     let lines: Vec<&str> = text.lines().collect();
     lines
@@ -75,7 +75,7 @@ fn image(text: &str) -> Option<[u8; PIXELS]> {
         .find_map(|lines| alphabet::pixels(&lines.join("\n")))
 }
 
-/// The only digit that a text names, as a figure or as a word.
+/// Returns the only digit that a text names, as a figure or as a word.
 fn digit(text: &str) -> Option<u8> {
     let words = text
         .split(|it: char| !it.is_alphanumeric())
@@ -84,7 +84,7 @@ fn digit(text: &str) -> Option<u8> {
         Ok(number) => Some(number),
         Err(_) => WORDS.iter().position(|it| it.eq_ignore_ascii_case(word)),
     });
-    // `one` may stand for a thing: `Draw one 3.`
+    // `one` may be an article: `Draw one 3.`
     let figures: Vec<usize> = named.collect();
     match figures.as_slice() {
         [digit] | [1, digit] if *digit < WORDS.len() => u8::try_from(*digit).ok(),

@@ -1,29 +1,29 @@
-//! Text and tokens of the model that is served, and text as its tokens come.
+//! The text and the tokens of the served model, and the conversion of tokens to text one by one.
 
 use std::sync::Arc;
 
-/// What the service must know of a model beside its graph.
+/// The properties of a model that the service needs besides its graph.
 pub trait Vocabulary: Send + Sync + 'static {
-    /// The tokens of a prompt.
+    /// Returns the tokens of a prompt.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// The message of the tokenizer.
     fn encode(&self, text: &str) -> Result<Vec<u32>, String>;
 
-    /// The text of some tokens, without those that only steer. A part of a character is `U+FFFD`.
+    /// Returns the text of some tokens, without control tokens. A part of a character is `U+FFFD`.
     fn decode(&self, tokens: &[u32]) -> String;
 
     /// Whether this token ends a text.
     fn is_end(&self, token: u32) -> bool;
 
-    /// How many tokens there are: all are smaller.
+    /// Returns the number of tokens: all token ids are smaller.
     fn size(&self) -> u32;
 }
 
-/// Tokens to text, one after the other.
+/// Converts tokens to text, one by one.
 ///
-/// A token may be a part of a character, and how it is written may hang on the one before it; so decoding begins at the tokens
-/// that were said last, and what does not end in a whole character waits for the next.
+/// A token may be a part of a character, and its text may depend on the token before it; so decoding begins at the
+/// tokens that were returned last, and text that does not end in a complete character waits for the next token.
 pub struct Speech {
     vocabulary: Arc<dyn Vocabulary>,
     tokens: Vec<u32>,
@@ -31,7 +31,7 @@ pub struct Speech {
 }
 
 impl Speech {
-    /// Before the first token.
+    /// Creates a conversion, before its first token.
     pub fn new(vocabulary: Arc<dyn Vocabulary>) -> Speech {
         Speech {
             vocabulary,
@@ -40,7 +40,7 @@ impl Speech {
         }
     }
 
-    /// The text that this token completes; empty while a character is not whole.
+    /// Returns the text that this token completes; empty while a character is incomplete.
     pub fn push(&mut self, token: u32) -> String {
         self.tokens.push(token);
         let fresh = self.fresh();
@@ -52,7 +52,7 @@ impl Speech {
         fresh
     }
 
-    /// What is left when no more tokens come: the parts of a character that never became whole.
+    /// Returns the remaining text when no more tokens follow: the parts of a character that was never completed.
     pub fn finish(&mut self) -> String {
         let fresh = self.fresh();
         self.said = self.tokens.len();

@@ -1,4 +1,4 @@
-//! What a client gets for what it asks.
+//! Tests of the answers to valid requests.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -226,7 +226,7 @@ fn the_greeting_proposes_what_the_model_was_made_for() {
     assert!(other.contains(r#""model":"It'\''s mine""#), "{other}");
 }
 
-/// Name, labels and value of a sample.
+/// Splits a sample into name, labels and value.
 fn sample(line: &str) -> (&str, &str, f64) {
     let (name, value) = line.rsplit_once(' ').unwrap();
     let (name, labels) = name.split_once('{').unwrap_or((name, "}"));

@@ -1,4 +1,4 @@
-//! Clients that come in numbers, go away, or do not read.
+//! Tests of clients that come in large numbers, go away, or do not read.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -32,14 +32,14 @@ fn body(prompt: &str, stream: bool) -> String {
     json!({"model": "parrot", "prompt": prompt, "stream": stream}).to_string()
 }
 
-/// A service whose model waits at a gate.
+/// Starts a service whose model waits at a gate.
 async fn gated(gate: &str, slots: usize, queue: usize) -> Running {
     let mut setup = Setup {
         gate: Some(gate.to_owned()),
         ..Setup::default()
     };
     (setup.limits.slots, setup.limits.queue) = (slots, queue);
-    // A step waits at the gate for as long as the test likes.
+    // A step waits at the gate for as long as the test needs.
     (setup.limits.step_tokens, setup.limits.step_goal) = (1 << 20, None);
     start(setup).await
 }
@@ -59,7 +59,7 @@ async fn rest(mut answer: Answer) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// Clients that went away, as far as the service knows.
+/// Returns the number of clients that went away, as far as the service knows.
 async fn gone(service: &Running) -> f64 {
     service.metric("selvedge_clients_gone_total").await
 }
@@ -69,7 +69,7 @@ async fn a_full_queue_is_429_with_retry_after() {
     let service = Arc::new(gated("full", 1, 2).await);
     let stats = || service.service.stats();
     let mut clients = Vec::new();
-    // One after the other: who comes while the first has not left the queue would find it full.
+    // One after the other: a client that comes before the first has left the queue would find the queue full.
     for (in_flight, queued) in [(1, 0), (1, 1), (1, 2)] {
         let service = Arc::clone(&service);
         let answer = async move {
@@ -136,7 +136,7 @@ async fn who_goes_away_frees_the_slot_before_the_next_step() {
     until("another waits", async || service.service.stats().queued == 1).await;
     drop(first);
     until("it is known", async || gone(&service).await == 1.0).await;
-    // The step it is in, and the three of the other's two characters and end: none in between.
+    // The step in flight, and three more for the other client's two characters and the end: no step in between.
     open("leave", 1 + 3);
     let (status, text) = second.await.unwrap();
     assert_eq!(status, 200, "{text}");
@@ -175,7 +175,7 @@ async fn a_thousand_clients_that_go_away_leave_no_work_behind() {
     let stats = || service.service.stats();
     let prompt = "x".repeat(100);
     let descriptors = holdings(std::process::id()).descriptors;
-    // The first step has those who came first, the second all others.
+    // The first step has the first clients, the second step all others.
     let crowd = async {
         let answers = (0..1000).map(|_| async {
             let mut answer = begin(&service.client, &prompt).await;
@@ -207,7 +207,7 @@ async fn a_thousand_clients_that_go_away_leave_no_work_behind() {
         "no step was made for who is gone"
     );
     let left = || holdings(std::process::id()).descriptors;
-    // The client's own first connection may stay.
+    // The first connection of the client itself may stay open.
     until("descriptors are closed", async || left() <= descriptors + 2).await;
     assert_eq!(service.json(COMPLETIONS, &body("ab", false)).await.0, 200);
     assert_eq!(service.stop().await, 0);
@@ -262,7 +262,8 @@ async fn a_connection_that_takes_nothing_is_given_up() {
         .unwrap();
     let mut byte = [0];
     stream.read_exact(&mut byte).await.unwrap();
-    // It never reads more. The service ends all the same, and cuts nothing off: the connection has ended by itself.
+    // The client never reads more. The service ends all the same, and cuts off no connection: the stalled connection
+    // has ended by itself.
     stop.send(()).unwrap();
     assert_eq!(serving.await.unwrap(), 0);
 }
@@ -291,7 +292,7 @@ async fn draining_lets_what_is_under_way_end() {
     let mut answer = begin(&client, "until the end").await;
     let first = answer.piece().await.unwrap().unwrap();
     let stopping = tokio::spawn(service.stop());
-    // Connections that come now are told.
+    // New connections are told that the service drains.
     until("it says that it drains", async || {
         let (status, health) = late.get("/health").await.unwrap();
         status == 503 && health.contains("draining")
@@ -313,7 +314,7 @@ async fn draining_lets_what_is_under_way_end() {
     assert_eq!(stopping.await.unwrap(), 0);
 }
 
-/// Neither a stream nor a request that waits ends without a word.
+/// Neither a stream nor a waiting request ends without an answer.
 #[tokio::test]
 async fn shutting_down_is_answered_when_the_grace_is_over() {
     let mut setup = Setup {

@@ -1,4 +1,4 @@
-//! Models that die, stand still, or cannot be built. The service goes on, and nothing is left behind.
+//! Models that die, stand still, or cannot be built. The service continues, and nothing is left behind.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -160,7 +160,7 @@ async fn a_model_that_cannot_be_built_is_tried_again() {
     assert_eq!(service.metric("selvedge_failed_builds_total").await, 2.0);
 }
 
-/// No model was lost while it worked on this request: none ever did.
+/// The error of the waiting request does not say that its model was lost, because no model worked on it.
 #[tokio::test]
 async fn who_waits_too_long_for_the_next_model_is_told_so() {
     let mut setup = Setup {

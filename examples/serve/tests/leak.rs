@@ -1,4 +1,4 @@
-//! What many deaths leave behind. Alone in its process, so that what is counted is its own.
+//! The state after many deaths. The test is alone in its process, so that it counts only its own resources.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -18,7 +18,7 @@ fn body(prompt: &str) -> String {
     json!({"model": "parrot", "prompt": prompt}).to_string()
 }
 
-/// Processes whose parent this one is, zombies too.
+/// Returns the number of child processes, including zombies.
 fn children() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
@@ -27,7 +27,7 @@ fn children() -> usize {
 
 #[test]
 fn ten_deaths_leave_no_process_descriptor_or_thread_behind() {
-    // Threads that tokio keeps for blocking work come and go as it likes: one is enough.
+    // The number of tokio's threads for blocking work varies, so the runtime gets only one.
     let mut threads = tokio::runtime::Builder::new_current_thread();
     let threads = threads.enable_all().max_blocking_threads(1).build().unwrap();
     threads.block_on(ten_deaths());

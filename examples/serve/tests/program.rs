@@ -1,4 +1,4 @@
-//! The program as a user runs it: the model that comes with the repository, in two stages, each in its own process.
+//! Runs the program as a user does: the model that comes with the repository, in two stages, each in its own process.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -27,7 +27,7 @@ async fn chat(client: &Client, text: &str) -> (u16, Value) {
     (status, serde_json::from_str(&text).unwrap())
 }
 
-/// The digit that the perceptron sees in a drawing.
+/// Returns the digit that the perceptron recognises in a drawing.
 fn seen(drawing: &str) -> Option<u8> {
     let pixels = alphabet::pixels(drawing)?;
     let pixels: Vec<f32> = pixels.iter().map(|pixel| f32::from(*pixel) / 16.0).collect();
@@ -35,7 +35,7 @@ fn seen(drawing: &str) -> Option<u8> {
     classes(&logits).first().copied()
 }
 
-/// Most of the digits that it draws are the ones asked for.
+/// Checks that most of the drawn digits are the requested ones.
 async fn draws(client: &Client) {
     let mut right = 0;
     for digit in 0..4 {

@@ -1,4 +1,4 @@
-//! What a client is told that asks for what it cannot have. No service ends by it.
+//! The errors of invalid requests. No service ends because of them.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -19,14 +19,14 @@ use tokio::time::timeout;
 const COMPLETIONS: &str = "/v1/completions";
 const CHATS: &str = "/v1/chat/completions";
 
-/// A completion's request with one field changed.
+/// Returns the request of a completion with one field changed.
 fn with(field: &str, value: Value) -> String {
     let mut body = json!({"model": "parrot", "prompt": "hello"});
     body[field] = value;
     body.to_string()
 }
 
-/// Posts, and expects an error of this status about this field, with these words in it.
+/// Posts a request, and expects an error with this status, about this field, with these words in it.
 async fn refused(service: &Running, path: &str, body: &str, status: u16, param: Value, words: &str) {
     let (found, answer) = service.json(path, body).await;
     let error = &answer["error"];
@@ -267,7 +267,7 @@ async fn a_client_that_asks_before_it_sends_100_mb_is_refused_at_once() {
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
 }
 
-/// What comes back for bytes after which the client waits, up to the end of the error's object.
+/// Sends bytes and waits; returns the answer up to the end of the error's object.
 async fn answered(service: &Running, bytes: &str) -> String {
     let mut stream = TcpStream::connect(service.address).await.unwrap();
     stream.write_all(bytes.as_bytes()).await.unwrap();

@@ -1,4 +1,4 @@
-//! The examples that `cargo test` builds beside the tests.
+//! The paths of the examples that `cargo test` builds beside the tests.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up has failed")]
 
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! iceoryx2, publish-subscribe: numbers as `u64`, payloads as slices, copied into a loan or built there. A spinning
-//! side polls; any other waits for events.
+//! iceoryx2, publish-subscribe: numbers as `u64`, payloads as slices that are copied into a loan or built in it. A
+//! spinning side polls; any other side waits for events.
 
 use std::hint::{black_box, spin_loop};
 use std::io::{Read, Write};
@@ -17,9 +17,9 @@ use selvedge_cli::args::{Mode, Wait};
 use super::{Answer, Ask, Other, ServeArgs, Via, read};
 use crate::case::Case;
 
-/// Nobody waits longer for the other side.
+/// The time limit for waiting on the other side.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A number, and a length of a slice, that end the other side.
+/// The number, and the length of a slice, that end the other side.
 const STOP: u64 = u64::MAX;
 const STOP_BYTES: usize = 1;
 
@@ -35,7 +35,7 @@ enum Input {
     Bytes(Subscriber<Ipc, [u8], ()>),
 }
 
-/// What a service is like, the same on both sides.
+/// The properties of a service, equal on both sides.
 struct Shape<'a> {
     name: &'a str,
     room: usize,
@@ -87,11 +87,11 @@ impl Output {
     }
 }
 
-#[allow(unsafe_code)] // what a loan in iceoryx2 asks for
+#[allow(unsafe_code)] // iceoryx2 requires it for a loan
 fn assume_written(
     sample: iceoryx2::sample_mut_uninit::SampleMutUninit<Ipc, [std::mem::MaybeUninit<u8>], ()>,
 ) -> iceoryx2::sample_mut::SampleMut<Ipc, [u8], ()> {
-    // SAFETY: the bytes lie in shared memory that the kernel gave zeroed; any bytes are `u8`s.
+    // SAFETY: the bytes lie in shared memory that the kernel has zeroed; any bytes are valid `u8`s.
     unsafe { sample.assume_init() }
 }
 
@@ -106,7 +106,7 @@ impl Input {
         Ok(Input::Bytes(service.subscriber_builder().create()?))
     }
 
-    /// What was read, or [`STOP`]; nothing while nothing has come.
+    /// Returns the value read, or [`STOP`]; `None` if no message has arrived.
     fn try_read(&self, mode: Mode) -> anyhow::Result<Option<u64>> {
         Ok(match self {
             Input::Number(subscriber) => subscriber.receive()?.map(|sample| *sample),
@@ -258,7 +258,7 @@ impl Ask for Asking {
 }
 
 impl Drop for Asking {
-    /// The others end by themselves, so that their nodes leave nothing in the file system.
+    /// Tells the readers to stop and waits for their ends, so that their nodes leave nothing in the file system.
     fn drop(&mut self) {
         let told = self
             .there

@@ -1,4 +1,4 @@
-//! Peers between processes. This program run again is the other side.
+//! Peers between processes. The other side is this program, started again.
 
 #[cfg(feature = "iceoryx2")]
 mod iceoryx;
@@ -20,33 +20,33 @@ use crate::case::Case;
 
 pub(crate) use ours::measure as measure_ours;
 
-/// A way from one process to another.
+/// A transport from one process to another.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// iceoryx2, publish-subscribe; events where nobody spins.
+    /// iceoryx2, publish-subscribe; with events unless the sides spin.
     #[cfg(feature = "iceoryx2")]
     Iceoryx2,
     /// A Unix stream socket.
     Socket,
-    /// A pipe there and a pipe back.
+    /// One pipe in each direction.
     Pipe,
 }
 
 /// The asking side.
 trait Ask {
     fn send(&mut self, payload: &[u8]) -> anyhow::Result<()>;
-    /// Eight bytes from every reader.
+    /// Receives eight bytes from every reader.
     fn collect(&mut self) -> anyhow::Result<()>;
 }
 
 /// The answering side.
 trait Answer {
-    /// What was read of the next message; nothing at the end.
+    /// Returns the sum read from the next message; `None` at the end.
     fn receive(&mut self) -> anyhow::Result<Option<u64>>;
     fn answer(&mut self, sum: u64) -> anyhow::Result<()>;
 }
 
-/// What the other process is told.
+/// The arguments of the other process.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ServeArgs {
     #[arg(long)]
@@ -65,7 +65,7 @@ pub(crate) struct ServeArgs {
     core: Option<usize>,
 }
 
-/// One repeat of one way.
+/// Runs one repeat over one transport.
 pub(crate) fn measure(via: Via, case: &Case) -> anyhow::Result<Summary> {
     let (own, other) = case.cores().pair()?;
     let measured = thread::scope(|scope| {
@@ -90,7 +90,7 @@ pub(crate) fn measure(via: Via, case: &Case) -> anyhow::Result<Summary> {
     measured.map_err(|_| anyhow::anyhow!("a measuring thread panicked"))?
 }
 
-/// The other process's `main`.
+/// The `main` of the other process.
 pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("prctl")?;
     cores::pin(args.core)?;
@@ -107,7 +107,7 @@ pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The other process; not left behind.
+/// The other process, which ends with this one.
 struct Other(Child);
 
 impl Other {

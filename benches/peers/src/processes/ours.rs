@@ -1,4 +1,4 @@
-//! selvedge-channels: what `selvedge bench channel --transport shm` measures.
+//! selvedge-channels, measured as by `selvedge bench channel --transport shm`.
 
 use clap::Parser;
 use selvedge_cli::args::{Cli, Command};
@@ -7,7 +7,7 @@ use selvedge_cli::bench::measure::Summary;
 
 use crate::case::Case;
 
-/// One repeat.
+/// Runs one repeat.
 pub(crate) fn measure(case: &Case) -> anyhow::Result<Summary> {
     let mode = case.mode.to_string();
     let (payload, readers) = (case.payload_bytes.to_string(), case.readers.to_string());

@@ -1,4 +1,4 @@
-//! A Unix socket, or two pipes: a length, the payload, eight bytes back.
+//! A Unix socket, or two pipes: a length, the payload, and eight bytes back.
 
 use std::fs::File;
 use std::hint::spin_loop;
@@ -14,13 +14,13 @@ use selvedge_cli::args::Mode;
 use super::{Answer, Ask, Other, ServeArgs, Via, read};
 use crate::case::Case;
 
-/// One end of the way: reads from one descriptor, writes to the other.
+/// One end of a connection: reads from one descriptor, writes to the other.
 struct Bytes {
     from: File,
     to: File,
 }
 
-/// Whoever spins asks the kernel again and again.
+/// Repeats an attempt that would block or was interrupted; with non-blocking descriptors this spins.
 fn again<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match attempt() {
@@ -57,7 +57,7 @@ impl Bytes {
         Ok(())
     }
 
-    /// `false` at the end.
+    /// Fills `bytes`; returns `false` at the end of the stream.
     fn read(&mut self, mut bytes: &mut [u8]) -> io::Result<bool> {
         while !bytes.is_empty() {
             match again(|| self.from.read(bytes))? {
@@ -69,7 +69,7 @@ impl Bytes {
     }
 }
 
-/// A way to each reader.
+/// The connections to all readers.
 pub(super) struct Asking(Vec<(Bytes, Other)>);
 
 impl Asking {

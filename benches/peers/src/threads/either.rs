@@ -1,4 +1,5 @@
-//! Libraries whose ends either try or block: they spin over the one, or leave the waiting to the other.
+//! Libraries whose ends offer a call that tries and a call that blocks: a spinning side repeats the former, any other
+//! side uses the latter.
 
 use std::hint::spin_loop;
 use std::marker::PhantomData;
@@ -8,35 +9,35 @@ use selvedge_channels::Wire;
 use super::{Ends, Kind, to_each};
 use crate::case::Case;
 
-/// What became of an attempt to send.
+/// The result of an attempt to send.
 pub(crate) enum Sent<T> {
     Done,
     Full(T),
     Gone,
 }
 
-/// What became of an attempt to receive.
+/// The result of an attempt to receive.
 pub(crate) enum Received<T> {
     Value(T),
     Nothing,
     Gone,
 }
 
-/// A library's own calls.
+/// The calls of a library.
 pub(crate) trait Queue: 'static {
     type Tx<T: Wire>: Send;
     type Rx<T: Wire>: Send;
 
     fn make<T: Wire>(room: usize) -> (Self::Tx<T>, Self::Rx<T>);
     fn try_send<T: Wire>(to: &Self::Tx<T>, value: T) -> Sent<T>;
-    /// Blocks; `false` when the receiver has gone.
+    /// Sends and blocks if necessary; returns `false` if the receiver is gone.
     fn send<T: Wire>(to: &Self::Tx<T>, value: T) -> bool;
     fn try_receive<T: Wire>(from: &mut Self::Rx<T>) -> Received<T>;
-    /// Blocks; nothing when the sender has gone.
+    /// Receives and blocks if necessary; returns `None` if the sender is gone.
     fn receive<T: Wire>(from: &mut Self::Rx<T>) -> Option<T>;
 }
 
-/// Such a library, as a kind of channel.
+/// A [`Queue`] as a kind of channel.
 pub(crate) struct Either<Q>(PhantomData<Q>);
 
 pub(crate) struct End<E> {

@@ -1,7 +1,7 @@
-//! Peers between threads: values move by pointer, nobody encodes anything.
+//! Peers between threads: values move by pointer, without encoding.
 //!
-//! A payload is copied from private memory into a buffer, the buffer moves there, every byte of it is read, and it
-//! moves back, to be filled again: no channel pays for the allocator.
+//! A payload is copied from private memory into a buffer; the buffer moves to the other thread, which reads every byte
+//! and moves it back to be filled again. So no channel pays for the allocator.
 
 mod crossbeam;
 mod either;
@@ -29,14 +29,14 @@ pub(crate) use ring_buffer::Rtrb;
 pub(crate) use std_mpsc::Std;
 pub(crate) use tokio_mpsc::Tokio;
 
-/// Messages of room in a round trip.
+/// The capacity of a channel in a round trip, in messages.
 const SLOTS: usize = 8;
-/// Messages of room in a stream.
+/// The capacity of a channel in a stream, in messages.
 const STREAM_SLOTS: usize = 64;
-/// Messages handed over by one call where a library can do that.
+/// The messages that one call passes, for libraries that support it.
 const STREAM_BATCH: usize = 32;
 
-/// A sender, and its receivers.
+/// A sender and its receivers.
 type Ends<K, T> = (<K as Kind>::Sender<T>, Vec<<K as Kind>::Receiver<T>>);
 
 /// A library whose channels move values between threads.
@@ -44,26 +44,27 @@ pub(crate) trait Kind: Sized + 'static {
     type Sender<T: Wire>: Send;
     type Receiver<T: Wire>: Send;
 
-    /// A channel with room for `room` messages, and as many receivers, each of which gets every message.
+    /// Creates a channel with a capacity of `room` messages and as many receivers as the case has; each receiver gets
+    /// every message.
     fn make<T: Wire>(room: usize, case: &Case) -> anyhow::Result<Ends<Self, T>>;
 
     fn send<T: Wire>(to: &mut Self::Sender<T>, value: T) -> anyhow::Result<()>;
 
-    /// Nothing when the sender has gone.
+    /// Receives a value; returns `None` if the sender is gone.
     fn receive<T: Wire>(from: &mut Self::Receiver<T>) -> Option<T>;
 
-    /// Several at once, where the library can.
+    /// Sends several messages, in one call if the library supports it.
     fn send_many(to: &mut Self::Sender<u64>, count: usize) -> anyhow::Result<()> {
         (0..count).try_for_each(|_| Self::send(to, 7))
     }
 
-    /// At least one; `false` when the sender has gone.
+    /// Receives at least one message; returns `false` if the sender is gone.
     fn receive_many(from: &mut Self::Receiver<u64>, _most: usize) -> bool {
         Self::receive(from).map(black_box).is_some()
     }
 }
 
-/// One repeat of one library.
+/// Runs one repeat of one library.
 pub(crate) fn measure<K: Kind>(case: &Case) -> anyhow::Result<Summary> {
     let (own, other) = case.cores().pair()?;
     let measured = thread::scope(|scope| {
@@ -153,7 +154,7 @@ fn stream<K: Kind>(case: &Case, core: Option<usize>) -> anyhow::Result<Summary> 
     })
 }
 
-/// To each of several senders, the last of which gets the value itself.
+/// Sends the value to each of several senders; the last one gets the value itself, the others get clones.
 fn to_each<S, T: Clone>(
     senders: &mut [S],
     value: T,

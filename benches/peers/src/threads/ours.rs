@@ -9,7 +9,7 @@ use crate::case::Case;
 /// selvedge-channels.
 pub(crate) struct Ours;
 
-/// Nobody waits longer for the other side.
+/// The time limit for waiting on the other side.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Kind for Ours {

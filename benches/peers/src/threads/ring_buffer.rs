@@ -7,7 +7,7 @@ use selvedge_channels::Wire;
 use super::{Ends, Kind, to_each};
 use crate::case::Case;
 
-/// rtrb, which never blocks: it spins, or is not measured.
+/// rtrb, which never blocks: it spins, or is left out.
 pub(crate) struct Rtrb;
 
 impl Kind for Rtrb {

@@ -1,5 +1,5 @@
-//! What another process needs to know of a channel's device side: written once into a segment of its own, before anybody has
-//! the descriptor, and looked at as the work of a stranger.
+//! The card: a description of a channel's device side for other processes. It is written once into a segment of its
+//! own, before any other process has the descriptor. The reading process does not trust it.
 
 use std::sync::atomic::Ordering;
 
@@ -15,34 +15,34 @@ use crate::error::{ChannelError, DecodeError, EncodeError, SegmentError};
 use crate::payload::SerdeError;
 use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 
-/// What errors call it.
+/// The name of the card in errors.
 const CARD: &str = "card of a channel of tensors";
 
-/// Said first, and raised with every change of what follows.
+/// The version of the format, stored first. Every change of the format increases it.
 const VERSION: u32 = 1;
 
-/// The longest card that is believed: thousands of slots and readers.
+/// The maximum size of an accepted card: enough for thousands of slots and readers.
 const BYTES_MAX: u64 = 1 << 26;
 
-/// How the memory travels.
+/// The form in which the memory is exported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Travels {
-    /// As a descriptor, which its maker hands out.
+    /// A descriptor, which the creator sends over a socket.
     Descriptor(Address),
-    /// As a handle of the driver's.
+    /// A legacy handle of the driver.
     Handle(Exported),
 }
 
-/// How an end tells another that its stream is done with a slot.
+/// The means by which an endpoint tells another that its stream is done with a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Points {
-    /// The maker's events, as [`RingSpec::points`] counts them.
+    /// Events of the creator, in the order of [`RingSpec::points`].
     Events(Vec<Exported>),
     /// Numbers in a segment.
     Words(SegmentId),
 }
 
-/// The card.
+/// The contents of a card.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Card {
     version: u32,
@@ -50,7 +50,7 @@ pub(super) struct Card {
     slots: u64,
     readers: u64,
     slot_bytes: u64,
-    /// Bytes of the memory, as it was made.
+    /// The allocated size of the memory in bytes.
     whole_bytes: u64,
     pub(super) is_static: bool,
     pub(super) travels: Travels,
@@ -62,7 +62,7 @@ fn corrupt(what: &'static str) -> DeviceChannelError {
 }
 
 impl Card {
-    /// Of a ring whose memory travels so.
+    /// Describes a ring whose memory is exported as `travels`.
     pub(super) fn of(ring: &Ring, is_static: bool, travels: Travels) -> Result<Self, DeviceChannelError> {
         let points = match ring.words() {
             None => {
@@ -87,7 +87,7 @@ impl Card {
         })
     }
 
-    /// Writes it into a segment of its own.
+    /// Writes the card into a new segment.
     pub(super) fn publish(&self) -> Result<Segment, DeviceChannelError> {
         let bytes = postcard::to_allocvec(self).map_err(|error| {
             ChannelError::Encode(EncodeError::Serialize {
@@ -102,7 +102,7 @@ impl Card {
         for (at, chunk) in bytes.chunks(8).enumerate() {
             let mut word = [0; 8];
             word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
-            // Relaxed: who reads it has the descriptor from us, and has mapped it since.
+            // Relaxed: a reader gets the segment's id from this process later, and maps the segment after that.
             region
                 .atomic_u64(8 + 8 * at)?
                 .store(u64::from_ne_bytes(word), Ordering::Relaxed);
@@ -110,7 +110,7 @@ impl Card {
         Ok(segment)
     }
 
-    /// Reads what another process wrote, every word once.
+    /// Reads the card of another process. Each word is read once, so later writes of that process change nothing.
     pub(super) fn read(id: &SegmentId) -> Result<Self, DeviceChannelError> {
         let segment = Segment::open(id)?;
         let len = segment.len_bytes().saturating_sub(SEGMENT_HEADER_BYTES);
@@ -134,7 +134,7 @@ impl Card {
         Ok(card)
     }
 
-    /// Whether its numbers belong together.
+    /// Checks that the numbers of the card fit together.
     fn check(&self) -> Result<(), DeviceChannelError> {
         if self.version != VERSION {
             return Err(corrupt("a card of another version"));

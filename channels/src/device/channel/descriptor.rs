@@ -1,4 +1,4 @@
-//! A channel of tensors as plain data.
+//! The serialisable descriptor of a channel of tensors.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,24 +11,24 @@ use crate::channel::{Descriptor, NotADescriptor};
 use crate::device::error::DeviceId;
 use crate::segment::SegmentId;
 
-/// All that another process of this host and user needs to open a channel of tensors: plain data, for any serde format, and
-/// text without blanks for a command line or an environment variable.
+/// All data that another process of this host and user needs to open a channel of tensors: plain data for any serde
+/// format, or text without blanks for a command line or an environment variable.
 ///
-/// It is good for as long as the process that made the channel keeps it or an end of it.
+/// A descriptor is valid as long as the process that created the channel keeps the channel or an endpoint of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceDescriptor {
-    /// The control path.
+    /// The descriptor of the control channel.
     pub(super) control: Descriptor,
-    /// Where the device side is described.
+    /// The segment with the card, which describes the device side.
     pub(super) card: SegmentId,
 }
 
 impl DeviceDescriptor {
-    /// The device that the channel is on.
+    /// The device of the channel.
     ///
     /// # Errors
-    /// [`ChannelError::Segment`](crate::ChannelError::Segment) when its maker is gone or has let go of it,
-    /// [`ChannelError::Corrupt`](crate::ChannelError::Corrupt) when it is something else.
+    /// [`ChannelError::Segment`](crate::ChannelError::Segment) if the creator has ended or released the channel,
+    /// [`ChannelError::Corrupt`](crate::ChannelError::Corrupt) if the segment contains no valid card.
     pub fn device(&self) -> Result<DeviceId, DeviceChannelError> {
         Ok(Card::read(&self.card)?.device)
     }

@@ -1,4 +1,4 @@
-//! What can go wrong in a channel of tensors on a device.
+//! Errors of channels of tensors.
 
 use std::io;
 
@@ -8,63 +8,64 @@ use crate::error::{ChannelError, SegmentError, layouts};
 use crate::payload::TensorError;
 use crate::payload::TensorLayout;
 
-/// Why a channel of tensors could not be made, written or read. Who fails first is named: a peer that has died is a
-/// [`ChannelError::Poisoned`] with its end and its process.
+/// The reason why a channel of tensors could not be created, written or read. The first failure is named: the death of
+/// a peer is a [`ChannelError::Poisoned`] with its endpoint and its process.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceChannelError {
-    /// What any channel may say: closed, poisoned, late, full, too large, corrupt.
+    /// An error that any channel may report: closed, poisoned, timed out, full, too large, corrupt.
     #[error(transparent)]
     Channel(#[from] ChannelError),
-    /// What a device may say, also that something is on another device.
+    /// An error of a device, also if an object is on another device.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// Other tensors than those of the first message, in a channel whose layout is fixed by that. Nothing has changed.
+    /// The layouts differ from those of the first message, in a channel with a static shape. Nothing has changed.
     #[error(
         "the channel's layout is fixed by its first message: expected {}, found {}",
         layouts(expected),
         layouts(found)
     )]
     StaticShape {
-        /// The first message's tensors.
+        /// The layouts of the first message.
         expected: Vec<TensorLayout>,
-        /// This message's.
+        /// The layouts of this message.
         found: Vec<TensorLayout>,
     },
-    /// There is no tensor of that number in the message.
+    /// The message has no tensor with the requested number.
     #[error("there is no tensor {index}: the message has {count}")]
     NoTensor {
-        /// The number asked for.
+        /// The requested number.
         index: usize,
-        /// How many there are.
+        /// The number of tensors.
         count: usize,
     },
-    /// A tensor of another type or shape than its place.
+    /// The tensor has another type or shape than its place in the slot.
     #[error("the place is for {expected}, the tensor is {found}")]
     Layout {
-        /// What the place was reserved for.
+        /// The layout for which the place was reserved.
         expected: TensorLayout,
-        /// What was to be put there.
+        /// The layout of the tensor.
         found: TensorLayout,
     },
-    /// A channel was opened by the process that made it, which takes ends from what it has.
+    /// A process opened a channel that it has created itself. It must take endpoints from its own
+    /// `SharedDeviceChannel`.
     #[error("this process made the channel: take its ends from the channel itself, not from its descriptor")]
     OwnChannel,
-    /// The device's memory could not be had from the process that made it.
+    /// The device memory could not be obtained from the process that created the channel.
     #[error("the channel's memory could not be had from process {pid}: {what}: {source}")]
     Handover {
-        /// The process that made the channel.
+        /// The process that created the channel.
         pid: u32,
         /// The step that failed.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 crate::debug_is_report!(DeviceChannelError);
 
-/// For channels of values, of which only some have tensors.
+/// The conversion for channels of values, of which only some carry tensors.
 impl From<DeviceChannelError> for ChannelError {
     fn from(error: DeviceChannelError) -> Self {
         match error {

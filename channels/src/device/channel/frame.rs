@@ -1,44 +1,45 @@
-//! What travels on the control path beside each slot: what lies in it.
+//! Frames: the messages of the control channel, each with the metadata of one slot.
 
 use serde::{Deserialize, Serialize};
 
 use crate::device::tensor::DeviceTensor;
 use crate::payload::TensorLayout;
 
-/// A message, but for what is on the device. A fault travels in its stead, as in any channel.
+/// A message without its data on the device. As in any channel, a fault may be sent in its place.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Frame {
     pub(super) content: Content,
-    /// What the tensors were taken out of; empty for tensors alone.
+    /// The encoded value that contained the tensors; empty for tensors alone.
     pub(super) value: Vec<u8>,
 }
 
-/// What lies in the slot.
+/// The tensors of a message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Content {
-    /// These tensors are in the slot.
+    /// Tensors of these layouts are in the slot.
     Tensors(Vec<TensorLayout>),
-    /// The same as in the first message.
+    /// Tensors of the layouts of the first message are in the slot.
     AsFirst,
-    /// Tensors of this process, by pointer and event; the slot's own memory is not used.
+    /// Tensors of this process, sent by pointer and event. The memory of the slot is not used.
     #[serde(skip)]
     Given(Vec<DeviceTensor>),
 }
 
-/// Tensors lie in a slot one after the other, each from such a boundary on: what vector loads of any kernel want, and what
-/// the driver gives itself.
+/// The alignment of each tensor in a slot. It suffices for vector loads of any kernel, and is also the alignment of the
+/// driver's allocations.
 pub(super) const ALIGN: usize = 256;
 
-/// Where a message's tensors lie in its slot. Both sides compute it from the layouts, so there is nothing to believe.
+/// The offsets of a message's tensors in its slot. Both sides compute them from the layouts, so a reader need not trust
+/// the writer's offsets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Places {
     offsets: Vec<usize>,
-    /// Bytes of the slot that are used.
+    /// The number of bytes in use in the slot.
     pub(super) bytes: usize,
 }
 
 impl Places {
-    /// `None` when they cannot be counted.
+    /// Computes the places for these layouts, or returns `None` if their size overflows.
     pub(super) fn of(layouts: &[TensorLayout]) -> Option<Self> {
         let mut offsets = Vec::with_capacity(layouts.len());
         let mut bytes = 0_usize;

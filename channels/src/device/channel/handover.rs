@@ -1,8 +1,9 @@
-//! How a descriptor of device memory comes to another process: over a Unix socket of the process that made it.
+//! The handover of descriptors of device memory to other processes, over a Unix socket of the creator.
 //!
-//! Such a descriptor is not a file that could be opened through `/proc`, so it is sent. One thread of the maker, asleep in
-//! `accept`, answers who knows the number of what it asks for and is the same user; it starts with the first descriptor that
-//! is offered and ends with the last. The socket has no name in any file system, so nothing is left behind.
+//! Such a descriptor is not a file that another process could open through `/proc`, so the creator sends it. One thread
+//! of the creator sleeps in `accept`. It answers a request from a process of the same user that knows the number of the
+//! descriptor. The thread starts with the first offered descriptor and ends with the last. The socket has no name in
+//! any file system, so it leaves nothing behind.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -24,25 +25,25 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-/// How long either side waits for the other in the middle of it.
+/// The time limit of each step of an exchange, on either side.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// When who asks is tried again that could not be let in.
+/// The delay before the thread calls `accept` again after an error.
 const AGAIN: Duration = Duration::from_millis(50);
 
 static OFFICE: Mutex<Option<Office>> = Mutex::new(None);
 
-/// Where a descriptor can be asked for.
+/// The address of an offered descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Address {
-    /// Part of the socket's name.
+    /// A number in the socket's name.
     office: u64,
     pid: u32,
-    /// Which descriptor; hard to guess.
+    /// The number of the descriptor; hard to guess.
     number: u64,
 }
 
 impl Address {
-    /// Of whom.
+    /// The process that offers the descriptor.
     pub(super) fn pid(&self) -> u32 {
         self.pid
     }
@@ -50,7 +51,7 @@ impl Address {
 
 type Offers = Arc<Mutex<HashMap<u64, OwnedFd>>>;
 
-/// Whom the thread is busy with, so that it can be told to stop.
+/// The connection that the thread serves now, and the flag that tells the thread to stop.
 #[derive(Default)]
 struct Asking {
     closing: bool,
@@ -66,7 +67,7 @@ struct Office {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A descriptor that is offered until this is dropped.
+/// The offer of a descriptor, which ends when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Offer {
     address: Address,
@@ -82,7 +83,7 @@ fn fresh() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-/// In the abstract namespace.
+/// The socket's name, in the abstract namespace.
 fn socket_name(pid: u32, office: u64) -> String {
     format!("selvedge-device-{pid}-{office:016x}")
 }
@@ -143,14 +144,14 @@ impl Office {
     }
 
     fn close(&mut self) {
-        // Ends `accept`. In a fork the thread is the parent's, and so is the socket.
+        // The shutdown ends `accept`. In a forked child, thread and socket belong to the parent.
         if self.pid != std::process::id() {
             return;
         }
         let mut asking = self.asking.lock();
         asking.closing = true;
         if let Some(stream) = &asking.stream {
-            // Who asks slowly keeps nobody waiting.
+            // A slow client does not delay the shutdown.
             let _ = shutdown(&**stream, Shutdown::Both);
         }
         drop(asking);
@@ -162,7 +163,7 @@ impl Office {
     }
 }
 
-/// The thread: answers until the socket is shut down.
+/// The main function of the thread: answers requests until the socket is shut down.
 fn serve(listener: &UnixListener, offers: &Offers, asking: &Mutex<Asking>) {
     let busy_with = |stream: Option<Arc<UnixStream>>| {
         let mut asking = asking.lock();
@@ -176,13 +177,14 @@ fn serve(listener: &UnixListener, offers: &Offers, asking: &Mutex<Asking>) {
                 if !busy_with(Some(Arc::clone(&stream))) {
                     return;
                 }
-                // Who asks wrongly, or goes away, hears nothing; others do.
+                // A client that sends a wrong request or disconnects gets no answer. Other clients are not affected.
                 drop(answer(&stream, offers));
                 busy_with(None);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            // Out of descriptors or memory for now, of which nobody tells when there are some again; or shut down.
+            // Either descriptors or memory are exhausted for now, and no event tells when that ends, so the thread
+            // retries later; or the socket is shut down.
             Err(_) if busy_with(None) => thread::park_timeout(AGAIN),
             Err(_) => return,
         }
@@ -209,7 +211,8 @@ fn answer(mut stream: &UnixStream, offers: &Offers) -> io::Result<()> {
     Ok(())
 }
 
-/// A connection on which nothing waits for long, nor for being made: as many may ask at once as the system lets queue.
+/// Connects with time limits on sends, receives and the connecting itself. The system queues concurrent requests up to
+/// its limit.
 fn connect(name: &SocketAddrUnix) -> io::Result<UnixStream> {
     let socket = socket_with(
         AddressFamily::UNIX,
@@ -224,7 +227,7 @@ fn connect(name: &SocketAddrUnix) -> io::Result<UnixStream> {
     Ok(socket.into())
 }
 
-/// Asks for a descriptor that another process offers.
+/// Requests a descriptor that another process offers.
 pub(super) fn fetch(address: &Address) -> Result<OwnedFd, (&'static str, io::Error)> {
     let step = |what: &'static str| move |error: io::Error| (what, error);
     let name = socket_name(address.pid, address.office);
@@ -286,11 +289,12 @@ mod tests {
         let (first, socket) = (socket(), socket());
         let before = getrlimit(Resource::Nofile).current;
         limit(Some(0));
-        // A thread that waits in `accept` already has a descriptor, which the first one takes.
+        // A thread that waits in `accept` already holds a descriptor, which the first connection takes.
         rustix::net::connect(&first, &name).unwrap();
         drop(first);
         rustix::net::connect(&socket, &name).unwrap();
-        // Time to give up in, for a thread that does: one that is slower passes, never one that does not.
+        // Time for a faulty thread to end. A thread that ends later passes the test by mistake; a correct thread never
+        // fails it.
         let gave_up = || {
             OFFICE
                 .lock()
@@ -313,7 +317,7 @@ mod tests {
         fetch(address).unwrap();
     }
 
-    // The sockets of two tests would be one office's.
+    // Two tests would share the socket of one `Office`, so both cases are one test.
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no sockets")]
     fn a_descriptor_is_handed_over_for_as_long_as_it_is_offered() {
@@ -326,7 +330,7 @@ mod tests {
             ..address.clone()
         };
         assert!(fetch(&wrong).is_err(), "nothing of that number");
-        // Who connects and says nothing holds nobody up.
+        // A client that connects and sends nothing does not delay other processes.
         let name = socket_name(address.pid, address.office);
         let silent = connect(&SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap()).unwrap();
         drop(offered);

@@ -1,4 +1,4 @@
-//! A slot that is being written.
+//! Loans: slots that are being written.
 
 use super::error::DeviceChannelError;
 use super::frame::Places;
@@ -11,10 +11,10 @@ use crate::fault_point;
 use crate::payload::Tensor;
 use crate::payload::TensorLayout;
 
-/// The next slot, free and ours: the places for a message's tensors, and the stream that may write them. Its stream is ordered
-/// behind every reader of what was there before.
+/// A loan of the next free slot: the places for a message's tensors, and the stream that may write them. This stream is
+/// ordered behind every reader of the slot's last message.
 ///
-/// Dropping it sends nothing; what was enqueued is done before the slot is lent again.
+/// Dropping a loan sends nothing. The next loan of the slot is ordered behind the work that was enqueued for it.
 #[must_use = "`publish` sends what is written here"]
 #[derive(Debug)]
 pub struct DeviceLoan<'w> {
@@ -44,12 +44,12 @@ impl<'w> DeviceLoan<'w> {
         }
     }
 
-    /// The stream on which it may be written.
+    /// The stream on which the slot may be written.
     pub fn stream(&self) -> &Stream {
         self.stream
     }
 
-    /// Number of tensors.
+    /// The number of tensors.
     pub fn len(&self) -> usize {
         self.layouts.len()
     }
@@ -78,7 +78,7 @@ impl<'w> DeviceLoan<'w> {
         let bytes = self.layout(index)?.len_bytes();
         let ring = self.writer.ring();
         let offset = self.places.offset(index).unwrap_or(0);
-        // The slot is ours until it is published (GPU-2).
+        // The slot belongs to the writer until it is published (GPU-2).
         Ok(ring.memory.span_owned(ring.offset(self.slot)? + offset, bytes)?)
     }
 
@@ -93,20 +93,20 @@ impl<'w> DeviceLoan<'w> {
         })
     }
 
-    /// Enqueues a copy of a tensor of the host, which is the caller's again at once.
+    /// Enqueues a copy of a host tensor. The caller may reuse that tensor at once.
     ///
     /// # Errors
-    /// [`DeviceChannelError::NoTensor`], [`DeviceChannelError::Layout`], and what the device says.
+    /// [`DeviceChannelError::NoTensor`], [`DeviceChannelError::Layout`], and the errors of the device.
     pub fn upload(&mut self, index: usize, tensor: &Tensor) -> Result<(), DeviceChannelError> {
         self.check(index, &TensorLayout::of(tensor)?)?;
         let stream = self.stream;
         Ok(stream.upload(self.span(index)?, tensor.bytes())?)
     }
 
-    /// Enqueues a copy of a tensor of this device, behind the event that makes it ready.
+    /// Enqueues a copy of a tensor of this device, ordered behind its `ready` event.
     ///
     /// # Errors
-    /// As [`upload`](Self::upload).
+    /// The errors of [`upload`](Self::upload).
     pub fn copy(&mut self, index: usize, tensor: &DeviceTensor) -> Result<(), DeviceChannelError> {
         self.check(index, tensor.layout())?;
         let stream = self.stream;
@@ -114,26 +114,27 @@ impl<'w> DeviceLoan<'w> {
         Ok(stream.copy(self.span(index)?, tensor.span()?)?)
     }
 
-    /// Enqueues that every byte of a tensor becomes `byte`.
+    /// Enqueues an operation that sets every byte of a tensor to `byte`.
     ///
     /// # Errors
-    /// [`DeviceChannelError::NoTensor`], and what the device says.
+    /// [`DeviceChannelError::NoTensor`], and the errors of the device.
     pub fn fill(&mut self, index: usize, byte: u8) -> Result<(), DeviceChannelError> {
         let stream = self.stream;
         Ok(stream.fill(self.span(index)?, byte)?)
     }
 
-    /// Sends what the stream has been told to write so far. Readers' streams wait for it, nobody else does.
+    /// Sends the message. It consists of the writes that are enqueued on the stream so far. The readers' streams wait
+    /// for these writes; no host thread does.
     ///
     /// # Errors
-    /// What channel and device say; then nothing is sent.
+    /// The errors of the channel and of the device; nothing is sent then.
     pub fn publish(self) -> Result<(), DeviceChannelError> {
         self.publish_with(Vec::new())
     }
 
-    /// The same, with what the tensors were taken out of.
+    /// Sends the message together with the encoded value that contained the tensors.
     pub(super) fn publish_with(mut self, value: Vec<u8>) -> Result<(), DeviceChannelError> {
-        // GPU-1: the record is there before anybody is told, so a reader's wait finds it.
+        // GPU-1: the record is enqueued before any reader sees the message, so a reader's wait finds it.
         self.writer.ring().record(End::Writer, self.slot, self.stream)?;
         fault_point::at("device writer: after the record");
         let layouts = std::mem::take(&mut self.layouts);
@@ -149,7 +150,7 @@ impl Drop for DeviceLoan<'_> {
             if !self.writer.abandoned.contains(&self.slot) {
                 self.writer.abandoned.push(self.slot);
             }
-            // Where the driver refuses, its device runs nothing any more.
+            // If the driver refuses, the device runs nothing any more.
             let _ = self.writer.ring().record(End::Writer, self.slot, self.stream);
         }
     }

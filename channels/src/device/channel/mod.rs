@@ -1,13 +1,14 @@
-//! The channel of tensors that stay on the device: one writer, N readers, K slots. Protocol, states and races: `README.md` in
-//! this folder's parent.
+//! Channels of tensors that stay on the device: one writer, N readers, K slots. `README.md` in the parent folder
+//! describes the protocol, the states and the races.
 //!
-//! - [`DeviceChannelOptions`]: what a channel is like; makes one between threads or between processes
-//!   ([`SharedDeviceChannel`]), whose [`DeviceDescriptor`] travels as text.
-//! - [`DeviceWriter`], [`DeviceReader`]: the ends. A slot is free, then a [`DeviceLoan`] (being written), then ready, then a
-//!   [`DeviceView`] for each reader (borrowed), then free again.
-//! - `frame`: metadata of a message, on a channel of the host. `ring`: the device's side, slots and how they are handed over;
-//!   [`Signals`]: by events, or by values.
-//! - `card`, `handover`: how memory and events come to other processes. `owned`: how long their owner keeps them.
+//! - [`DeviceChannelOptions`]: the options of a channel, with functions that create a channel between threads or
+//!   between processes ([`SharedDeviceChannel`]). The [`DeviceDescriptor`] of a shared channel can be sent as text.
+//! - [`DeviceWriter`], [`DeviceReader`]: the endpoints. A slot is free, then a [`DeviceLoan`] (being written), then
+//!   ready, then a [`DeviceView`] for each reader (borrowed), then free again.
+//! - `frame`: the metadata of a message, sent over a channel of the host. `ring`: the slots on the device, and their
+//!   synchronization by events or by values ([`Signals`]).
+//! - `card`, `handover`: the transfer of memory and events to other processes. `owned`: the time for which their owner
+//!   keeps them.
 
 mod error;
 mod frame;

@@ -1,4 +1,4 @@
-//! What a channel of tensors is like.
+//! Options of channels of tensors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,18 +17,19 @@ use crate::device::gpu::Gpu;
 use crate::device::memory::DeviceMemory;
 use crate::waiting::Waiting;
 
-/// What a channel of tensors on a device is like; [`threads`](Self::threads) and [`shared`](Self::shared) make one.
+/// The options of a channel of tensors on a device. [`threads`](Self::threads) and [`shared`](Self::shared) create
+/// channels.
 #[derive(Clone, Debug)]
 pub struct DeviceChannelOptions {
     pub(super) spec: RingSpec,
     pub(super) is_static: bool,
     pub(super) signals: Signals,
-    /// Of the control path.
+    /// The options of the control channel.
     pub(super) control: ChannelOptions,
 }
 
 impl DeviceChannelOptions {
-    /// One reader, 4 slots of `slot_bytes` on the device, a time-out of 10 s.
+    /// The defaults: one reader, 4 slots of `slot_bytes` on the device, a time limit of 10 s.
     #[must_use]
     pub fn new(slot_bytes: usize) -> Self {
         let spec = RingSpec {
@@ -40,49 +41,49 @@ impl DeviceChannelOptions {
             spec,
             is_static: false,
             signals: Signals::default(),
-            // Metadata of a message; those of thousands of tensors make it grow.
+            // Room for the metadata of usual messages. The buffers grow for messages with thousands of tensors.
             control: ChannelOptions::new()
                 .buffer_bytes(1000)
                 .max_payload_bytes(1 << 24),
         }
     }
 
-    /// Messages that may be under way; at least 1.
+    /// The maximum number of messages in flight; at least 1.
     #[must_use]
     pub fn slots(mut self, slots: usize) -> Self {
         self.spec.slots = slots;
         self
     }
 
-    /// Readers, each of which sees every message; at least 1.
+    /// The number of readers, each of which receives every message; at least 1.
     #[must_use]
     pub fn readers(mut self, readers: usize) -> Self {
         self.spec.readers = readers;
         self
     }
 
-    /// Every message has tensors of the layouts of the first: types and shapes travel once, and others are refused.
+    /// Fixes the layouts to those of the first message: types and shapes are sent once, and other layouts are refused.
     #[must_use]
     pub fn static_shape(mut self, is_static: bool) -> Self {
         self.is_static = is_static;
         self
     }
 
-    /// How streams of different processes tell each other that a slot is written, or read; within a process it is by events.
+    /// The synchronization of streams of different processes. Streams of one process always use events.
     #[must_use]
     pub fn signals(mut self, signals: Signals) -> Self {
         self.signals = signals;
         self
     }
 
-    /// How ends wait on the host; as in [`ChannelOptions::waiting`].
+    /// The way in which endpoints wait on the host; see [`ChannelOptions::waiting`].
     #[must_use]
     pub fn waiting(mut self, waiting: Waiting) -> Self {
         self.control = self.control.waiting(waiting);
         self
     }
 
-    /// How long ends wait on the host; default 10 s. With `None` they wait for as long as the peers live.
+    /// The time limit of waits on the host; 10 s by default. With `None` endpoints wait as long as their peers live.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.control = self.control.timeout(timeout);
@@ -96,11 +97,11 @@ impl DeviceChannelOptions {
             .readers(self.spec.readers)
     }
 
-    /// A channel between threads of this process.
+    /// Creates a channel between threads of this process.
     ///
     /// # Errors
-    /// [`ChannelError::InvalidSpec`](crate::ChannelError::InvalidSpec) when there are no slots or no readers,
-    /// [`DeviceError::Call`](crate::device::DeviceError::Call) when the device has no memory left.
+    /// [`ChannelError::InvalidSpec`](crate::ChannelError::InvalidSpec) if there are no slots or no readers,
+    /// [`DeviceError::Call`](crate::device::DeviceError::Call) if the device has no memory left.
     pub fn threads(&self, gpu: &Gpu) -> Result<(DeviceWriter, Vec<DeviceReader>), DeviceChannelError> {
         let memory = DeviceMemory::new(gpu, self.spec.bytes()?)?;
         let events = (0..self.spec.points()?).map(|_| Event::new(gpu));
@@ -112,11 +113,11 @@ impl DeviceChannelOptions {
         Ok((DeviceWriter::new(writer, owned, self.is_static, true), readers))
     }
 
-    /// A channel between processes of this host and user. This process owns the device's memory and the events: it keeps the
-    /// channel, or an end of it, for as long as the channel is used.
+    /// Creates a channel between processes of this host and user. This process owns the device memory and the events.
+    /// It must keep the channel, or an endpoint of it, as long as the channel is used.
     ///
     /// # Errors
-    /// As [`threads`](Self::threads), and where the system does not let processes share memory of the device.
+    /// The errors of [`threads`](Self::threads), and an error if the system does not let processes share device memory.
     pub fn shared(&self, gpu: &Gpu) -> Result<SharedDeviceChannel, DeviceChannelError> {
         SharedDeviceChannel::create(self.clone(), gpu)
     }

@@ -1,8 +1,8 @@
-//! Who owns a channel's device side, and for how long.
+//! Ownership of a channel's device side.
 //!
-//! An event must not be destroyed, nor memory of the older kind freed, before every process that has opened them has let go.
-//! Their owner waits for nobody: what is dropped too early is kept in this process until the others have left or died, and is
-//! let go by whoever next makes or drops a channel here.
+//! An event must not be destroyed, and legacy memory must not be freed, before every process that has opened it has
+//! released it. The owner does not wait for that. A ring that is dropped too early is kept in this process until the
+//! other processes have left or died. The next creation, opening or drop of a channel in this process releases it.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use crate::error::End;
 use crate::process::Process;
 use crate::shared::Claims;
 
-/// Dropped by us, in use by others.
+/// Rings that this process has dropped while other processes use them.
 static KEPT: Mutex<Vec<(Arc<Ring>, Watching)>> = Mutex::new(Vec::new());
 
-/// The ends of a channel that other processes may have.
+/// The claims of a channel's endpoints, by which the use by other processes is observed.
 pub(super) struct Watching {
     claims: Claims,
     readers: usize,
 }
 
 impl Watching {
-    /// Whether a process other than this has an end and lives.
+    /// Whether a living process other than this one holds an endpoint.
     fn others(&self) -> bool {
         let readers = (0..self.readers).filter_map(|index| u32::try_from(index).ok());
         let mut ends = std::iter::once(End::Writer).chain(readers.map(End::Reader));
@@ -35,7 +35,7 @@ impl Watching {
     }
 }
 
-/// A ring, with what others need while this process keeps it.
+/// A ring, together with the objects that other processes need from this one.
 pub(super) struct Owned {
     pub(super) ring: Arc<Ring>,
     watching: Option<Watching>,
@@ -43,7 +43,7 @@ pub(super) struct Owned {
 }
 
 impl Owned {
-    /// Of this process alone, or another one's: nobody depends on it.
+    /// Wraps a ring on which no other process depends: it is used by this process alone, or owned by another.
     pub(super) fn local(ring: Ring) -> Self {
         Owned {
             ring: Arc::new(ring),
@@ -52,7 +52,7 @@ impl Owned {
         }
     }
 
-    /// One that others open.
+    /// Wraps a ring of this process that other processes open.
     pub(super) fn shared(ring: Ring, claims: Claims, offer: Option<Offer>) -> Self {
         let readers = ring.spec.readers;
         Owned {
@@ -77,13 +77,13 @@ impl Drop for Owned {
     }
 }
 
-/// Lets go of what nobody uses any more.
+/// Releases the kept rings that no other process uses any more.
 pub(in crate::device) fn sweep() {
     let mut kept = KEPT.lock();
     let all = std::mem::take(&mut *kept);
     let (used, unused): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, watching)| watching.others());
     *kept = used;
     drop(kept);
-    // Calls the driver, which nobody else should wait for.
+    // The drop calls the driver, so it runs without the lock.
     drop(unused);
 }

@@ -1,4 +1,4 @@
-//! A reading end.
+//! The reader endpoint.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::fault::Message;
 use crate::fault_point;
 use crate::payload::Wire;
 
-/// A reading end of a channel of tensors. It sees every message, in order. Dropping it lets go of them all.
+/// A reader endpoint of a channel of tensors. It receives every message, in order. Dropping it releases all messages.
 ///
-/// It waits on the host for messages only, never for the device. A process that reads lets its stream come to an end before it
-/// does itself ([`Stream::wait`]), for the writer's stream waits for it.
+/// The reader waits on the host for messages only, and never for the device. Before a reading process ends, it must
+/// wait for its stream ([`Stream::wait`]), since the writer's stream waits for that stream.
 pub struct DeviceReader {
     pub(super) control: Reader<Frame>,
     owned: Arc<Owned>,
     index: u32,
     is_static: bool,
-    /// The first message's tensors, where all others are as that.
+    /// The tensors of the first message, if they fix the layouts of all messages.
     first: Option<Arc<Listed>>,
 }
 
@@ -46,7 +46,7 @@ impl DeviceReader {
         }
     }
 
-    /// Number of the next message, counted from 0.
+    /// The number of the next message, counted from 0.
     pub fn position(&self) -> u64 {
         self.control.position()
     }
@@ -55,13 +55,13 @@ impl DeviceReader {
         &self.owned.ring
     }
 
-    /// Waits for the next message as long as the channel's time-out allows, and orders `stream` behind it: what is enqueued
-    /// there from now on may read its tensors. The device may still be writing them.
+    /// Waits for the next message within the channel's time limit, and orders `stream` behind it: work that is enqueued
+    /// on `stream` from now on may read its tensors. The device may still be writing them.
     ///
     /// # Errors
-    /// [`DeviceError::WrongDevice`](crate::device::DeviceError::WrongDevice) when the stream is on another device,
-    /// [`ChannelError::Timeout`] (nothing has changed), [`ChannelError::Closed`] when the writer is done, after the messages
-    /// that are there; [`ChannelError::Poisoned`] when a peer's process has died, at once.
+    /// [`DeviceError::WrongDevice`](crate::device::DeviceError::WrongDevice) if the stream is on another device,
+    /// [`ChannelError::Timeout`] (nothing has changed), [`ChannelError::Closed`] if the writer has closed the channel
+    /// and all messages are read, [`ChannelError::Poisoned`] at once if a peer's process has died.
     pub fn recv<'r>(&'r mut self, stream: &'r Stream) -> Result<Message<DeviceView<'r>>, DeviceChannelError> {
         let timeout = self.control.timeout();
         self.check_stream(stream)?;
@@ -69,10 +69,10 @@ impl DeviceReader {
         self.open(stream)
     }
 
-    /// As [`recv`](Self::recv), waiting at most `timeout`.
+    /// Receives a message like [`recv`](Self::recv), with `timeout` as the time limit.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     pub fn recv_timeout<'r>(
         &'r mut self,
         stream: &'r Stream,
@@ -83,10 +83,10 @@ impl DeviceReader {
         self.open(stream)
     }
 
-    /// As [`recv`](Self::recv), if the next message is there.
+    /// Receives a message like [`recv`](Self::recv), without waiting. Returns `None` if there is no message yet.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv), without the time-out.
+    /// The errors of [`recv`](Self::recv), except the timeout.
     pub fn try_recv<'r>(
         &'r mut self,
         stream: &'r Stream,
@@ -98,11 +98,13 @@ impl DeviceReader {
         self.open(stream).map(Some)
     }
 
-    /// Waits for the next value of [`DeviceWriter::send_value`](super::DeviceWriter::send_value) as [`recv`](Self::recv) does. Its
-    /// tensors are those that were given, or copies on the device, enqueued on `stream`.
+    /// Receives a value of [`DeviceWriter::send_value`](super::DeviceWriter::send_value), and waits as
+    /// [`recv`](Self::recv) does. Its tensors are those that were sent by pointer, or copies on the device, enqueued on
+    /// `stream`.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv), and [`ChannelError::Decode`] when it is no `T`; the next message follows.
+    /// The errors of [`recv`](Self::recv), and [`ChannelError::Decode`] if the value is not a `T`; the next call reads
+    /// the next message.
     pub fn recv_value<T: Wire>(&mut self, stream: &Stream) -> Result<Message<T>, DeviceChannelError> {
         match self.recv(stream)? {
             Ok(view) => view.value().map(Ok),
@@ -115,7 +117,7 @@ impl DeviceReader {
         Ok(gpu.context.check_same("the stream", &stream.gpu().context)?)
     }
 
-    /// The message that has come. One that makes no sense is passed: the next may.
+    /// Opens the message that has arrived. A malformed message is skipped, so that the next one can be read.
     fn open<'r>(&'r mut self, stream: &'r Stream) -> Result<Message<DeviceView<'r>>, DeviceChannelError> {
         let (held, value) = match self.hold() {
             Ok(Ok(found)) => found,
@@ -135,13 +137,13 @@ impl DeviceReader {
                 .iter()
                 .try_for_each(|tensor| Ok(stream.order_after(tensor.ready())?)),
         };
-        // What failed may be tried again: the message is still there.
+        // After an error here the caller may try again: the message is still there.
         ordered?;
         fault_point::at("device reader: with a message in hand");
         Ok(Ok(DeviceView::new(self, stream, slot, held, value)))
     }
 
-    /// What the message says is there, checked.
+    /// Checks the metadata of the message, and returns its tensors and its encoded value.
     fn hold(&mut self) -> Result<Message<(Held, Vec<u8>)>, DeviceChannelError> {
         let Frame { content, value } = match self.control.content()? {
             Ok(frame) => frame,
@@ -152,7 +154,7 @@ impl DeviceReader {
             Content::Given(tensors) => {
                 let layouts: Vec<_> = tensors.iter().map(|tensor| tensor.layout().clone()).collect();
                 let given = Held::Given(tensors.clone());
-                // Those that follow in place are as this one.
+                // The following messages in place have the layouts of this one.
                 if self.is_static
                     && self.first.is_none()
                     && let Some(places) = Places::of(&layouts)
@@ -168,7 +170,7 @@ impl DeviceReader {
             }
             Content::Tensors(layouts) => layouts.clone(),
         };
-        // Our own writer refuses what is too large; this was written by a stranger.
+        // A writer of this crate refuses tensors that are too large, but the peer may be any program.
         let max_bytes = self.ring().spec.slot_bytes;
         let places = Places::of(&layouts).filter(|places| places.bytes <= max_bytes);
         let what = "tensors that do not fit their slot";
@@ -188,7 +190,7 @@ impl DeviceReader {
         Ok(Ok((Held::Slot(listed), value)))
     }
 
-    /// Gives a slot back: on the device when `stream` comes there, on the host now.
+    /// Releases a slot: on the host now, and on the device when `stream` reaches this point.
     pub(super) fn give_back(
         &mut self,
         stream: &Stream,
@@ -197,7 +199,7 @@ impl DeviceReader {
     ) -> Result<(), DeviceChannelError> {
         fault_point::at("device reader: before the record");
         if matches!(held, Held::Slot(_)) {
-            // GPU-2: the record is there before the credit is.
+            // GPU-2: the record is enqueued before the credit is visible.
             self.ring().record(End::Reader(self.index), slot, stream)?;
         }
         fault_point::at("device reader: after the record");
@@ -205,7 +207,7 @@ impl DeviceReader {
         Ok(())
     }
 
-    /// Waits until `stream` has done all that was enqueued by now, or a peer has died.
+    /// Waits until `stream` has done all work enqueued so far, or until a peer has died.
     pub(super) fn wait(&mut self, stream: &Stream, timeout: Duration) -> Result<(), DeviceChannelError> {
         if !stream.is_done()? {
             let done = stream.ring_when_done(self.control.bell())?;
@@ -213,7 +215,7 @@ impl DeviceReader {
             loop {
                 let part = left.min(ASKED_EVERY);
                 left -= part;
-                // After an error of the device nobody rings.
+                // After an error of the device the bell does not ring.
                 match self.control.wait_for(Some(part), || done.has_come()) {
                     Err(ChannelError::Timeout { .. }) if stream.is_done()? => break,
                     Err(ChannelError::Timeout { .. }) if !left.is_zero() => {}
@@ -225,7 +227,7 @@ impl DeviceReader {
                 }
             }
         }
-        // A stream goes on when who it waits for has died, over what was never written (GPU-5).
+        // A stream that waits for a dead process continues over bytes that were never written (GPU-5).
         Ok(self.control.check_live()?)
     }
 }
@@ -239,7 +241,7 @@ mod tests {
     use crate::payload::DType;
     use crate::payload::TensorLayout;
 
-    /// What a reader says of metadata that no writer of ours sends.
+    /// Sends frames with this metadata, unchecked, and returns the reader's error for each of them, if any.
     fn said(gpu: &Gpu, is_static: bool, contents: Vec<Content>) -> Vec<Option<DeviceChannelError>> {
         let options = DeviceChannelOptions::new(1024).static_shape(is_static);
         let (mut writer, mut readers) = options.threads(gpu).unwrap();

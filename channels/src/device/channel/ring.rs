@@ -1,4 +1,4 @@
-//! The device's side of a channel: K slots, and the points of streams that hand them to and fro.
+//! The device side of a channel: K slots, and the synchronization points with which streams pass the slots on.
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ use crate::fault_point;
 pub(super) struct RingSpec {
     pub(super) slots: usize,
     pub(super) readers: usize,
-    /// Bytes that a message may have on the device.
+    /// The maximum size of a message on the device, in bytes.
     pub(super) slot_bytes: usize,
 }
 
 impl RingSpec {
-    /// Bytes from one slot to the next.
+    /// The number of bytes from one slot to the next.
     pub(super) fn stride(&self) -> Result<usize, DeviceChannelError> {
         let stride = self.slot_bytes.checked_next_multiple_of(ALIGN);
         Ok(stride.ok_or_else(SegmentError::unaddressable)?)
     }
 
-    /// Bytes of all slots.
+    /// The number of bytes of all slots.
     pub(super) fn bytes(&self) -> Result<usize, DeviceChannelError> {
         let bounds = [("slots", self.slots), ("readers", self.readers)];
         if let Some((what, _)) = bounds.into_iter().find(|(_, number)| *number == 0) {
@@ -40,14 +40,14 @@ impl RingSpec {
         Ok(bytes.ok_or_else(SegmentError::unaddressable)?)
     }
 
-    /// Points that are handed to and fro: the writer's, one a slot, and then those of each reader.
+    /// The number of synchronization points: one for each slot of the writer, then one for each slot of each reader.
     pub(super) fn points(&self) -> Result<usize, DeviceChannelError> {
         let ends = self.readers.checked_add(1);
         let points = ends.and_then(|ends| ends.checked_mul(self.slots));
         Ok(points.ok_or_else(SegmentError::unaddressable)?)
     }
 
-    /// The points that an end records.
+    /// The points that an endpoint records.
     fn points_of(&self, end: End) -> std::ops::Range<usize> {
         let row = match end {
             End::Writer => 0,
@@ -58,17 +58,17 @@ impl RingSpec {
     }
 }
 
-/// Slots and points.
+/// The slots of a channel and their synchronization points.
 pub(super) struct Ring {
     pub(super) spec: RingSpec,
     pub(super) memory: DeviceMemory,
-    /// As [`RingSpec::points`] counts them.
+    /// The points, in the order of [`RingSpec::points`].
     signals: Vec<Signal>,
     words: Option<Arc<Words>>,
 }
 
 impl Ring {
-    /// One whose points are events.
+    /// Creates a ring whose points are events.
     pub(super) fn with_events(
         spec: RingSpec,
         memory: DeviceMemory,
@@ -83,7 +83,7 @@ impl Ring {
         })
     }
 
-    /// One whose points are values.
+    /// Creates a ring whose points are values.
     pub(super) fn with_words(
         spec: RingSpec,
         memory: DeviceMemory,
@@ -102,7 +102,7 @@ impl Ring {
         })
     }
 
-    /// Its events, where it has them.
+    /// The events of the ring; none if its points are values.
     pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
         self.signals.iter().filter_map(|signal| match signal {
             Signal::Event(event) => Some(event),
@@ -110,17 +110,18 @@ impl Ring {
         })
     }
 
-    /// Its words, where it has them.
+    /// The words of the ring, if its points are values.
     pub(super) fn words(&self) -> Option<&Arc<Words>> {
         self.words.as_ref()
     }
 
-    /// Whether others may go on with it when its maker has let go: with neither events of the maker nor memory of the older kind.
+    /// Whether other processes can use the ring after its creator has released it: true if it has neither events of the
+    /// creator nor legacy memory.
     pub(super) fn outlives_its_maker(&self) -> bool {
         self.words.is_some() && self.memory.is_mapped()
     }
 
-    /// What lets streams go on that wait for an end which has died, where anything can.
+    /// Returns a function that releases the streams waiting for a dead endpoint, or `None` if the points are events.
     pub(super) fn releases(&self) -> Option<Arc<dyn Fn(End) + Send + Sync>> {
         let (words, spec) = (Arc::clone(self.words.as_ref()?), self.spec);
         Some(Arc::new(move |end| words.release(spec.points_of(end))))
@@ -128,27 +129,27 @@ impl Ring {
 
     /// The slot of a message.
     pub(super) fn slot(&self, message: u64) -> usize {
-        // The remainder is below the number of slots, which is a usize; there is at least one.
+        // The remainder is less than the number of slots, which is a usize and at least one.
         message.checked_rem(self.spec.slots as u64).unwrap_or(0) as usize
     }
 
-    /// Offset of a slot in the memory.
+    /// The offset of a slot in the memory.
     pub(super) fn offset(&self, slot: usize) -> Result<usize, DeviceChannelError> {
-        // Inside the memory, whose size `bytes` has computed.
+        // No overflow: the offset is inside the memory, whose size `bytes` has computed.
         Ok(slot * self.spec.stride()?)
     }
 
-    /// The point at which an end's stream is done with a slot.
+    /// The point at which an endpoint's stream is done with a slot.
     fn signal(&self, end: End, slot: usize) -> Result<&Signal, DeviceChannelError> {
         let point = self.spec.points_of(end).nth(slot);
         let signal = point.and_then(|point| self.signals.get(point));
-        // A mistake of ours: slots are counted modulo their number.
+        // A failure here would be a bug of this crate: slots are counted modulo their number.
         let what = "a slot or reader that does not exist";
         signal.ok_or_else(|| ChannelError::Corrupt { what }.into())
     }
 
-    /// Orders a writer's stream behind every reader of the slot's last message (`GPU-2`), who have given it back on the host,
-    /// so that their records are there to be waited for.
+    /// Orders a writer's stream behind every reader of the slot's last message (`GPU-2`). The readers have released the
+    /// slot on the host, so their records are already enqueued.
     pub(super) fn after_readers(&self, slot: usize, stream: &Stream) -> Result<(), DeviceChannelError> {
         if fault_point::skips("device writer: order after done") {
             return Ok(());
@@ -159,7 +160,7 @@ impl Ring {
             .try_for_each(|reader| self.signal(reader, slot)?.order(stream))
     }
 
-    /// Orders a stream behind what the writer's stream did to the slot (`GPU-1`).
+    /// Orders a stream behind the writer's work on the slot (`GPU-1`).
     pub(super) fn after_writer(&self, slot: usize, stream: &Stream) -> Result<(), DeviceChannelError> {
         if fault_point::skips("device reader: order after ready") {
             return Ok(());
@@ -167,7 +168,7 @@ impl Ring {
         self.signal(End::Writer, slot)?.order(stream)
     }
 
-    /// Says on an end's stream that it is done with the slot.
+    /// Records on an endpoint's stream that the endpoint is done with the slot.
     pub(super) fn record(&self, end: End, slot: usize, stream: &Stream) -> Result<(), DeviceChannelError> {
         self.signal(end, slot)?.record(stream)
     }

@@ -1,4 +1,4 @@
-//! A channel of tensors between processes.
+//! Channels of tensors between processes.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -23,14 +23,15 @@ use crate::device::words::Words;
 use crate::error::{ChannelError, End, SegmentError};
 use crate::segment::Segment;
 
-/// A channel of tensors between processes, of which this process may take ends. Its maker owns the device's memory, and keeps
-/// it, or an end of it, for as long as others use it: when the maker dies, the channel does.
+/// A channel of tensors between processes. This process may take endpoints of it. The process that created it owns the
+/// device memory, and must keep the channel or an endpoint of it as long as other processes use it. The death of that
+/// process ends the channel.
 pub struct SharedDeviceChannel {
     control: SharedChannel<Frame>,
     owned: Arc<Owned>,
     descriptor: DeviceDescriptor,
     is_static: bool,
-    /// Kept by the maker, so that others can open it.
+    /// The segment of the card, which the creator keeps so that other processes can open it.
     _card: Option<Segment>,
 }
 
@@ -40,7 +41,7 @@ impl std::fmt::Debug for SharedDeviceChannel {
     }
 }
 
-/// Offers the memory to others, as the system can.
+/// Exports the memory to other processes, in the form that the system supports.
 fn travels(memory: &DeviceMemory) -> Result<(Travels, Option<Offer>), DeviceChannelError> {
     if !memory.is_mapped() {
         return Ok((Travels::Handle(memory.export_plain()?), None));
@@ -53,7 +54,7 @@ fn travels(memory: &DeviceMemory) -> Result<(Travels, Option<Offer>), DeviceChan
     Ok((Travels::Descriptor(offer.address().clone()), Some(offer)))
 }
 
-/// The memory that another process offers.
+/// Imports the memory that another process offers.
 fn fetched(gpu: &Gpu, card: &Card) -> Result<DeviceMemory, DeviceChannelError> {
     let bytes = card.spec()?.bytes()?;
     let memory = match &card.travels {
@@ -100,12 +101,12 @@ impl SharedDeviceChannel {
         })
     }
 
-    /// Opens the channel that a descriptor names on its device, with `options` for how its ends wait here.
+    /// Opens the channel of a descriptor on its device. `options` determine how its endpoints wait in this process.
     ///
     /// # Errors
-    /// [`DeviceError::WrongDevice`] when the channel is on another device, [`DeviceChannelError::OwnChannel`] when this process
-    /// made it, [`DeviceChannelError::Handover`] and [`ChannelError::Segment`](crate::ChannelError::Segment) when its maker is
-    /// gone or has let go of it.
+    /// [`DeviceError::WrongDevice`] if the channel is on another device, [`DeviceChannelError::OwnChannel`] if this
+    /// process created it, [`DeviceChannelError::Handover`] and [`ChannelError::Segment`](crate::ChannelError::Segment)
+    /// if its creator has ended or released it.
     pub fn open(
         gpu: &Gpu,
         descriptor: &DeviceDescriptor,
@@ -153,24 +154,24 @@ impl SharedDeviceChannel {
         })
     }
 
-    /// What another process needs to open it.
+    /// The descriptor with which another process opens the channel.
     pub fn descriptor(&self) -> &DeviceDescriptor {
         &self.descriptor
     }
 
-    /// Keeps an end for the process `pid`, a child that has just been started, say; as
+    /// Reserves an endpoint for the process `pid`, for example a child that has just been started; see
     /// [`SharedChannel::expect`](crate::SharedChannel::expect).
     ///
     /// # Errors
-    /// [`ChannelError::Attached`](crate::ChannelError::Attached) when somebody has the end or has had it.
+    /// [`ChannelError::Attached`](crate::ChannelError::Attached) if the endpoint is or was taken.
     pub fn expect(&self, end: End, pid: u32) -> Result<(), DeviceChannelError> {
         Ok(self.control.expect(end, pid)?)
     }
 
-    /// Takes the writing end.
+    /// Takes the writer endpoint.
     ///
     /// # Errors
-    /// [`ChannelError::Attached`](crate::ChannelError::Attached) when somebody has it or has had it.
+    /// [`ChannelError::Attached`](crate::ChannelError::Attached) if the endpoint is or was taken.
     pub fn writer(&self) -> Result<DeviceWriter, DeviceChannelError> {
         let mut writer = self.control.writer()?;
         if let Some(releases) = self.owned.ring.releases() {
@@ -184,11 +185,11 @@ impl SharedDeviceChannel {
         ))
     }
 
-    /// Takes reading end number `index`, counted from 0.
+    /// Takes the reader endpoint with this index, counted from 0.
     ///
     /// # Errors
-    /// [`ChannelError::Attached`](crate::ChannelError::Attached) when somebody has it or has had it,
-    /// [`ChannelError::Corrupt`](crate::ChannelError::Corrupt) when there is none of that number.
+    /// [`ChannelError::Attached`](crate::ChannelError::Attached) if the endpoint is or was taken,
+    /// [`ChannelError::Corrupt`](crate::ChannelError::Corrupt) if no reader has this index.
     pub fn reader(&self, index: u32) -> Result<DeviceReader, DeviceChannelError> {
         let mut reader = self.control.reader(index)?;
         if let Some(releases) = self.owned.ring.releases() {

@@ -1,4 +1,4 @@
-//! How one end's stream tells another end's stream that it is done with a slot.
+//! Signals: an endpoint's stream tells another endpoint's stream that it is done with a slot.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use crate::device::event::Event;
 use crate::device::stream::Stream;
 use crate::device::words::{PointError, Words};
 
-/// How streams of different processes tell each other that a slot is written, or read.
+/// The means by which streams of different processes signal that a slot is written or read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Signals {
-    /// By events, whose order the driver knows. A stream that waits for a process which has died waits for ever: it and the
-    /// channel's memory are given back when this process ends. The host never waits with it.
+    /// Events, whose order the driver knows. A stream that waits for a dead process waits forever: the stream and the
+    /// memory of the channel are released only when this process ends. The host does not wait for such a stream.
     #[default]
     Events,
-    /// By numbers in memory of the host that streams write and wait for. A death lets the streams go on that wait for it, and
-    /// everything is given back. The driver does not know the order, and warns of it: a stream must not wait for what is
-    /// enqueued in the same process later.
+    /// Numbers in host memory, which streams write and wait for. After a death the streams that wait for the dead
+    /// process continue, and everything is released. The driver does not know this order, and its documentation warns
+    /// about that: a stream must not wait for work that the same process enqueues later.
     Values,
 }
 
-/// One point, again and again.
+/// A synchronization point that is recorded again and again.
 pub(super) enum Signal {
     Event(Event),
     Word { words: Arc<Words>, line: usize },
@@ -37,7 +37,7 @@ impl From<PointError> for DeviceChannelError {
 }
 
 impl Signal {
-    /// Makes it this point of a stream.
+    /// Records the point at the current end of a stream.
     pub(super) fn record(&self, stream: &Stream) -> Result<(), DeviceChannelError> {
         match self {
             Signal::Event(event) => Ok(stream.record(event)?),
@@ -45,7 +45,7 @@ impl Signal {
         }
     }
 
-    /// Orders a stream behind the point that it is now.
+    /// Orders a stream behind the last record of the point.
     pub(super) fn order(&self, stream: &Stream) -> Result<(), DeviceChannelError> {
         match self {
             Signal::Event(event) => Ok(stream.order_after(event)?),

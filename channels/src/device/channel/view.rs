@@ -1,4 +1,4 @@
-//! A message that is being read where it lies.
+//! Views: messages that are read in place.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,29 +14,29 @@ use crate::device::tensor::DeviceTensor;
 use crate::payload::TensorLayout;
 use crate::payload::{Tensor, Wire};
 
-/// What a slot holds.
+/// The layouts and places of the tensors in a slot.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) layouts: Vec<TensorLayout>,
     pub(super) places: Places,
 }
 
-/// A message's tensors.
+/// The tensors of a message: in its slot, or sent by pointer.
 #[derive(Debug)]
 pub(super) enum Held {
     Slot(Arc<Listed>),
     Given(Vec<DeviceTensor>),
 }
 
-/// A message, borrowed: its tensors in place, for the stream that was given. The writer's stream leaves them alone until that
-/// stream has done what was enqueued before this was dropped.
+/// A borrowed message: its tensors in place, for the given stream. The writer's stream does not overwrite them before
+/// that stream has done all work that was enqueued before the drop of the view.
 #[derive(Debug)]
 pub struct DeviceView<'r> {
     reader: &'r mut DeviceReader,
     stream: &'r Stream,
     slot: usize,
     held: Held,
-    /// What the tensors were taken out of.
+    /// The encoded value that contained the tensors.
     value: Vec<u8>,
     given_back: bool,
 }
@@ -59,12 +59,12 @@ impl<'r> DeviceView<'r> {
         }
     }
 
-    /// The stream that may read.
+    /// The stream that may read the tensors.
     pub fn stream(&self) -> &Stream {
         self.stream
     }
 
-    /// Number of tensors.
+    /// The number of tensors.
     pub fn len(&self) -> usize {
         match &self.held {
             Held::Slot(listed) => listed.layouts.len(),
@@ -96,8 +96,8 @@ impl<'r> DeviceView<'r> {
         layout.ok_or_else(|| self.no_tensor(index))
     }
 
-    /// Where a tensor lies, for kernels on [`stream`](Self::stream), or on others that are ordered behind it and it behind them
-    /// before this is dropped.
+    /// The place of a tensor, for kernels on [`stream`](Self::stream). Another stream may read it too, if it is ordered
+    /// behind `stream`, and if `stream` is ordered behind it before the view is dropped.
     ///
     /// # Errors
     /// [`DeviceChannelError::NoTensor`].
@@ -116,10 +116,10 @@ impl<'r> DeviceView<'r> {
         }
     }
 
-    /// A tensor that outlives the view: the one that was given, or a copy on the device.
+    /// Returns a tensor that outlives the view: the tensor that was sent by pointer, or a copy on the device.
     ///
     /// # Errors
-    /// [`DeviceChannelError::NoTensor`], and what the device says.
+    /// [`DeviceChannelError::NoTensor`], and the errors of the device.
     pub fn keep(&self, index: usize) -> Result<DeviceTensor, DeviceChannelError> {
         if let Held::Given(tensors) = &self.held {
             let tensor = tensors.get(index).ok_or_else(|| self.no_tensor(index))?;
@@ -129,7 +129,8 @@ impl<'r> DeviceView<'r> {
         Ok(DeviceTensor::copy_of(self.stream, layout, self.span(index)?)?)
     }
 
-    /// The same, by a copy across to another device where it is not on that one.
+    /// Returns a tensor that outlives the view on the destination device of `crossing`, by a device-to-device copy if
+    /// the message is on another device.
     pub(in crate::device) fn keep_across(
         &self,
         crossing: &Crossing,
@@ -142,21 +143,22 @@ impl<'r> DeviceView<'r> {
         Ok(crossing.copy(self.stream, layout, self.span(index)?)?)
     }
 
-    /// The value that was sent, its tensors as [`keep`](Self::keep) has them.
+    /// Returns the value that was sent, with tensors as from [`keep`](Self::keep).
     ///
     /// # Errors
-    /// [`ChannelError::Decode`](crate::ChannelError::Decode) when it is no `T`, also when it was sent without a value around its
-    /// tensors; and what the device says.
+    /// [`ChannelError::Decode`](crate::ChannelError::Decode) if the value is not a `T`, also if tensors were sent
+    /// without a value; and the errors of the device.
     pub fn value<T: Wire>(&self) -> Result<T, DeviceChannelError> {
         let tensors: Result<Vec<_>, _> = (0..self.len()).map(|index| self.keep(index)).collect();
         Ok(put_together(&self.value, tensors?)?)
     }
 
-    /// Waits until a tensor is ready and has come to the host.
+    /// Waits until a tensor is ready and has been copied to the host.
     ///
     /// # Errors
-    /// [`ChannelError::Timeout`](crate::ChannelError::Timeout), [`ChannelError::Poisoned`](crate::ChannelError::Poisoned) as
-    /// soon as a peer's process has died and it is not there, [`DeviceChannelError::NoTensor`], and what the device says.
+    /// [`ChannelError::Timeout`](crate::ChannelError::Timeout),
+    /// [`ChannelError::Poisoned`](crate::ChannelError::Poisoned) as soon as a peer's process has died and the tensor is
+    /// not there, [`DeviceChannelError::NoTensor`], and the errors of the device.
     pub fn download(&mut self, index: usize, timeout: Duration) -> Result<Tensor, DeviceChannelError> {
         let layout = self.layout(index)?.clone();
         let stream = self.stream;
@@ -166,20 +168,20 @@ impl<'r> DeviceView<'r> {
         Ok(download.read(tensor)??)
     }
 
-    /// Waits until the device has written the message, and has done what was enqueued on the stream since.
+    /// Waits until the device has written the message and has done the work that was enqueued on the stream since.
     ///
     /// # Errors
-    /// As [`download`](Self::download).
+    /// The errors of [`download`](Self::download).
     pub fn wait(&mut self, timeout: Duration) -> Result<(), DeviceChannelError> {
         self.reader.wait(self.stream, timeout)
     }
 
-    /// Gives the message back, and says where that failed. Dropping does the same.
+    /// Releases the message, and reports errors. Dropping the view releases the message without a report.
     ///
     /// # Errors
-    /// What the device says; then the slot is not given back, and the next read finds the same message.
-    /// [`ChannelError::Poisoned`](crate::ChannelError::Poisoned) when a peer's process has died: what was read may never have
-    /// been written.
+    /// The errors of the device; then the slot is not released, and the next read finds the same message.
+    /// [`ChannelError::Poisoned`](crate::ChannelError::Poisoned) if a peer's process has died: the bytes that were read
+    /// may never have been written.
     pub fn release(mut self) -> Result<(), DeviceChannelError> {
         self.given_back = true;
         self.reader.give_back(self.stream, self.slot, &self.held)?;
@@ -190,7 +192,8 @@ impl<'r> DeviceView<'r> {
 impl Drop for DeviceView<'_> {
     fn drop(&mut self) {
         if !self.given_back {
-            // Where the driver refuses, the writer waits for a credit and hears of us by its time-out or our end.
+            // If the driver refuses, the slot is not released. The writer then waits until its time limit, or until
+            // this reader is dropped.
             let _ = self.reader.give_back(self.stream, self.slot, &self.held);
         }
     }

@@ -1,4 +1,4 @@
-//! The writing end.
+//! The writer endpoint.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,19 +19,21 @@ use crate::fault_point;
 use crate::payload::TensorLayout;
 use crate::payload::Wire;
 
-/// The writing end of a channel of tensors. Dropping it closes the channel; readers read what is there.
+/// The writer endpoint of a channel of tensors. Dropping it closes the channel; readers still receive the messages that
+/// are in it.
 ///
-/// It waits on the host for slots only, never for the device. A process that writes lets its stream come to an end before it
-/// does itself ([`Stream::wait`]): what has not been written then never is, and readers' streams wait for it.
+/// The writer waits on the host for free slots only, and never for the device. Before a writing process ends, it must
+/// wait for its stream ([`Stream::wait`]): writes that are not done by then never happen, and the readers' streams wait
+/// for them.
 pub struct DeviceWriter {
     pub(super) control: Writer<Frame>,
     pub(super) owned: Arc<Owned>,
-    /// The layouts of the first message, where they are fixed by it.
+    /// The layouts of the first message, if they fix those of all messages.
     first: Option<Vec<TensorLayout>>,
     is_static: bool,
-    /// Every reader is of this process, so that tensors can be given by pointer.
+    /// Set when every reader is in this process: then tensors are sent by pointer.
     is_local: bool,
-    /// Slots whose last loan was dropped: they may still be written by that loan's stream.
+    /// The slots whose last loan was dropped: the stream of that loan may still write them.
     pub(super) abandoned: Vec<usize>,
 }
 
@@ -41,7 +43,7 @@ impl fmt::Debug for DeviceWriter {
     }
 }
 
-/// How long to wait for a slot.
+/// The time limit of a wait for a slot.
 enum Wait {
     Not,
     For(Option<Duration>),
@@ -59,7 +61,7 @@ impl DeviceWriter {
         }
     }
 
-    /// Number of the next message, counted from 0.
+    /// The number of the next message, counted from 0.
     pub fn position(&self) -> u64 {
         self.control.position()
     }
@@ -68,14 +70,14 @@ impl DeviceWriter {
         &self.owned.ring
     }
 
-    /// Waits for a free slot as long as the channel's time-out allows, and lends the places for tensors of these layouts in
-    /// it: what is written there on `stream` is sent by [`DeviceLoan::publish`] without being copied. No layouts are a message
-    /// too.
+    /// Waits for a free slot within the channel's time limit, and lends the places for tensors of these layouts in it.
+    /// [`DeviceLoan::publish`] sends the contents that `stream` has written there, without a copy. A message may have
+    /// no tensors.
     ///
     /// # Errors
-    /// [`DeviceError::WrongDevice`](crate::device::DeviceError::WrongDevice) when the stream is on another device,
-    /// [`DeviceChannelError::StaticShape`], [`ChannelError::TooLarge`], [`ChannelError::Timeout`] (nothing has changed),
-    /// [`ChannelError::Poisoned`] when a reader's process has died.
+    /// [`DeviceError::WrongDevice`](crate::device::DeviceError::WrongDevice) if the stream is on another device,
+    /// [`DeviceChannelError::StaticShape`], [`ChannelError::TooLarge`], [`ChannelError::Timeout`] (nothing has
+    /// changed), [`ChannelError::Poisoned`] if a reader's process has died.
     pub fn reserve<'w>(
         &'w mut self,
         stream: &'w Stream,
@@ -85,10 +87,10 @@ impl DeviceWriter {
         self.lend(stream, layouts, Wait::For(timeout))
     }
 
-    /// As [`reserve`](Self::reserve), waiting at most `timeout`.
+    /// Reserves a slot like [`reserve`](Self::reserve), with `timeout` as the time limit.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve).
+    /// The errors of [`reserve`](Self::reserve).
     pub fn reserve_timeout<'w>(
         &'w mut self,
         stream: &'w Stream,
@@ -98,10 +100,10 @@ impl DeviceWriter {
         self.lend(stream, layouts, Wait::For(Some(timeout)))
     }
 
-    /// As [`reserve`](Self::reserve), if there is a free slot.
+    /// Reserves a slot like [`reserve`](Self::reserve), without waiting.
     ///
     /// # Errors
-    /// [`ChannelError::Full`], and as [`reserve`](Self::reserve).
+    /// [`ChannelError::Full`] if no slot is free, and the errors of [`reserve`](Self::reserve).
     pub fn try_reserve<'w>(
         &'w mut self,
         stream: &'w Stream,
@@ -122,7 +124,7 @@ impl DeviceWriter {
         let places = self.places(layouts)?;
         self.credit(wait)?;
         let slot = self.ring().slot(self.position());
-        // GPU-2, and what an abandoned loan has enqueued.
+        // GPU-2, and the order behind the work that an abandoned loan has enqueued.
         self.ring().after_readers(slot, stream)?;
         if self.abandoned.contains(&slot) {
             self.ring().after_writer(slot, stream)?;
@@ -162,7 +164,7 @@ impl DeviceWriter {
         })
     }
 
-    /// Sends what says what is in a slot that is free.
+    /// Sends the metadata of the message in the next slot. The caller has the credit for that slot.
     pub(super) fn announce(
         &mut self,
         layouts: Vec<TensorLayout>,
@@ -184,20 +186,20 @@ impl DeviceWriter {
         Ok(())
     }
 
-    /// Sends tensors: to readers in this process by pointer and event, to others by a copy on the device, enqueued on
-    /// `stream`. Waits for a free slot as long as the channel's time-out allows.
+    /// Sends tensors: to readers in this process by pointer and event, to other processes by a copy on the device,
+    /// enqueued on `stream`. Waits for a free slot within the channel's time limit.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve), also when a tensor is on another device.
+    /// The errors of [`reserve`](Self::reserve), also if a tensor is on another device.
     pub fn send(&mut self, stream: &Stream, tensors: &[DeviceTensor]) -> Result<(), DeviceChannelError> {
         self.send_parts(stream, tensors, Vec::new())
     }
 
-    /// Sends any value, whose tensors on this device travel as [`send`](Self::send) has them and whose other parts, tensors of
-    /// the host among them, travel beside the metadata.
+    /// Sends any value. Its tensors on this device are sent as by [`send`](Self::send). Its other parts, also host
+    /// tensors, are sent with the metadata.
     ///
     /// # Errors
-    /// As [`send`](Self::send), and [`ChannelError::Encode`].
+    /// The errors of [`send`](Self::send), and [`ChannelError::Encode`].
     pub fn send_value<T: Wire>(&mut self, stream: &Stream, value: &T) -> Result<(), DeviceChannelError> {
         let (bytes, tensors) = take_apart(value, Of::This(self.ring().memory.gpu().clone()))?;
         self.send_parts(stream, &tensors, bytes)
@@ -243,7 +245,7 @@ impl DeviceWriter {
         Ok(())
     }
 
-    /// Sends a fault instead of tensors; the channel goes on. Waits for a free slot as long as the channel's time-out allows.
+    /// Sends a fault instead of tensors; the channel stays open. Waits for a free slot within the channel's time limit.
     ///
     /// # Errors
     /// [`ChannelError::Timeout`], [`ChannelError::Poisoned`], [`ChannelError::TooLarge`].
@@ -253,24 +255,24 @@ impl DeviceWriter {
         Ok(self.control.put_fault(fault)?)
     }
 
-    /// As [`send_fault`](Self::send_fault), if there is a free slot.
+    /// Sends a fault like [`send_fault`](Self::send_fault), without waiting.
     ///
     /// # Errors
-    /// [`ChannelError::Full`], and as [`send_fault`](Self::send_fault).
+    /// [`ChannelError::Full`] if no slot is free, and the errors of [`send_fault`](Self::send_fault).
     pub fn try_send_fault(&mut self, fault: &Fault) -> Result<(), DeviceChannelError> {
         self.credit(Wait::Not)?;
         Ok(self.control.put_fault(fault)?)
     }
 
-    /// Waits until every reader has let go of every message. Their streams may still be at it.
+    /// Waits until every reader has released every message on the host. Their streams may still be reading.
     ///
     /// # Errors
-    /// [`ChannelError::Timeout`] with who is behind, [`ChannelError::Poisoned`].
+    /// [`ChannelError::Timeout`] with the readers that are behind, [`ChannelError::Poisoned`].
     pub fn flush(&mut self, timeout: Duration) -> Result<(), DeviceChannelError> {
         Ok(self.control.drain(Some(timeout))?)
     }
 
-    /// Says that no message follows. Never waits; again is the same as once.
+    /// Announces that no message follows. Never waits. Further calls have no effect.
     pub fn close(&mut self) {
         self.control.close();
     }

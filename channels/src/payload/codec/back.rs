@@ -1,4 +1,4 @@
-//! Whether a value that goes by name comes back as itself: it is read back, written again, and both are compared.
+//! The check of a value that is encoded by name: it is decoded, encoded again, and both encodings are compared.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Refuses a value that went by name as `head` and does not come back as itself.
+/// Returns an error if a value, encoded by name as `head`, is not decoded as the same value.
 pub(crate) fn arrives<T: Serialize + DeserializeOwned>(
     head: &[u8],
     parts: &[Arc<Bytes64>],
@@ -34,7 +34,7 @@ pub(crate) fn arrives<T: Serialize + DeserializeOwned>(
     });
     crate::dispose::dispose(read);
     let again = again?;
-    // Sets and maps come in any order.
+    // The elements of sets and maps may come in any order.
     if again == head || sum(head).is_some_and(|of_first| sum(&again) == Some(of_first)) {
         return Ok(());
     }
@@ -44,8 +44,8 @@ pub(crate) fn arrives<T: Serialize + DeserializeOwned>(
     ))
 }
 
-/// A number for what bytes by name say, that does not depend on the order of lists and maps: sets are lists as well. That of
-/// tuples counts.
+/// A hash of a value encoded by name that does not depend on the order of lists and maps, since sets are lists too. The
+/// order of tuples counts.
 fn sum(mut bytes: &[u8]) -> Option<u64> {
     let sum = Sum::value(&mut bytes)?;
     bytes.is_empty().then_some(sum)
@@ -78,7 +78,7 @@ impl Sum {
         }
     }
 
-    /// As deep as the writer went.
+    /// The hash of one value. The depth of the recursion is bounded, because the writer's depth is.
     fn value(from: &mut &[u8]) -> Option<u64> {
         let tag = *from.split_off_first()?;
         let seed = Self::mix(1, u64::from(tag));

@@ -1,23 +1,23 @@
-//! What went wrong in a value, and where in it.
+//! Errors of the codec, with their place in the value.
 
 use std::fmt;
 
-/// Deeper places are not told one by one.
+/// The maximum number of steps in the place of an error. The innermost steps are kept.
 const STEPS_MAX: usize = 32;
 
-/// Why a value could not be encoded or decoded, and where in it: what its type's own `Serialize` or `Deserialize` said, or
-/// what the bytes did not fit.
+/// The reason why a value could not be encoded or decoded, and the place in it: an error of its type's own `Serialize`
+/// or `Deserialize`, or bytes that do not match the type.
 pub struct SerdeError(Why);
 
 enum Why {
-    /// The writer knows why.
+    /// The writer has stopped; the reason is in its field `stop`.
     Stopped,
     Said(Box<Said>),
 }
 
 struct Said {
     what: String,
-    /// From the inside out.
+    /// The path to the place of the error, from the inside out.
     steps: Vec<Step>,
 }
 
@@ -27,7 +27,7 @@ enum Step {
 }
 
 impl SerdeError {
-    /// The writer has been stopped, and knows why.
+    /// The error of a writer that has stopped and holds the reason in its field `stop`.
     pub(super) fn stopped() -> Self {
         SerdeError(Why::Stopped)
     }
@@ -50,13 +50,13 @@ impl SerdeError {
         self
     }
 
-    /// The error lies in this field, or variant.
+    /// Adds the field or variant that contains the error to its place.
     #[cold]
     pub(super) fn in_name(self, name: &'static str) -> Self {
         self.step(Step::Name(name))
     }
 
-    /// The error lies in this element.
+    /// Adds the element that contains the error to its place.
     #[cold]
     pub(super) fn in_index(self, index: usize) -> Self {
         self.step(Step::Index(index))
@@ -99,7 +99,7 @@ impl serde::de::Error for SerdeError {
     }
 }
 
-/// Whether a serializer or deserializer whose error is an `E` is one of these, or is put around one.
+/// Whether a serializer or deserializer with the error type `E` belongs to this codec, or wraps one that does.
 pub(in crate::payload) fn is_ours<E>() -> bool {
     typeid::of::<E>() == std::any::TypeId::of::<SerdeError>()
 }

@@ -1,15 +1,18 @@
-//! A value as bytes, in one of two ways.
+//! The codec for heads of values, with two forms.
 //!
-//! *Packed* is postcard's format: what the type says is not said again. Bytes in it mean something only to a type that reads
-//! what the value's type wrote, field by field. serde lets a type do otherwise: `skip_serializing_if` leaves fields out,
-//! `flatten` writes maps of a length that nobody knows, `untagged` and `tag` read whatever is there and look at it afterwards.
+//! *Packed* is postcard's format: it omits everything that the type implies. Packed bytes can be read only by a type
+//! that reads, field by field, the same kinds of values that were written. Serde allows types that do not:
+//! `skip_serializing_if` leaves fields out, `flatten` writes maps of unknown length, `untagged` and `tag` first read a
+//! value of any kind and then inspect it.
 //!
-//! *Named* says what everything is, and calls fields and variants by their names. So it is for those types. It tells `Some(None)`
-//! from `None`, one number type from another and bytes from lists; to who asks what is there it shows what JSON would.
+//! *Named* is for these types. It tags every value with its kind, and writes fields and variants with their names. It
+//! distinguishes `Some(None)` from `None`, one number type from another, and bytes from lists. A type that asks for any
+//! value gets the same view as from JSON.
 //!
-//! A [`trial`](trial::way_of) of the type says which: it shows the type's `Deserialize` made-up values and notes what it asks
-//! for, place by place. A value goes packed while it writes that, of those kinds and names. All else goes by name, and comes
-//! back, and is compared, before it is sent; lists, sets and maps that differ in nothing but their order are equal there.
+//! A [`trial`](trial::way_of) of the type chooses the form. It shows the type's `Deserialize` made-up values and
+//! records the kinds and names that it asks for, place by place. A value is encoded packed if it writes exactly these
+//! kinds and names. Every other value is encoded by name, and before it is sent it is decoded again and compared;
+//! lists, sets and maps that differ only in their order count as equal there.
 
 mod back;
 mod error;
@@ -25,16 +28,16 @@ pub(super) use trial::{Shape, is_trial};
 pub(crate) use trial::{Way, say_named, way_of};
 pub(super) use write::{Sink, Stop, Writer};
 
-/// How deep a value that goes by name may nest: who reads it may have to hold any of it before its type is known.
+/// The maximum nesting of a value encoded by name. A reader may have to buffer all of it before its type is known.
 const NEST_MAX: u16 = 256;
 
-/// How many elements of lists and keys of maps may take no bytes in a packed value, all of them together: no length of the bytes
-/// bounds their number, and each may take memory. A type of which a value has more goes by name, where
-/// each takes a byte.
+/// The maximum number of list elements and map keys that take no bytes, in one packed value. The length of the bytes
+/// does not bound their number, and each may take memory. A type that exceeds this limit is encoded by name, where each
+/// takes a byte.
 const EMPTY_MAX: usize = 1 << 16;
 
-/// What follows in the bytes of a value that goes by name. Numbers follow in little-endian bytes, text and bytes behind their
-/// length.
+/// The tags of the named form. A tag tells the kind of the bytes that follow it. Numbers follow in little-endian bytes,
+/// text and bytes after their length.
 mod tag {
     pub(super) const UNIT: u8 = 0;
     pub(super) const FALSE: u8 = 1;
@@ -51,25 +54,25 @@ mod tag {
     pub(super) const I128: u8 = 12;
     pub(super) const F32: u8 = 13;
     pub(super) const F64: u8 = 14;
-    /// Its number, as of a `u32`.
+    /// Followed by the code point as a `u32`.
     pub(super) const CHAR: u8 = 15;
     pub(super) const STR: u8 = 16;
     pub(super) const BYTES: u8 = 17;
     pub(super) const NONE: u8 = 18;
-    /// A value.
+    /// Followed by a value.
     pub(super) const SOME: u8 = 19;
-    /// Values, then `END`.
+    /// Followed by values, then `END`.
     pub(super) const SEQ: u8 = 20;
-    /// Keys and values by turns, then `END`. A struct's keys are the names of its fields.
+    /// Followed by keys and values in turn, then `END`. The keys of a struct are the names of its fields.
     pub(super) const MAP: u8 = 21;
-    /// A name.
+    /// Followed by a name.
     pub(super) const UNIT_VARIANT: u8 = 22;
-    /// A name and a value.
+    /// Followed by a name and a value.
     pub(super) const VARIANT: u8 = 23;
     pub(super) const END: u8 = 24;
-    /// Values, then `END`. They are of the type's order, which those of a `SEQ` need not be.
+    /// Followed by values, then `END`. Their order is significant, unlike that of a `SEQ`, which may be a set.
     pub(super) const TUPLE: u8 = 25;
-    // What a shape alone says.
+    // Tags that occur only in a shape.
     pub(super) const STRUCT: u8 = 26;
     pub(super) const ENUM: u8 = 27;
     pub(super) const UNREAD: u8 = 31;

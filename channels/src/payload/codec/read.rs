@@ -1,7 +1,7 @@
-//! From bytes to a value. They may come from another process, and are believed in nothing.
+//! The decoder of heads. The bytes may come from another process, so nothing in them is trusted.
 //!
-//! Packed bytes do not say where a value ends: that is known once it has been read. Where its type goes on after something in it
-//! could not be read to its end, the reader is lost, and nothing can be read any more.
+//! The end of a packed value is known only after it has been read. If a type continues after one of its parts could not
+//! be read to its end, the position of the next value is unknown. The reader is then lost, and every later read fails.
 
 use serde::de::value::{BorrowedStrDeserializer, U32Deserializer};
 use serde::de::{
@@ -11,13 +11,13 @@ use serde::de::{
 use super::error::SerdeError;
 use super::{EMPTY_MAX, NEST_MAX, tag};
 
-/// Reads a value, by name or packed.
+/// A decoder of one value, encoded by name or packed.
 pub(in crate::payload) struct Reader<'de, const NAMED: bool> {
     bytes: &'de [u8],
     depth: u16,
-    /// How many more elements may take no bytes.
+    /// The number of further elements that may take no bytes.
     empty: usize,
-    /// Something packed was not read to its end.
+    /// True if a packed value was not read to its end, so that the position of the next one is unknown.
     is_lost: bool,
 }
 
@@ -34,10 +34,10 @@ impl<'de, const NAMED: bool> Reader<'de, NAMED> {
         }
     }
 
-    /// The end of the whole value.
+    /// Checks the end of the whole value.
     ///
     /// # Errors
-    /// Where not every byte has been read, or something not to its end.
+    /// An error if some bytes have not been read, or a packed value not to its end.
     #[inline]
     pub(in crate::payload) fn finish(&self) -> Result<()> {
         match (self.is_lost, self.bytes) {
@@ -56,19 +56,19 @@ impl<'de, const NAMED: bool> Reader<'de, NAMED> {
         })
     }
 
-    /// Nothing follows any more.
+    /// Makes all later reads fail.
     #[cold]
     fn lose(&mut self) {
         (self.is_lost, self.bytes) = (true, &[]);
     }
 
-    /// Reads something packed; where that fails, nobody knows where it ends.
+    /// Reads a packed value. After an error the position of the next value is unknown.
     #[inline]
     fn whole<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         read(self).inspect_err(|_| self.lose())
     }
 
-    /// Has read an element that takes no bytes.
+    /// Counts an element that took no bytes.
     fn empty(&mut self) -> Result<()> {
         let Some(left) = self.empty.checked_sub(1) else {
             return Err(SerdeError::said(format_args!(
@@ -143,7 +143,7 @@ impl<'de, const NAMED: bool> Reader<'de, NAMED> {
         }
     }
 
-    /// A packed byte that is 0 or 1.
+    /// Reads a packed byte that is 0 or 1.
     #[inline]
     fn flag(&mut self, otherwise: &'static str) -> Result<bool> {
         self.whole(|reader| match reader.byte()? {
@@ -180,7 +180,7 @@ impl<'de, const NAMED: bool> Reader<'de, NAMED> {
         value
     }
 
-    /// Whether the list or map ends here.
+    /// Consumes the end of a list or map, if it is next. Returns whether it was.
     fn ends(&mut self) -> bool {
         let Some((&tag::END, rest)) = self.bytes.split_first() else {
             return false;
@@ -211,7 +211,7 @@ impl<'de, const NAMED: bool> Reader<'de, NAMED> {
         })
     }
 
-    /// Shows what is there, much as JSON would.
+    /// Passes the next value to `visitor` as its tag says, much as a JSON reader would.
     fn any<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
         match self.byte()? {
             tag::UNIT => visitor.visit_unit(),
@@ -248,7 +248,7 @@ impl<'de, const NAMED: bool> Reader<'de, NAMED> {
             tag::STR => visitor.visit_borrowed_str(self.text()?),
             tag::BYTES => visitor.visit_borrowed_bytes(self.lengthy()?),
             tag::NONE => visitor.visit_none(),
-            // Who does not know of options is shown what is in it, where that leaves no doubt.
+            // A visitor that does not handle options gets the content itself, if that is unambiguous.
             tag::SOME => match self.bytes.first() {
                 Some(&(tag::NONE | tag::SOME | tag::UNIT)) => {
                     self.deeper(|reader| visitor.visit_some(&mut *reader))
@@ -272,14 +272,14 @@ impl<'de, const NAMED: bool> Reader<'de, NAMED> {
     }
 }
 
-/// A list or a map: the rest of it, to be read.
+/// The unread rest of a list or a map.
 struct Items<'r, 'de, const NAMED: bool> {
     reader: &'r mut Reader<'de, NAMED>,
-    /// How many are left, where nothing in the bytes ends them.
+    /// The number of items left, if no tag in the bytes ends them.
     left: usize,
     done: usize,
     has_ended: bool,
-    /// The bytes say how many there are.
+    /// True if the bytes contain the number of items.
     is_counted: bool,
     names: Option<&'static [&'static str]>,
 }
@@ -312,7 +312,7 @@ impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
         }
     }
 
-    /// A list or a map that begins with its length.
+    /// Begins a packed list or map, which starts with its length.
     #[inline]
     fn counted(reader: &'r mut Reader<'de, NAMED>) -> Result<Self> {
         let left = reader.whole(|reader| reader.narrow())?;
@@ -321,7 +321,7 @@ impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
         Ok(items)
     }
 
-    /// Whether there is another one.
+    /// Whether another item follows.
     #[inline]
     fn goes_on(&mut self) -> bool {
         if NAMED {
@@ -333,7 +333,7 @@ impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
         goes_on
     }
 
-    /// Reads what is packed. Unless all of it was read, nobody knows where it ends.
+    /// Reads packed items. Unless all of them are read, the position of the next value is unknown.
     #[inline]
     fn whole<R>(mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let len = self.left;
@@ -344,7 +344,7 @@ impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
         value
     }
 
-    /// The end of what goes by name.
+    /// Checks that no item is left, in the named form.
     fn finish(&mut self) -> Result<()> {
         if self.goes_on() {
             return Err(SerdeError::said("it holds more than its type takes"));
@@ -366,7 +366,8 @@ impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
         })
     }
 
-    /// Reads an element, or a key: what the bytes may announce more of than they hold.
+    /// Reads an element or a key. Counts those that take no bytes, since a false length may announce any number of
+    /// them.
     #[inline]
     fn item<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
         if !self.goes_on() {
@@ -381,7 +382,7 @@ impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
     }
 
     fn hint(&self) -> Option<usize> {
-        // No element is worth more bytes than there are.
+        // A false length must not reserve more memory than the bytes left justify.
         (!NAMED).then(|| self.left.min(self.reader.bytes.len()))
     }
 }
@@ -423,7 +424,7 @@ impl<'de, const NAMED: bool> MapAccess<'de> for Items<'_, 'de, NAMED> {
     }
 }
 
-/// A variant shown as JSON would show it: a map of one entry.
+/// A variant as a JSON reader presents it: a map of one entry.
 struct OneEntry<'r, 'de, const NAMED: bool> {
     name: Option<&'de str>,
     reader: &'r mut Reader<'de, NAMED>,
@@ -444,7 +445,7 @@ impl<'de, const NAMED: bool> MapAccess<'de> for OneEntry<'_, 'de, NAMED> {
     }
 }
 
-/// A variant, and whether anything comes with it.
+/// A variant of an enum, and whether it has no content.
 struct Variant<'r, 'de, const NAMED: bool> {
     reader: &'r mut Reader<'de, NAMED>,
     name: &'de str,
@@ -628,7 +629,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
             let left = self.bytes.len();
             let value = visitor.visit_some(&mut *self);
             if value.is_err() && self.bytes.len() == left {
-                // Nobody has looked at what is there.
+                // The content was not read, so the position of the next value is unknown.
                 self.lose();
             }
             return value;

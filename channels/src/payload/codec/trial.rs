@@ -1,8 +1,9 @@
-//! Which way values of a type go: its `Deserialize` is shown made-up values, and says with each step what it would read.
+//! The trial of a type: decides whether its values are encoded packed or by name. It shows the type's `Deserialize`
+//! made-up values and records each read.
 //!
-//! It is run until every variant of every enum that it has come across was read once. An option is there where one of its type
-//! is first met, and a list has an element; after that they are empty, so that types that hold themselves have an end. A type that
-//! asks what is there, that refuses what it is shown, panics, or takes too long goes by name.
+//! The trial repeats until every variant of every enum that it has met was read once. In each run, the first option of
+//! a type is `Some` and the first list has one element; later ones are empty, so that recursive types end. A type is
+//! encoded by name if it asks for a value of any kind, refuses the made-up values, panics, or takes too many steps.
 
 use std::any::TypeId;
 use std::cell::Cell;
@@ -20,35 +21,35 @@ use serde::de::{
 use super::error::SerdeError;
 use super::tag;
 
-/// More than any type that is known to go packed asks for.
+/// The maximum number of steps of a trial: more than any type needs that is known to be encoded packed.
 const STEPS_MAX: usize = 100_000;
 const DEPTH_MAX: usize = 200;
 
-/// Which way values of a type go.
+/// The form in which values of a type are encoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Way {
-    /// Packed, where a value writes what this says is read.
+    /// Packed, if the value writes exactly the kinds and names in this shape.
     Packed(&'static Shape),
     /// By name.
     Named,
 }
 
-/// What a type's `Deserialize` reads, place by place.
+/// The shape of a type: the kinds of values that its `Deserialize` reads, place by place.
 #[derive(Debug)]
 pub(crate) struct Shape {
-    /// What is in a list, an option, a map, a tuple, a struct or an enum; the first has the whole value in it.
+    /// The contents of each list, option, map, tuple, struct and enum. The first node contains the whole value.
     nodes: Vec<Vec<Kid>>,
 }
 
 impl Shape {
-    /// What the whole value is.
+    /// The place of the whole value.
     #[inline]
     pub(super) fn root(&self) -> Slot {
         let root = self.nodes.first().and_then(|kids| kids.first());
         root.map_or(Slot::UNREAD, |kid| kid.slot)
     }
 
-    /// Whether what is read there takes no bytes.
+    /// Whether the value at a place takes no bytes.
     pub(super) fn is_empty(&self, slot: Slot) -> bool {
         match slot.tag() {
             tag::UNIT => true,
@@ -57,19 +58,19 @@ impl Shape {
         }
     }
 
-    /// What is in it.
+    /// The contents of the value at a place.
     #[inline]
     pub(super) fn kids(&self, slot: Slot) -> &[Kid] {
         self.nodes.get(slot.node()).map_or(&[], Vec::as_slice)
     }
 }
 
-/// What is read at a place: a tag, and the number of the node that says what is in it.
+/// The value read at a place: a tag, and the number of the node with its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot(u32);
 
 impl Slot {
-    /// Nothing was read there.
+    /// The value of a place that was not read.
     pub(super) const UNREAD: Slot = Slot(tag::UNREAD as u32);
 
     fn new(tag: u8, node: usize) -> Self {
@@ -87,14 +88,14 @@ impl Slot {
     }
 }
 
-/// A field, an element, a variant.
+/// A field, an element or a variant.
 #[derive(Debug)]
 pub(super) struct Kid {
-    /// As `Deserialize` calls it.
+    /// The name that `Deserialize` uses.
     name: &'static str,
-    /// Where `Serialize` has that name: text that is there is not compared again.
+    /// The address of the name that `Serialize` passed last. A string at this address is not compared again.
     seen: AtomicPtr<u8>,
-    /// How a variant comes: `UNIT_VARIANT`, `VARIANT` with one value, `TUPLE` or `STRUCT`.
+    /// The form of a variant: `UNIT_VARIANT`, `VARIANT` with one value, `TUPLE` or `STRUCT`.
     pub(super) form: u8,
     pub(super) slot: Slot,
 }
@@ -109,10 +110,10 @@ impl Kid {
         }
     }
 
-    /// Whether this is its name.
+    /// Whether `name` is its name.
     #[inline]
     pub(super) fn is_named(&self, name: &'static str) -> bool {
-        // What is static stays as it is: the same bytes are the same name.
+        // A `'static` string never changes: the same address and length mean the same name.
         let is_seen = std::ptr::eq(self.seen.load(Ordering::Relaxed), name.as_ptr());
         is_seen && self.name.len() == name.len() || self.look(name)
     }
@@ -131,11 +132,12 @@ impl Kid {
 static WAYS: RwLock<Option<HashMap<TypeId, Way>>> = RwLock::new(None);
 
 thread_local! {
-    /// What this thread has asked for last. It may go by name since: then it is found once more that it has to.
+    /// The last answer on this thread. It is outdated if the type is encoded by name since; then the next packed
+    /// attempt finds that out again.
     static LAST: Cell<Option<(TypeId, Way)>> = const { Cell::new(None) };
 }
 
-/// Which way values of a type go. The first question tries it.
+/// The form in which values of `T` are encoded. The first call for a type runs its trial.
 #[inline]
 pub(crate) fn way_of<T: DeserializeOwned + 'static>() -> Way {
     let id = TypeId::of::<T>();
@@ -154,17 +156,17 @@ fn known_way_of<T: DeserializeOwned>(id: TypeId) -> Way {
     if let Some(way) = WAYS.read().as_ref().and_then(|ways| ways.get(&id)) {
         return *way;
     }
-    // Without the lock, which the type's own code might ask for.
+    // Without the lock: the trial runs code of the type, which might take the lock itself.
     let found = Trial::of::<T>();
     let mut ways = WAYS.write();
     *ways
         .get_or_insert_default()
         .entry(id)
-        // One for each type, for as long as the program runs.
+        // One shape per type, kept until the program ends.
         .or_insert_with(|| found.map_or(Way::Named, |shape| Way::Packed(Box::leak(Box::new(shape)))))
 }
 
-/// A value of the type has not written what it reads.
+/// Marks a type as encoded by name, after a value of it has written something that the type does not read.
 #[cold]
 pub(crate) fn say_named<T: 'static>() {
     let mut ways = WAYS.write();
@@ -176,12 +178,12 @@ thread_local! {
     static IS_TRIAL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a type is being tried, so that what it reads comes from nowhere.
+/// Whether a trial runs on this thread, so that `Deserialize` gets made-up values.
 pub(in crate::payload) fn is_trial() -> bool {
     IS_TRIAL.get()
 }
 
-/// A trial, on this thread.
+/// A guard that marks a trial on this thread. Holds the previous mark.
 struct Running(bool);
 
 impl Running {
@@ -196,19 +198,19 @@ impl Drop for Running {
     }
 }
 
-/// How far the trial of an enum is.
+/// The progress of the trial of an enum.
 struct Enum {
     variants: Vec<Tried>,
-    /// The first that was read to its end: reading it always has one.
+    /// The first variant that was read to its end. Reading it again always ends.
     first_read: Option<usize>,
 }
 
 #[derive(Clone, Default)]
 struct Tried {
     is_started: bool,
-    /// How often it is being read, inside itself.
+    /// The number of reads of this variant in progress, nested in one another.
     running: usize,
-    /// Something in it has not been read to the last variant.
+    /// True if an enum inside this variant has variants that were not read yet.
     is_open: bool,
 }
 
@@ -220,7 +222,8 @@ impl Enum {
         }
     }
 
-    /// The variant to be read next: one that was not, one with something left in it, or one that surely ends.
+    /// The variant to be read next: one that was not read, or one with unread variants inside, or one whose reading
+    /// always ends.
     fn next(&self) -> usize {
         let find = |wanted: fn(&Tried) -> bool| {
             let mut idle = self.variants.iter().enumerate();
@@ -242,20 +245,20 @@ impl Enum {
 
 struct Trial {
     nodes: Vec<Vec<Kid>>,
-    /// The nodes by the type of their visitor, and what they are.
+    /// The nodes by visitor type and tag.
     known: HashMap<(TypeId, u8), usize>,
     enums: HashMap<TypeId, Enum>,
-    /// Options, lists and maps that were met in this run.
+    /// The visitor types of the options, lists and maps that were met in this run.
     met: HashSet<TypeId>,
     is_open: bool,
-    /// Packed bytes will not do, even where the type goes on after the error that says so.
+    /// True if the type cannot be read from packed bytes. Set even if the type ignores the error that reports it.
     is_unfit: bool,
     steps: usize,
     depth: usize,
 }
 
 impl Trial {
-    /// What the type reads, where packed bytes do for it.
+    /// Runs the trial of a type. Returns its shape if it can be read from packed bytes.
     fn of<T: DeserializeOwned>() -> Option<Shape> {
         let mut trial = Trial {
             nodes: vec![vec![Kid::new("")]],
@@ -279,7 +282,7 @@ impl Trial {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return None,
                 Err(payload) => {
-                    // Its drop may panic as well.
+                    // The drop of a panic's payload may panic as well.
                     crate::dispose::dispose(payload);
                     return None;
                 }
@@ -305,7 +308,7 @@ impl Trial {
         self.nodes.get_mut(node).and_then(|kids| kids.get_mut(kid))
     }
 
-    /// The node of a visitor that reads things of these names.
+    /// Returns the node of a visitor that reads parts of these names, and adds it if it is new.
     fn node<'n, V>(&mut self, tag: u8, names: impl Iterator<Item = &'n &'static str> + Clone) -> usize {
         let (new, nodes) = (self.nodes.len(), &mut self.nodes);
         let node = *self.known.entry((typeid::of::<V>(), tag)).or_insert_with(|| {
@@ -318,10 +321,10 @@ impl Trial {
     }
 }
 
-/// Shows a made-up value to who reads it.
+/// A deserializer that shows a made-up value.
 struct Probe<'t> {
     trial: &'t mut Trial,
-    /// The place that it is read for.
+    /// The place that the value is read for: a part of a node.
     node: usize,
     kid: usize,
 }
@@ -331,12 +334,12 @@ impl<'t> Probe<'t> {
         Probe { trial, node, kid }
     }
 
-    /// Whether an option, a list or a map of this visitor's type is met for the first time in this run.
+    /// Whether this is the first option, list or map of the visitor's type in this run.
     fn is_new<V>(&mut self) -> bool {
         self.trial.met.insert(typeid::of::<V>())
     }
 
-    /// Notes what is read at the place; a place where now this and now that is read does not go packed.
+    /// Records the value read at the place. A type that reads different values at one place is not encoded packed.
     fn reads(&mut self, tag: u8, node: usize) {
         let slot = Slot::new(tag, node);
         let is_it = self.trial.kid(self.node, self.kid).is_some_and(|kid| {
@@ -348,14 +351,14 @@ impl<'t> Probe<'t> {
         self.trial.is_unfit |= !is_it;
     }
 
-    /// Notes a place with others in it.
+    /// Records a value with parts, and returns its node.
     fn reads_all<V>(&mut self, tag: u8, names: &[&'static str]) -> usize {
         let node = self.trial.node::<V>(tag, names.iter());
         self.reads(tag, node);
         node
     }
 
-    /// Shows as many values as there are places.
+    /// Shows one value for each name.
     fn tuple<'de, V: Visitor<'de>>(
         mut self,
         tag: u8,
@@ -370,19 +373,19 @@ impl<'t> Probe<'t> {
         self.reads(tag, node);
         let mut made = Made::new(self.trial, node, len);
         let value = visitor.visit_seq(&mut made)?;
-        // What is left would be read as what follows.
+        // In packed bytes, values left unread would be read as the values that follow.
         let is_short = made.left > 0;
         self.trial.is_unfit |= is_short;
         Ok(value)
     }
 }
 
-/// So many made-up elements.
+/// A list or map of made-up elements.
 struct Made<'t> {
     trial: &'t mut Trial,
     node: usize,
     left: usize,
-    /// The place of the next one.
+    /// The place of the next element.
     kid: usize,
     has_ended: bool,
 }
@@ -406,7 +409,7 @@ impl<'t> Made<'t> {
         self.kid += 1;
         let value = seed.deserialize(Probe::new(self.trial, self.node, place));
         self.trial.depth -= 1;
-        // Whoever goes on after it leaves the rest unread.
+        // A type that continues after an error leaves the rest unread.
         self.trial.is_unfit |= value.is_err();
         value
     }
@@ -460,7 +463,7 @@ struct Variant<'t> {
 }
 
 impl<'t> Variant<'t> {
-    /// Notes how the variant comes, and gives the place of what comes with it.
+    /// Records the form of the variant. Returns the probe for its content.
     fn comes(self, form: u8) -> Probe<'t> {
         let (node, kid) = (self.node, self.index as usize);
         let is_it = self.trial.kid(node, kid).is_some_and(|kid| {
@@ -526,7 +529,7 @@ macro_rules! made_up {
 
 macro_rules! asks {
     ($($method:ident)*) => {$(
-        /// Packed bytes have no answer.
+        /// Returns an error: packed bytes do not tell which kind of value follows.
         fn $method<V: Visitor<'de>>(self, _: V) -> Result<V::Value, SerdeError> {
             Err(self.trial.unfit("the type asks what is there"))
         }

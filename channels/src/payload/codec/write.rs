@@ -1,4 +1,4 @@
-//! From a value to bytes.
+//! The encoder of heads.
 
 use serde::ser::{
     Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
@@ -9,31 +9,31 @@ use super::error::SerdeError;
 use super::trial::{Kid, Shape, Slot};
 use super::{EMPTY_MAX, NEST_MAX, tag};
 
-/// Where bytes go.
+/// A destination of bytes.
 pub(in crate::payload) trait Sink {
-    /// Takes bytes; `false` when there is no room for them.
+    /// Takes bytes. Returns `false` if there is no room for them.
     fn put(&mut self, bytes: &[u8]) -> bool;
 }
 
-/// Why a writer stopped.
+/// The reason why a writer stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::payload) enum Stop {
-    /// There is no room.
+    /// The sink has no room.
     Full,
-    /// The value has to go by name.
+    /// The value has to be encoded by name.
     Unpacked,
 }
 
-/// Writes a value, by name or packed.
+/// An encoder of one value, by name or packed.
 pub(in crate::payload) struct Writer<'s, S, const NAMED: bool> {
     pub(in crate::payload) sink: S,
-    /// What the type's `Deserialize` reads; without it nothing is compared.
+    /// The shape that the type's `Deserialize` reads. If `None`, nothing is compared.
     shape: Option<&'s Shape>,
-    /// What it reads here.
+    /// The part of the shape at the current place.
     at: Slot,
     pub(in crate::payload) stop: Option<Stop>,
     depth: u16,
-    /// How many more elements may take no bytes.
+    /// The number of further elements that may take no bytes.
     empty: usize,
 }
 
@@ -66,7 +66,7 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
 
     #[inline]
     fn unsigned(&mut self, mut number: u64) -> Result<(), SerdeError> {
-        // Byte by byte: a copy of a length that is not known in advance takes longer than most numbers.
+        // One byte at a time: a copy of variable length takes longer than writing most numbers.
         while number > 0x7f {
             self.put(&[number as u8 | 0x80])?;
             number >>= 7;
@@ -93,7 +93,7 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
         self.put(bytes)
     }
 
-    /// Leaves the packed way unless the type's `Deserialize` reads this here.
+    /// Stops the packed form, unless the type's `Deserialize` reads the current value at this place.
     #[inline]
     fn compare(&mut self, is_read: bool) -> Result<(), SerdeError> {
         if !is_read && self.shape.is_some() {
@@ -102,7 +102,8 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
         Ok(())
     }
 
-    /// Says by a tag what follows, or leaves the packed way where the type reads something else here.
+    /// Writes the tag of the next value. In the packed form, writes nothing and stops if the type reads another kind of
+    /// value here.
     #[inline]
     fn kind(&mut self, tag: u8) -> Result<(), SerdeError> {
         if NAMED {
@@ -111,13 +112,13 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
         self.compare(self.at.tag() == tag)
     }
 
-    /// What is read in what is read here.
+    /// The parts of the shape inside the current place.
     #[inline]
     fn kids(&self) -> &'s [Kid] {
         self.shape.map_or(&[], |shape| shape.kids(self.at))
     }
 
-    /// What is read next.
+    /// Moves to the place of the next value.
     #[inline]
     fn goes_to(&mut self, kid: Option<&Kid>) -> Result<(), SerdeError> {
         match kid {
@@ -129,7 +130,7 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
         }
     }
 
-    /// One level deeper.
+    /// Enters one more level of nesting.
     fn deeper(&mut self) -> Result<(), SerdeError> {
         self.depth += 1;
         if self.depth > NEST_MAX {
@@ -140,7 +141,7 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
         Ok(())
     }
 
-    /// Begins a variant, which comes in the form of that tag.
+    /// Begins a variant whose form is the given tag.
     #[inline]
     fn variant(&mut self, form: u8, index: u32, name: &'static str) -> Result<(), SerdeError> {
         if NAMED {
@@ -154,7 +155,7 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
         self.unsigned(u64::from(index))
     }
 
-    /// Begins a list or a map, which ends with what it gives.
+    /// Begins a list or a map. The returned `Items` writes its items and its end.
     #[inline]
     fn begin(&mut self, kind: u8, len: Option<usize>) -> Result<Items<'_, 's, S, NAMED>, SerdeError> {
         if NAMED {
@@ -190,17 +191,17 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
     }
 }
 
-/// The rest of a list, a map, a struct.
+/// The unwritten rest of a list, a map or a struct.
 pub(in crate::payload) struct Items<'w, 's, S, const NAMED: bool> {
     writer: &'w mut Writer<'s, S, NAMED>,
-    /// What is read in it.
+    /// The parts of the shape inside it.
     kids: &'s [Kid],
     len: Option<usize>,
     done: usize,
 }
 
 impl<S: Sink, const NAMED: bool> Items<'_, '_, S, NAMED> {
-    /// Writes an element, or a key, to the place of that number.
+    /// Writes an element or a key, at this place of the shape.
     #[inline]
     fn item<T: ?Sized + Serialize>(&mut self, place: usize, value: &T) -> Result<(), SerdeError> {
         let index = self.done;
@@ -232,7 +233,7 @@ impl<S: Sink, const NAMED: bool> Items<'_, '_, S, NAMED> {
             self.writer.depth -= 1;
             return self.writer.put(&[tag::END]);
         }
-        // More or fewer than were announced.
+        // Stops the packed form if more or fewer items were written than announced.
         self.writer.compare(self.len == Some(self.done))
     }
 }
@@ -342,7 +343,8 @@ impl<'w, 's, S: Sink, const NAMED: bool> Serializer for &'w mut Writer<'s, S, NA
     type SerializeStruct = Items<'w, 's, S, NAMED>;
     type SerializeStructVariant = Items<'w, 's, S, NAMED>;
 
-    /// What `untagged` and the like have put aside to look at it is read as if for people, whatever it came from.
+    /// Serde's buffer for `untagged` and similar types always reads as human-readable, no matter which format filled
+    /// it. Values encoded by name are therefore written as human-readable too.
     #[inline]
     fn is_human_readable(&self) -> bool {
         NAMED

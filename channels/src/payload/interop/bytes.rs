@@ -1,4 +1,4 @@
-//! To and from `bytes::Bytes`.
+//! Conversions between tensors and `bytes::Bytes`.
 #![allow(unsafe_code)] // keeps the bytes of another owner
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::super::bytes64::Bytes64;
 use super::super::element::DType;
 use super::super::tensor::{Tensor, TensorError, check_shape};
 
-/// What keeps a tensor's bytes for a `Bytes`.
+/// The owner that keeps a tensor's bytes alive for a `Bytes`.
 struct Kept(Arc<Bytes64>);
 
 impl AsRef<[u8]> for Kept {
@@ -19,14 +19,15 @@ impl AsRef<[u8]> for Kept {
 }
 
 impl Tensor {
-    /// A tensor over raw row-major bytes: without a copy where they lie on a 64-byte boundary.
+    /// Makes a tensor from raw row-major bytes. Bytes on a 64-byte boundary are not copied.
     ///
     /// # Errors
-    /// As [`from_raw`](Self::from_raw).
+    /// The errors of [`from_raw`](Self::from_raw).
     pub fn from_bytes(dtype: DType, shape: &[usize], bytes: Bytes) -> Result<Tensor, TensorError> {
         check_shape(dtype, shape, bytes.len())?;
         let slice: *const [u8] = &raw const *bytes;
-        // SAFETY: what a `Bytes` shows stays where it is and unwritten for as long as it exists; that is what it is for.
+        // SAFETY: the bytes of a `Bytes` do not move and are not written as long as it or a clone exists; `Bytes`
+        // guarantees this.
         let kept = unsafe { Bytes64::kept(slice, Box::new(bytes.clone())) };
         match kept {
             Some(kept) => Ok(Tensor::over(dtype, shape, kept)),
@@ -34,7 +35,7 @@ impl Tensor {
         }
     }
 
-    /// Its bytes, row-major: shared without a copy, unless they lie in a slot.
+    /// The row-major bytes of the tensor. They are shared without a copy, unless they lie in a slot.
     ///
     /// # Errors
     /// [`TensorError::Memory`].

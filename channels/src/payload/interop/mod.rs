@@ -1,4 +1,5 @@
-//! Tensors of others, without a copy where their memory allows it. One feature, one file or folder.
+//! Conversions to and from the tensors of other libraries, without a copy if their memory allows it. Each feature has
+//! one file or folder.
 
 #[cfg(feature = "bytes")]
 mod bytes;

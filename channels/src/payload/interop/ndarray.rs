@@ -1,4 +1,4 @@
-//! To and from arrays of `ndarray`.
+//! Conversions between tensors and arrays of `ndarray`.
 
 use ndarray::{ArrayBase, ArrayViewD, ArrayViewMutD, Data, Dimension, IxDyn};
 
@@ -6,25 +6,27 @@ use super::super::element::Element;
 use super::super::tensor::{Tensor, TensorError};
 
 impl Tensor {
-    /// The tensor as an array, in place.
+    /// A view of the tensor as an array.
     ///
     /// # Errors
-    /// [`TensorError::DType`] when its elements are of another type.
+    /// [`TensorError::DType`] when its elements are of another type, [`TensorError::Shape`] when `ndarray` does not
+    /// support its shape.
     pub fn as_ndarray<E: Element>(&self) -> Result<ArrayViewD<'_, E>, TensorError> {
         let misfit = |_| self.misfit();
         ArrayViewD::from_shape(IxDyn(self.shape()), self.as_slice::<E>()?).map_err(misfit)
     }
 
-    /// The tensor as an array to be written. Where clones share the bytes, they are copied first.
+    /// A mutable view of the tensor as an array. If the bytes are shared with a clone, they are copied first.
     ///
     /// # Errors
-    /// As [`as_mut_slice`](Self::as_mut_slice).
+    /// The errors of [`as_mut_slice`](Self::as_mut_slice), and [`TensorError::Shape`] when `ndarray` does not support
+    /// its shape.
     pub fn as_ndarray_mut<E: Element>(&mut self) -> Result<ArrayViewMutD<'_, E>, TensorError> {
         let (misfit, shape) = (self.misfit(), IxDyn(self.shape()));
         ArrayViewMutD::from_shape(shape, self.as_mut_slice::<E>()?).map_err(|_| misfit)
     }
 
-    /// A tensor over a row-major copy of an array.
+    /// Makes a tensor from a row-major copy of an array.
     ///
     /// # Errors
     /// [`TensorError::Memory`].
@@ -43,7 +45,7 @@ impl Tensor {
         }
     }
 
-    /// A shape that `ndarray` refuses: one whose product without zeros overflows.
+    /// The error for a shape that `ndarray` does not support: the product of its nonzero dimensions overflows.
     fn misfit(&self) -> TensorError {
         TensorError::Shape {
             shape: self.shape().to_vec(),

@@ -1,14 +1,14 @@
-//! The memory both sides of a limit look at: two cache lines for signals, then room for payloads.
+//! The memory that both sides of a limit share: two cache lines for signals, followed by the slots for payloads.
 //!
-//! Always a memfd, for threads too, so that both placements pay for the same kind of page. The other process gets
-//! it as its standard input: nothing has a name, nothing stays behind.
+//! The memory is always a memfd, for threads too, so that both placements pay for the same kind of page. The other
+//! process receives the memfd as its standard input: it has no name, so it cannot be left behind.
 //!
 //! - `ARENA-1`: the mapping is as long as the file, never shrinks, and holds [`HEAD_BYTES`] and all slots.
-//! - `ARENA-2`: the two lines are only ever touched through atomics.
-//! - `ARENA-3`: a slot belongs to the asking side until it has sent the number that hands it over, and to the
-//!   answering side from there to its answer.
+//! - `ARENA-2`: the two lines are accessed only through atomics.
+//! - `ARENA-3`: a slot belongs to the asking side until that side has sent the number that hands it over, and then to
+//!   the answering side until it has answered.
 
-#![allow(unsafe_code)] // a mapping is raw memory; the invariants above are what makes its use sound
+#![allow(unsafe_code)] // a mapping is raw memory; the invariants above make its use sound
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -20,30 +20,31 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::checksum::checksum;
 
-/// Where slots begin: one page, so that they are aligned however the copy is done.
+/// The offset of the slots: one page, so that slots are aligned for every kind of copy.
 const HEAD_BYTES: usize = 4096;
 
-/// The signals of one direction, on a line of their own; far enough apart that no prefetcher fetches both.
+/// The signals of one direction, on a cache line of their own; the alignment keeps prefetchers from fetching both
+/// lines.
 #[repr(C, align(256))]
 pub(crate) struct Line {
     /// The number of the last message; the sides agree on its meaning.
     pub(crate) number: AtomicU64,
     /// Eight bytes that travel with the number.
     pub(crate) value: AtomicU64,
-    /// The same number where a futex is waited on.
+    /// The number of the last message as a futex word, for sides that sleep.
     pub(crate) futex: AtomicU32,
 }
 
-/// Which direction a line belongs to.
+/// The direction of a line.
 #[derive(Clone, Copy)]
 pub(crate) enum Direction {
     /// From the asking to the answering side.
     There,
-    /// And back.
+    /// From the answering to the asking side.
     Back,
 }
 
-/// How the room for payloads is divided.
+/// The division of the payload memory into slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slots {
     pub(crate) count: usize,
@@ -51,7 +52,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// No payload travels.
+    /// One slot of length 0, for limits without a payload.
     pub(crate) const NONE: Slots = Slots {
         count: 1,
         payload_bytes: 0,
@@ -77,7 +78,7 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// New zeroed memory.
+    /// Creates zeroed memory.
     pub(crate) fn create(slots: Slots) -> anyhow::Result<Self> {
         let file = File::from(memfd_create("selvedge-limit", MemfdFlags::CLOEXEC).context("memfd_create")?);
         file.set_len(slots.size_bytes()? as u64)
@@ -85,7 +86,7 @@ impl Arena {
         Self::map(file, slots)
     }
 
-    /// The memory that somebody else created with the same `slots`.
+    /// Maps memory that the other side has created with the same `slots`.
     pub(crate) fn map(file: File, slots: Slots) -> anyhow::Result<Self> {
         let found = file.metadata()?.len();
         anyhow::ensure!(
@@ -96,16 +97,17 @@ impl Arena {
         Ok(Arena { map, file, slots })
     }
 
-    /// The memory's descriptor, for the other process.
+    /// Returns the memory's descriptor, for the other process.
     pub(crate) fn descriptor(&self) -> anyhow::Result<OwnedFd> {
         Ok(self.file.try_clone()?.into())
     }
 
-    /// The signals of one direction.
+    /// Returns the signals of one direction.
     pub(crate) fn line(&self, direction: Direction) -> &Line {
         let lines = self.map.as_ptr().cast::<[Line; 2]>();
-        // SAFETY: ARENA-1: a page of ours is longer than two lines and aligned to more than 256 bytes; ARENA-2:
-        // all fields are atomics, valid for any bits, so sharing them with whoever maps the file is allowed.
+        // SAFETY: ARENA-1: the mapping is page-aligned, so it is aligned to more than 256 bytes, and its first page is
+        // longer than two lines; ARENA-2: all fields are atomics, valid for any bits, so they may be shared with every
+        // process that maps the file.
         let [there, back] = unsafe { &*lines };
         match direction {
             Direction::There => there,
@@ -113,14 +115,14 @@ impl Arena {
         }
     }
 
-    /// How the room for payloads is divided.
+    /// Returns the division of the payload memory into slots.
     pub(crate) fn slots(&self) -> Slots {
         self.slots
     }
 
     fn slot(&self, number: u64) -> *mut u8 {
         let index = (number % self.slots.count.max(1) as u64) as usize;
-        // `wrapping_add` needs no argument; that the result is inside the mapping is ARENA-1.
+        // `wrapping_add` is safe to call; ARENA-1 guarantees that the result lies inside the mapping.
         self.map
             .as_mut_ptr()
             .wrapping_add(HEAD_BYTES + index * self.slots.stride())
@@ -132,8 +134,8 @@ impl Arena {
     /// The slot must belong to the caller (ARENA-3).
     pub(crate) unsafe fn copy_in(&self, number: u64, source: &[u8]) {
         let len = source.len().min(self.slots.payload_bytes);
-        // SAFETY: ARENA-1 keeps `len` bytes at the slot inside the mapping, ARENA-3 (the caller's promise) makes us
-        // its only user, and private memory does not overlap the mapping.
+        // SAFETY: ARENA-1 keeps the `len` bytes at the slot inside the mapping; by ARENA-3 (the caller's promise) this
+        // side is the slot's only user; private memory does not overlap the mapping.
         unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), self.slot(number), len) }
     }
 
@@ -142,8 +144,8 @@ impl Arena {
     /// # Safety
     /// The slot must belong to the caller (ARENA-3).
     pub(crate) unsafe fn sum(&self, number: u64) -> u64 {
-        // SAFETY: ARENA-1 keeps the slice inside the mapping; nobody writes to it while it is ours (ARENA-3, the
-        // caller's promise).
+        // SAFETY: ARENA-1 keeps the slice inside the mapping; no other side writes to it while the slot belongs to this
+        // side (ARENA-3, the caller's promise).
         checksum(unsafe { std::slice::from_raw_parts(self.slot(number), self.slots.payload_bytes) })
     }
 }
@@ -160,11 +162,11 @@ mod tests {
         })
         .unwrap();
         for number in 0..3_u64 {
-            // SAFETY: nobody else has this memory.
+            // SAFETY: this test is the only user of the memory.
             unsafe { arena.copy_in(number, &[number as u8 + 1; 100]) };
         }
         for number in 0..6_u64 {
-            // SAFETY: nobody else has this memory.
+            // SAFETY: this test is the only user of the memory.
             let found = unsafe { arena.sum(number) };
             assert_eq!(found, checksum(&[(number % 3) as u8 + 1; 100]));
         }

@@ -1,8 +1,8 @@
-//! A cache line from one core to another and back: the floor of everything that spins.
+//! A round trip of a cache line between two cores: the floor of everything that spins.
 //!
-//! With two lines each side writes its own and reads the other's, as a channel in each direction does. With one
-//! line both write the same: faster, since the answer is written where the question has just been read, but no
-//! channel can use it, because question and answer may be under way at the same time.
+//! With two lines each side writes its own line and reads the other's, as a channel in each direction does. With one
+//! line both sides write the same line. One line is faster, because the answer is written where the question has just
+//! been read, but no channel can use it, because question and answer may be in flight at the same time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use super::arena::{Arena, Direction};
 use super::patience::spin_until;
 use super::peer::STOP;
 
-/// How many lines carry question and answer.
+/// The number of cache lines that carry question and answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lines {
     Two,
@@ -18,7 +18,7 @@ pub(crate) enum Lines {
 }
 
 impl Lines {
-    /// The number of the `turn`-th question and of its answer. In one line they must differ.
+    /// Returns the number of the `turn`-th question and of its answer. In a shared line the two must differ.
     fn numbers(self, turn: u64) -> (u64, u64) {
         match self {
             Lines::Two => (turn, turn),
@@ -35,7 +35,7 @@ impl Lines {
     }
 }
 
-/// One question and its answer a call.
+/// Returns a function that sends one question and waits for its answer.
 pub(crate) fn ask(arena: &Arena, lines: Lines) -> impl FnMut() -> anyhow::Result<()> {
     let (there, back) = lines.words(arena);
     let mut turn = 0;
@@ -47,7 +47,7 @@ pub(crate) fn ask(arena: &Arena, lines: Lines) -> impl FnMut() -> anyhow::Result
     }
 }
 
-/// Answers until told to stop.
+/// Answers questions until the stop number arrives.
 pub(crate) fn answer(arena: &Arena, lines: Lines) -> anyhow::Result<()> {
     let (there, back) = lines.words(arena);
     let mut turn = 0;

@@ -1,27 +1,27 @@
-//! Which cores the two sides stay on.
+//! The cores to which the two sides of a measurement are pinned.
 
 use anyhow::Context;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Where the two sides of a limit run.
+/// The cores on which the two sides of a limit run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cores {
     /// Each on a core of its own.
     Two,
-    /// Both on the same core: what the software costs without a wake across cores.
+    /// Both on the same core: the cost of the software without a wake-up across cores.
     One,
-    /// Wherever the scheduler puts them, as for a graph's lanes.
+    /// Any core that the scheduler chooses, as for a graph's lanes.
     Any,
 }
 
-/// A core for the asking and one for the answering side; `None` leaves a side where it is.
+/// A core for the asking side and one for the answering side; `None` leaves a side unpinned.
 pub type Pair = (Option<usize>, Option<usize>);
 
 impl Cores {
-    /// The cores to pin to.
+    /// Returns the cores to pin to.
     ///
     /// # Errors
-    /// Two cores are asked for where the process may only use one.
+    /// Two cores are required, but the process may use only one.
     pub fn pair(self) -> anyhow::Result<Pair> {
         let mut cores = allowed()?.into_iter();
         let first = cores.next().context("no core is allowed")?;
@@ -38,10 +38,10 @@ impl Cores {
     }
 }
 
-/// The cores that this thread may use.
+/// Returns the cores that this thread may use.
 ///
 /// # Errors
-/// The system does not say.
+/// The system call fails.
 pub fn allowed() -> anyhow::Result<Vec<usize>> {
     let allowed = sched_getaffinity(None).context("sched_getaffinity")?;
     Ok((0..CpuSet::MAX_CPU)
@@ -49,7 +49,7 @@ pub fn allowed() -> anyhow::Result<Vec<usize>> {
         .collect())
 }
 
-/// Keeps the calling thread on `core`, and what it starts from now on as well.
+/// Pins the calling thread to `core`; threads and processes that it starts afterwards inherit this.
 pub fn pin(core: Option<usize>) -> anyhow::Result<()> {
     let Some(core) = core else { return Ok(()) };
     anyhow::ensure!(core < CpuSet::MAX_CPU, "there is no core {core}");

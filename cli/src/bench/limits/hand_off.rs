@@ -1,10 +1,11 @@
-//! A payload from one core to the other and eight bytes back: copied in from private memory on one, every byte read
-//! on the other, both spinning. The floor of every channel that copies a payload once.
+//! A payload from one core to another and eight bytes back: one core copies the payload in from private memory, the
+//! other reads every byte, and both spin. The floor of every channel that copies a payload once.
 //!
-//! The cost of a large payload is the cache hand-over rather than the copy. Several slots used in turn give the caches time,
-//! few of them stay in the nearest one; so [`COUNTS`] are tried, and the best one is the floor.
+//! The cost of a large payload is the transfer between caches rather than the copy. Several slots used in turn give the
+//! caches time, while few slots stay in the nearest cache; so the measurement tries all of [`COUNTS`], and the best one
+//! is the floor.
 
-#![allow(unsafe_code)] // slots are raw shared memory; who owns one is ARENA-3
+#![allow(unsafe_code)] // slots are raw shared memory; ARENA-3 says which side owns a slot
 
 use std::sync::atomic::Ordering;
 
@@ -12,22 +13,22 @@ use super::arena::{Arena, Direction, Slots};
 use super::patience::spin_until;
 use super::peer::STOP;
 
-/// Slots used in turn; the forms of every channel that is measured beside it.
+/// The numbers of slots to try, also for every channel that is compared with this floor.
 pub(crate) const COUNTS: [usize; 3] = [1, 2, 8];
-/// Memory that several slots may take; beyond it the caches are too small to matter.
+/// The most memory that several slots may take; beyond it the slots do not fit in the caches.
 const ROOM_BYTES: usize = 512 << 20;
 
-/// The divisions of memory to try for one payload size.
+/// Returns the divisions of memory to try for one payload size.
 pub(crate) fn forms(payload_bytes: usize) -> Vec<Slots> {
     let fits = |count: &usize| *count == 1 || payload_bytes.saturating_mul(*count) <= ROOM_BYTES;
     let form = |count| Slots { count, payload_bytes };
     COUNTS.into_iter().filter(fits).map(form).collect()
 }
 
-/// One payload there and its sum back a call.
+/// Returns a function that sends one payload and waits for its sum.
 ///
 /// # Errors
-/// The sum is not that of the payload: memory was not handed over properly.
+/// The sum is not that of the payload: the memory was not handed over correctly.
 pub(crate) fn ask(arena: &Arena) -> impl FnMut() -> anyhow::Result<()> {
     let source: Vec<u8> = (0..arena.slots().payload_bytes).map(|at| at as u8).collect();
     let expected = crate::checksum::checksum(&source);
@@ -35,7 +36,7 @@ pub(crate) fn ask(arena: &Arena) -> impl FnMut() -> anyhow::Result<()> {
     let mut turn = 0_u64;
     move || {
         turn += 1;
-        // SAFETY: ARENA-3: the answer to the last question is here, so every slot is ours again.
+        // SAFETY: ARENA-3: the answer to the last question has arrived, so every slot belongs to this side again.
         unsafe { arena.copy_in(turn, &source) };
         there.number.store(turn, Ordering::Release);
         spin_until(|| (back.number.load(Ordering::Acquire) == turn).then_some(()))?;
@@ -47,7 +48,7 @@ pub(crate) fn ask(arena: &Arena) -> impl FnMut() -> anyhow::Result<()> {
     }
 }
 
-/// Answers until told to stop.
+/// Answers payloads until the stop number arrives.
 pub(crate) fn answer(arena: &Arena) -> anyhow::Result<()> {
     let (there, back) = (arena.line(Direction::There), arena.line(Direction::Back));
     let mut seen = 0;
@@ -59,7 +60,7 @@ pub(crate) fn answer(arena: &Arena) -> anyhow::Result<()> {
         if seen == STOP {
             return Ok(());
         }
-        // SAFETY: ARENA-3: the number just read hands the slot over, until it is answered below.
+        // SAFETY: ARENA-3: the number just read hands the slot over to this side, until the answer below.
         let sum = unsafe { arena.sum(seen) };
         back.value.store(sum, Ordering::Relaxed);
         back.number.store(seen, Ordering::Release);

@@ -1,8 +1,8 @@
-//! Copying a payload on one core, source and destination touched before: the floor of any copy at all.
+//! Copying a payload on one core, with source and destination already touched: the floor of any copy at all.
 
 use std::hint::black_box;
 
-/// One copy a call.
+/// Returns a function that makes one copy.
 pub(crate) fn copy(payload_bytes: usize) -> impl FnMut() -> anyhow::Result<()> {
     let source = vec![1_u8; payload_bytes];
     let mut destination = vec![2_u8; payload_bytes];

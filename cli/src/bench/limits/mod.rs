@@ -1,8 +1,8 @@
-//! What the machine can do at best, measured without anything of selvedge.
+//! The limits of the machine, measured without selvedge.
 //!
-//! - `cores`: who stays where.
-//! - `arena`: the memory that both sides see.
-//! - `patience`: waiting that ends.
+//! - `cores`: pinning of the two sides.
+//! - `arena`: the memory that both sides share.
+//! - `patience`: waiting with a time limit.
 //! - `cache_line`, `futex`, `hand_off`, `memcpy`: one limit each; `streaming`: a copy past the caches.
 //! - `peer`: the other side, a thread or a process.
 
@@ -34,9 +34,9 @@ use super::measure::{self, REPEATS, Summary};
 use super::record::{Record, Report};
 use crate::args::{BenchArgs, Case, Placement, Wait};
 
-/// Payload of the copies where the command line names none.
+/// The payload of the copies when the command line names none.
 const PAYLOAD_BYTES: u64 = 1 << 20;
-/// Bytes in a message that is all signal.
+/// The bytes of a message that carries only a signal.
 const SIGNAL_BYTES: u64 = 8;
 
 /// A limit of the machine.
@@ -50,7 +50,7 @@ pub enum Limit {
     FutexTwoCores,
     /// Parked at every message, on one core.
     FutexOneCore,
-    /// Parked at every message, wherever the scheduler puts the sides.
+    /// Parked at every message, on the cores that the scheduler chooses.
     FutexUnpinned,
     /// A copy on one core.
     Memcpy,
@@ -82,7 +82,7 @@ impl Limit {
         }
     }
 
-    /// How the sides wait; nobody waits for a copy.
+    /// Returns how the sides wait; `None` for a copy, which has one side.
     fn wait(self) -> Option<Wait> {
         match self {
             Limit::CacheLineTwoLines | Limit::CacheLineOneLine | Limit::HandOff => Some(Wait::Spin),
@@ -118,10 +118,10 @@ impl Limit {
         matches!(self, Limit::Memcpy | Limit::HandOff)
     }
 
-    /// One repeat, of about `budget`. `payload_bytes` counts for the limits that carry one.
+    /// Runs one repeat of about `budget`. Only the limits that carry a payload use `payload_bytes`.
     ///
     /// # Errors
-    /// The machine has too few cores for it, or the other side could not be started.
+    /// The machine has too few cores for the limit, or the other side cannot be started.
     pub fn measure(
         self,
         placement: Placement,
@@ -129,7 +129,7 @@ impl Limit {
         budget: Duration,
     ) -> anyhow::Result<Summary> {
         let (ours, theirs) = self.cores().pair()?;
-        // On a thread of its own, because it stays on the core it is pinned to; the other side does not outlive it.
+        // A separate thread, because a pinned thread stays pinned; the other side does not outlive it.
         let measured = std::thread::scope(|scope| {
             scope
                 .spawn(|| {
@@ -166,14 +166,14 @@ fn round_trips(
     let peer = Peer::start(protocol, placement, core, Arc::clone(&arena))?;
     let mut ask = protocol.ask(&arena);
     for _ in 0..2 * slots.count {
-        ask()?; // the other side is up, and every slot has been touched
+        ask()?; // the other side is up, and each slot is touched
     }
     let found = measure::measure(budget, ask);
     drop(peer);
     found
 }
 
-/// Measures every limit that the command line does not exclude. What this machine cannot measure is said on
+/// Measures every limit that the command line does not exclude. A limit that this machine cannot measure is reported on
 /// standard error and left out.
 pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
     let budget = super::budget(args);
@@ -188,7 +188,7 @@ pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow:
                 continue;
             }
             if limit == Limit::Memcpy && placement == Placement::Process && args.placement.is_none() {
-                continue; // no second side: its row stands among the threads'
+                continue; // a copy has no second side: its row is printed with those of threads
             }
             let payload = if limit.carries_payload() {
                 args.payload.unwrap_or(PAYLOAD_BYTES)
@@ -223,12 +223,12 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(10);
 
-    /// The process side needs the `selvedge` command itself; `tests/limits.rs` runs it.
+    /// The process side needs the `selvedge` command itself, so `tests/limits.rs` covers it.
     #[test]
     fn every_limit_can_be_measured_between_threads() {
         for limit in Limit::ALL {
             if limit.cores().pair().is_err() {
-                continue; // one core
+                continue; // the machine has one core
             }
             let found = limit.measure(Placement::Thread, 4096, SHORT).unwrap();
             assert!(

@@ -1,4 +1,4 @@
-//! Waiting that ends: no side of a measurement outlives the other by more than [`PATIENCE`].
+//! Waiting with a time limit: no side of a measurement outlives the other by more than [`PATIENCE`].
 
 use std::hint;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::thread::futex;
 
-/// How long a side waits for the other. Longer than any single copy of the largest payload.
+/// The time limit for waiting on the other side. It exceeds the time of any single copy of the largest payload.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// How often a spinning side looks at the clock, in turns of a few nanoseconds.
+/// The number of spin turns, of a few nanoseconds each, between two looks at the clock.
 const TURNS: u32 = 1 << 20;
 
-/// Spins until `ready` yields something.
+/// Spins until `ready` returns a value.
 pub(crate) fn spin_until<T>(mut ready: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
     let mut deadline = None;
     loop {
@@ -30,7 +30,7 @@ pub(crate) fn spin_until<T>(mut ready: impl FnMut() -> Option<T>) -> anyhow::Res
     }
 }
 
-/// Sleeps in the kernel until `word` is no longer `seen`; never spins.
+/// Sleeps in the kernel until `word` differs from `seen`; never spins.
 pub(crate) fn park_while(word: &AtomicU32, seen: u32, flags: futex::Flags) -> anyhow::Result<u32> {
     let deadline = Instant::now() + PATIENCE;
     let timeout = futex::Timespec {
@@ -43,7 +43,7 @@ pub(crate) fn park_while(word: &AtomicU32, seen: u32, flags: futex::Flags) -> an
             return Ok(now);
         }
         match futex::wait(word, flags, seen, Some(&timeout)) {
-            // The value differs, a signal came, or somebody woke us: look again.
+            // The value differs, a signal arrived, or another thread sent a wake-up: look again.
             Ok(()) | Err(Errno::AGAIN | Errno::INTR) => {}
             Err(Errno::TIMEDOUT) => anyhow::bail!("the other side does not answer"),
             Err(error) => return Err(error.into()),

@@ -1,4 +1,4 @@
-//! The other side of a limit: a thread, or this program run again.
+//! The other side of a limit: a thread, or a process that runs this program again.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -20,7 +20,7 @@ use crate::args::{PeerArgs, Placement};
 /// The number that ends the other side.
 pub(crate) const STOP: u64 = u64::MAX;
 
-/// What the two sides say to each other.
+/// The protocol between the two sides.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Spinning, a cache line for each direction.
@@ -29,14 +29,14 @@ pub enum Protocol {
     OneLine,
     /// Asleep in the kernel at every message, in two processes.
     FutexShared,
-    /// The same in one process, where the kernel looks the futex up faster.
+    /// Asleep in the kernel at every message, in one process, where the kernel looks up the futex faster.
     FutexPrivate,
-    /// A payload there, its sum back, spinning.
+    /// Spinning, a payload to the other side and its sum back.
     HandOff,
 }
 
 impl Protocol {
-    /// The asking side: one round trip a call.
+    /// Returns the asking side: a function that makes one round trip.
     pub(crate) fn ask(self, arena: &Arena) -> Box<dyn FnMut() -> anyhow::Result<()> + '_> {
         match self {
             Protocol::TwoLines => Box::new(cache_line::ask(arena, Lines::Two)),
@@ -58,7 +58,7 @@ impl Protocol {
     }
 }
 
-/// The other side while it runs; dropping it ends it and waits for its end.
+/// The running other side; dropping it stops the other side and waits for its end.
 pub(crate) struct Peer {
     arena: Arc<Arena>,
     running: Running,
@@ -97,7 +97,8 @@ impl Drop for Peer {
     fn drop(&mut self) {
         let line = self.arena.line(Direction::There);
         line.number.store(STOP, Ordering::Release);
-        // Waking nobody is no failure, and whoever could not be woken gives up by itself.
+        // The result is ignored: a wake-up without a sleeper is no failure, a thread that misses it gives up at its
+        // time limit, and a process is killed below.
         let _ = futex::send(&line.futex, STOP as u32, Flags::PRIVATE);
         match &mut self.running {
             Running::Thread(thread) => drop(thread.take().map(JoinHandle::join)),
@@ -109,7 +110,7 @@ impl Drop for Peer {
     }
 }
 
-/// This program run again, with the shared memory as its standard input.
+/// Starts this program again, with the shared memory as its standard input.
 fn spawn(protocol: Protocol, core: Option<usize>, arena: &Arena) -> anyhow::Result<Child> {
     let name = protocol.to_possible_value().context("the protocol has no name")?;
     let slots = arena.slots();
@@ -130,10 +131,10 @@ fn spawn(protocol: Protocol, core: Option<usize>, arena: &Arena) -> anyhow::Resu
         .spawn()?)
 }
 
-/// The other side's `main`.
+/// The `main` of the other side.
 ///
 /// # Errors
-/// The memory it was given is not what it was told, or the asking side has gone.
+/// The memory on standard input does not match the arguments, or the asking side has gone.
 pub fn serve(args: &PeerArgs) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("prctl")?;
     cores::pin(args.core)?;

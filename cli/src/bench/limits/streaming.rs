@@ -1,14 +1,14 @@
-//! A copy whose stores go past the caches: what is best for memory that is larger than they are.
-#![allow(unsafe_code)] // stores by name of the instruction
+//! A copy whose stores bypass the caches: the fastest kind for memory that is larger than the caches.
+#![allow(unsafe_code)] // streaming stores are compiler intrinsics
 
-/// Copies as much as both have.
+/// Copies as many elements as both slices have.
 pub fn copy(from: &[f32], to: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_mm_loadu_ps, _mm_sfence, _mm_stream_ps};
 
         let len = from.len().min(to.len());
-        // Stores past the caches want addresses that are multiples of 16.
+        // Streaming stores need addresses that are multiples of 16.
         let ahead = (to.as_ptr().align_offset(16)).min(len);
         let whole = (len - ahead) / 4 * 4;
         let (Some(source), Some(target)) = (from.get(..len), to.get_mut(..len)) else {
@@ -20,12 +20,13 @@ pub fn copy(from: &[f32], to: &mut [f32]) {
         let (source, last) = source.split_at(whole);
         let (target, end) = target.split_at_mut(whole);
         for (from, to) in source.chunks_exact(4).zip(target.chunks_exact_mut(4)) {
-            // SAFETY: four numbers lie there; SSE is part of x86-64.
+            // SAFETY: the chunk has four numbers to read; SSE is part of x86-64.
             let four = unsafe { _mm_loadu_ps(from.as_ptr()) };
-            // SAFETY: there is room for four numbers, from a multiple of 16.
+            // SAFETY: the chunk has room for four numbers, and its address is a multiple of 16.
             unsafe { _mm_stream_ps(to.as_mut_ptr(), four) };
         }
-        // SAFETY: orders the stores above before those of who is told about them.
+        // SAFETY: SSE is part of x86-64. The fence orders the streaming stores above before any later store that
+        // publishes them.
         unsafe { _mm_sfence() };
         end.copy_from_slice(last);
     }

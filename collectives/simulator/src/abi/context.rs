@@ -1,4 +1,4 @@
-//! Primary contexts, and the context of a thread.
+//! Primary contexts, and the current context of a thread.
 #![allow(unsafe_code)] // exports functions by name
 
 use std::ffi::{c_int, c_uint};

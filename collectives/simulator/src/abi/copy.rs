@@ -12,13 +12,13 @@ use crate::space;
 
 const DEFAULT: u64 = 0;
 
-/// A stream, its device, and so many bytes there.
+/// Returns a stream, its device, and `len` as an integer of 64 bits.
 fn queue(stream: u64, len: usize) -> Cu<(u64, u32, u64)> {
     let stream = context::stream(stream)?;
     Ok((stream, engine::about(stream)?.device, len as u64))
 }
 
-/// Fills `count` times with a pattern.
+/// Writes a pattern `count` times.
 fn fill(name: &'static str, stream: u64, address: u64, pattern: &[u8], count: usize, wait: bool) -> Cu {
     let len = pattern.len().checked_mul(count).ok_or(INVALID_VALUE)?;
     if !address.is_multiple_of(pattern.len() as u64) {
@@ -47,7 +47,7 @@ exported! {
 
     fn cuMemcpyDtoD_v2(to: u64, from: u64, len: usize) {
         let (stream, device, len) = queue(DEFAULT, len)?;
-        // Between devices not even the synchronous copy makes the host wait.
+        // Between devices the host does not wait for the copy, not even for the synchronous one.
         copy::copy("cuMemcpyDtoD", stream, Place::device(device, to, len)?, Place::device(device, from, len)?, Wait::IfPageable)
     }
 

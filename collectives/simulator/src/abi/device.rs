@@ -12,7 +12,7 @@ use crate::settings;
 /// CUDA 13.0.
 const VERSION: c_int = 13000;
 
-/// What a device says of itself: enough for who asks what it can do. Anything else is 0.
+/// Returns an attribute of a device: the attributes that callers commonly query. Any other attribute is 0.
 fn attribute(device: u32, attribute: c_int) -> c_int {
     match attribute {
         1..=3 => 1024,
@@ -32,7 +32,7 @@ fn attribute(device: u32, attribute: c_int) -> c_int {
         75 => 9,
         81 | 97 => 227 << 10,
         106 => 32,
-        // One POSIX descriptor per handle, and nothing else.
+        // One POSIX descriptor per handle, and no other kind.
         119 => 1,
         103 => c_int::from(settings::get().descriptors),
         // Overlap, mapped host memory, unified addresses, priorities, values in streams, registering, virtual memory,

@@ -1,5 +1,5 @@
-//! Legacy handles of memory and events, for other processes.
-#![allow(unsafe_code)] // exports functions by name, and declares a handle to be plain
+//! Legacy handles of memory and events for other processes.
+#![allow(unsafe_code)] // exports functions by name, and declares a handle as plain data
 
 use std::collections::HashMap;
 use std::ffi::c_uint;
@@ -38,7 +38,7 @@ impl Handle {
         }
     }
 
-    /// Where the object is: in another process.
+    /// Returns the address of the object, which must be in another process.
     fn found(&self, what: u64) -> Cu<Address> {
         if self.what != what {
             return Err(INVALID_VALUE);
@@ -50,7 +50,7 @@ impl Handle {
     }
 }
 
-/// Memory that was opened: by what it is, where it is and how often.
+/// Opened memory: its nonce, its address here, and the number of times it was opened.
 static OPENED: LazyLock<Mutex<HashMap<u64, (u64, u32)>>> = LazyLock::new(Mutex::default);
 
 exported! {
@@ -72,7 +72,7 @@ exported! {
         let found = handle.found(OF_MEMORY)?;
         let mut opened = OPENED.lock();
         if let Some((address, count)) = opened.get_mut(&found.nonce) {
-            // A context has it once, and counts.
+            // A context maps the memory once and counts the calls.
             *count += 1;
             return to.set(*address);
         }

@@ -1,4 +1,4 @@
-//! Memory of devices and pinned memory of the host.
+//! Memory of devices, and pinned memory of the host.
 #![allow(unsafe_code)] // exports functions by name
 
 use std::ffi::{c_int, c_uint};
@@ -15,7 +15,8 @@ use crate::host_bytes::HostBytes;
 use crate::memory::{self, Allocation, Kind, Span, Use};
 use crate::{context, race, settings, space};
 
-/// An operation that makes or ends an allocation in the order of a stream: it writes all of it, for whoever is not ordered.
+/// Returns an operation that makes or ends an allocation in stream order. It counts as a write of the whole allocation,
+/// so that every unordered access is a race.
 fn lifetime(name: &'static str, allocation: &Arc<Allocation>) -> Operation {
     let span = Span {
         allocation: Arc::clone(allocation),
@@ -30,7 +31,8 @@ fn lifetime(name: &'static str, allocation: &Arc<Allocation>) -> Operation {
     }
 }
 
-/// Frees at once, unless somebody may still use it: then that is told, and it is freed all the same.
+/// Frees memory at once. If an operation may still use it, that is reported as a violation, and the memory is freed all
+/// the same.
 fn free(address: u64, what: &str, is: impl Fn(Kind) -> bool) -> Cu {
     let region = {
         let mut space = space::space();
@@ -47,7 +49,7 @@ fn pin(to: &Out<u64>, len: usize) -> Cu {
     to.set(space::space().place(allocation)?)
 }
 
-/// A whole stream is one device's.
+/// Resolves a stream handle and returns the stream with its device.
 fn of_stream(stream: u64) -> Cu<(u64, u32)> {
     let stream = context::stream(stream)?;
     Ok((stream, engine::about(stream)?.device))
@@ -134,7 +136,7 @@ exported! {
         if flags != 0 || !matches!(region.allocation.kind, Kind::Pinned | Kind::Registered) {
             return Err(INVALID_VALUE);
         }
-        // Addresses are unified: the device uses the host's own.
+        // Addresses are unified: the device uses the host's address.
         to.set(address)
     }
 

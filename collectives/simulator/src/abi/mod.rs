@@ -1,4 +1,5 @@
-//! The functions that C calls. They turn arguments into values and errors into codes; what they mean is elsewhere.
+//! The functions that C calls. They convert arguments to values and errors to codes; other modules implement their
+//! behaviour.
 #![allow(non_snake_case)] // the names are the driver's and NCCL's
 
 mod context;
@@ -19,7 +20,7 @@ macro_rules! exported {
     ($($(#[$about:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {
         $(
             $(#[$about])*
-            // SAFETY: no other library of the process is meant to export the name: this one stands for the one that does.
+            // SAFETY: no other library of the process may export the name: this library replaces the one that does.
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $name($($argument: $type),*) -> u32 {
                 $crate::ffi::call(stringify!($name), move || $body)

@@ -14,7 +14,7 @@ use crate::kernels::{Arguments, Kernel};
 use crate::{context, engine, host};
 
 static MODULES: LazyLock<Mutex<HashSet<u64>>> = LazyLock::new(Mutex::default);
-/// Functions, with the module of each.
+/// Functions, each with its module and kernel.
 static FUNCTIONS: LazyLock<Mutex<HashMap<u64, (u64, Kernel)>>> = LazyLock::new(Mutex::default);
 
 fn load(to: &Out<u64>, image: usize) -> Cu {

@@ -1,4 +1,4 @@
-//! NCCL.
+//! The functions of NCCL.
 #![allow(unsafe_code)] // exports functions by name
 
 use std::ffi::{CStr, c_char, c_int};
@@ -26,7 +26,7 @@ pub(crate) struct UniqueId {
     rest: [u64; 13],
 }
 
-/// The beginning of `ncclConfig_t`.
+/// The first fields of `ncclConfig_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Config {
@@ -52,7 +52,7 @@ fn blocking(config: &In<Config>) -> Cu<Blocking> {
     }
 }
 
-/// Joins; waits for the others if that is asked for and no group is open.
+/// Joins a communicator. If it is blocking and no group is open, waits for the other ranks.
 fn join(to: &Out<u64>, ranks: c_int, id: UniqueId, rank: c_int, blocking: Blocking) -> Cu {
     let device = cuda(context::current_device())?;
     if id.what != OF_BOARD {
@@ -79,13 +79,13 @@ fn told(code: u32) -> &'static CStr {
     }
 }
 
-// SAFETY: this library stands for NCCL too, which nothing else in the process is meant to be.
+// SAFETY: this library replaces NCCL too, so no other library of the process may export the name.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn ncclGetErrorString(code: u32) -> *const c_char {
     told(code).as_ptr()
 }
 
-// SAFETY: as above.
+// SAFETY: as for `ncclGetErrorString`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn ncclGetLastError(_communicator: u64) -> *const c_char {
     c"".as_ptr()

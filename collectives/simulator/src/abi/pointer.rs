@@ -1,4 +1,4 @@
-//! What the driver knows about an address.
+//! The attributes of an address, as the driver knows them.
 #![allow(unsafe_code)] // exports functions by name
 
 use std::ffi::{c_int, c_uint};
@@ -10,11 +10,11 @@ use crate::ffi::{In, Out};
 use crate::memory::Kind;
 use crate::space::{self, Region};
 
-/// An address in host memory and one in device memory, as `CU_POINTER_ATTRIBUTE_MEMORY_TYPE` tells them.
+/// The values of `CU_POINTER_ATTRIBUTE_MEMORY_TYPE` for host memory and device memory.
 const HOST: c_uint = 1;
 const DEVICE: c_uint = 2;
 
-/// Where an attribute is to be written; how large it is depends on which it is.
+/// The address to which an attribute is written; the attribute determines its size.
 struct Slot(usize);
 
 impl Slot {
@@ -58,7 +58,7 @@ exported! {
         let space = space::space();
         for index in 0..count as usize {
             let (slot, which) = (Slot(data.nth(index)?), which.nth(index)?);
-            // Of an unknown address this call says zero instead of failing.
+            // For an unknown address this call writes zero instead of failing.
             match space.find(address) {
                 Some(region) => attribute(&slot, which, address, region)?,
                 None if matches!(which, 8 | 10 | 13) => slot.set(false)?,

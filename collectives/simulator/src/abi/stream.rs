@@ -1,5 +1,5 @@
 //! Streams.
-#![allow(unsafe_code)] // exports functions by name, and calls back what a C caller gave
+#![allow(unsafe_code)] // exports functions by name, and calls a C caller's function
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -12,10 +12,10 @@ use crate::ffi::Out;
 use crate::host;
 use crate::words::{self, Width};
 
-/// What a host function is called with.
+/// The argument of a host function.
 struct Argument(*mut c_void);
 
-// SAFETY: the C caller promised that its function may be called with it from another thread.
+// SAFETY: the C caller promises that its function may be called with this argument from another thread.
 unsafe impl Send for Argument {}
 
 impl Argument {
@@ -91,7 +91,7 @@ exported! {
         let function = function.ok_or(INVALID_VALUE)?;
         let argument = Argument(argument);
         let operation = Operation::new("cuLaunchHostFunc", move |turn| {
-            // Whoever is told by the function knows what came before it.
+            // A host that the function notifies has also seen everything before it in the stream.
             host::observe(&turn.clock);
             argument.call(function);
         });

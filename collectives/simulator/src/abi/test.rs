@@ -1,4 +1,4 @@
-//! What tests ask the simulator beyond the driver's own interface.
+//! Functions for tests, beyond the driver's own interface.
 #![allow(unsafe_code)] // exports functions by name
 
 use std::ffi::{c_char, c_int};
@@ -7,7 +7,7 @@ use crate::engine::{self, Settled};
 use crate::ffi::Out;
 use crate::{communicator, context, event, kernels, report};
 
-/// Drained, stuck, or blocked on another process.
+/// Returns the code of a state: 1 drained, 0 stuck, 2 blocked on another process.
 fn told(settled: Settled) -> c_int {
     match settled {
         Settled::Drained => 1,
@@ -16,49 +16,49 @@ fn told(settled: Settled) -> c_int {
     }
 }
 
-// SAFETY: the names are this library's own.
+// SAFETY: the names belong to this library.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn selvedge_sim_violations() -> u64 {
     report::violations()
 }
 
 super::exported! {
-    /// As much of the last violation as there is room for.
+    /// Writes the text of the last violation, cut to the available room.
     fn selvedge_sim_last_violation(to: Out<c_char>, room: c_int) {
         to.set_text(&report::last_violation(), room)
     }
 
-    /// Holds a stream up until `selvedge_sim_release` was called with this number or more.
+    /// Blocks a stream until `selvedge_sim_release` is called with this number or a larger one.
     fn selvedge_sim_hold(stream: u64, until: u64) {
         engine::enqueue(context::stream(stream)?, kernels::hold(until))
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the name belongs to this library.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn selvedge_sim_stuck() -> c_int {
     c_int::from(engine::settled() == Some(Settled::Stuck))
 }
 
-// SAFETY: as above.
+// SAFETY: the name belongs to this library.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn selvedge_sim_settle() -> c_int {
     told(engine::settle())
 }
 
-// SAFETY: as above.
+// SAFETY: the name belongs to this library.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn selvedge_sim_events() -> u64 {
     event::count()
 }
 
-// SAFETY: as above.
+// SAFETY: the name belongs to this library.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn selvedge_sim_release(upto: u64) {
     kernels::release(upto);
 }
 
-// SAFETY: as above.
+// SAFETY: the name belongs to this library.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn selvedge_sim_reset() {
     report::forget();

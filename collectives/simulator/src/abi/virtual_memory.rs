@@ -1,4 +1,4 @@
-//! Virtual memory, and handing it to other processes as descriptors.
+//! Virtual memory, and its export to other processes as descriptors.
 #![allow(unsafe_code)] // exports functions by name
 
 use std::ffi::{c_int, c_uint, c_ulonglong};

@@ -1,15 +1,16 @@
-//! Streams: a thread each, with a queue.
+//! Streams: one thread and one queue each.
 //!
-//! One lock holds the state of all streams of the process, so that it can be told exactly whether anything can still happen.
-//! A stream that waits says for what ([`Key`]), and whoever makes that true unblocks it under the lock, before its own
-//! operation ends: between the two there is no moment at which everybody seems stuck.
+//! One lock holds the state of all streams of the process, so that the simulator knows exactly whether anything can
+//! still happen. A waiting stream registers the thing that it waits for ([`Key`]). The thread that makes the wait's
+//! condition true unblocks the stream under the lock, before its own operation ends: so there is no moment in between
+//! at which all streams seem stuck.
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
-//! | `operation` | what is put into a queue |
-//! | `state` | all streams, what they wait for, and whether anything can still happen |
-//! | `stream` | what hosts ask of streams |
-//! | `turn` | a stream's thread, and what it does with an operation |
+//! | `operation` | the operations in a queue |
+//! | `state` | all streams, the things they wait for, and whether anything can still happen |
+//! | `stream` | the calls of hosts on streams |
+//! | `turn` | a stream's thread, and the execution of an operation |
 
 mod operation;
 mod state;

@@ -1,4 +1,4 @@
-//! What is put into a stream's queue, and what a stream may wait for.
+//! The operations in a stream's queue, and the things that a stream may wait for.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use crate::memory::Use;
 use crate::point::Point;
 use crate::{host, ledger, report};
 
-/// What a stream may wait for.
+/// A thing that a stream may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// A place in a stream of this process.
+    /// A point in a stream of this process.
     Point(u64),
-    /// Something in shared memory, by its nonce.
+    /// An object in shared memory, by its nonce.
     Shared(u64),
     /// Words in memory.
     Words,
@@ -22,27 +22,27 @@ pub(crate) enum Key {
     Release,
 }
 
-/// Whether something outside this process may end a wait.
+/// Whether a thread outside this process may end a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     Process,
     Outside,
 }
 
-/// What a stream does when its turn comes.
+/// The work of an operation, called when the stream reaches it.
 pub(crate) type Run = Box<dyn FnOnce(&mut Turn) + Send>;
 
-/// Something to be done in a stream.
+/// A unit of work in a stream.
 pub(crate) struct Operation {
     pub(crate) name: Cow<'static, str>,
     pub(crate) uses: Vec<Use>,
     pub(crate) run: Run,
-    /// Reached when it has ended, and uses nothing any more.
+    /// A point that is reached when the operation has ended and no longer uses its memory.
     pub(crate) done: Option<Arc<Point>>,
 }
 
 impl Operation {
-    /// One that uses no memory.
+    /// Creates an operation that uses no memory.
     pub(crate) fn new(name: &'static str, run: impl FnOnce(&mut Turn) + Send + 'static) -> Self {
         Operation {
             name: name.into(),
@@ -53,7 +53,7 @@ impl Operation {
     }
 }
 
-/// An operation in a queue, with what was known when it got there.
+/// An operation in a queue, with the clock and the time at which it was enqueued.
 pub(super) struct Enqueued {
     pub(super) operation: Operation,
     pub(super) known: VectorClock,
@@ -61,7 +61,7 @@ pub(super) struct Enqueued {
 }
 
 impl Enqueued {
-    /// With what is known now.
+    /// Enqueues an operation with the present clock.
     pub(super) fn now(operation: Operation) -> Self {
         let mut known = host::seen();
         for used in operation
@@ -79,13 +79,13 @@ impl Enqueued {
     }
 }
 
-/// An operation that reaches a point.
+/// Returns an operation that reaches a point.
 pub(crate) fn record(point: &Arc<Point>, name: &'static str) -> Operation {
     let point = Arc::clone(point);
     Operation::new(name, move |turn| turn.reach(&point))
 }
 
-/// An operation that waits for a point.
+/// Returns an operation that waits for a point.
 pub(crate) fn wait(point: Arc<Point>, name: &'static str) -> Operation {
     Operation::new(name, move |turn| turn.wait_for(&point))
 }

@@ -12,14 +12,14 @@ use crate::code::{Cu, INVALID_HANDLE};
 use crate::point::Point;
 use crate::{host, shared};
 
-/// How streams order themselves with the legacy default stream of their device.
+/// The order of a stream relative to the legacy default stream of its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     /// The default stream itself.
     Default,
     /// Ordered with the default stream.
     Blocking,
-    /// Ordered with nothing.
+    /// Not ordered with any other stream.
     NonBlocking,
 }
 
@@ -37,9 +37,9 @@ pub(super) struct Stream {
     pub(super) closing: bool,
     pub(super) enqueued: u64,
     pub(super) finished: u64,
-    /// Operations of the default stream that this one is ordered after.
+    /// The number of operations of the default stream that this stream is ordered after.
     pub(super) default_seen: u64,
-    /// Operations of this stream that the default one is ordered after.
+    /// The number of operations of this stream that the default stream is ordered after.
     pub(super) seen_by_default: u64,
     pub(super) wake: Arc<Condvar>,
 }
@@ -50,26 +50,26 @@ impl Stream {
     }
 }
 
-/// All of them.
+/// All streams of the process.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) streams: BTreeMap<u64, Stream>,
     pub(super) defaults: HashMap<u32, u64>,
     pub(super) components: u32,
-    /// Numbers of streams that are gone, with how far they counted.
+    /// The components of streams that have ended, each with its last number.
     pub(super) gone: Vec<Epoch>,
 }
 
 pub(super) static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
-/// Rung when anything ends, blocks or is unblocked: for hosts.
+/// Notifies hosts when an operation ends, or a stream blocks or is unblocked.
 pub(super) static CHANGED: Condvar = Condvar::new();
 
-/// Whether everything has been done, or nothing more can be.
+/// The state of a process in which no operation can proceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     Drained,
     Stuck,
-    /// Nothing can happen here, but another process may end a wait.
+    /// No stream of this process can proceed, but another process may end a wait.
     Outside,
 }
 
@@ -78,7 +78,8 @@ impl State {
         self.streams.get_mut(&handle).ok_or(INVALID_HANDLE)
     }
 
-    /// A number for a new stream. One of a stream that is gone will do once a host has seen all of it.
+    /// Returns a component for a new stream. The component of an ended stream is reused once a host has seen all of
+    /// that stream.
     pub(super) fn component(&mut self) -> Epoch {
         if let Some(index) = self
             .gone
@@ -102,14 +103,14 @@ impl State {
         }
     }
 
-    /// Orders one stream after all that is in another.
+    /// Orders one stream after all operations in another.
     fn join(&mut self, waits: u64, behind: u64) {
         let point = Point::new();
         self.push(behind, Enqueued::now(record(&point, "legacy order, record")));
         self.push(waits, Enqueued::now(wait(point, "legacy order, wait")));
     }
 
-    /// The order that the legacy default stream keeps with blocking streams.
+    /// Adds the order that the legacy default stream keeps with blocking streams.
     pub(super) fn order_with_default(&mut self, handle: u64) {
         let Some(stream) = self.streams.get(&handle) else {
             return;
@@ -173,13 +174,13 @@ impl State {
     }
 }
 
-/// Something that streams may wait for has changed.
+/// Reports that something that streams may wait for has changed.
 pub(crate) fn notify(key: Key) {
     notify_in(&mut STATE.lock(), key);
 }
 
-/// Something in shared memory has changed: rings its word. That and unblocking are one step, or a stream that looked at the new
-/// word, and blocked again, would be taken for one that is about to look.
+/// Reports a change in shared memory by ringing its word. Ringing and unblocking are one step under the lock: else a
+/// stream that has seen the new word and blocked again would be unblocked and counted as still about to look.
 pub(crate) fn ring(word: &AtomicU32, key: Key) {
     let mut state = STATE.lock();
     shared::ring(word);
@@ -196,10 +197,10 @@ fn notify_in(state: &mut State, key: Key) {
     CHANGED.notify_all();
 }
 
-/// Blocks until everything is done, or nothing more can be. Hosts must have enqueued what they want to before.
+/// Blocks until all operations are done or none can proceed. Hosts must enqueue their operations before.
 pub(crate) fn settle() -> Settled {
     let mut state = STATE.lock();
-    // What the host has written into words before counts: whoever waits for one looks again.
+    // The host may have written words before this call: streams that wait for words look again.
     notify_in(&mut state, Key::Words);
     loop {
         if let Some(settled) = state.settled() {
@@ -209,7 +210,7 @@ pub(crate) fn settle() -> Settled {
     }
 }
 
-/// Whether everything is done, or nothing more can be; `None` while something can.
+/// Returns the state if all operations are done or none can proceed; `None` while an operation can proceed.
 pub(crate) fn settled() -> Option<Settled> {
     STATE.lock().settled()
 }

@@ -1,4 +1,4 @@
-//! What hosts ask of streams.
+//! The calls of hosts on streams.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, LazyLock};
@@ -16,7 +16,7 @@ use crate::point::Point;
 
 static THREADS: LazyLock<Mutex<HashMap<u64, JoinHandle<()>>>> = LazyLock::new(Mutex::default);
 
-/// What is told about a stream.
+/// The properties of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About {
     pub(crate) device: u32,
@@ -24,7 +24,7 @@ pub(crate) struct About {
     pub(crate) priority: i32,
 }
 
-/// A new stream and its thread.
+/// Creates a stream and its thread.
 pub(crate) fn create(device: u32, manner: Manner, priority: i32) -> Cu<u64> {
     let handle = host::fresh_handle();
     let wake = Arc::new(Condvar::new());
@@ -60,7 +60,7 @@ pub(crate) fn create(device: u32, manner: Manner, priority: i32) -> Cu<u64> {
     Ok(handle)
 }
 
-/// The default stream of a device.
+/// Returns the default stream of a device.
 pub(crate) fn default_of(device: u32) -> Cu<u64> {
     if let Some(handle) = STATE.lock().defaults.get(&device) {
         return Ok(*handle);
@@ -73,7 +73,7 @@ pub(crate) fn default_of(device: u32) -> Cu<u64> {
     Ok(first)
 }
 
-/// Lets a stream end when it has done what is in it. Joins its thread if that is now.
+/// Closes a stream, which ends when its queue is empty. Joins its thread if the stream is idle now.
 pub(crate) fn destroy(handle: u64) -> Cu {
     let idle = {
         let mut state = STATE.lock();
@@ -98,13 +98,13 @@ pub(crate) fn destroy(handle: u64) -> Cu {
         .into_iter()
         .filter(|one| one.thread().id() != thread::current().id())
     {
-        // Stream threads do not panic; one that did is gone all the same.
+        // Stream threads do not panic; if one did, it has ended all the same.
         let _ = thread.join();
     }
     Ok(())
 }
 
-/// Lets all streams of a device end: its context is gone.
+/// Closes all streams of a device, whose context is gone.
 pub(crate) fn destroy_all(device: u32) {
     let handles: Vec<u64> = {
         let mut state = STATE.lock();
@@ -120,7 +120,7 @@ pub(crate) fn destroy_all(device: u32) {
     }
 }
 
-/// What is known about a stream.
+/// Returns the properties of a stream.
 pub(crate) fn about(handle: u64) -> Cu<About> {
     let mut state = STATE.lock();
     let stream = state.stream(handle)?;
@@ -131,7 +131,7 @@ pub(crate) fn about(handle: u64) -> Cu<About> {
     })
 }
 
-/// Puts an operation into a stream's queue.
+/// Appends an operation to a stream's queue.
 pub(crate) fn enqueue(handle: u64, operation: Operation) -> Cu {
     let enqueued = Enqueued::now(operation);
     let mut state = STATE.lock();
@@ -143,7 +143,7 @@ pub(crate) fn enqueue(handle: u64, operation: Operation) -> Cu {
     Ok(())
 }
 
-/// Whether a stream has done everything; then the host has seen it.
+/// Whether a stream has done all its operations; if so, the host has seen them.
 pub(crate) fn query(handle: u64) -> Cu<bool> {
     let clock = {
         let mut state = STATE.lock();
@@ -157,7 +157,7 @@ pub(crate) fn query(handle: u64) -> Cu<bool> {
     Ok(true)
 }
 
-/// Blocks the host until a stream has done what is in it now.
+/// Blocks the host until a stream has done the operations that it has now.
 pub(crate) fn synchronize(handle: u64) -> Cu {
     let mut state = STATE.lock();
     if state.stream(handle)?.manner == Manner::Default {
@@ -165,7 +165,7 @@ pub(crate) fn synchronize(handle: u64) -> Cu {
     }
     let upto = state.stream(handle)?.enqueued;
     loop {
-        // A stream that was destroyed meanwhile and is gone has done it.
+        // A stream that was destroyed and has ended in the meantime has done all its operations.
         let Some(stream) = state.streams.get(&handle) else {
             return Ok(());
         };
@@ -179,7 +179,7 @@ pub(crate) fn synchronize(handle: u64) -> Cu {
     }
 }
 
-/// Streams of a device, or of all.
+/// Returns the streams of a device, or of all devices.
 pub(crate) fn handles(device: Option<u32>) -> Vec<u64> {
     let state = STATE.lock();
     let of = state

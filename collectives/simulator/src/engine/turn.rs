@@ -1,4 +1,4 @@
-//! A stream's thread, and what it does with an operation.
+//! A stream's thread, and the execution of an operation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use crate::point::Point;
 use crate::report::{self, Line};
 use crate::{race, random, settings, shared};
 
-/// A stream's thread.
+/// Runs a stream's thread.
 pub(super) fn live(handle: u64) {
     let mut state = STATE.lock();
     let Ok(stream) = state.stream(handle) else {
@@ -71,7 +71,7 @@ pub(super) fn live(handle: u64) {
     CHANGED.notify_all();
 }
 
-/// A stream while it does one operation.
+/// A stream during one operation.
 pub(crate) struct Turn {
     stream: u64,
     pub(crate) clock: VectorClock,
@@ -120,13 +120,13 @@ impl Turn {
         }
     }
 
-    /// This stream is at the point: whoever waits for it goes on.
+    /// Reaches a point in this stream and wakes the streams that wait for it.
     pub(crate) fn reach(&self, point: &Point) {
         point.reach(&self.clock, report::now_ns());
         notify(Key::Point(point.id));
     }
 
-    /// Waits for a point, and knows from then on what was known there.
+    /// Waits for a point, and merges the clock of the point.
     pub(crate) fn wait_for(&mut self, point: &Point) {
         let mut state = STATE.lock();
         while !point.is_reached() {
@@ -140,7 +140,7 @@ impl Turn {
         }
     }
 
-    /// Waits until `ready`, which is looked at again whenever `word` was rung, here or in another process.
+    /// Waits until `ready` returns `true`; calls it again whenever `word` is rung, in this process or another.
     pub(crate) fn wait_shared(
         &self,
         key: Key,
@@ -149,14 +149,15 @@ impl Turn {
         mut ready: impl FnMut() -> bool,
     ) {
         loop {
-            // SYNC rung: `ready` then sees what was written before the ring.
+            // SYNC rung: Acquire, so that `ready` sees the writes before the ring.
             let seen = word.load(Ordering::Acquire);
             if ready() {
                 return;
             }
             let mut state = STATE.lock();
             self.block(&mut state, key, reach);
-            // Who rings here holds the lock and unblocks us: a ring before this line is seen now, a later one unblocks.
+            // A ringing thread of this process holds the lock and unblocks this stream: a ring before this line is seen
+            // here, a later one unblocks the stream.
             let rung = word.load(Ordering::Acquire) != seen;
             if rung {
                 self.unblock(&mut state);
@@ -169,7 +170,8 @@ impl Turn {
         }
     }
 
-    /// Waits until `ready`, looking again whenever `key` is notified and, if somebody outside may do it, every `pace`.
+    /// Waits until `ready` returns `true`; calls it again whenever `key` is notified and, if a thread outside this
+    /// process may end the wait, every `pace`.
     pub(crate) fn wait_polling(
         &self,
         key: Key,

@@ -1,4 +1,4 @@
-//! Calls of the driver that tests make, beyond what cudarc has.
+//! Driver calls of the tests that cudarc does not offer.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::{from_ref, null_mut};
@@ -7,14 +7,14 @@ use std::sync::Arc;
 use cudarc::driver::sys::{self, CUresult};
 use cudarc::driver::{CudaContext, CudaStream};
 
-/// A context without events that we did not ask for.
+/// Creates a context without cudarc's event tracking.
 pub(crate) fn context() -> Arc<CudaContext> {
     let context = CudaContext::new(0).unwrap();
     unsafe { context.disable_event_tracking() };
     context
 }
 
-/// A kernel's function.
+/// Returns the function of a kernel.
 pub(crate) fn function(name: &CStr) -> Result<sys::CUfunction, CUresult> {
     let (mut module, mut function) = (null_mut(), null_mut());
     unsafe {
@@ -48,7 +48,7 @@ pub(crate) fn fill(stream: &Arc<CudaStream>, at: u64, count: u64, value: f32) {
     launch(c"selvedge_fill_f32", stream, &mut arguments);
 }
 
-/// Busy until `SIMULATOR.release(until)`.
+/// Enqueues a kernel that is busy until `SIMULATOR.release(until)`.
 pub(crate) fn spin(stream: &Arc<CudaStream>, until: u64) {
     launch(
         c"selvedge_spin",

@@ -1,4 +1,4 @@
-//! Runs a test again, in a process that finds the simulator where it looks for the driver and NCCL.
+//! Runs a test again, in a process that finds the simulator in place of the driver and NCCL.
 #![allow(dead_code, unsafe_code, clippy::unwrap_used)]
 #![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)] // as a C program would
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const INSIDE: &str = "SELVEDGE_SIM_INSIDE";
 
-/// A folder in which the simulator has the names of the libraries that it stands for.
+/// Creates a folder in which the simulator has the file names of the libraries that it replaces.
 fn folder(test: &str) -> PathBuf {
     let binary = env::current_exe().unwrap();
     let beside = binary.parent().unwrap();
@@ -42,7 +42,7 @@ pub(crate) struct Run {
     settings: Vec<(&'static str, String)>,
 }
 
-/// What came of it.
+/// The outcome of such a process.
 pub(crate) struct Ran {
     pub(crate) report: String,
     pub(crate) timeline: String,
@@ -61,7 +61,7 @@ impl Run {
         self
     }
 
-    /// Runs the test in a process with the simulator and gives back what was reported; `None` if this is that process.
+    /// Runs the test in a process with the simulator and returns its reports; `None` if this is that process.
     pub(crate) fn outside(self) -> Option<Ran> {
         if env::var_os(INSIDE).is_some() {
             watchdog();
@@ -96,7 +96,7 @@ impl Run {
     }
 }
 
-/// Ends a process that hangs, long after any test should be over.
+/// Aborts a process that hangs, after a time that no test needs.
 fn watchdog() {
     std::thread::spawn(|| {
         std::thread::sleep(Duration::from_secs(60));
@@ -105,7 +105,7 @@ fn watchdog() {
     });
 }
 
-/// The simulator's functions for tests.
+/// The functions of the simulator for tests.
 pub(crate) struct Simulator(libloading::Library);
 
 pub(crate) static SIMULATOR: LazyLock<Simulator> = LazyLock::new(|| {
@@ -115,7 +115,7 @@ pub(crate) static SIMULATOR: LazyLock<Simulator> = LazyLock::new(|| {
 
 impl Simulator {
     fn function<F: Copy>(&self, name: &str) -> F {
-        // SAFETY: the callers below name the types that the simulator declares.
+        // SAFETY: the callers below use the types that the simulator declares.
         *unsafe { self.0.get::<F>(name.as_bytes()) }.unwrap()
     }
 
@@ -136,17 +136,17 @@ impl Simulator {
     }
 }
 
-/// Number of threads of this process.
+/// Returns the number of threads of this process.
 pub(crate) fn threads() -> usize {
     fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// Number of open descriptors of this process.
+/// Returns the number of open descriptors of this process.
 pub(crate) fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Waits until a count is as low as it was: the kernel takes a moment to forget a thread that was joined.
+/// Waits until a count is as low as before: the kernel takes a moment to remove a joined thread.
 pub(crate) fn returns_to(count: impl Fn() -> usize, before: usize) {
     let (_keep, never) = mpsc::channel::<()>();
     for _ in 0..1000 {

@@ -1,4 +1,4 @@
-//! NCCL as a C program calls it.
+//! NCCL, called as a C program calls it.
 
 use std::ffi::c_int;
 use std::sync::{Arc, LazyLock};
@@ -50,7 +50,7 @@ impl Library {
         id
     }
 
-    /// Joins without waiting for the others.
+    /// Joins without waiting for the other ranks.
     pub(crate) fn join(&self, ranks: usize, id: UniqueId, rank: usize) -> Communicator {
         let config = Config {
             size: size_of::<Config>(),
@@ -73,7 +73,7 @@ impl Library {
         Communicator(handle)
     }
 
-    /// Joins, and waits for the others.
+    /// Joins, and waits for the other ranks.
     pub(crate) fn join_blocking(&self, ranks: usize, id: UniqueId, rank: usize) -> Communicator {
         let mut handle = 0;
         let join: extern "C" fn(*mut u64, c_int, UniqueId, c_int) -> u32 = self.function("ncclCommInitRank");
@@ -91,7 +91,7 @@ impl Library {
     }
 }
 
-/// All ranks of a communicator in this process.
+/// Returns all ranks of a communicator, in this process.
 pub(crate) fn ranks(count: usize) -> Vec<Communicator> {
     let id = NCCL.unique_id();
     let all: Vec<_> = (0..count).map(|rank| NCCL.join(count, id, rank)).collect();
@@ -123,7 +123,7 @@ impl Communicator {
         self.call("ncclCommDestroy")
     }
 
-    /// What `ncclCommGetAsyncError` tells.
+    /// Returns the result of `ncclCommGetAsyncError`.
     pub(crate) fn condition(&self) -> u32 {
         let mut state = u32::MAX;
         let ask: extern "C" fn(u64, *mut u32) -> u32 = NCCL.function("ncclCommGetAsyncError");
@@ -143,7 +143,7 @@ impl Communicator {
         receive(at, count, FLOAT, from as c_int, self.0, stream.cu_stream() as u64)
     }
 
-    /// A collective that reduces to every rank: `ncclAllReduce` or `ncclReduceScatter`, of floats, by their sum.
+    /// Calls a collective that reduces floats to every rank by their sum: `ncclAllReduce` or `ncclReduceScatter`.
     pub(crate) fn reduces(
         &self,
         name: &str,

@@ -15,7 +15,7 @@ use rustix::net::{
 
 const SOCKET: &str = "SELVEDGE_SIM_SOCKET";
 
-/// The other process.
+/// The other process of the test.
 pub(crate) struct Peer {
     pub(crate) child: Option<Child>,
     socket: UnixStream,
@@ -27,7 +27,7 @@ pub(crate) fn is_second() -> bool {
 }
 
 impl Peer {
-    /// Starts the second process, which runs the same test; there, finds the first.
+    /// Starts the second process, which runs the same test; in the second process, connects to the first.
     pub(crate) fn new(test: &str) -> Self {
         if let Some(name) = env::var_os(SOCKET) {
             let address = SocketAddr::from_abstract_name(name.as_encoded_bytes()).unwrap();
@@ -62,7 +62,7 @@ impl Peer {
         bytes
     }
 
-    /// Both are here.
+    /// Waits until both processes have come here.
     pub(crate) fn meet(&mut self) {
         self.send(b".");
         assert_eq!(self.receive(), *b".");
@@ -95,14 +95,14 @@ impl Peer {
         rights.unwrap()
     }
 
-    /// The second process has ended well.
+    /// Waits for the second process and checks that it succeeded.
     pub(crate) fn join(mut self) {
         if let Some(mut child) = self.child.take() {
             assert!(child.wait().unwrap().success());
         }
     }
 
-    /// `kill -9`.
+    /// Kills the second process, as `kill -9` does.
     pub(crate) fn kill(mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();

@@ -1,4 +1,4 @@
-//! One operation: what is brought, and how far it has come.
+//! Progress of one operation, from the contribution to the result.
 
 use selvedge_channels::{Doorbell, Region, Tensor, fault_point};
 
@@ -22,7 +22,7 @@ impl Rank {
         write_head(&taken.region, &template.encoded)?;
         let gathers = operation.gatherer() == Some(self.rank);
         let mut results = None;
-        // What is too large to be gathered is refused by everybody.
+        // If the gathered size overflows, all ranks refuse the operation later.
         let gathered = || gathered(&template.heads, self.shared.ranks())?.spans(0);
         if gathers && let Some((_, len)) = gathered() {
             results = Some(self.blocks.take(&self.shared, len)?);
@@ -72,7 +72,7 @@ impl Rank {
         Doorbell::ring_all_but(&self.shared.bells, self.rank);
     }
 
-    /// Tries to bring the operation further. `None` where it waits for others.
+    /// Advances the operation as far as possible. Returns `None` while it waits for other ranks.
     pub(super) fn advance(&mut self) -> Result<Option<Vec<Tensor>>, CommError> {
         let (number, ranks) = (self.number, self.shared.ranks());
         if let State::Arriving { arrived, .. } = &mut self.state {
@@ -89,7 +89,7 @@ impl Rank {
             let agreed = match self.agree(&under_way) {
                 Ok(Ok(agreed)) => agreed,
                 Err(error) if is_of_the_dying(&error) && self.find_gone().is_none() => {
-                    // Its end will be told, and until then it is waited for.
+                    // The end of that rank will be reported; until then, this rank waits for it.
                     let arrived = ranks;
                     self.state = State::Arriving { under_way, arrived };
                     return Ok(None);
@@ -162,11 +162,11 @@ impl Rank {
         Ok(self.shared.words.set_finished(self.rank, self.number)?)
     }
 
-    /// Rank `rank` has not come: whether it still can.
+    /// Handles a rank that has not come yet: returns an error if it cannot come any more, else `None`.
     #[cold]
     pub(super) fn missing(&mut self, rank: usize) -> Result<Option<Vec<Tensor>>, CommError> {
         let left = matches!(self.shared.words.holder(rank)?, Some((_, true)));
-        // Looked at again: it may have come, and then left.
+        // Checked again: the rank may have come, and then left.
         if self.has_come(rank)? {
             return Ok(None);
         }
@@ -183,12 +183,12 @@ pub(super) fn write_head(region: &Region, bytes: &[u8]) -> Result<(), CommError>
     write_bytes(region, 0, bytes)
 }
 
-/// Writes into a block that was taken and of which nobody reads these bytes.
+/// Writes into a block that was taken, at bytes that no other rank reads.
 #[allow(unsafe_code)]
 pub(super) fn write_bytes(region: &Region, offset: usize, bytes: &[u8]) -> Result<(), CommError> {
     let to = region.address(offset, bytes.len())?;
-    // SAFETY: room for so many bytes, that nobody else looks at: a head before the rank has arrived (`COLL-2`), or the slice
-    // that the rank reduces itself.
+    // SAFETY: the region has room for these bytes, and no one else accesses them: they are a head before the rank has
+    // arrived (`COLL-2`), or the slice that the rank reduces itself.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! What all ranks do together, or why they do not: it follows from what they bring, which is the same for everybody (`COLL-3`).
+//! Agreement: the operation that all ranks do together, or the reason why they do not. Both follow from the arrivals,
+//! which are equal for all ranks (`COLL-3`).
 
 use std::sync::Arc;
 
@@ -9,13 +10,14 @@ use crate::parts::Template;
 use crate::shm::layout::Arrival;
 use crate::shm::share::{Brought, Meeting, Private};
 
-/// What all ranks will do.
+/// The operation on which all ranks agree.
 pub(super) struct Agreed {
     pub(super) template: Option<Arc<Template>>,
     pub(super) results: Option<Brought>,
 }
 
-/// Whether a rank brings something else than the first: another operation or, where everybody's is read, other tensors.
+/// Whether a rank contributes something else than rank 0: another operation or, if every contribution is read, other
+/// tensors.
 fn differs(arrival: &Arrival, first: &Arrival, reads_all: bool) -> bool {
     arrival.what != first.what || (reads_all && arrival.signature != first.signature)
 }
@@ -38,7 +40,7 @@ impl Rank {
         }
     }
 
-    /// Reads what everybody has brought: what is to be done, or why nobody does it (`COLL-3`).
+    /// Reads the arrivals of all ranks. Returns the agreed operation, or the error that all ranks get (`COLL-3`).
     pub(super) fn agree(&mut self, under_way: &UnderWay) -> Result<Result<Agreed, CommError>, CommError> {
         let (operation, ranks) = (under_way.operation, self.shared.ranks());
         self.arrivals.clear();
@@ -65,7 +67,7 @@ impl Rank {
         for rank in 0..ranks {
             let read = !under_way.elsewhere && (reads_all || operation.root() == Some(rank));
             let brought = match (&under_way.vector, read) {
-                // Rings alone: what they bring is in them, by turns.
+                // Only the rings: the contributions pass through them, chunk by chunk.
                 (Some(_), _) => Some(self.block(rank, |it| it.results)?),
                 (None, true) => Some(self.block(rank, |it| it.block)?),
                 (None, false) => None,
@@ -87,7 +89,7 @@ impl Rank {
         Ok(Ok(agreed))
     }
 
-    /// Why what has been brought does not go together; the same on every rank.
+    /// Returns the reason why the contributions do not match; the same on every rank.
     #[cold]
     pub(super) fn disagree(&mut self, reads_all: bool) -> Result<CommError, CommError> {
         if let Some(rank) = self.arrivals.iter().position(|arrival| arrival.failed) {
@@ -120,13 +122,13 @@ impl Rank {
         Brought::new(index as usize, region)
     }
 
-    /// What stands at the begin of the block that a rank has brought.
-    #[allow(unsafe_code)] // reads the begin of a block
+    /// Returns the head: the first `len` bytes of a block that a rank has contributed.
+    #[allow(unsafe_code)] // reads the start of a block
     pub(super) fn head_of(&mut self, rank: usize, block: u64, len: u64) -> Result<Vec<u8>, CommError> {
         let region = self.mapped.block(&self.shared, rank, block)?;
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        // SAFETY: the rank whose block it is has arrived, or sent it, and writes nothing before everybody has finished, or taken
-        // it (`COLL-1`, `COLL-2`).
+        // SAFETY: the owner of the block has arrived with it, or has sent it, and does not write these bytes before all
+        // ranks have finished, or before the receiver has taken the message (`COLL-1`, `COLL-2`).
         Ok(unsafe { region.bytes(0, len)? }.to_vec())
     }
 
@@ -135,7 +137,7 @@ impl Rank {
         self.head_of(rank, arrival.block, arrival.head_len)
     }
 
-    /// Types and shapes of what another rank has brought.
+    /// Returns the types and shapes of another rank's contribution.
     pub(super) fn template_of(&mut self, rank: usize) -> Result<Arc<Template>, CommError> {
         let encoded = self.read_head(rank)?;
         self.template_with(encoded)

@@ -1,5 +1,6 @@
-//! Operations on memory that is not the host's: the ranks agree here on what they do, and learn of each other's failures and
-//! deaths; whoever moves the bytes begins when everybody has said that it will. So no rank is ever alone in a transfer.
+//! Operations on memory other than the host's. The ranks agree here on the operation, and learn of each other's
+//! failures and deaths. The backend moves the bytes when all ranks have said that they will take part, so no rank is
+//! ever alone in a transfer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +16,12 @@ use crate::parts::Template;
 use crate::shm::layout::{Arrival, End};
 
 impl Rank {
-    /// As [`launch`](crate::Communicator::launch), of tensors that lie elsewhere: only their types and shapes are brought. The
-    /// result is empty, and what was agreed on is in [`agreed`](Self::agreed).
+    /// Launches an operation as [`launch`](crate::Communicator::launch) does, on tensors that lie elsewhere: the rank
+    /// brings only their types and shapes. The result is empty, and [`agreed`](Self::agreed) returns the agreed types
+    /// and shapes.
     ///
     /// # Errors
-    /// As [`launch`](crate::Communicator::launch).
+    /// The errors of [`launch`](crate::Communicator::launch).
     pub(crate) fn launch_elsewhere<'a>(
         &mut self,
         plan: PlanId,
@@ -51,12 +53,13 @@ impl Rank {
         self.arrive(under_way, arrival)
     }
 
-    /// What everybody brings, or the root, to the last operation on tensors that lie elsewhere; `None` for a barrier.
+    /// Returns the types and shapes that all ranks, or the root, brought to the last operation on tensors that lie
+    /// elsewhere; `None` for a barrier.
     pub(crate) fn agreed(&self) -> Option<&Arc<Template>> {
         self.agreed.as_ref()
     }
 
-    /// Whether the group has ended, and why.
+    /// Returns the error that has ended the group, if the group has ended.
     pub(crate) fn end(&self) -> Option<CommError> {
         self.ended().err()
     }
@@ -66,12 +69,12 @@ impl Rank {
         self.shared.end(End::Aborted { rank: self.rank });
     }
 
-    /// How long it waits where nobody says.
+    /// Returns the time limit of waits for which the caller gives none.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.shared.timeout
     }
 
-    /// What wakes whoever drives this rank.
+    /// Returns the bell that wakes the thread that drives this rank.
     pub(crate) fn bell(&self) -> Result<Doorbell, CommError> {
         let bell = self.shared.bells.get(self.rank);
         bell.cloned().ok_or(CommError::Idle)

@@ -1,4 +1,5 @@
-//! Messages from one rank to another, beside operations: one under way from each to each, in a block of the sender.
+//! Messages from one rank to another, beside operations: at most one in flight from each rank to each, in a block of
+//! the sender.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::shm::output::tensors;
 use crate::shm::share::Product;
 
 impl Rank {
-    /// The message that a rank has sent, as a view.
+    /// Returns the message that a rank has sent, as a view.
     pub(super) fn take_message(
         &mut self,
         from: usize,
@@ -37,7 +38,7 @@ impl Rank {
         tensors(product, &self.shared, self.rank, &mut self.mapped)
     }
 
-    /// As [`send`](crate::Communicator::send).
+    /// Implements [`send`](crate::Communicator::send).
     pub(super) fn send_message(
         &mut self,
         to: usize,
@@ -76,7 +77,7 @@ impl Rank {
         Ok(())
     }
 
-    /// As [`recv`](crate::Communicator::recv).
+    /// Implements [`recv`](crate::Communicator::recv).
     pub(super) fn recv_message(
         &mut self,
         from: usize,
@@ -86,7 +87,7 @@ impl Rank {
         let number = self.received.get(from).copied().unwrap_or_default() + 1;
         let received = self.until(timeout, |rank| {
             let awaited = rank.awaited(from);
-            // Looked at afterwards: it may have sent, and then left.
+            // The message is read after the check of its sender, which may have sent it and then left.
             let Some(message) = rank.shared.words.sent(from, rank.rank, number)? else {
                 return awaited.map(|()| None);
             };

@@ -1,12 +1,13 @@
-//! One rank of a group: launches operations and brings them to their end, one at a time, without ever blocking unless asked.
+//! One rank of a group: launches operations and completes them, one at a time, without ever blocking unless the caller
+//! waits.
 //!
-//! - `advance`: one operation, from what is brought to its result.
-//! - `agree`: what is done, or why it is not.
-//! - `private`: sums of memory that the group does not know, in pieces.
-//! - `pair`: the same between two ranks, chunk by chunk.
-//! - `elsewhere`: operations on memory that is not the host's, which are only agreed on here.
-//! - `message`: from one rank to another.
-//! - `patience`: waiting for others.
+//! - `advance`: one operation, from the contribution to the result.
+//! - `agree`: the operation on which the ranks agree, or the reason why they do not.
+//! - `private`: reductions of memory that the group does not know, in pieces.
+//! - `pair`: reductions of such memory between two ranks, chunk by chunk.
+//! - `elsewhere`: operations on memory other than the host's, on which the ranks only agree here.
+//! - `message`: messages from one rank to another.
+//! - `patience`: waits for other ranks.
 
 mod advance;
 mod agree;
@@ -37,37 +38,37 @@ use crate::parts::{Heads, Part, Template};
 
 const NO_BLOCK: u64 = u64::MAX;
 
-/// Bytes of a private vector that are joined at once: few enough to stay in the caches.
+/// The number of bytes of a private vector that are reduced at once: few enough to stay in the caches.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A rank of a [`Group`](super::Group). Dropped while an operation is under way, it aborts the group. Dropped otherwise, it
-/// leaves when everybody has read what it brought to the last operation, for which it waits as long as the group's time-out
-/// allows.
+/// A rank of a [`Group`](super::Group). A rank that is dropped while an operation is in flight aborts the group. A rank
+/// that is dropped otherwise leaves when all other ranks have read its last contribution; it waits for that as long as
+/// the group's time-out allows.
 pub struct Rank {
     shared: Arc<Shared>,
     rank: usize,
-    /// Operations launched.
+    /// The number of operations launched.
     number: u64,
     plans: Vec<Collective>,
     blocks: Blocks,
-    /// Where chunks of private vectors are staged, and how many ever were.
+    /// The ring where chunks of private vectors are staged, and the number of chunks that went through it.
     ring: Option<Taken>,
     passed: u64,
     mapped: Mapped,
     watches: Watches,
     budget: Arc<SpinBudget>,
     state: State,
-    /// What this rank, and a root, brought last: mostly what they bring next.
+    /// The last types and shapes of this rank, and those of a root: usually the next ones are the same.
     own: Option<Arc<Template>>,
     root: Option<Arc<Template>>,
-    /// By rank, of the operation under way.
+    /// The arrivals and the blocks of the operation in flight, by rank.
     arrivals: Vec<Arrival>,
     brought: Vec<Option<Brought>>,
     sources: Sources,
-    /// What was agreed on last of tensors that lie elsewhere.
+    /// The types and shapes of the last agreement on tensors that lie elsewhere.
     #[cfg(feature = "cuda")]
     agreed: Option<Arc<Template>>,
-    /// Messages sent to each rank, and received from each.
+    /// The numbers of messages sent to each rank, and received from each rank.
     sent: Vec<u64>,
     received: Vec<u64>,
 }
@@ -75,16 +76,16 @@ pub struct Rank {
 #[derive(Debug)]
 enum State {
     Idle,
-    /// Waiting for the others, of whom so many have come.
+    /// The rank waits for the other ranks, of which the first `arrived` have arrived.
     Arriving {
         under_way: UnderWay,
         arrived: usize,
     },
-    /// Joining private vectors with the other rank, chunk by chunk.
+    /// The rank joins private vectors with the other rank, chunk by chunk.
     Joining {
         under_way: UnderWay,
     },
-    /// Waiting for the shares of others, of which so many are done.
+    /// The rank waits for the shares of others, of which the first `done` are done.
     Sharing {
         under_way: UnderWay,
         product: Product,
@@ -92,17 +93,17 @@ enum State {
     },
 }
 
-/// What this rank has brought; its blocks are in use until it is dropped.
+/// The contribution of this rank. Its blocks are in use until it is dropped.
 #[derive(Debug)]
 struct UnderWay {
     operation: Collective,
     template: Option<Arc<Template>>,
     private: Option<Private>,
-    /// What is joined chunk by chunk.
+    /// The vector that is joined chunk by chunk.
     vector: Option<Vector>,
     brought: Option<Taken>,
     results: Option<Taken>,
-    /// The tensors lie elsewhere: only what they are is agreed on here.
+    /// True if the tensors lie elsewhere: the ranks agree here only on types and shapes.
     elsewhere: bool,
 }
 
@@ -152,7 +153,8 @@ impl Rank {
         })
     }
 
-    /// Memory of the group to build tensors of these types and shapes in, to be contributed without a copy.
+    /// Lends memory of the group in which tensors of these types and shapes are built, to be contributed without a
+    /// copy.
     ///
     /// # Errors
     /// [`CommError::Held`], [`CommError::Segment`].
@@ -161,10 +163,11 @@ impl Rank {
         Loan::new(Arc::clone(&self.shared), &mut self.blocks, template)
     }
 
-    /// As [`launch`](Communicator::launch), with what was built in a loan of this rank.
+    /// Launches an operation as [`launch`](Communicator::launch) does, with the contribution built in a loan of this
+    /// rank.
     ///
     /// # Errors
-    /// As [`launch`](Communicator::launch).
+    /// The errors of [`launch`](Communicator::launch).
     pub fn launch_loan(&mut self, plan: PlanId, loan: Loan) -> Result<(), CommError> {
         let operation = self.may_launch(plan)?;
         if !Arc::ptr_eq(&loan.shared, &self.shared) || loan.rank != self.rank {
@@ -175,7 +178,7 @@ impl Rank {
         self.bring(operation, loan, None)
     }
 
-    /// How far it is, for the models.
+    /// Returns the progress of the rank, for the models.
     #[cfg(test)]
     pub(super) fn progress(&self) -> u64 {
         let (phase, count) = match &self.state {
@@ -187,7 +190,7 @@ impl Rank {
         self.number << 32 | phase << 24 | count
     }
 
-    /// Bytes of this rank's blocks of memory.
+    /// Returns the number of bytes of this rank's blocks of memory.
     pub fn memory_bytes(&self) -> usize {
         self.blocks.len_bytes()
     }
@@ -214,7 +217,7 @@ impl Rank {
         }
     }
 
-    /// Why the group has ended, if it has.
+    /// Returns an error with the cause if the group has ended.
     fn ended(&self) -> Result<(), CommError> {
         match self.shared.words.end()? {
             None => Ok(()),
@@ -297,8 +300,8 @@ impl Communicator for Rank {
             self.watches.look(&self.shared);
         }
         if matches!(outcome, Err(CommError::Segment(_) | CommError::Corrupt { .. })) {
-            // Memory that went with its owner, whose end nobody has told of yet; or this rank cannot do its share, and nobody
-            // can do without it.
+            // The memory went with its owner, whose end is not reported yet; or this rank cannot do its share, and no
+            // other rank can go on without it.
             outcome = Err(self.find_gone().unwrap_or_else(|| {
                 self.shared.end(End::Aborted { rank: self.rank });
                 outcome.err().unwrap_or(CommError::Idle)
@@ -347,8 +350,10 @@ impl Communicator for Rank {
         outcome
     }
 
-    /// Two ranks pass what is private through rings that stay in the caches. Of more ranks, what is large goes in pieces, so that it takes little memory of the group and stays in the caches. Only what others
-    /// reduce is copied to them, and only what they have reduced is copied back.
+    /// Combines every rank's `values`, in place. Two ranks pass private vectors through rings that stay in the caches.
+    /// With more ranks, a large vector goes in pieces, so that it takes little memory of the group and stays in the
+    /// caches. Only the data that other ranks reduce is copied to them, and only the data that they have reduced is
+    /// copied back.
     fn allreduce_slice<E: Element>(&mut self, op: ReduceOp, values: &mut [E]) -> Result<(), CommError> {
         let plan = self.plan(Collective::AllReduce(op))?;
         if self.shared.ranks() == 2 && size_of_val(values) > ONE_SHOT_BYTES {

@@ -1,4 +1,5 @@
-//! Sums of private vectors between two ranks: what they are is agreed on as ever, and then they pass through rings.
+//! Reductions of private vectors between two ranks: the ranks agree on the operation as usual, and then the vectors
+//! pass through rings.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::shm::share::Private;
 use crate::shm::staging::{RING_BYTES, Rings, Vector};
 
 impl Rank {
-    /// Joins the vectors of two ranks in place.
+    /// Reduces the vectors of two ranks, in place.
     pub(super) fn allreduce_pair<E: Element>(
         &mut self,
         plan: PlanId,
@@ -33,7 +34,7 @@ impl Rank {
             State::Arriving { under_way, .. } | State::Joining { under_way } => under_way.vector.as_mut(),
             _ => None,
         };
-        // It was waited for long enough, and the values may go: a copy takes their place.
+        // The wait was too long, and the caller may free the values: a copy takes their place.
         if vector.is_some_and(|vector| !vector.keep()) {
             self.state = State::Idle;
             self.shared.end(End::Aborted { rank: self.rank });
@@ -41,7 +42,7 @@ impl Rank {
         outcome.map(drop)
     }
 
-    /// Launches the sum of a vector.
+    /// Launches the reduction of a vector.
     pub(in crate::shm) fn bring_vector(
         &mut self,
         operation: Collective,
@@ -85,13 +86,13 @@ impl Rank {
         }
     }
 
-    /// Whether the other rank has done what this one waits for.
+    /// Whether the other rank has done the step for which this rank waits.
     pub(super) fn may_join(&self) -> Result<bool, CommError> {
         let vector = self.state.under_way().and_then(|it| it.vector.as_ref());
         vector.map_or(Ok(true), |vector| vector.may_pass(&self.rings()))
     }
 
-    /// Brings vectors that are being joined further, and to their end. `None` where it waits for the other.
+    /// Advances the vectors that are being joined. Returns `None` while it waits for the other rank.
     pub(super) fn join_vectors(&mut self) -> Result<Option<Vec<Tensor>>, CommError> {
         let rings = Rings {
             shared: &self.shared,
@@ -120,7 +121,7 @@ impl Rank {
         self.passed += vector.pairs();
         self.state = State::Idle;
         fault_point::at("rank: after its share");
-        // Both at once: nobody waits for a share.
+        // Both at once, because no rank waits for a share.
         self.done()?;
         fault_point::at("rank: before finishing");
         self.finish()?;
@@ -128,7 +129,8 @@ impl Rank {
         result.map(Some)
     }
 
-    /// As [`launch`](Communicator::launch), with a vector that takes one step at each [`poll`](Communicator::poll).
+    /// Launches an operation as [`launch`](Communicator::launch) does, with a vector that takes one step at each
+    /// [`poll`](Communicator::poll).
     #[cfg(all(test, not(miri)))]
     pub(in crate::shm) fn launch_private(
         &mut self,
@@ -161,7 +163,7 @@ mod tests {
         let [plan, theirs_plan] = [late.plan(sum).unwrap(), peer.plan(sum).unwrap()];
         assert_eq!(plan, theirs_plan);
         peer.launch_private(theirs_plan, ReduceOp::Sum, &theirs).unwrap();
-        // What the other rank staged as it came is joined, and no more.
+        // Only the chunks that the other rank staged when it arrived are joined.
         let mut own = values.clone();
         let outcome = late.allreduce_slice(ReduceOp::Sum, &mut own);
         assert!(matches!(outcome, Err(CommError::Timeout { .. })), "{outcome:?}");

@@ -1,4 +1,4 @@
-//! Waiting for others, and whether it is in vain.
+//! Waits for other ranks, and detection of waits that are in vain.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::error::CommError;
 use crate::shm::layout::End;
 
 impl Rank {
-    /// A rank that has left, or whose process has ended.
+    /// Returns the error if a rank has left, or if its process has ended.
     #[cold]
     pub(crate) fn find_gone(&self) -> Option<CommError> {
         if let Err(ended) = self.ended() {
@@ -18,7 +18,7 @@ impl Rank {
         }
         (0..self.shared.ranks()).find_map(|rank| match self.shared.words.holder(rank) {
             Ok(Some((_, true))) => Some(CommError::PeerLeft { rank }),
-            // Where somebody else watches over the processes, it is for them to say.
+            // If another owner watches the processes, that owner reports a death.
             Ok(Some((process, false))) if self.shared.watches && !process.is_current() => {
                 let pid = process.pid;
                 self.shared.end(End::Died { rank, pid });
@@ -28,7 +28,7 @@ impl Rank {
         })
     }
 
-    /// Whether somebody may still have to map what this rank brought last.
+    /// Whether another rank may still have to map this rank's last contribution, or a message.
     pub(super) fn is_needed(&self) -> bool {
         let words = &self.shared.words;
         let unread = |(to, number): (usize, u64)| {
@@ -46,7 +46,7 @@ impl Rank {
         (0..self.shared.ranks()).any(needs)
     }
 
-    /// Waits until nobody needs this rank any more.
+    /// Waits until no other rank needs this rank any more.
     pub(super) fn linger(&mut self, timeout: Option<Duration>) {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let Some(bell) = self.shared.bells.get(self.rank).cloned() else {
@@ -62,7 +62,8 @@ impl Rank {
         }
     }
 
-    /// Waits until `attempt` has an answer, with an eye on the others.
+    /// Waits until `attempt` has an answer, and watches the other ranks meanwhile. After the time limit, returns the
+    /// time waited.
     pub(crate) fn until<R>(
         &mut self,
         timeout: Option<Duration>,
@@ -90,7 +91,7 @@ impl Rank {
             !waits
         }) {
             Arc::clone(&self.budget).park(bell, deadline, || {
-                // Before the attempt, which then sees what a death has done.
+                // The watch comes before the attempt, which then sees the effects of a death.
                 self.watches.look(&shared);
                 outcome = attempt(self);
                 !matches!(outcome, Ok(None))
@@ -99,7 +100,7 @@ impl Rank {
         Ok(outcome?.ok_or_else(|| started.elapsed()))
     }
 
-    /// Whether rank `other`, which this rank waits for, still can do anything.
+    /// Returns an error if rank `other`, for which this rank waits, cannot act any more.
     pub(super) fn awaited(&self, other: usize) -> Result<(), CommError> {
         self.ended()?;
         match self.shared.words.holder(other)? {
@@ -108,7 +109,7 @@ impl Rank {
         }
     }
 
-    /// Whether rank `other` has done what this rank waits for now.
+    /// Whether rank `other` has done the step for which this rank waits now.
     pub(super) fn has_come(&self, other: usize) -> Result<bool, CommError> {
         let words = &self.shared.words;
         let come = match self.state {
@@ -120,7 +121,7 @@ impl Rank {
         Ok(come?)
     }
 
-    /// Who is missing, for people.
+    /// Returns a description of the missing ranks.
     pub(crate) fn describe_missing(&self) -> String {
         let missing = |rank: &usize| !self.has_come(*rank).unwrap_or(true);
         let name = |rank: usize| match self.shared.words.holder(rank) {
@@ -132,7 +133,8 @@ impl Rank {
     }
 }
 
-/// Whether somebody's memory is not there any more: a process that ends closes its files before others can see that it ends.
+/// Whether the error means that a rank's memory is gone: a process that ends closes its files before others can see
+/// that it ends.
 pub(super) fn is_of_the_dying(error: &CommError) -> bool {
     match error {
         CommError::Segment(SegmentError::System { source, .. }) => {

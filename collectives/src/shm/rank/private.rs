@@ -1,4 +1,4 @@
-//! Sums of memory that the group does not know: copied only where others reduce it.
+//! Reductions of memory that the group does not know: copied only where other ranks reduce it.
 
 use selvedge_channels::{Element, bytes_of};
 
@@ -9,7 +9,8 @@ use crate::error::CommError;
 use crate::shm::share::{Private, is_one_shot, slice};
 
 impl Rank {
-    /// Joins one piece. Others find in this rank's block what they reduce, and this rank's own slice stays where it is.
+    /// Reduces one piece of a vector. Other ranks find in this rank's block the data that they reduce; this rank's own
+    /// slice stays in place.
     pub(super) fn allreduce_piece<E: Element>(
         &mut self,
         plan: PlanId,
@@ -18,11 +19,12 @@ impl Rank {
     ) -> Result<(), CommError> {
         let operation = self.may_launch(plan)?;
         let (shape, ends) = ([piece.len()], [0, whole]);
-        // An empty part that says how long the whole is, so that ranks which disagree hear of it at the first piece.
+        // The shape of an empty part contains the length of the whole vector, so that ranks with other lengths fail at
+        // the first piece.
         let parts = [(E::DTYPE, shape.as_slice()), (E::DTYPE, ends.as_slice())];
         let mut loan = self.loan(&parts)?;
         let span = loan.template.spans.first().copied().ok_or(CommError::Idle)?;
-        // Others find in the block what they reduce: all of it where everybody reduces everything.
+        // The block contains the data that other ranks reduce: all of it if every rank reduces everything.
         let one_shot = is_one_shot(&loan.template);
         let (from, count) = if one_shot {
             (0, 0)
@@ -41,7 +43,7 @@ impl Rank {
         self.bring(operation, loan, Some(begin))?;
         let outcome = self.wait(None);
         if let State::Arriving { under_way, .. } = &mut self.state {
-            // It was waited for long enough, and the piece may go: a copy takes its place.
+            // The wait was too long, and the caller may free the piece: a copy takes its place.
             under_way.private = None;
             if let Some(taken) = &under_way.brought {
                 let own = bytes_of(piece).get(from * size..(from + count) * size);

@@ -1,8 +1,8 @@
-//! An execution from its input to its result in one go, for who has the graph to itself.
+//! The fast path of a run: an execution from its input to its result, for a thread that has the graph to itself.
 //!
-//! What costs most of an execution that takes less than a microsecond is that it may be waited for by anybody, at any time
-//! and in any order: a handle that shares the graph, a place in the books of the driver, a lock to submit and one to fetch.
-//! Who waits at once and alone needs none of that.
+//! Most of the cost of an execution below one microsecond pays for the freedom to wait for it on any thread, at any
+//! time and in any order: a handle that shares the graph, an entry in the driver's records, a lock to submit and a lock
+//! to fetch. A thread that waits at once and alone needs none of these.
 
 use selvedge_channels::AnyOutlet;
 
@@ -12,19 +12,21 @@ use crate::run::engine::Engine;
 use crate::run::error::ExecError;
 use crate::run::patience::Patience;
 
-/// How far it went. It is put where it was asked for: handing it through all that waits costs more than all else on the way.
+/// The outcome of the fast path. It is written to the place that the caller provides: passing it through all the code
+/// that waits would cost more than everything else on that path.
 pub(crate) enum Through<Out> {
-    /// To its end, and what it came to.
+    /// The execution has ended with this result.
     Done(Result<Out, ExecError>),
-    /// It has been submitted, and is to be waited for as any other, for what is left of the time.
+    /// The execution was submitted. The caller waits for it in the usual way, for the rest of the time limit.
     Submitted(u64, Patience),
-    /// Nowhere: it is to be submitted as any other.
+    /// The fast path did not apply. The caller submits in the usual way.
     Refused,
 }
 
 impl Engine {
-    /// Publishes the input with `send`, or stages it with `stage` where that is not to be had, and waits for the result with
-    /// the driver in hand: as long as it spins for a result, and while nobody else wants the driver. `through` is refused before.
+    /// Publishes the input with `send`, or stages it with `stage` if that fails, and waits for the result while it
+    /// holds the driver: for as long as a wait spins, and only while no other thread wants the driver. The caller sets
+    /// `through` to `Refused` beforehand.
     #[inline]
     pub(crate) fn run_through<Out>(
         &self,
@@ -33,9 +35,9 @@ impl Engine {
         send: impl FnOnce(&mut dyn AnyOutlet) -> bool,
         stage: impl FnOnce(&mut Driver) -> Result<(), ExecError>,
     ) {
-        // Where it is not free it is refused.
+        // If the driver is not free, `through` stays refused.
         let _ = self.driver.try_with(|driver| {
-            // Who leads waits for something, and would have to be told of every move.
+            // A leading thread waits for an answer and would have to be told of every move.
             if self.turn.is_led() || !driver.is_idle() || !self.control.is_running() {
                 return;
             }
@@ -66,7 +68,7 @@ impl Engine {
         take: Take<Out>,
         through: &mut Through<Out>,
     ) {
-        // Not before the input is on its way, which the lanes wait for.
+        // The clock is read only after the input is published, because the lanes wait for the input.
         let patience = self.patience();
         let stopped = driver.coming().is_none_or(|mut coming| {
             self.budget.waiting().spin_on(
@@ -78,7 +80,7 @@ impl Engine {
                 },
             )
         });
-        // What is there and cannot be taken is a fault.
+        // A message that has arrived and cannot be taken is a fault.
         if stopped && let Some(taken) = driver.take_at_once(execution, &self.recipe.lengths, take) {
             *through = Through::Done(taken.map_err(|fault| self.error_of(execution, &fault)));
             return;
@@ -156,7 +158,7 @@ mod tests {
         }
     }
 
-    /// How far a run goes.
+    /// Tries the fast path with `x` and returns the outcome.
     fn ran<In: 'static, Out>(graph: &Graph<In, Out>, x: In) -> Through<Out> {
         let mut through = Through::Refused;
         graph.through(&Cell::new(Some(x)), &mut through);
@@ -181,7 +183,7 @@ mod tests {
         let options = Options::new().wait(Wait::Spin);
         let graph = runtime.compile_with(options.clone(), one).unwrap();
         for x in 0..100 {
-            // Others may want the core meanwhile, but nobody wants the driver.
+            // Other threads may want the core meanwhile, but none wants the driver.
             let ran = ran(&graph, x);
             assert!(matches!(ran, Through::Done(Ok(found)) if found == x));
         }
@@ -243,7 +245,7 @@ mod tests {
             }
         };
         std::thread::scope(|scope| {
-            // The only one who pumps, and who has nothing to be woken for but what is dropped.
+            // This thread alone pumps, and only dropped handles wake it.
             scope.spawn(|| {
                 let patience = Patience::new(Some(Duration::from_secs(120)), "");
                 let all = |driver: &mut Driver| {
@@ -263,7 +265,7 @@ mod tests {
         });
     }
 
-    /// The most entries that any of the driver's books has.
+    /// The largest number of entries in any of the driver's records.
     fn entries(graph: &Graph<i64, i64>) -> usize {
         let most = graph.engine.drive_soon(|driver| driver.entries().max());
         most.unwrap().unwrap()
@@ -286,9 +288,10 @@ mod tests {
                 assert_eq!(graph.execute(x).wait().unwrap(), x);
                 assert!(entries(&graph) <= 6, "a window of four, and two that are held");
             }
-            // Both count as long as they are held, however long ago they came.
+            // Both results count for as long as their handles exist, however long ago they arrived.
             let third = graph.execute(3);
-            // The first of these may get in before the third has come, and is fetched after it.
+            // The first of these submissions may succeed before the third result has arrived; its own result is fetched
+            // after that.
             let full = (0..2).find_map(|_| match graph.try_execute(4) {
                 Err(refused) => Some(refused.error),
                 Ok(execution) => {

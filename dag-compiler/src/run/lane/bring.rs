@@ -1,11 +1,11 @@
-//! Arguments whose tensors are wanted on another device than they are on.
+//! Device-to-device copies of arguments: brings their tensors to the device on which the task needs them.
 
 use selvedge_channels::AnyValue;
 use selvedge_core::Failure;
 
 use super::TaskRun;
 
-/// Without devices there is nothing to bring.
+/// A type without values: without devices no argument is copied.
 #[cfg(not(feature = "cuda"))]
 pub(crate) enum BringRun {}
 
@@ -33,14 +33,14 @@ mod with_devices {
 
     use super::*;
 
-    /// A value whose tensors are brought to the device of a task's actor before the task computes. Where all of them are
-    /// there, the task reads the value itself, and nothing is copied.
+    /// A value whose tensors are copied to the device of a task's actor before the task computes. If all of them are on
+    /// that device already, the task reads the value itself, and nothing is copied.
     pub(crate) struct BringRun {
         payload: PayloadType,
         crossing: Crossing,
-        /// Index of the value as it comes.
+        /// Index of the value as it arrives.
         from: usize,
-        /// Index of the local value that has the tensors elsewhere.
+        /// Index of the local value that gets the copied tensors.
         into: usize,
     }
 
@@ -63,7 +63,7 @@ mod with_devices {
             self.into
         }
 
-        /// The index of the value that is to be read.
+        /// Copies the tensors if necessary; returns the index of the value to read.
         fn run(&mut self, values: &mut [Box<dyn AnyValue>], execution: u64) -> Result<usize, ChannelError> {
             let ends = values.get_disjoint_mut([self.from, self.into]);
             let Ok([from, into]) = ends else {
@@ -76,7 +76,8 @@ mod with_devices {
         }
     }
 
-    /// Brings a task's arguments to its actor's device, and has its parameters and lists read what was brought.
+    /// Brings a task's arguments to its actor's device, and makes the task's parameters and lists refer to the values
+    /// with the copies.
     pub(in super::super) fn bring(
         task: &mut TaskRun,
         values: &mut [Box<dyn AnyValue>],

@@ -1,8 +1,8 @@
-//! Hops: tasks of one argument and one result, one after the other, each in one go.
+//! Hops: tasks of one argument and one result, done one after the other, each in one go.
 //!
-//! Where the argument lies and where the result goes is known when the plan is loaded, and so is how many such tasks follow each
-//! other: what is left to be asked of each is whether its execution has been cancelled, whether its argument has come, and whether
-//! its result can be put.
+//! The loader determines where the argument lies, where the result goes, and how many such tasks follow each other.
+//! Only three questions remain for each hop: whether its execution has been cancelled, whether its argument has
+//! arrived, and whether there is room for its result.
 
 use selvedge_channels::{AnyOutlet, AnyValue};
 use selvedge_core::{ComputeHop, Destination, Failure, Hop, MethodEntry};
@@ -13,23 +13,24 @@ use crate::run::control::{Control, Phase};
 use crate::run::crew::Crew;
 use crate::run::trace::{Ended, Recorder};
 
-/// What a task is that is no more than a hop.
+/// The data of a task that is a hop.
 #[derive(Clone, Copy)]
 pub(crate) struct HopRun {
-    /// Its method.
+    /// The method of the task.
     compute: ComputeHop,
     /// Index of the argument in the lane's values.
     from: usize,
-    /// Index of the value that the result goes to, where it goes to one of the same lane and nowhere else.
+    /// Index of the value that the result goes to, if it goes to one value of the same lane and nowhere else.
     to: Option<usize>,
-    /// The hop before it in the stretch, if there is one, puts its argument where it lies.
+    /// True if the previous hop of the stretch writes this hop's argument.
     follows: bool,
-    /// Hops that follow each other from here on, this one among them, in the program and among the lane's tasks.
+    /// The number of hops that follow each other from this one on, itself included, in the program and among the lane's
+    /// tasks.
     pub(crate) stretch: usize,
 }
 
 impl HopRun {
-    /// What a task is, if it is no more than a hop.
+    /// The data of a task that is a hop; `None` if the task is no hop.
     pub(crate) fn of(task: &TaskRun, method: Option<&MethodEntry>) -> Option<Self> {
         let compute = method?.hop?;
         let ([from], [param]) = (task.args.as_slice(), task.params.as_slice()) else {
@@ -45,13 +46,13 @@ impl HopRun {
         })
     }
 
-    /// Takes note of the hop before it; returns how many follow each other from here on.
+    /// Records the hop before this one; returns the number of hops that follow each other from this one on.
     pub(crate) fn come_after(&mut self, before: Option<HopRun>) -> usize {
         self.follows = before.is_some_and(|before| before.to == Some(self.from));
         self.stretch
     }
 
-    /// One computation, unless there is no room for its result.
+    /// Prepares one computation; `None` if its local destination is not empty.
     #[inline]
     fn computation<'a>(
         self,
@@ -70,13 +71,14 @@ impl HopRun {
     }
 }
 
-/// Looks at the next input that are worth it before it is waited for as any other: some microseconds.
+/// The number of polls for the next input before the lane waits for it in the usual way; together they take some
+/// microseconds.
 const LOOKS: u32 = 64;
 
-/// Looks at it for one at everything else: the quicker they are, the sooner it is seen.
+/// The number of polls for each check of the mailbox and the state. Quick polls see the input sooner.
 const GLANCES: u32 = 8;
 
-/// Whether the next input comes within some looks, before somebody calls an actor or the graph ends.
+/// Whether the next input arrives within [`LOOKS`] polls, before an ordinary call for an actor or the end of the graph.
 #[inline]
 fn comes_soon<C: Crew + ?Sized>(
     value: &dyn AnyValue,
@@ -100,7 +102,8 @@ fn comes_soon<C: Crew + ?Sized>(
     false
 }
 
-/// What a hop has come to that is not over with its method; `None` where its result is there as any other.
+/// Completes a hop that is not done when its method has returned; `None` if the method has succeeded and the result is
+/// then published.
 #[inline(never)]
 fn otherwise(
     task: &mut TaskRun,
@@ -119,9 +122,9 @@ fn otherwise(
 }
 
 impl LaneLoop {
-    /// Does so many hops from this task on, up to what is out of the ordinary; returns how many it has done, and what became of the
-    /// last. Where the program is nothing else, it goes on with the executions that follow, as long as their inputs come soon: it
-    /// returns what it has done of the last.
+    /// Does `stretch` hops from task `first` on, as far as the fast path applies; returns the number of hops done and
+    /// the outcome of the last. If the program consists of these hops only, continues with the executions that follow,
+    /// as long as their inputs arrive soon; the returned number counts the hops of the last execution.
     #[inline(never)]
     pub(super) fn hops<C: Crew + ?Sized>(
         &mut self,
@@ -129,7 +132,7 @@ impl LaneLoop {
         first: usize,
         stretch: usize,
     ) -> (usize, Ran) {
-        // Ranks are looked after between two steps.
+        // Ranks must advance between two steps.
         let stretch = if self.ranks.is_empty() { stretch } else { 1 };
         let steps = STEPS * stretch;
         let lingers = steps == self.steps.len() && self.ranks.is_empty() && self.spins;
@@ -140,14 +143,14 @@ impl LaneLoop {
                     self.pass(steps);
                     again = true;
                 }
-                // The executions before have moved; this one is begun as any other.
+                // The previous executions have moved; this one begins in the usual way.
                 (0, Ran::Blocked | Ran::Otherwise) if again => return (0, Ran::Done),
                 ran => return ran,
             }
         }
     }
 
-    /// The hops of one execution; where it is done `again`, only if its input comes soon.
+    /// Does the hops of one execution. If `again`, does so only if the input of the execution arrives soon.
     #[inline]
     fn lap<C: Crew + ?Sized>(
         &mut self,
@@ -176,7 +179,7 @@ impl LaneLoop {
             if cancels.is_cancelled() {
                 return (done, Ran::Otherwise);
             }
-            // What the hop before has put there is there.
+            // A value that the previous hop has written is there.
             if done == 0 || !hop.follows {
                 match input(values, hop.from, execution) {
                     Input::There => {}
@@ -187,7 +190,7 @@ impl LaneLoop {
             let Some(mut computation) = hop.computation(values, &mut task.outlets, execution) else {
                 return (done, Ran::Otherwise);
             };
-            // From here on it goes to its end.
+            // From here on the hop runs to its end.
             if traced {
                 recorder.open(task.id, execution, done > 0);
             }

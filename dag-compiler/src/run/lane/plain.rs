@@ -1,4 +1,4 @@
-//! Plain tasks, each in one go: its READs, its COMPUTE and its WRITE, where nothing is out of the ordinary.
+//! Plain tasks: the fast path that does the READs, the COMPUTE and the WRITE of a task in one go.
 
 use selvedge_channels::{AnyOutlet, AnyValue, Arrival, ChannelError, Readiness};
 use selvedge_core::{Failure, Invocation};
@@ -10,15 +10,15 @@ use crate::run::crew::Crew;
 use crate::run::report::fault_of;
 use crate::run::trace::Ended;
 
-/// What became of a task that was to run in one go.
+/// The outcome of a task that was to run in one go.
 pub(super) enum Ran {
-    /// It has run, and its result is on its way.
+    /// The task has run, and its result is published.
     Done,
-    /// It has run; its WRITE is still to be done.
+    /// The task has run; its WRITE is still to be done.
     Computed,
-    /// Its inputs have not all come, and nothing has changed since it was looked last.
+    /// Not all inputs have arrived, and nothing has changed since the last look.
     Blocked,
-    /// Something is out of the ordinary, which the steps one by one are for: nothing has changed.
+    /// The fast path does not apply, so the steps run one by one; nothing has changed.
     Otherwise,
     /// The graph cannot go on.
     Broken(Box<Broken>),
@@ -34,12 +34,12 @@ impl Ran {
     }
 }
 
-/// What is known of an input.
+/// The state of an input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Input {
     There,
     NotYet,
-    /// A fault, or something that its channel has to say.
+    /// A fault, or an error of the input's channel.
     Otherwise,
 }
 
@@ -63,7 +63,8 @@ fn arrival(value: &mut dyn AnyValue, execution: u64) -> Input {
     }
 }
 
-/// All inputs of a task; that one of several has not come is out of the ordinary, since there may be a fault beside it.
+/// The state of all inputs of a task. If one of several has not arrived, the fast path does not apply, because another
+/// may be a fault.
 #[inline]
 fn inputs(values: &mut [Box<dyn AnyValue>], task: &TaskRun, execution: u64) -> Input {
     if let [only] = task.args.as_slice() {
@@ -92,7 +93,7 @@ fn give_back(value: &mut dyn AnyValue, task: TaskId) -> Result<(), Box<Broken>> 
 
 #[inline]
 fn reads_done(values: &mut [Box<dyn AnyValue>], task: &TaskRun) -> Result<(), Box<Broken>> {
-    // Mostly there is one, and a loop around it costs as much as it does.
+    // Most tasks have one argument, and a loop around it costs as much as the read itself.
     if let [only] = task.args.as_slice() {
         return read_done(values, *only, task.id);
     }
@@ -101,8 +102,9 @@ fn reads_done(values: &mut [Box<dyn AnyValue>], task: &TaskRun) -> Result<(), Bo
 }
 
 impl LaneLoop {
-    /// Does the task of this step, whose inputs have all come, and goes on behind it; a hop and those that follow it in one go, up
-    /// to what is out of the ordinary. Says what became of the first that is not done, where none was.
+    /// Does the task of this step if its inputs have all arrived, and advances past it. For a hop, also does the hops
+    /// that follow, as far as the fast path applies. If no task is done, returns the outcome of the first. A later task
+    /// that is blocked, or to which the fast path does not apply, is left to the next step.
     #[inline]
     pub(super) fn run<C: Crew + ?Sized>(&mut self, crew: &mut C, first: usize) -> Ran {
         if !self.state.forgone.is_empty() {
@@ -126,7 +128,7 @@ impl LaneLoop {
         }
     }
 
-    /// Takes note that a task waits for its inputs.
+    /// Records that a task waits for its inputs.
     #[inline]
     fn begin_to_wait(&mut self, index: usize) {
         if self.state.waiting {
@@ -140,7 +142,7 @@ impl LaneLoop {
         }
     }
 
-    /// Does one task, whatever its arguments are; returns how many it has done, and what became of it.
+    /// Does one task with any number of arguments; returns the number of tasks done and the outcome.
     #[inline(never)]
     fn plain<C: Crew + ?Sized>(&mut self, crew: &mut C, index: usize) -> (usize, Ran) {
         let execution = self.state.execution;
@@ -156,7 +158,7 @@ impl LaneLoop {
             Input::NotYet => return (0, Ran::Blocked),
             Input::Otherwise => return (0, Ran::Otherwise),
         }
-        // From here on it goes to its end.
+        // From here on the task runs to its end.
         let traced = self.recorder.is_on();
         if traced {
             self.recorder.open(task.id, execution, false);
@@ -175,7 +177,7 @@ impl LaneLoop {
     }
 }
 
-/// What follows from what a task's method has come to.
+/// Completes a task whose method has returned: releases its inputs and publishes its result.
 pub(super) fn settle(
     task: &mut TaskRun,
     values: &mut [Box<dyn AnyValue>],
@@ -184,7 +186,7 @@ pub(super) fn settle(
     handed_over: bool,
 ) -> Ran {
     match invoked {
-        // It is seen by this lane alone, or had nothing to be given back before it.
+        // Only this lane sees the result, or no slot had to be released before it (`LOOP-5`).
         Ok(()) if handed_over => reads_done(values, task).map_or_else(Ran::Broken, |()| Ran::Done),
         Ok(()) => {
             task.say_done();
@@ -194,7 +196,7 @@ pub(super) fn settle(
     }
 }
 
-/// Publishes that a plain task's method has failed.
+/// Publishes the failure of a plain task's method.
 #[cold]
 fn publish_failure(
     task: &mut TaskRun,
@@ -203,7 +205,8 @@ fn publish_failure(
     failure: Failure,
     handed_over: bool,
 ) -> Ran {
-    // It may have handed over a result and failed then: that was none, unless others have seen it.
+    // The method may have handed over a result before it failed. That result is withdrawn, unless other lanes have seen
+    // it.
     let local = sole(task).and_then(|outlet| outlet.within());
     match local.and_then(|local| values.get_mut(local)) {
         Some(local) => drop(local.abandon()),
@@ -224,7 +227,7 @@ fn sole(task: &mut TaskRun) -> Option<&mut dyn AnyOutlet> {
 }
 
 fn publish_sole(task: &mut TaskRun, values: &mut [Box<dyn AnyValue>], execution: u64) -> Ran {
-    // Before the result can be seen: whoever has that may write the next input (`LOOP-5`).
+    // Before the result can be seen: a thread that has the result may write the next input (`LOOP-5`).
     if let Err(broken) = reads_done(values, task) {
         return Ran::Broken(broken);
     }
@@ -234,7 +237,7 @@ fn publish_sole(task: &mut TaskRun, values: &mut [Box<dyn AnyValue>], execution:
     };
     match outlet.publish(execution, values) {
         Ok(Readiness::Ready) => Ran::Done,
-        // The WRITE waits for room, or says that there is no value, or that it cannot be written.
+        // The WRITE step waits for room, or reports that there is no value or that the value cannot be written.
         Ok(Readiness::Blocked) | Err(ChannelError::NoValue) => Ran::Computed,
         Err(error) if error.refuses_value() => Ran::Computed,
         Err(error) => Ran::Broken(broken(id, error)),

@@ -1,4 +1,4 @@
-//! What a task does by itself: its method, and what becomes of its result. Where the user's code runs, its panics end.
+//! The work of a task: runs its method and publishes its result. Catches the panics of user code.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -25,7 +25,7 @@ pub(super) fn invoke<C: Crew + ?Sized>(
     Ok(())
 }
 
-/// The same, where arguments are to be brought to the actor's device, or put together into lists.
+/// Runs a task's method after its arguments were brought to the actor's device and assembled into lists.
 pub(super) fn invoke_prepared<C: Crew + ?Sized>(
     task: &mut TaskRun,
     values: &mut [Box<dyn AnyValue>],
@@ -46,7 +46,7 @@ pub(super) fn invoke_prepared<C: Crew + ?Sized>(
     invoked
 }
 
-/// Puts a task's lists together. Elements that others read too are cloned, which is the user's code.
+/// Assembles a task's lists. Elements that others read too are cloned, which runs user code.
 fn put_together(
     lists: &[GatherRun],
     values: &mut [Box<dyn AnyValue>],
@@ -58,8 +58,8 @@ fn put_together(
     })
 }
 
-/// Publishes a staged message. A value that cannot travel is the task's failure, not the graph's, also when its own
-/// `Serialize` or `Clone` panics: nothing has been published then.
+/// Publishes a staged message. A value that cannot be sent is the task's failure, not the graph's, even if its own
+/// `Serialize` or `Clone` panics: nothing has been published in that case.
 pub(crate) fn publish(
     outlet: &mut dyn AnyOutlet,
     info: &TaskInfo,

@@ -1,7 +1,7 @@
-//! The steps, from random numbers to a model.
+//! The steps of training, from random numbers to a model.
 //!
-//! A step's batch is cut into [`PARTS`] that go through the model in a thread each; the gradients are added in the
-//! order of the parts. How many cores there are changes the time, not the model.
+//! A step's batch is cut into [`PARTS`] parts that go through the model in a thread each; the gradients are added in
+//! the order of the parts. The number of cores changes the time, not the model.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -22,31 +22,32 @@ use super::schedule::Schedule;
 use super::shape::Shape;
 use super::tokenizer::tokenizer;
 
-/// Parts of a batch, and so threads.
+/// The number of parts of a batch, and so of threads.
 pub const PARTS: usize = 2;
-/// The gradient of all parameters together is cut to this length, so that no single batch throws the model far.
+/// The longest gradient of all parameters together: a longer one is cut to this length, so that no single batch changes
+/// the model far.
 const GRADIENT_MAX: f64 = 1.0;
 const WEIGHT_DECAY: f64 = 0.05;
 
-/// What is trained, on what, for how long.
+/// The plan of a training: the model, the data and the number of steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The size of the model.
     pub shape: Shape,
-    /// Equal seeds give equal models on the same kind of processor.
+    /// The seed; equal seeds give equal models on the same kind of processor.
     pub seed: u64,
-    /// Rows of the digits to learn from.
+    /// The rows of the digits to learn from.
     pub rows: Range<usize>,
-    /// Lessons of drawing in a part of a step's batch.
+    /// The lessons of drawing in a part of a step's batch.
     pub draw: usize,
-    /// Lessons of reading; more of them, since only their last two tokens teach.
+    /// The lessons of reading in a part; there are more of them, because only their last two tokens teach.
     pub read: usize,
     /// The rate of each step.
     pub schedule: Schedule,
 }
 
 impl Plan {
-    /// How the shipped model is trained.
+    /// Returns the plan of the shipped model.
     pub fn shipped(seed: u64, steps: usize, rows: Range<usize>) -> Plan {
         Plan {
             shape: Shape::shipped(),
@@ -63,16 +64,16 @@ impl Plan {
     }
 }
 
-/// Mean losses of a step's lessons, in nats.
+/// The mean losses of a step's lessons, in nats.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Losses {
-    /// For each token of a drawing.
+    /// The loss per token of a drawing.
     pub draw: f32,
-    /// For each token of an answer to an image.
+    /// The loss per token of an answer to an image.
     pub read: f32,
 }
 
-/// A model under way.
+/// A model in training.
 pub struct Course {
     plan: Plan,
     digits: Digits,
@@ -80,18 +81,18 @@ pub struct Course {
     random: Random,
     parameters: Parameters,
     decoder: Decoder,
-    /// Norms do not decay; matrices do.
+    /// One optimizer for norms, without weight decay, and one for matrices, with it.
     optimizers: [AdamW; 2],
     step: usize,
-    /// Rows still to come before all have been seen again, for each subject.
+    /// The rows still to come before all rows have been used, for each subject.
     ahead: [Vec<usize>; 2],
 }
 
 impl Course {
-    /// A model of random numbers.
+    /// Creates a model of random numbers.
     ///
     /// # Errors
-    /// What candle or the tokenizer says, and data that cannot be read.
+    /// The errors of candle and the tokenizer, and data that cannot be read.
     pub fn new(plan: Plan) -> tokenizers::Result<Course> {
         let mut random = Random::new(plan.seed);
         let parameters = Parameters::random(&plan.shape, &mut random)?;
@@ -120,10 +121,10 @@ impl Course {
         })
     }
 
-    /// Takes a step; the losses are those before it.
+    /// Takes a step and returns the losses before it.
     ///
     /// # Errors
-    /// What candle or the tokenizer says.
+    /// The errors of candle and the tokenizer.
     pub fn step(&mut self) -> tokenizers::Result<Losses> {
         let parts = (0..PARTS)
             .map(|_| self.batch())
@@ -153,7 +154,7 @@ impl Course {
         Ok(losses)
     }
 
-    /// Names and values of the parameters as they are.
+    /// Returns the names and present values of the parameters.
     pub fn tensors(&self) -> HashMap<String, Tensor> {
         let named = |(name, var): (&str, &Var)| (name.to_string(), var.as_tensor().clone());
         self.parameters.iter().map(named).collect()
@@ -175,7 +176,7 @@ impl Course {
         Batch::new(&lessons, &self.tokenizer)
     }
 
-    /// The mean of the parts' gradients, no longer than [`GRADIENT_MAX`].
+    /// Returns the mean of the parts' gradients, cut to the length [`GRADIENT_MAX`].
     fn clipped(&self, mut parts: Vec<GradStore>) -> Result<GradStore> {
         let Some(mut first) = parts.pop() else {
             candle_core::bail!("a step has at least one part");
@@ -204,7 +205,7 @@ impl Course {
     }
 }
 
-/// The losses of a batch and the gradient of their sum.
+/// Returns the losses of a batch and the gradient of their sum.
 fn gradients(decoder: &Decoder, batch: &Batch) -> Result<(Losses, GradStore)> {
     let logs = log_softmax(&decoder.forward(&batch.tokens)?, D::Minus1)?;
     let targets = batch.targets.unsqueeze(D::Minus1)?;

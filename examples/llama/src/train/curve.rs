@@ -6,12 +6,12 @@ use super::course::Losses;
 
 const WIDTH: f32 = 720.0;
 const HEIGHT: f32 = 320.0;
-/// Room for the numbers beside the axes.
+/// The space for the numbers beside the axes.
 const MARGIN: f32 = 44.0;
-/// Points of a line; a point is the mean of the steps around it.
+/// The most points of a line; a point is the mean of the steps around it.
 const POINTS: usize = 180;
 
-/// The picture of a course.
+/// Draws the losses of a course.
 pub fn svg(losses: &[Losses]) -> String {
     let lines = [
         (
@@ -30,7 +30,7 @@ pub fn svg(losses: &[Losses]) -> String {
         .flat_map(|(_, _, points)| points)
         .copied()
         .fold(0.5, f32::max);
-    // Whole halves, so that the numbers beside the axis are round.
+    // Rounded up to a multiple of one half, so that the numbers beside the axis are round.
     let top = (top * 2.0).ceil() / 2.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
@@ -88,7 +88,7 @@ fn axes(svg: &mut String, top: f32, steps: usize) {
     );
 }
 
-/// At most [`POINTS`] means of neighbours.
+/// Returns at most [`POINTS`] means of neighbouring steps.
 fn smooth(losses: Vec<f32>) -> Vec<f32> {
     let width = losses.len().div_ceil(POINTS).max(1);
     losses

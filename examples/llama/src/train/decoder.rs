@@ -1,7 +1,7 @@
-//! The layers of a Llama, out of differentiable operations: a whole text at once, no cache.
+//! The layers of a Llama, built from differentiable operations: they process a whole text at once, without a cache.
 //!
 //! RMSNorm (Zhang and Sennrich, 2019), rotary positions (Su et al., 2021) on the halves of a head, grouped-query
-//! attention (Ainslie et al., 2023), SwiGLU (Shazeer, 2020), and a sum around each.
+//! attention (Ainslie et al., 2023), SwiGLU (Shazeer, 2020), and a residual sum around each.
 
 use candle_core::{Result, Tensor};
 
@@ -12,7 +12,7 @@ use super::fused::rotary::Angles;
 use super::parameters::Parameters;
 use super::shape::Shape;
 
-/// A model whose parameters a gradient can reach.
+/// A differentiable model.
 pub struct Decoder {
     shape: Shape,
     embedding: Tensor,
@@ -35,10 +35,10 @@ struct Layer {
 }
 
 impl Decoder {
-    /// The model of these parameters; it follows them as they move.
+    /// Creates the model of these parameters; it follows their changes.
     ///
     /// # Errors
-    /// When one is missing.
+    /// A parameter is missing.
     pub fn new(shape: Shape, parameters: &Parameters) -> Result<Decoder> {
         let layers = (0..shape.layers).map(|index| Layer::new(index, parameters));
         Ok(Decoder {
@@ -51,18 +51,18 @@ impl Decoder {
         })
     }
 
-    /// Logits `[n, length, vocabulary]` of what follows each of the tokens `[n, length]`.
+    /// Returns the logits `[n, length, vocabulary]` of the token that follows each of the tokens `[n, length]`.
     ///
     /// # Errors
-    /// What candle says: unknown tokens, more than the positions.
+    /// Candle's errors: unknown tokens, or more tokens than positions.
     pub fn forward(&self, tokens: &Tensor) -> Result<Tensor> {
         linear(&self.hidden(tokens)?, &self.head)
     }
 
-    /// Logits `[n, vocabulary]` of what follows the last of the tokens `[n, length]`.
+    /// Returns the logits `[n, vocabulary]` of the token that follows the last of the tokens `[n, length]`.
     ///
     /// # Errors
-    /// As [`forward`](Self::forward).
+    /// The errors of [`forward`](Self::forward).
     pub fn next(&self, tokens: &Tensor) -> Result<Tensor> {
         let hidden = self.hidden(tokens)?;
         let last = hidden.dim(1)?.saturating_sub(1);
@@ -121,7 +121,7 @@ impl Layer {
     }
 }
 
-/// One product of matrices for all texts: candle would make one for each.
+/// Multiplies all texts in one product of matrices; candle would compute one product per text.
 fn linear(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let mut dims = x.dims().to_vec();
     let inputs = dims.pop().unwrap_or_default();

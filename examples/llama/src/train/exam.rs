@@ -1,4 +1,4 @@
-//! What the model can do: read digits that it has not seen, and draw digits that another model recognises.
+//! The exam of the model: it reads digits that it has not seen, and draws digits that another model recognises.
 
 use candle_core::{Device, Tensor};
 use selvedge_examples::data::{CLASSES, Digits, PIXELS, scaled};
@@ -10,15 +10,16 @@ use super::decoder::Decoder;
 use super::tokenizer::END;
 use crate::alphabet;
 
-/// Tokens after which a drawing counts as endless.
+/// The most tokens of a drawing; a longer one counts as endless.
 const ANSWER_MAX: usize = PIXELS + 16;
 
-/// How to choose among what may follow.
+/// The way in which the next token is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
-    /// Flattens probabilities above 1, sharpens them below.
+    /// The temperature: above 1 it flattens the probabilities, below 1 it sharpens them.
     pub temperature: f32,
-    /// Only the likeliest are chosen from, as few as reach this probability (Holtzman et al., 2019).
+    /// The probability of the nucleus: only as many of the likeliest tokens as reach it take part (Holtzman et al.,
+    /// 2019).
     pub top_p: f32,
 }
 
@@ -26,15 +27,16 @@ pub struct Choice {
 pub struct Candidate<'m> {
     /// The model.
     pub decoder: &'m Decoder,
-    /// Its tokens.
+    /// The tokenizer of the decoder.
     pub tokenizer: &'m Tokenizer,
 }
 
 impl Candidate<'_> {
-    /// The share of these rows that the model reads right: the likeliest token after the image is the digit.
+    /// Returns the fraction of these rows that the model reads correctly: the likeliest token after the image is the
+    /// digit.
     ///
     /// # Errors
-    /// What candle or the tokenizer says.
+    /// The errors of candle and the tokenizer.
     pub fn reading(&self, digits: &Digits, rows: std::ops::Range<usize>) -> tokenizers::Result<f64> {
         let (mut right, mut asked) = (0, 0);
         let rows: Vec<usize> = rows.collect();
@@ -55,10 +57,10 @@ impl Candidate<'_> {
         Ok(right as f64 / asked.max(1) as f64)
     }
 
-    /// So many drawings of every digit; the text of each, and the digit asked for.
+    /// Makes `each` drawings of every digit; returns the digit and the text of each drawing.
     ///
     /// # Errors
-    /// What candle or the tokenizer says.
+    /// The errors of candle and the tokenizer.
     pub fn drawings(&self, each: usize, choice: Choice, seed: u64) -> tokenizers::Result<Vec<(u8, String)>> {
         let mut random = Random::new(seed);
         let asked: Vec<u8> = (0..each * CLASSES).map(|at| (at % CLASSES) as u8).collect();
@@ -89,7 +91,7 @@ impl Candidate<'_> {
         Ok(asked.into_iter().zip(texts).collect())
     }
 
-    /// The tokens of texts one after the other.
+    /// Returns the tokens of the texts, one text after the other.
     fn encoded(&self, texts: &[String]) -> tokenizers::Result<Vec<u32>> {
         let mut tokens = Vec::new();
         for text in texts {
@@ -99,10 +101,10 @@ impl Candidate<'_> {
     }
 }
 
-/// The share of drawings that are pictures in which the perceptron sees the digit asked for.
+/// Returns the fraction of drawings that are pictures in which the perceptron recognises the requested digit.
 ///
 /// # Errors
-/// What candle says.
+/// The errors of candle.
 pub fn recognised(drawings: &[(u8, String)], judge: &Mlp) -> candle_core::Result<f64> {
     let mut right = 0;
     for (digit, text) in drawings {

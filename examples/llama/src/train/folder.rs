@@ -1,4 +1,4 @@
-//! The files, laid out as Hugging Face's libraries write and read them.
+//! The files of a model, in the layout that Hugging Face's libraries write and read.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::shape::Shape;
 use super::tokenizer::{self, END};
 
-/// The numbers of a model as its file has them: 16 bits each.
+/// Rounds the numbers of a model to those of its file, which have 16 bits each.
 ///
 /// # Errors
-/// What candle says.
+/// The errors of candle.
 pub fn rounded(tensors: HashMap<String, Tensor>) -> Result<HashMap<String, Tensor>> {
     let halved = |(name, tensor): (String, Tensor)| Ok((name, tensor.to_dtype(DType::F16)?));
     tensors.into_iter().map(halved).collect()
@@ -22,7 +22,7 @@ pub fn rounded(tensors: HashMap<String, Tensor>) -> Result<HashMap<String, Tenso
 /// Writes a model.
 ///
 /// # Errors
-/// What the file system or candle says.
+/// The errors of the file system and of candle.
 pub fn write(folder: &Path, shape: &Shape, tensors: &HashMap<String, Tensor>) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     write_json(&folder.join("config.json"), &shape.json())?;
@@ -42,7 +42,8 @@ fn generation() -> Value {
     })
 }
 
-/// A conversation is its last message: the model knows no other.
+/// Returns the tokenizer's configuration. Its chat template renders only the last message of a conversation, because
+/// the model was trained on single prompts.
 fn tokenizer_config(shape: &Shape) -> Value {
     json!({
         "tokenizer_class": "PreTrainedTokenizerFast",

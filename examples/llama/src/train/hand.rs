@@ -1,14 +1,14 @@
-//! What another hand might have written: an image moved, slanted, turned and stretched a little, with a little noise.
+//! Variations of handwriting: an image is moved, slanted, rotated and stretched a little, with a little noise.
 
 use selvedge_examples::data::{PIXEL_MAX, PIXELS, SIDE};
 use selvedge_examples::random::Random;
 
-/// Half the width of the noise, in levels.
+/// Half of the width of the noise, in levels.
 const NOISE: f32 = 3.0;
-/// By how much a side may be stretched, slanted or turned, for each unit of length.
+/// The largest stretch, slant or rotation of a side, per unit of length.
 const BEND: f32 = 0.12;
 
-/// The image moved by at most a pixel, slanted, turned and stretched, with noise on every pixel.
+/// Returns the image moved by at most a pixel, slanted, rotated and stretched, with noise on every pixel.
 pub fn rewritten(image: &[u8], random: &mut Random) -> Vec<u8> {
     let (dx, dy) = (random.signed(), random.signed());
     let [xx, xy, yx, yy] = [0; 4].map(|_| BEND * random.signed());
@@ -23,7 +23,7 @@ pub fn rewritten(image: &[u8], random: &mut Random) -> Vec<u8> {
         .collect()
 }
 
-/// The image between its pixels: the mean of the four around, by nearness; paper outside.
+/// Samples the image between its pixels: the mean of the four around the point, weighted by nearness; paper outside.
 fn sample(image: &[u8], x: f32, y: f32) -> f32 {
     let (column, row) = (x.floor(), y.floor());
     let (right, below) = (x - column, y - row);
@@ -58,7 +58,7 @@ mod tests {
         for _ in 0..200 {
             let again = rewritten(&image, &mut random);
             assert!(again.len() == PIXELS && again.iter().all(|pixel| *pixel <= 16));
-            // The two columns in the middle of the ink are ink wherever it went.
+            // The two middle columns of the ink stay ink after every movement.
             let middle: Vec<&[u8]> = again.chunks(8).skip(2).take(4).collect();
             let dark = middle.iter().filter(|row| row[3] >= 8 && row[4] >= 8);
             assert_eq!(dark.count(), 4, "{again:?}");

@@ -1,4 +1,5 @@
-//! A lesson is a prompt and its answer; a batch of them is tokens, what should follow each, and how much that counts.
+//! A lesson is a prompt and its answer; a batch of lessons holds the tokens, the target after each token, and the
+//! weight of each target.
 
 use candle_core::{Device, Tensor};
 use selvedge_examples::data::Digits;
@@ -9,7 +10,7 @@ use super::tokenizer::END;
 use super::{hand, prompts};
 use crate::alphabet;
 
-/// What a lesson is about.
+/// The subject of a lesson.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// From a digit to its picture.
@@ -21,21 +22,21 @@ pub enum Subject {
 /// A prompt and its answer.
 #[derive(Clone, Debug)]
 pub struct Lesson {
-    /// What it is about.
+    /// The subject of the lesson.
     pub subject: Subject,
-    /// The question.
+    /// The prompt.
     pub prompt: String,
-    /// What should follow, without the end of text.
+    /// The answer, without the end of text.
     pub answer: String,
 }
 
 impl Lesson {
-    /// A lesson from a row of the digits; `None` where there is no such row.
+    /// Creates a lesson from a row of the digits; `None` if the row does not exist.
     pub fn new(subject: Subject, digits: &Digits, row: usize, random: &mut Random) -> Option<Lesson> {
         let (image, digit) = (digits.image(row)?, digits.label(row)?);
         let (prompt, answer) = match subject {
-            // As it was written. Were it moved, the likeliest first lines would be paper, and a drawing out of the
-            // likeliest shades would slide out of the picture.
+            // The image is not varied. If it were moved, the likeliest first lines would be paper, and a drawing from
+            // the likeliest shades would slide out of the picture.
             Subject::Draw => (prompts::draw(digit, random), alphabet::picture(image)),
             Subject::Read => {
                 let image = hand::rewritten(image, random);
@@ -50,29 +51,30 @@ impl Lesson {
     }
 }
 
-/// Lessons side by side, filled up to the longest.
+/// Lessons side by side, padded to the longest.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// `[n, length]`.
+    /// The tokens, `[n, length]`.
     pub tokens: Tensor,
-    /// What follows each token, `[n, length]`.
+    /// The token that follows each token, `[n, length]`.
     pub targets: Tensor,
-    /// What each target counts in the loss of drawing, `[n, length]`; adds up to 1, or to 0 without such lessons.
+    /// The weight of each target in the loss of drawing, `[n, length]`; the weights add up to 1, or to 0 without such
+    /// lessons.
     pub draw: Tensor,
-    /// The same of reading.
+    /// The weight of each target in the loss of reading, with the shape and the sums of `draw`.
     pub read: Tensor,
 }
 
 impl Batch {
-    /// Encodes lessons. Prompts count nothing; within a subject every lesson counts the same.
+    /// Encodes lessons. Prompts have no weight; within a subject every lesson has the same weight.
     ///
     /// # Errors
-    /// What the tokenizer or candle says.
+    /// The errors of the tokenizer and candle.
     pub fn new(lessons: &[Lesson], tokenizer: &Tokenizer) -> tokenizers::Result<Batch> {
         let mut rows = Vec::new();
         for lesson in lessons {
             let prompt = tokenizer.encode_fast(lesson.prompt.as_str(), false)?;
-            // Apart from its prompt, as the model writes it.
+            // Encoded separately from its prompt, as the model writes it.
             let answer = tokenizer.encode_fast(lesson.answer.as_str(), false)?;
             let end = tokenizer.token_to_id(END).unwrap_or_default();
             let tokens: Vec<u32> = [prompt.get_ids(), answer.get_ids(), &[end]].concat();

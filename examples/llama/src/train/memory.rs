@@ -1,22 +1,22 @@
-//! Memory that was freed stays with the program: the tensors of a step have the sizes of the last one's.
+//! Keeps freed memory in the program: the tensors of a step have the sizes of the last step's tensors.
 //!
-//! By default the allocator of glibc hands large blocks back to the system and asks for them again, which here took as
-//! long as the arithmetic. What it should keep it reads from the environment, before `main`; so the program starts again.
+//! By default the allocator of glibc returns large blocks to the system and requests them again, which took as long as
+//! the arithmetic here. It reads the limits for this from the environment, before `main`; so the program starts again.
 
 use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Blocks up to this size come from the heap.
+/// The limit up to which blocks come from the heap.
 const THRESHOLD: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "4294967296");
-/// So much may lie unused at its end.
+/// The unused memory that may stay at the heap's end.
 const TRIM: (&str, &str) = ("MALLOC_TRIM_THRESHOLD_", "8589934592");
-/// Threads of a step come and go; what they free is for the next.
+/// One arena for all threads, so that memory freed by the threads of one step serves those of the next.
 const ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "1");
 
-/// Keeps freed memory, unless the environment already says how much: call it first in `main`. Replaces the running
-/// program by itself, so that it does not return when it has something to do. Where that fails, the program goes on,
-/// only slower; other allocators than glibc's take no notice.
+/// Keeps freed memory, unless the environment already sets the limit: call it first in `main`. To set the limits it
+/// replaces the running program by a new run of the same program, and does not return. If this fails, the program
+/// continues, only slower; other allocators than glibc's ignore the limits.
 pub fn keep_freed_memory() {
     if env::var_os(TRIM.0).is_some() {
         return;

@@ -1,16 +1,16 @@
-//! How the shipped model comes to be: from the handwritten digits to a folder that any program for Llama models loads.
+//! The training of the shipped model: from the handwritten digits to a folder that any program for Llama models loads.
 //!
-//! - [`hand`]: what another hand might have written.
-//! - [`prompts`]: the ways to ask.
+//! - [`hand`]: variations of handwriting.
+//! - [`prompts`]: the wordings of requests.
 //! - [`lesson`]: a prompt and its answer, and a batch of them as tokens.
-//! - [`tokenizer`]: which piece of text is which token.
-//! - [`shape`]: how many layers, heads and numbers the model has.
+//! - [`tokenizer`]: the token of each piece of text.
+//! - [`shape`]: the numbers of layers, heads and elements of the model.
 //! - [`parameters`]: the numbers that are learnt.
-//! - [`decoder`]: the layers, differentiable; [`fused`] has their pieces that candle has not.
-//! - [`schedule`]: how far a step goes.
+//! - [`decoder`]: the layers, differentiable; [`fused`] has the operations that candle lacks.
+//! - [`schedule`]: the learning rate of each step.
 //! - [`course`]: the steps, from random numbers to a model.
-//! - [`memory`]: what is freed is kept for the next step.
-//! - [`exam`]: what the model can do.
+//! - [`memory`]: freed memory is kept for the next step.
+//! - [`exam`]: the exam of the model.
 //! - [`curve`]: the losses as a picture.
 //! - [`folder`]: the files.
 

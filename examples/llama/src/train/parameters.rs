@@ -1,4 +1,4 @@
-//! The numbers that are learnt, by the names they have in a Llama's file.
+//! The numbers that are learnt, by their names in a Llama's file.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,27 +7,28 @@ use selvedge_examples::random::Random;
 
 use super::shape::Shape;
 
-/// All of them, in the order of their names.
+/// All parameters, in the order of their names.
 #[derive(Clone, Debug)]
 pub struct Parameters {
     by_name: BTreeMap<String, Var>,
 }
 
-/// How a tensor begins.
+/// The initial values of a tensor.
 #[derive(Clone, Copy)]
 enum Start {
-    /// All ones: a norm.
+    /// All ones, for a norm.
     Ones,
-    /// Uniform, up to this size.
+    /// Uniform, with absolute values up to this size.
     Uniform(f32),
 }
 
 impl Parameters {
-    /// Random ones. A matrix keeps the variance of what goes through it (LeCun et al., 1998); those that add to the
-    /// hidden state start smaller the more layers there are, so that the sum does not grow with depth.
+    /// Creates random parameters. A matrix preserves the variance of its input (LeCun et al., 1998); matrices whose
+    /// result is added to the hidden state start smaller the more layers the model has, so that the sum does not grow
+    /// with depth.
     ///
     /// # Errors
-    /// What candle says.
+    /// The errors of candle.
     pub fn random(shape: &Shape, random: &mut Random) -> Result<Parameters> {
         let mut by_name = BTreeMap::new();
         for (name, dims, start) in tensors(shape) {
@@ -42,10 +43,10 @@ impl Parameters {
         Ok(Parameters { by_name })
     }
 
-    /// Those of a file.
+    /// Creates the parameters from the tensors of a file.
     ///
     /// # Errors
-    /// What candle says of a missing tensor, another shape, or numbers that do not become `f32`.
+    /// Candle's error for a missing tensor, another shape, or numbers that do not convert to `f32`.
     pub fn from_tensors(shape: &Shape, tensors_by_name: &HashMap<String, Tensor>) -> Result<Parameters> {
         let mut by_name = BTreeMap::new();
         for (name, dims, _) in tensors(shape) {
@@ -58,15 +59,15 @@ impl Parameters {
         Ok(Parameters { by_name })
     }
 
-    /// Names and values, by name.
+    /// Returns names and values, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Var)> {
         self.by_name.iter().map(|(name, var)| (name.as_str(), var))
     }
 
-    /// The value of a name.
+    /// Returns the value of a name.
     ///
     /// # Errors
-    /// When there is none.
+    /// The name does not exist.
     pub fn get(&self, name: &str) -> Result<Tensor> {
         match self.by_name.get(name) {
             Some(var) => Ok(var.as_tensor().clone()),
@@ -75,7 +76,7 @@ impl Parameters {
     }
 }
 
-/// Names, shapes and beginnings of all tensors, in the order in which random numbers go to them.
+/// Returns names, shapes and initial values of all tensors, in the order in which they receive random numbers.
 fn tensors(shape: &Shape) -> Vec<(String, Vec<usize>, Start)> {
     let (hidden, inner) = (shape.hidden, shape.inner);
     let shared = shape.shared_heads * shape.head();

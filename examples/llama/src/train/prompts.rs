@@ -1,11 +1,11 @@
-//! The ways to ask: people do not keep to one wording, and the model should not depend on it.
+//! The wordings of requests: users do not keep to one wording, and the model should not depend on it.
 
 use selvedge_examples::random::Random;
 
 use super::tokenizer::NUMBERS;
 use crate::alphabet;
 
-/// Requests for a picture; `{}` is the digit. Some words are none of the model's: it learns to pass over them.
+/// Requests for a picture; `{}` is the digit. Some words are not in the model's vocabulary: it learns to ignore them.
 const DRAW: [&str; 8] = [
     "Draw {}",
     "Draw a {}.",
@@ -27,7 +27,7 @@ const READ: [&str; 7] = [
     "Can you tell me what this is?",
 ];
 
-/// A request for a picture of `digit`: half of them plain, a few with the digit spelt out.
+/// Returns a request for a picture of `digit`: half of the requests are plain, a few have the digit spelt out.
 pub fn draw(digit: u8, random: &mut Random) -> String {
     let plain = random.below(2) == 0;
     let spelt = random.below(4) == 0;
@@ -47,7 +47,8 @@ pub fn draw(digit: u8, random: &mut Random) -> String {
     prompt
 }
 
-/// A request to read an image: half of them plain, some without the newline at the end, which shells strip.
+/// Returns a request to read an image: half of the requests are plain, some lack the newline at the end, which shells
+/// strip.
 pub fn read(image: &[u8], random: &mut Random) -> String {
     let plain = random.below(2) == 0;
     let wording = READ.get(random.below(READ.len())).copied().unwrap_or_default();

@@ -1,21 +1,21 @@
-//! How far a step goes: up from nothing, so that the optimizer learns the size of the gradients before it trusts them,
-//! then down half a cosine (Loshchilov and Hutter, 2017).
+//! The learning rate of each step: it rises from almost zero, so that the optimizer learns the size of the gradients
+//! before it trusts them, and then falls along half a cosine (Loshchilov and Hutter, 2017).
 
 use std::f64::consts::PI;
 
-/// The rate of each step.
+/// The learning rates of all steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
-    /// Steps in all.
+    /// The number of steps.
     pub steps: usize,
-    /// Steps of the way up.
+    /// The number of steps in which the rate rises.
     pub warm_up: usize,
     /// The largest rate.
     pub rate_max: f64,
 }
 
 impl Schedule {
-    /// The rate of a step, from 0; never 0 within the steps.
+    /// Returns the rate of a step, counted from 0; it is never 0 within the steps.
     pub fn rate(&self, step: usize) -> f64 {
         if step < self.warm_up {
             return self.rate_max * (step + 1) as f64 / self.warm_up as f64;

@@ -1,4 +1,4 @@
-//! How many layers, heads and numbers the model has, and the `config.json` that says so.
+//! The numbers of layers, heads and elements of the model, and the `config.json` that states them.
 
 use serde_json::{Value, json};
 
@@ -7,29 +7,29 @@ use super::tokenizer::{END, id, vocabulary};
 /// The size of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Numbers for a token between layers.
+    /// The numbers per token between layers.
     pub hidden: usize,
-    /// Numbers inside of a layer's perceptron.
+    /// The numbers inside a layer's perceptron.
     pub inner: usize,
-    /// Layers.
+    /// The number of layers.
     pub layers: usize,
-    /// Heads of a layer's attention.
+    /// The number of heads of a layer's attention.
     pub heads: usize,
-    /// Heads that keys and values have; several heads share one (Ainslie et al., 2023).
+    /// The number of heads of keys and values; several query heads share one (Ainslie et al., 2023).
     pub shared_heads: usize,
-    /// Tokens.
+    /// The number of tokens in the vocabulary.
     pub vocabulary: usize,
     /// The longest text, in tokens.
     pub positions: usize,
 }
 
 impl Shape {
-    /// Added to the mean square before its root is taken.
+    /// The number added to the mean square before its root is taken.
     pub const EPSILON: f64 = 1e-5;
-    /// Base of the angles by which positions turn keys and queries.
+    /// The base of the angles by which positions rotate keys and queries.
     pub const THETA: f32 = 10_000.0;
 
-    /// The shipped model.
+    /// Returns the size of the shipped model.
     pub fn shipped() -> Shape {
         Shape {
             hidden: 64,
@@ -42,17 +42,17 @@ impl Shape {
         }
     }
 
-    /// Numbers of a head.
+    /// Returns the numbers per head.
     pub fn head(&self) -> usize {
         self.hidden / self.heads.max(1)
     }
 
-    /// Heads that share one of the keys' and values'.
+    /// Returns the number of query heads that share a key-value head.
     pub fn sharing(&self) -> usize {
         self.heads / self.shared_heads.max(1)
     }
 
-    /// The `config.json` of a model of 16-bit numbers.
+    /// Returns the `config.json` of a model of 16-bit numbers.
     pub fn json(&self) -> Value {
         json!({
             "architectures": ["LlamaForCausalLM"],

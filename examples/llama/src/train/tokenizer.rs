@@ -1,29 +1,29 @@
-//! Which piece of text is which token: a word, a digit, a shade, or the end of a line.
+//! The token of each piece of text: a word, a digit, a shade, or the end of a line.
 //!
 //! There is no token for the beginning, so that a text has the same tokens whether or not a program asks for special
-//! ones. Blanks between words are dropped, and so is punctuation behind a word: a full stop would look like paper.
+//! tokens. Blanks between words are dropped, and so is punctuation after a word: a full stop would look like paper.
 
 use serde_json::{Map, Value, json};
 use tokenizers::Tokenizer;
 
 use crate::alphabet::SHADES;
 
-/// What stands for anything else.
+/// The token of anything outside the vocabulary.
 pub const UNKNOWN: &str = "<|unk|>";
-/// Ends an answer.
+/// The token that ends an answer.
 pub const END: &str = "<|end|>";
-/// Ends a line of a picture.
+/// The token that ends a line of a picture.
 pub const NEWLINE: &str = "\n";
 
 const WORDS: [&str; 10] = [
     "draw", "read", "a", "the", "digit", "number", "this", "is", "what", "which",
 ];
-/// Digits spelt out.
+/// The digits, spelt out.
 pub const NUMBERS: [&str; 10] = [
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
 ];
 
-/// All tokens, in the order of their numbers.
+/// Returns all tokens, in the order of their numbers.
 pub fn vocabulary() -> Vec<String> {
     let mut tokens: Vec<String> = [UNKNOWN, END, NEWLINE].map(String::from).into();
     tokens.extend(SHADES.map(String::from));
@@ -33,13 +33,13 @@ pub fn vocabulary() -> Vec<String> {
     tokens
 }
 
-/// The number of a token.
+/// Returns the number of a token.
 pub fn id(token: &str) -> Option<u32> {
     let at = vocabulary().iter().position(|it| it == token)?;
     u32::try_from(at).ok()
 }
 
-/// The tokenizer as a `tokenizer.json`.
+/// Returns the tokenizer as a `tokenizer.json`.
 pub fn json() -> Value {
     let special = |(id, content): (usize, &str)| {
         json!({
@@ -63,7 +63,7 @@ pub fn json() -> Value {
             "type": "Sequence",
             "normalizers": [
                 { "type": "Lowercase" },
-                // Punctuation behind a word, up to the next blank.
+                // Punctuation after a word, up to the next blank.
                 { "type": "Replace", "pattern": { "Regex": "(?<=[a-z0-9])[^a-z0-9\\s]+(?=\\s|$)" }, "content": "" },
             ],
         },
@@ -75,7 +75,7 @@ pub fn json() -> Value {
             ],
         },
         "post_processor": null,
-        // Tokens follow each other without a blank: the lines of a picture come back as they are.
+        // Tokens are joined without blanks, so that the lines of a picture are reproduced exactly.
         "decoder": { "type": "Fuse" },
         "model": {
             "type": "WordLevel",
@@ -85,10 +85,10 @@ pub fn json() -> Value {
     })
 }
 
-/// The tokenizer, ready for use.
+/// Returns the tokenizer, ready for use.
 ///
 /// # Errors
-/// What the tokenizer's library says of [`json()`].
+/// The error of the tokenizer's library for [`json()`].
 pub fn tokenizer() -> tokenizers::Result<Tokenizer> {
     Tokenizer::from_bytes(json().to_string())
 }

@@ -1,8 +1,8 @@
-//! How far tensors are apart.
+//! The difference between tensors.
 
 use candle_core::Tensor;
 
-/// The greatest absolute difference.
+/// Returns the greatest absolute difference.
 pub(crate) fn apart(left: &Tensor, right: &Tensor) -> f32 {
     let most = (left - right).and_then(|all| all.abs()?.max_all()?.to_scalar());
     most.unwrap()

@@ -1,5 +1,5 @@
-//! Models made up for tests: seeded numbers in the layout of Hugging Face, and who computes them.
-#![allow(dead_code)] // every test file uses some of it
+//! Models generated for tests: seeded numbers in the layout of Hugging Face, and helpers to run them.
+#![allow(dead_code)] // every test file uses a part of the module
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use selvedge_llama::share::Share;
 use selvedge_llama::step::{Batch, Part, Sampling};
 use selvedge_llama::tensors::needed;
 
-/// Greedy.
+/// Greedy sampling.
 pub(crate) const GREEDY: Option<Sampling> = Some(Sampling {
     temperature: 0.0,
     top_p: 1.0,
@@ -25,10 +25,10 @@ pub(crate) const CONFIG: &str = r#"{
     "max_position_embeddings": 320, "tie_word_embeddings": false, "bos_token_id": 1, "eos_token_id": 2
 }"#;
 
-/// Name to shape and elements.
+/// The shape and the elements of each tensor, by name.
 pub(crate) type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
-/// A folder of its own, which goes with the value.
+/// A folder of its own, removed on drop.
 pub(crate) struct Made {
     pub(crate) path: PathBuf,
 }
@@ -40,7 +40,7 @@ impl Drop for Made {
 }
 
 impl Made {
-    /// A folder with a configuration and nothing else.
+    /// Makes a folder with only a configuration.
     pub(crate) fn bare(name: &str, config: &str) -> Made {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name} {}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
@@ -49,7 +49,7 @@ impl Made {
         Made { path }
     }
 
-    /// A whole model.
+    /// Makes a whole model.
     pub(crate) fn new(name: &str, config: &str) -> Made {
         let made = Made::bare(name, config);
         fs::write(made.weights(), bytes(&tensors(&made.config()), Dtype::F32)).unwrap();
@@ -65,7 +65,7 @@ impl Made {
     }
 }
 
-/// All tensors of a model: norms around 1, the rest scaled so that hidden states stay of one size.
+/// Generates all tensors of a model: norms around 1, the others scaled so that hidden states keep their size.
 pub(crate) fn tensors(config: &Config) -> Tensors {
     let mut state = 0x5eed_u64;
     let mut random = move || {
@@ -88,7 +88,7 @@ pub(crate) fn tensors(config: &Config) -> Tensors {
     tensors.collect()
 }
 
-/// A file of safetensors.
+/// Returns the bytes of a safetensors file.
 pub(crate) fn bytes(tensors: &Tensors, dtype: Dtype) -> Vec<u8> {
     let raw = |elements: &[f32]| -> Vec<u8> {
         match dtype {
@@ -116,7 +116,7 @@ pub(crate) fn bytes(tensors: &Tensors, dtype: Dtype) -> Vec<u8> {
     serialize(views, None).unwrap()
 }
 
-/// A batch of one part.
+/// Makes a batch of one part.
 pub(crate) fn one(slot: u32, start: usize, tokens: &[u32]) -> Batch {
     Batch {
         parts: vec![part(slot, start, tokens)],
@@ -132,12 +132,12 @@ pub(crate) fn part(slot: u32, start: usize, tokens: &[u32]) -> Part {
     }
 }
 
-/// Tokens of a made-up prompt.
+/// Returns the tokens of a generated prompt.
 pub(crate) fn prompt(count: u32, seed: u32) -> Vec<u32> {
     (0..count).map(|index| (index * 7 + seed * 13 + 3) % 64).collect()
 }
 
-/// The worker processes of a deployment.
+/// Returns the worker processes of a deployment.
 pub(crate) fn pids(model: &Deployment) -> Vec<u32> {
     model.actors().filter_map(|actor| actor.pid()).collect()
 }

@@ -1,4 +1,4 @@
-//! What the load generator may be told on its command line.
+//! The load generator's command line.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub struct Arguments {
     /// Measures the capacity, then loads with twice as much, and judges: failures, throughput, memory
     #[arg(long, conflicts_with_all = ["clients", "rate"])]
     pub overload: bool,
-    /// So many clients go away in the middle of their answers; then shows whether work is left behind
+    /// The number of clients that go away in the middle of their answers; then shows whether work is left behind
     #[arg(long, value_name = "N", conflicts_with_all = ["clients", "rate", "overload"])]
     pub leave: Option<usize>,
     /// How many seconds to send

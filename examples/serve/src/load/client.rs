@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// How long a connection may take.
+/// The time that connecting may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// A client.
@@ -23,7 +23,8 @@ pub struct Client {
     idle: Mutex<Vec<Connection>>,
 }
 
-/// A connection, closed when this is dropped: hyper would close one whose answer nobody reads only when more of it comes.
+/// A connection, closed when it is dropped: hyper would close a connection with an unread answer only when more of the
+/// answer arrives.
 struct Connection {
     sender: SendRequest<Full<Bytes>>,
     task: JoinHandle<hyper::Result<()>>,
@@ -35,16 +36,16 @@ impl Drop for Connection {
     }
 }
 
-/// An answer whose body has not been read. Dropping it closes its connection.
+/// An answer with an unread body. Dropping it closes its connection.
 pub struct Answer {
-    /// Status and headers.
+    /// The status and the headers.
     pub head: Response<()>,
     body: Incoming,
     connection: Connection,
 }
 
 impl Client {
-    /// Of a service at `host:port`.
+    /// Creates a client of a service at `host:port`.
     pub fn new(address: impl Into<String>) -> Client {
         Client {
             address: address.into(),
@@ -52,14 +53,14 @@ impl Client {
         }
     }
 
-    /// Sends a request; comes back with the head of the answer.
+    /// Sends a request and returns the answer, with its head read.
     ///
     /// # Errors
-    /// What the connection says.
+    /// The error of the connection.
     pub async fn send(&self, method: Method, path: &str, body: impl Into<Bytes>) -> io::Result<Answer> {
         let body: Bytes = body.into();
         if let Some(connection) = self.kept() {
-            // A kept connection may be one that the service has closed just now.
+            // The service may just have closed the kept connection.
             if let Ok(answer) = self.send_on(connection, method.clone(), path, body.clone()).await {
                 return Ok(answer);
             }
@@ -71,7 +72,7 @@ impl Client {
     /// Posts an object and reads the whole answer: its status and its text.
     ///
     /// # Errors
-    /// What the connection says.
+    /// The error of the connection.
     pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> io::Result<(u16, String)> {
         self.whole(Method::POST, path, body.into()).await
     }
@@ -79,7 +80,7 @@ impl Client {
     /// Gets a page: its status and its text.
     ///
     /// # Errors
-    /// What the connection says.
+    /// The error of the connection.
     pub async fn get(&self, path: &str) -> io::Result<(u16, String)> {
         self.whole(Method::GET, path, Bytes::new()).await
     }
@@ -95,12 +96,12 @@ impl Client {
         Ok((status, String::from_utf8_lossy(&text).into_owned()))
     }
 
-    /// Gives back the connection of an answer that was read to its end.
+    /// Keeps the connection of an answer that was read to its end for the next request.
     pub fn keep(&self, answer: Answer) {
         self.idle.lock().push(answer.connection);
     }
 
-    /// Closes the connections that wait for their next request.
+    /// Closes the idle connections.
     pub fn close_idle(&self) {
         self.idle.lock().clear();
     }
@@ -149,10 +150,10 @@ impl Client {
 }
 
 impl Answer {
-    /// The next piece of the body; `None` at its end.
+    /// Returns the next piece of the body; `None` at its end.
     ///
     /// # Errors
-    /// Where it breaks off.
+    /// The body breaks off.
     pub async fn piece(&mut self) -> io::Result<Option<Bytes>> {
         while let Some(frame) = self.body.frame().await {
             if let Ok(data) = frame.map_err(io::Error::other)?.into_data() {
@@ -162,7 +163,7 @@ impl Answer {
         Ok(None)
     }
 
-    /// A header, as text.
+    /// Returns a header as text.
     pub fn header(&self, name: header::HeaderName) -> Option<&str> {
         self.head.headers().get(name)?.to_str().ok()
     }

@@ -1,4 +1,4 @@
-//! Many requests: by clients who wait for their answers, or at a rate whatever the service does.
+//! The sending of many requests: by clients that wait for their answers, or at a fixed rate, whatever the service does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,32 +11,32 @@ use tokio::time::sleep_until;
 use crate::load::client::Client;
 use crate::load::request::{Ask, End, Outcome};
 
-/// Who sends.
+/// The source of the requests.
 #[derive(Clone, Copy, Debug)]
 pub enum Load {
-    /// So many clients, each with one request at a time.
+    /// A number of clients, each with one request at a time.
     Clients(usize),
-    /// So many requests a second, at random moments: a Poisson process.
+    /// A number of requests per second, at random moments: a Poisson process.
     Rate(f64),
 }
 
-/// A run: what was asked for, how long it took, and what came of it.
+/// A run: its load, its duration and its results.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Who sent.
+    /// The source of the requests.
     pub load: Load,
-    /// How long was sent.
+    /// The time in which requests were sent.
     pub time: Duration,
-    /// From the first request to the last answer.
+    /// The time from the first request to the last answer.
     pub whole: Duration,
-    /// Every request.
+    /// The outcome of every request.
     pub outcomes: Vec<Outcome>,
 }
 
-/// How long a refused client stays away: as long as the shortest `Retry-After` would be too long for a measurement.
+/// The pause of a refused client: the shortest `Retry-After` would be too long for a measurement.
 const AWAY: Duration = Duration::from_millis(20);
 
-/// Sends for so long, then waits for the answers that are missing.
+/// Sends requests for `time`, then waits for the missing answers.
 pub async fn drive(client: &Arc<Client>, ask: &Arc<Ask>, load: Load, time: Duration) -> Run {
     let start = Instant::now();
     let mut tasks = match load {
@@ -69,7 +69,7 @@ fn clients_of(
         tasks.spawn(async move {
             let mut outcomes = Vec::new();
             while start.elapsed() < time {
-                // Relaxed: only that no two are equal matters.
+                // Relaxed: only that no two numbers are equal matters.
                 let number = numbers.fetch_add(1, Ordering::Relaxed);
                 let outcome = ask.send(&client, number, start).await;
                 if outcome.end != End::Whole {

@@ -1,7 +1,7 @@
-//! Clients that put a service under load and measure what they get.
+//! Clients that put a service under load and measure the answers.
 //!
-//! [`client`] sends, [`request`] times one answer, [`drive`] sends many, [`report`] and [`plot`] say what came of it; [`server`]
-//! starts a service to measure, and [`trial`] does what the command `load` is asked for.
+//! [`client`] sends, [`request`] times one answer, [`drive`] sends many, [`report`] and [`plot`] show the results;
+//! [`server`] starts a service to measure, and [`trial`] implements the command `load`.
 
 pub mod client;
 pub mod request;

@@ -1,4 +1,5 @@
-//! A run as a picture: each answer a point, by when it was asked for and how long it took; below, what was refused or failed.
+//! A run as a picture: each answer is a point, by the time of its request and its duration; refusals and failures are
+//! below.
 
 use std::fmt::Write;
 
@@ -12,11 +13,12 @@ const TOP: f64 = 40.0;
 const RIGHT: f64 = 20.0;
 const BOTTOM: f64 = 60.0;
 
-/// Durations that the picture shows, in seconds: on a logarithmic scale, since a first token and a whole answer are far apart.
+/// The durations that the picture shows, in seconds, on a logarithmic scale, because a first token and a whole answer
+/// take very different times.
 const SHORTEST: f64 = 0.001;
 const LONGEST: f64 = 100.0;
 
-/// The picture, as SVG.
+/// Draws the picture as SVG.
 pub fn svg(run: &Run, title: &str) -> String {
     let time = run.time.as_secs_f64();
     let mut svg = String::new();

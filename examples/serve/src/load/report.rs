@@ -1,4 +1,4 @@
-//! What a run came to: throughput, percentiles, and how requests ended.
+//! The results of a run: throughput, percentiles, and the ends of requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,16 +14,16 @@ use crate::load::request::{End, Outcome};
 pub struct Percentiles {
     /// The median.
     pub p50: f64,
-    /// Nine of ten are no longer.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 of 100 are no longer.
+    /// The 99th percentile.
     pub p99: f64,
     /// The longest.
     pub max: f64,
 }
 
 impl Percentiles {
-    /// Of durations in any order; zeros for none.
+    /// Computes the percentiles of durations in any order; zeros if there are none.
     pub fn of(mut durations: Vec<Duration>) -> Percentiles {
         durations.sort_unstable();
         let at = |share: f64| {
@@ -54,31 +54,31 @@ impl fmt::Display for Percentiles {
     }
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Requests sent.
     pub sent: usize,
     /// Whole answers.
     pub whole: usize,
-    /// Requests sent a second.
+    /// Requests sent per second.
     pub offered: f64,
-    /// Whole answers a second.
+    /// Whole answers per second.
     pub requests_per_second: f64,
-    /// Their tokens a second.
+    /// Tokens of whole answers per second.
     pub tokens_per_second: f64,
-    /// To the first piece.
+    /// The times to the first piece.
     pub first: Percentiles,
-    /// Between pieces.
+    /// The times between pieces.
     pub between: Percentiles,
-    /// To the end.
+    /// The times to the end.
     pub entire: Percentiles,
-    /// How the requests ended.
+    /// The number of requests by the way they ended.
     pub ends: BTreeMap<String, usize>,
 }
 
 impl Report {
-    /// Of a run.
+    /// Computes the report of a run.
     pub fn of(run: &Run) -> Report {
         let whole: Vec<&Outcome> = run.outcomes.iter().filter(|it| it.end == End::Whole).collect();
         let mut ends = BTreeMap::new();
@@ -100,7 +100,7 @@ impl Report {
         }
     }
 
-    /// Requests that ended neither whole nor with 429.
+    /// Returns the number of requests that ended neither whole nor with 429.
     pub fn failures(&self) -> usize {
         let fine = |word: &str| ["200", "429"].contains(&word);
         self.ends
@@ -110,7 +110,7 @@ impl Report {
             .sum()
     }
 
-    /// For programs.
+    /// Returns the report as JSON, for programs.
     pub fn to_json(&self) -> Value {
         json!({
             "sent": self.sent,

@@ -8,52 +8,52 @@ use tokio::time::timeout;
 
 use crate::load::client::{Answer, Client};
 
-/// How long an answer may take. Longer than any service here lets a request wait.
+/// The time that an answer may take. It is longer than the time that any service lets a request wait here.
 const ANSWER: Duration = Duration::from_secs(120);
 
-/// What is asked.
+/// The content of the requests.
 #[derive(Clone, Debug)]
 pub struct Ask {
     /// The model.
     pub model: String,
-    /// A prompt for completions; without one, chats ask for drawings of digits in turn.
+    /// The prompt of completions; without it, chats ask for drawings of the digits in turn.
     pub prompt: Option<String>,
-    /// Tokens of an answer at most.
+    /// The most tokens of an answer.
     pub max_tokens: Option<u32>,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// When it was sent, after the beginning of the run.
+    /// The time of sending, since the beginning of the run.
     pub sent: Duration,
-    /// A whole answer, or why there was none.
+    /// The way in which the request ended.
     pub end: End,
-    /// Until the first piece of text.
+    /// The time to the first piece of text.
     pub first: Option<Duration>,
-    /// Between pieces.
+    /// The times between pieces.
     pub gaps: Vec<Duration>,
-    /// Until the end.
+    /// The time to the end.
     pub whole: Duration,
-    /// Of the answer, by the service's own account.
+    /// The tokens of the answer, as the service counts them.
     pub tokens: u64,
 }
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Whole.
+    /// A whole answer.
     Whole,
-    /// With another status than 200.
+    /// A status other than 200.
     Status(u16),
-    /// With an error in the stream, whose code this is.
+    /// An error in the stream, with this code.
     Event(String),
     /// The connection failed.
     Connection(String),
 }
 
 impl Ask {
-    /// Path and body of the request of this number.
+    /// Returns path and body of the request with this number.
     pub fn body(&self, number: u64) -> (&'static str, String) {
         let mut body = json!({
             "model": self.model,
@@ -81,7 +81,7 @@ impl Ask {
         (path, body.to_string())
     }
 
-    /// Sends the request of this number and reads its answer.
+    /// Sends the request with this number and reads its answer.
     pub async fn send(&self, client: &Client, number: u64, start: Instant) -> Outcome {
         let sent = Instant::now();
         let mut outcome = Outcome {
@@ -148,7 +148,7 @@ async fn stream(answer: &mut Answer, sent: Instant, outcome: &mut Outcome) -> st
     Ok(end)
 }
 
-/// What matters of an event here.
+/// The relevant content of an event.
 enum Event {
     Done,
     Error(String),
@@ -160,7 +160,7 @@ fn event(frame: &[u8]) -> Option<Event> {
     if data == b"[DONE]\n\n" {
         return Some(Event::Done);
     }
-    // Looking is cheaper than parsing; only two kinds of events are of interest.
+    // A search is cheaper than parsing, and only two kinds of events are relevant.
     let text = std::str::from_utf8(data).ok()?;
     if !text.contains("\"usage\"") && !text.contains("\"error\"") {
         return None;

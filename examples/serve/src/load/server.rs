@@ -1,4 +1,4 @@
-//! The service under load: started for the purpose or there already, and what it says of itself.
+//! The service under load: started for the measurement or already running, and its own figures.
 
 use std::io;
 use std::path::Path;
@@ -13,32 +13,32 @@ use tokio::time::timeout;
 
 use crate::load::client::Client;
 
-/// How long a service may take to start.
+/// The time that a service may take to start.
 const START: Duration = Duration::from_secs(120);
-/// How long it may take to end.
+/// The time that a service may take to end.
 const END: Duration = Duration::from_secs(60);
 
-/// A service that was started, and ends with this.
+/// A started service, which ends when this is dropped.
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: String,
 }
 
 impl Server {
-    /// Starts the program `serve` that lies beside this one.
+    /// Starts the program `serve` in the directory of this program.
     ///
     /// # Errors
-    /// Where it does not start, or says nothing.
+    /// The service does not start, or prints no address.
     pub async fn start(arguments: &[String]) -> io::Result<Server> {
         let program = std::env::current_exe()?.with_file_name("serve");
         Server::start_program(&program, arguments).await
     }
 
-    /// Starts this program.
+    /// Starts the given program.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// The errors of [`start`](Self::start).
     pub async fn start_program(program: &Path, arguments: &[String]) -> io::Result<Server> {
         let mut command = Command::new(program);
         command.args(["--listen", "127.0.0.1:0"]).args(arguments);
@@ -52,7 +52,7 @@ impl Server {
         let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
         let mut lines = BufReader::new(stdout).lines();
         let greeting = timeout(START, lines.next_line()).await??.unwrap_or_default();
-        // The rest is read, so that it never writes into a full pipe.
+        // The rest of the output is read, so that the service never writes into a full pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let address = greeting
             .split("http://")
@@ -65,10 +65,10 @@ impl Server {
         })
     }
 
-    /// Asks it to end, and waits. Whether it ended well.
+    /// Asks the service to end, and waits. Returns whether it succeeded.
     ///
     /// # Errors
-    /// Where it does not end in time; it is killed then.
+    /// The service does not end in time; it is then killed.
     pub async fn end(mut self) -> io::Result<bool> {
         self.child
             .id()
@@ -79,32 +79,32 @@ impl Server {
     }
 }
 
-/// Kills a process, as no handler can catch.
+/// Kills a process with a signal that no handler can catch.
 pub fn kill(pid: u32) {
     send(pid, Signal::KILL);
 }
 
 fn send(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// Samples of `/metrics`.
+/// The samples of `/metrics`.
 pub struct Samples(String);
 
 impl Samples {
-    /// Reads them.
+    /// Reads the samples.
     ///
     /// # Errors
-    /// What the connection says.
+    /// The error of the connection.
     pub async fn read(client: &Client) -> io::Result<Samples> {
         let (_, page) = client.get("/metrics").await?;
         Ok(Samples(page))
     }
 
-    /// A sample by its name and labels; 0 where there is none.
+    /// Returns a sample by its name and labels; 0 if there is none.
     pub fn get(&self, name: &str) -> f64 {
         let value = self
             .0
@@ -113,17 +113,17 @@ impl Samples {
         value.and_then(|value| value.parse().ok()).unwrap_or(0.0)
     }
 
-    /// Resident memory of the service and its workers, in MiB.
+    /// Returns the resident memory of the service and its workers, in MiB.
     pub fn memory(&self) -> f64 {
         let own = self.get("process_resident_memory_bytes");
         (own + self.get("selvedge_workers_resident_memory_bytes")) / f64::from(1 << 20)
     }
 }
 
-/// The worker processes of the service.
+/// Returns the worker processes of the service.
 ///
 /// # Errors
-/// What the connection says.
+/// The error of the connection.
 pub async fn workers(client: &Client) -> io::Result<Vec<u32>> {
     let (_, text) = client.get("/health").await?;
     let value: Value = serde_json::from_str(&text)?;
@@ -135,10 +135,10 @@ pub async fn workers(client: &Client) -> io::Result<Vec<u32>> {
         .collect())
 }
 
-/// The name of the first model.
+/// Returns the name of the first model.
 ///
 /// # Errors
-/// What the connection says.
+/// The error of the connection.
 pub async fn model(client: &Client) -> io::Result<String> {
     let (_, text) = client.get("/v1/models").await?;
     let value: Value = serde_json::from_str(&text)?;

@@ -1,4 +1,4 @@
-//! What the command `load` is asked for: one load, an overload with its verdict, or clients who go away.
+//! The trials of the command `load`: one load, an overload with its verdict, or clients that go away.
 
 use std::io;
 use std::sync::Arc;
@@ -17,24 +17,24 @@ use crate::load::report::Report;
 use crate::load::request::Ask;
 use crate::load::server::{Samples, Server, kill, model, workers};
 
-/// How many clients are tried to find the most that a service does.
+/// The numbers of clients that are tried to find the peak of a service.
 const CLIENTS: [usize; 3] = [8, 16, 32];
-/// The share of the peak that an overloaded service must still serve.
+/// The fraction of the peak that an overloaded service must still serve.
 const KEPT: f64 = 0.9;
-/// How much the memory may grow under overload, in MiB.
+/// The growth of memory that is allowed under overload, in MiB.
 const GROWTH: f64 = 64.0;
-/// How long a service may need until nothing is left of clients who went away.
+/// The time that a service may take to end all work for clients that have gone away.
 const QUIET: Duration = Duration::from_secs(30);
-/// How many clients go away at the same time.
+/// The number of clients that go away at the same time.
 const LEAVING: usize = 64;
 
-/// What came of a trial.
+/// The result of a trial.
 pub struct Verdict {
-    /// For people.
+    /// The text for users.
     pub text: String,
-    /// For programs.
+    /// The JSON for programs.
     pub value: Value,
-    /// Whether all was as it must be.
+    /// True if the service met all requirements.
     pub good: bool,
 }
 
@@ -44,10 +44,10 @@ struct Trial<'a> {
     ask: Arc<Ask>,
 }
 
-/// Does what was asked for.
+/// Runs the trial that the arguments ask for.
 ///
 /// # Errors
-/// Where there is no service, or it ends before its time.
+/// There is no service, or it ends too early.
 pub async fn run(arguments: &Arguments) -> io::Result<Verdict> {
     let server = match &arguments.address {
         Some(_) => None,
@@ -106,7 +106,7 @@ impl Trial<'_> {
         })
     }
 
-    /// A run with a kill half-way and a picture, where they were asked for.
+    /// Runs a load, with a kill half-way and a picture if the arguments ask for them.
     async fn loaded(&self, load: Load, time: Duration) -> io::Result<Run> {
         let victim = match self.arguments.kill {
             true => workers(&self.client).await?.first().copied(),
@@ -157,7 +157,7 @@ impl Trial<'_> {
         let (memory, then) = (before.memory(), after.memory());
         let rebuilds = after.get("selvedge_rebuilds_total") - before.get("selvedge_rebuilds_total");
         let rebuild = after.get("selvedge_rebuild_seconds_sum") - before.get("selvedge_rebuild_seconds_sum");
-        // Requests that were under way when a worker was killed are told so.
+        // Requests in flight on a killed worker fail with an error that says so.
         let lost: usize = ["503", "200, then model_lost"]
             .iter()
             .filter_map(|it| report.ends.get(*it))
@@ -191,7 +191,7 @@ impl Trial<'_> {
         Verdict { text, value, good }
     }
 
-    /// Clients who read one piece of their answer and go.
+    /// Runs clients that read one piece of their answer and go away.
     async fn leave(&self, clients: usize) -> io::Result<Verdict> {
         let (mut tasks, mut left, mut refused) = (JoinSet::new(), 0, 0);
         for number in 0..clients {
@@ -232,7 +232,7 @@ impl Trial<'_> {
         Ok(Verdict { text, value, good })
     }
 
-    /// Waits until nothing runs or waits.
+    /// Waits until no request runs or waits.
     async fn quiet(&self) -> io::Result<Samples> {
         let limit = Instant::now() + QUIET;
         loop {
@@ -246,7 +246,7 @@ impl Trial<'_> {
     }
 }
 
-/// Whether the client got a piece before it went.
+/// Sends a request, reads one piece and goes away; returns whether the answer had begun.
 async fn leave(client: &Client, ask: &Ask, number: u64) -> io::Result<bool> {
     let (path, body) = ask.body(number);
     let mut answer = client.send(Method::POST, path, body).await?;

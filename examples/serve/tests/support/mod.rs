@@ -1,4 +1,4 @@
-//! A service over a model that computes nothing: it repeats its prompt, a character a token.
+//! A service over a model without computation: it repeats its prompt, one character per token.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -30,18 +30,18 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Positions of the parrot.
+/// The positions of the parrot.
 pub const POSITIONS: u32 = 128;
-/// A character that the parrot fails on.
+/// The character at which the parrot fails.
 pub const POISON: char = '!';
-/// A character of which its process dies as by `kill -9`, when it has said what comes before it.
+/// The character at which its process dies as by `kill -9`, after it has repeated the text before it.
 pub const DEATH: char = '†';
-/// A character of which its process stands still, when it has said what comes before it.
+/// The character at which its process stops, after it has repeated the text before it.
 pub const STANDSTILL: char = '‡';
 /// The token that ends a text.
 const END: u32 = 0;
 
-/// Each character is a token.
+/// A vocabulary in which each character is a token.
 pub struct Characters;
 
 impl Vocabulary for Characters {
@@ -62,11 +62,11 @@ impl Vocabulary for Characters {
     }
 }
 
-/// How many steps a parrot may make, by the name of its gate; none is kept where there is no gate.
+/// The steps that a parrot may make, by the name of its gate; a parrot without a gate has no entry.
 static GATES: Mutex<Option<HashMap<String, u64>>> = Mutex::new(None);
 static OPENED: Condvar = Condvar::new();
 
-/// How many of the steps it was opened for nobody has made.
+/// Returns the steps that a gate was opened for and that no parrot has made.
 pub fn unused(gate: &str) -> u64 {
     let gates = GATES.lock();
     gates
@@ -76,7 +76,7 @@ pub fn unused(gate: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Lets the parrots behind a gate make so many more steps.
+/// Lets the parrots behind a gate make this number of further steps.
 pub fn open(gate: &str, steps: u64) {
     *GATES
         .lock()
@@ -101,7 +101,7 @@ fn pass(gate: &str) {
     }
 }
 
-/// The model.
+/// The model: a parrot that repeats its prompts.
 pub struct Parrot {
     slots: HashMap<u32, (Vec<u32>, usize)>,
     gate: Option<String>,
@@ -116,7 +116,7 @@ impl Parrot {
         }
     }
 
-    /// Repeats each prompt, and ends. Checks that the parts of a text come in order.
+    /// Repeats each prompt, and ends. Checks that the parts of a text arrive in order.
     pub fn step(&mut self, batch: Batch) -> Result<Vec<Sampled>> {
         self.gate.iter().for_each(|gate| pass(gate));
         let mut sampled = Vec::new();
@@ -136,7 +136,7 @@ impl Parrot {
             let ends = |it: char, signal| {
                 if *said > 0 && has(it) {
                     rustix::process::kill_process(rustix::process::getpid(), signal).unwrap();
-                    // Another thread may take the signal; this one goes no further.
+                    // Another thread may take the signal; this one must not continue.
                     std::thread::sleep(Duration::from_secs(60));
                 }
             };
@@ -156,7 +156,7 @@ impl Parrot {
     }
 }
 
-/// How a service is set up for a test.
+/// The setup of a service for a test.
 pub struct Setup {
     pub limits: Limits,
     pub connections: Connections,
@@ -164,7 +164,7 @@ pub struct Setup {
     pub gate: Option<String>,
     pub grace: Duration,
     pub classifies: bool,
-    /// Of the model's builds after the first, this many fail.
+    /// The number of the model's builds after the first that fail.
     pub failed_builds: usize,
 }
 
@@ -187,7 +187,7 @@ impl Default for Setup {
     }
 }
 
-/// A running service; dropping it does not drain, [`Running::stop`] does.
+/// A running service; dropping it does not drain it, [`Running::stop`] does.
 pub struct Running {
     pub service: Arc<Service>,
     pub address: SocketAddr,
@@ -255,7 +255,7 @@ pub async fn start(setup: Setup) -> Running {
 }
 
 impl Running {
-    /// Stops accepting and waits for what is under way; how many connections were cut off.
+    /// Stops accepting and waits for requests in flight; returns the number of connections that were cut off.
     pub async fn stop(self) -> usize {
         self.service.drain();
         let _ = self.stop.send(());
@@ -267,14 +267,14 @@ impl Running {
         left
     }
 
-    /// Posts, and reads the answer as JSON.
+    /// Posts a request and reads the answer as JSON.
     pub async fn json(&self, path: &str, body: &str) -> (u16, serde_json::Value) {
         let (status, text) = self.client.post(path, body.to_owned()).await.unwrap();
         let value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
         (status, value)
     }
 
-    /// A sample of `/metrics`.
+    /// Returns a sample of `/metrics`.
     pub async fn metric(&self, name: &str) -> f64 {
         let (status, page) = self.client.get("/metrics").await.unwrap();
         assert_eq!(status, 200);
@@ -287,7 +287,7 @@ impl Running {
     }
 }
 
-/// Waits until something holds; a test that waits for long has failed.
+/// Waits until a condition holds; panics after 30 s.
 pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let limit = tokio::time::Instant::now() + Duration::from_secs(30);
     while !holds().await {
@@ -296,7 +296,7 @@ pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// The objects of a stream's events, and whether it ended with `[DONE]`.
+/// Returns the objects of a stream's events, and whether the stream ended with `[DONE]`.
 pub fn events(text: &str) -> (Vec<serde_json::Value>, bool) {
     let frames: Vec<&str> = text
         .split_terminator("\n\n")

@@ -1,7 +1,8 @@
-//! The owner of a managed tensor, of either ABI version.
+//! The owner of a DLPack managed tensor, of either ABI version.
 //!
-//! - `DL-1` a capsule owns its tensor: it calls its deleter once, or who has it from [`Capsule::into_raw`]; nobody else does.
-//! - `DL-2` what it describes is valid, and nobody writes it, until the deleter has been called.
+//! - `DL-1` a capsule owns its tensor. Either the capsule calls the deleter, once, or the receiver of
+//!   [`Capsule::into_raw`] does; no other code does.
+//! - `DL-2` the data that the tensor describes is valid, and is not written, until the deleter has been called.
 #![allow(unsafe_code)] // a C interface
 
 use std::ffi::c_void;
@@ -17,10 +18,10 @@ use crate::payload::layout::dense_strides;
 
 type Deleter<M> = unsafe extern "C" fn(*mut M);
 
-/// What the managed tensors of both versions have.
+/// The common interface of the managed tensors of both versions.
 pub(crate) trait Managed: Sized {
     fn new(dl_tensor: DLTensor, manager_ctx: *mut c_void, deleter: Deleter<Self>) -> Self;
-    /// Its maker's context, and its deleter.
+    /// The context of its maker, and its deleter.
     fn ending(&self) -> (*mut c_void, Option<Deleter<Self>>);
 }
 
@@ -55,52 +56,53 @@ impl Managed for DLManagedTensorVersioned {
     }
 }
 
-/// A tensor on its way from one framework to another.
+/// A tensor that is handed from one framework to another.
 pub(crate) struct Capsule<M: Managed> {
     managed: NonNull<M>,
 }
 
-// SAFETY: DL-1 and DL-2: it is owned, and what it describes is only read; a deleter may be called on any thread, as every
-// framework that takes tensors over relies on.
+// SAFETY: DL-1 and DL-2: the capsule owns the tensor, and its data is only read. A deleter may be called on any thread;
+// every framework that takes over tensors relies on this.
 unsafe impl<M: Managed> Send for Capsule<M> {}
-// SAFETY: as for `Send`; shared, it is only read.
+// SAFETY: see `Send`; a shared capsule is only read.
 unsafe impl<M: Managed> Sync for Capsule<M> {}
 
 impl<M: Managed> Drop for Capsule<M> {
     fn drop(&mut self) {
         if let (_, Some(deleter)) = self.get().ending() {
-            // SAFETY: DL-1: called once, by its owner.
+            // SAFETY: DL-1: called once, by the owner.
             unsafe { deleter(self.managed.as_ptr()) };
         }
     }
 }
 
 impl<M: Managed> Capsule<M> {
-    /// Takes over what another framework hands out. `None` of a null pointer.
+    /// Takes over a tensor that another framework hands out. Returns `None` for a null pointer.
     ///
     /// # Safety
-    /// `DL-1`, `DL-2`: it is valid, nobody else deletes it, and nobody writes its data until it is deleted.
+    /// `DL-1`, `DL-2`: the tensor is valid, no other code deletes it, and its data is not written until it is deleted.
     pub(crate) unsafe fn from_raw(managed: *mut M) -> Option<Self> {
         NonNull::new(managed).map(|managed| Capsule { managed })
     }
 
-    /// Hands it out; its deleter is the receiver's to call.
+    /// Hands the tensor out. The receiver has to call its deleter.
     pub(crate) fn into_raw(self) -> *mut M {
         let managed = self.managed.as_ptr();
         std::mem::forget(self);
         managed
     }
 
-    /// The structure itself. Of another version it is true no further than to its flags.
+    /// The managed tensor itself. If it is of another ABI version, only the fields up to its flags are valid.
     pub(crate) fn get(&self) -> &M {
-        // SAFETY: DL-1: ours, and alive.
+        // SAFETY: DL-1: owned by the capsule, and not yet deleted.
         unsafe { self.managed.as_ref() }
     }
 
-    /// A dense tensor of ours, to be handed out; `kept` is dropped when it is deleted. `None` of elements unknown to DLPack.
+    /// Makes a dense tensor to be handed out. `kept` is dropped when the tensor is deleted. Returns `None` for an
+    /// element type unknown to DLPack.
     ///
     /// # Safety
-    /// `DL-2`: so many elements are at `data`, and nobody writes them, until `kept` is dropped.
+    /// `DL-2`: `data` points to the elements of a tensor of this shape, which are not written, until `kept` is dropped.
     pub(crate) unsafe fn over<K: Send + 'static>(
         device: DLDevice,
         data: *mut c_void,
@@ -135,21 +137,21 @@ impl<M: Managed> Capsule<M> {
     }
 }
 
-/// What stays until a tensor that went out is deleted.
+/// The data that stays alive until a tensor that was handed out is deleted.
 struct Kept<K> {
     _kept: K,
-    /// Its shape, then its strides.
+    /// The shape, then the strides.
     _numbers: Arc<[i64]>,
 }
 
-/// The deleter of what [`Capsule::over`] has made.
+/// The deleter of a tensor that [`Capsule::over`] has made.
 ///
 /// # Safety
-/// `managed` is of `Capsule::over`, for the same types, and has not been deleted.
+/// `managed` was made by `Capsule::over`, for the same types, and has not been deleted.
 unsafe extern "C" fn delete<M: Managed, K>(managed: *mut M) {
-    // SAFETY: the box that `over` leaked, given back once (DL-1).
+    // SAFETY: `over` leaked this box; it is taken back once (DL-1).
     let managed = unsafe { Box::from_raw(managed) };
     let (kept, _) = managed.ending();
-    // SAFETY: as above: what `over` put beside it.
+    // SAFETY: `over` leaked this box too, as the tensor's context; it is taken back once.
     drop(unsafe { Box::from_raw(kept.cast::<Kept<K>>()) });
 }

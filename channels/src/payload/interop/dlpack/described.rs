@@ -1,4 +1,4 @@
-//! What another framework says of its tensor, checked before it is believed.
+//! The description of another framework's tensor, checked before it is trusted.
 #![allow(unsafe_code)] // reads lists of a C structure
 
 use std::ffi::c_void;
@@ -9,24 +9,24 @@ use crate::payload::element::DType;
 use crate::payload::layout::dense_strides;
 use crate::payload::tensor::count;
 
-/// What a tensor is that another framework describes.
+/// A checked description of another framework's tensor.
 pub(crate) struct Described {
     pub(crate) dtype: DType,
     pub(crate) shape: Vec<usize>,
-    /// Where its first element is; anything where it has none.
+    /// The address of the first element; any address if there are no elements.
     pub(crate) data: *mut c_void,
     pub(crate) len_bytes: usize,
 }
 
-/// Checks what is described: contiguous elements of a type known here, as many as can be counted.
+/// Checks a description: contiguous elements of a known type, with a size that does not overflow.
 ///
 /// # Safety
-/// Shape and strides are null, or have as many numbers as there are dimensions, which nobody writes meanwhile.
+/// `shape` and `strides` are null or point to one number per dimension. The numbers are not written during the call.
 pub(crate) unsafe fn described(found: &DLTensor) -> Result<Described, DlPackError> {
     let malformed = |what| DlPackError::Malformed { what };
     let dtype = dtype_of(found.dtype)?;
     let dimensions = usize::try_from(found.ndim).map_err(|_| malformed("fewer than no dimensions"))?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it.
     let shape = unsafe { numbers(found.shape, dimensions) };
     let shape: Result<Vec<usize>, _> = shape
         .ok_or_else(|| malformed("no shape"))?
@@ -38,7 +38,7 @@ pub(crate) unsafe fn described(found: &DLTensor) -> Result<Described, DlPackErro
     let len_bytes = len_bytes
         .filter(|len| isize::try_from(*len).is_ok())
         .ok_or_else(|| malformed("more than memory"))?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it.
     let strides = unsafe { numbers(found.strides, dimensions) };
     if let Some(strides) = strides
         && len_bytes > 0
@@ -58,19 +58,19 @@ pub(crate) unsafe fn described(found: &DLTensor) -> Result<Described, DlPackErro
     })
 }
 
-/// A list of so many numbers; none of a null pointer.
+/// Copies `count` numbers. Returns `None` for a null pointer, unless `count` is 0.
 ///
 /// # Safety
-/// There are so many, and nobody writes them meanwhile.
+/// `at` is null or points to `count` numbers, which are not written during the call.
 unsafe fn numbers(at: *const i64, count: usize) -> Option<Vec<i64>> {
     if count == 0 || at.is_null() {
         return (count == 0).then(Vec::new);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it.
     Some(unsafe { std::slice::from_raw_parts(at, count) }.to_vec())
 }
 
-/// Whether these are the strides of a row-major, contiguous array; that of a dimension of one says nothing.
+/// Whether these are the strides of a row-major, contiguous array. The stride of a dimension of size 1 does not matter.
 fn is_contiguous(shape: &[usize], strides: &[i64]) -> bool {
     let dense = dense_strides(shape);
     let mut all = shape.iter().zip(strides).zip(dense);

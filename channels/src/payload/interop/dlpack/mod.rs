@@ -1,7 +1,7 @@
-//! To and from DLPack (`dlpack.h`, ABI version 0: `DLManagedTensor`), by which frameworks hand each other tensors. Those of
-//! devices go by ABI version 1, in `device/dlpack.rs`.
+//! Conversions between tensors and DLPack (`dlpack.h`, ABI version 0: `DLManagedTensor`), the interface through which
+//! frameworks exchange tensors. Device tensors use ABI version 1, in `device/dlpack.rs`.
 //!
-//! `DL-1` and `DL-2` are those of `capsule.rs`.
+//! `DL-1` and `DL-2` are defined in `capsule.rs`.
 #![allow(unsafe_code)] // a C interface
 
 mod capsule;
@@ -19,64 +19,64 @@ use crate::payload::bytes64::Bytes64;
 use crate::payload::element::DType;
 use crate::payload::tensor::{Tensor, TensorError};
 
-/// Why a tensor of another framework cannot be taken over.
+/// The reason why a tensor of another framework cannot be taken over.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DlPackError {
-    /// It is not in this process's own memory.
+    /// The tensor is not in host memory.
     #[error("the tensor lies on a device of DLPack type {device_type}, not in memory: copy it there first")]
     Device {
-        /// `DLDeviceType`.
+        /// The tensor's `DLDeviceType`.
         device_type: i32,
     },
-    /// It is not on a device of NVIDIA.
+    /// The tensor is not on an NVIDIA device.
     #[error("the tensor is of DLPack device type {device_type}, not on a device of NVIDIA")]
     NotCuda {
-        /// `DLDeviceType`.
+        /// The tensor's `DLDeviceType`.
         device_type: i32,
     },
-    /// It is laid out by another version of DLPack.
+    /// The tensor has the layout of another version of DLPack.
     #[error("the tensor is of DLPack {major}.{minor}, and 1 is known here")]
     Version {
-        /// Its major version.
+        /// The major version.
         major: u32,
-        /// Its minor version.
+        /// The minor version.
         minor: u32,
     },
-    /// The device refused.
+    /// An operation on the device failed.
     #[cfg(feature = "cuda")]
     #[error(transparent)]
     OnDevice(#[from] crate::device::DeviceError),
-    /// Its elements are of no type known here.
+    /// The type of the elements has no [`DType`].
     #[error("elements of DLPack code {code} with {bits} bits and {lanes} lanes have no DType")]
     DType {
-        /// `DLDataTypeCode`.
+        /// The `DLDataTypeCode` of the elements.
         code: u8,
-        /// Bits of an element.
+        /// The number of bits of an element.
         bits: u8,
-        /// Elements that belong together.
+        /// The number of lanes of an element.
         lanes: u16,
     },
-    /// It is not row-major and contiguous.
+    /// The tensor is not row-major and contiguous.
     #[error("the tensor has strides {strides:?}, and is not contiguous: make it so first")]
     Strides {
-        /// Its strides, in elements.
+        /// The strides, in elements.
         strides: Vec<i64>,
     },
-    /// Its numbers make no sense.
+    /// The description of the tensor is inconsistent.
     #[error("the tensor is malformed: {what}")]
     Malformed {
-        /// What is wrong.
+        /// The inconsistency.
         what: &'static str,
     },
-    /// It does not fit into memory.
+    /// The tensor does not fit into memory.
     #[error(transparent)]
     Tensor(#[from] TensorError),
 }
 
 crate::debug_is_report!(DlPackError);
 
-/// A tensor on its way from one framework to another.
+/// A tensor that is handed from one framework to another.
 pub struct DlPack(Capsule<DLManagedTensor>);
 
 impl fmt::Debug for DlPack {
@@ -86,22 +86,23 @@ impl fmt::Debug for DlPack {
 }
 
 impl DlPack {
-    /// Takes over a tensor that another framework hands out, a capsule's pointer say. `None` of a null pointer.
+    /// Takes over a tensor that another framework hands out, from a Python capsule for example. Returns `None` for a
+    /// null pointer.
     ///
     /// # Safety
-    /// It must be a valid `DLManagedTensor` that nobody else deletes, and whose data nobody writes until it is deleted
-    /// (`DL-1`, `DL-2`).
+    /// The pointer must be to a valid `DLManagedTensor` that no other code deletes, and whose data is not written until
+    /// it is deleted (`DL-1`, `DL-2`).
     pub unsafe fn from_raw(managed: *mut DLManagedTensor) -> Option<Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         unsafe { Capsule::from_raw(managed) }.map(DlPack)
     }
 
-    /// Hands the tensor out; its deleter is the receiver's to call.
+    /// Hands the tensor out. The receiver has to call its deleter.
     pub fn into_raw(self) -> *mut DLManagedTensor {
         self.0.into_raw()
     }
 
-    /// What it describes.
+    /// The description of the tensor.
     pub fn tensor(&self) -> DLTensor {
         self.0.get().dl_tensor
     }
@@ -145,7 +146,8 @@ fn dtype_of(found: DLDataType) -> Result<DType, DlPackError> {
 }
 
 impl Tensor {
-    /// The tensor for another framework: without a copy, unless it lies in a slot. The receiver must not write it.
+    /// Converts the tensor for another framework. Its bytes are not copied, unless they lie in a slot. The receiver
+    /// must not write them.
     ///
     /// # Errors
     /// [`TensorError::Memory`].
@@ -159,22 +161,23 @@ impl Tensor {
             device_type: raw::CPU,
             device_id: 0,
         };
-        // SAFETY: DL-2: `bytes` keeps the data, and its other holders only read it.
+        // SAFETY: DL-2: `bytes` keeps the data alive, and its other holders only read it.
         let capsule = unsafe { Capsule::over(device, data, self.dtype(), self.shape(), bytes) };
         capsule.map(DlPack).ok_or_else(no_memory)
     }
 
-    /// A tensor that another framework has handed over: without a copy where it lies on a 64-byte boundary.
+    /// Makes a tensor from one that another framework has handed over. Bytes on a 64-byte boundary are not copied.
     ///
     /// # Errors
-    /// [`DlPackError`] when it is not in memory, not contiguous, or of elements without a [`DType`].
+    /// [`DlPackError`] when the tensor is not in host memory, not contiguous, or malformed, or its elements have no
+    /// [`DType`].
     pub fn from_dlpack(pack: DlPack) -> Result<Tensor, DlPackError> {
         let found = pack.tensor();
         let device_type = found.device.device_type;
         if device_type != raw::CPU {
             return Err(DlPackError::Device { device_type });
         }
-        // SAFETY: DL-2: what it describes is valid while `pack` lives.
+        // SAFETY: DL-2: the description is valid while `pack` lives.
         let tensor = unsafe { described(&found) }?;
         let (dtype, len_bytes) = (tensor.dtype, tensor.len_bytes);
         if len_bytes == 0 {
@@ -182,7 +185,8 @@ impl Tensor {
         }
         let bytes = ptr::slice_from_raw_parts(tensor.data.cast::<u8>().cast_const(), len_bytes);
         if Bytes64::can_keep(bytes) {
-            // SAFETY: DL-2: valid and unwritten until the deleter, which the keeper calls when it is dropped.
+            // SAFETY: DL-2: the bytes are valid and unwritten until the deleter is called. The keeper calls it when it
+            // is dropped.
             let kept = unsafe { Bytes64::kept(bytes, Box::new(pack)) };
             let what = "no data";
             return Ok(Tensor::over(

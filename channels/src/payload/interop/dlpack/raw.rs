@@ -1,4 +1,4 @@
-//! The C structures.
+//! The C structures of DLPack.
 #![allow(missing_docs)] // as in `dlpack.h`
 
 use std::ffi::c_void;
@@ -9,7 +9,7 @@ pub const CPU: i32 = 1;
 pub const CUDA: i32 = 2;
 /// `DLPACK_FLAG_BITMASK_READ_ONLY`.
 pub const READ_ONLY: u64 = 1;
-/// The major version of [`DLManagedTensorVersioned`]: another one is laid out otherwise.
+/// The supported major version of [`DLManagedTensorVersioned`]. Other versions have a different layout.
 pub const MAJOR: u32 = 1;
 
 #[repr(C)]

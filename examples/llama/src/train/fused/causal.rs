@@ -1,14 +1,14 @@
-//! Softmax over the past. The last dimension is the position that is looked at, the rows are the positions that look,
-//! in order and over and over: row `r` of `n` columns sees columns `0..=r % n`.
+//! Softmax over the past. The last dimension is the position of the key; the rows are the positions of the queries, in
+//! order and repeated: row `r` of `n` columns sees columns `0..=r % n`.
 
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, Layout, Result, Shape, Tensor};
 
 use super::{numbers, width};
 
-/// Softmax over columns `0..=r % n` of row `r`; 0 in the others.
+/// Returns the softmax over columns `0..=r % n` of row `r`; the other columns are 0.
 ///
 /// # Errors
-/// For a tensor that is not contiguous, or not of `f32`.
+/// The tensor is not contiguous, or not of `f32`.
 pub fn causal_softmax(scores: &Tensor) -> Result<Tensor> {
     scores.apply_op1(Forward)
 }
@@ -64,7 +64,8 @@ impl CustomOp2 for Backward {
             .zip(scores.chunks_exact_mut(n));
         for (row, ((shares, up), scores)) in rows.enumerate() {
             let seen = row % n + 1;
-            // Each share, times how much its gradient lies above the mean of all by share.
+            // Each probability, times the difference between its gradient and the mean gradient weighted by the
+            // probabilities.
             let mean: f32 = shares
                 .iter()
                 .zip(up)

@@ -1,13 +1,13 @@
-//! The gate of SwiGLU (Shazeer, 2020): `silu(a) · b`, where a row holds all of `a`, then all of `b`.
+//! The gate of SwiGLU (Shazeer, 2020): `silu(a) · b`, where a row holds all of `a`, followed by all of `b`.
 
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, Layout, Result, Shape, Tensor};
 
 use super::{numbers, width};
 
-/// `[.., 2n]` to `[.., n]`.
+/// Maps `[.., 2n]` to `[.., n]`.
 ///
 /// # Errors
-/// For a tensor that is not contiguous, or not of `f32`.
+/// The tensor is not contiguous, or not of `f32`.
 pub fn gated(both: &Tensor) -> Result<Tensor> {
     both.apply_op1(Forward)
 }

@@ -4,10 +4,10 @@ use candle_core::{CpuStorage, CustomOp1, CustomOp2, Layout, Result, Shape, Tenso
 
 use super::{numbers, width};
 
-/// `x / sqrt(mean(x²) + epsilon)`, row by row.
+/// Returns `x / sqrt(mean(x²) + epsilon)`, row by row.
 ///
 /// # Errors
-/// For a tensor that is not contiguous, or not of `f32`.
+/// The tensor is not contiguous, or not of `f32`.
 pub fn normalised(x: &Tensor, epsilon: f64) -> Result<Tensor> {
     x.apply_op1(Forward(epsilon as f32))
 }
@@ -15,7 +15,7 @@ pub fn normalised(x: &Tensor, epsilon: f64) -> Result<Tensor> {
 struct Forward(f32);
 struct Backward(f32);
 
-/// What a row is multiplied by.
+/// Returns the factor of a row.
 fn scale(row: &[f32], epsilon: f32) -> f32 {
     let square: f32 = row.iter().map(|x| x * x).sum();
     1.0 / (square / row.len() as f32 + epsilon).sqrt()

@@ -1,5 +1,5 @@
-//! Rotary positions (Su et al., 2021): the first half of a row is one side of its pairs of numbers, the second half the
-//! other, and a position turns every pair by an angle of its own.
+//! Rotary positions (Su et al., 2021): the first half of a row holds one number of each pair, the second half the
+//! other, and a position rotates every pair by an angle of its own.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use super::{numbers, width};
 /// The angles of all positions.
 #[derive(Clone, Debug)]
 pub struct Angles {
-    /// Cosine and sine, pair by pair and position by position.
+    /// Cosines and sines, pair by pair within a position, and position by position.
     turns: Arc<[(f32, f32)]>,
     pairs: usize,
 }
 
 impl Angles {
-    /// For rows of `head` numbers at positions below `positions`.
+    /// Computes the angles for rows of `head` numbers at positions below `positions`.
     pub fn new(head: usize, positions: usize, theta: f32) -> Angles {
         let pairs = (head / 2).max(1);
         let speed = move |pair: usize| theta.powf(-(pair as f32) / pairs as f32);
@@ -30,10 +30,10 @@ impl Angles {
         }
     }
 
-    /// Turns `[.., length, head]` by position.
+    /// Rotates `[.., length, head]` by position.
     ///
     /// # Errors
-    /// For a tensor that is not contiguous, not of `f32`, with other rows, or longer than the positions.
+    /// The tensor is not contiguous, not of `f32`, has rows of another length, or is longer than the positions.
     pub fn turn(&self, x: &Tensor) -> Result<Tensor> {
         x.apply_op1(Turn {
             angles: self.clone(),
@@ -42,7 +42,7 @@ impl Angles {
     }
 }
 
-/// Forward or, with the other sign, back.
+/// The rotation: forward, or backward with the opposite sign.
 struct Turn {
     angles: Angles,
     sign: f32,
