@@ -12,7 +12,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use selvedge::pipeline::Schedule;
+use selvedge::pipeline::PipelineSchedule;
 use selvedge::prelude::*;
 use selvedge::{Event, Graph, bound, forecast};
 
@@ -88,7 +88,7 @@ fn idle(events: &[Event], execution: u64, stages: usize) -> f64 {
 }
 
 /// Measures the bubble of a pass forward and backward through S stages, with M micro-batches per execution.
-fn bubble(runtime: &Runtime, schedule: Schedule, stages: usize, batches: usize) -> Result<()> {
+fn bubble(runtime: &Runtime, schedule: PipelineSchedule, stages: usize, batches: usize) -> Result<()> {
     let crew: Vec<_> = (0..stages)
         .map(|index| stage(runtime, format!("{schedule:?} {index}"), 2_000))
         .collect::<Result<_>>()?;
@@ -148,9 +148,9 @@ fn main() -> Result<()> {
     Arguments::parse();
     let runtime = Runtime::new();
     throughput(&runtime)?;
-    for schedule in [Schedule::GPipe, Schedule::OneForwardOneBackward] {
+    for schedule in [PipelineSchedule::GPipe, PipelineSchedule::OneForwardOneBackward] {
         bubble(&runtime, schedule, 4, 8)?;
     }
-    bubble(&runtime, Schedule::Interleaved { chunks: 2 }, 4, 8)?;
+    bubble(&runtime, PipelineSchedule::Interleaved { chunks: 2 }, 4, 8)?;
     profiled(&runtime)
 }

@@ -57,11 +57,11 @@ pub use selvedge_channels::{DlPack, DlPackError, dlpack};
 pub use selvedge_collectives as collectives;
 pub use selvedge_collectives::{Contribute, ReduceOp};
 pub use selvedge_compiler::{
-    ActorDied, Bound, Cause, Compile, CompileError, Contribution, Counters, Edge, Event, ExecError,
-    Execution, Forecast, Graph, Inputs, Lanes, Map, OnFull, Options, Outputs, Phase, Plan, Profile, Ranks,
-    Refused, Slots, SourceLocation, StuckLane, Suspect, TaskError, TaskInfo, Teardown, Timeout, Transport,
-    Wait, Work, all_to_all, allgather, allreduce, barrier, bound, broadcast, constant, forecast, gather,
-    gather_to, pipeline, reduce, reduce_scatter, scatter,
+    ActorDied, Cause, Compile, CompileError, Contribution, Counters, Edge, Event, ExecError, Execution,
+    Forecast, Graph, Inputs, Lanes, Map, OnFull, Options, Outputs, Phase, Plan, Profile, Ranks, Refused,
+    Slots, SourceLocation, StuckLane, Suspect, TaskError, TaskInfo, Teardown, ThroughputBound, Timeout,
+    Transport, Wait, Work, all_to_all, allgather, allreduce, barrier, bound, broadcast, constant, forecast,
+    gather, gather_to, pipeline, reduce, reduce_scatter, scatter,
 };
 pub use selvedge_core::{
     Actor, ActorRef, BoxError, Call, CallError, Death, EndError, Exit, Failure, FailureKind, FailureReport,

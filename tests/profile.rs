@@ -13,7 +13,7 @@ mod actors;
 use std::time::Duration;
 
 use actors::{Counter, PLACEMENTS, counter};
-use selvedge::pipeline::Schedule;
+use selvedge::pipeline::PipelineSchedule;
 use selvedge::prelude::*;
 use selvedge::{Plan, Slots};
 
@@ -162,9 +162,9 @@ fn graph_18_pipelines_run_and_give_the_same_gradients() -> Result<()> {
     let (stages, batches) = (3, 6);
     for placement in [Placement::Thread, Placement::Inline] {
         for schedule in [
-            Schedule::GPipe,
-            Schedule::OneForwardOneBackward,
-            Schedule::Interleaved { chunks: 2 },
+            PipelineSchedule::GPipe,
+            PipelineSchedule::OneForwardOneBackward,
+            PipelineSchedule::Interleaved { chunks: 2 },
         ] {
             let runtime = Runtime::new();
             let crew: Vec<_> = (0..stages)
@@ -207,12 +207,12 @@ fn graph_18_pipelines_run_and_give_the_same_gradients() -> Result<()> {
             }
             let most = crew[0].call().most(()).wait()?;
             let allowed = match schedule {
-                Schedule::GPipe => batches,
-                Schedule::OneForwardOneBackward => stages,
-                Schedule::Interleaved { .. } => 2 * batches,
+                PipelineSchedule::GPipe => batches,
+                PipelineSchedule::OneForwardOneBackward => stages,
+                PipelineSchedule::Interleaved { .. } => 2 * batches,
             };
             assert!(most as usize <= allowed, "{schedule:?} holds {most} activations");
-            if schedule == Schedule::OneForwardOneBackward {
+            if schedule == PipelineSchedule::OneForwardOneBackward {
                 assert_eq!(most as usize, stages);
             }
         }

@@ -3,21 +3,21 @@
 //! `#[actor]` generates these items from an `impl` block; they can also be written by hand. The functions in an
 //! [`ActorEntry`] know the types of their actor, and the callers of the functions do not: arguments are passed by
 //! position in an [`Invocation`], alone in a [`Hop`], or as a tuple in [`Arguments`], and the actor is passed as a
-//! [`State`].
+//! [`ActorState`].
 
 use std::fmt;
 
 use selvedge_channels::{PayloadType, Wire};
 
 use crate::{
-    ActorRef, Arguments, AsyncDriver, BoxError, Failure, Hop, Invocation, ListLevel, Returned, State,
+    ActorRef, ActorState, Arguments, AsyncDriver, BoxError, Failure, Hop, Invocation, ListLevel, Returned,
 };
 
 /// Decodes the arguments and calls the constructor.
-pub type Create = fn(&[u8]) -> Result<State, BoxError>;
+pub type Create = fn(&[u8]) -> Result<ActorState, BoxError>;
 
 /// Runs a method of one parameter, from the value that holds its argument to the destination of its result.
-pub type ComputeHop = fn(&mut State, &mut Hop<'_>) -> Result<(), Box<Failure>>;
+pub type ComputeHop = fn(&mut ActorState, &mut Hop<'_>) -> Result<(), Box<Failure>>;
 
 /// A type whose values live on a lane and are used by calls and by programs.
 pub trait Actor: Sized + Send + 'static {
@@ -69,12 +69,12 @@ pub struct MethodEntry {
     /// The types of a tuple result's parts; empty for any other result.
     pub parts: fn() -> Vec<PayloadType>,
     /// Runs the method inside a program: the arguments come from values, and the result goes to outlets.
-    pub compute: fn(&mut State, &mut Invocation<'_>) -> Result<(), Box<Failure>>,
+    pub compute: fn(&mut ActorState, &mut Invocation<'_>) -> Result<(), Box<Failure>>,
     /// Runs the method as a hop, from one value to one destination. `None` if the method is async or does not have
     /// exactly one parameter.
     pub hop: Option<ComputeHop>,
     /// Runs the method for an ordinary call.
-    pub call: fn(&mut State, Arguments, &AsyncDriver) -> Result<Returned, Failure>,
+    pub call: fn(&mut ActorState, Arguments, &AsyncDriver) -> Result<Returned, Failure>,
 }
 
 /// The methods of an actor type, as a trait, so that the bounds on the types of all methods are checked once, where the

@@ -14,7 +14,7 @@ use crate::directory::Directory;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::placement::PlacementLabel;
 use crate::promise::{Answer, promise};
-use crate::resident::{Home, Resident, Vital};
+use crate::resident::{ActorRecord, Home, Liveness};
 use crate::{Arguments, ArgumentsKind, AsyncDriver, Failure, Returned, Runtime};
 
 /// The time that `kill` waits until the death is recorded.
@@ -23,7 +23,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 /// A reference to an actor. Clones refer to the same actor. A reference does not keep the runtime alive.
 #[derive(Clone)]
 pub struct ActorRef {
-    resident: Arc<Resident>,
+    resident: Arc<ActorRecord>,
     directory: Weak<Directory>,
 }
 
@@ -43,14 +43,14 @@ impl PartialEq for ActorRef {
 impl Eq for ActorRef {}
 
 impl ActorRef {
-    pub(crate) fn new(resident: Arc<Resident>, directory: &Arc<Directory>) -> Self {
+    pub(crate) fn new(resident: Arc<ActorRecord>, directory: &Arc<Directory>) -> Self {
         Self {
             resident,
             directory: Arc::downgrade(directory),
         }
     }
 
-    pub(crate) fn resident(&self) -> &Arc<Resident> {
+    pub(crate) fn resident(&self) -> &Arc<ActorRecord> {
         &self.resident
     }
 
@@ -124,7 +124,7 @@ impl ActorRef {
     #[must_use]
     pub fn is_alive(&self) -> bool {
         let runs = self.directory().is_some_and(|directory| !directory.is_closed());
-        runs && self.resident.vital() == Vital::Alive
+        runs && self.resident.vital() == Liveness::Alive
     }
 
     /// The actor's last death, if it died. The actor may have been restarted since.
@@ -155,7 +155,7 @@ impl ActorRef {
                 let deadline = Instant::now() + KILL_TIMEOUT;
                 directory
                     .leases
-                    .wait(deadline, || matches!(resident.vital(), Vital::Dead(_)));
+                    .wait(deadline, || matches!(resident.vital(), Liveness::Dead(_)));
             }
             Home::Inline(_) | Home::Lane(_) => {
                 directory.end_actors(std::slice::from_ref(resident), "it was killed")
@@ -178,7 +178,7 @@ impl ActorRef {
         let Some(directory) = self.directory().filter(|directory| !directory.is_closed()) else {
             return Answer::ready(Err(CallFault::NoActor));
         };
-        if let Vital::Dead(death) = self.resident.vital() {
+        if let Liveness::Dead(death) = self.resident.vital() {
             return Answer::ready(Err(CallFault::Died(death)));
         }
         drop(directory);

@@ -26,9 +26,9 @@ pub enum Arguments {
 
 /// A tuple that may be dropped without being read. The drop then runs on a thread that others need, so its panics are
 /// caught.
-struct Underway<T>(Option<T>);
+struct InFlight<T>(Option<T>);
 
-impl<T> Drop for Underway<T> {
+impl<T> Drop for InFlight<T> {
     fn drop(&mut self) {
         dispose(self.0.take());
     }
@@ -38,7 +38,7 @@ impl Arguments {
     /// Wraps a tuple, without encoding it, for an actor of this process.
     #[must_use]
     pub fn local<T: Wire>(value: T) -> Self {
-        Arguments::Local(Box::new(Underway(Some(value))))
+        Arguments::Local(Box::new(InFlight(Some(value))))
     }
 
     /// The form of the arguments.
@@ -57,7 +57,7 @@ impl Arguments {
     pub fn into<T: Wire>(self) -> Result<T, Failure> {
         match self {
             Arguments::Local(value) => {
-                let value = value.downcast::<Underway<T>>();
+                let value = value.downcast::<InFlight<T>>();
                 let value = value.ok().and_then(|mut value| value.0.take());
                 value.ok_or_else(|| another::<T>("arguments"))
             }

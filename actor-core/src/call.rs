@@ -13,7 +13,7 @@ use crate::failure::FailureKind;
 use crate::guarded::NoEntry;
 use crate::lane::mailbox::Unserved;
 use crate::promise::Answer;
-use crate::resident::{Resident, Vital};
+use crate::resident::{ActorRecord, Liveness};
 use crate::{Failure, Returned};
 
 /// The time limit of [`Call::wait`]. A call to an inline actor has the same limit: for the wait until the actor is
@@ -122,7 +122,7 @@ impl CallError {
 #[must_use = "a call's errors show in its result"]
 pub struct Call<R> {
     answer: Answer<Result<Returned, CallFault>>,
-    callee: Arc<Resident>,
+    callee: Arc<ActorRecord>,
     method: &'static str,
     /// Set once the answer has been taken.
     taken: bool,
@@ -132,7 +132,7 @@ pub struct Call<R> {
 impl<R: Wire> Call<R> {
     pub(crate) fn new(
         answer: Answer<Result<Returned, CallFault>>,
-        callee: Arc<Resident>,
+        callee: Arc<ActorRecord>,
         method: &'static str,
     ) -> Self {
         Self {
@@ -182,12 +182,12 @@ impl<R: Wire> Call<R> {
     fn unanswered(&self) -> CallError {
         let actor = self.callee.name().to_owned();
         match self.callee.vital() {
-            Vital::Dead(death) => CallError::ActorDied {
+            Liveness::Dead(death) => CallError::ActorDied {
                 actor,
                 method: self.method,
                 death: Box::new(death),
             },
-            Vital::Alive | Vital::Restarting => CallError::Shutdown {
+            Liveness::Alive | Liveness::Restarting => CallError::Shutdown {
                 actor,
                 method: self.method,
             },

@@ -9,7 +9,7 @@ use selvedge_channels::dispose;
 use crate::actor::ActorEntry;
 use crate::id::ActorId;
 use crate::placement::OnPanic;
-use crate::{Arguments, AsyncDriver, ComputeHop, Failure, Hop, Invocation, Returned, State};
+use crate::{ActorState, Arguments, AsyncDriver, ComputeHop, Failure, Hop, Invocation, Returned};
 
 /// The data from which an actor is built, and built again.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ impl Blueprint {
         static ENTRY: ActorEntry = ActorEntry {
             name: "nothing",
             place: "",
-            create: |_| Ok(State::new(())),
+            create: |_| Ok(ActorState::new(())),
             methods: &[],
         };
         Self {
@@ -62,7 +62,7 @@ impl Blueprint {
 pub struct ActorCell {
     blueprint: Blueprint,
     /// `None` only after a panic whose rebuild failed; the next use tries again.
-    state: Option<State>,
+    state: Option<ActorState>,
 }
 
 /// An error: the state was lost to a panic and could not be rebuilt.
@@ -144,7 +144,7 @@ impl ActorCell {
     #[inline]
     fn guarded<T, E: From<Failure>>(
         &mut self,
-        work: impl FnOnce(&mut State) -> Result<T, E>,
+        work: impl FnOnce(&mut ActorState) -> Result<T, E>,
     ) -> Result<T, E> {
         let Some(state) = self.state.as_mut() else {
             return self.guarded_anew(work);
@@ -161,7 +161,7 @@ impl ActorCell {
     #[inline(never)]
     fn guarded_anew<T, E: From<Failure>>(
         &mut self,
-        work: impl FnOnce(&mut State) -> Result<T, E>,
+        work: impl FnOnce(&mut ActorState) -> Result<T, E>,
     ) -> Result<T, E> {
         self.rebuild()?;
         let Some(state) = self.state.as_mut() else {
@@ -221,6 +221,6 @@ impl Drop for ActorCell {
     }
 }
 
-fn construct(entry: &ActorEntry, args: &[u8]) -> Result<State, Failure> {
+fn construct(entry: &ActorEntry, args: &[u8]) -> Result<ActorState, Failure> {
     Failure::catch(|| (entry.create)(args).map_err(Failure::from_error))
 }

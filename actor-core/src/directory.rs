@@ -14,14 +14,14 @@ use crate::control::actor_node::NodeMessage;
 use crate::death::{Death, Exit};
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
-use crate::lease::desk::LeaseDesk;
+use crate::lease::desk::LeaseManager;
 use crate::places::LaneKeep;
-use crate::resident::{Resident, Vital};
+use crate::resident::{ActorRecord, Liveness};
 
 #[derive(Default)]
 struct Entries {
     /// The actors, each with the shared object that keeps its lane alive.
-    residents: BTreeMap<ActorId, (Arc<Resident>, Option<Arc<LaneKeep>>)>,
+    residents: BTreeMap<ActorId, (Arc<ActorRecord>, Option<Arc<LaneKeep>>)>,
     lanes: BTreeMap<LaneId, Arc<LaneThread>>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Directory {
     entries: Mutex<Entries>,
     closed: AtomicBool,
     limits: Mutex<Limits>,
-    pub(crate) leases: LeaseDesk,
+    pub(crate) leases: LeaseManager,
 }
 
 impl Directory {
@@ -56,7 +56,7 @@ impl Directory {
             entries: Mutex::new(Entries::default()),
             closed: AtomicBool::new(false),
             limits: Mutex::new(Limits::default()),
-            leases: LeaseDesk::default(),
+            leases: LeaseManager::default(),
         }
     }
 
@@ -82,7 +82,7 @@ impl Directory {
         first
     }
 
-    pub(crate) fn add_resident(&self, resident: &Arc<Resident>, keep: Option<Arc<LaneKeep>>) {
+    pub(crate) fn add_resident(&self, resident: &Arc<ActorRecord>, keep: Option<Arc<LaneKeep>>) {
         let entry = (Arc::clone(resident), keep);
         self.entries.lock().residents.insert(resident.id(), entry);
     }
@@ -118,19 +118,19 @@ impl Directory {
     }
 
     /// All actors, ordered by number.
-    pub(crate) fn residents(&self) -> Vec<Arc<Resident>> {
+    pub(crate) fn residents(&self) -> Vec<Arc<ActorRecord>> {
         self.residents_where(|_| true)
     }
 
-    pub(crate) fn residents_in(&self, process: ProcessId) -> Vec<Arc<Resident>> {
+    pub(crate) fn residents_in(&self, process: ProcessId) -> Vec<Arc<ActorRecord>> {
         self.residents_where(|resident| resident.process() == process)
     }
 
-    pub(crate) fn residents_on(&self, lane: LaneId) -> Vec<Arc<Resident>> {
+    pub(crate) fn residents_on(&self, lane: LaneId) -> Vec<Arc<ActorRecord>> {
         self.residents_where(|resident| resident.lane() == lane)
     }
 
-    fn residents_where(&self, is_meant: impl Fn(&Resident) -> bool) -> Vec<Arc<Resident>> {
+    fn residents_where(&self, is_meant: impl Fn(&ActorRecord) -> bool) -> Vec<Arc<ActorRecord>> {
         let entries = self.entries.lock();
         let residents = entries.residents.values().map(|(resident, _)| resident);
         residents.filter(|resident| is_meant(resident)).cloned().collect()
@@ -154,7 +154,7 @@ impl Directory {
 
     /// Ends actors for good: updates their state, calls the watchers, and tells their nodes. `why` is the reason in
     /// words.
-    pub(crate) fn end_actors(&self, residents: &[Arc<Resident>], why: &str) {
+    pub(crate) fn end_actors(&self, residents: &[Arc<ActorRecord>], why: &str) {
         self.note_deaths(residents, why, false);
         self.tell_nodes(residents);
         self.forget_dead(residents);
@@ -162,10 +162,10 @@ impl Directory {
 
     /// Records a death of actors that no death of a process explains, and calls the watchers. `why` is the reason in
     /// words.
-    pub(crate) fn note_deaths(&self, residents: &[Arc<Resident>], why: &str, may_restart: bool) {
+    pub(crate) fn note_deaths(&self, residents: &[Arc<ActorRecord>], why: &str, may_restart: bool) {
         let alive: Vec<_> = residents
             .iter()
-            .filter(|resident| !matches!(resident.vital(), Vital::Dead(_)))
+            .filter(|resident| !matches!(resident.vital(), Liveness::Dead(_)))
             .collect();
         let Some(first) = alive.first() else { return };
         let death = Death {
@@ -182,14 +182,14 @@ impl Directory {
         // The watchers of actors that still restart were called when the process died.
         if alive
             .iter()
-            .any(|resident| matches!(resident.vital(), Vital::Dead(_)))
+            .any(|resident| matches!(resident.vital(), Liveness::Dead(_)))
         {
             self.leases.died(&death);
         }
     }
 
     /// Makes the nodes of the actors check the actors' state again.
-    pub(crate) fn tell_nodes(&self, residents: &[Arc<Resident>]) {
+    pub(crate) fn tell_nodes(&self, residents: &[Arc<ActorRecord>]) {
         for resident in residents {
             if let Some(node) = resident.node.get() {
                 // A node that has stopped has nothing to check.
@@ -201,9 +201,9 @@ impl Directory {
 
     /// Removes the entries of dead actors; a lane ends with its last entry. References to an actor keep the actor's
     /// record alive.
-    pub(crate) fn forget_dead(&self, residents: &[Arc<Resident>]) {
+    pub(crate) fn forget_dead(&self, residents: &[Arc<ActorRecord>]) {
         for resident in residents {
-            if matches!(resident.vital(), Vital::Dead(_)) {
+            if matches!(resident.vital(), Liveness::Dead(_)) {
                 resident.leave();
                 self.remove_resident(resident.id());
             }

@@ -109,7 +109,7 @@ pub use program::{LoadedPrograms, Program, ProgramLoader};
 pub use registry::{ACTORS, LOADERS, UnknownActorType, find_actor, known_actors};
 pub use runtime::{Runtime, ShutdownReport};
 pub use spawn::{Spawn, SpawnError};
-pub use state::State;
+pub use state::ActorState;
 pub use worker::hello::HelloError;
 pub use worker::launch::NotAllowed;
 pub use worker::premain::init;

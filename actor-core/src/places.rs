@@ -13,7 +13,7 @@ use crate::directory::Directory;
 use crate::id::LaneId;
 use crate::lane::thread::LaneThread;
 use crate::promise::promise;
-use crate::resident::{Home, Resident};
+use crate::resident::{ActorRecord, Home};
 use crate::runtime::Runtime;
 use crate::spawn::SpawnError;
 use crate::worker::link::OnResponse;
@@ -263,7 +263,7 @@ impl Lane {
 }
 
 /// Ends actors for good, without a restart.
-fn bury(directory: &Directory, residents: &[Arc<Resident>], why: &str) {
+fn bury(directory: &Directory, residents: &[Arc<ActorRecord>], why: &str) {
     residents.iter().for_each(|resident| resident.retire());
     directory.end_actors(residents, why);
 }

@@ -17,7 +17,7 @@ use crate::failure::wake;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-enum State<T> {
+enum PromiseState<T> {
     Open(Option<Waker>),
     Kept(T),
     Broken,
@@ -25,7 +25,7 @@ enum State<T> {
 }
 
 struct Shared<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<PromiseState<T>>,
     changed: Condvar,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Answer<T> {
 
 pub(crate) fn promise<T>() -> (Promise<T>, Answer<T>) {
     let shared = Arc::new(Shared {
-        state: Mutex::new(State::Open(None)),
+        state: Mutex::new(PromiseState::Open(None)),
         changed: Condvar::new(),
     });
     (
@@ -54,14 +54,14 @@ pub(crate) fn promise<T>() -> (Promise<T>, Answer<T>) {
 
 impl<T> Promise<T> {
     pub(crate) fn keep(mut self, value: T) {
-        self.settle(State::Kept(value));
+        self.settle(PromiseState::Kept(value));
     }
 
-    fn settle(&mut self, outcome: State<T>) {
+    fn settle(&mut self, outcome: PromiseState<T>) {
         let Some(shared) = self.shared.take() else { return };
         let previous = std::mem::replace(&mut *shared.state.lock(), outcome);
         shared.changed.notify_all();
-        if let State::Open(Some(waker)) = previous {
+        if let PromiseState::Open(Some(waker)) = previous {
             wake(waker);
         }
         // If the waiting side is gone, the answer is dropped here.
@@ -71,7 +71,7 @@ impl<T> Promise<T> {
 
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
-        self.settle(State::Broken);
+        self.settle(PromiseState::Broken);
     }
 }
 
@@ -80,7 +80,7 @@ impl<T> Answer<T> {
     pub(crate) fn ready(value: T) -> Self {
         Self {
             shared: Arc::new(Shared {
-                state: Mutex::new(State::Kept(value)),
+                state: Mutex::new(PromiseState::Kept(value)),
                 changed: Condvar::new(),
             }),
         }
@@ -110,7 +110,7 @@ impl<T> Answer<T> {
         if let Some(answer) = take(&mut state) {
             return Poll::Ready(answer);
         }
-        *state = State::Open(Some(context.waker().clone()));
+        *state = PromiseState::Open(Some(context.waker().clone()));
         Poll::Pending
     }
 }
@@ -123,12 +123,12 @@ impl<T> Future for Answer<T> {
     }
 }
 
-fn take<T>(state: &mut State<T>) -> Option<Result<T, Broken>> {
-    match std::mem::replace(state, State::Taken) {
-        State::Kept(value) => Some(Ok(value)),
+fn take<T>(state: &mut PromiseState<T>) -> Option<Result<T, Broken>> {
+    match std::mem::replace(state, PromiseState::Taken) {
+        PromiseState::Kept(value) => Some(Ok(value)),
         // Another wait after the answer was taken must not last for ever.
-        State::Broken | State::Taken => Some(Err(Broken)),
-        open @ State::Open(_) => {
+        PromiseState::Broken | PromiseState::Taken => Some(Err(Broken)),
+        open @ PromiseState::Open(_) => {
             *state = open;
             None
         }

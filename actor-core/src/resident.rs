@@ -31,7 +31,7 @@ pub(crate) enum Home {
 
 /// The liveness of an actor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Vital {
+pub(crate) enum Liveness {
     Alive,
     /// The actor's worker has died, and a new one is being started.
     Restarting,
@@ -39,14 +39,14 @@ pub(crate) enum Vital {
 }
 
 struct Life {
-    vital: Vital,
+    vital: Liveness,
     last_death: Option<Death>,
     restarts: u32,
     /// Set when the user has ended the actor, which prevents a restart.
     retired: bool,
 }
 
-pub(crate) struct Resident {
+pub(crate) struct ActorRecord {
     pub(crate) blueprint: Blueprint,
     pub(crate) home: Home,
     pub(crate) restart: Restart,
@@ -55,10 +55,10 @@ pub(crate) struct Resident {
     life: Mutex<Life>,
 }
 
-impl Resident {
+impl ActorRecord {
     pub(crate) fn new(blueprint: Blueprint, home: Home, restart: Restart) -> Self {
         let life = Life {
-            vital: Vital::Alive,
+            vital: Liveness::Alive,
             last_death: None,
             restarts: 0,
             retired: false,
@@ -95,7 +95,7 @@ impl Resident {
         }
     }
 
-    pub(crate) fn vital(&self) -> Vital {
+    pub(crate) fn vital(&self) -> Liveness {
         self.life.lock().vital.clone()
     }
 
@@ -128,7 +128,7 @@ impl Resident {
     /// Records a death of the actor. The restart policy decides whether the actor restarts.
     pub(crate) fn note_death(&self, death: &Death, may_restart: bool) {
         let mut life = self.life.lock();
-        if matches!(life.vital, Vital::Dead(_)) {
+        if matches!(life.vital, Liveness::Dead(_)) {
             return;
         }
         life.last_death = Some(death.clone());
@@ -138,17 +138,17 @@ impl Resident {
         };
         if may_restart && !life.retired && life.restarts < allowed {
             life.restarts += 1;
-            life.vital = Vital::Restarting;
+            life.vital = Liveness::Restarting;
         } else {
-            life.vital = Vital::Dead(death.clone());
+            life.vital = Liveness::Dead(death.clone());
         }
     }
 
     /// Records that the actor was rebuilt.
     pub(crate) fn note_revival(&self) {
         let mut life = self.life.lock();
-        if life.vital == Vital::Restarting {
-            life.vital = Vital::Alive;
+        if life.vital == Liveness::Restarting {
+            life.vital = Liveness::Alive;
         }
     }
 }

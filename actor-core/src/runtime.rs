@@ -20,7 +20,7 @@ use crate::id::ProcessId;
 use crate::placement::Restart;
 use crate::places::{Lane, LaneHome, LaneKeep, Worker};
 use crate::promise::promise;
-use crate::resident::{Home, Resident, Vital};
+use crate::resident::{ActorRecord, Home, Liveness};
 use crate::spawn::{Spawn, SpawnError};
 use crate::worker::launch;
 use crate::worker::record::WorkerRecord;
@@ -168,7 +168,7 @@ impl Runtime {
         directory
             .residents()
             .into_iter()
-            .filter(|resident| !matches!(resident.vital(), Vital::Dead(_)))
+            .filter(|resident| !matches!(resident.vital(), Liveness::Dead(_)))
             .map(|resident| ActorRef::new(resident, directory))
             .collect()
     }
@@ -201,7 +201,7 @@ impl Inner {
         (home, keep): (Home, Arc<LaneKeep>),
         restart: Restart,
     ) -> Result<ActorRef, SpawnError> {
-        let resident = Arc::new(Resident::new(blueprint, home, restart));
+        let resident = Arc::new(ActorRecord::new(blueprint, home, restart));
         let control = self.control()?;
         self.directory.add_resident(&resident, Some(Arc::clone(&keep)));
         let limit = self.directory.limits().build;
@@ -257,7 +257,7 @@ impl Inner {
         };
         let cell = built.map_err(|failure| SpawnError::not_built(actor, failure.into_report()))?;
         let home = Home::Inline(Arc::new(Guarded::new(cell)));
-        let resident = Arc::new(Resident::new(blueprint, home, restart));
+        let resident = Arc::new(ActorRecord::new(blueprint, home, restart));
         self.directory.add_resident(&resident, None);
         Ok(ActorRef::new(resident, &self.directory))
     }

@@ -8,16 +8,16 @@ use std::ptr;
 
 /// An actor's value at its home. The type is stored here as `id`: `dyn Any` would be asked by a virtual call, which
 /// takes as long as a small method.
-pub struct State {
+pub struct ActorState {
     id: TypeId,
     value: Box<dyn Any + Send>,
 }
 
-impl State {
+impl ActorState {
     /// Erases the type of an actor.
     #[must_use]
     pub fn new<A: Send + 'static>(actor: A) -> Self {
-        State {
+        ActorState {
             id: TypeId::of::<A>(),
             value: Box::new(actor),
         }
@@ -41,18 +41,18 @@ mod tests {
 
     #[test]
     fn a_state_is_what_it_was_made_of_and_nothing_else() {
-        let mut state = State::new(String::from("one"));
+        let mut state = ActorState::new(String::from("one"));
         state.typed_mut::<String>().unwrap().push_str(" and more");
         assert_eq!(state.typed_mut::<String>().unwrap(), "one and more");
         assert!(state.typed_mut::<Vec<u8>>().is_none());
-        let mut nothing = State::new(());
+        let mut nothing = ActorState::new(());
         assert!(nothing.typed_mut::<()>().is_some());
     }
 
     #[test]
     fn a_state_is_dropped_with_its_actor() {
         let shared = std::sync::Arc::new(());
-        let state = State::new(std::sync::Arc::clone(&shared));
+        let state = ActorState::new(std::sync::Arc::clone(&shared));
         drop(state);
         assert_eq!(std::sync::Arc::strong_count(&shared), 1);
     }

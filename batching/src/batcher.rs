@@ -13,7 +13,7 @@ use crate::contained::contained;
 use crate::continuous::{self, Continuous};
 use crate::dynamic::{self, Dynamic};
 use crate::error::{BatchError, Refused};
-use crate::options::{Batching, Terms};
+use crate::options::{Batching, SubmitOptions};
 use crate::queue::Moment;
 use crate::sequence::Sequence;
 use crate::shared::{Phase, Shared};
@@ -76,7 +76,7 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
         cost_of: impl Fn(&I) -> usize + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let inflight = inflight(&options, 2);
-        let work = move |shared: &Arc<dynamic::Front<I, O>>| {
+        let work = move |shared: &Arc<dynamic::DynamicFront<I, O>>| {
             Dynamic::new(inflight, Arc::clone(shared.sleeper()).into())
         };
         Batcher::start(graph, options, Box::new(cost_of), work)
@@ -91,7 +91,7 @@ impl<S: Sequence> Batcher<S, S::Output, S::Step, S::Answers> {
     pub fn continuous(graph: Graph<S::Step, S::Answers>, options: Batching) -> io::Result<Self> {
         let inflight = inflight(&options, 1);
         let options = options.max_delay(Duration::ZERO);
-        let work = move |shared: &Arc<continuous::Front<S>>| {
+        let work = move |shared: &Arc<continuous::ContinuousFront<S>>| {
             Continuous::new(inflight, &shared.options, Arc::clone(shared.sleeper()).into())
         };
         // The cost in the queue is 0, so no sequence is refused: a sequence that exceeds a step is cut into pieces.
@@ -140,11 +140,11 @@ where
     /// Submits an item. A refusal becomes the ticket's answer; [`try_submit`](Self::try_submit) returns the item
     /// instead.
     pub fn submit(&self, item: I) -> Ticket<O> {
-        self.submit_with(item, Terms::new())
+        self.submit_with(item, SubmitOptions::new())
     }
 
     /// Submits an item with a priority or a deadline. A refusal becomes the ticket's answer.
-    pub fn submit_with(&self, item: I, terms: Terms) -> Ticket<O> {
+    pub fn submit_with(&self, item: I, terms: SubmitOptions) -> Ticket<O> {
         self.try_submit(item, terms)
             .unwrap_or_else(|refused| Ticket::refused(refused.error))
     }
@@ -155,7 +155,7 @@ where
     /// [`BatchError::Overloaded`], [`BatchError::TooLarge`], [`BatchError::Closed`], [`BatchError::Panicked`] if the
     /// cost function panicked, and [`BatchError::Failed`] if the graph has ended (see [`Batching::on_broken`]).
     /// [`Refused`] contains the item.
-    pub fn try_submit(&self, item: I, terms: Terms) -> Result<Ticket<O>, Refused<I>> {
+    pub fn try_submit(&self, item: I, terms: SubmitOptions) -> Result<Ticket<O>, Refused<I>> {
         let max_cost = self.shared.options.max_cost;
         match contained("the cost function", || (self.cost_of)(&item)) {
             Err(error) => Err(Refused { item, error }),

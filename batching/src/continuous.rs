@@ -9,7 +9,7 @@ use std::task::Waker;
 use crate::batcher::Work;
 use crate::contained::{contained, discard};
 use crate::error::BatchError;
-use crate::flights::{Flights, Landed};
+use crate::flights::{Finished, InFlight};
 use crate::options::Batching;
 use crate::pace::Pace;
 use crate::queue::Moment;
@@ -18,7 +18,7 @@ use crate::share::{Ask, StepLimits, share};
 use crate::shared::Shared;
 use crate::ticket::Promise;
 
-pub(crate) type Front<S> =
+pub(crate) type ContinuousFront<S> =
     Shared<S, <S as Sequence>::Output, <S as Sequence>::Step, <S as Sequence>::Answers>;
 
 struct Member<S: Sequence> {
@@ -50,7 +50,7 @@ impl<S: Sequence> Member<S> {
 }
 
 /// The members of one step, each with its seat.
-type Group<S> = Vec<(Member<S>, Seat)>;
+type ContinuousGroup<S> = Vec<(Member<S>, Seat)>;
 
 /// The numbers of the slots. Only a number that was given back takes memory, for there may be billions.
 struct Slots {
@@ -75,7 +75,7 @@ impl Slots {
 }
 
 pub(crate) struct Continuous<S: Sequence> {
-    flights: Flights<S::Answers, Group<S>>,
+    flights: InFlight<S::Answers, ContinuousGroup<S>>,
     /// The members that rest, the one that has rested longest first.
     resting: VecDeque<Member<S>>,
     slots: Slots,
@@ -88,7 +88,7 @@ impl<S: Sequence> Continuous<S> {
     pub(crate) fn new(inflight: usize, options: &Batching, waker: Waker) -> Self {
         let slots = u32::try_from(options.max_size).unwrap_or(u32::MAX);
         Continuous {
-            flights: Flights::new(inflight, waker),
+            flights: InFlight::new(inflight, waker),
             resting: VecDeque::new(),
             slots: Slots {
                 most: slots,
@@ -101,7 +101,12 @@ impl<S: Sequence> Continuous<S> {
         }
     }
 
-    fn landed(&mut self, shared: &Front<S>, landed: Landed<S::Answers, Group<S>>, now: Moment) {
+    fn landed(
+        &mut self,
+        shared: &ContinuousFront<S>,
+        landed: Finished<S::Answers, ContinuousGroup<S>>,
+        now: Moment,
+    ) {
         match landed.result {
             Err(error) => landed
                 .load
@@ -129,7 +134,12 @@ impl<S: Sequence> Continuous<S> {
         }
     }
 
-    fn leave(&mut self, shared: &Front<S>, member: Member<S>, answer: Result<S::Output, BatchError>) {
+    fn leave(
+        &mut self,
+        shared: &ContinuousFront<S>,
+        member: Member<S>,
+        answer: Result<S::Output, BatchError>,
+    ) {
         self.slots.returned.insert(member.slot);
         shared.answer(vec![(member.promise, answer)]);
         discard([member.sequence]);
@@ -137,7 +147,7 @@ impl<S: Sequence> Continuous<S> {
 
     /// Removes the resting members that are cancelled, that have stayed too long, or whose graph is gone, and with it
     /// the state that its actors kept for them. Answers each with the reason.
-    fn dismiss(&mut self, shared: &Front<S>, generation: Option<u64>, now: Moment) {
+    fn dismiss(&mut self, shared: &ContinuousFront<S>, generation: Option<u64>, now: Moment) {
         for _ in 0..self.resting.len() {
             let Some(member) = self.resting.pop_front() else {
                 return;
@@ -154,7 +164,7 @@ impl<S: Sequence> Continuous<S> {
     }
 
     /// Admits waiting items, as far as there are free slots and places in the next step.
-    fn admit(&mut self, shared: &Front<S>, generation: u64, now: Moment, places: usize) {
+    fn admit(&mut self, shared: &ContinuousFront<S>, generation: u64, now: Moment, places: usize) {
         while self.resting.len() < places
             && self.slots.any_free()
             && let Some(waiting) = shared.take_one()
@@ -181,13 +191,13 @@ impl<S: Sequence> Continuous<S> {
     }
 
     /// Returns the maximum number of members in one step: all members divided among the steps that may be in flight.
-    fn places(&self, shared: &Front<S>) -> usize {
+    fn places(&self, shared: &ContinuousFront<S>) -> usize {
         let all = (self.held() + shared.waiting()).min(self.slots.most as usize);
         all.div_ceil(self.flights.most()).max(1)
     }
 
     /// Returns the costs that the resting members ask for. A member whose `cost` panics is removed.
-    fn asks(&mut self, shared: &Front<S>) -> Vec<Ask> {
+    fn asks(&mut self, shared: &ContinuousFront<S>) -> Vec<Ask> {
         let mut asks = Vec::with_capacity(self.resting.len());
         for _ in 0..self.resting.len() {
             let Some(member) = self.resting.pop_front() else {
@@ -217,7 +227,7 @@ impl<S: Sequence> Continuous<S> {
     }
 
     /// Forms the next step: its input and its members.
-    fn form(&mut self, shared: &Front<S>, members: usize) -> (S::Step, Group<S>) {
+    fn form(&mut self, shared: &ContinuousFront<S>, members: usize) -> (S::Step, ContinuousGroup<S>) {
         let asks = self.asks(shared);
         let limits = StepLimits {
             budget: self.step_budget(asks.len().min(members)),
@@ -250,7 +260,7 @@ impl<S: Sequence> Continuous<S> {
     }
 
     /// Begins a step, if there is a member for it. Returns `false` if no step was formed.
-    fn begin(&mut self, shared: &Front<S>, now: Moment) -> bool {
+    fn begin(&mut self, shared: &ContinuousFront<S>, now: Moment) -> bool {
         let Some(running) = shared.running() else {
             return false;
         };
@@ -288,7 +298,7 @@ impl<S: Sequence> Continuous<S> {
 }
 
 impl<S: Sequence> Work<S, S::Output, S::Step, S::Answers> for Continuous<S> {
-    fn turn(&mut self, shared: &Front<S>, now: Moment) -> (Option<Moment>, bool) {
+    fn turn(&mut self, shared: &ContinuousFront<S>, now: Moment) -> (Option<Moment>, bool) {
         while let Some(landed) = self.flights.land(now) {
             self.landed(shared, landed, now);
         }

@@ -13,15 +13,15 @@ use selvedge_compiler::{Cause, ExecError, Graph};
 use crate::batcher::Work;
 use crate::contained::{contained, discard};
 use crate::error::BatchError;
-use crate::flights::{Flights, Landed};
+use crate::flights::{Finished, InFlight};
 use crate::queue::Moment;
 use crate::shared::Shared;
 use crate::ticket::Promise;
 
-pub(crate) type Front<I, O> = Shared<I, O, Vec<I>, Vec<O>>;
+pub(crate) type DynamicFront<I, O> = Shared<I, O, Vec<I>, Vec<O>>;
 
 /// The items of one execution.
-struct Group<I, O> {
+struct DynamicGroup<I, O> {
     promises: Vec<Promise<O>>,
     /// The items of `promises`, kept for a retry while the graph executes clones; empty during an execution without a
     /// retry.
@@ -35,22 +35,27 @@ struct Group<I, O> {
 }
 
 pub(crate) struct Dynamic<I, O> {
-    flights: Flights<Vec<O>, Group<I, O>>,
-    again: VecDeque<Group<I, O>>,
+    flights: InFlight<Vec<O>, DynamicGroup<I, O>>,
+    again: VecDeque<DynamicGroup<I, O>>,
     last_landing: Moment,
 }
 
 impl<I: Clone + 'static, O> Dynamic<I, O> {
     pub(crate) fn new(inflight: usize, waker: Waker) -> Self {
         Dynamic {
-            flights: Flights::new(inflight, waker),
+            flights: InFlight::new(inflight, waker),
             again: VecDeque::new(),
             last_landing: Moment::ZERO,
         }
     }
 
-    fn landed(&mut self, shared: &Front<I, O>, landed: Landed<Vec<O>, Group<I, O>>, now: Moment) {
-        let Landed { load, began, result } = landed;
+    fn landed(
+        &mut self,
+        shared: &DynamicFront<I, O>,
+        landed: Finished<Vec<O>, DynamicGroup<I, O>>,
+        now: Moment,
+    ) {
+        let Finished { load, began, result } = landed;
         let items = load.promises.len();
         shared.went_through(items, now.saturating_sub(began.max(self.last_landing)));
         self.last_landing = now;
@@ -80,9 +85,9 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
         }
     }
 
-    fn divide(&mut self, mut group: Group<I, O>, error: BatchError) {
+    fn divide(&mut self, mut group: DynamicGroup<I, O>, error: BatchError) {
         let middle = group.promises.len() / 2;
-        let second = Group {
+        let second = DynamicGroup {
             promises: group.promises.split_off(middle),
             items: group.items.split_off(middle),
             limit: group.limit,
@@ -94,7 +99,7 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
     }
 
     /// Returns the group to execute next: parts of failed batches first.
-    fn next(&mut self, shared: &Front<I, O>, now: Moment) -> Option<Group<I, O>> {
+    fn next(&mut self, shared: &DynamicFront<I, O>, now: Moment) -> Option<DynamicGroup<I, O>> {
         while let Some(mut group) = self.again.pop_front() {
             let left = group.retries.get();
             match group.error.take() {
@@ -111,7 +116,7 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
         }
         let entries = taken.into_iter().map(|it| (it.value.promise, it.value.item));
         let (promises, items) = entries.unzip();
-        Some(Group {
+        Some(DynamicGroup {
             promises,
             items,
             limit: now.saturating_add(shared.options.timeout),
@@ -122,9 +127,9 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
 
     fn launch(
         &mut self,
-        shared: &Front<I, O>,
+        shared: &DynamicFront<I, O>,
         graph: &Graph<Vec<I>, Vec<O>>,
-        mut group: Group<I, O>,
+        mut group: DynamicGroup<I, O>,
         now: Moment,
     ) {
         let input = if group.items.len() > 1 && shared.options.retries > 0 {
@@ -148,7 +153,7 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
 }
 
 impl<I: Clone + Send + 'static, O> Work<I, O, Vec<I>, Vec<O>> for Dynamic<I, O> {
-    fn turn(&mut self, shared: &Front<I, O>, now: Moment) -> (Option<Moment>, bool) {
+    fn turn(&mut self, shared: &DynamicFront<I, O>, now: Moment) -> (Option<Moment>, bool) {
         while let Some(landed) = self.flights.land(now) {
             self.landed(shared, landed, now);
         }
@@ -196,7 +201,7 @@ impl<I: Clone + Send + 'static, O> Work<I, O, Vec<I>, Vec<O>> for Dynamic<I, O> 
 }
 
 /// Returns clones of the items; the group keeps the items. An item whose clone panics fails alone.
-fn clones<I: Clone, O>(shared: &Front<I, O>, group: &mut Group<I, O>) -> Vec<I> {
+fn clones<I: Clone, O>(shared: &DynamicFront<I, O>, group: &mut DynamicGroup<I, O>) -> Vec<I> {
     let items = std::mem::take(&mut group.items).into_iter();
     let promises = std::mem::take(&mut group.promises);
     let mut clones = Vec::with_capacity(promises.len());
@@ -216,7 +221,7 @@ fn clones<I: Clone, O>(shared: &Front<I, O>, group: &mut Group<I, O>) -> Vec<I> 
     clones
 }
 
-fn fail<I, O>(shared: &Front<I, O>, group: Group<I, O>, error: &BatchError) {
+fn fail<I, O>(shared: &DynamicFront<I, O>, group: DynamicGroup<I, O>, error: &BatchError) {
     let promises = group.promises.into_iter();
     shared.answer(promises.map(|promise| (promise, Err(error.clone()))).collect());
     discard(group.items);

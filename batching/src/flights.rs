@@ -9,7 +9,7 @@ use crate::contained::{contained, discard};
 use crate::error::BatchError;
 use crate::queue::Moment;
 
-struct Flight<Out, L> {
+struct InFlightExecution<Out, L> {
     execution: Execution<Out>,
     /// `None` after the time limit: the clients of the load have been answered, but the execution still occupies the
     /// graph.
@@ -19,22 +19,22 @@ struct Flight<Out, L> {
 }
 
 /// An execution that is over or late, with the load that it carried.
-pub(crate) struct Landed<Out, L> {
+pub(crate) struct Finished<Out, L> {
     pub(crate) load: L,
     pub(crate) began: Moment,
     pub(crate) result: Result<Out, BatchError>,
 }
 
-pub(crate) struct Flights<Out, L> {
-    flights: Vec<Flight<Out, L>>,
+pub(crate) struct InFlight<Out, L> {
+    flights: Vec<InFlightExecution<Out, L>>,
     wanted: usize,
     most: usize,
     waker: Waker,
 }
 
-impl<Out, L> Flights<Out, L> {
+impl<Out, L> InFlight<Out, L> {
     pub(crate) fn new(wanted: usize, waker: Waker) -> Self {
-        Flights {
+        InFlight {
             flights: Vec::new(),
             wanted,
             most: wanted,
@@ -92,7 +92,7 @@ impl<Out, L> Flights<Out, L> {
             Err(panicked) => Err((load, panicked)),
             Ok(Err(refused)) => Err((load, BatchError::Failed(refused))),
             Ok(Ok(execution)) => {
-                self.flights.push(Flight {
+                self.flights.push(InFlightExecution {
                     execution,
                     load: Some(load),
                     began,
@@ -105,7 +105,7 @@ impl<Out, L> Flights<Out, L> {
 
     /// Returns an execution that is over or late, if there is one. Registers the waker with each execution that is
     /// neither.
-    pub(crate) fn land(&mut self, now: Moment) -> Option<Landed<Out, L>> {
+    pub(crate) fn land(&mut self, now: Moment) -> Option<Finished<Out, L>> {
         let mut index = 0;
         while let Some(flight) = self.flights.get_mut(index) {
             let polled = poll(&mut flight.execution, &self.waker);
@@ -124,7 +124,7 @@ impl<Out, L> Flights<Out, L> {
                 index += 1;
             }
             match load {
-                Some(load) => return Some(Landed { load, began, result }),
+                Some(load) => return Some(Finished { load, began, result }),
                 None => discard([result]),
             }
         }

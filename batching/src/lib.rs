@@ -128,7 +128,7 @@ mod contained;
 
 pub use batcher::{Batcher, ContinuousBatcher};
 pub use error::{BatchError, Refused};
-pub use options::{Batching, OnBroken, Terms};
+pub use options::{Batching, OnBroken, SubmitOptions};
 pub use sequence::{Progress, Seat, Sequence};
 pub use stats::{Histogram, Stats};
 pub use ticket::Ticket;

@@ -155,15 +155,15 @@ impl Batching {
 /// The priority and the deadline of a submitted item.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
-pub struct Terms {
+pub struct SubmitOptions {
     pub(crate) priority: i32,
     pub(crate) deadline: Option<Instant>,
 }
 
-impl Terms {
+impl SubmitOptions {
     /// Returns priority 0 and no deadline except [`Batching::max_wait`].
     pub fn new() -> Self {
-        Terms::default()
+        SubmitOptions::default()
     }
 
     /// Sets the priority. Items of higher priority go first; items of equal priority go in order of arrival. See

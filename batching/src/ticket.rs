@@ -15,7 +15,7 @@ use crate::queue::Key;
 /// A limit longer than any wait, and short enough to be added to an `Instant`.
 const WAIT_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-enum State<O> {
+enum TicketState<O> {
     Waiting(Option<Waker>),
     Answered(Result<O, BatchError>),
     Taken,
@@ -24,7 +24,7 @@ enum State<O> {
 }
 
 struct Cell<O> {
-    state: Mutex<State<O>>,
+    state: Mutex<TicketState<O>>,
     answered: Condvar,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Promise<O>(Arc<Cell<O>>);
 /// Creates both ends. [`Ticket::wait`] waits at most `limit`.
 pub(crate) fn ticket<O>(limit: Duration) -> (Ticket<O>, Promise<O>) {
     let cell = Arc::new(Cell {
-        state: Mutex::new(State::Waiting(None)),
+        state: Mutex::new(TicketState::Waiting(None)),
         answered: Condvar::new(),
     });
     let promise = Promise(Arc::clone(&cell));
@@ -72,16 +72,16 @@ impl<O> Promise<O> {
 
     /// True if the ticket was dropped.
     pub(crate) fn is_abandoned(&self) -> bool {
-        matches!(*self.0.state.lock(), State::Abandoned)
+        matches!(*self.0.state.lock(), TicketState::Abandoned)
     }
 
     fn settle(&self, answer: Result<O, BatchError>) {
         let mut state = self.0.state.lock();
-        let State::Waiting(waker) = &mut *state else {
+        let TicketState::Waiting(waker) = &mut *state else {
             return;
         };
         let waker = waker.take();
-        *state = State::Answered(answer);
+        *state = TicketState::Answered(answer);
         drop(state);
         self.0.answered.notify_all();
         // The waker is user code: its panic is caught and ignored.
@@ -128,7 +128,7 @@ impl<O> Ticket<O> {
         let began = Instant::now();
         let deadline = began + timeout.min(WAIT_MAX);
         let mut state = self.cell.state.lock();
-        while matches!(*state, State::Waiting(_)) {
+        while matches!(*state, TicketState::Waiting(_)) {
             if self.cell.answered.wait_until(&mut state, deadline).timed_out() {
                 break;
             }
@@ -142,11 +142,11 @@ impl<O> Ticket<O> {
 }
 
 /// Takes the answer, if it is there.
-fn take<O>(state: &mut State<O>) -> Option<Result<O, BatchError>> {
-    match std::mem::replace(state, State::Taken) {
-        State::Answered(answer) => Some(answer),
-        State::Taken | State::Abandoned => Some(Err(BatchError::Taken)),
-        waiting @ State::Waiting(_) => {
+fn take<O>(state: &mut TicketState<O>) -> Option<Result<O, BatchError>> {
+    match std::mem::replace(state, TicketState::Taken) {
+        TicketState::Answered(answer) => Some(answer),
+        TicketState::Taken | TicketState::Abandoned => Some(Err(BatchError::Taken)),
+        waiting @ TicketState::Waiting(_) => {
             *state = waiting;
             None
         }
@@ -159,15 +159,15 @@ impl<O> Future for Ticket<O> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.cell.state.lock();
         match &*state {
-            State::Waiting(Some(known)) if known.will_wake(context.waker()) => return Poll::Pending,
-            State::Waiting(_) => {}
+            TicketState::Waiting(Some(known)) if known.will_wake(context.waker()) => return Poll::Pending,
+            TicketState::Waiting(_) => {}
             _ => return take(&mut state).map_or(Poll::Pending, Poll::Ready),
         }
         drop(state);
         // The clone and the drop of a waker are user code, so the lock is not held while they run.
         let waker = context.waker().clone();
         let mut state = self.cell.state.lock();
-        let State::Waiting(known) = &mut *state else {
+        let TicketState::Waiting(known) = &mut *state else {
             return take(&mut state).map_or(Poll::Pending, Poll::Ready);
         };
         let before = known.replace(waker);
@@ -179,8 +179,8 @@ impl<O> Future for Ticket<O> {
 
 impl<O> Drop for Ticket<O> {
     fn drop(&mut self) {
-        let left = std::mem::replace(&mut *self.cell.state.lock(), State::Abandoned);
-        if let (State::Waiting(_), Some((queue, key))) = (left, &self.place)
+        let left = std::mem::replace(&mut *self.cell.state.lock(), TicketState::Abandoned);
+        if let (TicketState::Waiting(_), Some((queue, key))) = (left, &self.place)
             && let Some(queue) = queue.upgrade()
         {
             queue.withdraw(*key);

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use gate::{Gate, LONG};
 use selvedge::ExecError;
 use selvedge::batching::{
-    BatchError, Batcher, Batching, ContinuousBatcher, OnBroken, Progress, Seat, Sequence, Terms, Ticket,
+    BatchError, Batcher, Batching, ContinuousBatcher, OnBroken, Progress, Seat, Sequence, SubmitOptions,
+    Ticket,
 };
 use selvedge::prelude::*;
 
@@ -334,7 +335,7 @@ fn who_stays_too_long_has_to_go() {
     let batcher = start(&runtime, &gate, Batching::new().max_stay(Duration::ZERO));
     let answer = batcher.submit(text(1, 0, 1)).wait();
     assert!(matches!(answer, Err(BatchError::Expired { .. })), "{answer:?}");
-    let late = Terms::new().deadline(Instant::now());
+    let late = SubmitOptions::new().deadline(Instant::now());
     let answer = batcher.submit_with(text(1, 0, 1), late).wait();
     assert!(matches!(answer, Err(BatchError::Expired { .. })), "{answer:?}");
     assert_eq!(gate.sizes(), [0; 0]);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use doubling::{Model, PANICS, batcher, one_by_one, spawn};
 use gate::{Gate, LONG, until};
-use selvedge::batching::{BatchError, Batcher, Batching, Terms};
+use selvedge::batching::{BatchError, Batcher, Batching, SubmitOptions};
 use selvedge::prelude::*;
 
 #[test]
@@ -128,7 +128,7 @@ fn higher_priority_goes_first_and_equals_in_order() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());
     let batcher = batcher(&runtime, &gate, one_by_one().max_size(1).ageing(LONG));
     let first = occupy(&batcher, &gate);
-    let terms = |priority| Terms::new().priority(priority);
+    let terms = |priority| SubmitOptions::new().priority(priority);
     let tickets: Vec<_> = [(1, 0), (2, 5), (3, -1), (4, 5), (5, 1)]
         .map(|(item, priority)| batcher.submit_with(item, terms(priority)))
         .into();
@@ -147,7 +147,7 @@ fn what_has_expired_is_not_executed() {
     let first = occupy(&batcher, &gate);
     // The graph is busy during this wait.
     let late = batcher
-        .submit_with(1, Terms::new().deadline(Instant::now()))
+        .submit_with(1, SubmitOptions::new().deadline(Instant::now()))
         .wait();
     assert!(matches!(late, Err(BatchError::Expired { .. })), "{late:?}");
     gate.open();
@@ -179,7 +179,7 @@ fn more_than_the_queue_holds_is_refused_at_once() {
     let batcher = batcher(&runtime, &gate, one_by_one().queue(2));
     let first = occupy(&batcher, &gate);
     let waiting = [1, 2].map(|item| batcher.submit(item));
-    let refused = batcher.try_submit(3, Terms::new()).unwrap_err();
+    let refused = batcher.try_submit(3, SubmitOptions::new()).unwrap_err();
     assert_eq!(refused.item, 3);
     let BatchError::Overloaded {
         queued: 2,

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use doubling::{batcher, graph, one_by_one};
 use gate::{Gate, LONG, until};
 use selvedge::ExecError;
-use selvedge::batching::{BatchError, Batcher, Batching, OnBroken, Terms, Ticket};
+use selvedge::batching::{BatchError, Batcher, Batching, OnBroken, SubmitOptions, Ticket};
 use selvedge::prelude::*;
 
 #[test]
@@ -158,7 +158,7 @@ fn a_broken_graph_answers_everybody_unless_told_otherwise() {
         );
     }
     batcher.breakage().wait().unwrap();
-    let refused = batcher.try_submit(4, Terms::new()).unwrap_err();
+    let refused = batcher.try_submit(4, SubmitOptions::new()).unwrap_err();
     assert!(matches!(
         refused.error,
         BatchError::Failed(ExecError::ActorDied(_))
@@ -176,7 +176,7 @@ fn who_waits_too_long_for_another_graph_has_expired() {
     let batcher = Batcher::new(held, one_by_one().on_broken(OnBroken::Keep)).unwrap();
     batcher.breakage().wait().unwrap();
     let answer = batcher
-        .submit_with(1, Terms::new().deadline(Instant::now()))
+        .submit_with(1, SubmitOptions::new().deadline(Instant::now()))
         .wait();
     assert!(matches!(answer, Err(BatchError::Expired { .. })), "{answer:?}");
     assert_eq!(batcher.stats().expired, 1);
@@ -256,7 +256,7 @@ fn close_does_not_wait_for_what_was_withdrawn() {
         let (closed, closes) = mpsc::channel();
         let batcher = &batcher;
         scope.spawn(move || closed.send(batcher.close(LONG)).unwrap());
-        until(|| batcher.try_submit(2, Terms::new()).is_err());
+        until(|| batcher.try_submit(2, SubmitOptions::new()).is_err());
         // Gives the closing thread time to sleep; if it is still awake, the test checks less, and passes.
         thread::sleep(Duration::from_millis(20));
         drop(waits);

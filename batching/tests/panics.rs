@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gate::{Gate, LONG};
-use selvedge::batching::{BatchError, ContinuousBatcher, Progress, Seat, Sequence, Terms};
+use selvedge::batching::{BatchError, ContinuousBatcher, Progress, Seat, Sequence, SubmitOptions};
 use selvedge::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -103,7 +103,7 @@ fn a_drop_that_panics_does_not_end_the_batcher() {
     for round in 0..3 {
         let tickets = [round, 5].map(|number| batcher.submit(bomb(number)));
         assert_eq!(tickets.map(|ticket| ticket.wait().unwrap()), [round, 5]);
-        let past = Terms::new().deadline(Instant::now());
+        let past = SubmitOptions::new().deadline(Instant::now());
         let late = batcher.submit_with(bomb(1), past).wait();
         assert!(matches!(late, Err(BatchError::Expired { .. })), "{late:?}");
     }

@@ -31,13 +31,13 @@ pub(crate) const GONE: u64 = u64::MAX;
 /// The number of a message and the slot it lies in. The slot is counted along with the number, since a division would
 /// cost more than all other steps of a hop.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Position {
     number: u64,
     slot: usize,
     slots: usize,
 }
 
-impl Place {
+impl Position {
     #[inline]
     fn step(&mut self) {
         self.number += 1;
@@ -64,7 +64,7 @@ pub(crate) struct Ahead;
 /// The position of the writer.
 #[derive(Debug)]
 pub(crate) struct WriteCursor {
-    place: Place,
+    place: Position,
     /// The number of the first message that may not be written yet, as of the last read of the tails (`RING-1`).
     limit: u64,
     /// `limit`, or 0 after the writer was closed.
@@ -78,7 +78,7 @@ pub(crate) struct WriteCursor {
 impl WriteCursor {
     pub(crate) fn new(slots: usize, readers: usize) -> Self {
         WriteCursor {
-            place: Place {
+            place: Position {
                 number: 0,
                 slot: 0,
                 slots,
@@ -232,13 +232,13 @@ pub(crate) enum Sight {
 /// The position of a reader.
 #[derive(Debug)]
 pub(crate) struct ReadCursor {
-    place: Place,
+    place: Position,
 }
 
 impl ReadCursor {
     pub(crate) fn new(slots: usize) -> Self {
         ReadCursor {
-            place: Place {
+            place: Position {
                 number: 0,
                 slot: 0,
                 slots,

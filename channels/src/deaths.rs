@@ -19,7 +19,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::process::Process;
 
 /// The callback of a watch, called when the process has ended.
-pub type Told = Arc<dyn Fn() + Send + Sync>;
+pub type DeathCallback = Arc<dyn Fn() + Send + Sync>;
 
 /// The token of the eventfd that ends the thread.
 const STOP: u64 = 0;
@@ -33,7 +33,7 @@ static WATCHER: Mutex<Option<Watcher>> = Mutex::new(None);
 struct Watcher {
     epoll: Arc<OwnedFd>,
     stop: Arc<OwnedFd>,
-    watched: HashMap<u64, (OwnedFd, Told)>,
+    watched: HashMap<u64, (OwnedFd, DeathCallback)>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -63,7 +63,7 @@ impl From<io::Error> for NotWatched {
 /// # Errors
 /// [`NotWatched::Dead`] if the process has already ended; `told` is then never called. [`NotWatched::System`] if a
 /// system call fails.
-pub fn watch(process: Process, told: Told) -> Result<Watch, NotWatched> {
+pub fn watch(process: Process, told: DeathCallback) -> Result<Watch, NotWatched> {
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
     let pidfd = match pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
         Some(Ok(pidfd)) => pidfd,
@@ -129,7 +129,7 @@ fn live(epoll: &OwnedFd) {
 }
 
 /// Removes a watch and returns its callback; `None` if the watch is already gone.
-fn unwatch(token: u64) -> Option<Told> {
+fn unwatch(token: u64) -> Option<DeathCallback> {
     let mut slot = WATCHER.lock();
     let watcher = slot.as_mut()?;
     // The pidfd has no duplicate, so closing it also removes it from the epoll set.

@@ -37,7 +37,7 @@ const ASLEEP: u32 = 1;
 const CORE_AT: usize = 4;
 
 #[repr(align(64))]
-struct Line {
+struct BellLine {
     word: AtomicU32,
     #[cfg(not(loom))]
     ringer_core: AtomicU32,
@@ -46,8 +46,8 @@ struct Line {
 }
 
 #[derive(Clone)]
-enum Place {
-    Heap(Arc<Line>),
+enum BellPlace {
+    Heap(Arc<BellLine>),
     #[cfg(not(loom))]
     Region(Region),
 }
@@ -55,7 +55,7 @@ enum Place {
 /// A doorbell: one waiter, such as a lane, sleeps on it, and any thread can ring it. All clones are the same doorbell.
 #[derive(Clone)]
 pub struct Doorbell {
-    place: Place,
+    place: BellPlace,
 }
 
 impl std::fmt::Debug for Doorbell {
@@ -70,7 +70,7 @@ impl Doorbell {
 
     /// Makes a doorbell for the threads of this process.
     pub fn heap() -> Self {
-        let line = Line {
+        let line = BellLine {
             word: AtomicU32::new(AWAKE),
             #[cfg(not(loom))]
             ringer_core: AtomicU32::new(0),
@@ -78,7 +78,7 @@ impl Doorbell {
             sleeper: futex::Sleeper::new(),
         };
         Doorbell {
-            place: Place::Heap(Arc::new(line)),
+            place: BellPlace::Heap(Arc::new(line)),
         }
     }
 
@@ -92,7 +92,7 @@ impl Doorbell {
         region.atomic_u32(0)?;
         region.atomic_u32(CORE_AT)?;
         Ok(Doorbell {
-            place: Place::Region(region),
+            place: BellPlace::Region(region),
         })
     }
 
@@ -100,9 +100,9 @@ impl Doorbell {
     #[inline]
     fn word(&self) -> Option<&AtomicU32> {
         match &self.place {
-            Place::Heap(line) => Some(&line.word),
+            BellPlace::Heap(line) => Some(&line.word),
             #[cfg(not(loom))]
-            Place::Region(region) => region.atomic_u32(0).ok(),
+            BellPlace::Region(region) => region.atomic_u32(0).ok(),
         }
     }
 
@@ -111,8 +111,8 @@ impl Doorbell {
     #[cfg(not(loom))]
     fn ringer_core(&self) -> Option<&AtomicU32> {
         match &self.place {
-            Place::Heap(line) => Some(&line.ringer_core),
-            Place::Region(region) => region.atomic_u32(CORE_AT).ok(),
+            BellPlace::Heap(line) => Some(&line.ringer_core),
+            BellPlace::Region(region) => region.atomic_u32(CORE_AT).ok(),
         }
     }
 
@@ -129,14 +129,14 @@ impl Doorbell {
     #[cfg(not(loom))]
     fn reach(&self) -> futex::Reach {
         match &self.place {
-            Place::Heap(_) => futex::Reach::Process,
-            Place::Region(_) => futex::Reach::Host,
+            BellPlace::Heap(_) => futex::Reach::Process,
+            BellPlace::Region(_) => futex::Reach::Host,
         }
     }
 
     #[cfg(loom)]
     fn reach(&self) -> &futex::Sleeper {
-        let Place::Heap(line) = &self.place;
+        let BellPlace::Heap(line) = &self.place;
         &line.sleeper
     }
 

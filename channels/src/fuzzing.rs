@@ -24,13 +24,13 @@ pub struct Sample {
     /// Values that travel out of band.
     pub tensors: Vec<Tensor>,
     /// An enum.
-    pub kind: Kind,
+    pub kind: VariantKind,
 }
 
 /// All kinds of variants in serde's data model.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names explain them
-pub enum Kind {
+pub enum VariantKind {
     #[default]
     Unit,
     Tuple(i64, char),
@@ -58,7 +58,7 @@ pub enum Any {
     Number(i32),
     Deep(Option<Option<bool>>),
     Letter(char),
-    Kind(Kind),
+    Kind(VariantKind),
     Tensor(Tensor),
     List(Vec<Any>),
     Loose(Box<Loose>),
@@ -237,14 +237,14 @@ mod tests {
         let leaf = Sample {
             small: 200,
             tensors: vec![tensor(3), tensor(0)],
-            kind: Kind::Tuple(-5, 'ß'),
+            kind: VariantKind::Tuple(-5, 'ß'),
             ..Sample::default()
         };
         Sample {
             name: Some("sample".repeat(9)),
             children: vec![leaf.clone(), leaf],
             tensors: vec![tensor(40)],
-            kind: Kind::Struct { floats: vec![0.5; 7] },
+            kind: VariantKind::Struct { floats: vec![0.5; 7] },
             ..Sample::default()
         }
     }

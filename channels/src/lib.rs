@@ -8,7 +8,7 @@
 //! - [`fault`]: the message that travels in the place of a value when a task has failed or is cancelled.
 //! - [`outlet`], [`value`]: the endpoints that a lane works with; [`kind`] makes them for a type that is known only at
 //!   run time.
-//! - [`Terms`]: the schema of the tensors in a value.
+//! - [`TensorSchema`]: the schema of the tensors in a value.
 //! - [`ring`](mod@ring): the in-process channel; values move by pointer.
 //! - [`shared`]: the channel between processes; it grows when a payload is larger than a slot.
 //! - [`doorbell`], [`waiting`], [`spin_budget`], [`shared_core`]: one wait for all channels of a lane. A waiter spins
@@ -119,7 +119,7 @@ pub use shared_core::Mover;
 #[cfg(not(loom))]
 pub use spin_budget::SpinBudget;
 #[cfg(not(loom))]
-pub use terms::Terms;
+pub use terms::TensorSchema;
 #[cfg(not(loom))]
 pub use value::{AnyValue, Arrival, Inlet, Readiness, Value};
 pub use waiting::Waiting;

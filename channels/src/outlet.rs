@@ -9,7 +9,7 @@ use std::any::{Any, TypeId, type_name};
 use std::ptr;
 
 #[cfg(feature = "cuda")]
-use crate::device::aside::{WritesAside, explained};
+use crate::device::aside::{OutOfBandWriter, explained};
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
@@ -17,7 +17,7 @@ use crate::head::OutletHead;
 use crate::payload::{Wire, is_plain, way_of};
 use crate::ring::RingWriter;
 use crate::shared::SharedWriter;
-use crate::terms::{Agreed, Terms};
+use crate::terms::{Agreed, TensorSchema};
 use crate::value::{AnyValue, Readiness, Value};
 
 /// The routes of an output, type-erased.
@@ -37,20 +37,20 @@ pub struct Outlet<T> {
     head: OutletHead,
     staged: Option<Message<T>>,
     ring: Option<RingWriter<T>>,
-    shared: Option<Far>,
+    shared: Option<SharedRoute>,
     /// The schema of the tensors in its values, if one is set.
     agreed: Option<Box<Agreed>>,
 }
 
 /// The route to other processes.
-struct Far {
+struct SharedRoute {
     writer: SharedWriter,
     /// The sender of device tensors, which travel out of band.
     #[cfg(feature = "cuda")]
-    aside: Option<Box<WritesAside>>,
+    aside: Option<Box<OutOfBandWriter>>,
 }
 
-impl Far {
+impl SharedRoute {
     #[inline]
     fn try_write<T: Wire>(&mut self, value: &T) -> Result<bool, ChannelError> {
         #[cfg(feature = "cuda")]
@@ -74,7 +74,7 @@ mod sealed {
 /// An [`Outlet`] with its type erased.
 pub trait AnyOutlet: Send + sealed::Sealed {
     /// Sets the schema of the tensors in its values. Values that violate it are refused.
-    fn agree(&mut self, terms: Terms);
+    fn agree(&mut self, terms: TensorSchema);
     /// Stages a fault in place of the staged message, if there is one.
     fn stage_fault(&mut self, fault: Fault);
     /// Whether a message is staged.
@@ -160,7 +160,7 @@ impl<T: Wire> Outlet<T> {
             },
             staged: None,
             ring,
-            shared: shared.map(|writer| Far {
+            shared: shared.map(|writer| SharedRoute {
                 writer,
                 #[cfg(feature = "cuda")]
                 aside: None,
@@ -268,7 +268,7 @@ impl<T: Wire> Outlet<T> {
 }
 
 impl<T: Wire> AnyOutlet for Outlet<T> {
-    fn agree(&mut self, terms: Terms) {
+    fn agree(&mut self, terms: TensorSchema) {
         self.agreed = Some(Box::new(Agreed::new(terms)));
         self.head.within = false;
         self.head.only_moves = false;

@@ -83,14 +83,14 @@ impl<T> Slot<T> {
 
 /// The shared words of one reader. They fill two cache lines, for the reason given at `Slot`.
 #[repr(align(128))]
-struct Tail {
+struct TailLine {
     passed: AtomicU64,
     blocked: AtomicU64,
     /// The reader's position when it was dropped.
     went_at: AtomicU64,
 }
 
-impl Tail {
+impl TailLine {
     fn words(&self) -> cursor::Tail<'_> {
         cursor::Tail {
             passed: &self.passed,
@@ -99,9 +99,9 @@ impl Tail {
     }
 }
 
-struct Shared<T> {
+struct RingShared<T> {
     slots: Box<[Slot<T>]>,
-    tails: Box<[Tail]>,
+    tails: Box<[TailLine]>,
     closed: AtomicBool,
     /// The number of messages that were written to slots. Set when the writer is dropped.
     written: AtomicU64,
@@ -111,13 +111,13 @@ struct Shared<T> {
 
 // SAFETY: RING-2 to RING-4 say which end may access a slot's cell at a time, and the stamps and tails hand it over with
 // release and acquire. `T` moves between threads (Send) and is read by several threads at once (Sync).
-unsafe impl<T: Send + Sync> Sync for Shared<T> {}
+unsafe impl<T: Send + Sync> Sync for RingShared<T> {}
 // SAFETY: all fields except the cells are Send; the cells hold `T: Send`.
-unsafe impl<T: Send + Sync> Send for Shared<T> {}
+unsafe impl<T: Send + Sync> Send for RingShared<T> {}
 
 /// The writing end of a ring. Dropping it closes the ring.
 pub struct RingWriter<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<RingShared<T>>,
     cursor: WriteCursor,
     quiet: bool,
     /// The number of the first message that was not written because no reader was left.
@@ -127,7 +127,7 @@ pub struct RingWriter<T> {
 /// A reading end of a ring. Dropping it releases every message, including later ones: the writer never waits for it
 /// again.
 pub struct RingReader<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<RingShared<T>>,
     index: usize,
     cursor: ReadCursor,
     quiet: bool,
@@ -171,14 +171,14 @@ pub fn ring<T: Clone + Send + Sync + 'static>(
         left: AtomicU32::new(0),
         message: Cell::new(MaybeUninit::uninit()),
     };
-    let tail = |_| Tail {
+    let tail = |_| TailLine {
         passed: AtomicU64::new(0),
         blocked: AtomicU64::new(0),
         went_at: AtomicU64::new(0),
     };
     let mut cells = reserved(slots)?;
     cells.extend((0..slots).map(slot));
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(RingShared {
         slots: cells.into_boxed_slice(),
         tails: (0..readers).map(tail).collect(),
         closed: AtomicBool::new(false),
@@ -203,7 +203,7 @@ pub fn ring<T: Clone + Send + Sync + 'static>(
     Ok((writer, ends))
 }
 
-impl<T> Drop for Shared<T> {
+impl<T> Drop for RingShared<T> {
     fn drop(&mut self) {
         // Relaxed: all ends have been dropped, and their last stores happened before.
         if let [reader] = &*self.tails {
@@ -228,7 +228,7 @@ impl<T> Drop for Shared<T> {
     }
 }
 
-impl<T> Shared<T> {
+impl<T> RingShared<T> {
     /// Whether there is exactly one reader, which then owns the messages it reads (`RING-4`).
     #[inline]
     fn sole(&self) -> bool {
@@ -252,7 +252,7 @@ impl<T> RingWriter<T> {
     /// Whether every reader has passed every message.
     pub fn is_drained(&mut self) -> bool {
         let shared = &*self.shared;
-        let tails = || shared.tails.iter().map(Tail::words);
+        let tails = || shared.tails.iter().map(TailLine::words);
         // A tail is never ahead: only `RingReader`s write it.
         self.cursor.drained(tails).unwrap_or(false)
     }
@@ -260,7 +260,7 @@ impl<T> RingWriter<T> {
     #[inline(never)]
     fn seek(&mut self) -> bool {
         let shared = &*self.shared;
-        let tails = || shared.tails.iter().map(Tail::words);
+        let tails = || shared.tails.iter().map(TailLine::words);
         // A tail is never ahead: only `RingReader`s write it.
         self.cursor.seek(tails).unwrap_or(false)
     }

@@ -6,7 +6,7 @@ use crate::payload::{Seen, TensorLayout, Wire, survey};
 
 /// The schema of the tensors in a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
+pub struct TensorSchema {
     /// The name of the value in error messages.
     pub edge: String,
     /// The device that its tensors must lie on, by its number in the writer's process; `None` for any device. Tensors
@@ -19,14 +19,14 @@ pub struct Terms {
 
 /// A schema, and the layouts that the first value has fixed.
 pub(crate) struct Agreed {
-    terms: Terms,
+    terms: TensorSchema,
     first: Option<Vec<TensorLayout>>,
     /// The layouts of the value to be sent, once it has been checked.
     sends: Option<Vec<TensorLayout>>,
 }
 
 impl Agreed {
-    pub(crate) fn new(terms: Terms) -> Self {
+    pub(crate) fn new(terms: TensorSchema) -> Self {
         Agreed {
             terms,
             first: None,
@@ -57,7 +57,7 @@ impl Agreed {
     }
 
     fn check_seen(&mut self, seen: Vec<Seen>) -> Result<(), ChannelError> {
-        let Terms {
+        let TensorSchema {
             edge,
             device,
             static_shape,
@@ -93,7 +93,7 @@ mod tests {
 
     fn agreed(device: Option<u32>, static_shape: bool) -> Agreed {
         let edge = "a.f".to_owned();
-        Agreed::new(Terms {
+        Agreed::new(TensorSchema {
             edge,
             device,
             static_shape,

@@ -19,7 +19,7 @@ use std::ptr;
 #[cfg(feature = "cuda")]
 use crate::device::{
     Gpu,
-    aside::{Beside, ReadsAside},
+    aside::{OutOfBandReader, OutOfBandValue},
 };
 use crate::dispose::dispose;
 use crate::error::ChannelError;
@@ -81,7 +81,7 @@ pub(crate) enum Source<T> {
 }
 
 /// The message held for the current execution.
-enum Held<T> {
+enum HeldValue<T> {
     Nothing,
     Owned(T),
     Fault(Fault),
@@ -91,22 +91,24 @@ enum Held<T> {
     InSlot(OnceCell<T>),
     /// The value came with device tensors out of band and is assembled on first use. Its slot is still held.
     #[cfg(feature = "cuda")]
-    Beside(Box<Beside<T>>),
+    OutOfBand(Box<OutOfBandValue<T>>),
     /// A message has arrived but could not be received: its reader gets the error.
     Lost(Box<ChannelError>),
 }
 
-impl<T> Held<T> {
-    /// Moves the value out if it is owned. Leaves `Held::Nothing` behind.
+impl<T> HeldValue<T> {
+    /// Moves the value out if it is owned. Leaves `HeldValue::Nothing` behind.
     #[inline]
     fn take_owned(&mut self) -> Option<T> {
-        let Held::Owned(value) = self else { return None };
+        let HeldValue::Owned(value) = self else {
+            return None;
+        };
         // Not `mem::replace`, which copies the largest variant: if the value was just written field by field, the copy
         // would stall until those stores have reached the cache.
         // SAFETY: initialised, and owned by `self`. The bits left behind are overwritten next, without being dropped.
         let value = unsafe { ptr::read(value) };
         // SAFETY: `self` is borrowed exclusively, and nothing can panic between the read and this write.
-        unsafe { ptr::write(self, Held::Nothing) };
+        unsafe { ptr::write(self, HeldValue::Nothing) };
         Some(value)
     }
 }
@@ -117,11 +119,11 @@ pub struct Value<T> {
     // The first field (VAL-3).
     head: ValueHead,
     // Declared before its source, and so dropped before it (VAL-1).
-    held: Held<T>,
+    held: HeldValue<T>,
     source: Source<T>,
     /// The receiver of device tensors, which travel out of band beside a shared channel.
     #[cfg(feature = "cuda")]
-    aside: Option<Box<ReadsAside>>,
+    aside: Option<Box<OutOfBandReader>>,
 }
 
 /// The error that a reader gets for a value that could not be received.
@@ -273,7 +275,7 @@ impl<T: Wire> Value<T> {
         let at_home = matches!(source, Source::Local) && !needs_drop::<T>();
         Ok(Value {
             head: ValueHead::new(TypeId::of::<T>(), reads, at_home),
-            held: Held::Nothing,
+            held: HeldValue::Nothing,
             source,
             #[cfg(feature = "cuda")]
             aside: None,
@@ -284,7 +286,7 @@ impl<T: Wire> Value<T> {
     #[cfg(feature = "cuda")]
     pub(crate) fn with_tensors(mut self) -> Self {
         if let Source::Shared(reader) = &self.source {
-            self.aside = Some(Box::new(ReadsAside::new(reader.index())));
+            self.aside = Some(Box::new(OutOfBandReader::new(reader.index())));
         }
         self
     }
@@ -303,7 +305,7 @@ impl<T: Wire> Value<T> {
         head.arrived(0, Arrival::Value);
         Value {
             head,
-            held: Held::Owned(value),
+            held: HeldValue::Owned(value),
             source: Source::Constant,
             #[cfg(feature = "cuda")]
             aside: None,
@@ -340,8 +342,8 @@ impl<T: Wire> Value<T> {
     pub(crate) fn keep(&mut self, execution: u64, message: Message<T>) {
         let arrival;
         (self.held, arrival) = match message {
-            Ok(value) => (Held::Owned(value), Arrival::Value),
-            Err(fault) => (Held::Fault(fault), Arrival::Fault),
+            Ok(value) => (HeldValue::Owned(value), Arrival::Value),
+            Err(fault) => (HeldValue::Fault(fault), Arrival::Fault),
         };
         self.head.arrived(execution, arrival);
     }
@@ -350,10 +352,10 @@ impl<T: Wire> Value<T> {
     #[inline]
     pub fn try_put(&mut self, execution: u64, value: T) -> Option<T> {
         // A free value holds nothing. The second check tells the compiler that the assignment below drops nothing.
-        if !self.is_free() || !matches!(self.held, Held::Nothing) {
+        if !self.is_free() || !matches!(self.held, HeldValue::Nothing) {
             return Some(value);
         }
-        self.held = Held::Owned(value);
+        self.held = HeldValue::Owned(value);
         self.head.arrived(execution, Arrival::Value);
         None
     }
@@ -382,9 +384,9 @@ impl<T: Wire> Value<T> {
     #[inline]
     pub fn get(&self) -> Result<&T, ChannelError> {
         match &self.held {
-            Held::Owned(value) => Ok(value),
-            Held::InRing => self.in_ring(),
-            Held::InSlot(cell) => {
+            HeldValue::Owned(value) => Ok(value),
+            HeldValue::InRing => self.in_ring(),
+            HeldValue::InSlot(cell) => {
                 if let Some(value) = cell.get() {
                     return Ok(value);
                 }
@@ -394,9 +396,9 @@ impl<T: Wire> Value<T> {
                 Ok(cell.get_or_init(|| value))
             }
             #[cfg(feature = "cuda")]
-            Held::Beside(beside) => beside.get(),
-            Held::Lost(error) => Err(lost(error)),
-            Held::Nothing | Held::Fault(_) => Err(ChannelError::NoValue),
+            HeldValue::OutOfBand(beside) => beside.get(),
+            HeldValue::Lost(error) => Err(lost(error)),
+            HeldValue::Nothing | HeldValue::Fault(_) => Err(ChannelError::NoValue),
         }
     }
 
@@ -426,11 +428,11 @@ impl<T: Wire> Value<T> {
 
     #[inline(never)]
     fn take_from_ring(&mut self) -> Option<T> {
-        let (Held::InRing, Source::Ring(reader)) = (&self.held, &mut self.source) else {
+        let (HeldValue::InRing, Source::Ring(reader)) = (&self.held, &mut self.source) else {
             return None;
         };
         let taken = reader.take_value()?;
-        self.held = Held::Nothing;
+        self.held = HeldValue::Nothing;
         Some(taken)
     }
 
@@ -439,27 +441,27 @@ impl<T: Wire> Value<T> {
     fn take_other(&mut self) -> Result<T, ChannelError> {
         match &mut self.held {
             #[cfg(feature = "cuda")]
-            Held::Beside(beside) if self.head.left == 1 => {
+            HeldValue::OutOfBand(beside) if self.head.left == 1 => {
                 let value = beside.take()?;
-                dispose(std::mem::replace(&mut self.held, Held::Nothing));
+                dispose(std::mem::replace(&mut self.held, HeldValue::Nothing));
                 self.head.vacant = true;
                 if let Source::Shared(reader) = &mut self.source {
                     reader.release()?;
                 }
                 Ok(value)
             }
-            Held::InRing if self.head.left == 1 => {
-                self.held = Held::Nothing;
+            HeldValue::InRing if self.head.left == 1 => {
+                self.held = HeldValue::Nothing;
                 self.head.vacant = true;
                 let Source::Ring(reader) = &mut self.source else {
                     return Err(ChannelError::NoValue);
                 };
                 reader.take().and_then(Message::ok).ok_or(ChannelError::NoValue)
             }
-            Held::InSlot(_) if self.head.left == 1 => {
+            HeldValue::InSlot(_) if self.head.left == 1 => {
                 let value = self.copied()?;
                 // VAL-1: data that borrows from the slot is dropped first.
-                dispose(std::mem::replace(&mut self.held, Held::Nothing));
+                dispose(std::mem::replace(&mut self.held, HeldValue::Nothing));
                 self.head.vacant = true;
                 if let Source::Shared(reader) = &mut self.source {
                     reader.release()?;
@@ -474,8 +476,8 @@ impl<T: Wire> Value<T> {
     #[inline]
     pub fn take_last(&mut self) -> Option<T> {
         let moves = match &self.held {
-            Held::Owned(_) => true,
-            Held::InRing => matches!(&self.source, Source::Ring(reader) if reader.is_sole()),
+            HeldValue::Owned(_) => true,
+            HeldValue::InRing => matches!(&self.source, Source::Ring(reader) if reader.is_sole()),
             _ => false,
         };
         if !moves || self.head.left != 1 {
@@ -489,13 +491,13 @@ impl<T: Wire> Value<T> {
     /// A copy of the value, cloned or decoded.
     fn copied(&self) -> Result<T, ChannelError> {
         match &self.held {
-            Held::Owned(value) => Ok(value.clone()),
-            Held::InRing => self.in_ring().cloned(),
-            Held::InSlot(_) => Ok(decode::<T>(self.in_slot()?)?),
+            HeldValue::Owned(value) => Ok(value.clone()),
+            HeldValue::InRing => self.in_ring().cloned(),
+            HeldValue::InSlot(_) => Ok(decode::<T>(self.in_slot()?)?),
             #[cfg(feature = "cuda")]
-            Held::Beside(beside) => beside.get().cloned(),
-            Held::Lost(error) => Err(lost(error)),
-            Held::Nothing | Held::Fault(_) => Err(ChannelError::NoValue),
+            HeldValue::OutOfBand(beside) => beside.get().cloned(),
+            HeldValue::Lost(error) => Err(lost(error)),
+            HeldValue::Nothing | HeldValue::Fault(_) => Err(ChannelError::NoValue),
         }
     }
 
@@ -539,7 +541,7 @@ impl<T: Wire> Value<T> {
     #[inline]
     pub fn message(&mut self) -> Result<Message<T>, ChannelError> {
         let message = match &self.held {
-            Held::Fault(fault) => Err(fault.clone()),
+            HeldValue::Fault(fault) => Err(fault.clone()),
             _ => Ok(self.take()?),
         };
         self.read_done()?;
@@ -556,7 +558,7 @@ impl<T: Wire> Value<T> {
     pub(crate) fn attempt(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
         let erased: &mut dyn AnyValue = self;
         let arrival = erased.fill(execution)?;
-        if let Held::Lost(_) = self.held {
+        if let HeldValue::Lost(_) = self.held {
             return Err(self.try_again());
         }
         Ok(arrival)
@@ -566,8 +568,8 @@ impl<T: Wire> Value<T> {
     #[cold]
     fn try_again(&mut self) -> ChannelError {
         self.head.left = 0;
-        match std::mem::replace(&mut self.held, Held::Nothing) {
-            Held::Lost(error) => *error,
+        match std::mem::replace(&mut self.held, HeldValue::Nothing) {
+            HeldValue::Lost(error) => *error,
             _ => ChannelError::NoValue,
         }
     }
@@ -586,12 +588,12 @@ impl<T: Wire> Value<T> {
     #[inline]
     fn release(&mut self) -> Result<(), ChannelError> {
         // VAL-1: data that borrows from the slot is dropped before the slot is released.
-        let held = std::mem::replace(&mut self.held, Held::Nothing);
+        let held = std::mem::replace(&mut self.held, HeldValue::Nothing);
         self.head.left = 0;
         match (&mut self.source, held) {
-            (_, Held::Nothing) => {}
-            (Source::Ring(reader), Held::InRing) => reader.release(),
-            (Source::Ring(reader), held @ Held::Fault(_)) => {
+            (_, HeldValue::Nothing) => {}
+            (Source::Ring(reader), HeldValue::InRing) => reader.release(),
+            (Source::Ring(reader), held @ HeldValue::Fault(_)) => {
                 dispose(held);
                 reader.release();
             }
@@ -617,25 +619,25 @@ impl<T: Wire> Value<T> {
                     };
                 }
                 match reader.current() {
-                    Some(Err(fault)) => Held::Fault(fault.clone()),
-                    _ => Held::InRing,
+                    Some(Err(fault)) => HeldValue::Fault(fault.clone()),
+                    _ => HeldValue::InRing,
                 }
             }
             Source::Shared(reader) => match reader.current() {
                 #[cfg(feature = "cuda")]
                 Ok(Some(Ok(bytes))) => match &mut self.aside {
                     Some(aside) => match aside.read::<T>(bytes) {
-                        Ok(beside) => Held::Beside(Box::new(beside)),
-                        Err(error) if error.loses_value() => Held::Lost(Box::new(error)),
+                        Ok(beside) => HeldValue::OutOfBand(Box::new(beside)),
+                        Err(error) if error.loses_value() => HeldValue::Lost(Box::new(error)),
                         Err(error) => return Err(error),
                     },
-                    None => Held::InSlot(OnceCell::new()),
+                    None => HeldValue::InSlot(OnceCell::new()),
                 },
                 #[cfg(not(feature = "cuda"))]
-                Ok(Some(Ok(_))) => Held::InSlot(OnceCell::new()),
-                Ok(Some(Err(fault))) => Held::Fault(fault),
+                Ok(Some(Ok(_))) => HeldValue::InSlot(OnceCell::new()),
+                Ok(Some(Err(fault))) => HeldValue::Fault(fault),
                 Ok(None) => return Ok(false),
-                Err(error) if error.is_shortage() => Held::Lost(Box::new(error)),
+                Err(error) if error.is_shortage() => HeldValue::Lost(Box::new(error)),
                 Err(error) => return Err(error),
             },
             Source::Local | Source::Constant => return Ok(false),
@@ -669,7 +671,7 @@ impl<T: Wire> Value<T> {
     #[inline]
     fn arrival(&self) -> Arrival {
         match self.held {
-            Held::Fault(_) => Arrival::Fault,
+            HeldValue::Fault(_) => Arrival::Fault,
             _ => Arrival::Value,
         }
     }
@@ -718,7 +720,7 @@ impl<E: Wire> Value<Vec<E>> {
     /// The errors of [`get`](Self::get).
     #[inline]
     pub fn slice(&self) -> Result<&[E], ChannelError> {
-        if let Held::InSlot(_) = &self.held
+        if let HeldValue::InSlot(_) = &self.held
             && let Some(slice) = view_slice::<E>(self.in_slot()?)?
         {
             return Ok(slice);
@@ -735,7 +737,7 @@ impl Value<String> {
     #[inline]
     pub fn text(&self) -> Result<&str, ChannelError> {
         match &self.held {
-            Held::InSlot(_) => Ok(view_str(self.in_slot()?)?),
+            HeldValue::InSlot(_) => Ok(view_str(self.in_slot()?)?),
             _ => self.get().map(String::as_str),
         }
     }
@@ -762,19 +764,19 @@ impl<T: Wire> AnyValue for Value<T> {
             return matches!(erased.fill(execution), Ok(Arrival::Value));
         };
         let free = self.head.left == 0 && reader.position() == execution;
-        if !free || !matches!(self.held, Held::Nothing) {
+        if !free || !matches!(self.held, HeldValue::Nothing) {
             return self.head.is_there(execution);
         }
         if reader.is_sole() && !needs_drop::<T>() && size_of::<T>() <= SMALL {
             let Some(value) = reader.take_value() else {
                 return false;
             };
-            self.held = Held::Owned(value);
+            self.held = HeldValue::Owned(value);
         } else {
             if !matches!(reader.current(), Some(Ok(_))) {
                 return false;
             }
-            self.held = Held::InRing;
+            self.held = HeldValue::InRing;
         }
         self.head.arrived(execution, Arrival::Value);
         true
@@ -795,7 +797,7 @@ impl<T: Wire> AnyValue for Value<T> {
 
     fn fault(&self) -> Option<Fault> {
         match &self.held {
-            Held::Fault(fault) => Some(fault.clone()),
+            HeldValue::Fault(fault) => Some(fault.clone()),
             _ => None,
         }
     }

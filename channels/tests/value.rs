@@ -803,7 +803,7 @@ fn a_value_that_waits_for_space_is_looked_at_once_and_one_that_is_refused_fixes_
         mut outlet,
         inlets: _inlets,
     } = wire::<Seen>(1, None, false, Some(spec));
-    outlet.agree(selvedge_channels::Terms {
+    outlet.agree(selvedge_channels::TensorSchema {
         edge: "a.f".to_owned(),
         device: None,
         static_shape: true,

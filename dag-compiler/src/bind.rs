@@ -16,7 +16,7 @@ use selvedge_core::{ActorId, ActorRef};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::edge::{Edge, Source, encoded};
 use crate::ir::{
-    ActorIr, ArgIr, BindIndex, BufferIr, CollectiveIr, GraphIr, Group, Origin, SourceLocation, TaskId,
+    ActorIr, ArgGroup, ArgIr, BindIndex, BufferIr, CollectiveIr, GraphIr, Origin, SourceLocation, TaskId,
     TaskIr, TensorsIr, ValueId, ValueIr,
 };
 use crate::ports::{InputPorts, Inputs, OutputList, Outputs, Splitter};
@@ -433,7 +433,7 @@ impl Bind {
         }
         let Flat { args, asked } = flat;
         let task = graph.task(&self, args, location);
-        if groups.iter().any(|group| *group != Group::One)
+        if groups.iter().any(|group| *group != ArgGroup::One)
             && let Some(task) = graph.tasks.get_mut(task.index())
         {
             task.groups = groups;
@@ -457,11 +457,11 @@ impl Bind {
         graph: &mut Builder,
         location: &SourceLocation,
         flat: &mut Flat,
-    ) -> Group {
+    ) -> ArgGroup {
         match arg {
             BoundArg::List(members) => {
                 let member = |member| self.flatten(member, builder, graph, location, flat);
-                return Group::List(members.into_iter().map(member).collect());
+                return ArgGroup::List(members.into_iter().map(member).collect());
             }
             BoundArg::Value(other, value, transport) if Rc::ptr_eq(&other, builder) => {
                 flat.asked
@@ -475,7 +475,7 @@ impl Bind {
             BoundArg::Constant(bytes) => flat.args.push(ArgIr::Constant(bytes)),
             BoundArg::Broken(diagnostic) => graph.mistakes.push(diagnostic.as_ref().clone()),
         }
-        Group::One
+        ArgGroup::One
     }
 
     /// Refuses an argument with more list levels than the spelling of the parameter's type has (D0116).
@@ -521,14 +521,14 @@ impl Bind {
 }
 
 /// A bound graph.
-pub(crate) struct Bound {
+pub(crate) struct BoundGraph {
     pub(crate) ir: GraphIr,
-    pub(crate) recipe: Recipe,
+    pub(crate) recipe: RuntimeParts,
     pub(crate) mistakes: Vec<Diagnostic>,
 }
 
 /// The parts of a graph that are not plain data. The driver's process needs them to start the graph.
-pub(crate) struct Recipe {
+pub(crate) struct RuntimeParts {
     /// The type of each value.
     pub(crate) payloads: Vec<PayloadType>,
     pub(crate) actors: Vec<ActorRef>,
@@ -546,7 +546,7 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
     default: Transport,
     compiled_at: SourceLocation,
     function: impl FnOnce(I) -> O,
-) -> Bound {
+) -> BoundGraph {
     let builder = Rc::new(RefCell::new(Builder::default()));
     let mut ports = InputPorts {
         builder: Rc::clone(&builder),
@@ -605,9 +605,9 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
         outputs,
         compiled_at,
     };
-    Bound {
+    BoundGraph {
         ir,
-        recipe: Recipe {
+        recipe: RuntimeParts {
             payloads: graph.payloads,
             actors: graph.actors,
             splitters: graph.splitters,

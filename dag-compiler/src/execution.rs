@@ -15,7 +15,7 @@ use crate::run::driver::Driver;
 use crate::run::engine::{Engine, Sight};
 use crate::run::error::ExecError;
 use crate::run::leaf::{AnyLeaf, Leaf, Status};
-use crate::run::patience::Patience;
+use crate::run::patience::TimeLimit;
 
 /// Reads a result from the leaves of the graph's output.
 pub(crate) type Take<Out> = fn(&mut Collected<'_>) -> Result<Out, Fault>;
@@ -99,7 +99,7 @@ impl<Out> Execution<Out> {
     /// # Errors
     /// The errors of [`wait`](Self::wait).
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Out, ExecError> {
-        self.wait_at_most(&Patience::new(Some(timeout), "the argument of wait_timeout"))
+        self.wait_at_most(&TimeLimit::new(Some(timeout), "the argument of wait_timeout"))
     }
 
     /// Returns the result if it has arrived, without waiting for it. If another thread uses the graph at this moment,
@@ -149,7 +149,7 @@ impl<Out> Execution<Out> {
         }
     }
 
-    pub(crate) fn wait_at_most(&mut self, patience: &Patience) -> Result<Out, ExecError> {
+    pub(crate) fn wait_at_most(&mut self, patience: &TimeLimit) -> Result<Out, ExecError> {
         if let Some(error) = self.early() {
             return Err(error);
         }

@@ -16,14 +16,14 @@ use crate::inspect;
 use crate::ir::Plan;
 use crate::map::Map;
 use crate::options::OnFull;
-use crate::ports::{Origin, Submitter};
+use crate::ports::{FailureOrigin, Submitter};
 use crate::profile::Profile;
 use crate::run::control::region;
 use crate::run::driver::Driver;
 use crate::run::engine::{Engine, Through, moment};
 use crate::run::error::{ExecError, Refused, Suspect};
 use crate::run::layout::Span;
-use crate::run::patience::Patience;
+use crate::run::patience::TimeLimit;
 use crate::run::stuck::suspects;
 use crate::run::teardown::Teardown;
 use crate::run::trace::{self, Event};
@@ -172,7 +172,11 @@ impl<In: 'static, Out> Graph<In, Out> {
             })
     }
 
-    fn submit(&self, value: &mut Option<In>, asked: (OnFull, Patience)) -> Result<Execution<Out>, ExecError> {
+    fn submit(
+        &self,
+        value: &mut Option<In>,
+        asked: (OnFull, TimeLimit),
+    ) -> Result<Execution<Out>, ExecError> {
         let number = self
             .engine
             .submit(asked, |driver| self.stage(driver, value.take()))?;
@@ -182,7 +186,7 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// Stages the value in the graph's inputs.
     #[inline]
     fn stage(&self, driver: &mut Driver, value: Option<In>) -> Result<(), ExecError> {
-        let from = Origin {
+        let from = FailureOrigin {
             execution: driver.submitted(),
             info: &driver.input_info,
         };
@@ -370,7 +374,7 @@ impl<In, Out> Graph<In, Out> {
     pub fn shutdown(self, grace: Duration) -> Teardown {
         let all = self.counters().submitted;
         let drained = |driver: &mut Driver| (driver.finished() >= all).then_some(Ok(()));
-        let patience = Patience::new(Some(grace), "the argument of shutdown");
+        let patience = TimeLimit::new(Some(grace), "the argument of shutdown");
         let _ = self.engine.wait_for(&patience, drained);
         self.teardown()
     }

@@ -17,7 +17,7 @@ use crate::cost;
 use crate::ir::{ChannelKind, GraphIr, Lanes, Settings};
 
 /// One lane, or several lanes that are to be merged.
-struct Group {
+struct LaneGroup {
     lanes: Vec<LaneId>,
     ns: u64,
     /// True if all of the group's work was measured or declared.
@@ -28,8 +28,8 @@ struct Group {
     core: Option<u32>,
 }
 
-impl Group {
-    fn absorb(&mut self, other: Group, why: &str) {
+impl LaneGroup {
+    fn absorb(&mut self, other: LaneGroup, why: &str) {
         self.lanes.extend(other.lanes);
         self.ns = self.ns.saturating_add(other.ns);
         self.known &= other.known;
@@ -75,7 +75,7 @@ pub(crate) fn assign(graph: &mut GraphIr, settings: &Settings) -> Vec<String> {
         "{lanes} lanes on {cores} of {} cores, one being the driver's",
         settings.cores
     );
-    let mut merged: Vec<Group> = Vec::new();
+    let mut merged: Vec<LaneGroup> = Vec::new();
     for (process, groups) in groups {
         let budget = budgets.get(&process).copied().unwrap_or(1);
         merged.extend(worthwhile(balanced(groups, budget, &crowded)));
@@ -89,11 +89,11 @@ pub(crate) fn assign(graph: &mut GraphIr, settings: &Settings) -> Vec<String> {
             actor.lane = *lane;
         }
     }
-    merged.iter().filter_map(Group::note).collect()
+    merged.iter().filter_map(LaneGroup::note).collect()
 }
 
 /// Returns the lanes of each process, except the driver's lane, in the order in which the graph first uses them.
-fn groups(graph: &GraphIr) -> BTreeMap<ProcessId, Vec<Group>> {
+fn groups(graph: &GraphIr) -> BTreeMap<ProcessId, Vec<LaneGroup>> {
     let places = graph.places();
     let mut order: Vec<(ProcessId, LaneId)> = Vec::new();
     let mut work: BTreeMap<LaneId, (u64, bool)> = BTreeMap::new();
@@ -111,12 +111,12 @@ fn groups(graph: &GraphIr) -> BTreeMap<ProcessId, Vec<Group>> {
         *ns = ns.saturating_add(cost::work_ns(task));
         *known &= task.duration_ns.is_some();
     }
-    let mut groups: BTreeMap<ProcessId, Vec<Group>> = BTreeMap::new();
+    let mut groups: BTreeMap<ProcessId, Vec<LaneGroup>> = BTreeMap::new();
     for (process, lane) in order {
         let (ns, known) = work.get(&lane).copied().unwrap_or_default();
         let lanes = vec![lane];
         let why = String::new();
-        groups.entry(process).or_default().push(Group {
+        groups.entry(process).or_default().push(LaneGroup {
             lanes,
             ns,
             known,
@@ -129,7 +129,7 @@ fn groups(graph: &GraphIr) -> BTreeMap<ProcessId, Vec<Group>> {
 
 /// Returns the number of lanes that each process may have. Each process gets one; each further lane goes to the process
 /// with the most work per lane.
-fn budgets(groups: &BTreeMap<ProcessId, Vec<Group>>, cores: usize) -> BTreeMap<ProcessId, usize> {
+fn budgets(groups: &BTreeMap<ProcessId, Vec<LaneGroup>>, cores: usize) -> BTreeMap<ProcessId, usize> {
     let mut budgets: BTreeMap<ProcessId, usize> = groups.keys().map(|process| (*process, 1)).collect();
     for _ in budgets.len()..cores {
         let hungry = |(process, budget): (&ProcessId, &usize)| {
@@ -148,7 +148,7 @@ fn budgets(groups: &BTreeMap<ProcessId, Vec<Group>>, cores: usize) -> BTreeMap<P
 /// Merges neighbours into at most `budget` groups of about equal work. The total work is divided into `budget` equal
 /// shares; each lane joins the group of the share that contains the middle of its own work. Neighbours with different
 /// cores stay apart, which may leave more groups.
-fn balanced(groups: Vec<Group>, budget: usize, why: &str) -> Vec<Group> {
+fn balanced(groups: Vec<LaneGroup>, budget: usize, why: &str) -> Vec<LaneGroup> {
     if groups.len() <= budget {
         return groups;
     }
@@ -157,7 +157,7 @@ fn balanced(groups: Vec<Group>, budget: usize, why: &str) -> Vec<Group> {
         .map(|group| u128::from(group.ns))
         .sum::<u128>()
         .max(1);
-    let mut merged: Vec<Group> = Vec::with_capacity(budget);
+    let mut merged: Vec<LaneGroup> = Vec::with_capacity(budget);
     let (mut before, mut last) = (0u128, usize::MAX);
     for group in groups {
         let middle = before + u128::from(group.ns / 2);
@@ -174,13 +174,13 @@ fn balanced(groups: Vec<Group>, budget: usize, why: &str) -> Vec<Group> {
 
 /// Merges neighbours of known duration if their combined work is no longer than the longest group's work or than one
 /// hop between threads.
-fn worthwhile(groups: Vec<Group>) -> Vec<Group> {
+fn worthwhile(groups: Vec<LaneGroup>) -> Vec<LaneGroup> {
     let slowest = groups.iter().map(|group| group.ns).max().unwrap_or_default();
     let limit = slowest.max(cost::hop_ns(ChannelKind::Ring));
     let why = "measured, its work and theirs in turn is no longer than the slowest lane's or a hop";
-    let mut merged: Vec<Group> = Vec::new();
+    let mut merged: Vec<LaneGroup> = Vec::new();
     for group in groups {
-        let fits = |open: &Group| {
+        let fits = |open: &LaneGroup| {
             let known = open.known && group.known && open.core == group.core;
             known && open.ns.saturating_add(group.ns) <= limit
         };

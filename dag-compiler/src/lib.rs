@@ -102,7 +102,7 @@ pub use options::{OnFull, Options, Slots, Wait};
 pub use ports::{Collected, InputPorts, Inputs, OutputList, Outputs, Submitter};
 pub use profile::{Profile, Work};
 pub use prove::forecast::{Forecast, forecast};
-pub use prove::throughput::{Bound, bound};
+pub use prove::throughput::{ThroughputBound, bound};
 pub use run::control::Phase;
 pub use run::error::{ActorDied, ExecError, Refused, Suspect, Timeout};
 pub use run::report::{Cause, TaskError, TaskInfo};

@@ -25,8 +25,8 @@ use crate::ir::{
     self, ArgIr, ChannelId, ChannelKind, ChannelPlan, GraphIr, LaneProgram, OpKind, Operation, Origin, Plan,
     TaskId, TaskIr, ValueId, Writer,
 };
-use crate::run::control::{Control, State, region};
-use crate::run::lane::{Cursor, GatherRun, HopRun, LaneLoop, STEPS, Step, TaskRun};
+use crate::run::control::{Control, GraphState, region};
+use crate::run::lane::{GatherRun, HopRun, LaneCursor, LaneLoop, LaneStep, STEPS, TaskRun};
 use crate::run::layout::{Layout, Span, shared_spec};
 use crate::run::report::TaskInfo;
 use crate::run::trace::Recorder;
@@ -104,7 +104,7 @@ fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
         let layout = Layout::of(&shipment.plan).ok_or(LoadError::TooLarge)?;
         let control = Control::new(&segment, &layout)?;
         let payload = |value| registered_payload(&shipment.plan, value);
-        let site = Site {
+        let site = LoadSite {
             plan: &shipment.plan,
             layout: &layout,
             segment: &segment,
@@ -146,7 +146,7 @@ pub(crate) fn programs(plan: &Plan, lanes: Vec<LaneLoop>) -> LoadedPrograms {
             guests.entry(actor.home).or_default().push(actor.id);
         }
         let (control, bell) = (lane.control.clone(), lane.bell.clone());
-        let ended = Box::new(move || control.state() != State::Running);
+        let ended = Box::new(move || control.state() != GraphState::Running);
         let host = (lane.lane, Box::new(lane) as Box<dyn Program>);
         programs.extend(gather(host, guests.into_iter().collect(), bell, ended));
     }
@@ -228,14 +228,14 @@ fn argument_type(task: &TaskIr, method: &MethodEntry, position: usize) -> Option
 
 /// The number of lists around argument number `left` of this group, counted from 0. If the group has fewer arguments,
 /// returns `None` and subtracts their number from `left`.
-fn depth_of(group: &ir::Group, left: &mut usize) -> Option<usize> {
+fn depth_of(group: &ir::ArgGroup, left: &mut usize) -> Option<usize> {
     match group {
-        ir::Group::One if *left == 0 => Some(0),
-        ir::Group::One => {
+        ir::ArgGroup::One if *left == 0 => Some(0),
+        ir::ArgGroup::One => {
             *left -= 1;
             None
         }
-        ir::Group::List(members) => members
+        ir::ArgGroup::List(members) => members
             .iter()
             .find_map(|member| depth_of(member, left))
             .map(|depth| depth + 1),
@@ -243,7 +243,7 @@ fn depth_of(group: &ir::Group, left: &mut usize) -> Option<usize> {
 }
 
 /// One process's view of a plan.
-pub(crate) struct Site<'a> {
+pub(crate) struct LoadSite<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) layout: &'a Layout,
     pub(crate) segment: &'a Segment,
@@ -355,7 +355,7 @@ impl Places {
     }
 }
 
-impl Site<'_> {
+impl LoadSite<'_> {
     /// Builds every lane of this process.
     pub(crate) fn lanes(&self) -> Result<Built, LoadError> {
         let mut rings = self.rings()?;
@@ -571,7 +571,7 @@ impl Site<'_> {
             spins: false,
             recorder: Recorder::new(self.region(&spans.trace)?),
             driver: self.driver(program.lane)?,
-            state: Cursor::default(),
+            state: LaneCursor::default(),
         })
     }
 
@@ -709,15 +709,15 @@ fn lists(
 }
 
 fn parameter(
-    group: &ir::Group,
+    group: &ir::ArgGroup,
     levels: &[ListLevel],
     args: &mut dyn Iterator<Item = usize>,
     values: &mut Vec<Box<dyn AnyValue>>,
     gathers: &mut Vec<GatherRun>,
 ) -> Result<usize, LoadError> {
     let members = match group {
-        ir::Group::One => return args.next().ok_or(LoadError::Inconsistent("too few arguments")),
-        ir::Group::List(members) => members,
+        ir::ArgGroup::One => return args.next().ok_or(LoadError::Inconsistent("too few arguments")),
+        ir::ArgGroup::List(members) => members,
     };
     let (level, inner) = levels
         .split_first()
@@ -743,26 +743,26 @@ pub(crate) fn waiting(plan: &Plan) -> Waiting {
 
 /// Converts a lane's operations to steps. All READs of a task become one wait right before its work: channels have
 /// slots, so no writer waits for a READ, and a later wait holds up less.
-fn steps(operations: &[Operation], tasks: &[Option<usize>]) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::with_capacity(operations.len());
+fn steps(operations: &[Operation], tasks: &[Option<usize>]) -> Vec<LaneStep> {
+    let mut steps: Vec<LaneStep> = Vec::with_capacity(operations.len());
     for operation in operations {
         let Some(task) = tasks.get(operation.task.index()).copied().flatten() else {
             continue;
         };
         match operation.kind {
             OpKind::Read { .. } => {}
-            OpKind::Compute => steps.extend([Step::Await(task), Step::Compute(task)]),
-            OpKind::Collective => steps.extend([Step::Await(task), Step::Post(task)]),
-            OpKind::Write => steps.push(Step::Write(task)),
+            OpKind::Compute => steps.extend([LaneStep::Await(task), LaneStep::Compute(task)]),
+            OpKind::Collective => steps.extend([LaneStep::Await(task), LaneStep::Post(task)]),
+            OpKind::Write => steps.push(LaneStep::Write(task)),
         }
     }
     steps
 }
 
-/// Replaces the first step of each plain task by [`Step::Run`], which stands for all three. A task is plain if its
+/// Replaces the first step of each plain task by [`LaneStep::Run`], which stands for all three. A task is plain if its
 /// three steps follow each other, and it has a method, no arguments to prepare (lists, or tensors to copy to a device),
 /// and one outlet, to which publishing runs no user code. The other two steps stay behind it for the slow path.
-fn merged(mut steps: Vec<Step>, tasks: &[TaskRun]) -> Vec<Step> {
+fn merged(mut steps: Vec<LaneStep>, tasks: &[TaskRun]) -> Vec<LaneStep> {
     let plain = |index: usize| {
         tasks.get(index).is_some_and(|task| {
             let prepared = !task.gathers.is_empty() || !task.brings.is_empty();
@@ -770,8 +770,13 @@ fn merged(mut steps: Vec<Step>, tasks: &[TaskRun]) -> Vec<Step> {
         })
     };
     for first in 0..steps.len() {
-        let Some(&[Step::Await(task), Step::Compute(second), Step::Write(third)]) =
-            steps.get(first..first + 3)
+        let Some(
+            &[
+                LaneStep::Await(task),
+                LaneStep::Compute(second),
+                LaneStep::Write(third),
+            ],
+        ) = steps.get(first..first + 3)
         else {
             continue;
         };
@@ -780,7 +785,7 @@ fn merged(mut steps: Vec<Step>, tasks: &[TaskRun]) -> Vec<Step> {
             && plain(task)
             && let Some(step) = steps.get_mut(first)
         {
-            *step = Step::Run(task);
+            *step = LaneStep::Run(task);
         }
     }
     steps
@@ -788,10 +793,10 @@ fn merged(mut steps: Vec<Step>, tasks: &[TaskRun]) -> Vec<Step> {
 
 /// Sets the stretch of each hop: the number of hops, from this one on, that follow each other in the program and among
 /// the tasks.
-fn stretch(steps: &[Step], tasks: &mut [TaskRun]) {
+fn stretch(steps: &[LaneStep], tasks: &mut [TaskRun]) {
     for (first, step) in steps.iter().enumerate().rev() {
-        let Step::Run(index) = *step else { continue };
-        let follows = matches!(steps.get(first + STEPS), Some(Step::Run(next)) if *next == index + 1);
+        let LaneStep::Run(index) = *step else { continue };
+        let follows = matches!(steps.get(first + STEPS), Some(LaneStep::Run(next)) if *next == index + 1);
         let hop = tasks.get(index).and_then(|task| task.hop);
         let next = tasks.get_mut(index + 1).and_then(|next| next.hop.as_mut());
         let after = next.filter(|_| follows).map_or(0, |next| next.come_after(hop));

@@ -21,7 +21,7 @@ pub fn lower(graph: &GraphIr) -> OperationGraph {
     let mut ranks: BTreeMap<CollectiveId, Vec<u32>> = BTreeMap::new();
     let commuting = graph.actors.iter().filter(|actor| actor.commutes);
     let commuting: BTreeSet<ActorId> = commuting.map(|actor| actor.id).collect();
-    let mut meetings = Meetings::of(graph);
+    let mut meetings = RendezvousReads::of(graph);
     for (index, task) in graph.tasks.iter().enumerate() {
         let id = TaskId(index as u32);
         let first = lowered.operations.len() as u32;
@@ -74,13 +74,13 @@ impl OperationGraph {
 /// The READs that take part in a rendezvous. For each value and each lane other than the writer's, the lane's first
 /// READ of the value takes part if any of the lane's READs of the value asks for a rendezvous. The other READs use the
 /// value that the first READ has received.
-struct Meetings {
+struct RendezvousReads {
     places: BTreeMap<ActorId, (ProcessId, LaneId)>,
     /// The pairs of value and lane whose first READ has not been lowered yet.
     waiting: BTreeSet<(ValueId, LaneId)>,
 }
 
-impl Meetings {
+impl RendezvousReads {
     fn of(graph: &GraphIr) -> Self {
         let places = graph.places();
         let lane = |actor: ActorId| places.get(&actor).map(|(_, lane)| *lane);
@@ -95,7 +95,7 @@ impl Meetings {
                 }
             }
         }
-        Meetings { places, waiting }
+        RendezvousReads { places, waiting }
     }
 
     /// Whether the READ of `value` by `task` is the one that takes part in a rendezvous. Called in the order of tasks.

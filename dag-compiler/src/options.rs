@@ -123,13 +123,13 @@ pub(crate) const BUFFER_BYTES_MIN: usize = 1000;
 pub(crate) const BUFFER_BYTES_MAX: usize = 1 << 40;
 
 /// Describes an option that is out of bounds; `None` if it is within bounds.
-pub(crate) fn beyond((name, value, least, most): Bound) -> Option<String> {
+pub(crate) fn beyond((name, value, least, most): OptionBounds) -> Option<String> {
     let wrong = value < least || value > most;
     wrong.then(|| format!("option `{name}` is {value}; it must lie between {least} and {most}"))
 }
 
 /// The name of an option, its value, and its lowest and highest allowed value.
-pub(crate) type Bound = (&'static str, usize, usize, usize);
+pub(crate) type OptionBounds = (&'static str, usize, usize, usize);
 
 impl Options {
     /// Returns the default options.
@@ -324,7 +324,7 @@ impl Options {
     /// Describes the first option that is out of bounds.
     pub(crate) fn out_of_bounds(&self) -> Option<String> {
         let slots = self.slots_value();
-        let bounds: [Bound; 6] = [
+        let bounds: [OptionBounds; 6] = [
             ("max_inflight", self.max_inflight, 1, 1 << 20),
             ("max_buffered", self.max_buffered, 1, usize::MAX),
             ("slots", slots, 1, SLOTS_MAX),

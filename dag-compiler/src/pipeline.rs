@@ -1,7 +1,7 @@
 //! Pipeline parallelism: S stages, M micro-batches, and the order in which each stage works on them.
 //!
-//! A schedule is only an order of binds, because an actor runs its methods in bind order. [`Schedule::steps`] returns
-//! the order, [`Schedule::bind`] binds a forward and a backward pass in that order, and [`Schedule::bubble`] returns
+//! A schedule is only an order of binds, because an actor runs its methods in bind order. [`PipelineSchedule::steps`] returns
+//! the order, [`PipelineSchedule::bind`] binds a forward and a backward pass in that order, and [`PipelineSchedule::bubble`] returns
 //! the idle time.
 //!
 //! - GPipe: Huang et al., *GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism*, 2019.
@@ -13,7 +13,7 @@ use crate::edge::Edge;
 
 /// The order in which the stages of a pipeline work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Schedule {
+pub enum PipelineSchedule {
     /// All forward passes, then all backward passes.
     GPipe,
     /// One forward pass and one backward pass in turn, as soon as a stage can.
@@ -39,12 +39,12 @@ pub struct Step {
     pub backward: bool,
 }
 
-impl Schedule {
+impl PipelineSchedule {
     /// Returns the number of chunks of each stage.
     pub fn chunks(self) -> usize {
         match self {
-            Schedule::GPipe | Schedule::OneForwardOneBackward => 1,
-            Schedule::Interleaved { chunks } => chunks.max(1),
+            PipelineSchedule::GPipe | PipelineSchedule::OneForwardOneBackward => 1,
+            PipelineSchedule::Interleaved { chunks } => chunks.max(1),
         }
     }
 
@@ -67,11 +67,11 @@ impl Schedule {
         };
         let last = stages.saturating_sub(stage + 1);
         let warm = match self {
-            Schedule::GPipe => passes,
-            Schedule::OneForwardOneBackward => last,
-            Schedule::Interleaved { .. } if chunks == 1 => last,
-            Schedule::Interleaved { .. } if !batches.is_multiple_of(stages.max(1)) => passes,
-            Schedule::Interleaved { .. } => 2 * last + (chunks - 1) * stages,
+            PipelineSchedule::GPipe => passes,
+            PipelineSchedule::OneForwardOneBackward => last,
+            PipelineSchedule::Interleaved { .. } if chunks == 1 => last,
+            PipelineSchedule::Interleaved { .. } if !batches.is_multiple_of(stages.max(1)) => passes,
+            PipelineSchedule::Interleaved { .. } => 2 * last + (chunks - 1) * stages,
         };
         let warm = warm.min(passes);
         let mut steps: Vec<Step> = (0..warm).map(|number| pass(number, false)).collect();

@@ -52,7 +52,7 @@ pub(crate) struct InputPort {
 impl InputPort {
     /// Stages a value and the signal of its arrival. Taking a value apart may run user code. If that code panics, the
     /// panic is staged as a failure in every outlet.
-    fn stage<T: Wire>(&mut self, value: T, from: &Origin<'_>) -> Result<(), ChannelError> {
+    fn stage<T: Wire>(&mut self, value: T, from: &FailureOrigin<'_>) -> Result<(), ChannelError> {
         if let Some(done) = &mut self.done {
             stage(done.as_mut(), ())?;
         }
@@ -122,14 +122,14 @@ impl InputPort {
 }
 
 /// The origin of an input's failure: the task information and the execution that a fault names.
-pub(crate) struct Origin<'a> {
+pub(crate) struct FailureOrigin<'a> {
     pub(crate) info: &'a TaskInfo,
     pub(crate) execution: u64,
 }
 
 /// Stages one input value, leaf by leaf.
 pub struct Submitter<'a> {
-    from: Origin<'a>,
+    from: FailureOrigin<'a>,
     ports: std::slice::IterMut<'a, InputPort>,
     /// The number of edges of each `Vec` in the graph's input.
     width: usize,
@@ -137,7 +137,7 @@ pub struct Submitter<'a> {
 }
 
 impl<'a> Submitter<'a> {
-    pub(crate) fn new(ports: &'a mut [InputPort], width: usize, from: Origin<'a>) -> Self {
+    pub(crate) fn new(ports: &'a mut [InputPort], width: usize, from: FailureOrigin<'a>) -> Self {
         Submitter {
             from,
             ports: ports.iter_mut(),

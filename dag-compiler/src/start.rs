@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use selvedge_channels::{AnyOutlet, ChannelError, PayloadType, SpinBudget};
 use selvedge_core::{LaneId, Lease, LeaseError, ProcessId, Runtime, deadline_after};
 
-use crate::bind::{Bound, Recipe, bind_graph};
+use crate::bind::{BoundGraph, RuntimeParts, bind_graph};
 use crate::collective::refused;
 use crate::compile::plan;
 use crate::diagnostic::{Code, Diagnostic};
@@ -16,14 +16,14 @@ use crate::error::CompileError;
 use crate::graph::Graph;
 use crate::inspect;
 use crate::ir::{ChannelKind, ChannelPlan, GraphIr, Origin, Plan, SourceLocation, ValueId};
-use crate::load::{Built, Index, KIND, LoadError, Shipment, Site, create_segment, programs};
+use crate::load::{Built, Index, KIND, LoadError, LoadSite, Shipment, create_segment, programs};
 use crate::options::Options;
 use crate::ports::{InputPort, Inputs, Outputs};
 use crate::run::control::Control;
 use crate::run::crew::Inline;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
-use crate::run::lane::{LaneLoop, Port, Step};
+use crate::run::lane::{LaneLoop, LaneStep, OutputPort};
 use crate::run::layout::Layout;
 use crate::run::report::TaskInfo;
 
@@ -79,7 +79,7 @@ impl Compile for Runtime {
             inspect::inspect(&Err(error.clone()));
             return Err(error);
         }
-        let Bound { mut ir, recipe, .. } = bound;
+        let BoundGraph { mut ir, recipe, .. } = bound;
         foreign(self, &ir, &recipe)?;
         for actor in &mut ir.actors {
             actor.commutes = options.is_commuting(actor.id);
@@ -95,7 +95,7 @@ pub(crate) fn plan_and_start(
     runtime: &Runtime,
     options: Options,
     ir: GraphIr,
-    recipe: Arc<Recipe>,
+    recipe: Arc<RuntimeParts>,
 ) -> Result<Arc<Engine>, CompileError> {
     let location = ir.compiled_at.clone();
     let planned = plan(ir, options.settings()).and_then(|plan| match refused(&plan) {
@@ -113,7 +113,7 @@ fn refuse(code: Code, message: impl Into<String>, location: &SourceLocation) -> 
 }
 
 /// Refuses actors of other runtimes, each at the line where it was first bound.
-fn foreign(runtime: &Runtime, ir: &GraphIr, recipe: &Recipe) -> Result<(), CompileError> {
+fn foreign(runtime: &Runtime, ir: &GraphIr, recipe: &RuntimeParts) -> Result<(), CompileError> {
     let foreign = recipe.actors.iter().filter(|actor| !actor.same_runtime(runtime));
     let mistakes: Vec<Diagnostic> = foreign
         .map(|actor| {
@@ -161,7 +161,7 @@ fn start(
     runtime: &Runtime,
     options: Options,
     plan: Plan,
-    recipe: Arc<Recipe>,
+    recipe: Arc<RuntimeParts>,
     location: &SourceLocation,
 ) -> Result<Arc<Engine>, CompileError> {
     let timeout = options.compile_timeout_value();
@@ -242,12 +242,12 @@ pub(crate) struct Prepared {
     pub(crate) free_ports: Vec<usize>,
 }
 
-pub(crate) fn prepare(plan: &Plan, recipe: &Recipe) -> Result<Prepared, LoadError> {
+pub(crate) fn prepare(plan: &Plan, recipe: &RuntimeParts) -> Result<Prepared, LoadError> {
     let layout = Layout::of(plan).ok_or(LoadError::TooLarge)?;
     let segment = create_segment(plan, &layout)?;
     let control = Control::new(&segment, &layout)?;
     let payload = |value: ValueId| -> Option<PayloadType> { recipe.payloads.get(value.0 as usize).copied() };
-    let site = Site {
+    let site = LoadSite {
         plan,
         layout: &layout,
         segment: &segment,
@@ -279,7 +279,7 @@ pub(crate) fn prepare(plan: &Plan, recipe: &Recipe) -> Result<Prepared, LoadErro
 /// arrival.
 fn input_ports(
     plan: &Plan,
-    recipe: &Recipe,
+    recipe: &RuntimeParts,
     outlets: &mut BTreeMap<ValueId, Box<dyn AnyOutlet>>,
 ) -> Vec<InputPort> {
     let mut ports: Vec<InputPort> = plan
@@ -332,7 +332,7 @@ fn maker(plan: &Plan, value: ValueId) -> TaskInfo {
 }
 
 /// Whether a channel has only one reader, and taking a value from it runs no user code.
-fn moves(channel: &ChannelPlan, recipe: &Recipe) -> bool {
+fn moves(channel: &ChannelPlan, recipe: &RuntimeParts) -> bool {
     let as_it_is = match channel.kind {
         ChannelKind::Local => false,
         ChannelKind::Ring => true,
@@ -347,7 +347,7 @@ fn moves(channel: &ChannelPlan, recipe: &Recipe) -> bool {
 /// Adds the graph's outputs to the driver's lane and returns the free ones. An output is free if its channel is not
 /// local to the driver's lane and no task of that lane reads it. Every other output becomes a step at the end of the
 /// lane's program, so that inline tasks and outputs keep the same pace.
-fn attach_ports(plan: &Plan, recipe: &Recipe, lane: &mut LaneLoop) -> Result<Vec<usize>, LoadError> {
+fn attach_ports(plan: &Plan, recipe: &RuntimeParts, lane: &mut LaneLoop) -> Result<Vec<usize>, LoadError> {
     let inconsistent = LoadError::Inconsistent("an output that the driver's lane does not read");
     let Some(program) = plan.lanes.iter().find(|program| program.lane == LaneId(0)) else {
         return Err(inconsistent);
@@ -370,7 +370,7 @@ fn attach_ports(plan: &Plan, recipe: &Recipe, lane: &mut LaneLoop) -> Result<Vec
         let local = channel.is_some_and(|channel| channel.kind == ChannelKind::Local);
         let port = lane.ports.len();
         let info = maker(plan, value.value);
-        lane.ports.push(Port {
+        lane.ports.push(OutputPort {
             info,
             value: index,
             leaves,
@@ -378,7 +378,7 @@ fn attach_ports(plan: &Plan, recipe: &Recipe, lane: &mut LaneLoop) -> Result<Vec
             collected: 0,
         });
         if shared || local {
-            lane.steps.push(Step::Collect(port));
+            lane.steps.push(LaneStep::Collect(port));
             continue;
         }
         free.push(port);

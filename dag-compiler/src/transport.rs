@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_core::{ActorId, LaneId, ProcessId};
 use serde::{Deserialize, Serialize};
 
-use crate::ir::{ActorIr, GraphIr, Road, RoadPlan, TaskIr, TensorsIr, ValueId};
+use crate::ir::{ActorIr, GraphIr, TaskIr, TensorPath, TensorPathPlan, TensorsIr, ValueId};
 
 /// The transport that is asked for an edge. The default is [`Transport::Auto`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,26 +136,34 @@ pub(crate) fn ignored(graph: &GraphIr) -> Vec<String> {
 ///
 /// Each process numbers devices itself, so the plan relies on the declared devices. At run time each tensor is checked,
 /// and copied if it lies on another device.
-pub fn road(tensors: TensorsIr, writer: Site, reader: Site) -> (Road, &'static str) {
+pub fn road(tensors: TensorsIr, writer: Site, reader: Site) -> (TensorPath, &'static str) {
     if !tensors.carried {
-        return (Road::Host, "it carries no tensors of a device");
+        return (TensorPath::Host, "it carries no tensors of a device");
     }
     if writer.host != reader.host {
-        return (Road::Nccl, "its ends are on two hosts");
+        return (TensorPath::Nccl, "its ends are on two hosts");
     }
     match (writer.process == reader.process, writer.device, reader.device) {
-        (true, Some(from), Some(to)) if from != to => (Road::Copy, "one process, two devices"),
-        (false, Some(from), Some(to)) if from != to => (Road::SlotsAndCopy, "two processes, two devices"),
-        (true, Some(_), Some(_)) => (Road::Pointer, "one process, one device"),
-        (false, Some(_), Some(_)) => (Road::Slots, "two processes, one device"),
-        (true, _, None) => (Road::Pointer, "one process; the reader takes them where they are"),
-        (false, _, None) => (Road::Slots, "two processes; the reader takes them where they are"),
+        (true, Some(from), Some(to)) if from != to => (TensorPath::Copy, "one process, two devices"),
+        (false, Some(from), Some(to)) if from != to => {
+            (TensorPath::SlotsAndCopy, "two processes, two devices")
+        }
+        (true, Some(_), Some(_)) => (TensorPath::Pointer, "one process, one device"),
+        (false, Some(_), Some(_)) => (TensorPath::Slots, "two processes, one device"),
+        (true, _, None) => (
+            TensorPath::Pointer,
+            "one process; the reader takes them where they are",
+        ),
+        (false, _, None) => (
+            TensorPath::Slots,
+            "two processes; the reader takes them where they are",
+        ),
         (true, None, _) => (
-            Road::Pointer,
+            TensorPath::Pointer,
             "one process; copied where they are not on the reader's device",
         ),
         (false, None, _) => (
-            Road::Slots,
+            TensorPath::Slots,
             "two processes; copied where they are not on the reader's device",
         ),
     }
@@ -163,7 +171,7 @@ pub fn road(tensors: TensorsIr, writer: Site, reader: Site) -> (Road, &'static s
 
 /// Returns the paths of all values that carry device tensors, by value and then by actor. The driver, which reads
 /// outputs, comes last.
-pub fn roads(graph: &GraphIr) -> Vec<RoadPlan> {
+pub fn roads(graph: &GraphIr) -> Vec<TensorPathPlan> {
     let site = |actor: &ActorIr| Site::actor(actor.process, actor.device);
     let sites: BTreeMap<ActorId, Site> = graph.actors.iter().map(|actor| (actor.id, site(actor))).collect();
     let carried = |value: &ValueId| graph.value(*value).is_some_and(|value| value.tensors.carried);
@@ -174,7 +182,7 @@ pub fn roads(graph: &GraphIr) -> Vec<RoadPlan> {
     }
     // The driver is not an actor; it comes after all actors.
     let outputs: BTreeSet<ValueId> = graph.outputs.iter().copied().filter(carried).collect();
-    let mut roads: Vec<RoadPlan> = Vec::new();
+    let mut roads: Vec<TensorPathPlan> = Vec::new();
     for (value, reader) in readers
         .into_iter()
         .chain(outputs.into_iter().map(|value| (value, None)))
@@ -186,7 +194,7 @@ pub fn roads(graph: &GraphIr) -> Vec<RoadPlan> {
         let reads = reader.and_then(|reader| sites.get(&reader)).copied();
         let tensors = graph.value(value).map(|value| value.tensors).unwrap_or_default();
         let (road, why) = road(tensors, writer, reads.unwrap_or(Site::DRIVER));
-        roads.push(RoadPlan {
+        roads.push(TensorPathPlan {
             value,
             reader,
             road,
@@ -262,20 +270,20 @@ mod tests {
         ] {
             let two = one.is_some() && other.is_some() && one != other;
             let (within, between) = if two {
-                (Road::Copy, Road::SlotsAndCopy)
+                (TensorPath::Copy, TensorPath::SlotsAndCopy)
             } else {
-                (Road::Pointer, Road::Slots)
+                (TensorPath::Pointer, TensorPath::Slots)
             };
             assert_eq!(by(at(1, one), at(1, other)), within, "{one:?} {other:?}");
             assert_eq!(by(at(1, one), at(2, other)), between, "{one:?} {other:?}");
             assert_eq!(by(at(2, other), at(1, one)), between, "{one:?} {other:?}");
-            assert_eq!(by(at(1, one), away(at(1, other))), Road::Nccl);
+            assert_eq!(by(at(1, one), away(at(1, other))), TensorPath::Nccl);
             let none = road(TensorsIr::default(), at(1, one), at(2, other)).0;
-            assert_eq!(none, Road::Host);
+            assert_eq!(none, TensorPath::Host);
         }
         assert_eq!(
             by(Site::DRIVER, at(0, Some(1))),
-            Road::Pointer,
+            TensorPath::Pointer,
             "wherever the driver has them"
         );
     }

@@ -17,7 +17,7 @@ use selvedge_compiler::compile::plan;
 use selvedge_compiler::ir::{GraphIr, ValueId};
 use selvedge_compiler::lower::lower;
 use selvedge_compiler::order::order;
-use selvedge_compiler::pipeline::Schedule;
+use selvedge_compiler::pipeline::PipelineSchedule;
 use selvedge_compiler::prove::prove;
 use text::{Sketch, settings};
 
@@ -108,7 +108,7 @@ fn one_f_one_b(tasks: usize) -> GraphIr {
     let (mut sketch, actors, input) = sketch(64);
     let batches = tasks.div_ceil(128);
     let mut held = vec![input; batches];
-    for step in Schedule::OneForwardOneBackward.steps(64, batches) {
+    for step in PipelineSchedule::OneForwardOneBackward.steps(64, batches) {
         let method = if step.backward { "bwd" } else { "fwd" };
         held[step.batch] = sketch.task(actors[step.stage], method, &[Some(held[step.batch])], step.batch);
     }

@@ -49,13 +49,13 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
             #[allow(unused_imports)]
             use ::selvedge::__private::{Operands as _, PlainResult as _, TupleResult as _};
 
-            fn __selvedge_create(bytes: &[u8]) -> ::std::result::Result<::selvedge::__private::State, ::selvedge::__private::BoxError> {
+            fn __selvedge_create(bytes: &[u8]) -> ::std::result::Result<::selvedge::__private::ActorState, ::selvedge::__private::BoxError> {
                 let args = ::selvedge::__private::decode::<<#name as ::selvedge::Actor>::Args>(bytes)?;
-                ::std::result::Result::Ok(::selvedge::__private::State::new(<#name as ::selvedge::Actor>::create(args)?))
+                ::std::result::Result::Ok(::selvedge::__private::ActorState::new(<#name as ::selvedge::Actor>::create(args)?))
             }
 
             #[inline]
-            fn __selvedge_receiver(actor: &mut ::selvedge::__private::State) -> ::std::result::Result<&mut #name, ::std::boxed::Box<::selvedge::__private::Failure>> {
+            fn __selvedge_receiver(actor: &mut ::selvedge::__private::ActorState) -> ::std::result::Result<&mut #name, ::std::boxed::Box<::selvedge::__private::Failure>> {
                 actor.typed_mut::<#name>().ok_or_else(|| {
                     ::std::boxed::Box::new(::selvedge::__private::Failure::Internal(::std::format!("an actor is not the `{}` it should be", #text)))
                 })
@@ -174,7 +174,7 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
         #(#cfgs)*
         #[allow(clippy::let_unit_value, clippy::unit_arg, clippy::needless_borrow)]
         #[inline]
-        fn #compute(actor: &mut ::selvedge::__private::State, operands: &mut #operands) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> #travel {
+        fn #compute(actor: &mut ::selvedge::__private::ActorState, operands: &mut #operands) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> #travel {
             let receiver = __selvedge_receiver(actor)?;
             #(#taken)*
             let result = {
@@ -187,7 +187,7 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
         #(#cfgs)*
         #[allow(unused_variables, clippy::let_unit_value, clippy::unit_arg)]
         fn #call(
-            actor: &mut ::selvedge::__private::State,
+            actor: &mut ::selvedge::__private::ActorState,
             arguments: ::selvedge::__private::Arguments,
             driver: &::selvedge::__private::AsyncDriver,
         ) -> ::std::result::Result<::selvedge::__private::Returned, ::selvedge::__private::Failure> #travel {

@@ -11,7 +11,7 @@ use crate::failure::FailureReport;
 use crate::lane::mailbox::{LaneCall, LaneMessage, Unserved};
 use crate::lane::thread::LaneThread;
 use crate::promise::Promise;
-use crate::resident::{Home, Resident, Vital};
+use crate::resident::{ActorRecord, Home, Liveness};
 use crate::spawn::SpawnError;
 use crate::worker::link::{LinkLost, OnResponse, Response};
 use crate::worker::protocol::{Refusal, ToWorker};
@@ -37,7 +37,7 @@ pub(crate) enum NodeMessage {
 pub(crate) struct ActorNode;
 
 pub(crate) struct NodeState {
-    resident: Arc<Resident>,
+    resident: Arc<ActorRecord>,
     /// Calls that arrived while the actor restarts.
     held: Vec<NodeCall>,
 }
@@ -45,12 +45,12 @@ pub(crate) struct NodeState {
 impl Actor for ActorNode {
     type Msg = NodeMessage;
     type State = NodeState;
-    type Arguments = Arc<Resident>;
+    type Arguments = Arc<ActorRecord>;
 
     async fn pre_start(
         &self,
         _myself: ActorRef<NodeMessage>,
-        resident: Arc<Resident>,
+        resident: Arc<ActorRecord>,
     ) -> Result<NodeState, ActorProcessingErr> {
         Ok(NodeState {
             resident,
@@ -68,12 +68,12 @@ impl Actor for ActorNode {
             NodeMessage::Build(reply) => build(&state.resident, reply),
             NodeMessage::Call(call) => state.call(call),
             NodeMessage::Changed => {
-                if state.resident.vital() != Vital::Restarting {
+                if state.resident.vital() != Liveness::Restarting {
                     for call in std::mem::take(&mut state.held) {
                         state.call(call);
                     }
                 }
-                if matches!(state.resident.vital(), Vital::Dead(_)) {
+                if matches!(state.resident.vital(), Liveness::Dead(_)) {
                     // Later calls read the death from the actor's record.
                     myself.stop(None);
                 }
@@ -86,9 +86,9 @@ impl Actor for ActorNode {
 impl NodeState {
     fn call(&mut self, call: NodeCall) {
         match self.resident.vital() {
-            Vital::Restarting => self.held.push(call),
-            Vital::Dead(death) => call.reply.keep(Err(CallFault::Died(death))),
-            Vital::Alive => match &self.resident.home {
+            Liveness::Restarting => self.held.push(call),
+            Liveness::Dead(death) => call.reply.keep(Err(CallFault::Died(death))),
+            Liveness::Alive => match &self.resident.home {
                 Home::Inline(_) => call.reply.keep(Err(CallFault::NoActor)),
                 Home::Lane(lane) => self.call_lane(lane, call),
                 Home::Worker { worker, lane, .. } => self.call_worker(worker, *lane, call),
@@ -154,7 +154,7 @@ fn returned(response: Result<Response, LinkLost>) -> Result<Returned, CallFault>
 }
 
 /// Builds the actor at its home. An inline actor has been built by the thread that spawned it.
-fn build(resident: &Arc<Resident>, reply: Promise<Result<(), SpawnError>>) {
+fn build(resident: &Arc<ActorRecord>, reply: Promise<Result<(), SpawnError>>) {
     match &resident.home {
         Home::Inline(_) => reply.keep(Ok(())),
         Home::Lane(lane) => {
@@ -195,7 +195,7 @@ pub(crate) enum BuildFault {
 
 /// Sends the actor's blueprint to its worker. `done` is called with the result.
 pub(crate) fn build_in_worker(
-    resident: &Arc<Resident>,
+    resident: &Arc<ActorRecord>,
     done: impl FnOnce(Result<(), BuildFault>) + Send + 'static,
 ) {
     let Home::Worker {

@@ -14,7 +14,7 @@ use crate::control::worker_node::{WorkerArgs, WorkerMessage, WorkerNode};
 use crate::directory::Directory;
 use crate::id::ActorId;
 use crate::promise::Promise;
-use crate::resident::Resident;
+use crate::resident::ActorRecord;
 use crate::spawn::SpawnError;
 use crate::worker::output::Printer;
 use crate::worker::record::WorkerRecord;
@@ -25,7 +25,7 @@ const OVERDUE: Duration = Duration::from_secs(1);
 pub(crate) enum SupervisorMessage {
     /// Starts the actor's node, which builds the actor.
     AddActor {
-        resident: Arc<Resident>,
+        resident: Arc<ActorRecord>,
         reply: Promise<Result<(), SpawnError>>,
     },
     /// Starts the worker's node, which launches the process. `depth` is the depth of the new worker.
@@ -37,7 +37,7 @@ pub(crate) enum SupervisorMessage {
     /// Ends all workers, then the control plane. The answer contains the names of the workers that had to be killed.
     Shutdown {
         deadline: Instant,
-        reply: Promise<Ended>,
+        reply: Promise<ControlReport>,
     },
     /// A worker has ended during the shutdown.
     WorkerGone {
@@ -51,7 +51,7 @@ pub(crate) enum SupervisorMessage {
 }
 
 /// The outcome of the end of the control plane.
-pub(crate) struct Ended {
+pub(crate) struct ControlReport {
     /// Workers that had to be killed.
     pub(crate) killed: Vec<String>,
     /// The printer of workers' output. Its thread ends when the last line is printed.
@@ -73,7 +73,7 @@ pub(crate) struct SupervisorState {
 }
 
 struct Closing {
-    reply: Promise<Ended>,
+    reply: Promise<ControlReport>,
     /// The nodes of workers that have not ended yet. A node that stops for another reason is removed.
     awaited: BTreeSet<ractor::ActorId>,
     killed: Vec<String>,
@@ -167,7 +167,7 @@ impl SupervisorState {
     fn add_actor(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
-        resident: &Arc<Resident>,
+        resident: &Arc<ActorRecord>,
         reply: Promise<Result<(), SpawnError>>,
     ) {
         if self.closing.is_some() {
@@ -221,7 +221,12 @@ impl SupervisorState {
         }
     }
 
-    fn shut_down(&mut self, myself: &ActorRef<SupervisorMessage>, deadline: Instant, reply: Promise<Ended>) {
+    fn shut_down(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        deadline: Instant,
+        reply: Promise<ControlReport>,
+    ) {
         if self.closing.is_some() {
             return;
         }
@@ -269,7 +274,7 @@ impl SupervisorState {
             }
         }
         myself.stop(None);
-        closing.reply.keep(Ended {
+        closing.reply.keep(ControlReport {
             killed: closing.killed,
             printer: self.printer.take(),
         });

@@ -16,7 +16,7 @@ use crate::death::Exit;
 use crate::directory::Directory;
 use crate::places::{LaneKeep, end_lane};
 use crate::promise::Promise;
-use crate::resident::{Home, Resident, Vital};
+use crate::resident::{ActorRecord, Home, Liveness};
 use crate::spawn::SpawnError;
 use crate::worker::hello::Hello;
 use crate::worker::launch::{Launched, launch};
@@ -252,13 +252,13 @@ impl WorkerState {
 
     /// Restarts the process for the actors that restart. A start that fails is a death like any other: the actors'
     /// policies decide whether there is another attempt. Returns whether a process runs.
-    async fn restart(&mut self, myself: &ActorRef<WorkerMessage>, residents: &[Arc<Resident>]) -> bool {
+    async fn restart(&mut self, myself: &ActorRef<WorkerMessage>, residents: &[Arc<ActorRecord>]) -> bool {
         let directory = Arc::clone(&self.args.directory);
         let mut pause = RESTART_PAUSE;
         loop {
-            let restarting: Vec<Arc<Resident>> = residents
+            let restarting: Vec<Arc<ActorRecord>> = residents
                 .iter()
-                .filter(|resident| resident.vital() == Vital::Restarting)
+                .filter(|resident| resident.vital() == Liveness::Restarting)
                 .cloned()
                 .collect();
             if restarting.is_empty() {
@@ -350,8 +350,8 @@ async fn end(process: &Process) -> Exit {
 }
 
 /// Rebuilds an actor in its new process, unless the actor was ended meanwhile.
-fn revive(directory: &Arc<Directory>, resident: &Arc<Resident>) {
-    let is_wanted = |resident: &Resident| resident.vital() == Vital::Restarting;
+fn revive(directory: &Arc<Directory>, resident: &Arc<ActorRecord>) {
+    let is_wanted = |resident: &ActorRecord| resident.vital() == Liveness::Restarting;
     let Some(keep) = directory.keep_of(resident.id()).filter(|_| is_wanted(resident)) else {
         return;
     };
@@ -375,7 +375,7 @@ fn revive(directory: &Arc<Directory>, resident: &Arc<Resident>) {
 
 /// Removes an actor that was built in a new process although it had been ended meanwhile. Ends its lane if neither a
 /// handle nor an actor keeps the lane alive.
-fn dismiss(resident: &Resident, keep: &Weak<LaneKeep>) {
+fn dismiss(resident: &ActorRecord, keep: &Weak<LaneKeep>) {
     resident.leave();
     if let Home::Worker { worker, lane, .. } = &resident.home
         && keep.strong_count() == 0
@@ -419,11 +419,11 @@ mod tests {
             let lane = worker.lane("l");
             let (home, keep) = lane.home().unwrap();
             let restart = Restart::OnFailure { max: 1 };
-            let resident = Arc::new(Resident::new(Blueprint::of_nothing("a"), home, restart));
+            let resident = Arc::new(ActorRecord::new(Blueprint::of_nothing("a"), home, restart));
             directory.add_resident(&resident, Some(keep));
             let residents = [Arc::clone(&resident)];
             directory.note_deaths(&residents, "its process has died", true);
-            assert_eq!(resident.vital(), Vital::Restarting);
+            assert_eq!(resident.vital(), Liveness::Restarting);
             if built {
                 record.set_current(Some(runs.clone()));
                 revive(directory, &resident);

@@ -33,7 +33,7 @@ struct Share {
 }
 
 #[derive(Default)]
-struct State {
+struct GatherState {
     /// The host's mailbox, once all actors are there.
     host: Option<Arc<Mailbox>>,
     /// The guests' mailboxes.
@@ -47,7 +47,7 @@ struct State {
 
 /// The exchange, where cells are handed over.
 struct Exchange {
-    state: Mutex<State>,
+    state: Mutex<GatherState>,
     /// The host's doorbell.
     bell: Doorbell,
     shares: Vec<Share>,

@@ -20,7 +20,7 @@ pub(crate) struct LaneThread {
     id: LaneId,
     name: String,
     mailbox: Arc<Mailbox>,
-    ended: Arc<Ended>,
+    ended: Arc<EndSignal>,
     handle: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct LaneThread {
 pub(crate) type OnEnd = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
-struct Ended {
+struct EndSignal {
     /// The progress of the end, and the callbacks that wait for it.
     state: Mutex<EndState>,
     changed: Condvar,
@@ -46,7 +46,7 @@ impl LaneThread {
     /// Starts the thread, with the name `lane <name>`.
     pub(crate) fn start(id: LaneId, name: &str) -> io::Result<Arc<Self>> {
         let mailbox = Arc::new(Mailbox::default());
-        let ended = Arc::new(Ended::default());
+        let ended = Arc::new(EndSignal::default());
         let run = {
             let mailbox = Arc::clone(&mailbox);
             let ended = Arc::clone(&ended);
@@ -133,7 +133,7 @@ impl LaneThread {
 }
 
 /// A guard whose drop records that a thread is gone.
-struct Gone(Arc<Ended>);
+struct Gone(Arc<EndSignal>);
 
 impl Drop for Gone {
     fn drop(&mut self) {
@@ -147,7 +147,7 @@ thread_local! {
     static GONE: RefCell<Option<Gone>> = const { RefCell::new(None) };
 }
 
-fn live(id: LaneId, mailbox: &Arc<Mailbox>, ended: &Arc<Ended>) {
+fn live(id: LaneId, mailbox: &Arc<Mailbox>, ended: &Arc<EndSignal>) {
     GONE.set(Some(Gone(Arc::clone(ended))));
     // User code is guarded where it is called. This guard is for bugs of selvedge, because the end must be announced.
     dispose(catch_unwind(AssertUnwindSafe(|| {

@@ -13,12 +13,12 @@ use crate::lease::table::{EndWatcher, LeaseId, LeaseTable, NotStarted, Obstacle,
 
 /// The lease desk, shared by all leases of a runtime.
 #[derive(Default)]
-pub(crate) struct LeaseDesk {
+pub(crate) struct LeaseManager {
     table: Mutex<LeaseTable>,
     changed: Condvar,
 }
 
-impl LeaseDesk {
+impl LeaseManager {
     /// Takes a lease; waits until the deadline for holders that are ending.
     pub(crate) fn take(
         &self,

@@ -15,7 +15,7 @@ use crate::lease::error::LeaseError;
 use crate::lease::table::{LeaseId, NotStarted, Obstacle, Unit};
 use crate::program::LoadedPrograms;
 use crate::promise::{Answer, promise};
-use crate::resident::{Home, Resident, Vital};
+use crate::resident::{ActorRecord, Home, Liveness};
 use crate::runtime::Runtime;
 use crate::worker::link::{LinkLost, Response};
 use crate::worker::protocol::ToWorker;
@@ -25,7 +25,7 @@ use crate::worker::record::WorkerRecord;
 /// each of the others when its program ends.
 pub struct Lease {
     id: LeaseId,
-    residents: Vec<Arc<Resident>>,
+    residents: Vec<Arc<ActorRecord>>,
     runtime: Runtime,
 }
 
@@ -37,7 +37,7 @@ impl Runtime {
     /// [`LeaseError`] that names the first actor in the way.
     pub fn lease(&self, holder: &str, actors: &[ActorRef], deadline: Instant) -> Result<Lease, LeaseError> {
         let directory = &self.inner().directory;
-        let mut residents: Vec<Arc<Resident>> = Vec::with_capacity(actors.len());
+        let mut residents: Vec<Arc<ActorRecord>> = Vec::with_capacity(actors.len());
         for actor in actors {
             if !actor.same_runtime(self) {
                 return Err(LeaseError::Foreign {
@@ -55,7 +55,10 @@ impl Runtime {
                 .take(holder, &units, &ids, deadline)
                 .map_err(|obstacle| in_the_way(obstacle, &residents))?;
             // An actor may have died between the two checks; the lease would not be told of that death.
-            if residents.iter().all(|resident| resident.vital() == Vital::Alive) {
+            if residents
+                .iter()
+                .all(|resident| resident.vital() == Liveness::Alive)
+            {
                 return Ok(Lease {
                     id,
                     residents,
@@ -67,7 +70,7 @@ impl Runtime {
     }
 }
 
-fn unit(resident: &Resident) -> Unit {
+fn unit(resident: &ActorRecord) -> Unit {
     match &resident.home {
         Home::Inline(_) => Unit::Inline(resident.id()),
         Home::Lane(_) | Home::Worker { .. } => Unit::Lane(resident.lane()),
@@ -75,14 +78,18 @@ fn unit(resident: &Resident) -> Unit {
 }
 
 /// Waits until no actor restarts. Returns an error if an actor restarts still or is dead.
-fn living(directory: &Directory, residents: &[Arc<Resident>], deadline: Instant) -> Result<(), LeaseError> {
+fn living(
+    directory: &Directory,
+    residents: &[Arc<ActorRecord>],
+    deadline: Instant,
+) -> Result<(), LeaseError> {
     if directory.is_closed() {
         return Err(LeaseError::Shutdown);
     }
     let restarting = || {
         residents
             .iter()
-            .find(|resident| resident.vital() == Vital::Restarting)
+            .find(|resident| resident.vital() == Liveness::Restarting)
     };
     if !directory.leases.wait(deadline, || restarting().is_none())
         && let Some(resident) = restarting()
@@ -92,7 +99,7 @@ fn living(directory: &Directory, residents: &[Arc<Resident>], deadline: Instant)
         });
     }
     for resident in residents {
-        if let Vital::Dead(mut death) = resident.vital() {
+        if let Liveness::Dead(mut death) = resident.vital() {
             // Several actors may have died at once; the error names the one that was asked for.
             death.actor = resident.name().to_owned();
             return Err(LeaseError::Dead(death));
@@ -101,7 +108,7 @@ fn living(directory: &Directory, residents: &[Arc<Resident>], deadline: Instant)
     Ok(())
 }
 
-fn in_the_way(obstacle: Obstacle, residents: &[Arc<Resident>]) -> LeaseError {
+fn in_the_way(obstacle: Obstacle, residents: &[Arc<ActorRecord>]) -> LeaseError {
     let name = |asked: Unit| {
         let found = residents.iter().find(|resident| unit(resident) == asked);
         found.map_or_else(String::new, |resident| resident.name().to_owned())
@@ -220,11 +227,13 @@ impl Lease {
     /// Returns the reason that a worker has no process: the death of its actors, which is recorded soon after the
     /// process has ended.
     fn gone(&self, worker: &WorkerRecord, deadline: Instant) -> LeaseError {
-        let there = |resident: &&Arc<Resident>| resident.process() == worker.id();
-        let residents: Vec<Arc<Resident>> = self.residents.iter().filter(there).cloned().collect();
+        let there = |resident: &&Arc<ActorRecord>| resident.process() == worker.id();
+        let residents: Vec<Arc<ActorRecord>> = self.residents.iter().filter(there).cloned().collect();
         let directory = self.directory();
         directory.leases.wait(deadline, || {
-            residents.iter().any(|resident| resident.vital() != Vital::Alive)
+            residents
+                .iter()
+                .any(|resident| resident.vital() != Liveness::Alive)
         });
         living(directory, &residents, deadline)
             .err()
@@ -265,7 +274,7 @@ impl Lease {
     /// The inline actors of the lease.
     #[must_use]
     pub fn inline_actors(&self) -> Vec<(ActorId, Arc<Guarded<ActorCell>>)> {
-        let inline = |resident: &Arc<Resident>| match &resident.home {
+        let inline = |resident: &Arc<ActorRecord>| match &resident.home {
             Home::Inline(cell) => Some((resident.id(), Arc::clone(cell))),
             Home::Lane(_) | Home::Worker { .. } => None,
         };

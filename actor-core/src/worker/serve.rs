@@ -42,7 +42,7 @@ pub(crate) fn serve(link: UnixStream) -> ! {
         hello: Hello::mine(),
         sentinels: sentinel::start(),
     });
-    let mut worker = Worker {
+    let mut worker = WorkerLanes {
         lanes: BTreeMap::new(),
         ending: Vec::new(),
         writer,
@@ -85,14 +85,14 @@ impl Writer {
     }
 }
 
-struct Worker {
+struct WorkerLanes {
     lanes: BTreeMap<LaneId, Arc<LaneThread>>,
     /// Lanes that were told to end.
     ending: Vec<Arc<LaneThread>>,
     writer: Arc<Writer>,
 }
 
-impl Worker {
+impl WorkerLanes {
     fn handle(&mut self, message: ToWorker, body: Vec<u8>) {
         match message {
             ToWorker::Welcome { hello, .. } => {

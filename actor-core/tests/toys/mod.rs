@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use selvedge_channels::{Doorbell, PayloadType, Waiting, decode, encode};
 use selvedge_core::{
-    ACTORS, Actor, ActorEntry, ActorId, ActorRef, Arguments, AsyncDriver, BoxError, Call, Failure,
-    Invocation, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry, Program, ProgramLoader, Returned,
-    State,
+    ACTORS, Actor, ActorEntry, ActorId, ActorRef, ActorState, Arguments, AsyncDriver, BoxError, Call,
+    Failure, Invocation, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry, Program, ProgramLoader,
+    Returned,
 };
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +77,7 @@ macro_rules! entry {
             params: &[],
             result: || PayloadType::of::<$result>(),
             parts: Vec::new,
-            compute: |_: &mut State, _: &mut Invocation<'_>| Err(Box::new(Failure::Internal("not in graphs".to_owned()))),
+            compute: |_: &mut ActorState, _: &mut Invocation<'_>| Err(Box::new(Failure::Internal("not in graphs".to_owned()))),
             hop: None,
             call: |toy, arguments, driver| {
                 let run: fn(&mut Toy, $types, &AsyncDriver) -> Result<$result, Failure> =
@@ -136,7 +136,7 @@ static ENTRY: ActorEntry = ActorEntry {
     place: "",
     create: |bytes| {
         let (birth, sum) = decode(bytes)?;
-        Ok(State::new(Toy::create((birth, sum))?))
+        Ok(ActorState::new(Toy::create((birth, sum))?))
     },
     methods: METHODS,
 };

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use selvedge_compiler::{ExecError, Graph};
 
-use super::{Entry, Phase, Shared, State};
+use super::{Entry, Phase, Shared, SharedState};
 use crate::error::{BatchError, Refused};
-use crate::options::{Batching, OnBroken, Terms};
+use crate::options::{Batching, OnBroken, SubmitOptions};
 use crate::queue::{Key, Moment, Ready, Waiting};
 use crate::ticket::{Ticket, Withdraw, ticket};
 
@@ -21,7 +21,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         self: &Arc<Self>,
         item: I,
         cost: usize,
-        terms: Terms,
+        terms: SubmitOptions,
     ) -> Result<Ticket<O>, Refused<I>>
     where
         Self: Withdraw + 'static,
@@ -141,7 +141,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
     }
 }
 
-impl<I, O, In, Out> State<I, O, In, Out> {
+impl<I, O, In, Out> SharedState<I, O, In, Out> {
     fn refusal(&self, options: &Batching) -> Option<BatchError> {
         if self.phase != Phase::Open {
             return Some(BatchError::Closed);

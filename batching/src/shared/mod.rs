@@ -41,7 +41,7 @@ pub(crate) struct Entry<I, O> {
 /// An answer and the promise that it is for.
 pub(crate) type Answer<O> = (Promise<O>, Result<O, BatchError>);
 
-struct State<I, O, In, Out> {
+struct SharedState<I, O, In, Out> {
     queue: Queue<Entry<I, O>>,
     phase: Phase,
     graph: Option<Arc<Graph<In, Out>>>,
@@ -66,7 +66,7 @@ struct State<I, O, In, Out> {
 pub(crate) struct Shared<I, O, In, Out> {
     began: Instant,
     pub(crate) options: Batching,
-    state: Mutex<State<I, O, In, Out>>,
+    state: Mutex<SharedState<I, O, In, Out>>,
     ended: Condvar,
     thread: Arc<Sleeper>,
 }
@@ -120,7 +120,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
     pub(crate) fn new(options: Batching, graph: Graph<In, Out>) -> Self {
         Shared {
             began: Instant::now(),
-            state: Mutex::new(State {
+            state: Mutex::new(SharedState {
                 queue: Queue::new(&options),
                 phase: Phase::Open,
                 graph: Some(Arc::new(graph)),
@@ -174,7 +174,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
     }
 }
 
-impl<I, O, In, Out> State<I, O, In, Out> {
+impl<I, O, In, Out> SharedState<I, O, In, Out> {
     /// True if an execution should begin now.
     fn is_ready(&self, now: Moment) -> bool {
         match self.queue.ready(now) {

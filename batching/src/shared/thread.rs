@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use selvedge_compiler::Graph;
 
-use super::{Answer, Entry, Phase, Shared, State};
+use super::{Answer, Entry, Phase, Shared, SharedState};
 use crate::contained::{contained, discard};
 use crate::error::BatchError;
 use crate::options::OnBroken;
@@ -72,7 +72,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
 
     /// Removes the expired items and answers them, and returns the result of `act` on the rest. The clock is read under
     /// the lock, hence after every arrival.
-    fn after_expiry<R>(&self, act: impl FnOnce(&mut State<I, O, In, Out>, Moment) -> R) -> R {
+    fn after_expiry<R>(&self, act: impl FnOnce(&mut SharedState<I, O, In, Out>, Moment) -> R) -> R {
         let mut state = self.state.lock();
         let now = self.now();
         let expired = state.queue.expire(now);
@@ -177,7 +177,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
     }
 }
 
-impl<I, O, In, Out> State<I, O, In, Out> {
+impl<I, O, In, Out> SharedState<I, O, In, Out> {
     fn left_the_queue(&mut self, now: Moment, taken: &[Waiting<Entry<I, O>>]) {
         for item in taken {
             let waited = now.saturating_sub(item.arrival).as_micros();

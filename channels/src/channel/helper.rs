@@ -17,7 +17,7 @@ use crate::dispose::dispose;
 use crate::doorbell::Doorbell;
 
 #[derive(Debug, Default)]
-struct State {
+struct HelperState {
     /// The waker to call when the bell rings.
     armed: Option<Waker>,
     /// True while the helper is asleep on the bell, or about to be.
@@ -26,22 +26,22 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct HelperShared {
     bell: Doorbell,
-    state: Mutex<State>,
+    state: Mutex<HelperState>,
     changed: Condvar,
 }
 
 /// The helper of one endpoint.
 #[derive(Debug)]
 pub(super) struct Helper {
-    shared: Arc<Shared>,
+    shared: Arc<HelperShared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Helper {
     pub(super) fn start(bell: Doorbell) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(HelperShared {
             bell,
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -92,7 +92,7 @@ impl Drop for Helper {
     }
 }
 
-fn help(shared: &Shared) {
+fn help(shared: &HelperShared) {
     let mut state = shared.state.lock();
     loop {
         if state.ended {

@@ -14,7 +14,7 @@ use crate::waiting::Waiting;
 
 /// The doorbell of an endpoint, with its waiting strategy, its time limit and its peers.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct EndpointWaiter {
     bell: Doorbell,
     budget: SpinBudget,
     pub(super) timeout: Option<Duration>,
@@ -22,9 +22,9 @@ pub(super) struct Line {
     helper: Option<Helper>,
 }
 
-impl Line {
+impl EndpointWaiter {
     pub(super) fn new(bell: Doorbell, waiting: Waiting, timeout: Option<Duration>) -> Self {
-        Line {
+        EndpointWaiter {
             bell,
             budget: SpinBudget::new(waiting),
             timeout,

@@ -15,10 +15,10 @@ pub struct Loan<'w, E: Element>
 where
     Vec<E>: Wire,
 {
-    place: Place<'w, E>,
+    place: LoanPlace<'w, E>,
 }
 
-enum Place<'w, E: Element>
+enum LoanPlace<'w, E: Element>
 where
     Vec<E>: Wire,
 {
@@ -53,14 +53,14 @@ where
                 };
                 numbers.try_reserve_exact(len).map_err(too_large)?;
                 numbers.resize(len, E::default());
-                Place::Own { writer, numbers }
+                LoanPlace::Own { writer, numbers }
             }
             WriteEnd::Shared(writer) => {
                 let frame = NumbersFrame::of::<E>(len).ok_or(ChannelError::TooLarge {
                     need_bytes: u64::MAX,
                     max_bytes: isize::MAX as u64,
                 })?;
-                Place::Slot(SlotLoan::of(writer, frame)?)
+                LoanPlace::Slot(SlotLoan::of(writer, frame)?)
             }
         };
         Ok(Loan { place })
@@ -72,8 +72,10 @@ where
     /// The errors of the channel. [`ChannelError::Full`] never occurs, because the slot is free.
     pub fn publish(self) -> Result<(), ChannelError> {
         match self.place {
-            Place::Own { writer, numbers } => writer.try_write(Ok(numbers)).map_err(|_| ChannelError::Full),
-            Place::Slot(slot) => slot.publish(),
+            LoanPlace::Own { writer, numbers } => {
+                writer.try_write(Ok(numbers)).map_err(|_| ChannelError::Full)
+            }
+            LoanPlace::Slot(slot) => slot.publish(),
         }
     }
 }
@@ -86,8 +88,8 @@ where
 
     fn deref(&self) -> &[E] {
         match &self.place {
-            Place::Own { numbers, .. } => numbers,
-            Place::Slot(slot) => slot.numbers(),
+            LoanPlace::Own { numbers, .. } => numbers,
+            LoanPlace::Slot(slot) => slot.numbers(),
         }
     }
 }
@@ -98,8 +100,8 @@ where
 {
     fn deref_mut(&mut self) -> &mut [E] {
         match &mut self.place {
-            Place::Own { numbers, .. } => numbers,
-            Place::Slot(slot) => slot.numbers_mut(),
+            LoanPlace::Own { numbers, .. } => numbers,
+            LoanPlace::Slot(slot) => slot.numbers_mut(),
         }
     }
 }

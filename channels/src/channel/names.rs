@@ -81,16 +81,16 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 /// The properties of the file at a name's path. Any user may have put a file there.
 #[derive(Clone, Copy)]
-struct Found {
+struct NameFile {
     is_own: bool,
     is_file: bool,
     names: u64,
 }
 
-impl Found {
+impl NameFile {
     fn of(file: &File) -> io::Result<Self> {
         let found = file.metadata()?;
-        Ok(Found {
+        Ok(NameFile {
             is_own: found.uid() == rustix::process::getuid().as_raw(),
             is_file: found.is_file(),
             names: found.nlink(),
@@ -100,10 +100,10 @@ impl Found {
     /// Checks that a descriptor may be written to the file; the error is the reason against it.
     fn may_be_written(self) -> Result<(), &'static str> {
         match self {
-            Found { is_own: false, .. } => Err("its file is another user's, who has put it there"),
+            NameFile { is_own: false, .. } => Err("its file is another user's, who has put it there"),
             // A write would reach something other than a file.
-            Found { is_file: false, .. } => Err("what is in place of its file is no file"),
-            Found { names: 1, .. } => Ok(()),
+            NameFile { is_file: false, .. } => Err("what is in place of its file is no file"),
+            NameFile { names: 1, .. } => Ok(()),
             _ => Err("its file has other names"),
         }
     }
@@ -126,7 +126,7 @@ pub(super) fn publish(name: &str, descriptor: &Descriptor) -> Result<Published, 
             }
             Err(_) => return Err(refuse(name, "its file cannot be locked")),
         }
-        let found = Found::of(&file).map_err(failed)?;
+        let found = NameFile::of(&file).map_err(failed)?;
         found.may_be_written().map_err(|what| refuse(name, what))?;
         let written = file
             .set_len(0)
@@ -142,7 +142,7 @@ pub(super) fn publish(name: &str, descriptor: &Descriptor) -> Result<Published, 
 pub(super) fn find(name: &str) -> Result<Descriptor, ChannelError> {
     let nobody = || refuse(name, "nobody publishes it");
     let file = open(&path_of(name)?, false).map_err(|_| nobody())?;
-    if !Found::of(&file).map_err(|_| nobody())?.is_own {
+    if !NameFile::of(&file).map_err(|_| nobody())?.is_own {
         return Err(refuse(name, "it is another user's"));
     }
     let mut text = String::new();
@@ -183,23 +183,23 @@ mod tests {
 
     #[test]
     fn chan_24_only_an_own_file_of_one_name_is_written() {
-        let own = Found {
+        let own = NameFile {
             is_own: true,
             is_file: true,
             names: 1,
         };
         assert_eq!(own.may_be_written(), Ok(()));
-        let foreign = Found { is_own: false, ..own };
+        let foreign = NameFile { is_own: false, ..own };
         let refused = foreign.may_be_written().expect_err("somebody else's");
         assert!(refused.contains("another user's"), "{refused}");
         assert!(
-            Found {
+            NameFile {
                 is_file: false,
                 ..own
             }
             .may_be_written()
             .is_err()
         );
-        assert!(Found { names: 2, ..own }.may_be_written().is_err());
+        assert!(NameFile { names: 2, ..own }.may_be_written().is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::line::Line;
+use super::line::EndpointWaiter;
 use super::memory::ChannelMemory;
 use super::reader::Reader;
 use super::shared::SharedChannel;
@@ -106,8 +106,8 @@ impl ChannelOptions {
             .unwrap_or_else(|| Waiting::auto(self.readers.saturating_add(1)))
     }
 
-    pub(super) fn line(&self, bell: Doorbell) -> Line {
-        Line::new(bell, self.waits(), self.timeout)
+    pub(super) fn line(&self, bell: Doorbell) -> EndpointWaiter {
+        EndpointWaiter::new(bell, self.waits(), self.timeout)
     }
 
     pub(super) fn spec(&self) -> SharedSpec {

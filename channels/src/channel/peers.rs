@@ -18,22 +18,22 @@ use crate::shared::{Claims, SharedSpec, poison};
 pub(super) type OnDeath = Arc<dyn Fn(End) + Send + Sync>;
 
 /// The parts of a channel that are needed to end it.
-struct Reach {
+struct ChannelHandle {
     region: Region,
     claims: Claims,
     bells: Vec<Doorbell>,
     on_death: OnceLock<OnDeath>,
 }
 
-impl std::fmt::Debug for Reach {
+impl std::fmt::Debug for ChannelHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reach")
+        f.debug_struct("ChannelHandle")
             .field("claims", &self.claims)
             .finish_non_exhaustive()
     }
 }
 
-impl Reach {
+impl ChannelHandle {
     /// Poisons the channel in the name of `end` if `process` still holds that endpoint. Rings all bells in any case.
     fn died(&self, end: End, process: Process) {
         if self.claims.holder(end) == Some(process) {
@@ -61,7 +61,7 @@ type Watched = (Process, Option<Watch>);
 /// The peers on which one endpoint depends.
 #[derive(Debug)]
 pub(super) struct Peers {
-    reach: Arc<Reach>,
+    reach: Arc<ChannelHandle>,
     others: Vec<(End, Option<Watched>)>,
     /// True once every peer has come. A claimed endpoint is never taken by another process, so there is no further peer
     /// to watch.
@@ -81,7 +81,7 @@ impl Peers {
         // A reader depends on the writer alone, the writer on every reader.
         let matters = |end: &End| *end != own && (own == End::Writer || *end == End::Writer);
         let others = ends.filter(matters).map(|end| (end, None)).collect();
-        let reach = Arc::new(Reach {
+        let reach = Arc::new(ChannelHandle {
             region,
             claims,
             bells,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::line::Line;
+use super::line::EndpointWaiter;
 use super::view::View;
 use crate::error::ChannelError;
 use crate::payload::Wire;
@@ -14,7 +14,7 @@ use crate::value::{Arrival, Value};
 pub struct Reader<T> {
     pub(super) value: Value<T>,
     pub(super) next: u64,
-    pub(super) line: Line,
+    pub(super) line: EndpointWaiter,
 }
 
 impl<T> fmt::Debug for Reader<T> {
@@ -24,7 +24,7 @@ impl<T> fmt::Debug for Reader<T> {
 }
 
 impl<T: Wire> Reader<T> {
-    pub(super) fn new(value: Value<T>, line: Line) -> Self {
+    pub(super) fn new(value: Value<T>, line: EndpointWaiter) -> Self {
         Reader { value, next: 0, line }
     }
 

@@ -13,10 +13,10 @@ use crate::ring::RingWriter;
 /// The memory for the elements of the next tensor, row-major, as a slice of them. Dropping it sends nothing.
 #[must_use = "`publish` sends what is written here"]
 pub struct TensorLoan<'w, E: Element> {
-    place: Place<'w, E>,
+    place: TensorLoanPlace<'w, E>,
 }
 
-enum Place<'w, E: Element> {
+enum TensorLoanPlace<'w, E: Element> {
     Own {
         writer: &'w mut RingWriter<Tensor>,
         tensor: Tensor,
@@ -41,14 +41,14 @@ impl<'w, E: Element> TensorLoan<'w, E> {
             max_bytes: isize::MAX as u64,
         };
         let place = match end {
-            WriteEnd::Ring(writer) => Place::Own {
+            WriteEnd::Ring(writer) => TensorLoanPlace::Own {
                 writer,
                 tensor: Tensor::zeros::<E>(shape).map_err(|_| too_large())?,
                 elements: PhantomData,
             },
             WriteEnd::Shared(writer) => {
                 let frame = NumbersFrame::of_tensor::<E>(shape).ok_or_else(too_large)?;
-                Place::Slot(SlotLoan::of(writer, frame)?)
+                TensorLoanPlace::Slot(SlotLoan::of(writer, frame)?)
             }
         };
         Ok(TensorLoan { place })
@@ -60,8 +60,10 @@ impl<'w, E: Element> TensorLoan<'w, E> {
     /// The errors of the channel. [`ChannelError::Full`] never occurs, because the slot is free.
     pub fn publish(self) -> Result<(), ChannelError> {
         match self.place {
-            Place::Own { writer, tensor, .. } => writer.try_write(Ok(tensor)).map_err(|_| ChannelError::Full),
-            Place::Slot(slot) => slot.publish(),
+            TensorLoanPlace::Own { writer, tensor, .. } => {
+                writer.try_write(Ok(tensor)).map_err(|_| ChannelError::Full)
+            }
+            TensorLoanPlace::Slot(slot) => slot.publish(),
         }
     }
 }
@@ -73,8 +75,8 @@ impl<E: Element> Deref for TensorLoan<'_, E> {
         match &self.place {
             // The access cannot fail: `of` has made the tensor with this element type and length, in memory of the
             // host.
-            Place::Own { tensor, .. } => tensor.as_slice().unwrap_or_default(),
-            Place::Slot(slot) => slot.numbers(),
+            TensorLoanPlace::Own { tensor, .. } => tensor.as_slice().unwrap_or_default(),
+            TensorLoanPlace::Slot(slot) => slot.numbers(),
         }
     }
 }
@@ -82,8 +84,8 @@ impl<E: Element> Deref for TensorLoan<'_, E> {
 impl<E: Element> DerefMut for TensorLoan<'_, E> {
     fn deref_mut(&mut self) -> &mut [E] {
         match &mut self.place {
-            Place::Own { tensor, .. } => tensor.as_mut_slice().unwrap_or_default(),
-            Place::Slot(slot) => slot.numbers_mut(),
+            TensorLoanPlace::Own { tensor, .. } => tensor.as_mut_slice().unwrap_or_default(),
+            TensorLoanPlace::Slot(slot) => slot.numbers_mut(),
         }
     }
 }

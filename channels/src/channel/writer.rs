@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::line::Line;
+use super::line::EndpointWaiter;
 use super::loan::Loan;
 use super::tensor_loan::TensorLoan;
 use crate::error::ChannelError;
@@ -24,7 +24,7 @@ pub(super) enum WriteEnd<T> {
 /// then [`ChannelError::Closed`].
 pub struct Writer<T> {
     pub(super) end: WriteEnd<T>,
-    pub(super) line: Line,
+    pub(super) line: EndpointWaiter,
 }
 
 impl<T> fmt::Debug for Writer<T> {
@@ -137,12 +137,12 @@ fn check_open<T>(ring: &RingWriter<T>) -> Result<(), ChannelError> {
 }
 
 impl<T: Wire> Writer<T> {
-    pub(super) fn ring(writer: RingWriter<T>, line: Line) -> Self {
+    pub(super) fn ring(writer: RingWriter<T>, line: EndpointWaiter) -> Self {
         let end = WriteEnd::Ring(writer);
         Writer { end, line }
     }
 
-    pub(super) fn shared(writer: SharedWriter, line: Line) -> Self {
+    pub(super) fn shared(writer: SharedWriter, line: EndpointWaiter) -> Self {
         let end = WriteEnd::Shared(writer);
         Writer { end, line }
     }

@@ -25,7 +25,7 @@ use super::handles::{ContextHandle, Ordinal, StreamHandle};
 const PORTABLE: u32 = 1;
 
 #[derive(Debug)]
-enum Kind {
+enum AllocationKind {
     /// A mapping of a virtual memory allocation. The allocation is released together with the mapping.
     Mapped { allocation: u64 },
     /// Legacy memory of this process (`cuMemAlloc`).
@@ -46,7 +46,7 @@ pub(super) trait Keeper: std::fmt::Debug + Send + Sync {}
 pub(super) struct Allocation {
     address: u64,
     bytes: usize,
-    kind: Kind,
+    kind: AllocationKind,
 }
 
 impl Allocation {
@@ -56,7 +56,7 @@ impl Allocation {
     /// There are `bytes` bytes at `address` on the context's device, and nothing writes them while `keeper` lives.
     #[cfg(feature = "dlpack")]
     pub(super) unsafe fn foreign(address: u64, bytes: usize, keeper: Box<dyn Keeper>) -> Self {
-        let kind = Kind::Foreign { _keeper: keeper };
+        let kind = AllocationKind::Foreign { _keeper: keeper };
         Allocation { address, bytes, kind }
     }
 
@@ -69,7 +69,7 @@ impl Allocation {
     }
 
     pub(super) fn is_mapped(&self) -> bool {
-        matches!(self.kind, Kind::Mapped { .. })
+        matches!(self.kind, AllocationKind::Mapped { .. })
     }
 
     /// The address of a part of the allocation, checked against its bounds.
@@ -213,7 +213,7 @@ impl Calls {
         let mapped = Allocation {
             address,
             bytes,
-            kind: Kind::Mapped { allocation },
+            kind: AllocationKind::Mapped { allocation },
         };
         let access = AccessDescription {
             location: on(device),
@@ -247,13 +247,13 @@ impl Calls {
         Ok(Allocation {
             address,
             bytes: bytes.max(1),
-            kind: Kind::Plain,
+            kind: AllocationKind::Plain,
         })
     }
 
     /// Exports memory as a descriptor, for another process of this host.
     pub(super) fn export_descriptor(&self, memory: &Allocation) -> Result<OwnedFd, DeviceError> {
-        let Kind::Mapped { allocation } = memory.kind else {
+        let AllocationKind::Mapped { allocation } = memory.kind else {
             return Err(DeviceError::NotShareable {
                 why: "it is of the kind that travels as a handle",
             });
@@ -289,7 +289,7 @@ impl Calls {
         Ok(Allocation {
             address,
             bytes,
-            kind: Kind::Opened,
+            kind: AllocationKind::Opened,
         })
     }
 
@@ -298,22 +298,22 @@ impl Calls {
     pub(super) fn free(&self, memory: Allocation) {
         let Allocation { address, bytes, kind } = memory;
         match kind {
-            Kind::Mapped { allocation } => {
+            AllocationKind::Mapped { allocation } => {
                 // SAFETY: `map` has mapped this whole range, and by `DEV-2` nothing uses it any more.
                 unsafe { (self.functions.unmap)(address, bytes) };
                 self.let_go(allocation);
                 self.give_back(address, bytes);
             }
-            Kind::Plain => {
+            AllocationKind::Plain => {
                 // SAFETY: from `alloc_plain`, and by `DEV-2` nothing uses it any more.
                 unsafe { (self.functions.memory_free)(address) };
             }
-            Kind::Opened => {
+            AllocationKind::Opened => {
                 // SAFETY: from `open_plain`, and by `DEV-2` nothing in this process uses it any more.
                 unsafe { (self.functions.memory_close)(address) };
             }
             #[cfg(feature = "dlpack")]
-            Kind::Foreign { .. } => {}
+            AllocationKind::Foreign { .. } => {}
         }
     }
 

@@ -72,7 +72,7 @@ struct Envelope {
 
 /// The writer's part of the out-of-band transfer.
 #[derive(Default)]
-pub(crate) struct WritesAside {
+pub(crate) struct OutOfBandWriter {
     end: Option<WritingEnd>,
     /// Replaced endpoints, each with the number of the first message that does not need it. Readers may still have to
     /// open their channels.
@@ -88,7 +88,7 @@ struct WritingEnd {
     told: bool,
 }
 
-impl WritesAside {
+impl OutOfBandWriter {
     /// Writes a value to `shared` and its tensors out of band. Returns `false` if no slot is free.
     pub(crate) fn write<T: Wire>(
         &mut self,
@@ -188,7 +188,7 @@ impl WritingEnd {
 }
 
 /// A reader's part of the out-of-band transfer.
-pub(crate) struct ReadsAside {
+pub(crate) struct OutOfBandReader {
     /// The index of this reader in the shared channel.
     index: u32,
     /// The last announced channel of tensors, until it is opened.
@@ -198,9 +198,9 @@ pub(crate) struct ReadsAside {
     crossing: Option<Crossing>,
 }
 
-impl ReadsAside {
+impl OutOfBandReader {
     pub(crate) fn new(index: u32) -> Self {
-        ReadsAside {
+        OutOfBandReader {
             index,
             announced: None,
             end: None,
@@ -215,7 +215,7 @@ impl ReadsAside {
     }
 
     /// Reads the value of a message of the shared channel, together with its tensors. Each message can be read once.
-    pub(crate) fn read<T: Wire>(&mut self, bytes: &[u8]) -> Result<Beside<T>, ChannelError> {
+    pub(crate) fn read<T: Wire>(&mut self, bytes: &[u8]) -> Result<OutOfBandValue<T>, ChannelError> {
         let envelope: Envelope = decode(bytes)?;
         if envelope.opens.is_some() {
             self.end = None;
@@ -230,7 +230,7 @@ impl ReadsAside {
             Some(number) => self.receive(number)?,
             None => Vec::new(),
         };
-        Ok(Beside {
+        Ok(OutOfBandValue {
             value: OnceCell::new(),
             pieces: RefCell::new(Some((envelope.value, tensors))),
         })
@@ -266,13 +266,13 @@ impl ReadsAside {
 }
 
 /// A received value and its tensors, not yet put together: that runs user code, so it happens where the value is read.
-pub(crate) struct Beside<T> {
+pub(crate) struct OutOfBandValue<T> {
     value: OnceCell<T>,
     /// The bytes and tensors of the value, until they are put together.
     pieces: RefCell<Option<(Vec<u8>, Vec<DeviceTensor>)>>,
 }
 
-impl<T: Wire> Beside<T> {
+impl<T: Wire> OutOfBandValue<T> {
     /// Returns the value, and puts it together at the first call.
     pub(crate) fn get(&self) -> Result<&T, ChannelError> {
         if let Some(value) = self.value.get() {

@@ -52,12 +52,12 @@ pub(super) fn was_stowed() -> bool {
 }
 
 /// A guard that installs a table for this thread, and removes it when it is dropped.
-struct Laid;
+struct TableGuard;
 
-impl Laid {
+impl TableGuard {
     fn new(table: Table) -> Self {
         TABLE.with_borrow_mut(|laid| *laid = table);
-        Laid
+        TableGuard
     }
 
     fn take(&self) -> Table {
@@ -65,7 +65,7 @@ impl Laid {
     }
 }
 
-impl Drop for Laid {
+impl Drop for TableGuard {
     fn drop(&mut self) {
         TABLE.take();
     }
@@ -73,34 +73,34 @@ impl Drop for Laid {
 
 /// The reason why a value could not be taken apart.
 #[derive(Debug)]
-pub(super) enum NotTaken {
+pub(super) enum ExtractError {
     Device(DeviceError),
     Channel(ChannelError),
 }
 
 /// Encodes a value without its device tensors, and returns the bytes and these tensors. Host tensors stay in the bytes.
 /// A device tensor that `of` does not allow is refused.
-pub(super) fn take_apart<T: Wire>(value: &T, of: Of) -> Result<(Vec<u8>, Vec<DeviceTensor>), NotTaken> {
-    let laid = Laid::new(Table::Taken(of, Vec::new(), None));
+pub(super) fn take_apart<T: Wire>(value: &T, of: Of) -> Result<(Vec<u8>, Vec<DeviceTensor>), ExtractError> {
+    let laid = TableGuard::new(Table::Taken(of, Vec::new(), None));
     // `false`: the bytes are not decoded for a comparison, since each tensor can be put into a value only once.
     let encoded = encode_as(value, way_of::<T>, false);
     let Table::Taken(_, tensors, refused) = laid.take() else {
         let what = "a value that encodes another one in the middle of itself";
-        return Err(NotTaken::Channel(ChannelError::Corrupt { what }));
+        return Err(ExtractError::Channel(ChannelError::Corrupt { what }));
     };
     if let Some(error) = refused {
-        return Err(NotTaken::Device(error));
+        return Err(ExtractError::Device(error));
     }
-    let encoded = encoded.map_err(|error| NotTaken::Channel(error.into()))?;
+    let encoded = encoded.map_err(|error| ExtractError::Channel(error.into()))?;
     let mut bytes = vec![0; encoded.len_bytes()];
     let written = encoded.write_to(&mut bytes);
-    written.map_err(|error| NotTaken::Channel(error.into()))?;
+    written.map_err(|error| ExtractError::Channel(error.into()))?;
     Ok((bytes, tensors))
 }
 
 /// Rebuilds a value from its bytes and its tensors. The value must contain each tensor exactly once.
 pub(super) fn put_together<T: Wire>(bytes: &[u8], tensors: Vec<DeviceTensor>) -> Result<T, ChannelError> {
-    let laid = Laid::new(Table::Offered(tensors.into_iter().map(Some).collect()));
+    let laid = TableGuard::new(Table::Offered(tensors.into_iter().map(Some).collect()));
     let decoded = decode::<T>(bytes)?;
     let Table::Offered(left) = laid.take() else {
         let what = "a value that decodes another one in the middle of itself";

@@ -22,7 +22,7 @@ impl Done {
 }
 
 /// The argument that the driver passes to `rings`.
-struct Due {
+struct CallbackData {
     done: Done,
     bell: Doorbell,
 }
@@ -31,7 +31,7 @@ struct Due {
 unsafe extern "C" fn rings(due: *mut c_void) {
     // SAFETY: `ring_when_done` made the pointer with `Box::into_raw`. It is turned back into a box once: the driver
     // calls an accepted function at most once.
-    let due = unsafe { Box::from_raw(due.cast::<Due>()) };
+    let due = unsafe { Box::from_raw(due.cast::<CallbackData>()) };
     // SYNC stream-done: pairs with the load in `Done::has_come`.
     due.done.0.store(true, Ordering::Release);
     due.bell.ring();
@@ -45,19 +45,19 @@ pub(super) fn ring_when_done(
     bell: &Doorbell,
 ) -> Result<Done, DeviceError> {
     let done = Done::default();
-    let due = Box::into_raw(Box::new(Due {
+    let due = Box::into_raw(Box::new(CallbackData {
         done: done.clone(),
         bell: bell.clone(),
     }));
     // SAFETY: the stream lives (DEV-1). `rings` takes ownership of the value behind `due` and may run on any thread,
-    // since `Due` is Send.
+    // since `CallbackData` is Send.
     let code = unsafe { (calls.functions.host_function)(stream.raw(), rings, due.cast()) };
     if let Err(error) = calls.check("cuLaunchHostFunc", code) {
         // SAFETY: the driver has refused the call, so the box still belongs to this function.
         drop(unsafe { Box::from_raw(due) });
         return Err(error);
     }
-    const { assert_send::<Due>() };
+    const { assert_send::<CallbackData>() };
     Ok(done)
 }
 

@@ -34,7 +34,7 @@ struct Busy {
 }
 
 #[derive(Default)]
-struct State {
+struct RetiredState {
     streams: Vec<Arc<StreamHandle>>,
     /// Streams that were dropped with work in flight.
     leaving: Vec<Arc<StreamHandle>>,
@@ -45,7 +45,7 @@ struct State {
 /// The streams of a context, and the resources that wait for them.
 pub(super) struct Retired {
     calls: &'static Calls,
-    state: Mutex<State>,
+    state: Mutex<RetiredState>,
 }
 
 impl Retired {
@@ -140,7 +140,7 @@ impl Retired {
 
     /// Takes out the resources that the device no longer uses. The caller releases them without the lock, since the
     /// release may wait for the device.
-    fn sweep_locked(&self, state: &mut State) -> Vec<Resource> {
+    fn sweep_locked(&self, state: &mut RetiredState) -> Vec<Resource> {
         let mut done = Vec::new();
         for (mut busy, resource) in std::mem::take(&mut state.waiting) {
             self.forget_done(&mut busy, state);
@@ -163,7 +163,7 @@ impl Retired {
         done
     }
 
-    fn forget_done(&self, busy: &mut Busy, state: &State) {
+    fn forget_done(&self, busy: &mut Busy, state: &RetiredState) {
         for event in std::mem::take(&mut busy.ends) {
             if matches!(self.calls.event_is_done(&event), Ok(true)) {
                 let _ = self.calls.destroy_event(event);

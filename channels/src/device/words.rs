@@ -1,4 +1,4 @@
-//! Synchronization points of streams, stored as numbers in memory that all processes map. Points behave like events
+//! Synchronization points of streams, stored as numbers in memory that all processes map. SyncPoints behave like events
 //! that several processes share, but no process owns them, so the process that records one may die.
 //!
 //! Each point has a line with two numbers. `called` counts the records that were enqueued; the host writes it.

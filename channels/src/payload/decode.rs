@@ -6,12 +6,12 @@ use std::any::TypeId;
 use std::sync::Arc;
 
 use super::bytes64::Bytes64;
-use super::codec::Reader;
+use super::codec::ValueReader;
 use super::element::{
     DType, cast_slice, dtype_of, number_from_bytes, same_type, vec_dtype_of, vec_from_bytes,
 };
 use super::frame::{Form, Frame, number_head, whole_part};
-use super::tensor::{Head, Tensor};
+use super::tensor::{Tensor, TensorHead};
 use super::{Wire, collector};
 use crate::error::DecodeError;
 
@@ -22,7 +22,7 @@ fn malformed(what: &'static str) -> DecodeError {
 /// Decodes the head, all of whose bytes must be used. An error contains its place in the value.
 #[inline]
 fn read<T: for<'de> serde::Deserialize<'de>, const NAMED: bool>(head: &[u8]) -> Result<T, DecodeError> {
-    let mut reader = Reader::<NAMED>::new(head);
+    let mut reader = ValueReader::<NAMED>::new(head);
     let read = T::deserialize(&mut reader).and_then(|value| reader.finish().map(|()| value));
     read.map_err(|source| DecodeError::Deserialize {
         type_name: std::any::type_name::<T>(),
@@ -94,7 +94,7 @@ pub(crate) unsafe fn decode_in_place<T: Wire>(bytes: &[u8]) -> Result<T, DecodeE
         return decode(bytes);
     }
     let frame = Frame::parse(bytes, Form::Tree)?;
-    let Ok(head) = read::<Head, false>(frame.head) else {
+    let Ok(head) = read::<TensorHead, false>(frame.head) else {
         return decode(bytes);
     };
     // SAFETY: the caller keeps `bytes` and the tensor together.

@@ -5,7 +5,7 @@ use std::any::{Any, TypeId, type_name};
 use std::mem::needs_drop;
 
 use super::Wire;
-use super::codec::{Sink, Way, Writer};
+use super::codec::{Sink, ValueWriter, Way};
 use super::element::{dtype_of, number_bytes, vec_bytes, vec_dtype_of};
 use super::frame::{Form, Offsets, length_at, prefix};
 use crate::error::EncodeError;
@@ -51,7 +51,7 @@ pub(crate) fn write_short<T: Wire>(
     let Way::Packed(shape) = way() else {
         return None;
     };
-    let mut writer = Writer::<_, false>::new(Room { left: room, len: 0 }, Some(shape));
+    let mut writer = ValueWriter::<_, false>::new(Room { left: room, len: 0 }, Some(shape));
     let written = value.serialize(&mut writer);
     // A value that does not fit, or is not packed, takes the slow path.
     if writer.stop.is_some() {

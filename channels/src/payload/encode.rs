@@ -5,7 +5,7 @@ use std::mem::needs_drop;
 use std::sync::Arc;
 
 use super::bytes64::Bytes64;
-use super::codec::{SerdeError, Shape, Sink, Stop, Way, Writer, arrives, say_named, way_of};
+use super::codec::{SerdeError, Shape, Sink, Stop, ValueWriter, Way, arrives, say_named, way_of};
 use super::element::{dtype_of, number_bytes, vec_bytes, vec_dtype_of};
 use super::frame::{Form, Offsets, PART_ALIGN, PARTS_MAX, length_at, prefix};
 use super::tensor::Tensor;
@@ -21,7 +21,7 @@ const LARGE: usize = 1024;
 /// An encoded value, ready to be copied into a slot. Borrows large data from the value.
 pub struct Encoded<'a> {
     form: Form,
-    head: Head,
+    head: HeadBytes,
     parts: Parts<'a>,
 }
 
@@ -31,15 +31,15 @@ enum Parts<'a> {
 }
 
 /// A byte buffer that starts on the stack and moves to the heap when it grows too long.
-struct Head {
+struct HeadBytes {
     small: [u8; SMALL],
     small_len: usize,
     large: Vec<u8>,
 }
 
-impl Head {
+impl HeadBytes {
     fn new() -> Self {
-        Head {
+        HeadBytes {
             small: [0; SMALL],
             small_len: 0,
             large: Vec::new(),
@@ -76,7 +76,7 @@ impl Head {
     }
 }
 
-impl Sink for &mut Head {
+impl Sink for &mut HeadBytes {
     #[inline]
     fn put(&mut self, bytes: &[u8]) -> bool {
         self.extend(bytes);
@@ -89,9 +89,9 @@ impl Sink for &mut Head {
 fn write_head<T: serde::Serialize, const NAMED: bool>(
     value: &T,
     shape: Option<&Shape>,
-    head: &mut Head,
+    head: &mut HeadBytes,
 ) -> Result<bool, SerdeError> {
-    let mut writer = Writer::<_, NAMED>::new(head, shape);
+    let mut writer = ValueWriter::<_, NAMED>::new(head, shape);
     let written = value.serialize(&mut writer);
     if writer.stop == Some(Stop::Unpacked) {
         return Ok(false);
@@ -122,7 +122,7 @@ pub(crate) fn encode_as<T: Wire>(
         return Ok(Encoded::raw(Form::Numbers(dtype), bytes));
     }
     if let (Some(dtype), Some(bytes)) = (dtype_of::<T>(), number_bytes(value)) {
-        let mut head = Head::new();
+        let mut head = HeadBytes::new();
         head.extend(bytes);
         return Ok(Encoded {
             form: Form::Number(dtype),
@@ -134,7 +134,7 @@ pub(crate) fn encode_as<T: Wire>(
         return Ok(Encoded::raw(Form::Text, text.as_bytes()));
     }
     if let Some(tensor) = any.downcast_ref::<Tensor>() {
-        let mut head = Head::new();
+        let mut head = HeadBytes::new();
         write_head::<_, false>(&tensor.head(0), None, &mut head).map_err(refused::<T>)?;
         return Ok(Encoded {
             form: Form::Tree,
@@ -189,7 +189,7 @@ impl<'a> Encoded<'a> {
     fn raw(form: Form, bytes: &'a [u8]) -> Self {
         Encoded {
             form,
-            head: Head::new(),
+            head: HeadBytes::new(),
             parts: Parts::One(bytes),
         }
     }
@@ -199,7 +199,7 @@ impl<'a> Encoded<'a> {
     fn tree(form: Form) -> Self {
         Encoded {
             form,
-            head: Head::new(),
+            head: HeadBytes::new(),
             parts: Parts::Shared(Vec::new()),
         }
     }

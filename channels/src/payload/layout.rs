@@ -13,7 +13,7 @@ pub const DIMENSIONS_MAX: usize = 32;
 
 /// The element type and the shape of a dense, row-major tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Said")]
+#[serde(try_from = "UncheckedLayout")]
 pub struct TensorLayout {
     dtype: DType,
     shape: Arc<[usize]>,
@@ -21,15 +21,15 @@ pub struct TensorLayout {
 
 /// A decoded layout that has not been checked.
 #[derive(Deserialize)]
-struct Said {
+struct UncheckedLayout {
     dtype: DType,
     shape: Arc<[usize]>,
 }
 
-impl TryFrom<Said> for TensorLayout {
+impl TryFrom<UncheckedLayout> for TensorLayout {
     type Error = TensorError;
 
-    fn try_from(said: Said) -> Result<Self, TensorError> {
+    fn try_from(said: UncheckedLayout) -> Result<Self, TensorError> {
         TensorLayout::new(said.dtype, said.shape)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::element::{Element, cast_slice, cast_slice_mut};
 use super::frame::{Form, Offsets, length_at, prefix};
-use super::tensor::{Head, count};
+use super::tensor::{TensorHead, count};
 
 /// The frame of a `Vec` of numbers or of a tensor, for numbers that are written later.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ impl NumbersFrame {
 
     /// The frame of a tensor of this shape; `None` if it is too large.
     pub(crate) fn of_tensor<E: Element>(shape: &[usize]) -> Option<Self> {
-        let head = postcard::to_allocvec(&Head::of(E::DTYPE, shape)).ok()?;
+        let head = postcard::to_allocvec(&TensorHead::of(E::DTYPE, shape)).ok()?;
         Self::with::<E>(Form::Tree, head, count(shape)?)
     }
 

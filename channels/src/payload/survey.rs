@@ -7,7 +7,7 @@ use std::any::{TypeId, type_name};
 use std::cell::RefCell;
 
 use super::Wire;
-use super::codec::{Sink, Writer};
+use super::codec::{Sink, ValueWriter};
 use super::element::vec_dtype_of;
 use super::layout::TensorLayout;
 use crate::error::EncodeError;
@@ -20,18 +20,18 @@ thread_local! {
 }
 
 /// The scope of a survey's table. Restores the previous table when it is dropped, even after a panic.
-struct Laid {
+struct SurveyScope {
     before: Option<Vec<Seen>>,
 }
 
-impl Laid {
+impl SurveyScope {
     fn new() -> Self {
         let before = TABLE.with_borrow_mut(|table| table.replace(Vec::new()));
-        Laid { before }
+        SurveyScope { before }
     }
 }
 
-impl Drop for Laid {
+impl Drop for SurveyScope {
     fn drop(&mut self) {
         TABLE.with_borrow_mut(|table| *table = self.before.take());
     }
@@ -59,8 +59,8 @@ pub(crate) fn survey<T: Wire>(value: &T) -> Result<Vec<Seen>, EncodeError> {
     if vec_dtype_of::<T>().is_some() || TypeId::of::<T>() == TypeId::of::<String>() {
         return Ok(Vec::new());
     }
-    let _laid = Laid::new();
-    let written = value.serialize(&mut Writer::<_, false>::new(Nowhere, None));
+    let _laid = SurveyScope::new();
+    let written = value.serialize(&mut ValueWriter::<_, false>::new(Nowhere, None));
     written.map_err(|source| EncodeError::Serialize {
         type_name: type_name::<T>(),
         source,

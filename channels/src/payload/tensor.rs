@@ -80,7 +80,7 @@ pub struct Tensor {
 
 /// The encoded head of a tensor: its type and shape, and the index of its part.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Head {
+pub(super) struct TensorHead {
     dtype: DType,
     shape: Arc<[usize]>,
     part: u32,
@@ -116,10 +116,10 @@ fn no_memory(bytes: &[u8]) -> TensorError {
     }
 }
 
-impl Head {
+impl TensorHead {
     /// The head of a tensor that is a value by itself.
     pub(super) fn of(dtype: DType, shape: &[usize]) -> Self {
-        Head {
+        TensorHead {
             dtype,
             shape: shape.into(),
             part: 0,
@@ -355,7 +355,7 @@ impl Tensor {
         })
     }
 
-    fn owned(head: Head, bytes: Arc<Bytes64>) -> Option<Tensor> {
+    fn owned(head: TensorHead, bytes: Arc<Bytes64>) -> Option<Tensor> {
         let fits = head.fits(bytes.as_slice().len());
         fits.then(|| Tensor {
             dtype: head.dtype,
@@ -369,7 +369,7 @@ impl Tensor {
     /// # Safety
     /// `bytes` must stay valid and unwritten as long as the tensor exists, so the tensor must not be moved out of the
     /// value that holds the slot.
-    pub(super) unsafe fn borrowed(head: Head, bytes: &[u8]) -> Option<Tensor> {
+    pub(super) unsafe fn borrowed(head: TensorHead, bytes: &[u8]) -> Option<Tensor> {
         let aligned = bytes.as_ptr().addr().is_multiple_of(super::PART_ALIGN);
         let fits = head.fits(bytes.len()) && head.part == 0 && aligned;
         fits.then(|| Tensor {
@@ -379,8 +379,8 @@ impl Tensor {
         })
     }
 
-    pub(super) fn head(&self, part: u32) -> Head {
-        Head {
+    pub(super) fn head(&self, part: u32) -> TensorHead {
+        TensorHead {
             dtype: self.dtype,
             shape: Arc::clone(&self.shape),
             part,
@@ -447,14 +447,14 @@ impl<'de> Deserialize<'de> for Tensor {
         if !is_ours::<D::Error>() && deserializer.is_human_readable() {
             let (dtype, shape, bytes) = <(DType, Vec<usize>, Vec<u8>)>::deserialize(deserializer)?;
             let bytes = Bytes64::copy_of(&bytes).ok_or_else(|| D::Error::custom("no memory for a tensor"))?;
-            let head = Head {
+            let head = TensorHead {
                 dtype,
                 shape: shape.into(),
                 part: 0,
             };
             return Tensor::owned(head, Arc::new(bytes)).ok_or_else(misfit);
         }
-        let head = Head::deserialize(deserializer)?;
+        let head = TensorHead::deserialize(deserializer)?;
         if is_trial() {
             return Tensor::zeros::<u8>(&[0]).map_err(D::Error::custom);
         }

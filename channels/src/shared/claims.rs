@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::SharedSpec;
-use super::layout::Place;
+use super::layout::MappedChannel;
 use crate::cursor::GONE;
 use crate::error::{ChannelError, End};
 use crate::process::Process;
@@ -11,12 +11,12 @@ use crate::region::Region;
 
 /// The claims of a channel, and the tag of its payload type.
 #[derive(Debug)]
-pub(crate) struct Claims(Place);
+pub(crate) struct Claims(MappedChannel);
 
 impl Claims {
     /// The claims of the channel in `region`.
     pub(crate) fn of(region: Region, spec: &SharedSpec) -> Result<Self, ChannelError> {
-        Place::attach(region, spec).map(Claims)
+        MappedChannel::attach(region, spec).map(Claims)
     }
 
     /// Reserves an endpoint for a process that will take it.

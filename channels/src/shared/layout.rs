@@ -85,7 +85,7 @@ const HERE: u64 = 1 << 63;
 
 /// Offsets that follow from a spec.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct Offsets {
     headers: usize,
     payloads: usize,
     /// The distance in bytes from one payload to the next, which is also the capacity of a slot.
@@ -93,7 +93,7 @@ pub(super) struct Places {
     pub(super) end: usize,
 }
 
-impl Places {
+impl Offsets {
     /// The offsets for `spec`; `None` on overflow. Offsets that are computed from them later cannot overflow, because
     /// their sum is checked here.
     pub(super) fn of(spec: &SharedSpec) -> Option<Self> {
@@ -104,7 +104,7 @@ impl Places {
         let headers = readers.checked_add(1)?.checked_mul(APART)?;
         let payloads = headers.checked_add(slots.checked_mul(APART)?)?;
         let end = payloads.checked_add(stride.checked_mul(slots)?)?;
-        Some(Places {
+        Some(Offsets {
             headers,
             payloads,
             stride,
@@ -115,7 +115,7 @@ impl Places {
 
 pub(super) fn format(region: &Region, spec: &SharedSpec) -> Result<(), ChannelError> {
     let size = spec.size_bytes()?;
-    let place = Place::new(region.sub(0, size)?, spec)?;
+    let place = MappedChannel::new(region.sub(0, size)?, spec)?;
     for word in (0..place.places.payloads).step_by(8) {
         region.atomic_u64(word)?.store(0, Ordering::Relaxed);
     }
@@ -172,18 +172,18 @@ fn culprit(state: u64) -> Culprit {
 
 /// The memory of a channel, as one endpoint sees it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct MappedChannel {
     pub(super) region: Region,
     pub(super) spec: SharedSpec,
-    pub(super) places: Places,
+    pub(super) places: Offsets,
 }
 
-impl Place {
+impl MappedChannel {
     fn new(region: Region, spec: &SharedSpec) -> Result<Self, ChannelError> {
-        let places = Places::of(spec).ok_or(ChannelError::Corrupt {
+        let places = Offsets::of(spec).ok_or(ChannelError::Corrupt {
             what: "a spec that overflows",
         })?;
-        Ok(Place {
+        Ok(MappedChannel {
             region,
             spec: spec.clone(),
             places,
@@ -192,7 +192,7 @@ impl Place {
 
     /// The channel in `region`, if it is the one that `spec` describes.
     pub(super) fn attach(region: Region, spec: &SharedSpec) -> Result<Self, ChannelError> {
-        let place = Place::new(region.sub(0, spec.size_bytes()?)?, spec)?;
+        let place = MappedChannel::new(region.sub(0, spec.size_bytes()?)?, spec)?;
         let region = &place.region;
         check_version(region)?;
         let word =

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::SharedSpec;
 use super::growth::Generation;
-use super::layout::{Place, kind, slot};
+use super::layout::{MappedChannel, kind, slot};
 use crate::cursor::{ReadCursor, Sight, freed};
 use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, End};
@@ -19,13 +19,13 @@ use crate::segment::SegmentId;
 /// A reading endpoint of a shared channel. Dropping it releases every message, also future ones, so that it never holds
 /// the writer back.
 pub struct SharedReader {
-    place: Place,
+    place: MappedChannel,
     cursor: ReadCursor,
     index: u32,
     writer_bell: Doorbell,
     grown: Option<Generation>,
     /// The place of the current message, once it was checked.
-    found: Option<Found>,
+    found: Option<MessageArea>,
     /// The length of the last message in bytes, as a guess for the next one.
     last_bytes: usize,
     quiet: bool,
@@ -33,7 +33,7 @@ pub struct SharedReader {
 
 /// The place of a message, after its header was checked.
 #[derive(Clone, Copy)]
-struct Found {
+struct MessageArea {
     kind: u32,
     area: Area,
     offset: usize,
@@ -69,7 +69,7 @@ impl SharedReader {
                 what: "more readers than declared",
             });
         }
-        let place = Place::attach(region, spec)?;
+        let place = MappedChannel::attach(region, spec)?;
         place.claim(End::Reader(index))?;
         fault_point::at("reader: after the claim");
         Ok(SharedReader {
@@ -160,7 +160,7 @@ impl SharedReader {
 
     /// Prefetches a payload that lies outside the stamp's line and is so short that readers usually read all of it.
     #[inline]
-    fn fetch(&self, found: Found) {
+    fn fetch(&self, found: MessageArea) {
         if found.len > slot::INLINE_MAX
             && found.len <= prefetch::MAX_BYTES
             && let Ok(region) = self.region(found)
@@ -172,7 +172,7 @@ impl SharedReader {
 
     /// The region that holds a message.
     #[inline]
-    fn region(&self, found: Found) -> Result<&Region, ChannelError> {
+    fn region(&self, found: MessageArea) -> Result<&Region, ChannelError> {
         match (found.area, &self.grown) {
             (Area::Ring, _) => Ok(&self.place.region),
             (Area::Grown, Some(grown)) => Ok(&grown.payloads),
@@ -202,7 +202,7 @@ impl SharedReader {
 
     /// Reads a slot's header, every number once, and checks it (`SHM-3`). Relaxed: the stamp has published the numbers.
     #[inline]
-    fn find(&mut self) -> Result<Found, ChannelError> {
+    fn find(&mut self) -> Result<MessageArea, ChannelError> {
         let slot = self.cursor.slot();
         let header = self.place.header(slot);
         let [_, meta, len] = self.place.words(slot)?;
@@ -222,7 +222,7 @@ impl SharedReader {
                 what: "a length above the slot's",
             });
         }
-        Ok(Found {
+        Ok(MessageArea {
             kind,
             area,
             offset,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::SharedSpec;
 use super::growth::{Generation, next_stride};
-use super::layout::{Place, kind, slot};
+use super::layout::{MappedChannel, kind, slot};
 use crate::cursor::{Ahead, WriteCursor};
 use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, EncodeError, End};
@@ -17,7 +17,7 @@ use crate::region::Region;
 
 /// The writing endpoint of a shared channel. Dropping it closes the channel.
 pub struct SharedWriter {
-    place: Place,
+    place: MappedChannel,
     cursor: WriteCursor,
     reader_bells: Vec<Doorbell>,
     grown: Option<Generation>,
@@ -60,7 +60,7 @@ impl SharedWriter {
         _bell: Doorbell,
         reader_bells: Vec<Doorbell>,
     ) -> Result<Self, ChannelError> {
-        let place = Place::attach(region, spec)?;
+        let place = MappedChannel::attach(region, spec)?;
         place.claim(End::Writer)?;
         fault_point::at("writer: after the claim");
         Ok(SharedWriter {

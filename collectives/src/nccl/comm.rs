@@ -1,7 +1,7 @@
 //! A communicator of NCCL, as one rank has it: non-blocking, so that no call waits for another rank.
 //!
 //! - `NCCL-1` every operation is launched on one stream, by one thread at a time: the owner of the `Comm`.
-//! - `NCCL-2` memory that an operation was given is kept until NCCL has enqueued the operation ([`State::Ready`]);
+//! - `NCCL-2` memory that an operation was given is kept until NCCL has enqueued the operation ([`CommState::Ready`]);
 //!   memory that is dropped after that is released when the device is done with it.
 #![allow(unsafe_code)] // calls NCCL
 
@@ -19,7 +19,7 @@ pub(super) const ID_BYTES: usize = 128;
 
 /// The state of a communicator's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum CommState {
     Ready,
     InProgress,
     /// Another rank cannot be reached, usually because its process has ended; the group reports that.
@@ -104,19 +104,19 @@ impl Comm {
     }
 
     /// Returns whether the pending calls are over, and any error since the last call.
-    pub(super) fn state(&self) -> Result<State, CommError> {
+    pub(super) fn state(&self) -> Result<CommState, CommError> {
         self.gpu.bind()?;
         let mut state = 0;
         // SAFETY: the communicator lives as long as `self`; writes one number where there is room for one.
         let code = unsafe { (self.calls.functions.async_error)(self.raw, &raw mut state) };
         self.calls.check("ncclCommGetAsyncError", code)?;
         match state {
-            IN_PROGRESS => Ok(State::InProgress),
-            REMOTE => Ok(State::Unreachable),
+            IN_PROGRESS => Ok(CommState::InProgress),
+            REMOTE => Ok(CommState::Unreachable),
             _ => self
                 .calls
                 .check("ncclCommGetAsyncError", state)
-                .map(|()| State::Ready),
+                .map(|()| CommState::Ready),
         }
     }
 
@@ -205,7 +205,12 @@ impl Launch<'_> {
         self.check("ncclRecv", code)
     }
 
-    pub(super) fn all_reduce(&self, a: Span<'_>, b: &SpanMut<'_>, how: Joined) -> Result<(), CommError> {
+    pub(super) fn all_reduce(
+        &self,
+        a: Span<'_>,
+        b: &SpanMut<'_>,
+        how: NcclReduction,
+    ) -> Result<(), CommError> {
         let count = how.counted(a.len_bytes(), b.len_bytes())?;
         self.join(
             "ncclAllReduce",
@@ -222,7 +227,7 @@ impl Launch<'_> {
         a: Span<'_>,
         b: &SpanMut<'_>,
         ranks: usize,
-        how: Joined,
+        how: NcclReduction,
     ) -> Result<(), CommError> {
         let count = how.counted(a.len_bytes(), b.len_bytes() * ranks)? / ranks;
         let function = self.comm.calls.functions.reduce_scatter;
@@ -236,7 +241,7 @@ impl Launch<'_> {
         function: Join,
         (a, b): (Span<'_>, &SpanMut<'_>),
         count: usize,
-        how: Joined,
+        how: NcclReduction,
     ) -> Result<(), CommError> {
         let (kind, op) = (how.kind as c_int, how.op as c_int);
         let (comm, stream) = (self.comm.raw, self.stream.as_raw());
@@ -251,7 +256,7 @@ impl Launch<'_> {
         a: Span<'_>,
         b: Option<&SpanMut<'_>>,
         root: usize,
-        how: Joined,
+        how: NcclReduction,
     ) -> Result<(), CommError> {
         let count = how.counted(a.len_bytes(), b.map_or(a.len_bytes(), SpanMut::len_bytes))?;
         let (comm, stream) = (self.comm.raw, self.stream.as_raw());
@@ -304,14 +309,14 @@ impl Launch<'_> {
 
 /// A reduction in NCCL's terms.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Joined {
+pub(super) struct NcclReduction {
     pub(super) kind: ncclDataType_t,
     pub(super) op: ncclRedOp_t,
     /// The number of bytes of an element.
     pub(super) size: usize,
 }
 
-impl Joined {
+impl NcclReduction {
     /// Returns the number of elements in two places of equal length.
     fn counted(self, one: usize, other: usize) -> Result<usize, CommError> {
         same(one, other)?;

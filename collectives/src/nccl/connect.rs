@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use selvedge_channels::device::{DeviceMemory, Gpu, Stream};
 use selvedge_channels::{DType, Doorbell, Tensor};
 
-use super::comm::{Comm, ID_BYTES, State, unique_id};
+use super::comm::{Comm, CommState, ID_BYTES, unique_id};
 use crate::communicator::{Communicator, Contribution};
 use crate::error::CommError;
 use crate::operation::Collective;
@@ -161,7 +161,7 @@ fn agree_on_id(host: &mut Rank, patience: &dyn Fn() -> Duration) -> Result<[u8; 
 /// Waits until the pending calls of NCCL are over, as long as `patience` allows, and watches the other ranks.
 pub(super) fn settle(host: &mut Rank, comm: &Comm, patience: &dyn Fn() -> Duration) -> Result<(), CommError> {
     ask(host, patience, |_| {
-        Ok((comm.state()? == State::Ready).then_some(()))
+        Ok((comm.state()? == CommState::Ready).then_some(()))
     })
 }
 

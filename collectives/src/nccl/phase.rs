@@ -7,7 +7,7 @@ use super::transfer::Place;
 use crate::operation::Collective;
 
 /// The contribution of this rank.
-pub(super) enum Brought {
+pub(super) enum Contributed {
     Tensors { tensors: Vec<DeviceTensor>, home: Home },
     Failure(Vec<u8>),
 }

@@ -7,9 +7,9 @@ use selvedge_channels::{Doorbell, Tensor, Waiting};
 
 use super::NAME;
 use super::backend::capabilities;
-use super::comm::State;
+use super::comm::CommState;
 use super::connect::{Connecting, Link, Linked, settle};
-use super::phase::{Brought, Home, Outcome, Phase};
+use super::phase::{Contributed, Home, Outcome, Phase};
 use super::transfer::{Place, Transfer};
 use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, OnDevice, PlanId};
 use crate::error::CommError;
@@ -44,7 +44,7 @@ pub struct NcclRank {
     linked: Option<Linked>,
     connecting: Option<Connecting>,
     /// The operation that was launched before the rank was connected.
-    pending: Option<(PlanId, Brought)>,
+    pending: Option<(PlanId, Contributed)>,
     phase: Phase,
     /// Failed operations that NCCL may still be about to enqueue (NCCL-2). Dropped after the communicator.
     abandoned: Vec<Phase>,
@@ -115,7 +115,7 @@ impl NcclRank {
         self.phase.operation().or(pending)
     }
 
-    fn begin(&mut self, plan: PlanId, brought: Brought) -> Result<(), CommError> {
+    fn begin(&mut self, plan: PlanId, brought: Contributed) -> Result<(), CommError> {
         let operation = self.operation(plan)?;
         if let Some(operation) = self.under_way() {
             return Err(CommError::Busy { operation });
@@ -170,15 +170,15 @@ impl NcclRank {
         &mut self,
         host: &mut Rank,
         operation: Collective,
-        brought: Brought,
+        brought: Contributed,
     ) -> Result<(), CommError> {
         let plan = host.plan(operation)?;
         let (tensors, home) = match brought {
-            Brought::Failure(report) => {
+            Contributed::Failure(report) => {
                 host.launch(plan, Contribution::Failure(&report))?;
                 (Vec::new(), Home::Host)
             }
-            Brought::Tensors { tensors, home } => {
+            Contributed::Tensors { tensors, home } => {
                 let parts = tensors
                     .iter()
                     .map(|tensor| (tensor.layout().dtype(), tensor.layout().shape()));
@@ -236,10 +236,10 @@ impl NcclRank {
         }
         if let Phase::Issuing { .. } = self.phase {
             match enqueued(host, link)? {
-                State::Ready => {}
+                CommState::Ready => {}
                 // The end of that rank will be reported; until then, this rank waits for it.
-                State::Unreachable => return Ok(None),
-                State::InProgress => {
+                CommState::Unreachable => return Ok(None),
+                CommState::InProgress => {
                     // NCCL does not signal that it is done, so it is polled again at once, after the other work of this
                     // thread.
                     self.bell.ring();
@@ -386,7 +386,7 @@ impl NcclRank {
             }
         };
         let missing = match self.phase {
-            _ if matches!(link.comm.state(), Ok(State::Unreachable)) => {
+            _ if matches!(link.comm.state(), Ok(CommState::Unreachable)) => {
                 "a rank that NCCL cannot reach (NCCL_DEBUG=WARN tells more)".to_owned()
             }
             Phase::Issuing { .. } => "NCCL, which has not enqueued it".to_owned(),
@@ -422,7 +422,7 @@ impl OnDevice for NcclRank {
         }
         let tensors = tensors.to_vec();
         let home = Home::Device;
-        self.begin(plan, Brought::Tensors { tensors, home })
+        self.begin(plan, Contributed::Tensors { tensors, home })
     }
 
     fn poll_on_device(&mut self) -> Result<Option<Vec<DeviceTensor>>, CommError> {
@@ -431,25 +431,25 @@ impl OnDevice for NcclRank {
 }
 
 /// Polls NCCL until it has enqueued the operation, which takes a moment. Gives up after a number of polls.
-fn enqueued(host: &Rank, link: &Link) -> Result<State, CommError> {
+fn enqueued(host: &Rank, link: &Link) -> Result<CommState, CommError> {
     for _ in 0..LOOKS {
         match watched(host, link)? {
-            State::InProgress => std::thread::yield_now(),
+            CommState::InProgress => std::thread::yield_now(),
             state => return Ok(state),
         }
     }
-    Ok(State::InProgress)
+    Ok(CommState::InProgress)
 }
 
 /// Returns the state of NCCL. If a rank is gone, returns that as the error, because it is the cause of any state of
 /// NCCL.
-fn watched(host: &Rank, link: &Link) -> Result<State, CommError> {
+fn watched(host: &Rank, link: &Link) -> Result<CommState, CommError> {
     let state = link.comm.state();
     if let Some(gone) = host.end() {
         return Err(gone);
     }
     match state {
-        Ok(State::Unreachable) => host.find_gone().map_or(Ok(State::Unreachable), Err),
+        Ok(CommState::Unreachable) => host.find_gone().map_or(Ok(CommState::Unreachable), Err),
         Ok(state) => Ok(state),
         Err(error) => Err(host.find_gone().unwrap_or_else(|| {
             host.give_up();
@@ -486,11 +486,11 @@ impl Communicator for NcclRank {
     fn launch(&mut self, plan: PlanId, contribution: Contribution<'_>) -> Result<(), CommError> {
         let operation = self.operation(plan)?;
         let brought = match contribution {
-            Contribution::Failure(report) => Brought::Failure(report.to_vec()),
+            Contribution::Failure(report) => Contributed::Failure(report.to_vec()),
             Contribution::Parts(parts) => {
                 let read = operation.reads_all() || operation.root() == Some(self.rank);
                 let parts = if read { parts } else { &[] };
-                Brought::Tensors {
+                Contributed::Tensors {
                     tensors: self.upload(parts)?,
                     home: Home::Host,
                 }

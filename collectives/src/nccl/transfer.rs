@@ -7,7 +7,7 @@ use cudarc::nccl::sys::{ncclDataType_t, ncclRedOp_t};
 use selvedge_channels::DType;
 use selvedge_channels::device::{DeviceMemory, DeviceTensor, Gpu, Span, SpanMut, TensorLayout};
 
-use super::comm::{Joined, Launch};
+use super::comm::{Launch, NcclReduction};
 use crate::error::CommError;
 use crate::operation::{Collective, ReduceOp};
 use crate::parts::{Head, Heads};
@@ -53,7 +53,7 @@ fn is_float(dtype: DType) -> bool {
 
 /// Returns a reduction in NCCL's terms; `None` for a reduction that NCCL does not support, or does otherwise than the
 /// reference.
-pub(super) fn joined(op: ReduceOp, dtype: DType) -> Option<Joined> {
+pub(super) fn joined(op: ReduceOp, dtype: DType) -> Option<NcclReduction> {
     let word = match op {
         ReduceOp::Sum => ncclRedOp_t::ncclSum,
         ReduceOp::Product => ncclRedOp_t::ncclProd,
@@ -62,7 +62,7 @@ pub(super) fn joined(op: ReduceOp, dtype: DType) -> Option<Joined> {
         ReduceOp::Average if is_float(dtype) => ncclRedOp_t::ncclAvg,
         ReduceOp::Average => return None,
     };
-    Some(Joined {
+    Some(NcclReduction {
         kind: kind(dtype)?,
         op: word,
         size: dtype.size_bytes(),

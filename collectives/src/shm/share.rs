@@ -16,19 +16,19 @@ pub(super) const ONE_SHOT_BYTES: usize = 2 << 10;
 
 /// A rank's block in an operation, mapped as long as the operation lasts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Brought {
+pub(super) struct MappedBlock {
     pub(super) index: usize,
     base: *mut u8,
     len: usize,
 }
 
 // SAFETY: the memory behind the pointer is shared between threads by the rules of the group (`COLL-1`).
-unsafe impl Send for Brought {}
+unsafe impl Send for MappedBlock {}
 
-impl Brought {
+impl MappedBlock {
     pub(super) fn new(index: usize, region: &Region) -> Result<Self, CommError> {
         let len = region.len_bytes();
-        Ok(Brought {
+        Ok(MappedBlock {
             index,
             base: region.address(0, len)?,
             len,
@@ -61,9 +61,9 @@ pub(super) struct Meeting<'a> {
     /// The types and shapes of every rank's contribution, or of the root's alone.
     pub(super) template: &'a Template,
     /// The blocks, by rank; `None` for a rank whose block is not read.
-    pub(super) brought: &'a [Option<Brought>],
+    pub(super) brought: &'a [Option<MappedBlock>],
     /// The block in which results are gathered.
-    pub(super) results: Option<Brought>,
+    pub(super) results: Option<MappedBlock>,
     /// The number of this rank, and the contribution that is not in its block.
     pub(super) rank: usize,
     pub(super) private: Option<Private>,
@@ -94,7 +94,7 @@ impl Meeting<'_> {
         self.brought.len()
     }
 
-    fn brought(&self, rank: usize) -> Result<Brought, CommError> {
+    fn brought(&self, rank: usize) -> Result<MappedBlock, CommError> {
         self.brought.get(rank).copied().flatten().ok_or_else(absent)
     }
 

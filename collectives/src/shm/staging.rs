@@ -13,7 +13,7 @@
 use selvedge_channels::{DType, Doorbell, fault_point};
 
 use super::group::Shared;
-use super::share::{Brought, Private};
+use super::share::{MappedBlock, Private};
 use crate::error::CommError;
 use crate::kernel::{self, Stores};
 use crate::operation::ReduceOp;
@@ -60,7 +60,7 @@ pub(super) struct Rings<'a> {
     pub(super) shared: &'a Shared,
     /// The number of this rank, and the ring of each rank.
     pub(super) rank: usize,
-    pub(super) rings: &'a [Option<Brought>],
+    pub(super) rings: &'a [Option<MappedBlock>],
     /// The number of chunks that went through each ring before this vector.
     pub(super) before: u64,
 }

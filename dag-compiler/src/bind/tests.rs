@@ -12,11 +12,11 @@ fn at(line: u32) -> SourceLocation {
     }
 }
 
-fn bound<I: Inputs, O: Outputs>(function: impl FnOnce(I) -> O) -> Bound {
+fn bound<I: Inputs, O: Outputs>(function: impl FnOnce(I) -> O) -> BoundGraph {
     bind_graph::<I, O>(None, 2, Transport::Auto, at(7), function)
 }
 
-fn codes(bound: &Bound) -> Vec<Code> {
+fn codes(bound: &BoundGraph) -> Vec<Code> {
     bound.mistakes.iter().map(|mistake| mistake.code).collect()
 }
 

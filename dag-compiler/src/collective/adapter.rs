@@ -9,13 +9,13 @@ use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Outlet, PayloadType, 
 use selvedge_collectives::{Contribute, Part};
 
 /// A callback that receives the arrays of a value.
-type Read<'a> = &'a mut dyn FnMut(&[Part<'_>]);
+type ReadFn<'a> = &'a mut dyn FnMut(&[Part<'_>]);
 
 /// The functions that contribute values of one type and rebuild values from results.
 #[derive(Clone, Copy)]
 pub struct Adapter {
     id: fn() -> TypeId,
-    contribute: fn(&dyn AnyValue, Read<'_>) -> Result<(), ChannelError>,
+    contribute: fn(&dyn AnyValue, ReadFn<'_>) -> Result<(), ChannelError>,
     deliver: fn(&mut dyn AnyOutlet, Vec<Tensor>) -> Result<(), TensorError>,
     pass: fn(&mut dyn AnyValue, &mut dyn AnyOutlet) -> Result<(), ChannelError>,
     /// Set if the values are tensors on a device.

@@ -155,11 +155,11 @@ pub enum ArgIr {
 
 /// The grouping of a task's arguments into the parameters of its method.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Group {
+pub enum ArgGroup {
     /// The next argument.
     One,
     /// The next arguments as one list. An element of the list may be a list.
-    List(Vec<Group>),
+    List(Vec<ArgGroup>),
 }
 
 /// A task: one bind of one method, or one rank's part of a collective.
@@ -176,7 +176,7 @@ pub struct TaskIr {
     /// The arguments in order, with the members of lists one by one, then the signals that the task waits for.
     pub args: Vec<ArgIr>,
     /// The grouping of the arguments, by parameter. Empty if every argument is one parameter.
-    pub groups: Vec<Group>,
+    pub groups: Vec<ArgGroup>,
     /// Positions of the arguments whose transfer is a rendezvous, in ascending order. Writer and reader both take part
     /// in a rendezvous.
     pub meets: Vec<u32>,

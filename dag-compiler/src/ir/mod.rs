@@ -9,9 +9,9 @@ mod road;
 
 pub use collective::{CollectiveIr, CommunicatorPlan, RankPlan};
 pub use graph::{
-    ActorIr, ArgIr, BindIndex, BufferIr, CollectiveId, GraphIr, Group, Origin, SourceLocation, TaskId,
+    ActorIr, ArgGroup, ArgIr, BindIndex, BufferIr, CollectiveId, GraphIr, Origin, SourceLocation, TaskId,
     TaskIr, TensorsIr, ValueId, ValueIr,
 };
 pub use operation::{EdgeKind, LaneSchedule, OpKind, Operation, OperationEdge, OperationGraph, Schedule};
 pub use plan::{ChannelId, ChannelKind, ChannelPlan, LaneProgram, LaneValue, Lanes, Plan, Settings, Writer};
-pub use road::{Road, RoadPlan};
+pub use road::{TensorPath, TensorPathPlan};

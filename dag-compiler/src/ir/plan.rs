@@ -4,7 +4,7 @@ use selvedge_channels::Waiting;
 use selvedge_core::{LaneId, ProcessId};
 use serde::{Deserialize, Serialize};
 
-use super::{CommunicatorPlan, GraphIr, Operation, RoadPlan, ValueId};
+use super::{CommunicatorPlan, GraphIr, Operation, TensorPathPlan, ValueId};
 
 /// Index of a channel in [`Plan::channels`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -139,7 +139,7 @@ pub struct Plan {
     pub communicators: Vec<CommunicatorPlan>,
     /// The path of device tensors from their writer to each reader.
     #[serde(default)]
-    pub roads: Vec<RoadPlan>,
+    pub roads: Vec<TensorPathPlan>,
     /// The programs of the lanes. The driver's lane (lane 0) is always present and comes first.
     pub lanes: Vec<LaneProgram>,
     /// The decisions of the compiler and their reasons, for display.

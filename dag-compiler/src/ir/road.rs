@@ -9,7 +9,7 @@ use super::ValueId;
 
 /// The path by which the device tensors in a value travel to a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Road {
+pub enum TensorPath {
     /// The value has no device tensors: all of it travels in host memory.
     Host,
     /// By pointer and event, without a copy.
@@ -24,28 +24,28 @@ pub enum Road {
     Nccl,
 }
 
-impl fmt::Display for Road {
+impl fmt::Display for TensorPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Road::Host => "with the value",
-            Road::Pointer => "by pointer and event",
-            Road::Slots => "through slots on the device",
-            Road::Copy => "by a copy from device to device",
-            Road::SlotsAndCopy => "through slots on the writer's device and a copy to the reader's",
-            Road::Nccl => "by NCCL",
+            TensorPath::Host => "with the value",
+            TensorPath::Pointer => "by pointer and event",
+            TensorPath::Slots => "through slots on the device",
+            TensorPath::Copy => "by a copy from device to device",
+            TensorPath::SlotsAndCopy => "through slots on the writer's device and a copy to the reader's",
+            TensorPath::Nccl => "by NCCL",
         })
     }
 }
 
 /// The path of one value to one reader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RoadPlan {
+pub struct TensorPathPlan {
     /// The value.
     pub value: ValueId,
     /// The actor whose tasks read the value; `None` for the driver, which reads outputs.
     pub reader: Option<ActorId>,
     /// The path of the value's device tensors.
-    pub road: Road,
+    pub road: TensorPath,
     /// The reason for the choice.
     pub why: String,
 }

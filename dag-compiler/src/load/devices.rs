@@ -1,17 +1,17 @@
 //! Tensors on devices: sets the agreed schema of tensors on a lane's channels, and the device on which they are needed.
 
-use selvedge_channels::{AnyValue, Terms};
+use selvedge_channels::{AnyValue, TensorSchema};
 
-use super::{LoadError, Site};
+use super::{LoadError, LoadSite};
 use crate::ir::{ActorIr, LaneProgram, TaskIr, ValueId};
 use crate::run::lane::BringRun;
 
-impl Site<'_> {
+impl LoadSite<'_> {
     /// The schema that was agreed for the tensors in a value, if any.
-    pub(super) fn terms(&self, value: ValueId) -> Option<Terms> {
+    pub(super) fn terms(&self, value: ValueId) -> Option<TensorSchema> {
         let device = self.plan.ir.device_of(value);
         let static_shape = self.plan.ir.value(value)?.tensors.static_shape;
-        (device.is_some() || static_shape).then(|| Terms {
+        (device.is_some() || static_shape).then(|| TensorSchema {
             edge: self.plan.ir.value_name(value),
             device,
             static_shape,
@@ -20,7 +20,7 @@ impl Site<'_> {
 }
 
 #[cfg(not(feature = "cuda"))]
-impl Site<'_> {
+impl LoadSite<'_> {
     /// Does nothing: without devices, every tensor is where it is needed.
     pub(super) fn brought_on_the_way(
         &self,
@@ -54,7 +54,7 @@ mod wanted {
     use super::*;
     use crate::ir::ArgIr;
 
-    impl Site<'_> {
+    impl LoadSite<'_> {
         fn carries(&self, value: ValueId) -> bool {
             let value = self.plan.ir.value(value);
             value.is_some_and(|value| value.tensors.carried)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use selvedge_channels::{Doorbell, Provider};
 use selvedge_collectives::{Communicator, Group, Joining};
 
-use super::{LoadError, Site};
+use super::{LoadError, LoadSite};
 use crate::collective::{find_adapter, join};
 use crate::ir::{CommunicatorPlan, GraphIr, TaskIr};
 use crate::run::ranks::{CollectiveRun, Part, RankRun};
@@ -17,7 +17,7 @@ pub(super) struct LaneRanks {
     known: BTreeMap<(usize, usize), usize>,
 }
 
-impl Site<'_> {
+impl LoadSite<'_> {
     /// The groups of ranks, as this process sees them.
     pub(super) fn groups(&self) -> Result<Vec<Group>, LoadError> {
         let mut groups = Vec::with_capacity(self.plan.communicators.len());

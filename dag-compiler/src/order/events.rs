@@ -1,4 +1,4 @@
-//! Events: groups of operations that happen at one moment of the global order.
+//! OrderEvents: groups of operations that happen at one moment of the global order.
 //!
 //! - the COMPUTE of a task with the READs that only wait for a buffer, and with its WRITE unless that WRITE is a
 //!   rendezvous;
@@ -11,7 +11,7 @@ use crate::ir::{EdgeKind, GraphIr, OpKind, OperationGraph};
 
 /// One event.
 #[derive(Default)]
-pub(super) struct Event {
+pub(super) struct OrderEvent {
     /// True for a transfer or a collective: several lanes take part at once.
     pub(super) gang: bool,
     /// The event's operations, in the order in which they stand.
@@ -24,7 +24,7 @@ pub(super) struct Event {
     pub(super) ns: u64,
 }
 
-impl Event {
+impl OrderEvent {
     /// The numbers of the lanes that take part.
     pub(super) fn lanes(&self) -> impl Iterator<Item = u32> {
         self.lane.into_iter().chain(self.others.iter().copied())
@@ -47,25 +47,25 @@ pub(super) struct Dependence {
 }
 
 /// The events of a graph.
-pub(super) struct Events {
-    pub(super) events: Vec<Event>,
+pub(super) struct OrderEvents {
+    pub(super) events: Vec<OrderEvent>,
     pub(super) edges: Vec<Dependence>,
 }
 
 /// The assignment of operations to events, while it is made.
 struct Grouping<'a> {
     sites: &'a Sites,
-    events: Vec<Event>,
+    events: Vec<OrderEvent>,
     /// By operation: its event; `u32::MAX` if the event is not known yet.
     of: Vec<u32>,
 }
 
 impl Grouping<'_> {
     fn event(&mut self, gang: bool, ns: u64) -> u32 {
-        self.events.push(Event {
+        self.events.push(OrderEvent {
             gang,
             ns,
-            ..Event::default()
+            ..OrderEvent::default()
         });
         self.events.len() as u32 - 1
     }
@@ -78,7 +78,7 @@ impl Grouping<'_> {
     }
 }
 
-impl Events {
+impl OrderEvents {
     /// Groups the operations of a graph; `None` for edges between operations that do not exist.
     pub(super) fn of(graph: &GraphIr, operations: &OperationGraph, sites: &Sites) -> Option<Self> {
         let count = operations.operations.len();
@@ -158,6 +158,6 @@ impl Events {
                 edges.push(Dependence { from, to, after_ns });
             }
         }
-        Some(Events { events, edges })
+        Some(OrderEvents { events, edges })
     }
 }

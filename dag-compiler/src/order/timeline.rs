@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::events::{Event, Events};
+use super::events::{OrderEvent, OrderEvents};
 use super::{Order, Priority};
 use crate::ir::{OperationGraph, TaskId};
 
@@ -11,9 +11,9 @@ use crate::ir::{OperationGraph, TaskId};
 #[derive(Default)]
 struct Lane {
     free_ns: u64,
-    /// Events that can begin when the lane is free, best first.
+    /// OrderEvents that can begin when the lane is free, best first.
     ready: BinaryHeap<Reverse<(Priority, u32)>>,
-    /// Events that can begin only later, earliest first.
+    /// OrderEvents that can begin only later, earliest first.
     coming: BinaryHeap<Reverse<(u64, u32)>>,
     /// The one candidate that counts for this lane; the lane's other candidates are out of date.
     announced: Option<(u64, Priority)>,
@@ -24,7 +24,7 @@ struct Lane {
 type Candidate = (u64, bool, Priority, u32);
 
 struct Timeline<'a> {
-    events: &'a [Event],
+    events: &'a [OrderEvent],
     overlap: bool,
     priorities: Vec<Priority>,
     /// By event: the time when everything that it waits for has arrived.
@@ -37,7 +37,7 @@ struct Timeline<'a> {
 /// Places all events; `None` if some of them wait for each other.
 pub(super) fn run(
     operations: &OperationGraph,
-    events: &Events,
+    events: &OrderEvents,
     lanes: usize,
     overlap: bool,
 ) -> Option<Order> {
@@ -217,7 +217,7 @@ struct Successors {
 }
 
 impl Successors {
-    fn of(events: &Events) -> Option<Self> {
+    fn of(events: &OrderEvents) -> Option<Self> {
         let count = events.events.len();
         let mut waiting_for = vec![0u32; count];
         let mut starts = vec![0usize; count + 1];
@@ -255,7 +255,7 @@ impl Successors {
 /// `None` for a cycle.
 fn priorities(
     operations: &OperationGraph,
-    events: &Events,
+    events: &OrderEvents,
     successors: &Successors,
 ) -> Option<Vec<Priority>> {
     let mut waiting_for = successors.waiting_for.clone();
@@ -288,7 +288,7 @@ fn priorities(
         }
         *critical.get_mut(*event as usize)? = longest.saturating_add(events.events.get(*event as usize)?.ns);
     }
-    let priority = |(event, critical_ns): (&Event, u64)| {
+    let priority = |(event, critical_ns): (&OrderEvent, u64)| {
         let operation = event.operations.iter().copied().min().unwrap_or(u32::MAX);
         let task = operations
             .operations

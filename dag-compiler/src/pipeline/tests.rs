@@ -2,12 +2,12 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ALL: [Schedule; 5] = [
-    Schedule::GPipe,
-    Schedule::OneForwardOneBackward,
-    Schedule::Interleaved { chunks: 1 },
-    Schedule::Interleaved { chunks: 2 },
-    Schedule::Interleaved { chunks: 3 },
+const ALL: [PipelineSchedule; 5] = [
+    PipelineSchedule::GPipe,
+    PipelineSchedule::OneForwardOneBackward,
+    PipelineSchedule::Interleaved { chunks: 1 },
+    PipelineSchedule::Interleaved { chunks: 2 },
+    PipelineSchedule::Interleaved { chunks: 3 },
 ];
 
 fn word(steps: &[Step]) -> String {
@@ -19,7 +19,7 @@ fn word(steps: &[Step]) -> String {
 
 #[test]
 fn graph_18_one_forward_one_backward_is_the_published_order() {
-    let schedule = Schedule::OneForwardOneBackward;
+    let schedule = PipelineSchedule::OneForwardOneBackward;
     let words: Vec<String> = (0..4).map(|stage| word(&schedule.stage(stage, 4, 8))).collect();
     assert_eq!(
         words,
@@ -36,7 +36,7 @@ fn graph_18_one_forward_one_backward_is_the_published_order() {
 
 #[test]
 fn graph_18_interleaved_chunks_are_taken_in_groups_of_as_many_batches_as_stages() {
-    let steps = Schedule::Interleaved { chunks: 2 }.stage(0, 2, 4);
+    let steps = PipelineSchedule::Interleaved { chunks: 2 }.stage(0, 2, 4);
     let forward: Vec<(usize, usize)> = steps
         .iter()
         .filter(|step| !step.backward)

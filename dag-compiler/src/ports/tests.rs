@@ -37,7 +37,7 @@ fn write<I: Inputs>(value: I::Value, ports: &mut [InputPort], width: usize) -> R
         placement: "driver".into(),
         bound_at: crate::ir::SourceLocation::from(std::panic::Location::caller()),
     };
-    let from = Origin {
+    let from = FailureOrigin {
         info: &info,
         execution: 0,
     };

@@ -52,7 +52,7 @@ impl Why {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Edge {
+pub(super) struct MarkedEdge {
     pub(super) from: u32,
     pub(super) to: u32,
     pub(super) tokens: u32,
@@ -60,12 +60,12 @@ pub(super) struct Edge {
 }
 
 /// The marked graph of a plan.
-pub(super) struct Events {
+pub(super) struct MarkedGraph {
     pub(super) nodes: Vec<Node>,
     /// By node: a node of the same event with a lower number, or the node itself. The first node of an event stands for
     /// the event.
     event: Vec<u32>,
-    pub(super) edges: Vec<Edge>,
+    pub(super) edges: Vec<MarkedEdge>,
     /// The nodes of each lane, in order; on the driver's lane the collection is the last. The completion of a posted
     /// collective is a node on no lane.
     pub(super) lanes: Vec<Range<u32>>,
@@ -83,7 +83,7 @@ struct Known {
 
 struct Building<'a> {
     plan: &'a Plan,
-    events: Events,
+    events: MarkedGraph,
     /// By lane: its values, sorted by value.
     known: Vec<Vec<(ValueId, Known)>>,
     /// By task: its WRITE in `writes`, its work in `works`.
@@ -95,7 +95,7 @@ struct Building<'a> {
     posted: BTreeMap<CollectiveId, u32>,
 }
 
-impl Events {
+impl MarkedGraph {
     /// The graph of a well-formed plan.
     pub(super) fn of(plan: &Plan) -> Self {
         let mut building = Building::nodes(plan);
@@ -233,7 +233,7 @@ impl<'a> Building<'a> {
         }
         Building {
             plan,
-            events: Events {
+            events: MarkedGraph {
                 nodes,
                 event,
                 edges,
@@ -256,7 +256,7 @@ impl<'a> Building<'a> {
     }
 
     fn edge(&mut self, from: u32, to: u32, tokens: u32, why: Why) {
-        self.events.edges.push(Edge {
+        self.events.edges.push(MarkedEdge {
             from,
             to,
             tokens,

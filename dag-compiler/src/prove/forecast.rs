@@ -1,6 +1,6 @@
 //! Forecasts: the planned time line of any live plan, from the known durations of its steps.
 
-use super::events::Events;
+use super::events::MarkedGraph;
 use super::live;
 use crate::ir::{Operation, Plan};
 
@@ -49,7 +49,7 @@ impl Forecast {
 /// The time line of a plan; `None` for one that is not well-formed or not live. O(steps + edges).
 pub fn forecast(plan: &Plan) -> Option<Forecast> {
     super::form::check(plan).ok()?;
-    let events = Events::of(plan);
+    let events = MarkedGraph::of(plan);
     let order = live::events_in_order(&events).ok()?;
     let arriving = live::Adjacent::by(&events, |edge| edge.to);
     let durations = events.durations_ns(plan);

@@ -57,7 +57,7 @@ impl Met {
 }
 
 /// The reads of one value by one lane.
-struct Read {
+struct ReadKey {
     place: (LaneId, ValueId),
     reads: u32,
     meets: bool,
@@ -71,7 +71,7 @@ struct Form<'a> {
     commuting: BTreeSet<ActorId>,
     /// The reads of each value by each lane, counted from the graph, and whether any of them asks for a rendezvous;
     /// sorted.
-    reads: Vec<Read>,
+    reads: Vec<ReadKey>,
 }
 
 /// Checks the form of a plan; the error names the first mistake, in words.
@@ -125,7 +125,7 @@ impl<'a> Form<'a> {
             let (place, _) = *same.first()?;
             let meets = same.iter().any(|(_, meets)| *meets);
             let reads = same.len() as u32;
-            Some(Read { place, reads, meets })
+            Some(ReadKey { place, reads, meets })
         };
         let reads = single
             .chunk_by(|one, next| one.0 == next.0)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::events::{Edge, Events, Node, Why};
+use super::events::{MarkedEdge, MarkedGraph, Node, Why};
 use super::{Blocked, Deadlock, Moment};
 use crate::ir::ValueId;
 
@@ -13,7 +13,7 @@ pub(super) struct Adjacent {
 }
 
 impl Adjacent {
-    pub(super) fn by(events: &Events, end: impl Fn(&Edge) -> u32) -> Self {
+    pub(super) fn by(events: &MarkedGraph, end: impl Fn(&MarkedEdge) -> u32) -> Self {
         let tokenless = || {
             let indices = (0u32..).zip(&events.edges);
             indices.filter(|(_, edge)| edge.tokens == 0)
@@ -43,7 +43,7 @@ impl Adjacent {
     }
 
     /// The edges of an event.
-    pub(super) fn of<'e>(&self, events: &'e Events, event: u32) -> impl Iterator<Item = &'e Edge> {
+    pub(super) fn of<'e>(&self, events: &'e MarkedGraph, event: u32) -> impl Iterator<Item = &'e MarkedEdge> {
         let index = event as usize;
         let range = self.starts.get(index).zip(self.starts.get(index + 1));
         let edges = range.and_then(|(from, to)| self.edges.get(*from..*to));
@@ -53,7 +53,7 @@ impl Adjacent {
 }
 
 /// A linear order of the steps in which no step waits for a later one, or the cycle that forbids such an order.
-pub(super) fn linear(events: &Events) -> Result<Vec<Moment>, Deadlock> {
+pub(super) fn linear(events: &MarkedGraph) -> Result<Vec<Moment>, Deadlock> {
     let order = events_in_order(events)?;
     let count = events.nodes.len();
     // The nodes of each event, as linked lists that begin at `heads`.
@@ -77,7 +77,7 @@ pub(super) fn linear(events: &Events) -> Result<Vec<Moment>, Deadlock> {
 }
 
 /// The events in such a linear order, each by the node that stands for it.
-pub(super) fn events_in_order(events: &Events) -> Result<Vec<u32>, Deadlock> {
+pub(super) fn events_in_order(events: &MarkedGraph) -> Result<Vec<u32>, Deadlock> {
     let count = events.nodes.len();
     let mut waiting_for = vec![0u32; count];
     for edge in events.edges.iter().filter(|edge| edge.tokens == 0) {
@@ -129,7 +129,7 @@ fn moment(node: &Node, step: bool) -> Option<Moment> {
 
 /// The state of a plan in which nothing moves any more.
 struct Stuck<'a> {
-    events: &'a Events,
+    events: &'a MarkedGraph,
     /// By event: whether it is done.
     done: &'a [bool],
     arriving: Adjacent,

@@ -34,7 +34,7 @@ pub mod repair;
 pub mod throughput;
 
 use crate::ir::{CollectiveId, GraphIr, Operation, Plan, ValueId, Writer};
-use events::Events;
+use events::MarkedGraph;
 
 /// One place in the order of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +114,6 @@ impl Deadlock {
 /// [`Refutation::Malformed`] names the first mistake, [`Refutation::Deadlock`] the cycle.
 pub fn prove(plan: &Plan) -> Result<Certificate, Refutation> {
     form::check(plan).map_err(Refutation::Malformed)?;
-    let order = live::linear(&Events::of(plan)).map_err(Refutation::Deadlock)?;
+    let order = live::linear(&MarkedGraph::of(plan)).map_err(Refutation::Deadlock)?;
     Ok(Certificate { order })
 }

@@ -5,7 +5,7 @@
 //! Quadrat 1998) finds it, in practice in a few passes over the edges. Durations are those of
 //! [`TaskIr::duration_ns`](crate::ir::TaskIr::duration_ns); a hop is assumed to cost a fraction of a microsecond.
 
-use super::events::{Events, Why};
+use super::events::{MarkedGraph, Why};
 use crate::ir::{ChannelKind, Operation, Plan, Writer};
 
 /// The number of passes after which the best result so far is taken; a handful is usual.
@@ -16,7 +16,7 @@ const EPSILON_NS: f64 = 1e-3;
 
 /// The throughput that a plan can reach.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bound {
+pub struct ThroughputBound {
     /// The time from one execution to the next with many in flight, in nanoseconds: no schedule of these lanes is
     /// faster.
     pub period_ns: f64,
@@ -27,7 +27,7 @@ pub struct Bound {
     pub tokens: u32,
 }
 
-impl Bound {
+impl ThroughputBound {
     /// The number of executions per second.
     pub fn per_second(&self) -> f64 {
         1e9 / self.period_ns
@@ -58,16 +58,16 @@ impl Bound {
 }
 
 /// The bound of a live plan; `None` for a plan that is not well-formed.
-pub fn bound(plan: &Plan) -> Option<Bound> {
+pub fn bound(plan: &Plan) -> Option<ThroughputBound> {
     super::form::check(plan).ok()?;
-    Ratio::of(plan, &Events::of(plan), plan.settings.slots).solve()
+    Ratio::of(plan, &MarkedGraph::of(plan), plan.settings.slots).solve()
 }
 
 /// The smallest number of slots with which a live plan reaches, within a thousandth, the throughput that it has with
 /// `max_inflight` slots.
 pub fn smallest_slots(plan: &Plan) -> u32 {
     let most = plan.settings.max_inflight.max(1);
-    let events = Events::of(plan);
+    let events = MarkedGraph::of(plan);
     let period = |slots: u32| {
         Ratio::of(plan, &events, slots)
             .solve()
@@ -94,14 +94,14 @@ struct Arc {
 
 /// The events as small numbers, with the arcs from each.
 struct Ratio<'a> {
-    events: &'a Events,
+    events: &'a MarkedGraph,
     /// By number: the node that stands for the event.
     nodes: Vec<u32>,
     arcs: Vec<Vec<Arc>>,
 }
 
 impl<'a> Ratio<'a> {
-    fn of(plan: &Plan, events: &'a Events, slots: u32) -> Self {
+    fn of(plan: &Plan, events: &'a MarkedGraph, slots: u32) -> Self {
         let mut numbers = vec![u32::MAX; events.nodes.len()];
         let mut nodes = Vec::new();
         for node in 0..events.nodes.len() as u32 {
@@ -146,7 +146,7 @@ impl<'a> Ratio<'a> {
         self.arcs.get(from)?.get(*policy.get(from)? as usize)
     }
 
-    fn solve(&self) -> Option<Bound> {
+    fn solve(&self) -> Option<ThroughputBound> {
         let count = self.nodes.len();
         let mut policy = vec![0u32; count];
         let mut found = self.evaluate(&policy)?;
@@ -233,7 +233,7 @@ impl<'a> Ratio<'a> {
         Some(found)
     }
 
-    fn bound(&self, policy: &[u32], found: &Evaluated) -> Option<Bound> {
+    fn bound(&self, policy: &[u32], found: &Evaluated) -> Option<ThroughputBound> {
         let mut bottleneck = Vec::new();
         let (mut node, mut tokens) = (found.circuit, 0.0);
         loop {
@@ -250,7 +250,7 @@ impl<'a> Ratio<'a> {
                 break;
             }
         }
-        Some(Bound {
+        Some(ThroughputBound {
             period_ns: *found.ratio.get(found.circuit)?,
             bottleneck,
             tokens: tokens as u32,

@@ -11,10 +11,10 @@ use selvedge_core::NoEntry;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
 use crate::run::error::ExecError;
-use crate::run::patience::Patience;
+use crate::run::patience::TimeLimit;
 
 #[derive(Default)]
-struct State {
+struct AwaiterState {
     thread: Option<JoinHandle<()>>,
     ended: bool,
 }
@@ -22,7 +22,7 @@ struct State {
 /// The await thread, and whether it has ended.
 #[derive(Default)]
 pub(crate) struct Awaiter {
-    state: Mutex<State>,
+    state: Mutex<AwaiterState>,
     ended: Condvar,
 }
 
@@ -74,7 +74,7 @@ impl Engine {
     fn pump_for_awaits(&self) {
         let idle = |driver: &Driver| !driver.is_awaited() && self.ended().is_none();
         let changed = |driver: &mut Driver| (driver.is_hurried() || !driver.is_awaited()).then_some(Ok(()));
-        let endless = Patience::new(None, "");
+        let endless = TimeLimit::new(None, "");
         loop {
             let looked = self.drive(&endless, |driver| match idle(driver) {
                 true => Err(self.turn.follow()),
@@ -89,7 +89,7 @@ impl Engine {
                 Err(_) => None,
             };
             let left = late.map(|late| late.saturating_duration_since(Instant::now()));
-            match self.wait_for(&Patience::new(left, ""), changed) {
+            match self.wait_for(&TimeLimit::new(left, ""), changed) {
                 Ok(Ok(())) if self.ended().is_none() => {}
                 Err(NoEntry::OutOfTime) => {
                     let _ = self.drive(&endless, |driver| driver.wake_late(Instant::now()));

@@ -56,12 +56,12 @@ pub(crate) fn ticks() -> u64 {
 
 /// A moment, read on both clocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct ClockReading {
     ticks: u64,
     ns: u64,
 }
 
-impl Moment {
+impl ClockReading {
     /// Reads the present moment: one clock in the middle of two readings of the other. Takes the quickest of several
     /// tries, because a thread that loses its core between two readings has read nothing useful.
     pub(crate) fn now() -> Self {
@@ -72,7 +72,7 @@ impl Moment {
         };
         let tries = [read(), read(), read(), read()];
         let (_, ticks, ns) = tries.into_iter().min().unwrap_or_else(read);
-        Moment { ticks, ns }
+        ClockReading { ticks, ns }
     }
 
     /// The reading of [`ticks`] at this moment.
@@ -81,7 +81,7 @@ impl Moment {
     }
 
     /// Converts a reading of [`ticks`] to nanoseconds of the monotonic clock, by this moment and a later one.
-    pub(crate) fn ns_of(self, later: Moment, ticks: u64) -> u64 {
+    pub(crate) fn ns_of(self, later: ClockReading, ticks: u64) -> u64 {
         let (ns, passed) = (
             later.ns.saturating_sub(self.ns),
             later.ticks.saturating_sub(self.ticks),
@@ -102,9 +102,9 @@ mod tests {
 
     #[test]
     fn readings_lie_between_the_moments_they_were_taken_at() {
-        let begin = Moment::now();
+        let begin = ClockReading::now();
         let readings: Vec<u64> = (0..100).map(|_| ticks()).collect();
-        let end = Moment::now();
+        let end = ClockReading::now();
         let ns: Vec<u64> = readings
             .into_iter()
             .map(|ticks| begin.ns_of(end, ticks))
@@ -116,11 +116,11 @@ mod tests {
     #[test]
     fn what_is_read_in_order_stays_in_order_and_before_the_first_moment_too() {
         let (first, second) = (
-            Moment {
+            ClockReading {
                 ticks: 1_000,
                 ns: 50_000,
             },
-            Moment {
+            ClockReading {
                 ticks: 3_000,
                 ns: 51_000,
             },

@@ -25,7 +25,7 @@ const FAILED: u32 = 3;
 
 /// The state of the graph: whether its lanes go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum GraphState {
     Running,
     Stopping,
     Failed,
@@ -121,11 +121,11 @@ impl Control {
 
     /// The state of the graph. Acquire: pairs with the release in `fail` (SYNC graph-failed).
     #[inline]
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> GraphState {
         match self.line.atomic_u32(0).map(|word| word.load(Ordering::Acquire)) {
-            Ok(RUNNING) => State::Running,
-            Ok(STOPPING) => State::Stopping,
-            _ => State::Failed,
+            Ok(RUNNING) => GraphState::Running,
+            Ok(STOPPING) => GraphState::Stopping,
+            _ => GraphState::Failed,
         }
     }
 

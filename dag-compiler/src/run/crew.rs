@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use selvedge_core::{ActorCell, ActorId, ComputeHop, Failure, Guarded, Hop, Invocation, LaneHost, NoEntry};
 
 /// The actors of one lane.
-pub(crate) trait Crew {
+pub(crate) trait ActorSet {
     /// Runs one method of one actor. `seat` is the position at which the actor was last found; the search begins there.
     fn invoke(
         &mut self,
@@ -45,7 +45,7 @@ fn cell<'a>(
     lane.actor_at(seat, actor).ok_or_else(|| unknown(actor))
 }
 
-impl Crew for LaneHost<'_> {
+impl ActorSet for LaneHost<'_> {
     #[inline]
     fn invoke(
         &mut self,
@@ -121,7 +121,7 @@ impl Inline {
     }
 }
 
-impl Crew for Inline {
+impl ActorSet for Inline {
     fn invoke(
         &mut self,
         seat: &mut usize,

@@ -20,7 +20,7 @@ use crate::run::report::TaskInfo;
 
 /// The driver's counters, for threads that do not hold the driver. Relaxed: the counters order nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct SharedCounters {
     pub(crate) submitted: AtomicU64,
     pub(crate) finished: AtomicU64,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Driver {
     /// Ports that no inline task shares. Each is collected as its values arrive, in any order among the ports.
     pub(crate) free_ports: Vec<usize>,
     /// The index of the only port, if its value is the graph's only output and can be taken where it arrives
-    /// (`Port::moves`).
+    /// (`OutputPort::moves`).
     sole: Option<usize>,
     pub(crate) max_inflight: usize,
     pub(crate) max_buffered: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Driver {
     submitted: u64,
     /// The number of executions whose outputs have all been collected.
     finished: u64,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) tally: Arc<SharedCounters>,
     /// Tasks that are registered and not yet woken.
     waiting: Vec<Awaiting>,
     /// True if a task was registered whose deadline is earlier than those of all others, since

@@ -16,17 +16,17 @@ use parking_lot::{Condvar, Mutex};
 use selvedge_channels::{Doorbell, Fault, FaultKind, Segment, SpinBudget, Waiting};
 use selvedge_core::{AsyncDriver, Death, Exit, Guarded, LaneId, Lease, MadeIn, NoEntry, wake};
 
-use crate::bind::Recipe;
+use crate::bind::RuntimeParts;
 use crate::ir::Plan;
 use crate::options::{OnFull, Options};
 use crate::run::awaiter::Awaiter;
-use crate::run::clock::{Moment, coarse_ns};
-use crate::run::control::{Control, Phase, State};
-use crate::run::driver::{Driver, NoRoom, Tally};
+use crate::run::clock::{ClockReading, coarse_ns};
+use crate::run::control::{Control, GraphState, Phase};
+use crate::run::driver::{Driver, NoRoom, SharedCounters};
 use crate::run::error::{ActorDied, ExecError, Timeout};
 use crate::run::lane::{LaneError, NEWS_TIMEOUT};
 use crate::run::layout::Layout;
-use crate::run::patience::Patience;
+use crate::run::patience::TimeLimit;
 use crate::run::report::TaskError;
 use crate::run::stuck::suspects;
 use crate::run::turn::{Role, Turn};
@@ -41,13 +41,13 @@ pub(crate) struct Engine {
     pub(crate) layout: Layout,
     pub(crate) segment: Segment,
     pub(crate) lease: Lease,
-    pub(crate) recipe: Arc<Recipe>,
+    pub(crate) recipe: Arc<RuntimeParts>,
     /// The moment when the graph began; `None` if no events are kept.
-    pub(crate) began: Option<Moment>,
+    pub(crate) began: Option<ClockReading>,
     pub(crate) bell: Doorbell,
     budget: SpinBudget,
     driver: Guarded<Driver>,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) tally: Arc<SharedCounters>,
     pub(crate) turn: Turn,
     failure: Mutex<Option<ExecError>>,
     /// Notified when a failure is recorded.
@@ -131,7 +131,7 @@ impl Engine {
         layout: Layout,
         segment: Segment,
         lease: Lease,
-        recipe: Arc<Recipe>,
+        recipe: Arc<RuntimeParts>,
         (bell, budget): (Doorbell, SpinBudget),
         driver: Driver,
     ) -> Arc<Self> {
@@ -144,7 +144,7 @@ impl Engine {
             segment,
             lease,
             recipe,
-            began: traced.then(Moment::now),
+            began: traced.then(ClockReading::now),
             bell,
             budget,
             tally: Arc::clone(&driver.tally),
@@ -195,9 +195,9 @@ impl Engine {
     #[cold]
     fn how_it_ended(&self) -> Option<ExecError> {
         match self.control.state() {
-            State::Running => None,
-            State::Stopping => Some(ExecError::TornDown { graph: self.graph() }),
-            State::Failed => Some(self.true_cause()),
+            GraphState::Running => None,
+            GraphState::Stopping => Some(ExecError::TornDown { graph: self.graph() }),
+            GraphState::Failed => Some(self.true_cause()),
         }
     }
 
@@ -261,7 +261,7 @@ impl Engine {
                 &format!("a lane's program did not come to its end: {panic}"),
             );
         }
-        if self.control.state() == State::Failed {
+        if self.control.state() == GraphState::Failed {
             self.lease.ending();
             self.interrupt();
             self.tell_watchers();
@@ -329,7 +329,7 @@ impl Engine {
     /// Uses the driver as soon as it is free. Afterwards wakes the due wakers, without locks held.
     pub(crate) fn drive<R>(
         &self,
-        patience: &Patience,
+        patience: &TimeLimit,
         act: impl FnOnce(&mut Driver) -> R,
     ) -> Result<R, NoEntry> {
         // An inline actor computes while its thread holds the driver, so even this wait has a deadline.
@@ -348,8 +348,8 @@ impl Engine {
 
     /// The time limit that `Options::timeout` sets.
     #[inline]
-    pub(crate) fn patience(&self) -> Patience {
-        Patience::new(self.options.timeout_value(), "Options::timeout")
+    pub(crate) fn patience(&self) -> TimeLimit {
+        TimeLimit::new(self.options.timeout_value(), "Options::timeout")
     }
 
     /// Uses the driver for a short action, within `Options::timeout` from now.
@@ -360,7 +360,7 @@ impl Engine {
     }
 
     /// The error for a caller that did not get the driver and has submitted nothing.
-    fn refusal(&self, refused: NoEntry, patience: &Patience) -> ExecError {
+    fn refusal(&self, refused: NoEntry, patience: &TimeLimit) -> ExecError {
         match refused {
             NoEntry::OutOfTime => self.timeout(None, patience.waited(), patience.option),
             NoEntry::Reentered => self.reentered(),
@@ -459,7 +459,7 @@ impl Engine {
     }
 
     /// Waits until `sight` has an answer, and pumps meanwhile.
-    fn wait_on(&self, patience: &Patience, sight: &mut impl Sight) -> Result<(), NoEntry> {
+    fn wait_on(&self, patience: &TimeLimit, sight: &mut impl Sight) -> Result<(), NoEntry> {
         loop {
             let looked = self.drive(patience, |driver| {
                 // Most results come soon: a thread that holds the driver already, while no other thread leads, spins
@@ -492,7 +492,7 @@ impl Engine {
         }
     }
 
-    fn lead(&self, patience: &Patience, sight: &mut impl Sight, mut spun: Spun) -> Result<(), NoEntry> {
+    fn lead(&self, patience: &TimeLimit, sight: &mut impl Sight, mut spun: Spun) -> Result<(), NoEntry> {
         while spun == Spun::Interrupted {
             spun = self.drive(patience, |driver| self.spin(driver, patience, sight))?;
         }
@@ -513,7 +513,7 @@ impl Engine {
 
     /// Looks, then spins while the driver is held.
     #[inline]
-    fn spin(&self, driver: &mut Driver, patience: &Patience, sight: &mut impl Sight) -> Spun {
+    fn spin(&self, driver: &mut Driver, patience: &TimeLimit, sight: &mut impl Sight) -> Spun {
         if self.look(driver, sight) {
             return Spun::Found;
         }
@@ -541,7 +541,7 @@ impl Engine {
     /// Waits until `check` returns an answer.
     pub(crate) fn wait_for<R>(
         &self,
-        patience: &Patience,
+        patience: &TimeLimit,
         check: impl FnMut(&mut Driver) -> Option<Result<R, ExecError>>,
     ) -> Result<Result<R, ExecError>, NoEntry> {
         let mut until = Until { check, found: None };
@@ -552,8 +552,8 @@ impl Engine {
     /// The behaviour on a full graph and the time limit of submissions, from `Options::on_full` and
     /// `Options::submit_timeout`.
     #[inline]
-    pub(crate) fn as_asked(&self) -> (OnFull, Patience) {
-        let patience = Patience::new(self.options.submit_timeout_value(), "Options::submit_timeout");
+    pub(crate) fn as_asked(&self) -> (OnFull, TimeLimit) {
+        let patience = TimeLimit::new(self.options.submit_timeout_value(), "Options::submit_timeout");
         (self.options.on_full_value(), patience)
     }
 
@@ -562,7 +562,7 @@ impl Engine {
     #[inline]
     pub(crate) fn submit(
         &self,
-        (on_full, patience): (OnFull, Patience),
+        (on_full, patience): (OnFull, TimeLimit),
         mut stage: impl FnMut(&mut Driver) -> Result<(), ExecError>,
     ) -> Result<u64, ExecError> {
         // There usually is room, and then nothing has to be pumped first.
@@ -580,7 +580,7 @@ impl Engine {
     fn submit_later(
         &self,
         on_full: OnFull,
-        patience: &Patience,
+        patience: &TimeLimit,
         stage: &mut dyn FnMut(&mut Driver) -> Result<(), ExecError>,
     ) -> Result<u64, ExecError> {
         let mut displaced = false;
@@ -661,7 +661,7 @@ impl Engine {
         &self,
         execution: u64,
         since: u64,
-        patience: &Patience,
+        patience: &TimeLimit,
         sight: &mut impl Sight,
     ) -> Option<ExecError> {
         match self.wait_on(patience, sight) {
@@ -735,8 +735,8 @@ impl Engine {
 /// The time limit with which a call that must not block waits for the driver. It is longer than another thread needs to
 /// release the driver with every core busy; a thread that computes an inline actor's method may hold the driver for
 /// ever.
-pub(crate) fn moment() -> Patience {
-    Patience::new(
+pub(crate) fn moment() -> TimeLimit {
+    TimeLimit::new(
         Some(Duration::from_millis(50)),
         "`execute`, which waits, and `Options::submit_timeout`",
     )

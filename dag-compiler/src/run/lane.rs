@@ -28,8 +28,8 @@ use selvedge_collectives::CommError;
 use selvedge_core::{ActorId, AsyncDriver, Failure, Gather, LaneHost, LaneId, Program};
 
 use crate::ir::{OpKind, TaskId};
-use crate::run::control::{Control, Phase, ProgressLine, State};
-use crate::run::crew::Crew;
+use crate::run::control::{Control, GraphState, Phase, ProgressLine};
+use crate::run::crew::ActorSet;
 use crate::run::leaf::AnyLeaf;
 use crate::run::ranks::{CollectiveRun, Part, RankRun};
 use crate::run::report::{TaskInfo, fault_of};
@@ -99,7 +99,7 @@ pub(crate) const STEPS: usize = 3;
 
 /// One step of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum LaneStep {
     /// All READs of a task: one wait for inputs that arrive in any order (RW-03).
     Await(usize),
     /// A plain task: its READs and, on the fast path, also its COMPUTE and WRITE, which are the next two steps. For a
@@ -116,7 +116,7 @@ pub(crate) enum Step {
 }
 
 /// An output of the graph: the lane value and the leaves it goes to.
-pub(crate) struct Port {
+pub(crate) struct OutputPort {
     /// The task that made the value, for a result that cannot be decoded.
     pub(crate) info: TaskInfo,
     pub(crate) value: usize,
@@ -193,8 +193,8 @@ pub(crate) struct LaneLoop {
     pub(crate) tasks: Vec<TaskRun>,
     /// The lane's ranks in collectives.
     pub(crate) ranks: Vec<RankRun>,
-    pub(crate) steps: Vec<Step>,
-    pub(crate) ports: Vec<Port>,
+    pub(crate) steps: Vec<LaneStep>,
+    pub(crate) ports: Vec<OutputPort>,
     pub(crate) leaves: Vec<Box<dyn AnyLeaf>>,
     pub(crate) control: Control,
     pub(crate) bell: Doorbell,
@@ -204,19 +204,19 @@ pub(crate) struct LaneLoop {
     pub(crate) spins: bool,
     pub(crate) recorder: Recorder,
     pub(crate) driver: AsyncDriver,
-    pub(crate) state: Cursor,
+    pub(crate) state: LaneCursor,
 }
 
 /// The position of a lane in its program.
 #[derive(Default)]
-pub(crate) struct Cursor {
+pub(crate) struct LaneCursor {
     pub(crate) execution: u64,
     step: usize,
     waiting: bool,
     forgone: Vec<Forgone>,
 }
 
-impl Cursor {
+impl LaneCursor {
     /// Advances by `steps` steps in a program of `len` steps.
     #[inline]
     fn pass(&mut self, steps: usize, len: usize) {
@@ -261,7 +261,7 @@ impl LaneLoop {
     #[inline]
     fn stirs(&mut self) -> bool {
         self.recorder.looks();
-        let Some(Step::Await(task) | Step::Run(task)) = self.steps.get(self.state.step) else {
+        let Some(LaneStep::Await(task) | LaneStep::Run(task)) = self.steps.get(self.state.step) else {
             return true;
         };
         let awaits = |task: &TaskRun| {
@@ -273,7 +273,7 @@ impl LaneLoop {
 
     /// Tries the next step (`LOOP-4`).
     #[inline]
-    pub(crate) fn step<C: Crew + ?Sized>(&mut self, crew: &mut C) -> Result<Moved, Box<Broken>> {
+    pub(crate) fn step<C: ActorSet + ?Sized>(&mut self, crew: &mut C) -> Result<Moved, Box<Broken>> {
         let Some(step) = self.steps.get(self.state.step).copied() else {
             return Ok(Moved::Blocked);
         };
@@ -281,12 +281,12 @@ impl LaneLoop {
             && let Err(error) = self.advance_ranks()
         {
             // A neighbour that ends leaves its group, and this rank gets an error.
-            let running = self.control.state() == State::Running;
+            let running = self.control.state() == GraphState::Running;
             return if running { Err(error) } else { Ok(Moved::Ended) };
         }
         let moved = match step {
-            Step::Await(task) => self.await_inputs(task),
-            Step::Run(task) => match self.run(crew, task) {
+            LaneStep::Await(task) => self.await_inputs(task),
+            LaneStep::Run(task) => match self.run(crew, task) {
                 Ran::Done => return Ok(Moved::Advanced),
                 Ran::Computed => {
                     self.pass(2);
@@ -296,10 +296,10 @@ impl LaneLoop {
                 Ran::Otherwise => self.await_inputs(task),
                 Ran::Broken(broken) => Err(broken),
             },
-            Step::Compute(task) => self.compute(task, crew),
-            Step::Post(task) => self.post(task),
-            Step::Write(task) => self.write(task),
-            Step::Collect(port) => self.collect(port).map_err(nowhere),
+            LaneStep::Compute(task) => self.compute(task, crew),
+            LaneStep::Post(task) => self.post(task),
+            LaneStep::Write(task) => self.write(task),
+            LaneStep::Collect(port) => self.collect(port).map_err(nowhere),
         };
         if let Ok(Moved::Advanced) = moved {
             self.pass(1);
@@ -313,7 +313,7 @@ impl LaneLoop {
         match moved {
             Ok(Moved::Blocked) => {
                 self.recorder.blocked();
-                if self.control.state() != State::Running {
+                if self.control.state() != GraphState::Running {
                     return Ok(Moved::Ended);
                 }
                 self.drain_forgone().map_err(nowhere)?;
@@ -434,7 +434,7 @@ impl LaneLoop {
         Ok(Moved::Advanced)
     }
 
-    fn compute<C: Crew + ?Sized>(&mut self, index: usize, crew: &mut C) -> Result<Moved, Box<Broken>> {
+    fn compute<C: ActorSet + ?Sized>(&mut self, index: usize, crew: &mut C) -> Result<Moved, Box<Broken>> {
         let execution = self.state.execution;
         let Some(task) = self.tasks.get_mut(index) else {
             return Ok(Moved::Ended);
@@ -606,7 +606,7 @@ impl LaneLoop {
 
     /// Steps until nothing moves, or until the next execution begins. `true` if something moved or the program has
     /// ended.
-    fn run_until_blocked<C: Crew + ?Sized>(&mut self, crew: &mut C, ended: &mut bool) -> bool {
+    fn run_until_blocked<C: ActorSet + ?Sized>(&mut self, crew: &mut C, ended: &mut bool) -> bool {
         let mut moved = false;
         let execution = self.state.execution;
         loop {
@@ -631,13 +631,13 @@ impl LaneLoop {
     pub(crate) fn cut_off(&mut self) {
         let task = match self.steps.get(self.state.step) {
             Some(
-                Step::Await(task)
-                | Step::Run(task)
-                | Step::Compute(task)
-                | Step::Post(task)
-                | Step::Write(task),
+                LaneStep::Await(task)
+                | LaneStep::Run(task)
+                | LaneStep::Compute(task)
+                | LaneStep::Post(task)
+                | LaneStep::Write(task),
             ) => self.tasks.get(*task),
-            Some(Step::Collect(_)) | None => None,
+            Some(LaneStep::Collect(_)) | None => None,
         };
         let task = task.map_or(TaskId(u32::MAX), |task| task.id);
         self.fail(task, &LaneError::Channel(ChannelError::Closed));
@@ -647,7 +647,7 @@ impl LaneLoop {
         if error.may_be_a_death() {
             // The thread that learns of the death fails the graph first, with its true cause.
             let (control, until) = (&self.control, Instant::now() + NEWS_TIMEOUT);
-            let told = || control.state() != State::Running;
+            let told = || control.state() != GraphState::Running;
             self.bell.wait(&Waiting::Park, Some(until), told);
         }
         let label = self
@@ -685,7 +685,7 @@ impl Program for LaneLoop {
         lane.set_bell(Some(bell.clone()));
         let (mut ended, mut mover) = (false, Mover::default());
         lane.set_driver(self.driver.clone());
-        while !ended && self.control.state() == State::Running {
+        while !ended && self.control.state() == GraphState::Running {
             self.spins = budget.waiting().spins();
             let mut at_work = (&mut *self, &mut *lane, &mut ended);
             budget.wait_on(
@@ -703,7 +703,7 @@ impl Program for LaneLoop {
             }
         }
         lane.set_bell(None);
-        if self.control.state() == State::Running {
+        if self.control.state() == GraphState::Running {
             self.cut_off();
         }
         self.release();

@@ -59,7 +59,7 @@ pub(crate) fn shared_spec(channel: &ChannelPlan) -> SharedSpec {
 impl Layout {
     /// Lays a plan out; `None` if it does not fit the address space.
     pub(crate) fn of(plan: &Plan) -> Option<Layout> {
-        let mut cursor = Cursor {
+        let mut cursor = LayoutCursor {
             next: SEGMENT_HEADER_BYTES,
         };
         // Lanes whose methods await write the second line; all lanes read the first.
@@ -102,11 +102,11 @@ impl Layout {
     }
 }
 
-struct Cursor {
+struct LayoutCursor {
     next: usize,
 }
 
-impl Cursor {
+impl LayoutCursor {
     /// The next `len` bytes, beginning on a cache line of their own.
     fn span(&mut self, len: usize) -> Option<Span> {
         let offset = self.next;

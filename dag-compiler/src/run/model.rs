@@ -16,15 +16,15 @@ use selvedge_core::{
 };
 
 use super::explore::{Machine, holds, is_found};
-use crate::bind::Recipe;
+use crate::bind::RuntimeParts;
 use crate::compile::plan;
 use crate::ir::{
     ActorIr, ArgIr, BindIndex, GraphIr, Lanes, Origin, Plan, Settings, TaskId, TaskIr, ValueId, ValueIr,
 };
-use crate::run::control::{Control, State};
-use crate::run::crew::{Crew, Inline};
+use crate::run::control::{Control, GraphState};
+use crate::run::crew::{ActorSet, Inline};
 use crate::run::driver::Driver;
-use crate::run::lane::{LaneError, LaneLoop, Moved, Step};
+use crate::run::lane::{LaneError, LaneLoop, LaneStep, Moved};
 use crate::run::leaf::{AnyLeaf, Leaf, Status};
 use crate::run::report::TaskInfo;
 use crate::start::{Prepared, prepare};
@@ -64,7 +64,7 @@ fn input(execution: u64) -> i64 {
 /// Runs the tasks of a lane; in the models every task is an actor.
 struct Sums<'a>(&'a Plan);
 
-impl Crew for Sums<'_> {
+impl ActorSet for Sums<'_> {
     fn invoke(
         &mut self,
         _: &mut usize,
@@ -392,7 +392,7 @@ impl Machine for Loop {
 
     fn fresh(&self) -> World {
         let leaf: fn(usize) -> Box<dyn AnyLeaf> = |room| Box::new(Leaf::<i64>::with_capacity(room));
-        let recipe = Recipe {
+        let recipe = RuntimeParts {
             payloads: vec![PayloadType::of::<i64>(); self.plan.ir.values.len()],
             actors: Vec::new(),
             splitters: BTreeMap::new(),
@@ -416,12 +416,15 @@ impl Machine for Loop {
                 task.actor = ActorId(task.id.0);
             }
             for step in &mut lane.steps {
-                if let (Step::Run(task), false) = (*step, self.merged) {
-                    *step = Step::Await(task);
+                if let (LaneStep::Run(task), false) = (*step, self.merged) {
+                    *step = LaneStep::Await(task);
                 }
             }
             if self.mutant == Mutant::WaitsEarly
-                && let Some(wait) = lane.steps.iter().rposition(|step| matches!(step, Step::Await(_)))
+                && let Some(wait) = lane
+                    .steps
+                    .iter()
+                    .rposition(|step| matches!(step, LaneStep::Await(_)))
             {
                 lane.steps[..=wait].rotate_right(1);
             }
@@ -521,7 +524,7 @@ impl Machine for Loop {
         let mut seen = vec![
             u64::from(world.torn),
             world.sent.map_or(0, |execution| execution + 1),
-            u64::from(world.control.state() == State::Running),
+            u64::from(world.control.state() == GraphState::Running),
             world.driver.finished(),
         ];
         seen.extend(world.driver.seen());
@@ -618,15 +621,15 @@ fn task_10_a_closed_channel_ends_the_loop_and_is_no_failure() {
     };
     // READ: the lane reads the messages that were written before it sees the end.
     let mut world = begun();
-    assert_eq!(run(&mut world, 0), (Moved::Blocked, 1, State::Running));
+    assert_eq!(run(&mut world, 0), (Moved::Blocked, 1, GraphState::Running));
     world.lanes[0].release();
-    assert_eq!(run(&mut world, 1), (Moved::Ended, 1, State::Running));
+    assert_eq!(run(&mut world, 1), (Moved::Ended, 1, GraphState::Running));
     // WRITE.
     let mut world = begun();
-    assert_eq!(run(&mut world, 0), (Moved::Blocked, 1, State::Running));
+    assert_eq!(run(&mut world, 0), (Moved::Blocked, 1, GraphState::Running));
     let outlets = world.lanes[0].tasks[0].outlets.iter_mut();
     outlets.flatten().for_each(|outlet| outlet.close());
-    assert_eq!(run(&mut world, 0), (Moved::Ended, 1, State::Running));
+    assert_eq!(run(&mut world, 0), (Moved::Ended, 1, GraphState::Running));
 }
 
 #[test]
@@ -636,7 +639,7 @@ fn task_11_a_channel_that_is_closed_while_the_graph_runs_is_told_with_task_and_l
     world.lanes.sort_by_key(|lane| lane.lane);
     world.lanes[0].release();
     while world.lanes[1].step(&mut Sums(&model.plan)).unwrap() != Moved::Ended {}
-    assert_eq!(world.control.state(), State::Running);
+    assert_eq!(world.control.state(), GraphState::Running);
     world.lanes[1].cut_off();
     let (lane, text) = world.control.failure().unwrap();
     assert_eq!((lane, text.as_str()), (LaneId(2), "`t1`: the channel is closed"));

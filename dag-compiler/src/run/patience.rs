@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// A time limit whose clock starts when there is something to wait for. Reading the clock costs as much as the rest of
 /// an execution whose result has already arrived.
-pub(crate) struct Patience {
+pub(crate) struct TimeLimit {
     timeout: Option<Duration>,
     /// The option that sets the time limit, for the error message.
     pub(crate) option: &'static str,
@@ -14,11 +14,11 @@ pub(crate) struct Patience {
     spun: Cell<bool>,
 }
 
-impl Patience {
+impl TimeLimit {
     /// A time limit of `timeout`; `None` means no limit.
     #[inline]
     pub(crate) fn new(timeout: Option<Duration>, option: &'static str) -> Self {
-        Patience {
+        TimeLimit {
             timeout,
             option,
             started: Cell::new(None),

@@ -8,7 +8,7 @@ use selvedge_core::{LaneId, ProcessId, deadline_after};
 use crate::ports::InputPort;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
-use crate::run::patience::Patience;
+use crate::run::patience::TimeLimit;
 
 /// The outcome of a tear-down.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +52,7 @@ impl Engine {
         }
         // Refused while an inline method computes, possibly the very method that ends the graph. The thread that runs
         // it sees the state when the method returns, and the last handle frees the resources that are held.
-        let patience = Patience::new(Some(deadline.saturating_duration_since(Instant::now())), "");
+        let patience = TimeLimit::new(Some(deadline.saturating_duration_since(Instant::now())), "");
         let released = self.drive(&patience, release);
         self.turn.rouse();
         if released.is_ok() {

@@ -20,7 +20,7 @@ use selvedge_channels::Region;
 use serde::{Deserialize, Serialize};
 
 use crate::ir::{BindIndex, OpKind, Plan, TaskId};
-use crate::run::clock::{Moment, ticks};
+use crate::run::clock::{ClockReading, ticks};
 use crate::run::layout::Layout;
 
 /// Words of one record: its kind and task (`What`), the execution, and three times.
@@ -290,12 +290,12 @@ impl Recorder {
 pub(crate) fn read(
     plan: &Plan,
     layout: &Layout,
-    begin: Moment,
+    begin: ClockReading,
     finished: u64,
     region_of: impl Fn(usize, usize) -> Option<Region>,
 ) -> Vec<Event> {
     let mut events = Vec::new();
-    let now = Moment::now();
+    let now = ClockReading::now();
     for spans in layout.lanes.values() {
         let Some(ring) = region_of(spans.trace.offset, spans.trace.len) else {
             continue;

@@ -14,7 +14,7 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 
 #[derive(Default)]
-struct State {
+struct TurnState {
     led: bool,
     /// The number of times that the followers have been told to look again.
     news: u64,
@@ -23,10 +23,10 @@ struct State {
 /// Leader and followers of one driver.
 #[derive(Default)]
 pub(crate) struct Turn {
-    state: Mutex<State>,
+    state: Mutex<TurnState>,
     told: Condvar,
     followers: AtomicUsize,
-    /// A copy of `State::led` that is read without the lock.
+    /// A copy of `TurnState::led` that is read without the lock.
     led: AtomicBool,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::ir::{
-    ArgIr, ChannelId, ChannelKind, ChannelPlan, Operation, Plan, RankPlan, RoadPlan, ValueId, Writer,
+    ArgIr, ChannelId, ChannelKind, ChannelPlan, Operation, Plan, RankPlan, TensorPathPlan, ValueId, Writer,
 };
 use crate::prove::forecast::forecast;
 
@@ -159,8 +159,8 @@ impl Plan {
         format!("{id:>3} {kind} {value}: {writer} -> lane {readers}{slots}")
     }
 
-    fn road(&self, plan: &RoadPlan) -> String {
-        let RoadPlan {
+    fn road(&self, plan: &TensorPathPlan) -> String {
+        let TensorPathPlan {
             value,
             reader,
             road,

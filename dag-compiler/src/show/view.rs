@@ -29,15 +29,15 @@ pub(super) struct Task {
     pub(super) start_us: f64,
     pub(super) end_us: f64,
     pub(super) measured: bool,
-    pub(super) reads: Vec<Port>,
-    pub(super) writes: Vec<Port>,
+    pub(super) reads: Vec<PortView>,
+    pub(super) writes: Vec<PortView>,
     /// The operations of the task, in the order of its lane.
     pub(super) operations: Vec<String>,
 }
 
 /// An end of a channel at a task.
 #[derive(Serialize)]
-pub(super) struct Port {
+pub(super) struct PortView {
     pub(super) value: String,
     pub(super) type_name: String,
     pub(super) channel: String,
@@ -142,13 +142,13 @@ impl View {
     }
 }
 
-fn port(plan: &Plan, value: ValueId, channel: &ChannelPlan) -> Port {
+fn port(plan: &Plan, value: ValueId, channel: &ChannelPlan) -> PortView {
     let kind = match channel.kind {
         ChannelKind::Local => "within the lane",
         ChannelKind::Ring => "between threads, by pointer",
         ChannelKind::Shared => "shared memory",
     };
-    Port {
+    PortView {
         value: plan.ir.value_name(value),
         type_name: plan
             .ir
@@ -202,8 +202,8 @@ fn task(plan: &Plan, id: TaskId, row_of: &BTreeMap<u32, usize>, channels: &Chann
         .iter()
         .filter(|arg| matches!(arg, ArgIr::Constant(_)))
         .count();
-    let mut reads: Vec<Port> = GraphIr::reads(task).filter_map(read).collect();
-    reads.extend((0..constants).map(|_| Port {
+    let mut reads: Vec<PortView> = GraphIr::reads(task).filter_map(read).collect();
+    reads.extend((0..constants).map(|_| PortView {
         value: "constant".to_owned(),
         type_name: String::new(),
         channel: "in the program".to_owned(),

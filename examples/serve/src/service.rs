@@ -11,7 +11,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use selvedge::{BoxError, Graph};
-use selvedge_batching::{Batcher, Batching, ContinuousBatcher, OnBroken, Stats, Terms};
+use selvedge_batching::{Batcher, Batching, ContinuousBatcher, OnBroken, Stats, SubmitOptions};
 use selvedge_llama::step::{Batch, Sampled};
 use serde_json::{Value, json};
 
@@ -198,7 +198,7 @@ impl Service {
         let (vocabulary, metrics) = (Arc::clone(&self.vocabulary), Arc::clone(&self.metrics));
         let served_by = ServedBy::new(Arc::clone(&self.crew));
         let text = Text::new(generation, vocabulary, metrics, sender, Arc::clone(&served_by));
-        let accepted = self.texts.try_submit(text, Terms::new());
+        let accepted = self.texts.try_submit(text, SubmitOptions::new());
         let ticket = accepted.map_err(|refused| told(refused.error))?;
         self.metrics.prompt_tokens.add(tokens as u64);
         let shape = Shape::new(kind, &self.name, tokens, delivery.include_usage);

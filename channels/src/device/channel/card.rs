@@ -26,7 +26,7 @@ const BYTES_MAX: u64 = 1 << 26;
 
 /// The form in which the memory is exported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Travels {
+pub(super) enum MemoryExport {
     /// A descriptor, which the creator sends over a socket.
     Descriptor(Address),
     /// A legacy handle of the driver.
@@ -35,7 +35,7 @@ pub(super) enum Travels {
 
 /// The means by which an endpoint tells another that its stream is done with a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Points {
+pub(super) enum SyncPoints {
     /// Events of the creator, in the order of [`RingSpec::points`].
     Events(Vec<Exported>),
     /// Numbers in a segment.
@@ -53,8 +53,8 @@ pub(super) struct Card {
     /// The allocated size of the memory in bytes.
     whole_bytes: u64,
     pub(super) is_static: bool,
-    pub(super) travels: Travels,
-    pub(super) points: Points,
+    pub(super) travels: MemoryExport,
+    pub(super) points: SyncPoints,
 }
 
 fn corrupt(what: &'static str) -> DeviceChannelError {
@@ -63,15 +63,19 @@ fn corrupt(what: &'static str) -> DeviceChannelError {
 
 impl Card {
     /// Describes a ring whose memory is exported as `travels`.
-    pub(super) fn of(ring: &Ring, is_static: bool, travels: Travels) -> Result<Self, DeviceChannelError> {
+    pub(super) fn of(
+        ring: &Ring,
+        is_static: bool,
+        travels: MemoryExport,
+    ) -> Result<Self, DeviceChannelError> {
         let points = match ring.words() {
             None => {
                 let exported: Result<_, _> = ring.events().map(Event::export).collect();
-                Points::Events(exported?)
+                SyncPoints::Events(exported?)
             }
             Some(words) => {
                 let id = words.segment().and_then(Segment::id);
-                Points::Words(id.ok_or(SegmentError::Private)?)
+                SyncPoints::Words(id.ok_or(SegmentError::Private)?)
             }
         };
         Ok(Card {
@@ -141,7 +145,7 @@ impl Card {
         }
         let spec = self.spec()?;
         let points = spec.points()?;
-        if let Points::Events(events) = &self.points
+        if let SyncPoints::Events(events) = &self.points
             && events.len() != points
         {
             return Err(corrupt(
@@ -183,8 +187,8 @@ mod tests {
             slot_bytes: 1000,
             whole_bytes: 2 << 20,
             is_static: false,
-            travels: Travels::Handle(Exported::from(IpcHandle([9; 64]))),
-            points: Points::Events(vec![event; 4]),
+            travels: MemoryExport::Handle(Exported::from(IpcHandle([9; 64]))),
+            points: SyncPoints::Events(vec![event; 4]),
         }
     }
 
@@ -205,7 +209,7 @@ mod tests {
             |card| card.readers = u64::MAX,
             |card| card.slot_bytes = u64::MAX,
             |card| card.whole_bytes = 1024,
-            |card| card.points = Points::Events(Vec::new()),
+            |card| card.points = SyncPoints::Events(Vec::new()),
         ];
         for change in wrong {
             let mut card = card();

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::device::error::DeviceError;
-use crate::device::extraction::NotTaken;
+use crate::device::extraction::ExtractError;
 use crate::error::{ChannelError, SegmentError, layouts};
 use crate::payload::TensorError;
 use crate::payload::TensorLayout;
@@ -75,11 +75,11 @@ impl From<DeviceChannelError> for ChannelError {
     }
 }
 
-impl From<NotTaken> for DeviceChannelError {
-    fn from(error: NotTaken) -> Self {
+impl From<ExtractError> for DeviceChannelError {
+    fn from(error: ExtractError) -> Self {
         match error {
-            NotTaken::Device(error) => error.into(),
-            NotTaken::Channel(error) => error.into(),
+            ExtractError::Device(error) => error.into(),
+            ExtractError::Channel(error) => error.into(),
         }
     }
 }

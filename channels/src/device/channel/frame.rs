@@ -7,7 +7,7 @@ use crate::payload::TensorLayout;
 
 /// A message without its data on the device. As in any channel, a fault may be sent in its place.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Frame {
+pub(super) struct DeviceFrame {
     pub(super) content: Content,
     /// The encoded value that contained the tensors; empty for tensors alone.
     pub(super) value: Vec<u8>,
@@ -32,13 +32,13 @@ pub(super) const ALIGN: usize = 256;
 /// The offsets of a message's tensors in its slot. Both sides compute them from the layouts, so a reader need not trust
 /// the writer's offsets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct TensorOffsets {
     offsets: Vec<usize>,
     /// The number of bytes in use in the slot.
     pub(super) bytes: usize,
 }
 
-impl Places {
+impl TensorOffsets {
     /// Computes the places for these layouts, or returns `None` if their size overflows.
     pub(super) fn of(layouts: &[TensorLayout]) -> Option<Self> {
         let mut offsets = Vec::with_capacity(layouts.len());
@@ -48,7 +48,7 @@ impl Places {
             offsets.push(offset);
             bytes = offset.checked_add(layout.len_bytes())?;
         }
-        Some(Places { offsets, bytes })
+        Some(TensorOffsets { offsets, bytes })
     }
 
     pub(super) fn offset(&self, index: usize) -> Option<usize> {
@@ -67,11 +67,11 @@ mod tests {
 
     #[test]
     fn acc_20_places_follow_from_layouts_alone() {
-        let places = Places::of(&[layout(1), layout(0), layout(257), layout(8)]).unwrap();
+        let places = TensorOffsets::of(&[layout(1), layout(0), layout(257), layout(8)]).unwrap();
         assert_eq!(places.offsets, [0, 256, 256, 768]);
         assert_eq!(places.bytes, 776);
-        assert_eq!(Places::of(&[]).unwrap().bytes, 0);
+        assert_eq!(TensorOffsets::of(&[]).unwrap().bytes, 0);
         let huge = layout(isize::MAX as usize);
-        assert_eq!(Places::of(&[huge.clone(), huge.clone(), huge]), None);
+        assert_eq!(TensorOffsets::of(&[huge.clone(), huge.clone(), huge]), None);
     }
 }

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The delay before the thread calls `accept` again after an error.
 const AGAIN: Duration = Duration::from_millis(50);
 
-static OFFICE: Mutex<Option<Office>> = Mutex::new(None);
+static OFFICE: Mutex<Option<DescriptorServer>> = Mutex::new(None);
 
 /// The address of an offered descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,16 +53,16 @@ type Offers = Arc<Mutex<HashMap<u64, OwnedFd>>>;
 
 /// The connection that the thread serves now, and the flag that tells the thread to stop.
 #[derive(Default)]
-struct Asking {
+struct CurrentRequest {
     closing: bool,
     stream: Option<Arc<UnixStream>>,
 }
 
-struct Office {
+struct DescriptorServer {
     number: u64,
     pid: u32,
     offers: Offers,
-    asking: Arc<Mutex<Asking>>,
+    asking: Arc<Mutex<CurrentRequest>>,
     listener: Arc<UnixListener>,
     thread: Option<JoinHandle<()>>,
 }
@@ -93,7 +93,7 @@ pub(super) fn offer(descriptor: OwnedFd) -> io::Result<Offer> {
     let mut slot = OFFICE.lock();
     let office = match &mut *slot {
         Some(office) => office,
-        None => slot.insert(Office::open()?),
+        None => slot.insert(DescriptorServer::open()?),
     };
     let address = Address {
         office: office.number,
@@ -123,17 +123,17 @@ impl Drop for Offer {
     }
 }
 
-impl Office {
+impl DescriptorServer {
     fn open() -> io::Result<Self> {
         let (number, pid) = (fresh(), std::process::id());
         let name = SocketAddr::from_abstract_name(socket_name(pid, number))?;
         let listener = Arc::new(UnixListener::bind_addr(&name)?);
-        let (offers, asking) = (Offers::default(), Arc::<Mutex<Asking>>::default());
+        let (offers, asking) = (Offers::default(), Arc::<Mutex<CurrentRequest>>::default());
         let (listens, answers, asked) = (Arc::clone(&listener), Arc::clone(&offers), Arc::clone(&asking));
         let thread = thread::Builder::new()
             .name("selvedge-handover".into())
             .spawn(move || serve(&listens, &answers, &asked))?;
-        Ok(Office {
+        Ok(DescriptorServer {
             number,
             pid,
             offers,
@@ -164,7 +164,7 @@ impl Office {
 }
 
 /// The main function of the thread: answers requests until the socket is shut down.
-fn serve(listener: &UnixListener, offers: &Offers, asking: &Mutex<Asking>) {
+fn serve(listener: &UnixListener, offers: &Offers, asking: &Mutex<CurrentRequest>) {
     let busy_with = |stream: Option<Arc<UnixStream>>| {
         let mut asking = asking.lock();
         asking.stream = stream;
@@ -317,7 +317,7 @@ mod tests {
         fetch(address).unwrap();
     }
 
-    // Two tests would share the socket of one `Office`, so both cases are one test.
+    // Two tests would share the socket of one `DescriptorServer`, so both cases are one test.
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no sockets")]
     fn a_descriptor_is_handed_over_for_as_long_as_it_is_offered() {

@@ -1,7 +1,7 @@
 //! Loans: slots that are being written.
 
 use super::error::DeviceChannelError;
-use super::frame::Places;
+use super::frame::TensorOffsets;
 use super::writer::DeviceWriter;
 use crate::device::memory::SpanMut;
 use crate::device::stream::Stream;
@@ -22,7 +22,7 @@ pub struct DeviceLoan<'w> {
     stream: &'w Stream,
     slot: usize,
     layouts: Vec<TensorLayout>,
-    places: Places,
+    places: TensorOffsets,
     published: bool,
 }
 
@@ -32,7 +32,7 @@ impl<'w> DeviceLoan<'w> {
         stream: &'w Stream,
         slot: usize,
         layouts: Vec<TensorLayout>,
-        places: Places,
+        places: TensorOffsets,
     ) -> Self {
         DeviceLoan {
             writer,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::DeviceChannelError;
-use super::frame::Frame;
+use super::frame::DeviceFrame;
 use super::owned::Owned;
 use super::reader::DeviceReader;
 use super::ring::{Ring, RingSpec};
@@ -107,7 +107,7 @@ impl DeviceChannelOptions {
         let events = (0..self.spec.points()?).map(|_| Event::new(gpu));
         let ring = Ring::with_events(self.spec, memory, events)?;
         let owned = Arc::new(Owned::local(ring));
-        let (writer, readers) = self.control().threads::<Frame>()?;
+        let (writer, readers) = self.control().threads::<DeviceFrame>()?;
         let reader = |(index, control)| DeviceReader::new(control, Arc::clone(&owned), index, self.is_static);
         let readers = (0..).zip(readers).map(reader).collect();
         Ok((DeviceWriter::new(writer, owned, self.is_static, true), readers))

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::DeviceChannelError;
-use super::frame::{Content, Frame, Places};
+use super::frame::{Content, DeviceFrame, TensorOffsets};
 use super::owned::Owned;
 use super::ring::Ring;
-use super::view::{DeviceView, Held, Listed};
+use super::view::{DeviceView, HeldTensors, SlotContents};
 use crate::channel::Reader;
 use crate::device::stream::{ASKED_EVERY, Stream};
 use crate::error::{ChannelError, End};
@@ -21,12 +21,12 @@ use crate::payload::Wire;
 /// The reader waits on the host for messages only, and never for the device. Before a reading process ends, it must
 /// wait for its stream ([`Stream::wait`]), since the writer's stream waits for that stream.
 pub struct DeviceReader {
-    pub(super) control: Reader<Frame>,
+    pub(super) control: Reader<DeviceFrame>,
     owned: Arc<Owned>,
     index: u32,
     is_static: bool,
     /// The tensors of the first message, if they fix the layouts of all messages.
-    first: Option<Arc<Listed>>,
+    first: Option<Arc<SlotContents>>,
 }
 
 impl fmt::Debug for DeviceReader {
@@ -36,7 +36,7 @@ impl fmt::Debug for DeviceReader {
 }
 
 impl DeviceReader {
-    pub(super) fn new(control: Reader<Frame>, owned: Arc<Owned>, index: u32, is_static: bool) -> Self {
+    pub(super) fn new(control: Reader<DeviceFrame>, owned: Arc<Owned>, index: u32, is_static: bool) -> Self {
         DeviceReader {
             control,
             owned,
@@ -132,8 +132,8 @@ impl DeviceReader {
         };
         let slot = self.ring().slot(self.position());
         let ordered = match &held {
-            Held::Slot(_) => self.ring().after_writer(slot, stream),
-            Held::Given(tensors) => tensors
+            HeldTensors::Slot(_) => self.ring().after_writer(slot, stream),
+            HeldTensors::Given(tensors) => tensors
                 .iter()
                 .try_for_each(|tensor| Ok(stream.order_after(tensor.ready())?)),
         };
@@ -144,8 +144,8 @@ impl DeviceReader {
     }
 
     /// Checks the metadata of the message, and returns its tensors and its encoded value.
-    fn hold(&mut self) -> Result<Message<(Held, Vec<u8>)>, DeviceChannelError> {
-        let Frame { content, value } = match self.control.content()? {
+    fn hold(&mut self) -> Result<Message<(HeldTensors, Vec<u8>)>, DeviceChannelError> {
+        let DeviceFrame { content, value } = match self.control.content()? {
             Ok(frame) => frame,
             Err(fault) => return Ok(Err(fault)),
         };
@@ -153,26 +153,26 @@ impl DeviceReader {
         let layouts = match content {
             Content::Given(tensors) => {
                 let layouts: Vec<_> = tensors.iter().map(|tensor| tensor.layout().clone()).collect();
-                let given = Held::Given(tensors.clone());
+                let given = HeldTensors::Given(tensors.clone());
                 // The following messages in place have the layouts of this one.
                 if self.is_static
                     && self.first.is_none()
-                    && let Some(places) = Places::of(&layouts)
+                    && let Some(places) = TensorOffsets::of(&layouts)
                 {
-                    self.first = Some(Arc::new(Listed { layouts, places }));
+                    self.first = Some(Arc::new(SlotContents { layouts, places }));
                 }
                 return Ok(Ok((given, value)));
             }
             Content::AsFirst => {
                 let what = "a message that is as the first, which has not come";
                 let first = self.first.clone().ok_or(ChannelError::Corrupt { what })?;
-                return Ok(Ok((Held::Slot(first), value)));
+                return Ok(Ok((HeldTensors::Slot(first), value)));
             }
             Content::Tensors(layouts) => layouts.clone(),
         };
         // A writer of this crate refuses tensors that are too large, but the peer may be any program.
         let max_bytes = self.ring().spec.slot_bytes;
-        let places = Places::of(&layouts).filter(|places| places.bytes <= max_bytes);
+        let places = TensorOffsets::of(&layouts).filter(|places| places.bytes <= max_bytes);
         let what = "tensors that do not fit their slot";
         let places = places.ok_or(ChannelError::Corrupt { what })?;
         if let Some(first) = &self.first
@@ -183,11 +183,11 @@ impl DeviceReader {
                 found: layouts,
             });
         }
-        let listed = Arc::new(Listed { layouts, places });
+        let listed = Arc::new(SlotContents { layouts, places });
         if self.is_static {
             self.first = Some(Arc::clone(&listed));
         }
-        Ok(Ok((Held::Slot(listed), value)))
+        Ok(Ok((HeldTensors::Slot(listed), value)))
     }
 
     /// Releases a slot: on the host now, and on the device when `stream` reaches this point.
@@ -195,10 +195,10 @@ impl DeviceReader {
         &mut self,
         stream: &Stream,
         slot: usize,
-        held: &Held,
+        held: &HeldTensors,
     ) -> Result<(), DeviceChannelError> {
         fault_point::at("device reader: before the record");
-        if matches!(held, Held::Slot(_)) {
+        if matches!(held, HeldTensors::Slot(_)) {
             // GPU-2: the record is enqueued before the credit is visible.
             self.ring().record(End::Reader(self.index), slot, stream)?;
         }
@@ -248,7 +248,7 @@ mod tests {
         let stream = Stream::compute(gpu).unwrap();
         let say = |content| {
             let value = Vec::new();
-            writer.control.try_send(Frame { content, value }).unwrap();
+            writer.control.try_send(DeviceFrame { content, value }).unwrap();
             readers[0].recv(&stream).err()
         };
         contents.into_iter().map(say).collect()

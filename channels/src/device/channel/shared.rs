@@ -3,10 +3,10 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use super::card::{Card, Points, Travels};
+use super::card::{Card, MemoryExport, SyncPoints};
 use super::descriptor::DeviceDescriptor;
 use super::error::DeviceChannelError;
-use super::frame::Frame;
+use super::frame::DeviceFrame;
 use super::handover::{self, Offer};
 use super::options::DeviceChannelOptions;
 use super::owned::{self, Owned};
@@ -27,7 +27,7 @@ use crate::segment::Segment;
 /// device memory, and must keep the channel or an endpoint of it as long as other processes use it. The death of that
 /// process ends the channel.
 pub struct SharedDeviceChannel {
-    control: SharedChannel<Frame>,
+    control: SharedChannel<DeviceFrame>,
     owned: Arc<Owned>,
     descriptor: DeviceDescriptor,
     is_static: bool,
@@ -42,23 +42,23 @@ impl std::fmt::Debug for SharedDeviceChannel {
 }
 
 /// Exports the memory to other processes, in the form that the system supports.
-fn travels(memory: &DeviceMemory) -> Result<(Travels, Option<Offer>), DeviceChannelError> {
+fn travels(memory: &DeviceMemory) -> Result<(MemoryExport, Option<Offer>), DeviceChannelError> {
     if !memory.is_mapped() {
-        return Ok((Travels::Handle(memory.export_plain()?), None));
+        return Ok((MemoryExport::Handle(memory.export_plain()?), None));
     }
     let offer = handover::offer(memory.export_descriptor()?).map_err(|source| {
         let what = "offering its descriptor";
         let pid = std::process::id();
         DeviceChannelError::Handover { pid, what, source }
     })?;
-    Ok((Travels::Descriptor(offer.address().clone()), Some(offer)))
+    Ok((MemoryExport::Descriptor(offer.address().clone()), Some(offer)))
 }
 
 /// Imports the memory that another process offers.
 fn fetched(gpu: &Gpu, card: &Card) -> Result<DeviceMemory, DeviceChannelError> {
     let bytes = card.spec()?.bytes()?;
     let memory = match &card.travels {
-        Travels::Descriptor(address) => {
+        MemoryExport::Descriptor(address) => {
             let fetched = handover::fetch(address);
             let descriptor = fetched.map_err(|(what, source)| {
                 let pid = address.pid();
@@ -66,7 +66,7 @@ fn fetched(gpu: &Gpu, card: &Card) -> Result<DeviceMemory, DeviceChannelError> {
             })?;
             DeviceMemory::import_descriptor(gpu, descriptor.as_fd(), bytes, card.whole_bytes()?)?
         }
-        Travels::Handle(handle) => DeviceMemory::import_plain(gpu, *handle, bytes)?,
+        MemoryExport::Handle(handle) => DeviceMemory::import_plain(gpu, *handle, bytes)?,
     };
     Ok(memory)
 }
@@ -84,7 +84,7 @@ impl SharedDeviceChannel {
                 Ring::with_words(spec, memory, words)?
             }
         };
-        let control = options.control().shared::<Frame>()?;
+        let control = options.control().shared::<DeviceFrame>()?;
         let (travels, offer) = travels(&ring.memory)?;
         let card = Card::of(&ring, options.is_static, travels)?.publish()?;
         let descriptor = DeviceDescriptor {
@@ -135,11 +135,11 @@ impl SharedDeviceChannel {
         }
         let memory = fetched(gpu, &card)?;
         let ring = match &card.points {
-            Points::Events(events) => {
+            SyncPoints::Events(events) => {
                 let imported = events.iter().map(|event| Event::import(gpu, *event));
                 Ring::with_events(spec, memory, imported)?
             }
-            Points::Words(id) => {
+            SyncPoints::Words(id) => {
                 let words = Segment::open(id)?;
                 let words = Words::register::<DeviceChannelError>(gpu, words, spec.points()?)?;
                 Ring::with_words(spec, memory, words)?

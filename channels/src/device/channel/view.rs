@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::DeviceChannelError;
-use super::frame::Places;
+use super::frame::TensorOffsets;
 use super::reader::DeviceReader;
 use crate::device::crossing::Crossing;
 use crate::device::extraction::put_together;
@@ -16,15 +16,15 @@ use crate::payload::{Tensor, Wire};
 
 /// The layouts and places of the tensors in a slot.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(super) struct SlotContents {
     pub(super) layouts: Vec<TensorLayout>,
-    pub(super) places: Places,
+    pub(super) places: TensorOffsets,
 }
 
 /// The tensors of a message: in its slot, or sent by pointer.
 #[derive(Debug)]
-pub(super) enum Held {
-    Slot(Arc<Listed>),
+pub(super) enum HeldTensors {
+    Slot(Arc<SlotContents>),
     Given(Vec<DeviceTensor>),
 }
 
@@ -35,7 +35,7 @@ pub struct DeviceView<'r> {
     reader: &'r mut DeviceReader,
     stream: &'r Stream,
     slot: usize,
-    held: Held,
+    held: HeldTensors,
     /// The encoded value that contained the tensors.
     value: Vec<u8>,
     given_back: bool,
@@ -46,7 +46,7 @@ impl<'r> DeviceView<'r> {
         reader: &'r mut DeviceReader,
         stream: &'r Stream,
         slot: usize,
-        held: Held,
+        held: HeldTensors,
         value: Vec<u8>,
     ) -> Self {
         DeviceView {
@@ -67,8 +67,8 @@ impl<'r> DeviceView<'r> {
     /// The number of tensors.
     pub fn len(&self) -> usize {
         match &self.held {
-            Held::Slot(listed) => listed.layouts.len(),
-            Held::Given(tensors) => tensors.len(),
+            HeldTensors::Slot(listed) => listed.layouts.len(),
+            HeldTensors::Given(tensors) => tensors.len(),
         }
     }
 
@@ -90,8 +90,8 @@ impl<'r> DeviceView<'r> {
     /// [`DeviceChannelError::NoTensor`].
     pub fn layout(&self, index: usize) -> Result<&TensorLayout, DeviceChannelError> {
         let layout = match &self.held {
-            Held::Slot(listed) => listed.layouts.get(index),
-            Held::Given(tensors) => tensors.get(index).map(DeviceTensor::layout),
+            HeldTensors::Slot(listed) => listed.layouts.get(index),
+            HeldTensors::Given(tensors) => tensors.get(index).map(DeviceTensor::layout),
         };
         layout.ok_or_else(|| self.no_tensor(index))
     }
@@ -103,11 +103,11 @@ impl<'r> DeviceView<'r> {
     /// [`DeviceChannelError::NoTensor`].
     pub fn span(&self, index: usize) -> Result<Span<'_>, DeviceChannelError> {
         match &self.held {
-            Held::Given(tensors) => {
+            HeldTensors::Given(tensors) => {
                 let tensor = tensors.get(index).ok_or_else(|| self.no_tensor(index))?;
                 Ok(tensor.span()?)
             }
-            Held::Slot(listed) => {
+            HeldTensors::Slot(listed) => {
                 let bytes = self.layout(index)?.len_bytes();
                 let ring = self.reader.ring();
                 let offset = listed.places.offset(index).unwrap_or(0);
@@ -121,7 +121,7 @@ impl<'r> DeviceView<'r> {
     /// # Errors
     /// [`DeviceChannelError::NoTensor`], and the errors of the device.
     pub fn keep(&self, index: usize) -> Result<DeviceTensor, DeviceChannelError> {
-        if let Held::Given(tensors) = &self.held {
+        if let HeldTensors::Given(tensors) = &self.held {
             let tensor = tensors.get(index).ok_or_else(|| self.no_tensor(index))?;
             return Ok(tensor.clone());
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::DeviceChannelError;
-use super::frame::{Content, Frame, Places};
+use super::frame::{Content, DeviceFrame, TensorOffsets};
 use super::loan::DeviceLoan;
 use super::owned::Owned;
 use super::ring::Ring;
@@ -26,7 +26,7 @@ use crate::payload::Wire;
 /// wait for its stream ([`Stream::wait`]): writes that are not done by then never happen, and the readers' streams wait
 /// for them.
 pub struct DeviceWriter {
-    pub(super) control: Writer<Frame>,
+    pub(super) control: Writer<DeviceFrame>,
     pub(super) owned: Arc<Owned>,
     /// The layouts of the first message, if they fix those of all messages.
     first: Option<Vec<TensorLayout>>,
@@ -50,7 +50,12 @@ enum Wait {
 }
 
 impl DeviceWriter {
-    pub(super) fn new(control: Writer<Frame>, owned: Arc<Owned>, is_static: bool, is_local: bool) -> Self {
+    pub(super) fn new(
+        control: Writer<DeviceFrame>,
+        owned: Arc<Owned>,
+        is_static: bool,
+        is_local: bool,
+    ) -> Self {
         DeviceWriter {
             control,
             owned,
@@ -151,9 +156,9 @@ impl DeviceWriter {
         }
     }
 
-    fn places(&self, layouts: &[TensorLayout]) -> Result<Places, DeviceChannelError> {
+    fn places(&self, layouts: &[TensorLayout]) -> Result<TensorOffsets, DeviceChannelError> {
         let max_bytes = self.ring().spec.slot_bytes as u64;
-        let places = Places::of(layouts);
+        let places = TensorOffsets::of(layouts);
         let need_bytes = places.as_ref().map_or(u64::MAX, |places| places.bytes as u64);
         places.filter(|_| need_bytes <= max_bytes).ok_or_else(|| {
             ChannelError::TooLarge {
@@ -176,7 +181,7 @@ impl DeviceWriter {
         } else {
             Content::Tensors(layouts.clone())
         };
-        let frame = Frame { content, value };
+        let frame = DeviceFrame { content, value };
         let slot = self.ring().slot(self.position());
         self.control.try_send(frame).map_err(|refused| refused.error)?;
         if self.is_static && is_first {
@@ -237,7 +242,7 @@ impl DeviceWriter {
         let timeout = self.control.timeout();
         self.credit(Wait::For(timeout))?;
         let content = Content::Given(tensors.to_vec());
-        let given = Frame { content, value };
+        let given = DeviceFrame { content, value };
         self.control.try_send(given).map_err(|refused| refused.error)?;
         if self.is_static && self.first.is_none() {
             self.first = Some(layouts);

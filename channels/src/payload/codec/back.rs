@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 use super::super::bytes64::Bytes64;
 use super::super::collector;
 use super::error::SerdeError;
-use super::read::Reader;
+use super::read::ValueReader;
 use super::tag;
-use super::write::{Sink, Writer};
+use super::write::{Sink, ValueWriter};
 
 impl Sink for Vec<u8> {
     fn put(&mut self, bytes: &[u8]) -> bool {
@@ -25,11 +25,11 @@ pub(crate) fn arrives<T: Serialize + DeserializeOwned>(
     parts: &[Arc<Bytes64>],
 ) -> Result<(), SerdeError> {
     let given = parts.iter().cloned().map(Some).collect();
-    let mut reader = Reader::<true>::new(head);
+    let mut reader = ValueReader::<true>::new(head);
     let read = collector::providing(given, || T::deserialize(&mut reader))?;
     reader.finish()?;
     let (again, _) = collector::collecting_again(parts, || {
-        let mut writer = Writer::<_, true>::new(Vec::with_capacity(head.len()), None);
+        let mut writer = ValueWriter::<_, true>::new(Vec::with_capacity(head.len()), None);
         read.serialize(&mut writer).map(|()| writer.sink)
     });
     crate::dispose::dispose(read);

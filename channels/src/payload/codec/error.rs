@@ -12,10 +12,10 @@ pub struct SerdeError(Why);
 enum Why {
     /// The writer has stopped; the reason is in its field `stop`.
     Stopped,
-    Said(Box<Said>),
+    Said(Box<Reason>),
 }
 
-struct Said {
+struct Reason {
     what: String,
     /// The path to the place of the error, from the inside out.
     steps: Vec<Step>,
@@ -34,7 +34,7 @@ impl SerdeError {
 
     #[cold]
     pub(crate) fn said(what: impl fmt::Display) -> Self {
-        SerdeError(Why::Said(Box::new(Said {
+        SerdeError(Why::Said(Box::new(Reason {
             what: what.to_string(),
             steps: Vec::new(),
         })))

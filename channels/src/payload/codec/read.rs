@@ -12,7 +12,7 @@ use super::error::SerdeError;
 use super::{EMPTY_MAX, NEST_MAX, tag};
 
 /// A decoder of one value, encoded by name or packed.
-pub(in crate::payload) struct Reader<'de, const NAMED: bool> {
+pub(in crate::payload) struct ValueReader<'de, const NAMED: bool> {
     bytes: &'de [u8],
     depth: u16,
     /// The number of further elements that may take no bytes.
@@ -23,10 +23,10 @@ pub(in crate::payload) struct Reader<'de, const NAMED: bool> {
 
 type Result<T> = std::result::Result<T, SerdeError>;
 
-impl<'de, const NAMED: bool> Reader<'de, NAMED> {
+impl<'de, const NAMED: bool> ValueReader<'de, NAMED> {
     #[inline]
     pub(in crate::payload) fn new(bytes: &'de [u8]) -> Self {
-        Reader {
+        ValueReader {
             bytes,
             depth: 0,
             empty: EMPTY_MAX,
@@ -195,7 +195,7 @@ impl<'de, const NAMED: bool> Reader<'de, NAMED> {
         visitor: V,
     ) -> Result<V::Value> {
         self.deeper(|reader| {
-            let mut items = Items::by_name(reader, names);
+            let mut items = ReadItems::by_name(reader, names);
             let value = visitor.visit_seq(&mut items)?;
             items.finish()?;
             Ok(value)
@@ -204,7 +204,7 @@ impl<'de, const NAMED: bool> Reader<'de, NAMED> {
 
     fn map<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
         self.deeper(|reader| {
-            let mut items = Items::by_name(reader, None);
+            let mut items = ReadItems::by_name(reader, None);
             let value = visitor.visit_map(&mut items)?;
             items.finish()?;
             Ok(value)
@@ -273,8 +273,8 @@ impl<'de, const NAMED: bool> Reader<'de, NAMED> {
 }
 
 /// The unread rest of a list or a map.
-struct Items<'r, 'de, const NAMED: bool> {
-    reader: &'r mut Reader<'de, NAMED>,
+struct ReadItems<'r, 'de, const NAMED: bool> {
+    reader: &'r mut ValueReader<'de, NAMED>,
     /// The number of items left, if no tag in the bytes ends them.
     left: usize,
     done: usize,
@@ -284,9 +284,9 @@ struct Items<'r, 'de, const NAMED: bool> {
     names: Option<&'static [&'static str]>,
 }
 
-impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
-    fn by_name(reader: &'r mut Reader<'de, NAMED>, names: Option<&'static [&'static str]>) -> Self {
-        Items {
+impl<'r, 'de, const NAMED: bool> ReadItems<'r, 'de, NAMED> {
+    fn by_name(reader: &'r mut ValueReader<'de, NAMED>, names: Option<&'static [&'static str]>) -> Self {
+        ReadItems {
             reader,
             left: 0,
             done: 0,
@@ -298,11 +298,11 @@ impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
 
     #[inline]
     fn packed(
-        reader: &'r mut Reader<'de, NAMED>,
+        reader: &'r mut ValueReader<'de, NAMED>,
         left: usize,
         names: Option<&'static [&'static str]>,
     ) -> Self {
-        Items {
+        ReadItems {
             reader,
             left,
             done: 0,
@@ -314,9 +314,9 @@ impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
 
     /// Begins a packed list or map, which starts with its length.
     #[inline]
-    fn counted(reader: &'r mut Reader<'de, NAMED>) -> Result<Self> {
+    fn counted(reader: &'r mut ValueReader<'de, NAMED>) -> Result<Self> {
         let left = reader.whole(|reader| reader.narrow())?;
-        let mut items = Items::packed(reader, left, None);
+        let mut items = ReadItems::packed(reader, left, None);
         items.is_counted = true;
         Ok(items)
     }
@@ -387,7 +387,7 @@ impl<'r, 'de, const NAMED: bool> Items<'r, 'de, NAMED> {
     }
 }
 
-impl<'de, const NAMED: bool> SeqAccess<'de> for Items<'_, 'de, NAMED> {
+impl<'de, const NAMED: bool> SeqAccess<'de> for ReadItems<'_, 'de, NAMED> {
     type Error = SerdeError;
 
     #[inline]
@@ -403,7 +403,7 @@ impl<'de, const NAMED: bool> SeqAccess<'de> for Items<'_, 'de, NAMED> {
     }
 }
 
-impl<'de, const NAMED: bool> MapAccess<'de> for Items<'_, 'de, NAMED> {
+impl<'de, const NAMED: bool> MapAccess<'de> for ReadItems<'_, 'de, NAMED> {
     type Error = SerdeError;
 
     #[inline]
@@ -427,7 +427,7 @@ impl<'de, const NAMED: bool> MapAccess<'de> for Items<'_, 'de, NAMED> {
 /// A variant as a JSON reader presents it: a map of one entry.
 struct OneEntry<'r, 'de, const NAMED: bool> {
     name: Option<&'de str>,
-    reader: &'r mut Reader<'de, NAMED>,
+    reader: &'r mut ValueReader<'de, NAMED>,
 }
 
 impl<'de, const NAMED: bool> MapAccess<'de> for OneEntry<'_, 'de, NAMED> {
@@ -446,13 +446,13 @@ impl<'de, const NAMED: bool> MapAccess<'de> for OneEntry<'_, 'de, NAMED> {
 }
 
 /// A variant of an enum, and whether it has no content.
-struct Variant<'r, 'de, const NAMED: bool> {
-    reader: &'r mut Reader<'de, NAMED>,
+struct ReadVariant<'r, 'de, const NAMED: bool> {
+    reader: &'r mut ValueReader<'de, NAMED>,
     name: &'de str,
     is_unit: bool,
 }
 
-impl<'r, 'de, const NAMED: bool> EnumAccess<'de> for Variant<'r, 'de, NAMED> {
+impl<'r, 'de, const NAMED: bool> EnumAccess<'de> for ReadVariant<'r, 'de, NAMED> {
     type Error = SerdeError;
     type Variant = Self;
 
@@ -468,7 +468,7 @@ impl<'r, 'de, const NAMED: bool> EnumAccess<'de> for Variant<'r, 'de, NAMED> {
     }
 }
 
-impl<'de, const NAMED: bool> Variant<'_, 'de, NAMED> {
+impl<'de, const NAMED: bool> ReadVariant<'_, 'de, NAMED> {
     fn bare<R>(&self) -> Result<R> {
         Err(SerdeError::said(format_args!(
             "its variant `{}` comes without what is in it",
@@ -477,7 +477,7 @@ impl<'de, const NAMED: bool> Variant<'_, 'de, NAMED> {
     }
 }
 
-impl<'de, const NAMED: bool> VariantAccess<'de> for Variant<'_, 'de, NAMED> {
+impl<'de, const NAMED: bool> VariantAccess<'de> for ReadVariant<'_, 'de, NAMED> {
     type Error = SerdeError;
 
     #[inline]
@@ -524,13 +524,13 @@ macro_rules! numbers {
             if NAMED {
                 return self.any(visitor);
             }
-            let read: fn(&mut Reader<'de, NAMED>) -> Result<_> = $read;
+            let read: fn(&mut ValueReader<'de, NAMED>) -> Result<_> = $read;
             visitor.$visit(self.whole(read)?)
         }
     )*};
 }
 
-impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
+impl<'de, const NAMED: bool> Deserializer<'de> for &mut ValueReader<'de, NAMED> {
     type Error = SerdeError;
 
     #[inline]
@@ -670,7 +670,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
         if NAMED {
             return self.any(visitor);
         }
-        Items::counted(self)?.whole(|items| visitor.visit_seq(items))
+        ReadItems::counted(self)?.whole(|items| visitor.visit_seq(items))
     }
 
     #[inline]
@@ -678,7 +678,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
         if NAMED {
             return self.any(visitor);
         }
-        Items::packed(self, len, None).whole(|items| visitor.visit_seq(items))
+        ReadItems::packed(self, len, None).whole(|items| visitor.visit_seq(items))
     }
 
     #[inline]
@@ -696,7 +696,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
         if NAMED {
             return self.any(visitor);
         }
-        Items::counted(self)?.whole(|items| visitor.visit_map(items))
+        ReadItems::counted(self)?.whole(|items| visitor.visit_map(items))
     }
 
     #[inline]
@@ -707,7 +707,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
         visitor: V,
     ) -> Result<V::Value> {
         if !NAMED {
-            let fields = Items::packed(self, fields.len(), Some(fields));
+            let fields = ReadItems::packed(self, fields.len(), Some(fields));
             return fields.whole(|items| visitor.visit_seq(items));
         }
         if let Some(&(tag::SEQ | tag::TUPLE)) = self.bytes.first() {
@@ -726,7 +726,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
     ) -> Result<V::Value> {
         if !NAMED {
             return self.whole(|reader| {
-                visitor.visit_enum(Variant {
+                visitor.visit_enum(ReadVariant {
                     reader,
                     name: "",
                     is_unit: false,
@@ -743,7 +743,7 @@ impl<'de, const NAMED: bool> Deserializer<'de> for &mut Reader<'de, NAMED> {
         }
         let name = self.text()?;
         self.deeper(|reader| {
-            let value = visitor.visit_enum(Variant {
+            let value = visitor.visit_enum(ReadVariant {
                 reader: &mut *reader,
                 name,
                 is_unit,

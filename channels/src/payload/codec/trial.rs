@@ -38,19 +38,19 @@ pub(crate) enum Way {
 #[derive(Debug)]
 pub(crate) struct Shape {
     /// The contents of each list, option, map, tuple, struct and enum. The first node contains the whole value.
-    nodes: Vec<Vec<Kid>>,
+    nodes: Vec<Vec<Child>>,
 }
 
 impl Shape {
     /// The place of the whole value.
     #[inline]
-    pub(super) fn root(&self) -> Slot {
+    pub(super) fn root(&self) -> ShapeSlot {
         let root = self.nodes.first().and_then(|kids| kids.first());
-        root.map_or(Slot::UNREAD, |kid| kid.slot)
+        root.map_or(ShapeSlot::UNREAD, |kid| kid.slot)
     }
 
     /// Whether the value at a place takes no bytes.
-    pub(super) fn is_empty(&self, slot: Slot) -> bool {
+    pub(super) fn is_empty(&self, slot: ShapeSlot) -> bool {
         match slot.tag() {
             tag::UNIT => true,
             tag::TUPLE | tag::STRUCT => self.kids(slot).iter().all(|kid| self.is_empty(kid.slot)),
@@ -60,21 +60,21 @@ impl Shape {
 
     /// The contents of the value at a place.
     #[inline]
-    pub(super) fn kids(&self, slot: Slot) -> &[Kid] {
+    pub(super) fn kids(&self, slot: ShapeSlot) -> &[Child] {
         self.nodes.get(slot.node()).map_or(&[], Vec::as_slice)
     }
 }
 
 /// The value read at a place: a tag, and the number of the node with its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot(u32);
+pub(super) struct ShapeSlot(u32);
 
-impl Slot {
+impl ShapeSlot {
     /// The value of a place that was not read.
-    pub(super) const UNREAD: Slot = Slot(tag::UNREAD as u32);
+    pub(super) const UNREAD: ShapeSlot = ShapeSlot(tag::UNREAD as u32);
 
     fn new(tag: u8, node: usize) -> Self {
-        Slot(u32::try_from(node << 5).unwrap_or(0) | u32::from(tag))
+        ShapeSlot(u32::try_from(node << 5).unwrap_or(0) | u32::from(tag))
     }
 
     #[inline]
@@ -90,23 +90,23 @@ impl Slot {
 
 /// A field, an element or a variant.
 #[derive(Debug)]
-pub(super) struct Kid {
+pub(super) struct Child {
     /// The name that `Deserialize` uses.
     name: &'static str,
     /// The address of the name that `Serialize` passed last. A string at this address is not compared again.
     seen: AtomicPtr<u8>,
     /// The form of a variant: `UNIT_VARIANT`, `VARIANT` with one value, `TUPLE` or `STRUCT`.
     pub(super) form: u8,
-    pub(super) slot: Slot,
+    pub(super) slot: ShapeSlot,
 }
 
-impl Kid {
+impl Child {
     fn new(name: &'static str) -> Self {
-        Kid {
+        Child {
             name,
             seen: AtomicPtr::new(name.as_ptr().cast_mut()),
             form: tag::UNREAD,
-            slot: Slot::UNREAD,
+            slot: ShapeSlot::UNREAD,
         }
     }
 
@@ -244,7 +244,7 @@ impl Enum {
 }
 
 struct Trial {
-    nodes: Vec<Vec<Kid>>,
+    nodes: Vec<Vec<Child>>,
     /// The nodes by visitor type and tag.
     known: HashMap<(TypeId, u8), usize>,
     enums: HashMap<TypeId, Enum>,
@@ -261,7 +261,7 @@ impl Trial {
     /// Runs the trial of a type. Returns its shape if it can be read from packed bytes.
     fn of<T: DeserializeOwned>() -> Option<Shape> {
         let mut trial = Trial {
-            nodes: vec![vec![Kid::new("")]],
+            nodes: vec![vec![Child::new("")]],
             known: HashMap::new(),
             enums: HashMap::new(),
             met: HashSet::new(),
@@ -304,7 +304,7 @@ impl Trial {
         SerdeError::said(why)
     }
 
-    fn kid(&mut self, node: usize, kid: usize) -> Option<&mut Kid> {
+    fn kid(&mut self, node: usize, kid: usize) -> Option<&mut Child> {
         self.nodes.get_mut(node).and_then(|kids| kids.get_mut(kid))
     }
 
@@ -312,7 +312,7 @@ impl Trial {
     fn node<'n, V>(&mut self, tag: u8, names: impl Iterator<Item = &'n &'static str> + Clone) -> usize {
         let (new, nodes) = (self.nodes.len(), &mut self.nodes);
         let node = *self.known.entry((typeid::of::<V>(), tag)).or_insert_with(|| {
-            nodes.push(names.clone().map(|name| Kid::new(name)).collect());
+            nodes.push(names.clone().map(|name| Child::new(name)).collect());
             new
         });
         let known = self.nodes.get(node).into_iter().flatten();
@@ -341,9 +341,9 @@ impl<'t> Probe<'t> {
 
     /// Records the value read at the place. A type that reads different values at one place is not encoded packed.
     fn reads(&mut self, tag: u8, node: usize) {
-        let slot = Slot::new(tag, node);
+        let slot = ShapeSlot::new(tag, node);
         let is_it = self.trial.kid(self.node, self.kid).is_some_and(|kid| {
-            if kid.slot == Slot::UNREAD {
+            if kid.slot == ShapeSlot::UNREAD {
                 kid.slot = slot;
             }
             kid.slot == slot
@@ -456,13 +456,13 @@ impl<'de> MapAccess<'de> for Made<'_> {
 }
 
 /// A made-up variant.
-struct Variant<'t> {
+struct TrialVariant<'t> {
     trial: &'t mut Trial,
     node: usize,
     index: u32,
 }
 
-impl<'t> Variant<'t> {
+impl<'t> TrialVariant<'t> {
     /// Records the form of the variant. Returns the probe for its content.
     fn comes(self, form: u8) -> Probe<'t> {
         let (node, kid) = (self.node, self.index as usize);
@@ -477,7 +477,7 @@ impl<'t> Variant<'t> {
     }
 }
 
-impl<'de> EnumAccess<'de> for Variant<'_> {
+impl<'de> EnumAccess<'de> for TrialVariant<'_> {
     type Error = SerdeError;
     type Variant = Self;
 
@@ -493,7 +493,7 @@ impl<'de> EnumAccess<'de> for Variant<'_> {
     }
 }
 
-impl<'de> VariantAccess<'de> for Variant<'_> {
+impl<'de> VariantAccess<'de> for TrialVariant<'_> {
     type Error = SerdeError;
 
     fn unit_variant(self) -> Result<(), SerdeError> {
@@ -663,7 +663,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         }
         let was_open = std::mem::take(&mut trial.is_open);
         trial.depth += 1;
-        let value = visitor.visit_enum(Variant {
+        let value = visitor.visit_enum(TrialVariant {
             trial: &mut *trial,
             node,
             index: index as u32,

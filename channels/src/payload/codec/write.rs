@@ -6,7 +6,7 @@ use serde::ser::{
 };
 
 use super::error::SerdeError;
-use super::trial::{Kid, Shape, Slot};
+use super::trial::{Child, Shape, ShapeSlot};
 use super::{EMPTY_MAX, NEST_MAX, tag};
 
 /// A destination of bytes.
@@ -25,25 +25,25 @@ pub(in crate::payload) enum Stop {
 }
 
 /// An encoder of one value, by name or packed.
-pub(in crate::payload) struct Writer<'s, S, const NAMED: bool> {
+pub(in crate::payload) struct ValueWriter<'s, S, const NAMED: bool> {
     pub(in crate::payload) sink: S,
     /// The shape that the type's `Deserialize` reads. If `None`, nothing is compared.
     shape: Option<&'s Shape>,
     /// The part of the shape at the current place.
-    at: Slot,
+    at: ShapeSlot,
     pub(in crate::payload) stop: Option<Stop>,
     depth: u16,
     /// The number of further elements that may take no bytes.
     empty: usize,
 }
 
-impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
+impl<'s, S: Sink, const NAMED: bool> ValueWriter<'s, S, NAMED> {
     #[inline]
     pub(in crate::payload) fn new(sink: S, shape: Option<&'s Shape>) -> Self {
-        Writer {
+        ValueWriter {
             sink,
             shape,
-            at: shape.map_or(Slot::UNREAD, Shape::root),
+            at: shape.map_or(ShapeSlot::UNREAD, Shape::root),
             stop: None,
             depth: 0,
             empty: EMPTY_MAX,
@@ -114,13 +114,13 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
 
     /// The parts of the shape inside the current place.
     #[inline]
-    fn kids(&self) -> &'s [Kid] {
+    fn kids(&self) -> &'s [Child] {
         self.shape.map_or(&[], |shape| shape.kids(self.at))
     }
 
     /// Moves to the place of the next value.
     #[inline]
-    fn goes_to(&mut self, kid: Option<&Kid>) -> Result<(), SerdeError> {
+    fn goes_to(&mut self, kid: Option<&Child>) -> Result<(), SerdeError> {
         match kid {
             Some(kid) => {
                 self.at = kid.slot;
@@ -155,13 +155,13 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
         self.unsigned(u64::from(index))
     }
 
-    /// Begins a list or a map. The returned `Items` writes its items and its end.
+    /// Begins a list or a map. The returned `WriteItems` writes its items and its end.
     #[inline]
-    fn begin(&mut self, kind: u8, len: Option<usize>) -> Result<Items<'_, 's, S, NAMED>, SerdeError> {
+    fn begin(&mut self, kind: u8, len: Option<usize>) -> Result<WriteItems<'_, 's, S, NAMED>, SerdeError> {
         if NAMED {
             self.deeper()?;
             self.put(&[if kind == tag::STRUCT { tag::MAP } else { kind }])?;
-            return Ok(Items {
+            return Ok(WriteItems {
                 writer: self,
                 kids: &[],
                 len,
@@ -182,7 +182,7 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
             }
             self.unsigned(len as u64)?;
         }
-        Ok(Items {
+        Ok(WriteItems {
             writer: self,
             kids,
             len,
@@ -192,15 +192,15 @@ impl<'s, S: Sink, const NAMED: bool> Writer<'s, S, NAMED> {
 }
 
 /// The unwritten rest of a list, a map or a struct.
-pub(in crate::payload) struct Items<'w, 's, S, const NAMED: bool> {
-    writer: &'w mut Writer<'s, S, NAMED>,
+pub(in crate::payload) struct WriteItems<'w, 's, S, const NAMED: bool> {
+    writer: &'w mut ValueWriter<'s, S, NAMED>,
     /// The parts of the shape inside it.
-    kids: &'s [Kid],
+    kids: &'s [Child],
     len: Option<usize>,
     done: usize,
 }
 
-impl<S: Sink, const NAMED: bool> Items<'_, '_, S, NAMED> {
+impl<S: Sink, const NAMED: bool> WriteItems<'_, '_, S, NAMED> {
     /// Writes an element or a key, at this place of the shape.
     #[inline]
     fn item<T: ?Sized + Serialize>(&mut self, place: usize, value: &T) -> Result<(), SerdeError> {
@@ -240,7 +240,7 @@ impl<S: Sink, const NAMED: bool> Items<'_, '_, S, NAMED> {
 
 macro_rules! lists {
     ($($trait:ident :: $method:ident, $place:expr;)*) => {$(
-        impl<S: Sink, const NAMED: bool> $trait for Items<'_, '_, S, NAMED> {
+        impl<S: Sink, const NAMED: bool> $trait for WriteItems<'_, '_, S, NAMED> {
             type Ok = ();
             type Error = SerdeError;
 
@@ -267,7 +267,7 @@ lists! {
 
 macro_rules! structs {
     ($($trait:ident),*) => {$(
-        impl<S: Sink, const NAMED: bool> $trait for Items<'_, '_, S, NAMED> {
+        impl<S: Sink, const NAMED: bool> $trait for WriteItems<'_, '_, S, NAMED> {
             type Ok = ();
             type Error = SerdeError;
 
@@ -294,7 +294,7 @@ macro_rules! structs {
 
 structs!(SerializeStruct, SerializeStructVariant);
 
-impl<S: Sink, const NAMED: bool> SerializeMap for Items<'_, '_, S, NAMED> {
+impl<S: Sink, const NAMED: bool> SerializeMap for WriteItems<'_, '_, S, NAMED> {
     type Ok = ();
     type Error = SerdeError;
 
@@ -332,16 +332,16 @@ macro_rules! numbers {
     )*};
 }
 
-impl<'w, 's, S: Sink, const NAMED: bool> Serializer for &'w mut Writer<'s, S, NAMED> {
+impl<'w, 's, S: Sink, const NAMED: bool> Serializer for &'w mut ValueWriter<'s, S, NAMED> {
     type Ok = ();
     type Error = SerdeError;
-    type SerializeSeq = Items<'w, 's, S, NAMED>;
-    type SerializeTuple = Items<'w, 's, S, NAMED>;
-    type SerializeTupleStruct = Items<'w, 's, S, NAMED>;
-    type SerializeTupleVariant = Items<'w, 's, S, NAMED>;
-    type SerializeMap = Items<'w, 's, S, NAMED>;
-    type SerializeStruct = Items<'w, 's, S, NAMED>;
-    type SerializeStructVariant = Items<'w, 's, S, NAMED>;
+    type SerializeSeq = WriteItems<'w, 's, S, NAMED>;
+    type SerializeTuple = WriteItems<'w, 's, S, NAMED>;
+    type SerializeTupleStruct = WriteItems<'w, 's, S, NAMED>;
+    type SerializeTupleVariant = WriteItems<'w, 's, S, NAMED>;
+    type SerializeMap = WriteItems<'w, 's, S, NAMED>;
+    type SerializeStruct = WriteItems<'w, 's, S, NAMED>;
+    type SerializeStructVariant = WriteItems<'w, 's, S, NAMED>;
 
     /// Serde's buffer for `untagged` and similar types always reads as human-readable, no matter which format filled
     /// it. Values encoded by name are therefore written as human-readable too.

@@ -10,9 +10,9 @@ use super::super::element::DType;
 use super::super::tensor::{Tensor, TensorError, check_shape};
 
 /// The owner that keeps a tensor's bytes alive for a `Bytes`.
-struct Kept(Arc<Bytes64>);
+struct TensorBytes(Arc<Bytes64>);
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for TensorBytes {
     fn as_ref(&self) -> &[u8] {
         self.0.as_slice()
     }
@@ -43,6 +43,6 @@ impl Tensor {
         let no_memory = TensorError::Memory {
             len_bytes: Some(self.bytes().len()),
         };
-        Ok(Bytes::from_owner(Kept(self.part().ok_or(no_memory)?)))
+        Ok(Bytes::from_owner(TensorBytes(self.part().ok_or(no_memory)?)))
     }
 }

@@ -3,7 +3,7 @@
 use selvedge_channels::{Doorbell, Region, Tensor, fault_point};
 
 use super::patience::is_of_the_dying;
-use super::{NO_BLOCK, Rank, State, UnderWay};
+use super::{NO_BLOCK, Rank, RankState, UnderWay};
 use crate::error::CommError;
 use crate::operation::Collective;
 use crate::shm::block::{Loan, Taken};
@@ -60,7 +60,7 @@ impl Rank {
         self.shared.words.arrive(self.rank, number, arrival)?;
         fault_point::at("rank: after arriving");
         self.number = number;
-        self.state = State::Arriving {
+        self.state = RankState::Arriving {
             under_way,
             arrived: 0,
         };
@@ -75,7 +75,7 @@ impl Rank {
     /// Advances the operation as far as possible. Returns `None` while it waits for other ranks.
     pub(super) fn advance(&mut self) -> Result<Option<Vec<Tensor>>, CommError> {
         let (number, ranks) = (self.number, self.shared.ranks());
-        if let State::Arriving { arrived, .. } = &mut self.state {
+        if let RankState::Arriving { arrived, .. } = &mut self.state {
             while *arrived < ranks {
                 let rank = *arrived;
                 if rank != self.rank && !self.shared.words.has_arrived(rank, number)? {
@@ -83,7 +83,8 @@ impl Rank {
                 }
                 *arrived += 1;
             }
-            let State::Arriving { under_way, .. } = std::mem::replace(&mut self.state, State::Idle) else {
+            let RankState::Arriving { under_way, .. } = std::mem::replace(&mut self.state, RankState::Idle)
+            else {
                 return Err(CommError::Idle);
             };
             let agreed = match self.agree(&under_way) {
@@ -91,7 +92,7 @@ impl Rank {
                 Err(error) if is_of_the_dying(&error) && self.find_gone().is_none() => {
                     // The end of that rank will be reported; until then, this rank waits for it.
                     let arrived = ranks;
-                    self.state = State::Arriving { under_way, arrived };
+                    self.state = RankState::Arriving { under_way, arrived };
                     return Ok(None);
                 }
                 Err(error) => return Err(error),
@@ -107,7 +108,7 @@ impl Rank {
                 self.agreed.clone_from(&agreed.template);
             }
             if under_way.vector.is_some() {
-                self.state = State::Joining { under_way };
+                self.state = RankState::Joining { under_way };
                 return self.join_vectors();
             }
             let (product, together) = match &agreed.template {
@@ -123,16 +124,16 @@ impl Rank {
             };
             fault_point::at("rank: after its share");
             self.done()?;
-            self.state = State::Sharing {
+            self.state = RankState::Sharing {
                 under_way,
                 product,
                 done: if together { 0 } else { ranks },
             };
         }
-        if let State::Joining { .. } = self.state {
+        if let RankState::Joining { .. } = self.state {
             return self.join_vectors();
         }
-        let State::Sharing { done, .. } = &mut self.state else {
+        let RankState::Sharing { done, .. } = &mut self.state else {
             return Err(CommError::Idle);
         };
         while *done < ranks {
@@ -142,7 +143,7 @@ impl Rank {
             }
             *done += 1;
         }
-        let State::Sharing { product, .. } = std::mem::replace(&mut self.state, State::Idle) else {
+        let RankState::Sharing { product, .. } = std::mem::replace(&mut self.state, RankState::Idle) else {
             return Err(CommError::Idle);
         };
         let made = tensors(product, &self.shared, self.rank, &mut self.mapped);

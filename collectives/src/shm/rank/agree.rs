@@ -8,12 +8,12 @@ use crate::error::CommError;
 use crate::operation::Collective;
 use crate::parts::Template;
 use crate::shm::layout::Arrival;
-use crate::shm::share::{Brought, Meeting, Private};
+use crate::shm::share::{MappedBlock, Meeting, Private};
 
 /// The operation on which all ranks agree.
 pub(super) struct Agreed {
     pub(super) template: Option<Arc<Template>>,
-    pub(super) results: Option<Brought>,
+    pub(super) results: Option<MappedBlock>,
 }
 
 /// Whether a rank contributes something else than rank 0: another operation or, if every contribution is read, other
@@ -116,10 +116,10 @@ impl Rank {
         &mut self,
         rank: usize,
         which: impl Fn(&Arrival) -> u64,
-    ) -> Result<Brought, CommError> {
+    ) -> Result<MappedBlock, CommError> {
         let index = self.arrivals.get(rank).map_or(NO_BLOCK, which);
         let region = self.mapped.block(&self.shared, rank, index)?;
-        Brought::new(index as usize, region)
+        MappedBlock::new(index as usize, region)
     }
 
     /// Returns the head: the first `len` bytes of a block that a rank has contributed.

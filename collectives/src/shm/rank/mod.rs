@@ -28,7 +28,7 @@ use self::advance::write_head;
 use super::block::{Blocks, Loan, Mapped, Taken};
 use super::group::Shared;
 use super::layout::{Arrival, End};
-use super::share::{Brought, ONE_SHOT_BYTES, Private, Product, Sources};
+use super::share::{MappedBlock, ONE_SHOT_BYTES, Private, Product, Sources};
 use super::staging::Vector;
 use super::watch::Watches;
 use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, PlanId};
@@ -57,13 +57,13 @@ pub struct Rank {
     mapped: Mapped,
     watches: Watches,
     budget: Arc<SpinBudget>,
-    state: State,
+    state: RankState,
     /// The last types and shapes of this rank, and those of a root: usually the next ones are the same.
     own: Option<Arc<Template>>,
     root: Option<Arc<Template>>,
     /// The arrivals and the blocks of the operation in flight, by rank.
     arrivals: Vec<Arrival>,
-    brought: Vec<Option<Brought>>,
+    brought: Vec<Option<MappedBlock>>,
     sources: Sources,
     /// The types and shapes of the last agreement on tensors that lie elsewhere.
     #[cfg(feature = "cuda")]
@@ -74,7 +74,7 @@ pub struct Rank {
 }
 
 #[derive(Debug)]
-enum State {
+enum RankState {
     Idle,
     /// The rank waits for the other ranks, of which the first `arrived` have arrived.
     Arriving {
@@ -107,13 +107,13 @@ struct UnderWay {
     elsewhere: bool,
 }
 
-impl State {
+impl RankState {
     fn under_way(&self) -> Option<&UnderWay> {
         match self {
-            State::Idle => None,
-            State::Arriving { under_way, .. }
-            | State::Joining { under_way }
-            | State::Sharing { under_way, .. } => Some(under_way),
+            RankState::Idle => None,
+            RankState::Arriving { under_way, .. }
+            | RankState::Joining { under_way }
+            | RankState::Sharing { under_way, .. } => Some(under_way),
         }
     }
 }
@@ -139,7 +139,7 @@ impl Rank {
             mapped: Mapped::default(),
             watches: Watches::default(),
             budget: Arc::new(SpinBudget::new(shared.waiting)),
-            state: State::Idle,
+            state: RankState::Idle,
             own: None,
             root: None,
             arrivals: Vec::with_capacity(shared.ranks()),
@@ -182,10 +182,10 @@ impl Rank {
     #[cfg(test)]
     pub(super) fn progress(&self) -> u64 {
         let (phase, count) = match &self.state {
-            State::Idle => (1, 0),
-            State::Arriving { arrived, .. } => (2, *arrived as u64),
-            State::Sharing { done, .. } => (3, *done as u64),
-            State::Joining { under_way } => (4, under_way.vector.as_ref().map_or(0, Vector::progress)),
+            RankState::Idle => (1, 0),
+            RankState::Arriving { arrived, .. } => (2, *arrived as u64),
+            RankState::Sharing { done, .. } => (3, *done as u64),
+            RankState::Joining { under_way } => (4, under_way.vector.as_ref().map_or(0, Vector::progress)),
         };
         self.number << 32 | phase << 24 | count
     }
@@ -311,7 +311,7 @@ impl Communicator for Rank {
             outcome,
             Err(CommError::PeerLost { .. } | CommError::PeerLeft { .. } | CommError::Aborted { .. })
         ) {
-            self.state = State::Idle;
+            self.state = RankState::Idle;
         }
         outcome
     }
@@ -343,7 +343,7 @@ impl Communicator for Rank {
 
     fn close(mut self: Box<Self>, timeout: Duration) -> Result<(), CommError> {
         let outcome = match self.state {
-            State::Idle => Ok(()),
+            RankState::Idle => Ok(()),
             _ => self.wait(Some(timeout)).map(|_| ()),
         };
         self.linger(Some(timeout));
@@ -371,7 +371,7 @@ impl Communicator for Rank {
 
 impl Drop for Rank {
     fn drop(&mut self) {
-        if !matches!(self.state, State::Idle) {
+        if !matches!(self.state, RankState::Idle) {
             self.shared.words.set_end(End::Aborted { rank: self.rank });
         } else if self.shared.watches && !std::thread::panicking() {
             self.linger(self.shared.timeout);

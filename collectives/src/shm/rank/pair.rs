@@ -6,7 +6,7 @@ use std::sync::Arc;
 use selvedge_channels::{Element, Tensor, fault_point};
 
 use super::advance::write_head;
-use super::{Rank, State, UnderWay};
+use super::{Rank, RankState, UnderWay};
 use crate::communicator::{Communicator, PlanId};
 use crate::error::CommError;
 use crate::operation::{Collective, ReduceOp};
@@ -31,12 +31,14 @@ impl Rank {
         self.bring_vector(operation, template, vector)?;
         let outcome = self.wait(None);
         let vector = match &mut self.state {
-            State::Arriving { under_way, .. } | State::Joining { under_way } => under_way.vector.as_mut(),
+            RankState::Arriving { under_way, .. } | RankState::Joining { under_way } => {
+                under_way.vector.as_mut()
+            }
             _ => None,
         };
         // The wait was too long, and the caller may free the values: a copy takes their place.
         if vector.is_some_and(|vector| !vector.keep()) {
-            self.state = State::Idle;
+            self.state = RankState::Idle;
             self.shared.end(End::Aborted { rank: self.rank });
         }
         outcome.map(drop)
@@ -100,7 +102,7 @@ impl Rank {
             rings: &self.brought,
             before: self.passed,
         };
-        let State::Joining { under_way } = &mut self.state else {
+        let RankState::Joining { under_way } = &mut self.state else {
             return Err(CommError::Idle);
         };
         let Some(vector) = &mut under_way.vector else {
@@ -119,7 +121,7 @@ impl Rank {
             _ => Ok(Vec::new()),
         };
         self.passed += vector.pairs();
-        self.state = State::Idle;
+        self.state = RankState::Idle;
         fault_point::at("rank: after its share");
         // Both at once, because no rank waits for a share.
         self.done()?;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_channels::SegmentError;
 
-use super::{Rank, State};
+use super::{Rank, RankState};
 use crate::error::CommError;
 use crate::shm::layout::End;
 
@@ -113,9 +113,9 @@ impl Rank {
     pub(super) fn has_come(&self, other: usize) -> Result<bool, CommError> {
         let words = &self.shared.words;
         let come = match self.state {
-            State::Arriving { .. } => words.has_arrived(other, self.number),
-            State::Joining { .. } if other == self.rank => Ok(true),
-            State::Joining { .. } => return self.may_join(),
+            RankState::Arriving { .. } => words.has_arrived(other, self.number),
+            RankState::Joining { .. } if other == self.rank => Ok(true),
+            RankState::Joining { .. } => return self.may_join(),
             _ => words.is_done(other, self.number),
         };
         Ok(come?)

@@ -3,7 +3,7 @@
 use selvedge_channels::{Element, bytes_of};
 
 use super::advance::write_bytes;
-use super::{Rank, State};
+use super::{Rank, RankState};
 use crate::communicator::{Communicator, PlanId};
 use crate::error::CommError;
 use crate::shm::share::{Private, is_one_shot, slice};
@@ -42,7 +42,7 @@ impl Rank {
         )?;
         self.bring(operation, loan, Some(begin))?;
         let outcome = self.wait(None);
-        if let State::Arriving { under_way, .. } = &mut self.state {
+        if let RankState::Arriving { under_way, .. } = &mut self.state {
             // The wait was too long, and the caller may free the piece: a copy takes its place.
             under_way.private = None;
             if let Some(taken) = &under_way.brought {

@@ -10,7 +10,7 @@ use crate::execution::Take;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
 use crate::run::error::ExecError;
-use crate::run::patience::Patience;
+use crate::run::patience::TimeLimit;
 
 /// The outcome of the fast path. It is written to the place that the caller provides: passing it through all the code
 /// that waits would cost more than everything else on that path.
@@ -18,7 +18,7 @@ pub(crate) enum Through<Out> {
     /// The execution has ended with this result.
     Done(Result<Out, ExecError>),
     /// The execution was submitted. The caller waits for it in the usual way, for the rest of the time limit.
-    Submitted(u64, Patience),
+    Submitted(u64, TimeLimit),
     /// The fast path did not apply. The caller submits in the usual way.
     Refused,
 }
@@ -102,8 +102,8 @@ mod tests {
     use linkme::distributed_slice;
     use selvedge_channels::PayloadType;
     use selvedge_core::{
-        ACTORS, Actor, ActorEntry, ActorRef, BoxError, Failure, MethodEntry, Operands, ParamEntry, Runtime,
-        State,
+        ACTORS, Actor, ActorEntry, ActorRef, ActorState, BoxError, Failure, MethodEntry, Operands,
+        ParamEntry, Runtime,
     };
 
     use super::*;
@@ -118,7 +118,7 @@ mod tests {
     static ENTRY: ActorEntry = ActorEntry {
         name: Echo::NAME,
         place: "",
-        create: |_| Ok(State::new(Echo)),
+        create: |_| Ok(ActorState::new(Echo)),
         methods: &[MethodEntry {
             name: "echo",
             params: &[ParamEntry {
@@ -247,7 +247,7 @@ mod tests {
         std::thread::scope(|scope| {
             // This thread alone pumps, and only dropped handles wake it.
             scope.spawn(|| {
-                let patience = Patience::new(Some(Duration::from_secs(120)), "");
+                let patience = TimeLimit::new(Some(Duration::from_secs(120)), "");
                 let all = |driver: &mut Driver| {
                     (driver.finished() == ROUNDS && driver.held() == 0).then_some(Ok(()))
                 };

@@ -10,7 +10,7 @@ use selvedge_core::{ComputeHop, Destination, Failure, Hop, MethodEntry};
 use super::plain::{Input, Ran, input, settle};
 use super::{LaneLoop, STEPS, TaskRun};
 use crate::run::control::{Control, Phase};
-use crate::run::crew::Crew;
+use crate::run::crew::ActorSet;
 use crate::run::trace::{Ended, Recorder};
 
 /// The data of a task that is a hop.
@@ -80,7 +80,7 @@ const GLANCES: u32 = 8;
 
 /// Whether the next input arrives within [`LOOKS`] polls, before an ordinary call for an actor or the end of the graph.
 #[inline]
-fn comes_soon<C: Crew + ?Sized>(
+fn comes_soon<C: ActorSet + ?Sized>(
     value: &dyn AnyValue,
     crew: &C,
     control: &Control,
@@ -126,7 +126,7 @@ impl LaneLoop {
     /// the outcome of the last. If the program consists of these hops only, continues with the executions that follow,
     /// as long as their inputs arrive soon; the returned number counts the hops of the last execution.
     #[inline(never)]
-    pub(super) fn hops<C: Crew + ?Sized>(
+    pub(super) fn hops<C: ActorSet + ?Sized>(
         &mut self,
         crew: &mut C,
         first: usize,
@@ -152,7 +152,7 @@ impl LaneLoop {
 
     /// Does the hops of one execution. If `again`, does so only if the input of the execution arrives soon.
     #[inline]
-    fn lap<C: Crew + ?Sized>(
+    fn lap<C: ActorSet + ?Sized>(
         &mut self,
         crew: &mut C,
         first: usize,

@@ -6,7 +6,7 @@ use selvedge_core::{Failure, Invocation};
 use super::{Broken, LaneLoop, STEPS, TaskRun, broken};
 use crate::ir::TaskId;
 use crate::run::control::Phase;
-use crate::run::crew::Crew;
+use crate::run::crew::ActorSet;
 use crate::run::report::fault_of;
 use crate::run::trace::Ended;
 
@@ -106,7 +106,7 @@ impl LaneLoop {
     /// that follow, as far as the fast path applies. If no task is done, returns the outcome of the first. A later task
     /// that is blocked, or to which the fast path does not apply, is left to the next step.
     #[inline]
-    pub(super) fn run<C: Crew + ?Sized>(&mut self, crew: &mut C, first: usize) -> Ran {
+    pub(super) fn run<C: ActorSet + ?Sized>(&mut self, crew: &mut C, first: usize) -> Ran {
         if !self.state.forgone.is_empty() {
             return Ran::Otherwise;
         }
@@ -144,7 +144,7 @@ impl LaneLoop {
 
     /// Does one task with any number of arguments; returns the number of tasks done and the outcome.
     #[inline(never)]
-    fn plain<C: Crew + ?Sized>(&mut self, crew: &mut C, index: usize) -> (usize, Ran) {
+    fn plain<C: ActorSet + ?Sized>(&mut self, crew: &mut C, index: usize) -> (usize, Ran) {
         let execution = self.state.execution;
         let Some(task) = self.tasks.get_mut(index) else {
             return (0, Ran::Otherwise);

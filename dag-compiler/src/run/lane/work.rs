@@ -7,12 +7,12 @@ use selvedge_core::{AsyncDriver, Failure, Invocation};
 
 use super::bring::{BringRun, bring};
 use super::{GatherRun, TaskRun};
-use crate::run::crew::Crew;
+use crate::run::crew::ActorSet;
 use crate::run::report::{Cause, TaskInfo, fault_with};
 
 /// Runs a task's method.
 #[inline]
-pub(super) fn invoke<C: Crew + ?Sized>(
+pub(super) fn invoke<C: ActorSet + ?Sized>(
     task: &mut TaskRun,
     values: &mut [Box<dyn AnyValue>],
     driver: &AsyncDriver,
@@ -26,7 +26,7 @@ pub(super) fn invoke<C: Crew + ?Sized>(
 }
 
 /// Runs a task's method after its arguments were brought to the actor's device and assembled into lists.
-pub(super) fn invoke_prepared<C: Crew + ?Sized>(
+pub(super) fn invoke_prepared<C: ActorSet + ?Sized>(
     task: &mut TaskRun,
     values: &mut [Box<dyn AnyValue>],
     driver: &AsyncDriver,

@@ -126,7 +126,7 @@ impl<M: Managed> Capsule<M> {
             strides: first.wrapping_add(shape.len()),
             byte_offset: 0,
         };
-        let kept = Box::into_raw(Box::new(Kept {
+        let kept = Box::into_raw(Box::new(CapsuleOwner {
             _kept: kept,
             _numbers: numbers,
         }));
@@ -138,7 +138,7 @@ impl<M: Managed> Capsule<M> {
 }
 
 /// The data that stays alive until a tensor that was handed out is deleted.
-struct Kept<K> {
+struct CapsuleOwner<K> {
     _kept: K,
     /// The shape, then the strides.
     _numbers: Arc<[i64]>,
@@ -153,5 +153,5 @@ unsafe extern "C" fn delete<M: Managed, K>(managed: *mut M) {
     let managed = unsafe { Box::from_raw(managed) };
     let (kept, _) = managed.ending();
     // SAFETY: `over` leaked this box too, as the tensor's context; it is taken back once.
-    drop(unsafe { Box::from_raw(kept.cast::<Kept<K>>()) });
+    drop(unsafe { Box::from_raw(kept.cast::<CapsuleOwner<K>>()) });
 }
