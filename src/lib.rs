@@ -71,6 +71,8 @@ pub use selvedge_macros::actor;
 /// The result of a user's method or program: any error that is `Send + Sync`.
 pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 
+pub mod guide;
+
 /// Everything a program with a graph needs.
 pub mod prelude {
     pub use crate::batching::{Batcher, Batching};
