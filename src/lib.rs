@@ -73,6 +73,8 @@ pub use selvedge_macros::actor;
 /// Sync`.
 pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 
+pub mod guide;
+
 /// Everything a program with a graph needs.
 pub mod prelude {
     pub use crate::batching::{Batcher, Batching};

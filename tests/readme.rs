@@ -1,4 +1,4 @@
-//! The README's program of devices, unchanged: compiled with the feature `cuda`, and run if there is a device.
+//! The program of the guide on devices, as it stands there: compiled with the feature `cuda`, and run where there is a device.
 #![cfg(feature = "cuda")]
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::panic)]
 
@@ -11,8 +11,8 @@ mod program {
 }
 
 #[test]
-fn the_program_of_devices_stands_in_the_readme_and_runs() {
-    assert!(include_str!("../README.md").contains(include_str!("readme/devices.rs")));
+fn the_program_of_devices_stands_in_the_guide_and_runs() {
+    assert!(include_str!("../docs/guide/devices.md").contains(include_str!("readme/devices.rs")));
     match selvedge::device::Gpu::open(0) {
         Ok(_) => program::run().unwrap(),
         Err(error) if std::env::var_os("REQUIRE_GPU").is_some() => panic!("{error}"),

@@ -1,0 +1,40 @@
+//! The limit of each measure, and the goal that it is on its way to.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+
+/// Limits and goals by the name of the measure.
+pub(crate) struct Limits(BTreeMap<&'static str, (usize, usize)>);
+
+impl Limits {
+    /// The limit and the goal of a measure.
+    ///
+    /// # Errors
+    /// It has none.
+    pub(crate) fn of(&self, name: &str) -> anyhow::Result<(usize, usize)> {
+        self.0
+            .get(name)
+            .copied()
+            .with_context(|| format!("no limit for `{name}`"))
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits(BTreeMap::from([
+            ("type names in two modules", (0, 0)),
+            ("docs that begin with a pronoun", (0, 0)),
+            ("public items without docs", (0, 0)),
+            ("orderings without a reason", (0, 0)),
+            ("largest circle of modules", (6, 6)),
+            ("silent exits on an index", (0, 0)),
+            ("file lines, median", (130, 130)),
+            ("file lines, p95", (350, 350)),
+            ("file lines, longest", (600, 600)),
+            ("function lines, median", (7, 7)),
+            ("function lines, p95", (28, 28)),
+            ("function lines, longest", (70, 70)),
+        ]))
+    }
+}

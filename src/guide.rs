@@ -1,0 +1,19 @@
+#![doc = include_str!("../docs/guide/README.md")]
+
+#[doc = include_str!("../docs/guide/collectives.md")]
+pub mod collectives {}
+
+#[doc = include_str!("../docs/guide/batching.md")]
+pub mod batching {}
+
+#[doc = include_str!("../docs/guide/devices.md")]
+pub mod devices {}
+
+#[doc = include_str!("../docs/guide/compiler.md")]
+pub mod compiler {}
+
+#[doc = include_str!("../docs/guide/observing.md")]
+pub mod observing {}
+
+#[doc = include_str!("../docs/guide/figures.md")]
+pub mod figures {}
