@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use selvedge_channels::Wire;
 
 use crate::actor::ActorEntry;
+use crate::actor_record::{ActorRecord, Home, Liveness};
 use crate::arguments::to_bytes;
 use crate::call::{CALL_TIMEOUT, Call, CallFault, busy};
 use crate::control::actor_node::{NodeCall, NodeMessage};
@@ -14,7 +15,6 @@ use crate::directory::Directory;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::placement::PlacementLabel;
 use crate::promise::{Answer, promise};
-use crate::resident::{ActorRecord, Home, Liveness};
 use crate::{Arguments, ArgumentsKind, AsyncDriver, Failure, Returned, Runtime};
 
 /// The time that `kill` waits until the death is recorded.

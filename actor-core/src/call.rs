@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use selvedge_channels::Wire;
 
+use crate::actor_record::{ActorRecord, Liveness};
 use crate::death::Death;
 use crate::failure::FailureKind;
 use crate::guarded::NoEntry;
 use crate::lane::mailbox::Unserved;
 use crate::promise::Answer;
-use crate::resident::{ActorRecord, Liveness};
 use crate::{Failure, Returned};
 
 /// The time limit of [`Call::wait`]. A call to an inline actor has the same limit: for the wait until the actor is

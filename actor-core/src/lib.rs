@@ -61,7 +61,7 @@ pub(crate) mod lease;
 
 pub(crate) mod directory;
 
-pub(crate) mod resident;
+pub(crate) mod actor_record;
 
 pub(crate) mod control;
 

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::MadeIn;
+use crate::actor_record::{ActorRecord, Home};
 use crate::deadline::deadline_after;
 use crate::directory::Directory;
 use crate::id::LaneId;
 use crate::lane::thread::LaneThread;
 use crate::promise::promise;
-use crate::resident::{ActorRecord, Home};
 use crate::runtime::Runtime;
 use crate::spawn::SpawnError;
 use crate::worker::link::OnResponse;

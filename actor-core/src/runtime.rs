@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use crate::MadeIn;
 use crate::actor::Actor;
+use crate::actor_record::{ActorRecord, Home, Liveness};
 use crate::actor_ref::ActorRef;
 use crate::cell::Blueprint;
 use crate::control::Control;
@@ -20,7 +21,6 @@ use crate::id::ProcessId;
 use crate::placement::Restart;
 use crate::places::{Lane, LaneHome, LaneKeep, Worker};
 use crate::promise::promise;
-use crate::resident::{ActorRecord, Home, Liveness};
 use crate::spawn::{Spawn, SpawnError};
 use crate::worker::launch;
 use crate::worker::record::WorkerRecord;

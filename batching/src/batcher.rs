@@ -144,8 +144,8 @@ where
     }
 
     /// Submits an item with a priority or a deadline. A refusal becomes the ticket's answer.
-    pub fn submit_with(&self, item: I, terms: SubmitOptions) -> Ticket<O> {
-        self.try_submit(item, terms)
+    pub fn submit_with(&self, item: I, options: SubmitOptions) -> Ticket<O> {
+        self.try_submit(item, options)
             .unwrap_or_else(|refused| Ticket::refused(refused.error))
     }
 
@@ -155,7 +155,7 @@ where
     /// [`BatchError::Overloaded`], [`BatchError::TooLarge`], [`BatchError::Closed`], [`BatchError::Panicked`] if the
     /// cost function panicked, and [`BatchError::Failed`] if the graph has ended (see [`Batching::on_broken`]).
     /// [`Refused`] contains the item.
-    pub fn try_submit(&self, item: I, terms: SubmitOptions) -> Result<Ticket<O>, Refused<I>> {
+    pub fn try_submit(&self, item: I, options: SubmitOptions) -> Result<Ticket<O>, Refused<I>> {
         let max_cost = self.shared.options.max_cost;
         match contained("the cost function", || (self.cost_of)(&item)) {
             Err(error) => Err(Refused { item, error }),
@@ -163,7 +163,7 @@ where
                 let error = BatchError::TooLarge { cost, max_cost };
                 Err(Refused { item, error })
             }
-            Ok(cost) => self.shared.submit(item, cost, terms),
+            Ok(cost) => self.shared.submit(item, cost, options),
         }
     }
 

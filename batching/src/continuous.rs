@@ -9,7 +9,7 @@ use std::task::Waker;
 use crate::batcher::Work;
 use crate::contained::{contained, discard};
 use crate::error::BatchError;
-use crate::flights::{Finished, InFlight};
+use crate::in_flight::{Finished, InFlight};
 use crate::options::Batching;
 use crate::pace::Pace;
 use crate::queue::Moment;

@@ -13,7 +13,7 @@ use selvedge_compiler::{Cause, ExecError, Graph};
 use crate::batcher::Work;
 use crate::contained::{contained, discard};
 use crate::error::BatchError;
-use crate::flights::{Finished, InFlight};
+use crate::in_flight::{Finished, InFlight};
 use crate::queue::Moment;
 use crate::shared::Shared;
 use crate::ticket::Promise;

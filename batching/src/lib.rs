@@ -114,7 +114,7 @@ mod sequence;
 
 mod shared;
 
-mod flights;
+mod in_flight;
 
 mod dynamic;
 

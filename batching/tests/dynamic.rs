@@ -128,9 +128,9 @@ fn higher_priority_goes_first_and_equals_in_order() {
     let (runtime, gate) = (Runtime::new(), Gate::closed());
     let batcher = batcher(&runtime, &gate, one_by_one().max_size(1).ageing(LONG));
     let first = occupy(&batcher, &gate);
-    let terms = |priority| SubmitOptions::new().priority(priority);
+    let options = |priority| SubmitOptions::new().priority(priority);
     let tickets: Vec<_> = [(1, 0), (2, 5), (3, -1), (4, 5), (5, 1)]
-        .map(|(item, priority)| batcher.submit_with(item, terms(priority)))
+        .map(|(item, priority)| batcher.submit_with(item, options(priority)))
         .into();
     gate.open();
     assert_eq!(first.wait().unwrap(), 0);

@@ -34,7 +34,7 @@ mod head;
 pub mod outlet;
 
 #[cfg(not(loom))]
-mod terms;
+mod schema;
 
 #[cfg(not(loom))]
 pub mod value;
@@ -111,6 +111,8 @@ pub use region::Region;
 pub use report::report;
 pub use ring::{RingReader, RingWriter, ring};
 #[cfg(not(loom))]
+pub use schema::TensorSchema;
+#[cfg(not(loom))]
 pub use segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 #[cfg(not(loom))]
 pub use shared::{SharedReader, SharedSpec, SharedWriter, format};
@@ -118,8 +120,6 @@ pub use shared::{SharedReader, SharedSpec, SharedWriter, format};
 pub use shared_core::Mover;
 #[cfg(not(loom))]
 pub use spin_budget::SpinBudget;
-#[cfg(not(loom))]
-pub use terms::TensorSchema;
 #[cfg(not(loom))]
 pub use value::{AnyValue, Arrival, Inlet, Readiness, Value};
 pub use waiting::Waiting;

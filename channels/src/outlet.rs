@@ -9,15 +9,15 @@ use std::any::{Any, TypeId, type_name};
 use std::ptr;
 
 #[cfg(feature = "cuda")]
-use crate::device::aside::{OutOfBandWriter, explained};
+use crate::device::out_of_band::{OutOfBandWriter, explained};
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
 use crate::head::OutletHead;
 use crate::payload::{Wire, is_plain, way_of};
 use crate::ring::RingWriter;
+use crate::schema::{Agreed, TensorSchema};
 use crate::shared::SharedWriter;
-use crate::terms::{Agreed, TensorSchema};
 use crate::value::{AnyValue, Readiness, Value};
 
 /// The routes of an output, type-erased.

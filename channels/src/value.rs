@@ -19,7 +19,7 @@ use std::ptr;
 #[cfg(feature = "cuda")]
 use crate::device::{
     Gpu,
-    aside::{OutOfBandReader, OutOfBandValue},
+    out_of_band::{OutOfBandReader, OutOfBandValue},
 };
 use crate::dispose::dispose;
 use crate::error::ChannelError;

@@ -15,7 +15,7 @@ use crate::run::driver::Driver;
 use crate::run::engine::{Engine, Sight};
 use crate::run::error::ExecError;
 use crate::run::leaf::{AnyLeaf, Leaf, Status};
-use crate::run::patience::TimeLimit;
+use crate::run::time_limit::TimeLimit;
 
 /// Reads a result from the leaves of the graph's output.
 pub(crate) type Take<Out> = fn(&mut Collected<'_>) -> Result<Out, Fault>;

@@ -19,8 +19,8 @@ use crate::ir::{ChannelKind, ChannelPlan, GraphIr, Origin, Plan, SourceLocation,
 use crate::load::{Built, Index, KIND, LoadError, LoadSite, Shipment, create_segment, programs};
 use crate::options::Options;
 use crate::ports::{InputPort, Inputs, Outputs};
+use crate::run::actor_set::Inline;
 use crate::run::control::Control;
-use crate::run::crew::Inline;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
 use crate::run::lane::{LaneLoop, LaneStep, OutputPort};

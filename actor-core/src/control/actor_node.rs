@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
+use crate::actor_record::{ActorRecord, Home, Liveness};
 use crate::call::CallFault;
 use crate::death::Death;
 use crate::failure::FailureReport;
 use crate::lane::mailbox::{LaneCall, LaneMessage, Unserved};
 use crate::lane::thread::LaneThread;
 use crate::promise::Promise;
-use crate::resident::{ActorRecord, Home, Liveness};
 use crate::spawn::SpawnError;
 use crate::worker::link::{LinkLost, OnResponse, Response};
 use crate::worker::protocol::{Refusal, ToWorker};

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use ractor::{Actor, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent};
 use tokio::sync::watch;
 
+use crate::actor_record::ActorRecord;
 use crate::control::actor_node::{ActorNode, NodeMessage};
 use crate::control::launchers::Launchers;
 use crate::control::worker_node::{WorkerArgs, WorkerMessage, WorkerNode};
 use crate::directory::Directory;
 use crate::id::ActorId;
 use crate::promise::Promise;
-use crate::resident::ActorRecord;
 use crate::spawn::SpawnError;
 use crate::worker::output::Printer;
 use crate::worker::record::WorkerRecord;

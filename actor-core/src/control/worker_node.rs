@@ -8,6 +8,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{mpsc, watch};
 
+use crate::actor_record::{ActorRecord, Home, Liveness};
 use crate::control::actor_node::{BuildFault, build_in_worker};
 use crate::control::launchers::Launchers;
 use crate::control::supervisor::SupervisorMessage;
@@ -16,7 +17,6 @@ use crate::death::Exit;
 use crate::directory::Directory;
 use crate::places::{LaneKeep, end_lane};
 use crate::promise::Promise;
-use crate::resident::{ActorRecord, Home, Liveness};
 use crate::spawn::SpawnError;
 use crate::worker::hello::Hello;
 use crate::worker::launch::{Launched, launch};

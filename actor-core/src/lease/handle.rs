@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::actor_record::{ActorRecord, Home, Liveness};
 use crate::actor_ref::ActorRef;
 use crate::cell::ActorCell;
 use crate::death::Death;
@@ -15,7 +16,6 @@ use crate::lease::error::LeaseError;
 use crate::lease::table::{LeaseId, NotStarted, Obstacle, Unit};
 use crate::program::LoadedPrograms;
 use crate::promise::{Answer, promise};
-use crate::resident::{ActorRecord, Home, Liveness};
 use crate::runtime::Runtime;
 use crate::worker::link::{LinkLost, Response};
 use crate::worker::protocol::ToWorker;

@@ -21,7 +21,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         self: &Arc<Self>,
         item: I,
         cost: usize,
-        terms: SubmitOptions,
+        options: SubmitOptions,
     ) -> Result<Ticket<O>, Refused<I>>
     where
         Self: Withdraw + 'static,
@@ -29,7 +29,9 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         let limits = [self.options.max_wait, self.options.timeout, self.options.max_stay];
         let most = limits.into_iter().fold(GRACE, Duration::saturating_add);
         let (ticket, promise) = ticket(most);
-        let deadline = terms.deadline.map(|at| at.saturating_duration_since(self.began));
+        let deadline = options
+            .deadline
+            .map(|at| at.saturating_duration_since(self.began));
         let mut state = self.state.lock();
         if let Some(error) = state.refusal(&self.options) {
             drop(state);
@@ -48,7 +50,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
             deadline: deadline.map_or(latest, |deadline| deadline.min(latest)),
         };
         let expires = waiting.deadline;
-        match state.queue.push(waiting, terms.priority) {
+        match state.queue.push(waiting, options.priority) {
             Err(entry) => {
                 let error = state.overloaded(self.options.queue);
                 drop(state);

@@ -25,8 +25,8 @@
 #[cfg(feature = "cuda")]
 mod control;
 mod descriptor;
+mod endpoint_waiter;
 mod helper;
-mod line;
 mod loan;
 mod memory;
 mod names;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::line::EndpointWaiter;
+use super::endpoint_waiter::EndpointWaiter;
 use super::memory::ChannelMemory;
 use super::reader::Reader;
 use super::shared::SharedChannel;

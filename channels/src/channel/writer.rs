@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::line::EndpointWaiter;
+use super::endpoint_waiter::EndpointWaiter;
 use super::loan::Loan;
 use super::tensor_loan::TensorLoan;
 use crate::error::ChannelError;

@@ -63,8 +63,8 @@ mod dlpack;
 mod extraction;
 mod tensor;
 
-pub(crate) mod aside;
 mod channel;
+pub(crate) mod out_of_band;
 
 pub use crate::payload::{DIMENSIONS_MAX, TensorLayout};
 pub use calls::DRIVER_FUNCTIONS;

@@ -85,7 +85,7 @@ const HERE: u64 = 1 << 63;
 
 /// Offsets that follow from a spec.
 #[derive(Debug)]
-pub(super) struct Offsets {
+pub(super) struct SlotOffsets {
     headers: usize,
     payloads: usize,
     /// The distance in bytes from one payload to the next, which is also the capacity of a slot.
@@ -93,7 +93,7 @@ pub(super) struct Offsets {
     pub(super) end: usize,
 }
 
-impl Offsets {
+impl SlotOffsets {
     /// The offsets for `spec`; `None` on overflow. Offsets that are computed from them later cannot overflow, because
     /// their sum is checked here.
     pub(super) fn of(spec: &SharedSpec) -> Option<Self> {
@@ -104,7 +104,7 @@ impl Offsets {
         let headers = readers.checked_add(1)?.checked_mul(APART)?;
         let payloads = headers.checked_add(slots.checked_mul(APART)?)?;
         let end = payloads.checked_add(stride.checked_mul(slots)?)?;
-        Some(Offsets {
+        Some(SlotOffsets {
             headers,
             payloads,
             stride,
@@ -175,12 +175,12 @@ fn culprit(state: u64) -> Culprit {
 pub(super) struct MappedChannel {
     pub(super) region: Region,
     pub(super) spec: SharedSpec,
-    pub(super) places: Offsets,
+    pub(super) places: SlotOffsets,
 }
 
 impl MappedChannel {
     fn new(region: Region, spec: &SharedSpec) -> Result<Self, ChannelError> {
-        let places = Offsets::of(spec).ok_or(ChannelError::Corrupt {
+        let places = SlotOffsets::of(spec).ok_or(ChannelError::Corrupt {
             what: "a spec that overflows",
         })?;
         Ok(MappedChannel {

@@ -58,7 +58,7 @@ impl SharedSpec {
         if let Some((what, value, least)) = bounds.into_iter().find(|(_, value, least)| value < least) {
             return Err(ChannelError::InvalidSpec { what, value, least });
         }
-        let places = layout::Offsets::of(self).ok_or_else(SegmentError::unaddressable)?;
+        let places = layout::SlotOffsets::of(self).ok_or_else(SegmentError::unaddressable)?;
         Ok(places.end)
     }
 }

@@ -5,7 +5,7 @@ mod collective;
 mod graph;
 mod operation;
 mod plan;
-mod road;
+mod tensor_path;
 
 pub use collective::{CollectiveIr, CommunicatorPlan, RankPlan};
 pub use graph::{
@@ -14,4 +14,4 @@ pub use graph::{
 };
 pub use operation::{EdgeKind, LaneSchedule, OpKind, Operation, OperationEdge, OperationGraph, Schedule};
 pub use plan::{ChannelId, ChannelKind, ChannelPlan, LaneProgram, LaneValue, Lanes, Plan, Settings, Writer};
-pub use road::{TensorPath, TensorPathPlan};
+pub use tensor_path::{TensorPath, TensorPathPlan};

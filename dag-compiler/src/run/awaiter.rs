@@ -11,7 +11,7 @@ use selvedge_core::NoEntry;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
 use crate::run::error::ExecError;
-use crate::run::patience::TimeLimit;
+use crate::run::time_limit::TimeLimit;
 
 #[derive(Default)]
 struct AwaiterState {

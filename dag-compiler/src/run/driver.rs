@@ -13,7 +13,7 @@ use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Fault};
 
 use crate::execution::Take;
 use crate::ports::{Collected, InputPort};
-use crate::run::crew::Inline;
+use crate::run::actor_set::Inline;
 use crate::run::lane::{LaneError, LaneLoop, Moved, publish};
 use crate::run::leaf::Status;
 use crate::run::report::TaskInfo;

@@ -26,9 +26,9 @@ use crate::run::driver::{Driver, NoRoom, SharedCounters};
 use crate::run::error::{ActorDied, ExecError, Timeout};
 use crate::run::lane::{LaneError, NEWS_TIMEOUT};
 use crate::run::layout::Layout;
-use crate::run::patience::TimeLimit;
 use crate::run::report::TaskError;
 use crate::run::stuck::suspects;
+use crate::run::time_limit::TimeLimit;
 use crate::run::turn::{Role, Turn};
 
 pub(crate) use self::through::Through;

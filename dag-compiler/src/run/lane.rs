@@ -28,8 +28,8 @@ use selvedge_collectives::CommError;
 use selvedge_core::{ActorId, AsyncDriver, Failure, Gather, LaneHost, LaneId, Program};
 
 use crate::ir::{OpKind, TaskId};
+use crate::run::actor_set::ActorSet;
 use crate::run::control::{Control, GraphState, Phase, ProgressLine};
-use crate::run::crew::ActorSet;
 use crate::run::leaf::AnyLeaf;
 use crate::run::ranks::{CollectiveRun, Part, RankRun};
 use crate::run::report::{TaskInfo, fault_of};

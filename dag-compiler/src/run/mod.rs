@@ -4,21 +4,21 @@
 //! `driver` is the lane that executing threads use. In `engine`, threads submit and wait; `turn` decides which of them
 //! pumps, and `awaiter` pumps if all of them `.await`. `teardown` is the end.
 
+pub(crate) mod actor_set;
 pub(crate) mod awaiter;
 pub(crate) mod clock;
 pub(crate) mod control;
-pub(crate) mod crew;
 pub(crate) mod driver;
 pub(crate) mod engine;
 pub(crate) mod error;
 pub(crate) mod lane;
 pub(crate) mod layout;
 pub(crate) mod leaf;
-pub(crate) mod patience;
 pub(crate) mod ranks;
 pub(crate) mod report;
 pub(crate) mod stuck;
 pub(crate) mod teardown;
+pub(crate) mod time_limit;
 pub(crate) mod trace;
 pub(crate) mod turn;
 

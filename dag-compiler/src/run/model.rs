@@ -21,8 +21,8 @@ use crate::compile::plan;
 use crate::ir::{
     ActorIr, ArgIr, BindIndex, GraphIr, Lanes, Origin, Plan, Settings, TaskId, TaskIr, ValueId, ValueIr,
 };
+use crate::run::actor_set::{ActorSet, Inline};
 use crate::run::control::{Control, GraphState};
-use crate::run::crew::{ActorSet, Inline};
 use crate::run::driver::Driver;
 use crate::run::lane::{LaneError, LaneLoop, LaneStep, Moved};
 use crate::run::leaf::{AnyLeaf, Leaf, Status};

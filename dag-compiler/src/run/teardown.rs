@@ -8,7 +8,7 @@ use selvedge_core::{LaneId, ProcessId, deadline_after};
 use crate::ports::InputPort;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
-use crate::run::patience::TimeLimit;
+use crate::run::time_limit::TimeLimit;
 
 /// The outcome of a tear-down.
 #[derive(Clone, Debug, Default)]

@@ -9,8 +9,8 @@ use selvedge_core::{ComputeHop, Destination, Failure, Hop, MethodEntry};
 
 use super::plain::{Input, Ran, input, settle};
 use super::{LaneLoop, STEPS, TaskRun};
+use crate::run::actor_set::ActorSet;
 use crate::run::control::{Control, Phase};
-use crate::run::crew::ActorSet;
 use crate::run::trace::{Ended, Recorder};
 
 /// The data of a task that is a hop.

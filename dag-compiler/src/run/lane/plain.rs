@@ -5,8 +5,8 @@ use selvedge_core::{Failure, Invocation};
 
 use super::{Broken, LaneLoop, STEPS, TaskRun, broken};
 use crate::ir::TaskId;
+use crate::run::actor_set::ActorSet;
 use crate::run::control::Phase;
-use crate::run::crew::ActorSet;
 use crate::run::report::fault_of;
 use crate::run::trace::Ended;
 

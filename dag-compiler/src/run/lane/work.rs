@@ -7,7 +7,7 @@ use selvedge_core::{AsyncDriver, Failure, Invocation};
 
 use super::bring::{BringRun, bring};
 use super::{GatherRun, TaskRun};
-use crate::run::crew::ActorSet;
+use crate::run::actor_set::ActorSet;
 use crate::run::report::{Cause, TaskInfo, fault_with};
 
 /// Runs a task's method.
