@@ -92,10 +92,8 @@ impl<'a> Imports<'a> {
 
     /// The module where the thing at a path is defined.
     fn lead(&self, path: &[String], depth: usize) -> Option<usize> {
-        let end = (0..=path.len())
-            .rev()
-            .find(|end| self.modules.contains_key(&path[..*end]))?;
-        let module = *self.modules.get(&path[..end])?;
+        let module_at = |end: usize| Some((end, *self.modules.get(path.get(..end)?)?));
+        let (end, module) = (0..=path.len()).rev().find_map(module_at)?;
         let passed_on = path
             .get(end)
             .and_then(|name| self.passed_on.get(&(module, name.clone())));
