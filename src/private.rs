@@ -5,7 +5,7 @@ pub use selvedge_channels::{PayloadType, Travels, decode};
 #[cfg(feature = "cuda")]
 pub use selvedge_compiler::CARRIERS;
 pub use selvedge_compiler::bind;
-pub use selvedge_compiler::collective::{Adapter, BACKENDS, CONTRIBUTORS};
+pub use selvedge_compiler::bind::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{
     ACTORS, ActorEntry, ActorState, Arguments, AsyncDriver, BoxError, Failure, Invocation, ListLevel,
     MethodEntry, MethodTable, Operands, ParamEntry, PartsProbe, PlainResult, Returned, TupleResult,

@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, bail};
-use selvedge_compiler::compile::explain_plan;
+use selvedge_compiler::plan::compile::explain_plan;
 use selvedge_compiler::{Code, Plan};
 
 use crate::args::{ExplainArgs, Format};

@@ -14,13 +14,13 @@ mod machine;
 mod text;
 
 use machine::{Random, simulate};
-use selvedge_compiler::compile::plan;
 use selvedge_compiler::ir::{GraphIr, OpKind, Operation, Plan, Settings, TaskId};
-use selvedge_compiler::lower::lower;
-use selvedge_compiler::order::order;
+use selvedge_compiler::plan::compile::plan;
+use selvedge_compiler::plan::lower::lower;
+use selvedge_compiler::plan::order::order;
+use selvedge_compiler::plan::schedule::schedule;
 use selvedge_compiler::prove::forecast::{Forecast, forecast};
 use selvedge_compiler::prove::prove;
-use selvedge_compiler::schedule::schedule;
 use text::{graph, lane, settings};
 
 /// Plans a text, proves the plan, and runs it with one slot, 1 and 3 executions in flight, in many orders.

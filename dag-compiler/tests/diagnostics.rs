@@ -11,11 +11,11 @@ mod text;
 
 use std::collections::BTreeSet;
 
-use selvedge_compiler::compile::{plan, refused};
 use selvedge_compiler::ir::{GraphIr, OpKind, Origin, Plan, Settings, TaskId, ValueId};
+use selvedge_compiler::plan::compile::{plan, refused};
+use selvedge_compiler::plan::validate::validate;
 use selvedge_compiler::prove::repair::{Repair, repairs};
 use selvedge_compiler::prove::{Refutation, prove};
-use selvedge_compiler::validate::validate;
 use selvedge_compiler::{Code, CompileError, Diagnostic, SourceLocation};
 use text::{golden, graph, settings};
 
@@ -280,7 +280,7 @@ fn graph_21_every_stage_can_be_shown() {
     let graph = graph("actor a on 1\nactor b on 2@1\ninput x\nu = a.f(x)\nv = b.g(u, x)\nreturn v");
     golden(
         "explain.txt",
-        &selvedge_compiler::compile::explain(&graph, &settings(2)).unwrap(),
+        &selvedge_compiler::plan::compile::explain(&graph, &settings(2)).unwrap(),
     );
 }
 

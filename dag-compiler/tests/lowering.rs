@@ -11,9 +11,9 @@ mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_compiler::compile::plan;
 use selvedge_compiler::ir::{EdgeKind, GraphIr, OpKind, OperationGraph, TaskIr};
-use selvedge_compiler::lower::lower;
+use selvedge_compiler::plan::compile::plan;
+use selvedge_compiler::plan::lower::lower;
 
 /// Edges of one kind, as pairs of `label operation`.
 fn edges(graph: &GraphIr, lowered: &OperationGraph, kind: EdgeKind) -> Vec<String> {

@@ -29,8 +29,8 @@ use machine::Random;
 use nccl::calls::{List, Spread, calls, has_several_readers};
 use nccl::graphs::{Readers, random_graph, tamper};
 use nccl::world::{Missing, World};
-use selvedge_compiler::compile::plan;
 use selvedge_compiler::ir::{Plan, Settings};
+use selvedge_compiler::plan::compile::plan;
 use selvedge_compiler::prove::{Refutation, prove};
 use text::settings;
 

@@ -10,8 +10,8 @@
 mod text;
 
 use proptest::prelude::*;
-use selvedge_compiler::compile::plan;
 use selvedge_compiler::ir::{ChannelKind, ChannelPlan, GraphIr, LaneValue, Plan, Writer};
+use selvedge_compiler::plan::compile::plan;
 use selvedge_core::{LaneId, ProcessId};
 use text::{graph, settings};
 

@@ -13,11 +13,11 @@ mod text;
 
 use std::time::Instant;
 
-use selvedge_compiler::compile::plan;
 use selvedge_compiler::ir::{GraphIr, ValueId};
-use selvedge_compiler::lower::lower;
-use selvedge_compiler::order::order;
-use selvedge_compiler::pipeline::PipelineSchedule;
+use selvedge_compiler::plan::compile::plan;
+use selvedge_compiler::plan::lower::lower;
+use selvedge_compiler::plan::order::order;
+use selvedge_compiler::plan::pipeline::PipelineSchedule;
 use selvedge_compiler::prove::prove;
 use text::{Sketch, settings};
 

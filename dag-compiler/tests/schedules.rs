@@ -12,10 +12,10 @@ mod text;
 use std::cmp::Reverse;
 
 use proptest::prelude::*;
-use selvedge_compiler::compile::plan;
 use selvedge_compiler::ir::{ArgIr, EdgeKind, OpKind, Operation, Origin, TaskId};
-use selvedge_compiler::lower::lower;
-use selvedge_compiler::order::{Priority, order};
+use selvedge_compiler::plan::compile::plan;
+use selvedge_compiler::plan::lower::lower;
+use selvedge_compiler::plan::order::{Priority, order};
 use text::{graph, lane, settings};
 
 #[test]

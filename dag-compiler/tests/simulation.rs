@@ -16,8 +16,8 @@ mod machine;
 mod text;
 
 use machine::{Random, simulate};
-use selvedge_compiler::compile::plan;
 use selvedge_compiler::ir::{CollectiveId, GraphIr, OpKind, Plan, Settings};
+use selvedge_compiler::plan::compile::plan;
 use selvedge_compiler::prove::{Refutation, prove};
 use selvedge_compiler::{bound, forecast};
 use text::{Sketch, settings};

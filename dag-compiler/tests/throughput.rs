@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 
 use machine::Random;
 use selvedge_compiler::bound;
-use selvedge_compiler::compile::plan;
 use selvedge_compiler::ir::{ChannelKind, GraphIr, OpKind, Origin, Plan, Settings};
+use selvedge_compiler::plan::compile::plan;
 use selvedge_core::LaneId;
 use text::{Sketch, settings};
 

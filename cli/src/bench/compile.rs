@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use selvedge_compiler::compile::plan;
+use selvedge_compiler::plan::compile::plan;
 
 use super::measure::{REPEATS, Summary};
 use super::record::{Record, Report};

@@ -3,11 +3,11 @@
 use std::panic::Location;
 
 use super::{Builder, current};
+use crate::api::options::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, SLOTS_MAX, beyond};
+use crate::bind::edge::{Edge, Source};
 use crate::diagnostic::Code;
-use crate::edge::{Edge, Source};
 use crate::ir::{ValueId, ValueIr};
 use crate::load::carries_tensors;
-use crate::options::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, SLOTS_MAX, beyond};
 
 impl Builder {
     /// Applies a hint to a value.

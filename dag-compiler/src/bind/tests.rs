@@ -1,7 +1,7 @@
 //! Tests of binding that need no actor: inputs that go straight to outputs.
 
 use super::*;
-use crate::edge::constant;
+use crate::bind::edge::constant;
 use crate::error::CompileError;
 
 fn at(line: u32) -> SourceLocation {

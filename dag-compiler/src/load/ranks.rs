@@ -6,7 +6,7 @@ use selvedge_channels::{Doorbell, Provider};
 use selvedge_collectives::{Communicator, Group, Joining};
 
 use super::{LoadError, LoadSite};
-use crate::collective::{find_adapter, join};
+use crate::bind::collective::{find_adapter, join};
 use crate::ir::{CommunicatorPlan, GraphIr, TaskIr};
 use crate::run::ranks::{CollectiveRun, Part, RankRun};
 

@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use selvedge_core::LaneId;
 
-use crate::cost;
 use crate::ir::{ChannelKind, CollectiveId, GraphIr, OpKind, Operation, Plan, ValueId, Writer};
+use crate::plan::cost;
 
 /// A step of a lane, or an end of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

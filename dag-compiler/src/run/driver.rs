@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Fault};
 
-use crate::execution::Take;
-use crate::ports::{Collected, InputPort};
+use crate::api::execution::Take;
+use crate::bind::ports::{Collected, InputPort};
 use crate::run::actor_set::Inline;
 use crate::run::lane::{LaneError, LaneLoop, Moved, publish};
 use crate::run::leaf::Status;

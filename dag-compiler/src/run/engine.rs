@@ -16,9 +16,9 @@ use parking_lot::{Condvar, Mutex};
 use selvedge_channels::{Doorbell, Fault, FaultKind, Segment, SpinBudget, Waiting};
 use selvedge_core::{AsyncDriver, Death, Exit, Guarded, LaneId, Lease, MadeIn, NoEntry, wake};
 
+use crate::api::options::{OnFull, Options};
 use crate::bind::RuntimeParts;
 use crate::ir::Plan;
-use crate::options::{OnFull, Options};
 use crate::run::awaiter::Awaiter;
 use crate::run::clock::{ClockReading, coarse_ns};
 use crate::run::control::{Control, GraphState, Phase};

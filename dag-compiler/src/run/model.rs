@@ -16,18 +16,18 @@ use selvedge_core::{
 };
 
 use super::explore::{Machine, holds, is_found};
+use crate::api::start::{Prepared, prepare};
 use crate::bind::RuntimeParts;
-use crate::compile::plan;
 use crate::ir::{
     ActorIr, ArgIr, BindIndex, GraphIr, Lanes, Origin, Plan, Settings, TaskId, TaskIr, ValueId, ValueIr,
 };
+use crate::plan::compile::plan;
 use crate::run::actor_set::{ActorSet, Inline};
 use crate::run::control::{Control, GraphState};
 use crate::run::driver::Driver;
 use crate::run::lane::{LaneError, LaneLoop, LaneStep, Moved};
 use crate::run::leaf::{AnyLeaf, Leaf, Status};
 use crate::run::report::TaskInfo;
-use crate::start::{Prepared, prepare};
 
 const fn method() -> MethodEntry {
     MethodEntry {

@@ -19,7 +19,7 @@ use selvedge_channels::{AnyOutlet, AnyValue, Fault, FaultKind, Tensor};
 use selvedge_collectives::{Collective, CommError, Communicator, Contribution, Part as Array, PlanId};
 use selvedge_core::{Failure, panic_message};
 
-use crate::collective::Adapter;
+use crate::bind::collective::Adapter;
 use crate::ir::TaskId;
 use crate::run::lane::TaskRun;
 use crate::run::report::fault_of;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_core::{LaneId, ProcessId, deadline_after};
 
-use crate::ports::InputPort;
+use crate::bind::ports::InputPort;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
 use crate::run::time_limit::TimeLimit;

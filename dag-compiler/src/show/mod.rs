@@ -8,6 +8,8 @@
 //! - `timeline`: a trace for Perfetto. `handover` finds the arrows of `timeline` and `measured`.
 //! - `view`: the data for `svg`, `measured` and `html`.
 
+pub(crate) mod inspect;
+
 mod canvas;
 
 mod describe;

@@ -6,7 +6,7 @@
 
 use selvedge_channels::AnyOutlet;
 
-use crate::execution::Take;
+use crate::api::execution::Take;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
 use crate::run::error::ExecError;
@@ -107,11 +107,11 @@ mod tests {
     };
 
     use super::*;
+    use crate::api::graph::Graph;
+    use crate::api::options::{Options, Wait};
+    use crate::api::start::Compile;
     use crate::bind::bind;
-    use crate::edge::Edge;
-    use crate::graph::Graph;
-    use crate::options::{Options, Wait};
-    use crate::start::Compile;
+    use crate::bind::edge::Edge;
 
     struct Echo;
 

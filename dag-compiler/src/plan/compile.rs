@@ -4,18 +4,18 @@ use std::fmt::Write;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::error::CompileError;
-use crate::groups::groups;
 use crate::ir::{ChannelKind, GraphIr, LaneProgram, OperationGraph, Plan, Settings};
-use crate::lanes;
-use crate::lower::lower;
-use crate::order::{Order, order};
-use crate::place::place;
+use crate::plan::groups::groups;
+use crate::plan::lanes;
+use crate::plan::lower::lower;
+use crate::plan::order::{Order, order};
+use crate::plan::place::place;
+use crate::plan::schedule::schedule;
+use crate::plan::transport::{ignored, roads};
+use crate::plan::validate::validate;
 use crate::prove::forecast::forecast;
 use crate::prove::throughput::{bound, smallest_slots};
 use crate::prove::{Certificate, Refutation, prove};
-use crate::schedule::schedule;
-use crate::transport::{ignored, roads};
-use crate::validate::validate;
 
 /// Compiles a graph. The function is pure: it uses no actors, no clock and no addresses, so equal graphs give equal
 /// plans.

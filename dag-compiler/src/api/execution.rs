@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_channels::{Fault, Wire};
 
-use crate::ports::Collected;
+use crate::bind::ports::Collected;
 use crate::run::clock::coarse_ns;
 use crate::run::driver::Driver;
 use crate::run::engine::{Engine, Sight};

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::execution::Execution;
-use crate::graph::Graph;
+use crate::api::execution::Execution;
+use crate::api::graph::Graph;
 use crate::run::error::ExecError;
 
 /// The iterator that [`Graph::map`] returns.

@@ -8,7 +8,7 @@ use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Fault, PayloadType, V
 use selvedge_core::Parts;
 
 use crate::bind::Builder;
-use crate::edge::{Edge, Source};
+use crate::bind::edge::{Edge, Source};
 use crate::run::leaf::{AnyLeaf, Leaf};
 use crate::run::report::{Cause, TaskInfo, fault_with};
 

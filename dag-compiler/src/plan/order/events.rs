@@ -6,8 +6,8 @@
 //! - the COLLECTIVEs of one collective, with their READs; the WRITE of each rank is an event of its own.
 
 use super::Sites;
-use crate::cost;
 use crate::ir::{EdgeKind, GraphIr, OpKind, OperationGraph};
+use crate::plan::cost;
 
 /// One event.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use selvedge_channels::Waiting;
 use selvedge_core::{ActorId, ActorRef};
 
 use crate::ir::{Lanes, Plan, Settings};
-use crate::transport::Transport;
+use crate::plan::transport::Transport;
 
 /// The reaction of `execute` when as many executions are unfinished as allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

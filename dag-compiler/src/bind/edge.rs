@@ -9,10 +9,10 @@ use std::time::Duration;
 use selvedge_channels::{PayloadType, Wire};
 
 use crate::bind::Builder;
+use crate::bind::ports::Splitter;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{SourceLocation, ValueId};
-use crate::ports::Splitter;
-use crate::transport::Transport;
+use crate::plan::transport::Transport;
 
 /// A value that flows through the graph in every execution: an input, the result of a task, or a constant.
 ///
@@ -218,7 +218,7 @@ macro_rules! split {
                 if let Some(constants) = self.as_constant() {
                     return ($(Edge::new(encoded(&constants.$index, location.clone())),)+);
                 }
-                let splitter = crate::ports::splitter::<($($name,)+)>();
+                let splitter = crate::bind::ports::splitter::<($($name,)+)>();
                 ($(self.part::<$name>($index, splitter, &location),)+)
             }
         }

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 use selvedge_core::{LaneId, ProcessId};
 
-use crate::cost;
 use crate::ir::{ChannelKind, GraphIr, Lanes, Settings};
+use crate::plan::cost;
 
 /// One lane, or several lanes that are to be merged.
 struct LaneGroup {

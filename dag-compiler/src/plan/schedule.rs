@@ -14,7 +14,7 @@ use selvedge_core::{ActorId, LaneId, ProcessId};
 use crate::ir::{
     EdgeKind, GraphIr, LaneSchedule, OpKind, Operation, OperationGraph, Schedule, TaskId, TaskIr,
 };
-use crate::order::Order;
+use crate::plan::order::Order;
 
 /// Returns one schedule per lane, each a projection of the global order. With `overlap`, receives and collectives stand
 /// earlier. The driver's lane comes first, even if it has nothing to do.

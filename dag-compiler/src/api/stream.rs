@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 
-use crate::execution::Execution;
-use crate::graph::Graph;
+use crate::api::execution::Execution;
+use crate::api::graph::Graph;
 use crate::run::error::ExecError;
 
 /// The stream that [`Graph::stream`] returns.

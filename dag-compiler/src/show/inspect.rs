@@ -8,9 +8,9 @@ use std::process::exit;
 
 use selvedge_core::flags::{ENV_CHECK, ENV_GRAPH, ENV_TRACE, unknown_variable};
 
+use crate::api::options::Options;
 use crate::error::CompileError;
 use crate::ir::Plan;
-use crate::options::Options;
 use crate::prove::prove;
 use crate::prove::throughput::bound;
 

@@ -9,7 +9,7 @@
 //! - Interleaved 1F1B: Narayanan et al., *Efficient Large-Scale Language Model Training on GPU Clusters Using
 //!   Megatron-LM*, 2021; every stage has V chunks of the model, which makes the bubble V times smaller.
 
-use crate::edge::Edge;
+use crate::bind::edge::Edge;
 
 /// The order in which the stages of a pipeline work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,14 +10,15 @@ use std::time::Duration;
 use futures_core::Stream;
 use selvedge_channels::AnyOutlet;
 
+use crate::api::execution::{Execution, Take};
+use crate::api::map::Map;
+use crate::api::options::OnFull;
+use crate::api::start::plan_and_start;
+use crate::api::stream::Streamed;
+use crate::bind::ports::{FailureOrigin, Submitter};
 use crate::error::CompileError;
-use crate::execution::{Execution, Take};
-use crate::inspect;
 use crate::ir::Plan;
-use crate::map::Map;
-use crate::options::OnFull;
-use crate::ports::{FailureOrigin, Submitter};
-use crate::profile::Profile;
+use crate::plan::profile::Profile;
 use crate::run::control::region;
 use crate::run::driver::Driver;
 use crate::run::engine::{Engine, Through, moment};
@@ -27,8 +28,7 @@ use crate::run::stuck::suspects;
 use crate::run::teardown::Teardown;
 use crate::run::time_limit::TimeLimit;
 use crate::run::trace::{self, Event};
-use crate::start::plan_and_start;
-use crate::stream::Streamed;
+use crate::show::inspect;
 
 /// Writes an input value to the outlets of the graph's input.
 pub(crate) type Write<In> = fn(In, &mut Submitter<'_>);

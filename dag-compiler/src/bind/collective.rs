@@ -19,9 +19,9 @@ pub use adapter::{Adapter, CONTRIBUTORS};
 pub use backend::BACKENDS;
 pub(crate) use backend::{join, refused};
 
+use crate::bind::edge::{Edge, Source};
 use crate::bind::{Builder, current};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::edge::{Edge, Source};
 use crate::ir::{ArgIr, CollectiveId, CollectiveIr, Origin, SourceLocation, TaskId, TaskIr, ValueId};
 
 /// A type that can travel along an edge and be contributed to a collective.

@@ -4,6 +4,10 @@
 //! function runs, its graph is the current graph of the thread, and every task joins that graph. So a task that is
 //! bound to no edge, or to edges of another graph, is reported even if its result is dropped.
 
+pub mod collective;
+pub(crate) mod edge;
+pub(crate) mod ports;
+
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,15 +17,15 @@ use std::rc::Rc;
 use selvedge_channels::{PayloadType, Wire};
 use selvedge_core::{ActorId, ActorRef};
 
+use crate::bind::edge::{Edge, Source, encoded};
+use crate::bind::ports::{InputPorts, Inputs, OutputList, Outputs, Splitter};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::edge::{Edge, Source, encoded};
 use crate::ir::{
     ActorIr, ArgGroup, ArgIr, BindIndex, BufferIr, CollectiveIr, GraphIr, Origin, SourceLocation, TaskId,
     TaskIr, TensorsIr, ValueId, ValueIr,
 };
-use crate::ports::{InputPorts, Inputs, OutputList, Outputs, Splitter};
+use crate::plan::transport::{Site, Transport, Way, resolve};
 use crate::run::leaf::AnyLeaf;
-use crate::transport::{Site, Transport, Way, resolve};
 
 /// Returns `name` if no other object of its kind has that name, else `name` with a number. `taken` maps each name to
 /// the last number that was given with it.

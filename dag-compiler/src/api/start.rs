@@ -8,17 +8,16 @@ use std::time::{Duration, Instant};
 use selvedge_channels::{AnyOutlet, ChannelError, PayloadType, SpinBudget};
 use selvedge_core::{LaneId, Lease, LeaseError, ProcessId, Runtime, deadline_after};
 
+use crate::api::graph::Graph;
+use crate::api::options::Options;
+use crate::bind::collective::refused;
+use crate::bind::ports::{InputPort, Inputs, Outputs};
 use crate::bind::{BoundGraph, RuntimeParts, bind_graph};
-use crate::collective::refused;
-use crate::compile::plan;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::error::CompileError;
-use crate::graph::Graph;
-use crate::inspect;
 use crate::ir::{ChannelKind, ChannelPlan, GraphIr, Origin, Plan, SourceLocation, ValueId};
 use crate::load::{Built, Index, KIND, LoadError, LoadSite, Shipment, create_segment, programs};
-use crate::options::Options;
-use crate::ports::{InputPort, Inputs, Outputs};
+use crate::plan::compile::plan;
 use crate::run::actor_set::Inline;
 use crate::run::control::Control;
 use crate::run::driver::Driver;
@@ -26,6 +25,7 @@ use crate::run::engine::Engine;
 use crate::run::lane::{LaneLoop, LaneStep, OutputPort};
 use crate::run::layout::Layout;
 use crate::run::report::TaskInfo;
+use crate::show::inspect;
 
 /// Compiles graphs on a runtime.
 pub trait Compile {

@@ -1,0 +1,8 @@
+//! The types that users hold, and the entry from a runtime to a running graph.
+
+pub(crate) mod execution;
+pub(crate) mod graph;
+pub(crate) mod map;
+pub(crate) mod options;
+pub(crate) mod start;
+pub(crate) mod stream;
