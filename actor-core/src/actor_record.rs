@@ -4,14 +4,14 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use crate::cell::guarded::Guarded;
 use crate::cell::{ActorCell, Blueprint};
 use crate::control::actor_node::NodeMessage;
 use crate::death::Death;
-use crate::guarded::Guarded;
+use crate::home::placement::Restart;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::mailbox::LaneMessage;
 use crate::lane::thread::LaneThread;
-use crate::placement::Restart;
 use crate::worker::protocol::ToWorker;
 use crate::worker::record::WorkerRecord;
 

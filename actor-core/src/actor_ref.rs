@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use selvedge_channels::Wire;
 
 use crate::actor::ActorEntry;
+use crate::actor::arguments::to_bytes;
 use crate::actor_record::{ActorRecord, Home, Liveness};
-use crate::arguments::to_bytes;
 use crate::call::{CALL_TIMEOUT, Call, CallFault, busy};
 use crate::control::actor_node::{NodeCall, NodeMessage};
 use crate::death::Death;
 use crate::directory::Directory;
+use crate::home::placement::PlacementLabel;
 use crate::id::{ActorId, LaneId, ProcessId};
-use crate::placement::PlacementLabel;
 use crate::promise::{Answer, promise};
 use crate::{Arguments, ArgumentsKind, AsyncDriver, Failure, Returned, Runtime};
 

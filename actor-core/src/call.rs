@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use selvedge_channels::Wire;
 
 use crate::actor_record::{ActorRecord, Liveness};
+use crate::cell::guarded::NoEntry;
 use crate::death::Death;
 use crate::failure::FailureKind;
-use crate::guarded::NoEntry;
 use crate::lane::mailbox::Unserved;
 use crate::promise::Answer;
 use crate::{Failure, Returned};

@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 use crate::actor_record::{ActorRecord, Liveness};
 use crate::control::actor_node::NodeMessage;
 use crate::death::{Death, Exit};
+use crate::home::places::LaneKeep;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
 use crate::lease::desk::LeaseManager;
-use crate::places::LaneKeep;
 
 #[derive(Default)]
 struct Entries {

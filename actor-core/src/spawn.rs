@@ -4,14 +4,14 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::actor::Actor;
-use crate::arguments::to_bytes;
+use crate::actor::arguments::to_bytes;
+use crate::actor::registry::{UnknownActorType, registered};
 use crate::cell::Blueprint;
 use crate::cores::CoreError;
 use crate::failure::FailureReport;
+use crate::home::placement::{OnPanic, Placement, Restart};
+use crate::home::places::{Lane, Worker};
 use crate::id::ActorId;
-use crate::placement::{OnPanic, Placement, Restart};
-use crate::places::{Lane, Worker};
-use crate::registry::{UnknownActorType, registered};
 use crate::runtime::Runtime;
 use crate::worker::launch::{NotAllowed, check_env};
 

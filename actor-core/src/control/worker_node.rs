@@ -15,7 +15,7 @@ use crate::control::supervisor::SupervisorMessage;
 use crate::control::watch::{Process, Watch};
 use crate::death::Exit;
 use crate::directory::Directory;
-use crate::places::{LaneKeep, end_lane};
+use crate::home::places::{LaneKeep, end_lane};
 use crate::promise::Promise;
 use crate::spawn::SpawnError;
 use crate::worker::hello::Hello;

@@ -22,7 +22,7 @@ use crate::cell::ActorCell;
 use crate::id::{ActorId, LaneId};
 use crate::lane::host::LaneHost;
 use crate::lane::mailbox::Mailbox;
-use crate::program::{LoadedPrograms, Program};
+use crate::lane::program::{LoadedPrograms, Program};
 
 /// The actors that one lane lends.
 struct Share {

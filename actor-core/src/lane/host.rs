@@ -12,7 +12,7 @@ use crate::cores::{CoreError, Kept};
 use crate::failure::{Failure, panic_message};
 use crate::id::{ActorId, LaneId};
 use crate::lane::mailbox::{LaneCall, LaneMessage, Mailbox, ProgramEnd, Unserved};
-use crate::program::Program;
+use crate::lane::program::Program;
 
 /// The state that a lane's thread owns.
 pub(crate) struct LaneState {

@@ -17,7 +17,7 @@ use selvedge_channels::Doorbell;
 
 use crate::cell::Blueprint;
 use crate::id::ActorId;
-use crate::program::Program;
+use crate::lane::program::Program;
 use crate::{Arguments, AsyncDriver, Failure, Returned};
 
 /// The reason that a call was not answered by a value.

@@ -5,6 +5,8 @@
 //! - `host`: the lane as its program sees it.
 //! - `gather`: lanes that lend their actors to another lane.
 
+pub(crate) mod program;
+
 pub(crate) mod gather;
 pub(crate) mod host;
 pub(crate) mod mailbox;

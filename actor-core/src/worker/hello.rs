@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::registry::registry_hash;
+use crate::actor::registry::registry_hash;
 use crate::worker::build_id;
 
 /// The version of the link's messages. Raised whenever they change.
@@ -83,7 +83,7 @@ impl Hello {
             });
         }
         if self.registry != worker.registry {
-            let known = crate::registry::known_actors();
+            let known = crate::actor::registry::known_actors();
             return Err(HelloError::Registry {
                 driver: self.registry,
                 worker: worker.registry,

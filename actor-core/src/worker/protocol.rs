@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::FailureReport;
+use crate::home::placement::OnPanic;
 use crate::id::{ActorId, LaneId, ProcessId};
-use crate::placement::OnPanic;
 use crate::worker::hello::Hello;
 
 /// The number that matches an answer with its request; unique per link.

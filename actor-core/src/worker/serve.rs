@@ -9,14 +9,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use selvedge_channels::dispose;
 
+use crate::actor::registry::{find_actor, find_loader};
 use crate::cell::Blueprint;
 use crate::deadline::deadline_after;
 use crate::failure::{Failure, panic_message};
+use crate::home::placement::OnPanic;
 use crate::id::{ActorId, LaneId};
 use crate::lane::mailbox::{LaneCall, LaneMessage, ProgramEnd, Unserved};
 use crate::lane::thread::LaneThread;
-use crate::placement::OnPanic;
-use crate::registry::{find_actor, find_loader};
 use crate::worker::hello::Hello;
 use crate::worker::premain::{EXIT_STUCK, exit_now, refuse};
 use crate::worker::protocol::{
@@ -269,7 +269,7 @@ struct Order {
     core: Option<u32>,
 }
 
-fn load_programs(kind: &str, bytes: &[u8]) -> Result<crate::program::LoadedPrograms, String> {
+fn load_programs(kind: &str, bytes: &[u8]) -> Result<crate::lane::program::LoadedPrograms, String> {
     let loader = find_loader(kind).ok_or_else(|| format!("no loader for programs of kind `{kind}`"))?;
     let load = std::panic::AssertUnwindSafe(|| (loader.load)(bytes));
     std::panic::catch_unwind(load)

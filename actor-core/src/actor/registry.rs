@@ -6,7 +6,7 @@
 use linkme::distributed_slice;
 
 use crate::actor::{Actor, ActorEntry};
-use crate::program::ProgramLoader;
+use crate::lane::program::ProgramLoader;
 use crate::spawn::SpawnError;
 
 /// All actor types of the program. `#[actor]` adds to the list at link time.

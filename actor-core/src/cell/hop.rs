@@ -6,7 +6,7 @@
 
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Value, Wire, dispose};
 
-use crate::operands::{Operands, send, typed, typed_mut, unread, wrong_outlet};
+use crate::actor::operands::{Operands, send, typed, typed_mut, unread, wrong_outlet};
 use crate::{Failure, Parts};
 
 /// The destination of a result.

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use selvedge_channels::{AnyOutlet, PayloadType, Wire, dispose};
 
 use crate::Failure;
-use crate::operands::{Operands, stage};
+use crate::actor::operands::{Operands, stage};
 
 /// A tuple of two to eight values that can travel one by one.
 pub trait Parts: Wire {

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use selvedge_channels::{AnyOutlet, AnyValue, Wire};
 
-use crate::operands::{Operands, send, stage, typed, typed_mut, unread};
+use crate::actor::operands::{Operands, send, stage, typed, typed_mut, unread};
 use crate::{AsyncDriver, Failure, Parts};
 
 /// The operands of a generated method.

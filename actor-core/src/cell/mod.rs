@@ -1,5 +1,11 @@
 //! Actor cells: an actor's state with its policies. User methods run only here, and their panics are caught here.
 
+pub(crate) mod async_driver;
+pub(crate) mod guarded;
+pub(crate) mod hop;
+pub(crate) mod invocation;
+pub(crate) mod state;
+
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,8 +13,8 @@ use std::sync::Arc;
 use selvedge_channels::dispose;
 
 use crate::actor::ActorEntry;
+use crate::home::placement::OnPanic;
 use crate::id::ActorId;
-use crate::placement::OnPanic;
 use crate::{ActorState, Arguments, AsyncDriver, ComputeHop, Failure, Hop, Invocation, Returned};
 
 /// The data from which an actor is built, and built again.

@@ -5,6 +5,13 @@
 //! position in an [`Invocation`], alone in a [`Hop`], or as a tuple in [`Arguments`], and the actor is passed as a
 //! [`ActorState`].
 
+pub(crate) mod arguments;
+pub(crate) mod list;
+pub(crate) mod made_in;
+pub(crate) mod operands;
+pub(crate) mod parts;
+pub(crate) mod registry;
+
 use std::fmt;
 
 use selvedge_channels::{PayloadType, Wire};
