@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
 
+use crate::memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
 use crate::payload::{Tensor, Wire, decode, encode, view_slice, view_str};
-use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
 use crate::shared::{SharedReader, SharedSpec, SharedWriter, format};
 use crate::{ChannelError, Descriptor, Doorbell, Fault};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use selvedge_channels::process::Process;
+use selvedge_channels::memory::process::Process;
 use selvedge_channels::{ChannelOptions, Provider, Segment};
 
 /// Returns the text to print, one line for each facility.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use ractor::ActorRef;
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
-use selvedge_channels::process::ending_status;
+use selvedge_channels::memory::process::ending_status;
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 use tokio::net::unix::OwnedReadHalf;

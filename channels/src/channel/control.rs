@@ -7,11 +7,11 @@ use std::time::Duration;
 use super::peers::OnDeath;
 use super::reader::Reader;
 use super::writer::{WriteEnd, Writer};
-use crate::doorbell::Doorbell;
 use crate::error::ChannelError;
 use crate::fault::Fault;
 use crate::payload::Wire;
-use crate::value::{AnyValue, Arrival};
+use crate::port::value::{AnyValue, Arrival};
+use crate::wait::doorbell::Doorbell;
 
 impl<T: Wire> Writer<T> {
     /// The default time limit of this endpoint's waits; `None` for no limit.

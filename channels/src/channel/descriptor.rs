@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::segment::SegmentId;
+use crate::memory::segment::SegmentId;
 use crate::shared::SharedSpec;
 
 /// The data that another process of this host and user needs to open a channel. Any serde format can carry it, and as

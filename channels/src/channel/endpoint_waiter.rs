@@ -7,10 +7,10 @@ use super::helper::Helper;
 #[cfg(feature = "cuda")]
 use super::peers::OnDeath;
 use super::peers::Peers;
-use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, SegmentError};
-use crate::spin_budget::SpinBudget;
-use crate::waiting::Waiting;
+use crate::wait::doorbell::Doorbell;
+use crate::wait::spin_budget::SpinBudget;
+use crate::wait::waiting::Waiting;
 
 /// The doorbell of an endpoint, with its waiting strategy, its time limit and its peers.
 #[derive(Debug)]

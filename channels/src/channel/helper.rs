@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use parking_lot::{Condvar, Mutex};
 
 use crate::dispose::dispose;
-use crate::doorbell::Doorbell;
+use crate::wait::doorbell::Doorbell;
 
 #[derive(Debug, Default)]
 struct HelperState {

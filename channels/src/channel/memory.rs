@@ -2,7 +2,7 @@
 
 use super::shared::whole_bytes;
 use crate::error::{ChannelError, MemoryLimit};
-use crate::segment::{Provider, room};
+use crate::memory::segment::{Provider, room};
 use crate::shared::SharedSpec;
 
 /// The shared memory that one channel between processes needs.

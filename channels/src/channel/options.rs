@@ -7,14 +7,14 @@ use super::memory::ChannelMemory;
 use super::reader::Reader;
 use super::shared::SharedChannel;
 use super::writer::Writer;
-use crate::doorbell::Doorbell;
 use crate::error::ChannelError;
+use crate::memory::segment::Provider;
 use crate::payload::Wire;
+use crate::port::value::{Source, Value};
 use crate::ring::ring;
-use crate::segment::Provider;
 use crate::shared::{SLOT_BYTES_MIN, SharedSpec};
-use crate::value::{Source, Value};
-use crate::waiting::Waiting;
+use crate::wait::doorbell::Doorbell;
+use crate::wait::waiting::Waiting;
 
 /// The options of a channel. [`threads`](Self::threads) and [`shared`](Self::shared) make a channel with them.
 #[derive(Clone, Debug)]

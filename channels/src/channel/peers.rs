@@ -7,12 +7,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::deaths::{NotWatched, Watch, watch};
-use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, Culprit, End};
-use crate::process::Process;
-use crate::region::Region;
+use crate::memory::deaths::{NotWatched, Watch, watch};
+use crate::memory::process::Process;
+use crate::memory::region::Region;
 use crate::shared::{Claims, SharedSpec, poison};
+use crate::wait::doorbell::Doorbell;
 
 /// The callback for the death of a peer.
 pub(super) type OnDeath = Arc<dyn Fn(End) + Send + Sync>;

@@ -7,7 +7,7 @@ use super::endpoint_waiter::EndpointWaiter;
 use super::view::View;
 use crate::error::ChannelError;
 use crate::payload::Wire;
-use crate::value::{Arrival, Value};
+use crate::port::value::{Arrival, Value};
 
 /// A reading endpoint of a channel. It sees every message, in order. Dropping it releases all messages, so that it
 /// never holds the writer back.

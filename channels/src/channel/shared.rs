@@ -9,14 +9,14 @@ use super::options::ChannelOptions;
 use super::peers::Peers;
 use super::reader::Reader;
 use super::writer::Writer;
-use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, End, SegmentError};
+use crate::memory::process::Process;
+use crate::memory::region::Region;
+use crate::memory::segment::{SEGMENT_HEADER_BYTES, Segment};
 use crate::payload::Wire;
-use crate::process::Process;
-use crate::region::Region;
-use crate::segment::{SEGMENT_HEADER_BYTES, Segment};
+use crate::port::value::{Source, Value};
 use crate::shared::{Claims, SharedReader, SharedSpec, SharedWriter, format};
-use crate::value::{Source, Value};
+use crate::wait::doorbell::Doorbell;
 
 /// A channel between processes, from which this process can take endpoints. The process that made the channel keeps it,
 /// or an endpoint of it, until the other processes have opened theirs. An endpoint that was taken does not depend on

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::calls::Calls;
 use super::error::DeviceError;
 use super::handles::StreamHandle;
-use crate::doorbell::Doorbell;
+use crate::wait::doorbell::Doorbell;
 
 /// A flag that tells whether a stream has reached a point.
 #[derive(Clone, Debug, Default)]

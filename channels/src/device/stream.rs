@@ -12,8 +12,8 @@ use super::handles::StreamHandle;
 use super::host_call::{Done, ring_when_done};
 use super::memory::{Download, Span, SpanMut};
 use super::retired::Resource;
-use crate::doorbell::Doorbell;
-use crate::waiting::Waiting;
+use crate::wait::doorbell::Doorbell;
+use crate::wait::waiting::Waiting;
 
 /// The interval at which a waiting thread queries the device for errors: the driver does not report them by itself.
 pub(super) const ASKED_EVERY: Duration = Duration::from_secs(1);

@@ -19,8 +19,8 @@ use super::gpu::{Context, Gpu};
 use super::handles::StreamHandle;
 use super::retired::Resource;
 use crate::error::SegmentError;
-use crate::region::Region;
-use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
+use crate::memory::region::Region;
+use crate::memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
 
 /// The number of bytes from one line to the next.
 const LINE: usize = 128;

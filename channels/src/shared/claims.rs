@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 
 use super::SharedSpec;
 use super::layout::MappedChannel;
-use crate::cursor::GONE;
 use crate::error::{ChannelError, End};
-use crate::process::Process;
-use crate::region::Region;
+use crate::memory::process::Process;
+use crate::memory::region::Region;
+use crate::ring::cursor::GONE;
 
 /// The claims of a channel, and the tag of its payload type.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Growth: memory for payloads that are larger than the slots, one segment per generation.
 
 use crate::error::{ChannelError, SegmentError};
-use crate::region::Region;
-use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
+use crate::memory::region::Region;
+use crate::memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 
 /// The payload area of one generation: as many slots as the ring, with a larger stride.
 #[derive(Debug)]

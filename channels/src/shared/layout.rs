@@ -19,10 +19,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::SharedSpec;
-use crate::cursor::Tail;
 use crate::error::{ChannelError, Culprit, End};
-use crate::process::Process;
-use crate::region::Region;
+use crate::memory::process::Process;
+use crate::memory::region::Region;
+use crate::ring::cursor::Tail;
 
 /// The magic number and the version, in one word.
 const VERSION: u64 = u64::from_le_bytes(*b"slvring4");

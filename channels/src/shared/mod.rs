@@ -26,7 +26,7 @@ pub use writer::SharedWriter;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ChannelError, Culprit, SegmentError};
-use crate::region::Region;
+use crate::memory::region::Region;
 
 /// The smallest valid `slot_bytes`.
 pub const SLOT_BYTES_MIN: u64 = 1000;

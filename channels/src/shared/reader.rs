@@ -7,14 +7,14 @@ use std::sync::atomic::Ordering;
 use super::SharedSpec;
 use super::growth::Generation;
 use super::layout::{MappedChannel, kind, slot};
-use crate::cursor::{ReadCursor, Sight, freed};
-use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, End};
 use crate::fault::{Fault, Message};
 use crate::fault_point;
+use crate::memory::region::Region;
+use crate::memory::segment::SegmentId;
 use crate::prefetch;
-use crate::region::Region;
-use crate::segment::SegmentId;
+use crate::ring::cursor::{ReadCursor, Sight, freed};
+use crate::wait::doorbell::Doorbell;
 
 /// A reading endpoint of a shared channel. Dropping it releases every message, also future ones, so that it never holds
 /// the writer back.

@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use super::SharedSpec;
 use super::growth::{Generation, next_stride};
 use super::layout::{MappedChannel, kind, slot};
-use crate::cursor::{Ahead, WriteCursor};
-use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, EncodeError, End};
 use crate::fault::{Fault, FaultKind};
 use crate::fault_point;
+use crate::memory::region::Region;
 use crate::payload::{Way, Whole, Wire, encode_as, is_plain, way_of, write_short};
-use crate::region::Region;
+use crate::ring::cursor::{Ahead, WriteCursor};
+use crate::wait::doorbell::Doorbell;
 
 /// The writing endpoint of a shared channel. Dropping it closes the channel.
 pub struct SharedWriter {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use selvedge_channels::process::Process;
+use selvedge_channels::memory::process::Process;
 use selvedge_channels::{Doorbell, Provider, Region, SEGMENT_HEADER_BYTES, Segment, SegmentId, Waiting};
 use serde::{Deserialize, Serialize};
 

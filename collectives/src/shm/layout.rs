@@ -16,7 +16,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use selvedge_channels::process::Process;
+use selvedge_channels::memory::process::Process;
 use selvedge_channels::{Doorbell, Region, SegmentError, SegmentId};
 
 use crate::error::CommError;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use selvedge_channels::deaths::{NotWatched, Watch, watch};
-use selvedge_channels::process::Process;
+use selvedge_channels::memory::deaths::{NotWatched, Watch, watch};
+use selvedge_channels::memory::process::Process;
 
 use super::group::Shared;
 use super::layout::End;

@@ -4,7 +4,7 @@
 //! so a lane that waits at a channel waits in the end for a lane that computes, is stopped or meets other ranks. That
 //! last lane is at fault.
 
-use selvedge_channels::process::is_stopped;
+use selvedge_channels::memory::process::is_stopped;
 use selvedge_core::{ActorRef, LaneId};
 
 use crate::ir::Plan;

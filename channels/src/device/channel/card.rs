@@ -12,8 +12,8 @@ use crate::device::abi::Exported;
 use crate::device::error::DeviceId;
 use crate::device::event::Event;
 use crate::error::{ChannelError, DecodeError, EncodeError, SegmentError};
+use crate::memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 use crate::payload::SerdeError;
-use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 
 /// The name of the card in errors.
 const CARD: &str = "card of a channel of tensors";

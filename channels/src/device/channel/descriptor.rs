@@ -9,7 +9,7 @@ use super::card::Card;
 use super::error::DeviceChannelError;
 use crate::channel::{Descriptor, NotADescriptor};
 use crate::device::error::DeviceId;
-use crate::segment::SegmentId;
+use crate::memory::segment::SegmentId;
 
 /// All data that another process of this host and user needs to open a channel of tensors: plain data for any serde
 /// format, or text without blanks for a command line or an environment variable.

@@ -15,7 +15,7 @@ use crate::channel::ChannelOptions;
 use crate::device::event::Event;
 use crate::device::gpu::Gpu;
 use crate::device::memory::DeviceMemory;
-use crate::waiting::Waiting;
+use crate::wait::waiting::Waiting;
 
 /// The options of a channel of tensors on a device. [`threads`](Self::threads) and [`shared`](Self::shared) create
 /// channels.

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::handover::Offer;
 use super::ring::Ring;
 use crate::error::End;
-use crate::process::Process;
+use crate::memory::process::Process;
 use crate::shared::Claims;
 
 /// Rings that this process has dropped while other processes use them.

@@ -21,7 +21,7 @@ use crate::device::gpu::Gpu;
 use crate::device::memory::DeviceMemory;
 use crate::device::words::Words;
 use crate::error::{ChannelError, End, SegmentError};
-use crate::segment::Segment;
+use crate::memory::segment::Segment;
 
 /// A channel of tensors between processes. This process may take endpoints of it. The process that created it owns the
 /// device memory, and must keep the channel or an endpoint of it as long as other processes use it. The death of that

@@ -22,8 +22,8 @@
 //! none: blocked = 1, fence, look again    fence, if blocked: wake the writer   SYNC ring-blocked
 //! ```
 
-use crate::doorbell::Doorbell;
 use crate::sync::{AtomicU64, Ordering, fence};
+use crate::wait::doorbell::Doorbell;
 
 /// The tail of a reader that has left: the writer does not wait for it.
 pub(crate) const GONE: u64 = u64::MAX;

@@ -13,12 +13,12 @@ use crate::device::out_of_band::{OutOfBandWriter, explained};
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
-use crate::head::OutletHead;
 use crate::payload::{Wire, is_plain, way_of};
+use crate::port::head::OutletHead;
+use crate::port::schema::{Agreed, TensorSchema};
+use crate::port::value::{AnyValue, Readiness, Value};
 use crate::ring::RingWriter;
-use crate::schema::{Agreed, TensorSchema};
 use crate::shared::SharedWriter;
-use crate::value::{AnyValue, Readiness, Value};
 
 /// The routes of an output, type-erased.
 pub struct Routes {

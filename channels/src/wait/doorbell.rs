@@ -20,13 +20,13 @@ use std::time::Instant;
 
 #[cfg(not(loom))]
 use crate::error::SegmentError;
-use crate::futex;
 #[cfg(not(loom))]
-use crate::region::Region;
-#[cfg(not(loom))]
-use crate::shared_core::current_core;
+use crate::memory::region::Region;
 use crate::sync::{Arc, AtomicU32, Ordering, fence};
-use crate::waiting::Waiting;
+use crate::wait::futex;
+#[cfg(not(loom))]
+use crate::wait::shared_core::current_core;
+use crate::wait::waiting::Waiting;
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     #[cfg(not(miri))] // Miri has one core
     fn a_waiter_knows_whether_it_was_woken_from_its_own_core() {
-        use crate::shared_core::pinned::{cores, stay_on};
+        use crate::wait::shared_core::pinned::{cores, stay_on};
         let mut cores = cores().into_iter();
         let first = cores.next().unwrap();
         for (ringer, waiter) in [Some((first, first)), cores.next().map(|second| (first, second))]
@@ -351,7 +351,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no memfd")]
     fn ring_reaches_a_waiter_through_another_mapping_of_the_same_memory() {
-        use crate::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
+        use crate::memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
         let maker = Segment::create(Provider::Memfd, SEGMENT_HEADER_BYTES + Doorbell::BYTES).unwrap();
         let other = Segment::open(&maker.id().unwrap()).unwrap();
         let bell = |segment: &Segment| {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::error::SegmentError;
-use crate::region::Region;
+use crate::memory::region::Region;
 
 pub(crate) use room::tightest as room;
 

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::spin_budget::SpinBudget;
+use crate::wait::spin_budget::SpinBudget;
 
 /// The core that this thread runs on. The kernel may move the thread at any time.
 #[cfg(not(miri))]
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn only_many_waits_in_a_row_on_a_shared_core_move_a_thread() {
-        use crate::waiting::Waiting;
+        use crate::wait::waiting::Waiting;
 
         let mut mover = Mover::default();
         let spins = Waiting::SpinThenPark(SHORT);

@@ -15,18 +15,21 @@
 //!   line back. The slots that hold a message are known by other means. With one reader, they are the slots of the
 //!   messages that were written and that the reader has not passed (both ends leave their last position behind). With
 //!   several readers, they are the slots whose countdown is not 0.
+
 #![allow(unsafe_code)] // the slots are `UnsafeCell`s
+
+pub(crate) mod cursor;
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use crate::cursor::{self, ReadCursor, Sight, WriteCursor};
 use crate::dispose::dispose;
-use crate::doorbell::Doorbell;
 use crate::error::{ChannelError, SegmentError};
 use crate::fault::Message;
+use crate::ring::cursor::{ReadCursor, Sight, WriteCursor};
 use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Cell, Ordering};
+use crate::wait::doorbell::Doorbell;
 
 /// A slot: the stamp and the message side by side. It fills two cache lines, since processors fetch lines in pairs. If
 /// its neighbour lay on the second line, a slot being written and a slot being polled would disturb each other.

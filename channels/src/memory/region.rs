@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::error::SegmentError;
-use crate::segment::{Provider, Segment};
+use crate::memory::segment::{Provider, Segment};
 
 /// The alignment of a region's start. A region may have any length.
 const ALIGN: usize = 64;
@@ -176,7 +176,7 @@ impl Region {
 
 #[cfg(test)]
 mod tests {
-    use crate::segment::{Provider, Segment};
+    use crate::memory::segment::{Provider, Segment};
 
     #[test]
     fn a_region_ends_where_it_says() {

@@ -12,8 +12,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::doorbell::Doorbell;
-use crate::waiting::Waiting;
+use crate::wait::doorbell::Doorbell;
+use crate::wait::waiting::Waiting;
 
 /// The largest learned budget, whatever the last waits took: an idle waiter parks soon.
 const LONGEST: Duration = Duration::from_millis(1);
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     #[cfg(not(miri))] // Miri has one core
     fn a_waiter_that_was_woken_from_its_own_core_parks_at_once_until_another_core_wakes_it() {
-        use crate::shared_core::pinned::{cores, stay_on};
+        use crate::wait::shared_core::pinned::{cores, stay_on};
         let cores = cores();
         let budget = SpinBudget::new(spins(us(100)));
         let bell = Doorbell::heap();

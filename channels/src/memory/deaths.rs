@@ -16,7 +16,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::process::Process;
+use crate::memory::process::Process;
 
 /// The callback of a watch, called when the process has ended.
 pub type DeathCallback = Arc<dyn Fn() + Send + Sync>;

@@ -6,12 +6,12 @@ use std::marker::PhantomData;
 
 #[cfg(feature = "cuda")]
 use crate::device::Crossing;
-use crate::doorbell::Doorbell;
 use crate::error::ChannelError;
-use crate::outlet::{AnyOutlet, Outlet, Routes};
 use crate::payload::{Wire, decode, is_plain};
+use crate::port::outlet::{AnyOutlet, Outlet, Routes};
+use crate::port::value::{AnyValue, Inlet, Source, Value};
 use crate::ring::{RingReader, RingWriter, ring};
-use crate::value::{AnyValue, Inlet, Source, Value};
+use crate::wait::doorbell::Doorbell;
 
 /// Both sides of a ring, type-erased: a `RingWriter<T>` and the `RingReader<T>`s.
 pub type ErasedRing = (Box<dyn Any + Send>, Vec<Box<dyn Any + Send>>);

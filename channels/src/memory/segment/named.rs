@@ -152,7 +152,7 @@ fn sweep() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::{Provider, Segment};
+    use crate::memory::segment::{Provider, Segment};
 
     fn names_of(pid: u32) -> Vec<String> {
         let prefix = format!("{PREFIX}{pid}-");

@@ -24,9 +24,9 @@ use crate::device::{
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
-use crate::head::{ALWAYS, AfterRead, ValueHead};
-use crate::kind::PayloadType;
 use crate::payload::{Wire, decode, decode_in_place, view_slice, view_str};
+use crate::port::head::{ALWAYS, AfterRead, ValueHead};
+use crate::port::kind::PayloadType;
 use crate::ring::RingReader;
 use crate::shared::SharedReader;
 

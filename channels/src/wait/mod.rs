@@ -1,0 +1,9 @@
+//! Waiting: doorbells over futexes, how long to spin before a thread parks, and threads that share a core.
+
+pub mod doorbell;
+mod futex;
+#[cfg(not(loom))]
+pub mod shared_core;
+#[cfg(not(loom))]
+pub mod spin_budget;
+pub mod waiting;
