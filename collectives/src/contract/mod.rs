@@ -4,11 +4,15 @@
 //! number of ranks to one communicator for each. Every promise is a test of its own, with every rank on a thread of its
 //! own. `examples/toy.rs` is such a type.
 
-mod promises;
+mod cases;
+mod failures;
 mod reference;
+mod results;
 
-pub use promises::*;
+pub use cases::{DTYPES, operations, sample, together};
+pub use failures::*;
 pub use reference::{expected, refused};
+pub use results::*;
 
 /// Tests that communicators keep the promises of [`Communicator`](crate::Communicator). The argument is a function that
 /// gets a number of ranks and returns one communicator for each, in order.
