@@ -119,7 +119,7 @@ pub trait OnDevice {
 /// owns it. [`Collective`] describes the operations. The methods that block for a result, such as
 /// [`allreduce`](Self::allreduce), are made of `plan`, `launch` and `wait`.
 ///
-/// The macro [`communicator_contract!`](crate::communicator_contract) tests an implementation.
+/// The macro `communicator_contract!` (feature `contract`) tests an implementation.
 pub trait Communicator: Send {
     /// Returns the number of this rank, from 0.
     fn rank(&self) -> usize;

@@ -8,11 +8,19 @@
 //! - [`Contribute`]: values of user programs that can be contributed.
 //! - `nccl`: ranks on NVIDIA devices (feature `cuda`).
 //! - [`shm`]: ranks in threads and processes of one host, over shared memory: [`Group`], [`Rank`].
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `candle` | an allreduce for models of candle on the CPU: module `candle` |
+//! | `contract` | the contract of communicators as tests for any implementation: module `contract`, macro `communicator_contract!` |
+//! | `cuda` | ranks on NVIDIA devices: modules `nccl` and `gpu` |
+//! | `fault-points` | points in the protocol where a test can make a process die |
 
 pub mod backend;
 #[cfg(feature = "candle")]
 pub mod candle;
 pub mod communicator;
+#[cfg(feature = "contract")]
 pub mod contract;
 pub mod error;
 #[cfg(feature = "cuda")]
