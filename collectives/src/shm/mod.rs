@@ -24,14 +24,10 @@
 //!   the time when the other rank has joined that chunk.
 //!   joined it.
 
-mod block;
-mod group;
-mod layout;
 mod output;
 mod rank;
 mod share;
 mod staging;
-mod watch;
 
 #[cfg(all(test, not(miri)))]
 #[path = "../../../channels/tests/models/explore.rs"]
@@ -39,6 +35,5 @@ mod explore;
 #[cfg(all(test, not(miri)))]
 mod model;
 
-pub use block::Loan;
-pub use group::{Group, GroupDescriptor, NotAGroup, group_bytes};
+pub use crate::rendezvous::{Group, GroupDescriptor, Loan, NotAGroup, group_bytes};
 pub use rank::Rank;

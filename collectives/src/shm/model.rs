@@ -7,14 +7,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use selvedge_channels::{DType, Tensor};
 
 use super::explore::{Machine, holds, is_found};
-use super::group::{Group, Shared};
-use super::layout::End;
 use super::rank::Rank;
 use crate::communicator::{Communicator, Contribution};
 use crate::contract::expected;
 use crate::error::CommError;
 use crate::operation::{Collective, ReduceOp};
 use crate::parts::Part;
+use crate::rendezvous::End;
+use crate::rendezvous::{Group, Shared};
 
 const SUM: Collective = Collective::AllReduce(ReduceOp::Sum);
 

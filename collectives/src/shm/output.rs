@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use selvedge_channels::{Region, Tensor, TensorError};
 
-use super::block::Mapped;
-use super::group::Shared;
-use super::layout::MOST_BLOCKS;
 use super::share::Product;
 use crate::error::CommError;
 use crate::parts::{ALIGN, Head};
+use crate::rendezvous::MOST_BLOCKS;
+use crate::rendezvous::Mapped;
+use crate::rendezvous::Shared;
 
 /// The maximum number of views of one rank's blocks that all ranks together may keep: half of the possible blocks.
 const MOST_VIEWS: usize = MOST_BLOCKS / 2;

@@ -12,12 +12,12 @@
 
 use selvedge_channels::{DType, Doorbell, fault_point};
 
-use super::group::Shared;
 use super::share::{MappedBlock, Private};
 use crate::error::CommError;
 use crate::kernel::{self, Stores};
 use crate::operation::ReduceOp;
 use crate::parts::ALIGN;
+use crate::rendezvous::Shared;
 
 /// The number of bytes of a slot: few enough that chunk and slot stay in the nearest cache.
 pub(super) const CHUNK_BYTES: usize = if cfg!(test) { 1 << 10 } else { 16 << 10 };

@@ -6,8 +6,8 @@ use super::patience::is_of_the_dying;
 use super::{NO_BLOCK, Rank, RankState, UnderWay};
 use crate::error::CommError;
 use crate::operation::Collective;
-use crate::shm::block::{Loan, Taken};
-use crate::shm::layout::Arrival;
+use crate::rendezvous::Arrival;
+use crate::rendezvous::{Loan, Taken};
 use crate::shm::output::tensors;
 use crate::shm::share::{Private, Product, gathered};
 

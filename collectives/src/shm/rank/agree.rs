@@ -7,7 +7,7 @@ use super::{NO_BLOCK, Rank, UnderWay};
 use crate::error::CommError;
 use crate::operation::Collective;
 use crate::parts::Template;
-use crate::shm::layout::Arrival;
+use crate::rendezvous::Arrival;
 use crate::shm::share::{MappedBlock, Meeting, Private};
 
 /// The operation on which all ranks agree.

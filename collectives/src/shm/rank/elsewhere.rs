@@ -13,7 +13,7 @@ use crate::communicator::PlanId;
 use crate::error::CommError;
 use crate::operation::Collective;
 use crate::parts::Template;
-use crate::shm::layout::{Arrival, End};
+use crate::rendezvous::{Arrival, End};
 
 impl Rank {
     /// Launches an operation as [`launch`](crate::Communicator::launch) does, on tensors that lie elsewhere: the rank

@@ -10,7 +10,7 @@ use super::Rank;
 use super::advance::write_head;
 use super::patience::is_of_the_dying;
 use crate::error::CommError;
-use crate::shm::block::Loan;
+use crate::rendezvous::Loan;
 use crate::shm::output::tensors;
 use crate::shm::share::Product;
 

@@ -25,23 +25,20 @@ use selvedge_channels::fault_point;
 use selvedge_channels::{DType, Element, SpinBudget, Tensor};
 
 use self::advance::write_head;
-use super::block::{Blocks, Loan, Mapped, Taken};
-use super::group::Shared;
-use super::layout::{Arrival, End};
 use super::share::{MappedBlock, ONE_SHOT_BYTES, Private, Product, Sources};
 use super::staging::Vector;
-use super::watch::Watches;
 use crate::communicator::{AbortHandle, Capabilities, Communicator, Contribution, PlanId};
 use crate::error::CommError;
 use crate::operation::{Collective, ReduceOp};
 use crate::parts::{Heads, Part, Template};
+use crate::rendezvous::{Arrival, Blocks, End, Group, Loan, Mapped, Shared, Taken, Watches};
 
 const NO_BLOCK: u64 = u64::MAX;
 
 /// The number of bytes of a private vector that are reduced at once: few enough to stay in the caches.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A rank of a [`Group`](super::Group). A rank that is dropped while an operation is in flight aborts the group. A rank
+/// A rank of a [`Group`]. A rank that is dropped while an operation is in flight aborts the group. A rank
 /// that is dropped otherwise leaves when all other ranks have read its last contribution; it waits for that as long as
 /// the group's time-out allows.
 pub struct Rank {
@@ -126,8 +123,18 @@ impl std::fmt::Debug for Rank {
     }
 }
 
+impl Group {
+    /// Takes a rank for this process, permanently: a rank that has left does not come back.
+    ///
+    /// # Errors
+    /// [`CommError::NoSuchRank`], [`CommError::Taken`].
+    pub fn rank(&self, rank: usize) -> Result<Rank, CommError> {
+        Rank::new(self.take(rank)?, rank)
+    }
+}
+
 impl Rank {
-    pub(super) fn new(shared: Arc<Shared>, rank: usize) -> Result<Self, CommError> {
+    fn new(shared: Arc<Shared>, rank: usize) -> Result<Self, CommError> {
         fault_point::at("rank: after the claim");
         Ok(Rank {
             rank,

@@ -11,7 +11,7 @@ use crate::communicator::{Communicator, PlanId};
 use crate::error::CommError;
 use crate::operation::{Collective, ReduceOp};
 use crate::parts::Template;
-use crate::shm::layout::{Arrival, End};
+use crate::rendezvous::{Arrival, End};
 use crate::shm::share::Private;
 use crate::shm::staging::{RING_BYTES, Rings, Vector};
 
@@ -153,7 +153,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::shm::group::Group;
+    use crate::rendezvous::Group;
 
     #[test]
     fn a_vector_whose_owner_waits_no_longer_is_joined_to_its_end() {

@@ -7,7 +7,7 @@ use selvedge_channels::SegmentError;
 
 use super::{Rank, RankState};
 use crate::error::CommError;
-use crate::shm::layout::End;
+use crate::rendezvous::End;
 
 impl Rank {
     /// Returns the error if a rank has left, or if its process has ended.

@@ -12,7 +12,7 @@ use selvedge_channels::{Doorbell, Provider, Region, SEGMENT_HEADER_BYTES, Segmen
 use serde::{Deserialize, Serialize};
 
 use super::layout::{End, Layout, Words};
-use super::rank::Rank;
+
 use crate::error::CommError;
 
 /// The blocks of ranks that live in this process and need not be mapped again: by rank and block, with the nonce.
@@ -192,7 +192,7 @@ impl Group {
     }
 
     #[cfg(test)]
-    pub(super) fn inner(&self) -> &Shared {
+    pub(crate) fn inner(&self) -> &Shared {
         &self.shared
     }
 
@@ -229,11 +229,8 @@ impl Group {
         self.shared.ranks()
     }
 
-    /// Takes a rank for this process, permanently: a rank that has left does not come back.
-    ///
-    /// # Errors
-    /// [`CommError::NoSuchRank`], [`CommError::Taken`].
-    pub fn rank(&self, rank: usize) -> Result<Rank, CommError> {
+    /// Takes a rank for this process. Returns the state of the group for that rank.
+    pub(crate) fn take(&self, rank: usize) -> Result<Arc<Shared>, CommError> {
         self.shared.has(rank)?;
         self.shared.words.claim(rank, Process::own())?;
         if self.shared.watches {
@@ -241,7 +238,7 @@ impl Group {
             self.shared.ring_all();
         }
         self.shared.here.lock().push(rank);
-        Rank::new(Arc::clone(&self.shared), rank)
+        Ok(Arc::clone(&self.shared))
     }
 
     /// Reserves a rank for a process that will [`open`](Self::open) the group and take it: no other process can take

@@ -30,21 +30,21 @@ struct Own {
 }
 
 /// The blocks of one rank. A block that is too small is replaced by a larger one.
-pub(super) struct Blocks {
+pub(crate) struct Blocks {
     rank: usize,
     own: Vec<Own>,
 }
 
 /// A block that only this rank may write.
 #[derive(Clone, Debug)]
-pub(super) struct Taken {
-    pub(super) index: usize,
-    pub(super) region: Region,
+pub(crate) struct Taken {
+    pub(crate) index: usize,
+    pub(crate) region: Region,
     _lent: Arc<()>,
 }
 
 impl Blocks {
-    pub(super) fn new(rank: usize) -> Self {
+    pub(crate) fn new(rank: usize) -> Self {
         Blocks {
             rank,
             own: Vec::new(),
@@ -52,7 +52,7 @@ impl Blocks {
     }
 
     /// Takes a block of at least `need` bytes that no rank uses (`COLL-2`).
-    pub(super) fn take(&mut self, shared: &Shared, need: usize) -> Result<Taken, CommError> {
+    pub(crate) fn take(&mut self, shared: &Shared, need: usize) -> Result<Taken, CommError> {
         let rank = self.rank;
         let mut in_use = 0u64;
         for holder in 0..shared.ranks() {
@@ -133,26 +133,26 @@ impl Blocks {
     }
 
     /// Records that the block is part of an operation.
-    pub(super) fn used_in(&mut self, taken: &Taken, operation: u64) {
+    pub(crate) fn used_in(&mut self, taken: &Taken, operation: u64) {
         if let Some(block) = self.own.get_mut(taken.index) {
             block.used_in = operation;
         }
     }
 
     /// Records that the block is a message.
-    pub(super) fn sent(&mut self, taken: &Taken, to: usize, number: u64) {
+    pub(crate) fn sent(&mut self, taken: &Taken, to: usize, number: u64) {
         if let Some(block) = self.own.get_mut(taken.index) {
             block.sent = Some((to, number));
         }
     }
 
     /// Returns the messages that may not have been taken: the receiver and the number of each.
-    pub(super) fn messages(&self) -> impl Iterator<Item = (usize, u64)> {
+    pub(crate) fn messages(&self) -> impl Iterator<Item = (usize, u64)> {
         self.own.iter().filter_map(|block| block.sent)
     }
 
     /// Returns the number of bytes of all blocks.
-    pub(super) fn len_bytes(&self) -> usize {
+    pub(crate) fn len_bytes(&self) -> usize {
         self.own.iter().map(|block| block.region.len_bytes()).sum()
     }
 }
@@ -171,13 +171,13 @@ fn on_heap(len: usize) -> SegmentId {
 
 /// The blocks that this rank has mapped, by rank and index.
 #[derive(Default)]
-pub(super) struct Mapped {
+pub(crate) struct Mapped {
     blocks: Vec<Vec<Option<(u64, Region)>>>,
 }
 
 impl Mapped {
     /// Returns block `index` of `rank`, which has arrived with it. Maps the block if it is not mapped yet.
-    pub(super) fn block(&mut self, shared: &Shared, rank: usize, index: u64) -> Result<&Region, CommError> {
+    pub(crate) fn block(&mut self, shared: &Shared, rank: usize, index: u64) -> Result<&Region, CommError> {
         let nowhere = CommError::Corrupt {
             what: "a rank arrived with a block that it has not",
         };
@@ -228,20 +228,20 @@ impl Mapped {
 }
 
 /// Memory of a group in which a rank builds a contribution, so that the contribution need not be copied. Pass the loan
-/// to [`Rank::launch_loan`](super::Rank::launch_loan).
+/// to [`Rank::launch_loan`](crate::shm::Rank::launch_loan).
 ///
 /// A new loan contains the data of the block's last use.
 #[derive(Debug)]
 pub struct Loan {
-    pub(super) taken: Taken,
-    pub(super) template: Arc<Template>,
+    pub(crate) taken: Taken,
+    pub(crate) template: Arc<Template>,
     /// The group and the rank that own the block.
-    pub(super) shared: Arc<Shared>,
-    pub(super) rank: usize,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) rank: usize,
 }
 
 impl Loan {
-    pub(super) fn new(
+    pub(crate) fn new(
         shared: Arc<Shared>,
         blocks: &mut Blocks,
         template: Arc<Template>,
@@ -282,7 +282,7 @@ impl Loan {
     }
 
     /// Copies `bytes` into part `index`, from byte `at` on.
-    pub(super) fn fill(&mut self, index: usize, at: usize, bytes: &[u8]) -> Result<(), CommError> {
+    pub(crate) fn fill(&mut self, index: usize, at: usize, bytes: &[u8]) -> Result<(), CommError> {
         let span = self.span(index)?;
         let to = self.taken.region.address(span.offset + at, bytes.len())?;
         // SAFETY: the region has room for these bytes, and they belong to this rank alone, as in `as_mut_slice`.

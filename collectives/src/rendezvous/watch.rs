@@ -11,7 +11,7 @@ use super::layout::End;
 
 /// The processes that this rank watches, by rank.
 #[derive(Default)]
-pub(super) struct Watches {
+pub(crate) struct Watches {
     by_rank: Vec<Option<(Process, Option<Watch>)>>,
     /// True when all ranks have been taken and their processes are watched. No rank is taken twice, so none is left to watch.
     settled: bool,
@@ -22,7 +22,7 @@ impl Watches {
     /// tries again, and until then only the time-out notices its death. Once all processes are watched, a call is a
     /// single branch, so a waiter may call as often as it likes.
     #[inline]
-    pub(super) fn look(&mut self, shared: &Arc<Shared>) {
+    pub(crate) fn look(&mut self, shared: &Arc<Shared>) {
         if shared.watches && !self.settled {
             self.look_for_new(shared);
         }
