@@ -1,4 +1,4 @@
-//! `docs/conformance.md` names the tests that show each requirement: the gate runs those tests, and no row is left out.
+//! `tests/conformance.md` names the tests that show each requirement: the gate runs those tests, and no row is left out.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -123,7 +123,7 @@ fn quoted(line: &str) -> impl Iterator<Item = &str> {
 }
 
 fn rows() -> Vec<Vec<String>> {
-    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/conformance.md");
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance.md");
     let table = fs::read_to_string(table).unwrap();
     let rows = table.lines().filter(|line| line.starts_with("| "));
     rows.map(|row| row.split('|').map(|cell| cell.trim().to_owned()).collect())
