@@ -44,20 +44,28 @@ macro_rules! debug_is_report {
 mod tests {
     #[derive(thiserror::Error)]
     #[error("the outer{}", if *.names { format!(": {source}") } else { String::new() })]
-    struct Outer {
+    struct OuterError {
         names: bool,
-        source: Inner,
+        source: InnerError,
     }
-    crate::debug_is_report!(Outer);
+    crate::debug_is_report!(OuterError);
 
     #[derive(thiserror::Error)]
     #[error("the inner")]
-    struct Inner;
-    crate::debug_is_report!(Inner);
+    struct InnerError;
+    crate::debug_is_report!(InnerError);
 
     #[test]
     fn each_source_is_told_once() {
-        let told = |names| format!("{:?}", Outer { names, source: Inner });
+        let told = |names| {
+            format!(
+                "{:?}",
+                OuterError {
+                    names,
+                    source: InnerError
+                }
+            )
+        };
         assert_eq!(told(false), "the outer\n  caused by: the inner");
         assert_eq!(told(true), "the outer: the inner");
     }

@@ -204,9 +204,9 @@ mod tests {
     }
 
     /// Panics when it is dropped.
-    struct Bomb;
+    struct PanicsInDrop;
 
-    impl Drop for Bomb {
+    impl Drop for PanicsInDrop {
         fn drop(&mut self) {
             std::panic::resume_unwind(Box::new("a bomb"));
         }
@@ -217,7 +217,7 @@ mod tests {
 
     impl Program for Throws {
         fn run(&mut self, _lane: &mut LaneHost<'_>) {
-            std::panic::resume_unwind(Box::new(Bomb));
+            std::panic::resume_unwind(Box::new(PanicsInDrop));
         }
     }
 

@@ -40,12 +40,12 @@ impl DType {
 }
 
 mod sealed {
-    pub trait Sealed {}
+    pub trait SealedElement {}
 }
 
 /// A number that a [`Tensor`](super::Tensor) may contain: it has no padding, and every bit pattern is valid. With the
 /// feature `half`, the 16-bit floats of that crate are numbers too.
-pub trait Element: sealed::Sealed + Copy + Default + Send + Sync + 'static {
+pub trait Element: sealed::SealedElement + Copy + Default + Send + Sync + 'static {
     /// The `DType` of the number.
     const DTYPE: DType;
 }
@@ -53,7 +53,7 @@ pub trait Element: sealed::Sealed + Copy + Default + Send + Sync + 'static {
 macro_rules! elements {
     ($($(#[$when:meta])? $type:ty => $dtype:ident),+) => {
         $($(#[$when])?
-        impl sealed::Sealed for $type {}
+        impl sealed::SealedElement for $type {}
         $(#[$when])?
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;

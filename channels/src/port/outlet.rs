@@ -66,13 +66,13 @@ impl SharedRoute {
 
 mod sealed {
     /// A marker that only [`Outlet`](super::Outlet) implements (`OUT-1`).
-    pub trait Sealed {}
+    pub trait SealedOutlet {}
 
-    impl<T> Sealed for super::Outlet<T> {}
+    impl<T> SealedOutlet for super::Outlet<T> {}
 }
 
 /// An [`Outlet`] with its type erased.
-pub trait AnyOutlet: Send + sealed::Sealed {
+pub trait AnyOutlet: Send + sealed::SealedOutlet {
     /// Sets the schema of the tensors in its values. Values that violate it are refused.
     fn agree(&mut self, terms: TensorSchema);
     /// Stages a fault in place of the staged message, if there is one.

@@ -136,13 +136,13 @@ fn lost(error: &ChannelError) -> ChannelError {
 
 mod sealed {
     /// A marker that only [`Value`](super::Value) implements (`VAL-3`).
-    pub trait Sealed {}
+    pub trait SealedValue {}
 
-    impl<T> Sealed for super::Value<T> {}
+    impl<T> SealedValue for super::Value<T> {}
 }
 
 /// A [`Value`] with its type erased.
-pub trait AnyValue: Send + sealed::Sealed {
+pub trait AnyValue: Send + sealed::SealedValue {
     /// The slow path of `fill`: no message of `execution` is held.
     #[doc(hidden)]
     fn fetch(&mut self, execution: u64) -> Result<Arrival, ChannelError>;

@@ -229,7 +229,7 @@ enum Action {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Handle {
+enum HandleState {
     Open,
     Done,
 }
@@ -239,7 +239,7 @@ struct World {
     lanes: Vec<LaneLoop>,
     ended: Vec<bool>,
     driver: Driver,
-    handles: Vec<Handle>,
+    handles: Vec<HandleState>,
     /// The execution for which the driver is held.
     sent: Option<u64>,
     torn: bool,
@@ -291,7 +291,7 @@ impl Loop {
         if given != number {
             return Err("an execution has another number than its turn");
         }
-        world.handles.push(Handle::Open);
+        world.handles.push(HandleState::Open);
         let inflight = world.handles.len() as u64 - world.driver.finished();
         if inflight > u64::from(self.plan.settings.max_inflight) {
             return Err("more executions are unfinished than allowed");
@@ -326,7 +326,7 @@ impl Loop {
                 return Err("a result is not that of its execution");
             }
             world.sent = None;
-            world.handles[execution as usize] = Handle::Done;
+            world.handles[execution as usize] = HandleState::Done;
         }
         Ok(())
     }
@@ -353,7 +353,7 @@ impl Loop {
             if taken.ok() != Some(expected(&self.plan, execution)) {
                 return Err("a result taken at once is not that of its execution");
             }
-            world.handles[execution as usize] = Handle::Done;
+            world.handles[execution as usize] = HandleState::Done;
             if world.driver.close_taken(execution) {
                 return Err("an execution whose result was taken is unfinished");
             }
@@ -379,7 +379,7 @@ impl Loop {
     }
 
     fn close(&self, world: &mut World, execution: u64) {
-        world.handles[execution as usize] = Handle::Done;
+        world.handles[execution as usize] = HandleState::Done;
         if world.driver.close(execution, &self.leaves()) {
             world.control.cancel(execution);
         }
@@ -461,7 +461,7 @@ impl Machine for Loop {
             actions.push(Action::Run);
         }
         for (execution, handle) in (0u64..).zip(&world.handles) {
-            if *handle == Handle::Open && !in_hand {
+            if *handle == HandleState::Open && !in_hand {
                 actions.push(Action::Get(execution));
                 if self.drops {
                     actions.push(Action::Drop(execution));
@@ -504,7 +504,7 @@ impl Machine for Loop {
             Action::Get(execution) => self.get(world, execution),
             Action::Drop(execution) => {
                 if self.mutant == Mutant::Forgets {
-                    world.handles[execution as usize] = Handle::Done;
+                    world.handles[execution as usize] = HandleState::Done;
                 } else {
                     self.close(world, execution);
                 }
@@ -540,13 +540,13 @@ impl Machine for Loop {
                 Status::Gone => 3,
             };
             let cancelled = u64::from(world.control.is_cancelled(execution));
-            seen.push(u64::from(*handle == Handle::Open) | status << 1 | cancelled << 8);
+            seen.push(u64::from(*handle == HandleState::Open) | status << 1 | cancelled << 8);
         }
         seen
     }
 
     fn rest(&self, world: &World) -> Result<(), &'static str> {
-        if world.handles.contains(&Handle::Open) {
+        if world.handles.contains(&HandleState::Open) {
             return Err("somebody waits for a result for ever");
         }
         if world.torn {

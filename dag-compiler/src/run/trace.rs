@@ -386,7 +386,7 @@ mod tests {
     use crate::run::layout::Span;
 
     const TASK: TaskId = TaskId(7);
-    type Operation = (&'static str, u64, u64);
+    type TracedOperation = (&'static str, u64, u64);
 
     fn recorder(records: usize) -> (Recorder, Region) {
         let bytes = ring_bytes(records).unwrap();
@@ -401,7 +401,7 @@ mod tests {
 
     /// The operations in the ring's records, which are all of `TASK` with two arguments. Open records are read at the
     /// latest possible time.
-    fn read_all(ring: &Region, finished: u64) -> Vec<(u64, Vec<Operation>)> {
+    fn read_all(ring: &Region, finished: u64) -> Vec<(u64, Vec<TracedOperation>)> {
         let records =
             (0..ring.len_bytes() / RECORD_BYTES).filter_map(|index| read_record(ring, index * RECORD_BYTES));
         records
@@ -414,7 +414,7 @@ mod tests {
             .collect()
     }
 
-    fn names(operations: &[Operation]) -> Vec<&str> {
+    fn names(operations: &[TracedOperation]) -> Vec<&str> {
         operations.iter().map(|(name, ..)| *name).collect()
     }
 

@@ -185,7 +185,7 @@ pub(super) fn write_head(region: &Region, bytes: &[u8]) -> Result<(), CommError>
 }
 
 /// Writes into a block that was taken, at bytes that no other rank reads.
-#[allow(unsafe_code)]
+#[allow(unsafe_code)] // writes into a region
 pub(super) fn write_bytes(region: &Region, offset: usize, bytes: &[u8]) -> Result<(), CommError> {
     let to = region.address(offset, bytes.len())?;
     // SAFETY: the region has room for these bytes, and no one else accesses them: they are a head before the rank has
