@@ -96,7 +96,7 @@
 //! - When the graph ends, the items that it was executing are answered with the cause. An owner that goes on with
 //!   another graph uses [`Batcher::breakage`] and [`Batcher::replace`].
 //!
-//! This package is the layer above the compiler: it uses graphs and executions, and knows no actors.
+//! The package lies above the compiler: it uses graphs and executions, and knows no actors.
 
 mod options;
 

@@ -4,24 +4,23 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Visibility};
 
 use crate::Measure;
-use crate::source::{Module, Package};
+use crate::source::{Module, Package, visit_each};
 
 /// The public items, methods and fields that say nothing of themselves.
 pub(crate) fn missing(packages: &[Package]) -> Measure {
-    let mut places = Vec::new();
-    for module in packages.iter().flat_map(|package| &package.modules) {
-        let mut finder = Finder {
-            module,
-            places: &mut places,
-        };
-        finder.visit_file(&module.syntax);
-    }
-    Measure::count("public items without docs", places)
+    let finders = visit_each(packages, |module| Finder {
+        module,
+        places: Vec::new(),
+    });
+    Measure::count(
+        "public items without docs",
+        finders.flat_map(|finder| finder.places).collect(),
+    )
 }
 
 struct Finder<'a> {
     module: &'a Module,
-    places: &'a mut Vec<String>,
+    places: Vec<String>,
 }
 
 impl Finder<'_> {

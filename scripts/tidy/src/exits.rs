@@ -4,24 +4,23 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 use crate::Measure;
-use crate::source::{Module, Package};
+use crate::source::{Module, Package, visit_each};
 
 /// The `let … = table.get(index) else { … }` whose other branch tells nobody.
 pub(crate) fn silent(packages: &[Package]) -> Measure {
-    let mut places = Vec::new();
-    for module in packages.iter().flat_map(|package| &package.modules) {
-        let mut finder = Finder {
-            module,
-            places: &mut places,
-        };
-        finder.visit_file(&module.syntax);
-    }
-    Measure::count("silent exits on an index", places)
+    let finders = visit_each(packages, |module| Finder {
+        module,
+        places: Vec::new(),
+    });
+    Measure::count(
+        "silent exits on an index",
+        finders.flat_map(|finder| finder.places).collect(),
+    )
 }
 
 struct Finder<'a> {
     module: &'a Module,
-    places: &'a mut Vec<String>,
+    places: Vec<String>,
 }
 
 impl<'ast> Visit<'ast> for Finder<'_> {

@@ -5,23 +5,22 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 use crate::Measure;
-use crate::source::{Module, Package};
+use crate::source::{Module, Package, visit_each};
 
 const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
 
 /// The uses that nothing explains.
 pub(crate) fn unexplained(packages: &[Package]) -> Measure {
-    let mut places = Vec::new();
-    for module in packages.iter().flat_map(|package| &package.modules) {
-        let mut finder = Finder {
-            module,
-            functions: Vec::new(),
-            atomics: Vec::new(),
-            places: &mut places,
-        };
-        finder.visit_file(&module.syntax);
-    }
-    Measure::count("orderings without a reason", places)
+    let finders = visit_each(packages, |module| Finder {
+        module,
+        functions: Vec::new(),
+        atomics: Vec::new(),
+        places: Vec::new(),
+    });
+    Measure::count(
+        "orderings without a reason",
+        finders.flat_map(|finder| finder.places).collect(),
+    )
 }
 
 struct Finder<'a> {
@@ -30,7 +29,7 @@ struct Finder<'a> {
     functions: Vec<usize>,
     /// The atomics whose methods are being called around.
     atomics: Vec<String>,
-    places: &'a mut Vec<String>,
+    places: Vec<String>,
 }
 
 impl Finder<'_> {

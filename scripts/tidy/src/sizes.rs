@@ -1,10 +1,25 @@
-//! Lengths of files and functions, tests aside: half of them and 19 of 20 are at most so long.
+//! Lengths of the README, and of files and functions, tests aside: half of these and 19 of 20 are at most so long.
+
+use std::fs;
+use std::path::Path;
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 use crate::Measure;
-use crate::source::{Module, Package};
+use crate::source::{Module, Package, visit_each};
+
+/// Lines of the page that a user reads first.
+///
+/// # Errors
+/// The page cannot be read.
+pub(crate) fn readme(root: &Path) -> anyhow::Result<Measure> {
+    Ok(Measure {
+        name: "README lines",
+        found: fs::read_to_string(root.join("README.md"))?.lines().count(),
+        places: Vec::new(),
+    })
+}
 
 /// Lines of a file: the median, the 95th percentile and the longest.
 pub(crate) fn files(packages: &[Package]) -> Vec<Measure> {
@@ -18,20 +33,16 @@ pub(crate) fn files(packages: &[Package]) -> Vec<Measure> {
 
 /// Lines of a function: the median, the 95th percentile and the longest.
 pub(crate) fn functions(packages: &[Package]) -> Vec<Measure> {
-    let mut lengths = Vec::new();
-    for module in packages.iter().flat_map(|package| &package.modules) {
-        let mut finder = Finder {
-            module,
-            lengths: &mut lengths,
-        };
-        finder.visit_file(&module.syntax);
-    }
+    let finders = visit_each(packages, |module| Finder {
+        module,
+        lengths: Vec::new(),
+    });
     let names = [
         "function lines, median",
         "function lines, p95",
         "function lines, longest",
     ];
-    measures(names, lengths)
+    measures(names, finders.flat_map(|finder| finder.lengths).collect())
 }
 
 fn measures(names: [&'static str; 3], mut lengths: Vec<(usize, String)>) -> Vec<Measure> {
@@ -61,7 +72,7 @@ fn measures(names: [&'static str; 3], mut lengths: Vec<(usize, String)>) -> Vec<
 
 struct Finder<'a> {
     module: &'a Module,
-    lengths: &'a mut Vec<(usize, String)>,
+    lengths: Vec<(usize, String)>,
 }
 
 impl Finder<'_> {

@@ -1,4 +1,4 @@
-//! The modules of a package, found from its `lib.rs` and parsed; items that only tests compile are left out.
+//! The modules of a package, found from its `lib.rs` and parsed; items that only tests compile stand apart.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -6,12 +6,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use syn::spanned::Spanned;
+use syn::visit::Visit;
 use syn::{Attribute, Expr, ExprLit, File, Item, ItemMod, Lit};
 
 /// A package of the library.
+#[derive(Default)]
 pub(crate) struct Package {
     /// Its modules, the root first.
     pub(crate) modules: Vec<Module>,
+    /// The items that only tests compile, by file.
+    pub(crate) tests: Vec<Module>,
 }
 
 /// A module that has a file of its own.
@@ -22,7 +26,7 @@ pub(crate) struct Module {
     pub(crate) file: String,
     /// The text of the file.
     pub(crate) text: String,
-    /// The items that are not only for tests.
+    /// The items, either those for tests only or the others.
     pub(crate) syntax: File,
     /// Lines of items that are only for tests.
     tests: Vec<RangeInclusive<usize>>,
@@ -51,49 +55,105 @@ impl Package {
     /// # Errors
     /// A file cannot be read or is no Rust.
     pub(crate) fn read(root: &Path, folder: &str) -> anyhow::Result<Self> {
-        let mut package = Package { modules: Vec::new() };
-        package.add(root, &root.join(folder).join("src/lib.rs"), Vec::new())?;
+        let mut package = Package::default();
+        let file = root.join(folder).join("src/lib.rs");
+        package.add_file(root, &file, Vec::new(), false)?;
         Ok(package)
     }
 
-    fn add(&mut self, root: &Path, file: &Path, path: Vec<String>) -> anyhow::Result<()> {
+    /// All modules, each with whether only tests compile it.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Module, bool)> {
+        let modules = self.modules.iter().map(|module| (module, false));
+        modules.chain(self.tests.iter().map(|module| (module, true)))
+    }
+
+    fn add_file(&mut self, root: &Path, file: &Path, path: Vec<String>, is_test: bool) -> anyhow::Result<()> {
         let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-        let mut syntax = syn::parse_file(&text).with_context(|| file.display().to_string())?;
-        let mut tests = Vec::new();
-        syntax.items.retain(|item| {
-            let is_test = attributes(item).iter().any(is_for_tests);
-            if is_test {
-                let span = item.span();
-                let first = attributes(item).first().map_or(span, Spanned::span);
-                tests.push(first.start().line..=span.end().line);
-            }
-            !is_test
-        });
-        let children = syntax.items.iter().filter_map(|item| match item {
-            Item::Mod(module) if module.content.is_none() => {
-                Some((module.ident.to_string(), named_file(module)))
-            }
-            _ => None,
-        });
-        let children: Vec<_> = children.collect();
-        let shown = file.strip_prefix(root).unwrap_or(file);
-        self.modules.push(Module {
-            file: shown.display().to_string().trim_start_matches("./").to_owned(),
-            path: path.clone(),
-            text,
-            syntax,
-            tests,
-        });
-        for (child, named) in children {
-            let file = match named {
+        let shown = file.strip_prefix(root).unwrap_or(file).display().to_string();
+        let shown = shown.trim_start_matches("./");
+        let children = self
+            .add_text(shown, text, &path, is_test)
+            .with_context(|| file.display().to_string())?;
+        for child in children {
+            let child_path = path.iter().cloned().chain([child.name.clone()]).collect();
+            let file = match child.file {
                 Some(name) => file.with_file_name(name),
-                None => child_file(file, &path, &child)?,
+                None => child_file(file, &path, &child.name)?,
             };
-            let path = path.iter().cloned().chain([child]).collect();
-            self.add(root, &file, path)?;
+            self.add_file(root, &file, child_path, child.is_test)?;
         }
         Ok(())
     }
+
+    /// Adds the module of a file with this text; returns the modules that have files of their own.
+    pub(crate) fn add_text(
+        &mut self,
+        file: &str,
+        text: String,
+        path: &[String],
+        is_test: bool,
+    ) -> syn::Result<Vec<Child>> {
+        let mut syntax = syn::parse_file(&text)?;
+        let for_tests = |item: &Item| is_test || attributes(item).iter().any(is_for_tests);
+        let (tests, items): (Vec<_>, Vec<_>) = syntax.items.drain(..).partition(for_tests);
+        let children = |items: &[Item], is_test| -> Vec<Child> {
+            items.iter().filter_map(|item| child(item, is_test)).collect()
+        };
+        let found = [children(&items, false), children(&tests, true)].concat();
+        let module = |items: Vec<Item>, tests| Module {
+            path: path.to_owned(),
+            file: file.to_owned(),
+            text: text.clone(),
+            syntax: File {
+                items,
+                ..syntax.clone()
+            },
+            tests,
+        };
+        if !is_test {
+            self.modules
+                .push(module(items, tests.iter().map(lines).collect()));
+        }
+        self.tests.push(module(tests, Vec::new()));
+        Ok(found)
+    }
+}
+
+/// A module that is declared in one file and has another file.
+#[derive(Clone)]
+pub(crate) struct Child {
+    name: String,
+    /// The file that `#[path = "…"]` names.
+    file: Option<String>,
+    is_test: bool,
+}
+
+fn child(item: &Item, is_test: bool) -> Option<Child> {
+    let Item::Mod(module) = item else { return None };
+    module.content.is_none().then(|| Child {
+        name: module.ident.to_string(),
+        file: named_file(module),
+        is_test,
+    })
+}
+
+/// The lines of an item, from its first attribute on.
+fn lines(item: &Item) -> RangeInclusive<usize> {
+    let first = attributes(item).first().map_or(item.span(), Spanned::span);
+    first.start().line..=item.span().end().line
+}
+
+/// Visits each module of the packages with a visitor of its own.
+pub(crate) fn visit_each<'a, V: Visit<'a>>(
+    packages: &'a [Package],
+    visitor: impl Fn(&'a Module) -> V,
+) -> impl Iterator<Item = V> {
+    let modules = packages.iter().flat_map(|package| &package.modules);
+    modules.map(move |module| {
+        let mut visitor = visitor(module);
+        visitor.visit_file(&module.syntax);
+        visitor
+    })
 }
 
 /// The file that `#[path = "…"]` names for a module.
@@ -144,7 +204,7 @@ pub(crate) fn attributes(item: &Item) -> &[Attribute] {
 }
 
 /// Whether an attribute says that its item is compiled for tests only.
-fn is_for_tests(attribute: &Attribute) -> bool {
+pub(crate) fn is_for_tests(attribute: &Attribute) -> bool {
     let syn::Meta::List(list) = &attribute.meta else {
         return false;
     };

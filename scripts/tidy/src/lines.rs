@@ -1,0 +1,55 @@
+//! Lines that a rule forbids: the rules that a look at single lines of code can check.
+
+use crate::Measure;
+use crate::source::{Module, Package};
+
+/// The modules of the compiler with effects; all others are functions over plain values.
+const EFFECTS: [&str; 3] = ["api", "load", "run"];
+
+/// The allowances of unsafe code that say no reason on their line.
+pub(crate) fn unsafe_without_reason(packages: &[Package]) -> Measure {
+    let unexplained =
+        |line: &str| line.contains("allow(unsafe_code") && !line.contains("//") && !line.contains("reason =");
+    Measure::count(
+        "unsafe code allowed without a reason",
+        found(packages, |_| true, unexplained),
+    )
+}
+
+/// The waits that nothing but a clock can end.
+pub(crate) fn sleeps(packages: &[Package]) -> Measure {
+    Measure::count(
+        "sleeps",
+        found(packages, |_| true, |line| line.contains("thread::sleep")),
+    )
+}
+
+/// The lines of the compiler's stages whose result may differ from run to run.
+pub(crate) fn chance(packages: &[Package]) -> Measure {
+    let is_stage = |module: &Module| {
+        let effects = module.path.first().is_some_and(|it| EFFECTS.contains(&&**it));
+        module.file.starts_with("dag-compiler/") && !effects
+    };
+    let names = ["HashMap", "HashSet", "Instant", "SystemTime"];
+    let by_chance = |line: &str| names.iter().any(|name| line.contains(name));
+    Measure::count(
+        "clocks and hash maps in the compiler",
+        found(packages, is_stage, by_chance),
+    )
+}
+
+fn found(
+    packages: &[Package],
+    among: impl Fn(&Module) -> bool,
+    forbidden: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let modules = packages.iter().flat_map(|package| &package.modules);
+    let lines = modules.filter(|module| among(module)).flat_map(|module| {
+        module
+            .lines()
+            .map(move |(number, line)| (module, number, line.trim()))
+    });
+    let code = lines.filter(|(_, _, line)| !line.starts_with("//") && forbidden(line));
+    code.map(|(module, number, line)| module.place(number, line))
+        .collect()
+}
