@@ -13,7 +13,7 @@ use crate::cell::guarded::NoEntry;
 use crate::death::Death;
 use crate::failure::FailureKind;
 use crate::lane::mailbox::Unserved;
-use crate::promise::Answer;
+use crate::promise::{Answer, NoAnswer};
 use crate::{Failure, Returned};
 
 /// The time limit of [`Call::wait`]. A call to an inline actor has the same limit: for the wait until the actor is
@@ -124,8 +124,6 @@ pub struct Call<R> {
     answer: Answer<Result<Returned, CallFault>>,
     callee: Arc<ActorRecord>,
     method: &'static str,
-    /// Set once the answer has been taken.
-    taken: bool,
     result: PhantomData<fn() -> R>,
 }
 
@@ -139,7 +137,6 @@ impl<R: Wire> Call<R> {
             answer,
             callee,
             method,
-            taken: false,
             result: PhantomData,
         }
     }
@@ -158,18 +155,10 @@ impl<R: Wire> Call<R> {
     /// # Errors
     /// [`CallError`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<R, CallError> {
-        if self.taken {
-            return Err(CallError::Taken {
-                actor: self.callee.name().to_owned(),
-                method: self.method,
-            });
-        }
         let started = Instant::now();
-        let answer = self.answer.wait(started.checked_add(timeout));
-        self.taken = answer.is_some();
-        match answer {
+        match self.answer.wait(started.checked_add(timeout)) {
             Some(Ok(answer)) => self.value(answer),
-            Some(Err(_)) => Err(self.unanswered()),
+            Some(Err(reason)) => Err(self.unanswered(reason)),
             None => Err(CallError::Timeout {
                 actor: self.callee.name().to_owned(),
                 method: self.method,
@@ -178,19 +167,17 @@ impl<R: Wire> Call<R> {
         }
     }
 
-    /// Returns the error of a call without an answer: the actor's death if it is dead, else the end of the runtime.
-    fn unanswered(&self) -> CallError {
-        let actor = self.callee.name().to_owned();
-        match self.callee.vital() {
-            Liveness::Dead(death) => CallError::ActorDied {
+    /// Returns the error of a call without an answer. A broken promise means the actor's death or the runtime's end.
+    fn unanswered(&self, reason: NoAnswer) -> CallError {
+        let (actor, method) = (self.callee.name().to_owned(), self.method);
+        match (reason, self.callee.vital()) {
+            (NoAnswer::Taken, _) => CallError::Taken { actor, method },
+            (NoAnswer::Broken, Liveness::Dead(death)) => CallError::ActorDied {
                 actor,
-                method: self.method,
+                method,
                 death: Box::new(death),
             },
-            Liveness::Alive | Liveness::Restarting => CallError::Shutdown {
-                actor,
-                method: self.method,
-            },
+            (NoAnswer::Broken, _) => CallError::Shutdown { actor, method },
         }
     }
 
@@ -215,7 +202,7 @@ impl<R: Wire> Call<R> {
                 method,
                 death: Box::new(death),
             },
-            CallFault::NoActor => self.unanswered(),
+            CallFault::NoActor => self.unanswered(NoAnswer::Broken),
         })
     }
 }
@@ -226,13 +213,10 @@ impl<R: Wire> IntoFuture for Call<R> {
 
     fn into_future(mut self) -> Self::IntoFuture {
         Box::pin(async move {
-            if self.taken {
-                return self.wait_timeout(Duration::ZERO);
-            }
             let answer = std::future::poll_fn(|context| self.answer.poll(context)).await;
             match answer {
                 Ok(answer) => self.value(answer),
-                Err(_) => Err(self.unanswered()),
+                Err(reason) => Err(self.unanswered(reason)),
             }
         })
     }

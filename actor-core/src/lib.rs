@@ -66,6 +66,8 @@ pub use lane::gather::gather;
 pub use lane::host::LaneHost;
 pub use lane::program::{LoadedPrograms, Program, ProgramLoader};
 pub use lease::{Lease, LeaseError, Loading};
+#[doc(hidden)] // used by the floors above
+pub use promise::{Answer, NoAnswer, Promise, promise};
 pub use runtime::{Runtime, ShutdownReport};
 pub use spawn::{Spawn, SpawnError};
 pub use worker::hello::HelloError;

@@ -1,7 +1,8 @@
 //! Promises: one answer from one thread to another, waited for by blocking or by `.await`.
 //!
 //! A tokio oneshot channel does not support a blocking wait inside a tokio runtime, and users call from there. So a
-//! promise is a mutex, a condition variable and a waker. A promise that is dropped without an answer gives [`Broken`].
+//! promise is a mutex, a condition variable and a waker. Wakers are user code: the lock is not held while one is cloned,
+//! dropped or woken.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,9 +14,14 @@ use selvedge_channels::dispose;
 
 use crate::failure::wake;
 
-/// An error: the promise was dropped without an answer.
+/// The reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Broken;
+pub enum NoAnswer {
+    /// The promise was dropped.
+    Broken,
+    /// The answer has been taken already.
+    Taken,
+}
 
 enum PromiseState<T> {
     Open(Option<Waker>),
@@ -29,17 +35,19 @@ struct Shared<T> {
     changed: Condvar,
 }
 
-/// The side that gives the answer.
-pub(crate) struct Promise<T> {
+/// The side that gives the answer. Dropped without one, the promise is [broken](NoAnswer::Broken).
+pub struct Promise<T> {
     shared: Option<Arc<Shared<T>>>,
 }
 
 /// The side that waits for the answer.
-pub(crate) struct Answer<T> {
+pub struct Answer<T> {
     shared: Arc<Shared<T>>,
 }
 
-pub(crate) fn promise<T>() -> (Promise<T>, Answer<T>) {
+/// Creates both sides of an answer.
+#[must_use]
+pub fn promise<T>() -> (Promise<T>, Answer<T>) {
     let shared = Arc::new(Shared {
         state: Mutex::new(PromiseState::Open(None)),
         changed: Condvar::new(),
@@ -53,8 +61,18 @@ pub(crate) fn promise<T>() -> (Promise<T>, Answer<T>) {
 }
 
 impl<T> Promise<T> {
-    pub(crate) fn keep(mut self, value: T) {
+    /// Gives the answer.
+    pub fn keep(mut self, value: T) {
         self.settle(PromiseState::Kept(value));
+    }
+
+    /// Whether nobody waits for the answer any more.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        // The waiting side holds the other count.
+        self.shared
+            .as_ref()
+            .is_none_or(|shared| Arc::strong_count(shared) == 1)
     }
 
     fn settle(&mut self, outcome: PromiseState<T>) {
@@ -77,7 +95,8 @@ impl<T> Drop for Promise<T> {
 
 impl<T> Answer<T> {
     /// Creates an answer that is already there.
-    pub(crate) fn ready(value: T) -> Self {
+    #[must_use]
+    pub fn ready(value: T) -> Self {
         Self {
             shared: Arc::new(Shared {
                 state: Mutex::new(PromiseState::Kept(value)),
@@ -88,7 +107,10 @@ impl<T> Answer<T> {
 
     /// Waits for the answer; returns `None` if the deadline passes first. Without a deadline, the wait ends when the
     /// promise is kept or dropped.
-    pub(crate) fn wait(&mut self, deadline: Option<Instant>) -> Option<Result<T, Broken>> {
+    ///
+    /// # Errors
+    /// [`NoAnswer`].
+    pub fn wait(&mut self, deadline: Option<Instant>) -> Option<Result<T, NoAnswer>> {
         let mut state = self.shared.state.lock();
         loop {
             if let Some(answer) = take(&mut state) {
@@ -105,29 +127,52 @@ impl<T> Answer<T> {
         }
     }
 
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Broken>> {
+    /// Polls for the answer, and has the context's waker woken when it comes.
+    ///
+    /// # Errors
+    /// [`NoAnswer`].
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<T, NoAnswer>> {
         let mut state = self.shared.state.lock();
-        if let Some(answer) = take(&mut state) {
-            return Poll::Ready(answer);
+        match &*state {
+            PromiseState::Open(Some(known)) if known.will_wake(context.waker()) => return Poll::Pending,
+            PromiseState::Open(_) => {}
+            _ => return take(&mut state).map_or(Poll::Pending, Poll::Ready),
         }
-        *state = PromiseState::Open(Some(context.waker().clone()));
+        drop(state);
+        let waker = context.waker().clone();
+        let mut state = self.shared.state.lock();
+        let PromiseState::Open(known) = &mut *state else {
+            return take(&mut state).map_or(Poll::Pending, Poll::Ready);
+        };
+        let previous = known.replace(waker);
+        drop(state);
+        drop(previous);
         Poll::Pending
     }
 }
 
+impl<T> Drop for Answer<T> {
+    fn drop(&mut self) {
+        // The waker goes with the waiting side, and so does an answer that nobody has taken.
+        let left = std::mem::replace(&mut *self.shared.state.lock(), PromiseState::Taken);
+        drop(left);
+    }
+}
+
 impl<T> Future for Answer<T> {
-    type Output = Result<T, Broken>;
+    type Output = Result<T, NoAnswer>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.get_mut().poll(context)
     }
 }
 
-fn take<T>(state: &mut PromiseState<T>) -> Option<Result<T, Broken>> {
+fn take<T>(state: &mut PromiseState<T>) -> Option<Result<T, NoAnswer>> {
     match std::mem::replace(state, PromiseState::Taken) {
         PromiseState::Kept(value) => Some(Ok(value)),
+        PromiseState::Broken => Some(Err(NoAnswer::Broken)),
         // Another wait after the answer was taken must not last for ever.
-        PromiseState::Broken | PromiseState::Taken => Some(Err(Broken)),
+        PromiseState::Taken => Some(Err(NoAnswer::Taken)),
         open @ PromiseState::Open(_) => {
             *state = open;
             None
@@ -146,7 +191,7 @@ mod tests {
         let (promise, mut answer) = promise();
         let thread = std::thread::spawn(move || promise.keep(5));
         assert_eq!(answer.wait(None), Some(Ok(5)));
-        assert_eq!(answer.wait(None), Some(Err(Broken)));
+        assert_eq!(answer.wait(None), Some(Err(NoAnswer::Taken)));
         thread.join().unwrap();
     }
 
@@ -154,19 +199,20 @@ mod tests {
     fn a_dropped_promise_is_broken_and_a_deadline_ends_the_wait() {
         let (promise, mut answer) = promise::<u8>();
         assert_eq!(answer.wait(Some(Instant::now() + Duration::from_millis(1))), None);
+        assert!(!promise.is_abandoned());
         drop(promise);
-        assert_eq!(answer.wait(None), Some(Err(Broken)));
+        assert_eq!(answer.wait(None), Some(Err(NoAnswer::Broken)));
     }
 
-    struct Bomb;
+    struct PanicsEverywhere;
 
-    impl std::task::Wake for Bomb {
+    impl std::task::Wake for PanicsEverywhere {
         fn wake(self: Arc<Self>) {
-            std::panic::resume_unwind(Box::new(Bomb));
+            std::panic::resume_unwind(Box::new(PanicsEverywhere));
         }
     }
 
-    impl Drop for Bomb {
+    impl Drop for PanicsEverywhere {
         fn drop(&mut self) {
             std::panic::resume_unwind(Box::new("a bomb"));
         }
@@ -175,13 +221,14 @@ mod tests {
     #[test]
     fn whoever_keeps_a_promise_is_spared_the_wakers_panic_and_the_values() {
         let (promise, mut answer) = super::promise();
-        let waker = Waker::from(Arc::new(Bomb));
+        let waker = Waker::from(Arc::new(PanicsEverywhere));
         assert!(answer.poll(&mut Context::from_waker(&waker)).is_pending());
         std::mem::forget(waker);
         promise.keep(5);
         assert_eq!(answer.wait(None), Some(Ok(5)));
         let (promise, answer) = super::promise();
         drop(answer);
-        promise.keep(Bomb);
+        assert!(promise.is_abandoned());
+        promise.keep(PanicsEverywhere);
     }
 }

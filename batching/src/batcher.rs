@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use selvedge_compiler::{ExecError, Graph};
 
-use crate::contained::contained;
 use crate::continuous::{self, Continuous};
 use crate::dynamic::{self, Dynamic};
 use crate::error::{BatchError, Refused};
@@ -127,7 +126,7 @@ where
             its.sleeper().settle();
             let held = AtomicUsize::new(0);
             // The batcher's own code does not panic. If it does nevertheless, `end` still answers every item.
-            let _ = contained("the batcher", || serve(&its, work(&its), &held));
+            let _ = BatchError::catch("the batcher", || serve(&its, work(&its), &held));
             its.end(held.into_inner());
         })?;
         Ok(Batcher {
@@ -157,7 +156,7 @@ where
     /// [`Refused`] contains the item.
     pub fn try_submit(&self, item: I, options: SubmitOptions) -> Result<Ticket<O>, Refused<I>> {
         let max_cost = self.shared.options.max_cost;
-        match contained("the cost function", || (self.cost_of)(&item)) {
+        match BatchError::catch("the cost function", || (self.cost_of)(&item)) {
             Err(error) => Err(Refused { item, error }),
             Ok(cost) if cost > max_cost => {
                 let error = BatchError::TooLarge { cost, max_cost };

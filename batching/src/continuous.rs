@@ -7,8 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::task::Waker;
 
 use crate::batcher::Work;
-use crate::contained::{contained, discard};
-use crate::error::BatchError;
+use crate::error::{BatchError, discard};
 use crate::in_flight::{Finished, InFlight};
 use crate::options::Batching;
 use crate::pace::Pace;
@@ -16,14 +15,14 @@ use crate::queue::Moment;
 use crate::sequence::{Progress, Seat, Sequence};
 use crate::share::{Ask, StepLimits, share};
 use crate::shared::Shared;
-use crate::ticket::Promise;
+use crate::ticket::TicketPromise;
 
 pub(crate) type ContinuousFront<S> =
     Shared<S, <S as Sequence>::Output, <S as Sequence>::Step, <S as Sequence>::Answers>;
 
 struct Member<S: Sequence> {
     sequence: S,
-    promise: Promise<S::Output>,
+    promise: TicketPromise<S::Output>,
     slot: u32,
     /// The number of members that came before this one.
     number: u64,
@@ -38,7 +37,7 @@ struct Member<S: Sequence> {
 impl<S: Sequence> Member<S> {
     /// Returns the reason why the member has to leave before the next step, if there is one.
     fn unwanted(&self, now: Moment) -> Option<BatchError> {
-        match contained("the sequence", || self.sequence.is_cancelled()) {
+        match BatchError::catch("the sequence", || self.sequence.is_cancelled()) {
             Err(panicked) => Some(panicked),
             Ok(cancelled) if cancelled || self.promise.is_abandoned() => Some(BatchError::Cancelled),
             Ok(_) if self.leaves <= now => Some(BatchError::Expired {
@@ -117,7 +116,8 @@ impl<S: Sequence> Continuous<S> {
                 let took = now.saturating_sub(landed.began);
                 self.pace.took(granted.sum(), took);
                 for (mut member, seat) in landed.load {
-                    let said = contained("the sequence", || member.sequence.advance(&mut answers, seat));
+                    let said =
+                        BatchError::catch("the sequence", || member.sequence.advance(&mut answers, seat));
                     match said {
                         Ok(Progress::Stay) => self.resting.push_back(member),
                         Ok(Progress::Done(output)) => {
@@ -203,7 +203,7 @@ impl<S: Sequence> Continuous<S> {
             let Some(member) = self.resting.pop_front() else {
                 break;
             };
-            match contained("the sequence", || member.sequence.cost()) {
+            match BatchError::catch("the sequence", || member.sequence.cost()) {
                 Ok(cost) => {
                     asks.push(Ask {
                         cost,
@@ -251,7 +251,7 @@ impl<S: Sequence> Continuous<S> {
             }
             let slot = member.slot;
             let seat = Seat { slot, budget };
-            match contained("the sequence", || member.sequence.join(&mut step, seat)) {
+            match BatchError::catch("the sequence", || member.sequence.join(&mut step, seat)) {
                 Ok(()) => group.push((member, seat)),
                 Err(panicked) => self.leave(shared, member, Err(panicked)),
             }

@@ -11,18 +11,17 @@ use std::task::Waker;
 use selvedge_compiler::{Cause, ExecError, Graph};
 
 use crate::batcher::Work;
-use crate::contained::{contained, discard};
-use crate::error::BatchError;
+use crate::error::{BatchError, discard};
 use crate::in_flight::{Finished, InFlight};
 use crate::queue::Moment;
 use crate::shared::Shared;
-use crate::ticket::Promise;
+use crate::ticket::TicketPromise;
 
 pub(crate) type DynamicFront<I, O> = Shared<I, O, Vec<I>, Vec<O>>;
 
 /// The items of one execution.
 struct DynamicGroup<I, O> {
-    promises: Vec<Promise<O>>,
+    promises: Vec<TicketPromise<O>>,
     /// The items of `promises`, kept for a retry while the graph executes clones; empty during an execution without a
     /// retry.
     items: Vec<I>,
@@ -206,7 +205,7 @@ fn clones<I: Clone, O>(shared: &DynamicFront<I, O>, group: &mut DynamicGroup<I, 
     let promises = std::mem::take(&mut group.promises);
     let mut clones = Vec::with_capacity(promises.len());
     for (item, promise) in items.zip(promises) {
-        match contained("an item's clone", || item.clone()) {
+        match BatchError::catch("an item's clone", || item.clone()) {
             Ok(clone) => {
                 clones.push(clone);
                 group.items.push(item);

@@ -1,9 +1,10 @@
 //! Errors: the reasons why an item has no answer.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use selvedge_compiler::ExecError;
+use selvedge_compiler::{ExecError, dispose, panic_message};
 use thiserror::Error;
 
 /// The reason why an item has no answer. Match the variant; texts may change.
@@ -76,6 +77,22 @@ pub enum BatchError {
 }
 
 selvedge_compiler::debug_is_report!(BatchError);
+
+impl BatchError {
+    /// Runs user code; a panic in it becomes an error, which names the code (`what`).
+    pub(crate) fn catch<R>(what: &'static str, run: impl FnOnce() -> R) -> Result<R, BatchError> {
+        // Unwind safe: nothing that `run` was given is used again after a panic, except by user code.
+        catch_unwind(AssertUnwindSafe(run)).map_err(|panic| BatchError::Panicked {
+            what,
+            message: panic_message(panic),
+        })
+    }
+}
+
+/// Drops values of user-defined types, one by one: a drop that panics does not keep the others from being dropped.
+pub(crate) fn discard<T>(values: impl IntoIterator<Item = T>) {
+    values.into_iter().for_each(dispose);
+}
 
 /// An item that was not accepted, with the reason.
 pub struct Refused<I> {

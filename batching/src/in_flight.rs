@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use selvedge_compiler::{ExecError, Execution, Graph};
 
-use crate::contained::{contained, discard};
-use crate::error::BatchError;
+use crate::error::{BatchError, discard};
 use crate::queue::Moment;
 
 struct InFlightExecution<Out, L> {
@@ -88,7 +87,7 @@ impl<Out, L> InFlight<Out, L> {
         (began, timeout): (Moment, Duration),
     ) -> Result<(), (L, BatchError)> {
         let begin = || graph.try_execute(input).map_err(|refused| refused.error);
-        match contained("a value of the graph", begin) {
+        match BatchError::catch("a value of the graph", begin) {
             Err(panicked) => Err((load, panicked)),
             Ok(Err(refused)) => Err((load, BatchError::Failed(refused))),
             Ok(Ok(execution)) => {
@@ -134,7 +133,7 @@ impl<Out, L> InFlight<Out, L> {
 
 fn poll<Out>(execution: &mut Execution<Out>, waker: &Waker) -> Option<Result<Out, BatchError>> {
     let mut context = Context::from_waker(waker);
-    match contained("a value of the graph", || execution.poll_result(&mut context)) {
+    match BatchError::catch("a value of the graph", || execution.poll_result(&mut context)) {
         Err(panicked) => Some(Err(panicked)),
         Ok(Poll::Ready(result)) => Some(result.map_err(BatchError::Failed)),
         Ok(Poll::Pending) => None,
@@ -144,7 +143,7 @@ fn poll<Out>(execution: &mut Execution<Out>, waker: &Waker) -> Option<Result<Out
 /// Polls an execution whose time is up once more. Returns its result, and whether it is over; the error of an execution
 /// that is not over names its current work.
 fn late<Out>(execution: &mut Execution<Out>) -> (Result<Out, BatchError>, bool) {
-    match contained("a value of the graph", || execution.wait_timeout(Duration::ZERO)) {
+    match BatchError::catch("a value of the graph", || execution.wait_timeout(Duration::ZERO)) {
         Err(panicked) => (Err(panicked), true),
         Ok(result) => {
             let over = !matches!(result, Err(ExecError::Timeout(_)));

@@ -124,8 +124,6 @@ mod batcher;
 
 mod stats;
 
-mod contained;
-
 pub use batcher::{Batcher, ContinuousBatcher};
 pub use error::{BatchError, Refused};
 pub use options::{Batching, OnBroken, SubmitOptions};

@@ -58,5 +58,7 @@ pub use run::report::{Cause, TaskError, TaskInfo};
 pub use run::teardown::{StuckLane, Teardown};
 pub use run::trace::Event;
 #[doc(hidden)] // used by the floors above
-pub use selvedge_channels::debug_is_report;
+pub use selvedge_channels::{debug_is_report, dispose};
+#[doc(hidden)] // used by the floors above
+pub use selvedge_core::{Answer, NoAnswer, Promise, panic_message, promise};
 pub use show::BadPlan;

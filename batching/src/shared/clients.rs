@@ -66,7 +66,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
                     self.thread.wake_by_ref();
                 }
                 let queue: Weak<Self> = Arc::downgrade(self);
-                Ok(ticket.placed(queue, key))
+                Ok(ticket.queued(queue, key))
             }
         }
     }
@@ -82,7 +82,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         match state.broken.clone() {
             Some(cause) => {
                 drop(state);
-                promise.answer(Ok(cause));
+                promise.keep(Ok(cause));
             }
             None if state.phase == Phase::Closed => drop(state),
             None => {

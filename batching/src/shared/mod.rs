@@ -20,7 +20,7 @@ use crate::error::BatchError;
 use crate::options::Batching;
 use crate::queue::{Moment, Queue, Ready};
 use crate::stats::{Rate, Stats};
-use crate::ticket::Promise;
+use crate::ticket::TicketPromise;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -33,13 +33,13 @@ pub(crate) enum Phase {
 /// An item and the promise of its answer.
 pub(crate) struct Entry<I, O> {
     pub(crate) item: I,
-    pub(crate) promise: Promise<O>,
+    pub(crate) promise: TicketPromise<O>,
     /// The client's own deadline; [`Batching::max_wait`] limits the time in the queue only.
     pub(crate) deadline: Option<Moment>,
 }
 
 /// An answer and the promise that it is for.
-pub(crate) type Answer<O> = (Promise<O>, Result<O, BatchError>);
+pub(crate) type Answer<O> = (TicketPromise<O>, Result<O, BatchError>);
 
 struct SharedState<I, O, In, Out> {
     queue: Queue<Entry<I, O>>,
@@ -52,7 +52,7 @@ struct SharedState<I, O, In, Out> {
     /// The causes that ended this graph and the one before it.
     broken: Option<ExecError>,
     ended_before: Option<ExecError>,
-    watchers: Vec<Promise<ExecError>>,
+    watchers: Vec<TicketPromise<ExecError>>,
     stats: Stats,
     rate: Rate,
     /// Whether the thread could begin an execution, and the moment at which it will wake.

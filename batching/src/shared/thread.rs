@@ -5,8 +5,7 @@ use std::sync::Arc;
 use selvedge_compiler::Graph;
 
 use super::{Answer, Entry, Phase, Shared, SharedState};
-use crate::contained::{contained, discard};
-use crate::error::BatchError;
+use crate::error::{BatchError, discard};
 use crate::options::OnBroken;
 use crate::queue::{Moment, Ready, Waiting};
 
@@ -114,7 +113,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         });
         for (promise, answer) in answers {
             // If the ticket was dropped, the answer is dropped here.
-            let _ = contained("an answer", || promise.answer(answer));
+            promise.keep(answer);
         }
     }
 
@@ -140,7 +139,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         self.turn_away(failed, |_| BatchError::Failed(cause.clone()));
         watchers
             .into_iter()
-            .for_each(|watcher| watcher.answer(Ok(cause.clone())));
+            .for_each(|watcher| watcher.keep(Ok(cause.clone())));
     }
 
     /// Returns the moment until which the thread may sleep. `room`: whether it could begin an execution. `own`: the
