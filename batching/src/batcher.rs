@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use selvedge_compiler::{ExecError, Graph};
 
-use crate::continuous::{self, Continuous};
-use crate::dynamic::{self, Dynamic};
+use crate::continuous::Continuous;
+use crate::dynamic::Dynamic;
 use crate::error::{BatchError, Refused};
+use crate::graph_slot::GraphSlot;
 use crate::options::{Batching, SubmitOptions};
 use crate::queue::Moment;
 use crate::sequence::Sequence;
@@ -24,10 +25,20 @@ use crate::ticket::Ticket;
 const END_MAX: Duration = Duration::from_secs(5);
 
 /// The work of a batcher's thread, apart from sleeping.
-pub(crate) trait Work<I, O, In, Out> {
+pub(crate) trait Work {
+    type Item;
+    type Output;
+    type In: 'static;
+    type Out: 'static;
+
     /// Does all work that is possible now. Returns the moment at which the thread has to wake without being rung
     /// (`None`: no such moment), and whether there is room for more items.
-    fn turn(&mut self, shared: &Shared<I, O, In, Out>, now: Moment) -> (Option<Moment>, bool);
+    fn turn(
+        &mut self,
+        shared: &Shared<Self::Item, Self::Output>,
+        graph: &GraphSlot<Self::In, Self::Out>,
+        now: Moment,
+    ) -> (Option<Moment>, bool);
 
     /// Returns the number of items that the thread holds.
     fn held(&self) -> usize;
@@ -45,7 +56,8 @@ type CostOf<I> = Box<dyn Fn(&I) -> usize + Send + Sync>;
 ///
 /// Dropping the batcher answers all open tickets with [`BatchError::Closed`], ends its thread and tears the graph down.
 pub struct Batcher<I, O, In = Vec<I>, Out = Vec<O>> {
-    shared: Arc<Shared<I, O, In, Out>>,
+    shared: Arc<Shared<I, O>>,
+    graph: Arc<GraphSlot<In, Out>>,
     cost_of: CostOf<I>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -75,9 +87,7 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
         cost_of: impl Fn(&I) -> usize + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let inflight = inflight(&options, 2);
-        let work = move |shared: &Arc<dynamic::DynamicFront<I, O>>| {
-            Dynamic::new(inflight, Arc::clone(shared.sleeper()).into())
-        };
+        let work = move |shared: &Shared<I, O>| Dynamic::new(inflight, Arc::clone(shared.sleeper()).into());
         Batcher::start(graph, options, Box::new(cost_of), work)
     }
 }
@@ -90,7 +100,7 @@ impl<S: Sequence> Batcher<S, S::Output, S::Step, S::Answers> {
     pub fn continuous(graph: Graph<S::Step, S::Answers>, options: Batching) -> io::Result<Self> {
         let inflight = inflight(&options, 1);
         let options = options.max_delay(Duration::ZERO);
-        let work = move |shared: &Arc<continuous::ContinuousFront<S>>| {
+        let work = move |shared: &Shared<S, S::Output>| {
             Continuous::new(inflight, &shared.options, Arc::clone(shared.sleeper()).into())
         };
         // The cost in the queue is 0, so no sequence is refused: a sequence that exceeds a step is cut into pieces.
@@ -113,24 +123,25 @@ where
     In: 'static,
     Out: 'static,
 {
-    fn start<W: Work<I, O, In, Out>>(
+    fn start<W: Work<Item = I, Output = O, In = In, Out = Out>>(
         graph: Graph<In, Out>,
         options: Batching,
         cost_of: CostOf<I>,
-        work: impl FnOnce(&Arc<Shared<I, O, In, Out>>) -> W + Send + 'static,
+        work: impl FnOnce(&Shared<I, O>) -> W + Send + 'static,
     ) -> io::Result<Self> {
         let name = options.name.clone();
-        let shared = Arc::new(Shared::new(options, graph));
-        let its = Arc::clone(&shared);
+        let (shared, graph) = (Arc::new(Shared::new(options)), Arc::new(GraphSlot::new(graph)));
+        let (its, its_graph) = (Arc::clone(&shared), Arc::clone(&graph));
         let thread = thread::Builder::new().name(name).spawn(move || {
             its.sleeper().settle();
             let held = AtomicUsize::new(0);
             // The batcher's own code does not panic. If it does nevertheless, `end` still answers every item.
-            let _ = BatchError::catch("the batcher", || serve(&its, work(&its), &held));
+            let _ = BatchError::catch("the batcher", || serve(&its, &its_graph, work(&its), &held));
             its.end(held.into_inner());
         })?;
         Ok(Batcher {
             shared,
+            graph,
             cost_of,
             thread: Mutex::new(Some(thread)),
         })
@@ -174,7 +185,7 @@ where
     /// Returns the graph, for inspection. Executions that other code starts on this graph take capacity away from the
     /// batcher: items for which no capacity is left are answered with [`ExecError::CapacityExceeded`].
     pub fn graph(&self) -> Option<Arc<Graph<In, Out>>> {
-        self.shared.graph()
+        self.graph.graph()
     }
 
     /// Returns the cause of the graph's end, if the graph has ended.
@@ -192,7 +203,7 @@ where
     /// Replaces the graph. The old graph is torn down in this call, unless it has another owner; the items that it was
     /// executing are answered with the reason.
     pub fn replace(&self, graph: Graph<In, Out>) {
-        drop(self.shared.replace(Arc::new(graph)));
+        drop(self.graph.replace(Arc::new(graph), &self.shared));
     }
 
     /// Closes the batcher: refuses new items, executes the accepted ones for at most `within`, and answers the rest
@@ -225,15 +236,16 @@ impl<I, O, In, Out> Batcher<I, O, In, Out> {
 }
 
 /// Runs the thread's loop: does all possible work, then sleeps until a ring or the clock brings new work.
-fn serve<I, O, In, Out>(
-    shared: &Shared<I, O, In, Out>,
-    mut work: impl Work<I, O, In, Out>,
+fn serve<W: Work>(
+    shared: &Shared<W::Item, W::Output>,
+    graph: &GraphSlot<W::In, W::Out>,
+    mut work: W,
     held: &AtomicUsize,
 ) {
     loop {
         let now = shared.now();
         shared.expire();
-        let (wakes_at, room) = work.turn(shared, now);
+        let (wakes_at, room) = work.turn(shared, graph, now);
         held.store(work.held(), Ordering::Relaxed);
         match shared.phase() {
             Phase::Closed => break,
@@ -254,7 +266,7 @@ impl<I, O, In, Out> Drop for Batcher<I, O, In, Out> {
     fn drop(&mut self) {
         self.end();
         // The graph is torn down here, and not on a thread that drops the last ticket.
-        drop(self.shared.release());
+        drop(self.graph.release());
     }
 }
 

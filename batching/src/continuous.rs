@@ -8,6 +8,7 @@ use std::task::Waker;
 
 use crate::batcher::Work;
 use crate::error::{BatchError, discard};
+use crate::graph_slot::GraphSlot;
 use crate::in_flight::{Finished, InFlight};
 use crate::options::Batching;
 use crate::pace::Pace;
@@ -16,9 +17,6 @@ use crate::sequence::{Progress, Seat, Sequence};
 use crate::share::{Ask, StepLimits, share};
 use crate::shared::Shared;
 use crate::ticket::TicketPromise;
-
-pub(crate) type ContinuousFront<S> =
-    Shared<S, <S as Sequence>::Output, <S as Sequence>::Step, <S as Sequence>::Answers>;
 
 struct Member<S: Sequence> {
     sequence: S,
@@ -102,7 +100,7 @@ impl<S: Sequence> Continuous<S> {
 
     fn landed(
         &mut self,
-        shared: &ContinuousFront<S>,
+        shared: &Shared<S, S::Output>,
         landed: Finished<S::Answers, ContinuousGroup<S>>,
         now: Moment,
     ) {
@@ -136,7 +134,7 @@ impl<S: Sequence> Continuous<S> {
 
     fn leave(
         &mut self,
-        shared: &ContinuousFront<S>,
+        shared: &Shared<S, S::Output>,
         member: Member<S>,
         answer: Result<S::Output, BatchError>,
     ) {
@@ -147,7 +145,7 @@ impl<S: Sequence> Continuous<S> {
 
     /// Removes the resting members that are cancelled, that have stayed too long, or whose graph is gone, and with it
     /// the state that its actors kept for them. Answers each with the reason.
-    fn dismiss(&mut self, shared: &ContinuousFront<S>, generation: Option<u64>, now: Moment) {
+    fn dismiss(&mut self, shared: &Shared<S, S::Output>, generation: Option<u64>, now: Moment) {
         for _ in 0..self.resting.len() {
             let Some(member) = self.resting.pop_front() else {
                 return;
@@ -164,7 +162,7 @@ impl<S: Sequence> Continuous<S> {
     }
 
     /// Admits waiting items, as far as there are free slots and places in the next step.
-    fn admit(&mut self, shared: &ContinuousFront<S>, generation: u64, now: Moment, places: usize) {
+    fn admit(&mut self, shared: &Shared<S, S::Output>, generation: u64, now: Moment, places: usize) {
         while self.resting.len() < places
             && self.slots.any_free()
             && let Some(waiting) = shared.take_one()
@@ -191,13 +189,13 @@ impl<S: Sequence> Continuous<S> {
     }
 
     /// Returns the maximum number of members in one step: all members divided among the steps that may be in flight.
-    fn places(&self, shared: &ContinuousFront<S>) -> usize {
+    fn places(&self, shared: &Shared<S, S::Output>) -> usize {
         let all = (self.held() + shared.waiting()).min(self.slots.most as usize);
         all.div_ceil(self.flights.most()).max(1)
     }
 
     /// Returns the costs that the resting members ask for. A member whose `cost` panics is removed.
-    fn asks(&mut self, shared: &ContinuousFront<S>) -> Vec<Ask> {
+    fn asks(&mut self, shared: &Shared<S, S::Output>) -> Vec<Ask> {
         let mut asks = Vec::with_capacity(self.resting.len());
         for _ in 0..self.resting.len() {
             let Some(member) = self.resting.pop_front() else {
@@ -227,7 +225,7 @@ impl<S: Sequence> Continuous<S> {
     }
 
     /// Forms the next step: its input and its members.
-    fn form(&mut self, shared: &ContinuousFront<S>, members: usize) -> (S::Step, ContinuousGroup<S>) {
+    fn form(&mut self, shared: &Shared<S, S::Output>, members: usize) -> (S::Step, ContinuousGroup<S>) {
         let asks = self.asks(shared);
         let limits = StepLimits {
             budget: self.step_budget(asks.len().min(members)),
@@ -260,8 +258,13 @@ impl<S: Sequence> Continuous<S> {
     }
 
     /// Begins a step, if there is a member for it. Returns `false` if no step was formed.
-    fn begin(&mut self, shared: &ContinuousFront<S>, now: Moment) -> bool {
-        let Some(running) = shared.running() else {
+    fn begin(
+        &mut self,
+        shared: &Shared<S, S::Output>,
+        graph: &GraphSlot<S::Step, S::Answers>,
+        now: Moment,
+    ) -> bool {
+        let Some(running) = graph.running(shared) else {
             return false;
         };
         self.flights.fit(&running.graph);
@@ -291,23 +294,33 @@ impl<S: Sequence> Continuous<S> {
             for (member, _) in group {
                 self.leave(shared, member, Err(error.clone()));
             }
-            shared.check_graph();
+            graph.check(shared);
         }
         true
     }
 }
 
-impl<S: Sequence> Work<S, S::Output, S::Step, S::Answers> for Continuous<S> {
-    fn turn(&mut self, shared: &ContinuousFront<S>, now: Moment) -> (Option<Moment>, bool) {
+impl<S: Sequence> Work for Continuous<S> {
+    type Item = S;
+    type Output = S::Output;
+    type In = S::Step;
+    type Out = S::Answers;
+
+    fn turn(
+        &mut self,
+        shared: &Shared<S, S::Output>,
+        graph: &GraphSlot<S::Step, S::Answers>,
+        now: Moment,
+    ) -> (Option<Moment>, bool) {
         while let Some(landed) = self.flights.land(now) {
             self.landed(shared, landed, now);
         }
-        shared.check_graph();
-        if shared.running().is_none() {
+        graph.check(shared);
+        if graph.running(shared).is_none() {
             self.dismiss(shared, None, now);
         }
         let mut begun = false;
-        while self.begin(shared, now) {
+        while self.begin(shared, graph, now) {
             begun = true;
         }
         let (held, overdue) = (self.held(), self.flights.overdue());

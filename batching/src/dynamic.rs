@@ -12,12 +12,11 @@ use selvedge_compiler::{Cause, ExecError, Graph};
 
 use crate::batcher::Work;
 use crate::error::{BatchError, discard};
+use crate::graph_slot::GraphSlot;
 use crate::in_flight::{Finished, InFlight};
 use crate::queue::Moment;
 use crate::shared::Shared;
 use crate::ticket::TicketPromise;
-
-pub(crate) type DynamicFront<I, O> = Shared<I, O, Vec<I>, Vec<O>>;
 
 /// The items of one execution.
 struct DynamicGroup<I, O> {
@@ -48,12 +47,7 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
         }
     }
 
-    fn landed(
-        &mut self,
-        shared: &DynamicFront<I, O>,
-        landed: Finished<Vec<O>, DynamicGroup<I, O>>,
-        now: Moment,
-    ) {
+    fn landed(&mut self, shared: &Shared<I, O>, landed: Finished<Vec<O>, DynamicGroup<I, O>>, now: Moment) {
         let Finished { load, began, result } = landed;
         let items = load.promises.len();
         shared.went_through(items, now.saturating_sub(began.max(self.last_landing)));
@@ -98,7 +92,7 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
     }
 
     /// Returns the group to execute next: parts of failed batches first.
-    fn next(&mut self, shared: &DynamicFront<I, O>, now: Moment) -> Option<DynamicGroup<I, O>> {
+    fn next(&mut self, shared: &Shared<I, O>, now: Moment) -> Option<DynamicGroup<I, O>> {
         while let Some(mut group) = self.again.pop_front() {
             let left = group.retries.get();
             match group.error.take() {
@@ -124,20 +118,21 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
         })
     }
 
+    /// Begins the execution of a group. Returns whether the graph took it.
     fn launch(
         &mut self,
-        shared: &DynamicFront<I, O>,
+        shared: &Shared<I, O>,
         graph: &Graph<Vec<I>, Vec<O>>,
         mut group: DynamicGroup<I, O>,
         now: Moment,
-    ) {
+    ) -> bool {
         let input = if group.items.len() > 1 && shared.options.retries > 0 {
             clones(shared, &mut group)
         } else {
             std::mem::take(&mut group.items)
         };
         if input.is_empty() {
-            return;
+            return true;
         }
         shared.count(|stats| {
             stats.executions += 1;
@@ -146,20 +141,31 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
         let time = group.limit.saturating_sub(now);
         if let Err((group, error)) = self.flights.launch(graph, input, group, (now, time)) {
             fail(shared, group, &error);
-            shared.check_graph();
+            return false;
         }
+        true
     }
 }
 
-impl<I: Clone + Send + 'static, O> Work<I, O, Vec<I>, Vec<O>> for Dynamic<I, O> {
-    fn turn(&mut self, shared: &DynamicFront<I, O>, now: Moment) -> (Option<Moment>, bool) {
+impl<I: Clone + Send + 'static, O: 'static> Work for Dynamic<I, O> {
+    type Item = I;
+    type Output = O;
+    type In = Vec<I>;
+    type Out = Vec<O>;
+
+    fn turn(
+        &mut self,
+        shared: &Shared<I, O>,
+        graph: &GraphSlot<Vec<I>, Vec<O>>,
+        now: Moment,
+    ) -> (Option<Moment>, bool) {
         while let Some(landed) = self.flights.land(now) {
             self.landed(shared, landed, now);
         }
-        shared.check_graph();
+        graph.check(shared);
         let mut begun = false;
         loop {
-            let Some(running) = shared.running() else {
+            let Some(running) = graph.running(shared) else {
                 let cause = shared.cause();
                 self.again.drain(..).for_each(|group| fail(shared, group, &cause));
                 break;
@@ -171,7 +177,9 @@ impl<I: Clone + Send + 'static, O> Work<I, O, Vec<I>, Vec<O>> for Dynamic<I, O> 
             let Some(group) = self.next(shared, now) else {
                 break;
             };
-            self.launch(shared, &running.graph, group, now);
+            if !self.launch(shared, &running.graph, group, now) {
+                graph.check(shared);
+            }
             begun = true;
         }
         let (held, overdue) = (self.held(), self.flights.overdue());
@@ -200,7 +208,7 @@ impl<I: Clone + Send + 'static, O> Work<I, O, Vec<I>, Vec<O>> for Dynamic<I, O> 
 }
 
 /// Returns clones of the items; the group keeps the items. An item whose clone panics fails alone.
-fn clones<I: Clone, O>(shared: &DynamicFront<I, O>, group: &mut DynamicGroup<I, O>) -> Vec<I> {
+fn clones<I: Clone, O>(shared: &Shared<I, O>, group: &mut DynamicGroup<I, O>) -> Vec<I> {
     let items = std::mem::take(&mut group.items).into_iter();
     let promises = std::mem::take(&mut group.promises);
     let mut clones = Vec::with_capacity(promises.len());
@@ -220,7 +228,7 @@ fn clones<I: Clone, O>(shared: &DynamicFront<I, O>, group: &mut DynamicGroup<I, 
     clones
 }
 
-fn fail<I, O>(shared: &DynamicFront<I, O>, group: DynamicGroup<I, O>, error: &BatchError) {
+fn fail<I, O>(shared: &Shared<I, O>, group: DynamicGroup<I, O>, error: &BatchError) {
     let promises = group.promises.into_iter();
     shared.answer(promises.map(|promise| (promise, Err(error.clone()))).collect());
     discard(group.items);

@@ -114,6 +114,8 @@ mod sequence;
 
 mod shared;
 
+mod graph_slot;
+
 mod in_flight;
 
 mod dynamic;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::task::Wake;
 use std::time::{Duration, Instant};
 
-use selvedge_compiler::{ExecError, Graph};
+use selvedge_compiler::ExecError;
 
 use super::{Entry, Phase, Shared, SharedState};
 use crate::error::{BatchError, Refused};
@@ -15,7 +15,7 @@ use crate::ticket::{Ticket, Withdraw, ticket};
 /// The time that user code may block the thread before a wait gives up.
 const GRACE: Duration = Duration::from_secs(1);
 
-impl<I, O, In, Out> Shared<I, O, In, Out> {
+impl<I, O> Shared<I, O> {
     /// Queues an item.
     pub(crate) fn submit(
         self: &Arc<Self>,
@@ -93,28 +93,12 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         ticket
     }
 
-    /// Replaces the graph. Returns the old one.
-    pub(crate) fn replace(&self, graph: Arc<Graph<In, Out>>) -> Option<Arc<Graph<In, Out>>> {
+    /// Records that there is a new graph. `torn_down`: the reason for the items on the old one, if it had not ended.
+    pub(crate) fn record_replacement(&self, torn_down: Option<ExecError>) {
         let mut state = self.state.lock();
-        let old = state.graph.replace(graph);
-        let torn_down = |old: &Arc<Graph<In, Out>>| ExecError::TornDown {
-            graph: old.name().into(),
-        };
-        state.ended_before = state.broken.take().or(old.as_ref().map(torn_down));
-        state.generation += 1;
+        state.ended_before = state.broken.take().or(torn_down);
         drop(state);
         self.thread.wake_by_ref();
-        old
-    }
-
-    /// Returns the graph, ended or not.
-    pub(crate) fn graph(&self) -> Option<Arc<Graph<In, Out>>> {
-        self.state.lock().graph.clone()
-    }
-
-    /// Takes the graph out permanently.
-    pub(crate) fn release(&self) -> Option<Arc<Graph<In, Out>>> {
-        self.state.lock().graph.take()
     }
 
     /// Advances to a later phase, and wakes the thread.
@@ -143,7 +127,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
     }
 }
 
-impl<I, O, In, Out> SharedState<I, O, In, Out> {
+impl<I, O> SharedState<I, O> {
     fn refusal(&self, options: &Batching) -> Option<BatchError> {
         if self.phase != Phase::Open {
             return Some(BatchError::Closed);
@@ -180,7 +164,7 @@ impl<I, O, In, Out> SharedState<I, O, In, Out> {
     }
 }
 
-impl<I: Send, O: Send, In, Out> Withdraw for Shared<I, O, In, Out> {
+impl<I: Send, O: Send> Withdraw for Shared<I, O> {
     fn withdraw(&self, key: Key) {
         let mut state = self.state.lock();
         let item = state.queue.withdraw(key);

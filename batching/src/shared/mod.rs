@@ -1,4 +1,4 @@
-//! The state that clients and the batcher's thread share: the queue, the graph, and the wake-up of the thread.
+//! The state that clients and the batcher's thread share: the queue, the end of the graph, and the wake-up of the thread.
 //!
 //! The lock is held briefly, and never while user code runs: values are dropped and tickets answered after its release.
 //! A caller that changes something the thread has to know rings the thread afterwards, and the thread checks everything
@@ -14,7 +14,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use selvedge_compiler::{ExecError, Graph};
+use selvedge_compiler::ExecError;
 
 use crate::error::BatchError;
 use crate::options::Batching;
@@ -41,14 +41,9 @@ pub(crate) struct Entry<I, O> {
 /// An answer and the promise that it is for.
 pub(crate) type Answer<O> = (TicketPromise<O>, Result<O, BatchError>);
 
-struct SharedState<I, O, In, Out> {
+struct SharedState<I, O> {
     queue: Queue<Entry<I, O>>,
     phase: Phase,
-    graph: Option<Arc<Graph<In, Out>>>,
-    /// The number of graphs before this one.
-    generation: u64,
-    /// The generation of the last graph whose end wakes the thread.
-    watched: Option<u64>,
     /// The causes that ended this graph and the one before it.
     broken: Option<ExecError>,
     ended_before: Option<ExecError>,
@@ -63,10 +58,10 @@ struct SharedState<I, O, In, Out> {
     left: usize,
 }
 
-pub(crate) struct Shared<I, O, In, Out> {
+pub(crate) struct Shared<I, O> {
     began: Instant,
     pub(crate) options: Batching,
-    state: Mutex<SharedState<I, O, In, Out>>,
+    state: Mutex<SharedState<I, O>>,
     ended: Condvar,
     thread: Arc<Sleeper>,
 }
@@ -116,16 +111,13 @@ impl Wake for Sleeper {
     }
 }
 
-impl<I, O, In, Out> Shared<I, O, In, Out> {
-    pub(crate) fn new(options: Batching, graph: Graph<In, Out>) -> Self {
+impl<I, O> Shared<I, O> {
+    pub(crate) fn new(options: Batching) -> Self {
         Shared {
             began: Instant::now(),
             state: Mutex::new(SharedState {
                 queue: Queue::new(&options),
                 phase: Phase::Open,
-                graph: Some(Arc::new(graph)),
-                generation: 0,
-                watched: None,
                 broken: None,
                 ended_before: None,
                 watchers: Vec::new(),
@@ -174,7 +166,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
     }
 }
 
-impl<I, O, In, Out> SharedState<I, O, In, Out> {
+impl<I, O> SharedState<I, O> {
     /// True if an execution should begin now.
     fn is_ready(&self, now: Moment) -> bool {
         match self.queue.ready(now) {

@@ -1,30 +1,21 @@
 //! The part of the shared state that the batcher's thread uses.
 
-use std::sync::Arc;
-
-use selvedge_compiler::Graph;
+use selvedge_compiler::ExecError;
 
 use super::{Answer, Entry, Phase, Shared, SharedState};
 use crate::error::{BatchError, discard};
 use crate::options::OnBroken;
 use crate::queue::{Moment, Ready, Waiting};
+use crate::ticket::TicketPromise;
 
-/// A graph that has not ended.
-pub(crate) struct Running<In, Out> {
-    pub(crate) graph: Arc<Graph<In, Out>>,
-    /// The number of the graph, unique within the batcher.
-    pub(crate) generation: u64,
+/// Those whom the end of a graph affects.
+pub(crate) struct Affected<I, O> {
+    cause: ExecError,
+    watchers: Vec<TicketPromise<ExecError>>,
+    items: Vec<Waiting<Entry<I, O>>>,
 }
 
-impl<I, O, In, Out> Shared<I, O, In, Out> {
-    /// Returns the graph, if it has not ended.
-    pub(crate) fn running(&self) -> Option<Running<In, Out>> {
-        let state = self.state.lock();
-        let graph = state.graph.clone().filter(|_| state.broken.is_none())?;
-        let generation = state.generation;
-        Some(Running { graph, generation })
-    }
-
+impl<I, O> Shared<I, O> {
     /// Returns the reason why items on the last graph cannot go on.
     pub(crate) fn cause(&self) -> BatchError {
         let state = self.state.lock();
@@ -71,7 +62,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
 
     /// Removes the expired items and answers them, and returns the result of `act` on the rest. The clock is read under
     /// the lock, hence after every arrival.
-    fn after_expiry<R>(&self, act: impl FnOnce(&mut SharedState<I, O, In, Out>, Moment) -> R) -> R {
+    fn after_expiry<R>(&self, act: impl FnOnce(&mut SharedState<I, O>, Moment) -> R) -> R {
         let mut state = self.state.lock();
         let now = self.now();
         let expired = state.queue.expire(now);
@@ -117,26 +108,31 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
         }
     }
 
-    /// Checks whether the graph has ended. If it has, answers the items and the tickets that depend on it.
-    pub(crate) fn check_graph(&self) {
+    /// Records the end of the graph, unless it is known. The affected must be told when no lock is held.
+    pub(crate) fn record_end(&self, cause: ExecError) -> Option<Affected<I, O>> {
         let mut state = self.state.lock();
-        let generation = state.generation;
-        let first = state.watched.replace(generation) != Some(generation);
-        let ended = state.graph.as_ref().and_then(|graph| match first {
-            true => graph.watch(&Arc::clone(&self.thread).into()),
-            false => graph.ended(),
-        });
-        let Some(cause) = ended.filter(|_| state.broken.is_none()) else {
-            return;
-        };
+        if state.broken.is_some() {
+            return None;
+        }
         state.broken = Some(cause.clone());
-        let watchers = std::mem::take(&mut state.watchers);
-        let failed = match self.options.on_broken {
-            OnBroken::Fail => state.queue.clear(),
-            OnBroken::Keep => Vec::new(),
-        };
-        drop(state);
-        self.turn_away(failed, |_| BatchError::Failed(cause.clone()));
+        Some(Affected {
+            cause,
+            watchers: std::mem::take(&mut state.watchers),
+            items: match self.options.on_broken {
+                OnBroken::Fail => state.queue.clear(),
+                OnBroken::Keep => Vec::new(),
+            },
+        })
+    }
+
+    /// Answers the items and the tickets that the end of the graph affects.
+    pub(crate) fn tell_end(&self, affected: Affected<I, O>) {
+        let Affected {
+            cause,
+            watchers,
+            items,
+        } = affected;
+        self.turn_away(items, |_| BatchError::Failed(cause.clone()));
         watchers
             .into_iter()
             .for_each(|watcher| watcher.keep(Ok(cause.clone())));
@@ -146,7 +142,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
     /// moment at which it has to wake anyway.
     pub(crate) fn rest(&self, room: bool, own: Option<Moment>, now: Moment) -> Option<Moment> {
         let mut state = self.state.lock();
-        state.hungry = room && state.graph.is_some() && state.broken.is_none();
+        state.hungry = room && state.broken.is_none();
         let ready = match state.queue.ready(now) {
             _ if !state.hungry => None,
             Ready::Empty => None,
@@ -176,7 +172,7 @@ impl<I, O, In, Out> Shared<I, O, In, Out> {
     }
 }
 
-impl<I, O, In, Out> SharedState<I, O, In, Out> {
+impl<I, O> SharedState<I, O> {
     fn left_the_queue(&mut self, now: Moment, taken: &[Waiting<Entry<I, O>>]) {
         for item in taken {
             let waited = now.saturating_sub(item.arrival).as_micros();
