@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::cell::guarded::Guarded;
 use crate::cell::{ActorCell, Blueprint};
-use crate::control::actor_node::NodeMessage;
+use crate::control::messages::NodeMessage;
 use crate::death::Death;
 use crate::home::placement::Restart;
 use crate::id::{ActorId, LaneId, ProcessId};

@@ -6,16 +6,18 @@ use std::time::{Duration, Instant};
 use selvedge_channels::Wire;
 
 use crate::actor::ActorEntry;
-use crate::actor::arguments::to_bytes;
+use crate::actor::arguments::{Arguments, ArgumentsKind, Returned, to_bytes};
 use crate::actor_record::{ActorRecord, Home, Liveness};
-use crate::call::{CALL_TIMEOUT, Call, CallFault, busy};
-use crate::control::actor_node::{NodeCall, NodeMessage};
+use crate::call::Call;
+use crate::call::request::{CALL_TIMEOUT, CallFault, busy};
+use crate::cell::async_driver::AsyncDriver;
+use crate::control::messages::{NodeCall, NodeMessage};
 use crate::death::Death;
 use crate::directory::Directory;
+use crate::failure::Failure;
 use crate::home::placement::PlacementLabel;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::promise::{Answer, promise};
-use crate::{Arguments, ArgumentsKind, AsyncDriver, Failure, Returned, Runtime};
 
 /// The time that `kill` waits until the death is recorded.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -131,14 +133,6 @@ impl ActorRef {
     #[must_use]
     pub fn last_death(&self) -> Option<Death> {
         self.resident.last_death()
-    }
-
-    /// Whether the actor belongs to `runtime`.
-    #[must_use]
-    pub fn same_runtime(&self, runtime: &Runtime) -> bool {
-        self.directory
-            .upgrade()
-            .is_some_and(|directory| runtime.is(&directory))
     }
 
     /// Ends the actor for good. A worker process is killed with all actors in it. An actor on a thread is removed from

@@ -11,9 +11,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::actor_record::{ActorRecord, Liveness};
-use crate::control::actor_node::NodeMessage;
+use crate::control::messages::NodeMessage;
 use crate::death::{Death, Exit};
-use crate::home::places::LaneKeep;
+use crate::home::keep::LaneKeep;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
 use crate::lease::desk::LeaseManager;

@@ -8,7 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 
-use crate::worker::premain::exit_now;
+use crate::worker::exit::exit_now;
 use crate::worker::{ENV_DEPTH, ENV_DRIVER, ENV_FD};
 
 /// The format in which a compiled graph is printed (`--selvedge-graph[=FORMAT]`); the program ends then.

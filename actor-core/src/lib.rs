@@ -36,17 +36,19 @@ mod id;
 mod promise;
 mod runtime;
 mod spawn;
+mod spawn_error;
 
 /// Any error of user code.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+pub use actor::actor_type::Actor;
 pub use actor::arguments::{Arguments, ArgumentsKind, Returned};
 pub use actor::list::{Gather, ListLevel};
 pub use actor::made_in::MadeIn;
 pub use actor::operands::Operands;
 pub use actor::parts::{Parts, PartsProbe, PlainResult, TupleResult};
 pub use actor::registry::{ACTORS, LOADERS, UnknownActorType, find_actor, known_actors};
-pub use actor::{Actor, ActorEntry, ComputeHop, Create, MethodEntry, MethodTable, ParamEntry};
+pub use actor::{ActorEntry, ComputeHop, Create, MethodEntry, MethodTable, ParamEntry};
 pub use actor_ref::ActorRef;
 pub use call::{Call, CallError};
 pub use cell::async_driver::{AsyncDriver, Interrupted, Wanted};
@@ -59,8 +61,8 @@ pub use cores::cores;
 pub use deadline::deadline_after;
 pub use death::{Death, Exit};
 pub use failure::{Failure, FailureKind, FailureReport, panic_message, wake};
+pub use home::handles::{EndError, Lane, Worker};
 pub use home::placement::{OnPanic, Placement, PlacementLabel, Restart, UnknownPlacement};
-pub use home::places::{EndError, Lane, Worker};
 pub use id::{ActorId, LaneId, ProcessId};
 pub use lane::gather::gather;
 pub use lane::host::LaneHost;
@@ -69,7 +71,8 @@ pub use lease::{Lease, LeaseError, Loading};
 #[doc(hidden)] // used by the floors above
 pub use promise::{Answer, NoAnswer, Promise, promise};
 pub use runtime::{Runtime, ShutdownReport};
-pub use spawn::{Spawn, SpawnError};
+pub use spawn::Spawn;
+pub use spawn_error::SpawnError;
 pub use worker::hello::HelloError;
 pub use worker::launch::NotAllowed;
 pub use worker::premain::init;

@@ -1,154 +1,34 @@
 //! Spawning of actors: the type, the arguments, the place, and the policies for failures.
 
 use std::marker::PhantomData;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
 
-use crate::actor::Actor;
+use crate::actor::ActorEntry;
+use crate::actor::actor_type::Actor;
 use crate::actor::arguments::to_bytes;
-use crate::actor::registry::{UnknownActorType, registered};
+use crate::actor::registry::find_actor;
+use crate::actor_record::{ActorRecord, Home};
+use crate::actor_ref::ActorRef;
 use crate::cell::Blueprint;
+use crate::cell::guarded::Guarded;
+use crate::control::supervisor_message::SupervisorMessage;
 use crate::cores::CoreError;
-use crate::failure::FailureReport;
+use crate::failure::Failure;
+use crate::home::handles::{Lane, Worker};
+use crate::home::keep::LaneKeep;
 use crate::home::placement::{OnPanic, Placement, Restart};
-use crate::home::places::{Lane, Worker};
 use crate::id::ActorId;
-use crate::runtime::Runtime;
-use crate::worker::launch::{NotAllowed, check_env};
+use crate::promise::promise;
+use crate::runtime::{Inner, Runtime};
+use crate::spawn_error::SpawnError;
+use crate::worker::launch::check_env;
 
-/// The reason that an actor or a worker was not spawned.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum SpawnError {
-    /// The actor's constructor failed or panicked.
-    #[error("the constructor of actor `{actor}` failed: {failure}")]
-    Constructor {
-        /// The actor's name.
-        actor: String,
-        /// The failure of the constructor.
-        failure: FailureReport,
-    },
-    /// The actor's thread cannot be pinned to the core that was named.
-    #[error("actor `{actor}`: {reason}")]
-    Core {
-        /// The actor's name.
-        actor: String,
-        /// The reason.
-        reason: String,
-    },
-    /// The constructor's arguments cannot be encoded.
-    #[error("the arguments of actor `{actor}` cannot be encoded: {reason}")]
-    Arguments {
-        /// The actor's name.
-        actor: String,
-        /// The reason.
-        reason: String,
-    },
-    /// The actor's type is not linked into this program.
-    #[error(transparent)]
-    UnknownType(#[from] UnknownActorType),
-    /// Another actor type has the same name and place, so a worker could not tell the two apart.
-    #[error(
-        "two actor types are called `{name}`, one at {}, the other at {}: rename one of them",
-        place(used),
-        place(found)
-    )]
-    AmbiguousType {
-        /// The name of both types.
-        name: &'static str,
-        /// The place of the spawned type in the source, as `file:line:column`.
-        used: &'static str,
-        /// The place of the other type.
-        found: &'static str,
-    },
-    /// The worker process could not be started.
-    #[error("worker `{worker}` could not be started: {error}")]
-    Launch {
-        /// The worker's name.
-        worker: String,
-        /// The error of the system.
-        #[source]
-        error: std::io::Error,
-    },
-    /// The worker process did not say hello.
-    #[error("worker `{worker}` did not say hello: {reason}{}", tail(stderr_tail))]
-    NoHello {
-        /// The worker's name.
-        worker: String,
-        /// The reason.
-        reason: String,
-        /// The last lines that the worker wrote to its standard error.
-        stderr_tail: Vec<String>,
-    },
-    /// The worker is gone.
-    #[error("worker `{worker}` is gone: {reason}")]
-    Worker {
-        /// The worker's name.
-        worker: String,
-        /// The reason.
-        reason: String,
-    },
-    /// The current process may not start workers.
-    #[error(transparent)]
-    NotAllowed(#[from] NotAllowed),
-    /// An environment variable cannot be set.
-    #[error("environment variable `{key}`: {reason}")]
-    Env {
-        /// The name of the variable.
-        key: String,
-        /// The reason.
-        reason: &'static str,
-    },
-    /// The lane or worker belongs to another runtime.
-    #[error("the lane or worker belongs to another runtime")]
-    Foreign,
-    /// The lane was ended.
-    #[error("lane `{lane}` was ended")]
-    Ended {
-        /// The lane's name.
-        lane: String,
-    },
-    /// The actor was not built in time.
-    #[error("actor `{actor}` was not built within {limit:?} (help: Runtime::build_timeout sets this time)")]
-    Timeout {
-        /// The actor's name.
-        actor: String,
-        /// The time limit.
-        limit: Duration,
-    },
-    /// A thread of the runtime could not be started.
-    #[error("a thread of the runtime could not be started: {0}")]
-    Control(#[source] std::io::Error),
-    /// The runtime is shut down.
-    #[error("the runtime is shut down")]
-    Shutdown,
-    /// A broken invariant of selvedge itself.
-    #[error("bug in selvedge, please report: {0}")]
-    Internal(String),
-}
-
-selvedge_channels::debug_is_report!(SpawnError);
-
-impl SpawnError {
-    /// Creates the error for an actor that was not built at its home.
-    pub(crate) fn not_built(actor: String, failure: FailureReport) -> Self {
-        if failure.type_name == std::any::type_name::<CoreError>() {
-            let reason = failure.message;
-            return SpawnError::Core { actor, reason };
-        }
-        SpawnError::Constructor { actor, failure }
+impl Runtime {
+    /// Prepares an actor to be spawned: `runtime.spawn::<Tok>("tok", (97,)).in_thread()?`.
+    pub fn spawn<A: Actor>(&self, name: impl Into<String>, args: A::Args) -> Spawn<'_, A> {
+        Spawn::new(self, name.into(), args)
     }
-}
-
-fn place(place: &str) -> &str {
-    if place.is_empty() {
-        "an unknown place"
-    } else {
-        place
-    }
-}
-
-fn tail(lines: &[String]) -> String {
-    lines.iter().map(|line| format!("\n    {line}")).collect()
 }
 
 /// An actor about to be spawned: choose its policies first, then its place.
@@ -311,5 +191,89 @@ impl<'r, A: Actor> Spawn<'r, A> {
             device: self.device,
             core: self.core,
         })
+    }
+}
+
+/// Returns the entry of `A`, if the registry finds it by its key. Every worker then finds it too.
+fn registered<A: Actor>() -> Result<&'static ActorEntry, SpawnError> {
+    let used = A::entry();
+    let found = find_actor(&used.key())?;
+    if std::ptr::eq(found, used) {
+        return Ok(used);
+    }
+    Err(SpawnError::AmbiguousType {
+        name: used.name,
+        used: used.place,
+        found: found.place,
+    })
+}
+
+impl Inner {
+    /// Lists an actor at its home and waits until it is built there.
+    pub(crate) fn settle(
+        &self,
+        blueprint: Blueprint,
+        (home, keep): (Home, Arc<LaneKeep>),
+        restart: Restart,
+    ) -> Result<ActorRef, SpawnError> {
+        let resident = Arc::new(ActorRecord::new(blueprint, home, restart));
+        let control = self.control()?;
+        self.directory.add_resident(&resident, Some(Arc::clone(&keep)));
+        let limit = self.directory.limits().build;
+        let (reply, mut answer) = promise();
+        let sent = control.send(SupervisorMessage::AddActor {
+            resident: Arc::clone(&resident),
+            reply,
+        });
+        let built = if sent {
+            answer.wait(Instant::now().checked_add(limit))
+        } else {
+            Some(Ok(Err(SpawnError::Shutdown)))
+        };
+        let built = match built {
+            Some(Ok(built)) => built,
+            Some(Err(_)) => Err(SpawnError::Worker {
+                worker: resident.name().to_owned(),
+                reason: "it ended while the actor was built".to_owned(),
+            }),
+            None => {
+                let actor = resident.name().to_owned();
+                Err(SpawnError::Timeout { actor, limit })
+            }
+        };
+        // The lane may have been ended by a call that did not find this actor.
+        match keep.still_there().and(built) {
+            Ok(()) => Ok(ActorRef::new(resident, &self.directory)),
+            Err(error) => {
+                // The actor may still be built, after its caller has stopped waiting; it is removed then.
+                resident.leave();
+                self.directory.remove_resident(resident.id());
+                if let Some(node) = resident.node.get() {
+                    node.stop(None);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Builds an inline actor, on the calling thread.
+    pub(crate) fn settle_inline(
+        &self,
+        blueprint: Blueprint,
+        restart: Restart,
+    ) -> Result<ActorRef, SpawnError> {
+        if self.directory.is_closed() {
+            return Err(SpawnError::Shutdown);
+        }
+        let actor = blueprint.name.to_string();
+        let built = match blueprint.core {
+            Some(core) => Err(Failure::from_error(CoreError::Inline { core })),
+            None => blueprint.clone().build(),
+        };
+        let cell = built.map_err(|failure| SpawnError::not_built(actor, failure.into_report()))?;
+        let home = Home::Inline(Arc::new(Guarded::new(cell)));
+        let resident = Arc::new(ActorRecord::new(blueprint, home, restart));
+        self.directory.add_resident(&resident, None);
+        Ok(ActorRef::new(resident, &self.directory))
     }
 }

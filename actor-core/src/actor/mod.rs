@@ -5,6 +5,7 @@
 //! position in an [`Invocation`], alone in a [`Hop`], or as a tuple in [`Arguments`], and the actor is passed as a
 //! [`ActorState`].
 
+pub(crate) mod actor_type;
 pub(crate) mod arguments;
 pub(crate) mod list;
 pub(crate) mod made_in;
@@ -14,42 +15,22 @@ pub(crate) mod registry;
 
 use std::fmt;
 
-use selvedge_channels::{PayloadType, Wire};
+use selvedge_channels::PayloadType;
 
-use crate::{
-    ActorRef, ActorState, Arguments, AsyncDriver, BoxError, Failure, Hop, Invocation, ListLevel, Returned,
-};
+use crate::BoxError;
+use crate::actor::arguments::{Arguments, Returned};
+use crate::actor::list::ListLevel;
+use crate::cell::async_driver::AsyncDriver;
+use crate::cell::hop::Hop;
+use crate::cell::invocation::Invocation;
+use crate::cell::state::ActorState;
+use crate::failure::Failure;
 
 /// Decodes the arguments and calls the constructor.
 pub type Create = fn(&[u8]) -> Result<ActorState, BoxError>;
 
 /// Runs a method of one parameter, from the value that holds its argument to the destination of its result.
 pub type ComputeHop = fn(&mut ActorState, &mut Hop<'_>) -> Result<(), Box<Failure>>;
-
-/// A type whose values live on a lane and are used by calls and by programs.
-pub trait Actor: Sized + Send + 'static {
-    /// The constructor's arguments, as a tuple. They are kept, encoded, to rebuild the actor after a panic or after the
-    /// death of its worker.
-    type Args: Wire;
-
-    /// The type that users hold, with one method per public method of the actor.
-    type Handle: Clone;
-
-    /// The name of the type, as in its entry: `concat!(module_path!(), "::", "Tok")`.
-    const NAME: &'static str;
-
-    /// The description of the actor type, which is also registered in [`ACTORS`](crate::ACTORS).
-    fn entry() -> &'static ActorEntry;
-
-    /// Builds a value.
-    ///
-    /// # Errors
-    /// The error that the user's constructor returns.
-    fn create(args: Self::Args) -> Result<Self, BoxError>;
-
-    /// Wraps a reference into the typed handle.
-    fn handle(actor: ActorRef) -> Self::Handle;
-}
 
 /// The data that the runtime has about an actor type.
 pub struct ActorEntry {

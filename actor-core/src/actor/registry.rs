@@ -5,9 +5,8 @@
 
 use linkme::distributed_slice;
 
-use crate::actor::{Actor, ActorEntry};
+use crate::actor::ActorEntry;
 use crate::lane::program::ProgramLoader;
-use crate::spawn::SpawnError;
 
 /// All actor types of the program. `#[actor]` adds to the list at link time.
 #[distributed_slice]
@@ -68,20 +67,6 @@ pub fn find_actor(key: &str) -> Result<&'static ActorEntry, UnknownActorType> {
             name: key.to_owned(),
             known: known_actors(),
         })
-}
-
-/// Returns the entry of `A`, if the registry finds it by its key. Every worker then finds it too.
-pub(crate) fn registered<A: Actor>() -> Result<&'static ActorEntry, SpawnError> {
-    let used = A::entry();
-    let found = find_actor(&used.key())?;
-    if std::ptr::eq(found, used) {
-        return Ok(used);
-    }
-    Err(SpawnError::AmbiguousType {
-        name: used.name,
-        used: used.place,
-        found: found.place,
-    })
 }
 
 /// The names of all linked actor types, sorted.

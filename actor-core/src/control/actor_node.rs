@@ -5,34 +5,20 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
+use crate::actor::arguments::{Arguments, Returned};
 use crate::actor_record::{ActorRecord, Home, Liveness};
-use crate::call::CallFault;
+use crate::call::request::CallFault;
+use crate::control::messages::{NodeCall, NodeMessage};
 use crate::death::Death;
-use crate::failure::FailureReport;
+use crate::failure::{Failure, FailureReport};
+use crate::id::LaneId;
 use crate::lane::mailbox::{LaneCall, LaneMessage, Unserved};
 use crate::lane::thread::LaneThread;
 use crate::promise::Promise;
-use crate::spawn::SpawnError;
+use crate::spawn_error::SpawnError;
 use crate::worker::link::{LinkLost, OnResponse, Response};
 use crate::worker::protocol::{Refusal, ToWorker};
 use crate::worker::record::WorkerRecord;
-use crate::{Arguments, Failure, LaneId, Returned};
-
-/// A call on its way to an actor.
-pub(crate) struct NodeCall {
-    pub(crate) method: u16,
-    pub(crate) arguments: Arguments,
-    pub(crate) reply: Promise<Result<Returned, CallFault>>,
-}
-
-pub(crate) enum NodeMessage {
-    /// Builds the actor at its home.
-    Build(Promise<Result<(), SpawnError>>),
-    /// Calls the actor.
-    Call(NodeCall),
-    /// Makes the node check the actor's state again.
-    Changed,
-}
 
 pub(crate) struct ActorNode;
 

@@ -4,21 +4,20 @@
 //! - `actor_node`: one for each user actor. It routes calls to the actor's lane or worker, and holds them while the
 //!   actor restarts.
 //! - `worker_node`: one for each worker process. It launches the process, restarts it, and ends it.
+//! - `messages`, `supervisor_message`: the messages to nodes and to the supervisor.
 //! - `watch`: waits for a worker's death and announces it.
 //! - `launchers`: the threads that start worker processes. They live as long as the control thread, because a worker is
 //!   killed when the thread that started it ends.
 //!
 //! The control thread must never block, because it detects deaths.
 
-pub(crate) mod supervisor;
-
 pub(crate) mod actor_node;
-
-pub(crate) mod worker_node;
-
-pub(crate) mod watch;
-
 pub(crate) mod launchers;
+pub(crate) mod messages;
+pub(crate) mod supervisor;
+pub(crate) mod supervisor_message;
+pub(crate) mod watch;
+pub(crate) mod worker_node;
 
 use std::io;
 use std::sync::Arc;
@@ -27,7 +26,8 @@ use std::thread::{self, JoinHandle};
 use parking_lot::Mutex;
 use ractor::{Actor, ActorRef};
 
-use crate::control::supervisor::{Supervisor, SupervisorMessage};
+use crate::control::supervisor::Supervisor;
+use crate::control::supervisor_message::SupervisorMessage;
 use crate::directory::Directory;
 use crate::promise::{Promise, promise};
 

@@ -9,54 +9,20 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent
 use tokio::sync::watch;
 
 use crate::actor_record::ActorRecord;
-use crate::control::actor_node::{ActorNode, NodeMessage};
+use crate::control::actor_node::ActorNode;
 use crate::control::launchers::Launchers;
-use crate::control::worker_node::{WorkerArgs, WorkerMessage, WorkerNode};
+use crate::control::messages::{NodeMessage, WorkerMessage};
+use crate::control::supervisor_message::{ControlReport, SupervisorMessage};
+use crate::control::worker_node::{WorkerArgs, WorkerNode};
 use crate::directory::Directory;
 use crate::id::ActorId;
 use crate::promise::Promise;
-use crate::spawn::SpawnError;
+use crate::spawn_error::SpawnError;
 use crate::worker::output::Printer;
 use crate::worker::record::WorkerRecord;
 
 /// The time after a shutdown's deadline at which the supervisor stops waiting for nodes.
 const OVERDUE: Duration = Duration::from_secs(1);
-
-pub(crate) enum SupervisorMessage {
-    /// Starts the actor's node, which builds the actor.
-    AddActor {
-        resident: Arc<ActorRecord>,
-        reply: Promise<Result<(), SpawnError>>,
-    },
-    /// Starts the worker's node, which launches the process. `depth` is the depth of the new worker.
-    AddWorker {
-        record: Arc<WorkerRecord>,
-        depth: u32,
-        reply: Promise<Result<(), SpawnError>>,
-    },
-    /// Ends all workers, then the control plane. The answer contains the names of the workers that had to be killed.
-    Shutdown {
-        deadline: Instant,
-        reply: Promise<ControlReport>,
-    },
-    /// A worker has ended during the shutdown.
-    WorkerGone {
-        node: ractor::ActorId,
-        killed: Option<String>,
-    },
-    /// A worker's node has stopped. Sent so that it is handled after the messages of that node.
-    NodeStopped(ractor::ActorId),
-    /// The shutdown has exceeded its time: it ends without the nodes that are still awaited.
-    Overdue,
-}
-
-/// The outcome of the end of the control plane.
-pub(crate) struct ControlReport {
-    /// Workers that had to be killed.
-    pub(crate) killed: Vec<String>,
-    /// The printer of workers' output. Its thread ends when the last line is printed.
-    pub(crate) printer: Option<Printer>,
-}
 
 pub(crate) struct Supervisor;
 

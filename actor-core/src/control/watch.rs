@@ -20,7 +20,7 @@ use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 use tokio::net::unix::OwnedReadHalf;
 use tokio::time::{Instant, timeout_at};
 
-use crate::control::worker_node::WorkerMessage;
+use crate::control::messages::WorkerMessage;
 use crate::death::{Death, Exit};
 use crate::directory::Directory;
 use crate::worker::link::{Link, read_frames};

@@ -11,33 +11,24 @@ use tokio::sync::{mpsc, watch};
 use crate::actor_record::{ActorRecord, Home, Liveness};
 use crate::control::actor_node::{BuildFault, build_in_worker};
 use crate::control::launchers::Launchers;
-use crate::control::supervisor::SupervisorMessage;
+use crate::control::messages::WorkerMessage;
+use crate::control::supervisor_message::SupervisorMessage;
 use crate::control::watch::{Process, Watch};
 use crate::death::Exit;
 use crate::directory::Directory;
-use crate::home::places::{LaneKeep, end_lane};
-use crate::promise::Promise;
-use crate::spawn::SpawnError;
+use crate::home::keep::{LaneKeep, end_lane};
+use crate::spawn_error::SpawnError;
+use crate::worker::exit::EXIT_STUCK;
 use crate::worker::hello::Hello;
 use crate::worker::launch::{Launched, launch};
 use crate::worker::link::{Link, read_frame, write_frames};
 use crate::worker::output::{Line, Pump, Target};
-use crate::worker::premain::EXIT_STUCK;
 use crate::worker::protocol::{FrameError, FromWorker, ToWorker};
 use crate::worker::record::{Incarnation, WorkerRecord};
 
 /// The pause after a restart that failed. It doubles after each further failure, up to a second.
 const RESTART_PAUSE: Duration = Duration::from_millis(10);
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(1);
-
-pub(crate) enum WorkerMessage {
-    /// Launches the process for the first time.
-    Start(Promise<Result<(), SpawnError>>),
-    /// The process is dead, with this exit, and its death has been announced.
-    Died(Exit),
-    /// Ends the process, by force after the deadline.
-    Shutdown { deadline: Instant },
-}
 
 pub(crate) struct WorkerArgs {
     pub(crate) record: Arc<WorkerRecord>,
@@ -388,9 +379,12 @@ fn dismiss(resident: &ActorRecord, keep: &Weak<LaneKeep>) {
 mod tests {
     use super::*;
     use crate::cell::Blueprint;
+    use crate::home::handles::Worker;
+    use crate::home::placement::Restart;
+    use crate::id::ProcessId;
+    use crate::runtime::Runtime;
     use crate::worker::link::{Outgoing, Response};
     use crate::worker::protocol::{FRAME_HEADER_BYTES, read_head};
-    use crate::{ProcessId, Restart, Runtime, Worker};
 
     /// Returns the next message to the worker.
     fn sent(queue: &mut mpsc::UnboundedReceiver<Outgoing>) -> Option<ToWorker> {

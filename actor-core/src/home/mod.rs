@@ -1,4 +1,9 @@
-//! Where actors live: the placements that users ask for, and the places that result.
+//! Where actors live: the placements that users ask for, and the lanes and workers that result.
+//!
+//! - `placement`: placements and policies, as users choose them.
+//! - `handles`: [`Lane`](crate::Lane) and [`Worker`](crate::Worker).
+//! - `keep`: the shared objects that keep lanes and workers alive.
 
+pub(crate) mod handles;
+pub(crate) mod keep;
 pub(crate) mod placement;
-pub(crate) mod places;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use selvedge_channels::Doorbell;
 
-use crate::AsyncDriver;
+use crate::cell::async_driver::AsyncDriver;
 use crate::cell::{ActorCell, Blueprint};
 use crate::cores::{CoreError, Kept};
 use crate::failure::{Failure, panic_message};

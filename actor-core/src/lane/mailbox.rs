@@ -15,10 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{Condvar, Mutex};
 use selvedge_channels::Doorbell;
 
+use crate::actor::arguments::{Arguments, Returned};
 use crate::cell::Blueprint;
+use crate::cell::async_driver::AsyncDriver;
+use crate::failure::Failure;
 use crate::id::ActorId;
 use crate::lane::program::Program;
-use crate::{Arguments, AsyncDriver, Failure, Returned};
 
 /// The reason that a call was not answered by a value.
 #[derive(Debug)]

@@ -6,8 +6,8 @@
 
 use std::fmt;
 
-use crate::LaneHost;
 use crate::id::LaneId;
+use crate::lane::host::LaneHost;
 
 /// Work for one lane. `run` returns when the program's own control word says so.
 ///

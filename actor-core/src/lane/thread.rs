@@ -172,8 +172,9 @@ mod tests {
     use super::*;
     use crate::deadline::deadline_after;
     use crate::directory::Directory;
+    use crate::lane::host::LaneHost;
     use crate::lane::mailbox::ProgramEnd;
-    use crate::{LaneHost, Program};
+    use crate::lane::program::Program;
 
     const PATIENCE: Duration = Duration::from_secs(20);
 

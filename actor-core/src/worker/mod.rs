@@ -6,6 +6,7 @@
 //! - `hello`, `build_id`: both sides check that they are the same program.
 //! - `protocol`: the messages and their frames.
 //! - `serve`: the main loop of the worker: lanes, calls, programs.
+//! - `exit`: its exit codes.
 //! - `sentinel`: threads whose end reveals the worker's death early.
 //! - `link`: the driver's end of the socket: requests and answers.
 //! - `output`: the worker's standard output and error, line by line.
@@ -20,6 +21,7 @@
 //!
 //! Signals to the whole group or service (Ctrl-C) do not end a worker: its driver decides.
 
+pub(crate) mod exit;
 pub(crate) mod launch;
 pub(crate) mod premain;
 

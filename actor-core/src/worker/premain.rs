@@ -8,7 +8,7 @@
 
 #![allow(
     unsafe_code,
-    reason = "a hook in .init_array, a descriptor received by number, env and exit calls"
+    reason = "a hook in .init_array, a descriptor received by number, and calls that change the environment"
 )]
 
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -18,12 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use crate::flags;
+use crate::worker::exit::{exit_now, refuse};
 use crate::worker::{ENV_DRIVER, ENV_FD, serve};
-
-/// The exit code of a worker that could not start.
-const EXIT_UNUSABLE: i32 = 70;
-/// The exit code of a worker that was told to end, and had lanes that did not end in time.
-pub(crate) const EXIT_STUCK: i32 = 71;
 
 #[cfg(all(feature = "premain", target_os = "linux"))]
 mod hook {
@@ -120,16 +116,4 @@ fn outlive_the_group() {
             unsafe { libc::signal(signal, before) };
         }
     }
-}
-
-/// Ends a worker that cannot start, with a message on standard error, which the driver shows.
-pub(crate) fn refuse(why: &str) -> ! {
-    eprintln!("selvedge worker: {why}");
-    exit_now(EXIT_UNUSABLE)
-}
-
-/// Ends the process at once, without destructors or exit handlers.
-pub(crate) fn exit_now(code: i32) -> ! {
-    // SAFETY: the call ends the process, so no state has to stay sound.
-    unsafe { libc::_exit(code) }
 }

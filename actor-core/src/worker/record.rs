@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rustix::process::{Signal, pidfd_send_signal};
 use tokio::sync::watch;
 
-use crate::control::worker_node::WorkerMessage;
+use crate::control::messages::WorkerMessage;
 use crate::death::Exit;
 use crate::id::ProcessId;
 use crate::worker::link::Link;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use selvedge_channels::dispose;
 
+use crate::actor::arguments::{Arguments, Returned};
 use crate::actor::registry::{find_actor, find_loader};
 use crate::cell::Blueprint;
 use crate::deadline::deadline_after;
@@ -17,14 +18,13 @@ use crate::home::placement::OnPanic;
 use crate::id::{ActorId, LaneId};
 use crate::lane::mailbox::{LaneCall, LaneMessage, ProgramEnd, Unserved};
 use crate::lane::thread::LaneThread;
+use crate::worker::exit::{EXIT_STUCK, exit_now, refuse};
 use crate::worker::hello::Hello;
-use crate::worker::premain::{EXIT_STUCK, exit_now, refuse};
 use crate::worker::protocol::{
     FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, Refusal, RequestId, ToWorker, frame_front,
     read_head,
 };
 use crate::worker::sentinel;
-use crate::{Arguments, Returned};
 
 /// The message of a worker whose own code has closed its link.
 const CLOSED: &str = "code of this process has closed the descriptor of the link to its driver; \

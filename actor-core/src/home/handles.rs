@@ -5,23 +5,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
-use crate::MadeIn;
+use crate::actor::made_in::MadeIn;
 use crate::actor_record::{ActorRecord, Home};
+use crate::control::supervisor_message::SupervisorMessage;
 use crate::deadline::deadline_after;
 use crate::directory::Directory;
-use crate::id::LaneId;
+use crate::home::keep::{LaneHome, LaneKeep, WorkerKeep, end_lane};
+use crate::id::{LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
 use crate::promise::promise;
 use crate::runtime::Runtime;
-use crate::spawn::SpawnError;
+use crate::spawn_error::SpawnError;
+use crate::worker::launch;
 use crate::worker::link::OnResponse;
-use crate::worker::protocol::ToWorker;
 use crate::worker::record::WorkerRecord;
 
-/// The time that a worker without handles and actors may take to end before it is killed.
-const UNKEPT_GRACE: Duration = Duration::from_secs(2);
+/// The time by which the control thread may be late.
+const CONTROL_GRACE: Duration = Duration::from_secs(5);
 /// The time that a killed worker may take to be gone.
 const KILL_GRACE: Duration = Duration::from_secs(2);
 
@@ -51,86 +51,54 @@ pub enum EndError {
 
 selvedge_channels::debug_is_report!(EndError);
 
-/// The home of a lane.
-pub(crate) enum LaneHome {
-    /// A thread of this process, started with the lane's first actor.
-    Thread(Mutex<Option<Arc<LaneThread>>>),
-    Worker(Arc<WorkerKeep>),
-}
-
-impl LaneHome {
-    pub(crate) fn thread() -> Self {
-        LaneHome::Thread(Mutex::new(None))
+impl Runtime {
+    /// Creates a lane of this process, a thread that several actors may share. The thread starts with the lane's first
+    /// actor.
+    pub fn lane(&self, name: impl Into<String>) -> Lane {
+        Lane::new(self, name.into(), LaneHome::thread())
     }
-}
 
-/// The shared object that keeps a lane alive: held by the lane's handles and, for each of its actors, by the directory.
-pub(crate) struct LaneKeep {
-    id: LaneId,
-    name: String,
-    home: LaneHome,
-    ended: AtomicBool,
-    made_in: MadeIn,
-}
-
-/// Asks a worker to end a lane, after everything that it was asked before.
-pub(crate) fn end_lane(worker: &WorkerRecord, lane: LaneId, on_response: OnResponse) {
-    // A worker that is gone has no lanes; `on_response` is dropped then.
-    if let Some(link) = worker.link() {
-        link.request(
-            |request| ToWorker::EndLane { request, lane },
-            Vec::new(),
-            on_response,
-        );
+    /// Starts a worker process that several actors may share.
+    ///
+    /// # Errors
+    /// [`SpawnError`] if the process cannot be started or does not say hello.
+    pub fn worker(&self, name: impl Into<String>) -> Result<Worker, SpawnError> {
+        self.start_worker(&name.into(), Vec::new())
     }
-}
 
-impl LaneKeep {
-    /// Returns an error if the lane was ended. In a worker, an actor that was built there meanwhile ends as well.
-    pub(crate) fn still_there(&self) -> Result<(), SpawnError> {
-        self.not_ended().inspect_err(|_| {
-            if let LaneHome::Worker(worker) = &self.home {
-                end_lane(&worker.record, self.id, Box::new(|_| {}));
+    pub(crate) fn start_worker(&self, name: &str, env: Vec<(String, String)>) -> Result<Worker, SpawnError> {
+        let depth = launch::allowed()?;
+        let record = Arc::new(WorkerRecord::new(ProcessId::next(), name, env));
+        let (reply, mut answer) = promise();
+        let message = SupervisorMessage::AddWorker {
+            record: Arc::clone(&record),
+            depth,
+            reply,
+        };
+        if !self.inner().control()?.send(message) {
+            return Err(SpawnError::Shutdown);
+        }
+        // If this function returns an error, the drop of `worker` ends a process that starts late.
+        let worker = Worker::new(self, record);
+        // The start has its own time limit. This deadline is for a control thread that a user-defined waker or watcher
+        // holds up.
+        let limit = self.inner().directory.limits().hello;
+        let deadline = limit
+            .checked_mul(2)
+            .and_then(|limit| Instant::now().checked_add(limit + CONTROL_GRACE));
+        match answer.wait(deadline) {
+            Some(started) => started.unwrap_or(Err(SpawnError::Shutdown))?,
+            None => {
+                let reason =
+                    "the control thread is held up, by a waker or a watcher of this program".to_owned();
+                return Err(SpawnError::NoHello {
+                    worker: name.to_owned(),
+                    reason,
+                    stderr_tail: Vec::new(),
+                });
             }
-        })
-    }
-
-    fn not_ended(&self) -> Result<(), SpawnError> {
-        // SYNC lane-ended, acquire side: pairs with the store in `end`. A thread starts under a lock that `end` takes
-        // after its store. An actor that `end` does not find was added after `end` had looked, so the load after that
-        // sees the store.
-        if !self.ended.load(Ordering::Acquire) {
-            return Ok(());
         }
-        Err(SpawnError::Ended {
-            lane: self.name.clone(),
-        })
-    }
-}
-
-impl Drop for LaneKeep {
-    fn drop(&mut self) {
-        if !self.made_in.is_here() {
-            return;
-        }
-        match &self.home {
-            LaneHome::Thread(thread) => thread.lock().iter().for_each(|thread| thread.stop()),
-            LaneHome::Worker(worker) => end_lane(&worker.record, self.id, Box::new(|_| {})),
-        }
-    }
-}
-
-/// The shared object that keeps a worker alive: held by the worker's handles and its lanes.
-pub(crate) struct WorkerKeep {
-    record: Arc<WorkerRecord>,
-    made_in: MadeIn,
-}
-
-impl Drop for WorkerKeep {
-    fn drop(&mut self) {
-        if self.made_in.is_here() {
-            self.record.end(Instant::now() + UNKEPT_GRACE);
-        }
+        Ok(worker)
     }
 }
 
@@ -351,8 +319,8 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Restart;
     use crate::cell::Blueprint;
+    use crate::home::placement::Restart;
 
     #[test]
     fn an_actor_whose_lane_was_ended_while_it_was_spawned_is_not_spawned() {

@@ -1,0 +1,32 @@
+//! The trait that `#[actor]` implements for the type of a user's actor.
+
+use selvedge_channels::Wire;
+
+use crate::BoxError;
+use crate::actor::ActorEntry;
+use crate::actor_ref::ActorRef;
+
+/// A type whose values live on a lane and are used by calls and by programs.
+pub trait Actor: Sized + Send + 'static {
+    /// The constructor's arguments, as a tuple. They are kept, encoded, to rebuild the actor after a panic or after the
+    /// death of its worker.
+    type Args: Wire;
+
+    /// The type that users hold, with one method per public method of the actor.
+    type Handle: Clone;
+
+    /// The name of the type, as in its entry: `concat!(module_path!(), "::", "Tok")`.
+    const NAME: &'static str;
+
+    /// The description of the actor type, which is also registered in [`ACTORS`](crate::ACTORS).
+    fn entry() -> &'static ActorEntry;
+
+    /// Builds a value.
+    ///
+    /// # Errors
+    /// The error that the user's constructor returns.
+    fn create(args: Self::Args) -> Result<Self, BoxError>;
+
+    /// Wraps a reference into the typed handle.
+    fn handle(actor: ActorRef) -> Self::Handle;
+}

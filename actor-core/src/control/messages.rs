@@ -1,0 +1,36 @@
+//! The messages to the nodes of actors and workers.
+
+use std::time::Instant;
+
+use crate::actor::arguments::{Arguments, Returned};
+use crate::call::request::CallFault;
+use crate::death::Exit;
+use crate::promise::Promise;
+use crate::spawn_error::SpawnError;
+
+/// A call on its way to an actor.
+pub(crate) struct NodeCall {
+    pub(crate) method: u16,
+    pub(crate) arguments: Arguments,
+    pub(crate) reply: Promise<Result<Returned, CallFault>>,
+}
+
+/// A message to the node of an actor.
+pub(crate) enum NodeMessage {
+    /// Builds the actor at its home.
+    Build(Promise<Result<(), SpawnError>>),
+    /// Calls the actor.
+    Call(NodeCall),
+    /// Makes the node check the actor's state again.
+    Changed,
+}
+
+/// A message to the node of a worker.
+pub(crate) enum WorkerMessage {
+    /// Launches the process for the first time.
+    Start(Promise<Result<(), SpawnError>>),
+    /// The process is dead, with this exit, and its death has been announced.
+    Died(Exit),
+    /// Ends the process, by force after the deadline.
+    Shutdown { deadline: Instant },
+}

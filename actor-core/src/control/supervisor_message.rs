@@ -1,0 +1,47 @@
+//! The messages to the supervisor.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::actor_record::ActorRecord;
+use crate::promise::Promise;
+use crate::spawn_error::SpawnError;
+use crate::worker::output::Printer;
+use crate::worker::record::WorkerRecord;
+
+/// A message to the supervisor.
+pub(crate) enum SupervisorMessage {
+    /// Starts the actor's node, which builds the actor.
+    AddActor {
+        resident: Arc<ActorRecord>,
+        reply: Promise<Result<(), SpawnError>>,
+    },
+    /// Starts the worker's node, which launches the process. `depth` is the depth of the new worker.
+    AddWorker {
+        record: Arc<WorkerRecord>,
+        depth: u32,
+        reply: Promise<Result<(), SpawnError>>,
+    },
+    /// Ends all workers, then the control plane. The answer contains the names of the workers that had to be killed.
+    Shutdown {
+        deadline: Instant,
+        reply: Promise<ControlReport>,
+    },
+    /// A worker has ended during the shutdown.
+    WorkerGone {
+        node: ractor::ActorId,
+        killed: Option<String>,
+    },
+    /// A worker's node has stopped. Sent so that it is handled after the messages of that node.
+    NodeStopped(ractor::ActorId),
+    /// The shutdown has exceeded its time: it ends without the nodes that are still awaited.
+    Overdue,
+}
+
+/// The outcome of the end of the control plane.
+pub(crate) struct ControlReport {
+    /// Workers that had to be killed.
+    pub(crate) killed: Vec<String>,
+    /// The printer of workers' output. Its thread ends when the last line is printed.
+    pub(crate) printer: Option<Printer>,
+}

@@ -1,0 +1,144 @@
+//! The errors of spawning actors, and of starting the lanes and workers where they live.
+
+use std::time::Duration;
+
+use crate::actor::registry::UnknownActorType;
+use crate::cores::CoreError;
+use crate::failure::FailureReport;
+use crate::worker::launch::NotAllowed;
+
+/// The reason that an actor or a worker was not spawned.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// The actor's constructor failed or panicked.
+    #[error("the constructor of actor `{actor}` failed: {failure}")]
+    Constructor {
+        /// The actor's name.
+        actor: String,
+        /// The failure of the constructor.
+        failure: FailureReport,
+    },
+    /// The actor's thread cannot be pinned to the core that was named.
+    #[error("actor `{actor}`: {reason}")]
+    Core {
+        /// The actor's name.
+        actor: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The constructor's arguments cannot be encoded.
+    #[error("the arguments of actor `{actor}` cannot be encoded: {reason}")]
+    Arguments {
+        /// The actor's name.
+        actor: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The actor's type is not linked into this program.
+    #[error(transparent)]
+    UnknownType(#[from] UnknownActorType),
+    /// Another actor type has the same name and place, so a worker could not tell the two apart.
+    #[error(
+        "two actor types are called `{name}`, one at {}, the other at {}: rename one of them",
+        place(used),
+        place(found)
+    )]
+    AmbiguousType {
+        /// The name of both types.
+        name: &'static str,
+        /// The place of the spawned type in the source, as `file:line:column`.
+        used: &'static str,
+        /// The place of the other type.
+        found: &'static str,
+    },
+    /// The worker process could not be started.
+    #[error("worker `{worker}` could not be started: {error}")]
+    Launch {
+        /// The worker's name.
+        worker: String,
+        /// The error of the system.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The worker process did not say hello.
+    #[error("worker `{worker}` did not say hello: {reason}{}", tail(stderr_tail))]
+    NoHello {
+        /// The worker's name.
+        worker: String,
+        /// The reason.
+        reason: String,
+        /// The last lines that the worker wrote to its standard error.
+        stderr_tail: Vec<String>,
+    },
+    /// The worker is gone.
+    #[error("worker `{worker}` is gone: {reason}")]
+    Worker {
+        /// The worker's name.
+        worker: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The current process may not start workers.
+    #[error(transparent)]
+    NotAllowed(#[from] NotAllowed),
+    /// An environment variable cannot be set.
+    #[error("environment variable `{key}`: {reason}")]
+    Env {
+        /// The name of the variable.
+        key: String,
+        /// The reason.
+        reason: &'static str,
+    },
+    /// The lane or worker belongs to another runtime.
+    #[error("the lane or worker belongs to another runtime")]
+    Foreign,
+    /// The lane was ended.
+    #[error("lane `{lane}` was ended")]
+    Ended {
+        /// The lane's name.
+        lane: String,
+    },
+    /// The actor was not built in time.
+    #[error("actor `{actor}` was not built within {limit:?} (help: Runtime::build_timeout sets this time)")]
+    Timeout {
+        /// The actor's name.
+        actor: String,
+        /// The time limit.
+        limit: Duration,
+    },
+    /// A thread of the runtime could not be started.
+    #[error("a thread of the runtime could not be started: {0}")]
+    Control(#[source] std::io::Error),
+    /// The runtime is shut down.
+    #[error("the runtime is shut down")]
+    Shutdown,
+    /// A broken invariant of selvedge itself.
+    #[error("bug in selvedge, please report: {0}")]
+    Internal(String),
+}
+
+selvedge_channels::debug_is_report!(SpawnError);
+
+impl SpawnError {
+    /// Creates the error for an actor that was not built at its home.
+    pub(crate) fn not_built(actor: String, failure: FailureReport) -> Self {
+        if failure.type_name == std::any::type_name::<CoreError>() {
+            let reason = failure.message;
+            return SpawnError::Core { actor, reason };
+        }
+        SpawnError::Constructor { actor, failure }
+    }
+}
+
+fn place(place: &str) -> &str {
+    if place.is_empty() {
+        "an unknown place"
+    } else {
+        place
+    }
+}
+
+fn tail(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("\n    {line}")).collect()
+}

@@ -1,0 +1,20 @@
+//! The ends of a worker process by its own decision: exit codes, and the exit without destructors.
+
+#![allow(unsafe_code, reason = "the exit call")]
+
+/// The exit code of a worker that could not start.
+const EXIT_UNUSABLE: i32 = 70;
+/// The exit code of a worker that was told to end, and had lanes that did not end in time.
+pub(crate) const EXIT_STUCK: i32 = 71;
+
+/// Ends a worker that cannot start, with a message on standard error, which the driver shows.
+pub(crate) fn refuse(why: &str) -> ! {
+    eprintln!("selvedge worker: {why}");
+    exit_now(EXIT_UNUSABLE)
+}
+
+/// Ends the process at once, without destructors or exit handlers.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: the call ends the process, so no state has to stay sound.
+    unsafe { libc::_exit(code) }
+}
