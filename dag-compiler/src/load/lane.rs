@@ -1,0 +1,81 @@
+//! A lane: its values, its tasks and its steps.
+
+use selvedge_channels::AnyValue;
+use selvedge_collectives::Group;
+use selvedge_core::{AsyncDriver, LaneId};
+
+use super::ends::Rings;
+use super::index::Places;
+use super::ranks::LaneRanks;
+use super::steps::{merged, steps, stretch};
+use super::{LoadError, LoadSite};
+use crate::ir::LaneProgram;
+use crate::run::lane::{LaneCursor, LaneLoop, TaskRun};
+use crate::run::trace::Recorder;
+
+impl LoadSite<'_> {
+    pub(super) fn lane(
+        &self,
+        program: &LaneProgram,
+        places: &mut Places,
+        rings: &mut Rings,
+        groups: &[Group],
+    ) -> Result<LaneLoop, LoadError> {
+        let mut values: Vec<Box<dyn AnyValue>> = Vec::with_capacity(program.values.len());
+        for (index, value) in program.values.iter().enumerate() {
+            let inlet = self.inlet(program, index, rings)?;
+            values.push(self.payload(value.value)?.value(inlet, value.reads)?);
+            self.brought_on_the_way(program, value.value, values.last_mut())?;
+            if let Some(place) = places.values.get_mut(value.value.index()) {
+                *place = Some(index);
+            }
+        }
+        let works = program.steps.iter().filter(|step| step.kind.is_work());
+        let mut tasks: Vec<TaskRun> = Vec::with_capacity(works.count());
+        let mut ranks = LaneRanks::default();
+        for operation in &program.steps {
+            let place = places.tasks.get_mut(operation.task.index());
+            let place = place.ok_or(LoadError::Inconsistent("an unknown task"))?;
+            if place.is_none() {
+                *place = Some(tasks.len());
+                let mut task = self.task(operation.task, places, &mut values, rings)?;
+                if let Some(ir) = self.plan.ir.task(operation.task) {
+                    task.collective = self.collective(ir, groups, &mut ranks)?;
+                }
+                tasks.push(task);
+            }
+        }
+        let spans = self
+            .layout
+            .lanes
+            .get(&program.lane)
+            .ok_or(LoadError::Inconsistent("a lane without memory"))?;
+        let progress = self.control.progress_line(program.lane);
+        let steps = merged(steps(&program.steps, &places.tasks), &tasks);
+        stretch(&steps, &mut tasks);
+        Ok(LaneLoop {
+            lane: program.lane,
+            values,
+            ranks: ranks.runs,
+            steps,
+            tasks,
+            ports: Vec::new(),
+            leaves: Vec::new(),
+            control: self.control.clone(),
+            bell: self.bell(program.lane)?,
+            progress: progress.ok_or(LoadError::Inconsistent("a lane without a progress line"))?,
+            waiting: self.plan.settings.waiting,
+            spins: false,
+            recorder: Recorder::new(self.region(&spans.trace)?),
+            driver: self.driver(program.lane)?,
+            state: LaneCursor::default(),
+        })
+    }
+
+    /// The driver of a lane's async methods.
+    fn driver(&self, lane: LaneId) -> Result<AsyncDriver, LoadError> {
+        let wanted = self.control.wanted(lane);
+        let wanted = wanted.ok_or(LoadError::Inconsistent("a lane without a progress line"))?;
+        Ok(AsyncDriver::with_wanted(Box::new(wanted)))
+    }
+}

@@ -1,0 +1,167 @@
+//! Loading: from a plan to the channel ends and lanes of one process.
+//!
+//! The driver lays out the graph's segment, formats the shared channels, and sends the plan and the segment's id to
+//! each worker. Every process, the driver's included, then builds its own lanes with the same function.
+
+mod devices;
+mod ends;
+mod index;
+mod lane;
+mod lists;
+mod ranks;
+mod segment;
+mod steps;
+mod task;
+mod types;
+
+use std::collections::BTreeMap;
+
+use selvedge_channels::{AnyOutlet, ChannelError, PayloadType, Segment, SegmentError, SegmentId};
+use selvedge_collectives::CommError;
+use selvedge_core::{ActorId, LaneId, LoadedPrograms, ProcessId, Program, gather};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::index::Index;
+use self::index::Places;
+pub(crate) use self::segment::create_segment;
+#[cfg(feature = "cuda")]
+pub use self::types::CARRIERS;
+pub(crate) use self::types::carries_tensors;
+use self::types::registered_payload;
+use crate::ir::{Plan, ValueId, Writer};
+use crate::run::control::{Control, GraphState};
+use crate::run::lane::LaneLoop;
+use crate::run::layout::Layout;
+
+/// The kind under which worker processes find this loader.
+pub(crate) const KIND: &str = "selvedge.graph";
+
+/// The message that a worker process receives: its process id, the graph's segment, and the plan.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Shipment {
+    pub(crate) process: ProcessId,
+    pub(crate) segment: SegmentId,
+    pub(crate) plan: Plan,
+}
+
+/// The reasons why a process could not build its lanes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum LoadError {
+    #[error("the plan does not fit the address space")]
+    TooLarge,
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+    #[error("the plan could not be read: {0}")]
+    Decode(#[from] postcard::Error),
+    #[error(transparent)]
+    Group(#[from] CommError),
+    #[error("{0}")]
+    UnknownActor(String),
+    #[error("`{0}` is contributed to a collective: make it known with `selvedge::contributes!`")]
+    UnknownType(&'static str),
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    Device(#[from] selvedge_channels::device::DeviceError),
+    #[error("the plan is inconsistent: {0}")]
+    Inconsistent(&'static str),
+}
+
+#[linkme::distributed_slice(selvedge_core::LOADERS)]
+static LOADER: selvedge_core::ProgramLoader = selvedge_core::ProgramLoader {
+    kind: KIND,
+    load: load_shipment,
+};
+
+fn load_shipment(bytes: &[u8]) -> Result<LoadedPrograms, String> {
+    let load = || -> Result<LoadedPrograms, LoadError> {
+        let shipment: Shipment = postcard::from_bytes(bytes)?;
+        let segment = Segment::open(&shipment.segment)?;
+        let layout = Layout::of(&shipment.plan).ok_or(LoadError::TooLarge)?;
+        let control = Control::new(&segment, &layout)?;
+        let payload = |value| registered_payload(&shipment.plan, value);
+        let site = LoadSite {
+            plan: &shipment.plan,
+            layout: &layout,
+            segment: &segment,
+            control: &control,
+            process: shipment.process,
+            payload: &payload,
+            index: Index::of(&shipment.plan),
+        };
+        Ok(programs(&shipment.plan, site.lanes()?.lanes))
+    };
+    load().map_err(|error| error.to_string())
+}
+
+/// The programs of a process's lanes, including those of lanes that only lend their actors to another lane.
+pub(crate) fn programs(plan: &Plan, lanes: Vec<LaneLoop>) -> LoadedPrograms {
+    let mut programs = LoadedPrograms::new();
+    for lane in lanes {
+        let mut guests: BTreeMap<LaneId, Vec<ActorId>> = BTreeMap::new();
+        for actor in plan
+            .ir
+            .actors_on(lane.lane)
+            .filter(|actor| actor.home != lane.lane)
+        {
+            guests.entry(actor.home).or_default().push(actor.id);
+        }
+        let (control, bell) = (lane.control.clone(), lane.bell.clone());
+        let ended = Box::new(move || control.state() != GraphState::Running);
+        let host = (lane.lane, Box::new(lane) as Box<dyn Program>);
+        programs.extend(gather(host, guests.into_iter().collect(), bell, ended));
+    }
+    programs
+}
+
+/// One process's view of a plan.
+pub(crate) struct LoadSite<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) layout: &'a Layout,
+    pub(crate) segment: &'a Segment,
+    pub(crate) control: &'a Control,
+    pub(crate) process: ProcessId,
+    pub(crate) payload: &'a dyn Fn(ValueId) -> Option<PayloadType>,
+    pub(crate) index: Index,
+}
+
+/// The lanes of a process and, in the driver's process, the outlets of the graph's inputs.
+pub(crate) struct Built {
+    pub(crate) lanes: Vec<LaneLoop>,
+    pub(crate) inputs: BTreeMap<ValueId, Box<dyn AnyOutlet>>,
+}
+
+impl LoadSite<'_> {
+    /// Builds every lane of this process.
+    pub(crate) fn lanes(&self) -> Result<Built, LoadError> {
+        let mut rings = self.rings()?;
+        let groups = self.groups()?;
+        let mut places = Places::of(&self.plan.ir);
+        let mut lanes = Vec::new();
+        for program in self.plan.lanes.iter().filter(|lane| lane.process == self.process) {
+            lanes.push(self.lane(program, &mut places, &mut rings, &groups)?);
+            places.leave(program);
+        }
+        let mut inputs = BTreeMap::new();
+        if self.process == ProcessId(0) {
+            for value in self.written_by(Writer::Submit) {
+                inputs.insert(value, self.outlet(value, None, &mut rings)?);
+            }
+        }
+        Ok(Built { lanes, inputs })
+    }
+
+    fn written_by(&self, writer: Writer) -> Vec<ValueId> {
+        let mut values: Vec<ValueId> = self
+            .plan
+            .channels
+            .iter()
+            .filter(|channel| channel.writer == writer)
+            .map(|channel| channel.value)
+            .collect();
+        values.dedup();
+        values
+    }
+}
