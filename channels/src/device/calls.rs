@@ -1,14 +1,21 @@
 //! The functions of the driver, all looked up before the first call.
 //!
-//! The result of a function is a plain number until it has been checked. A code of a newer driver is an error like any
-//! other, and this module never panics, for any installed driver. The declarations are those of `cuda.h`, whose
-//! interface under these names is stable.
+//! Types, constants and signatures are those of `cudarc`, which are generated from `cuda.h`; a declaration here that
+//! differs does not compile. The functions of `cudarc` are not called: they panic if the library or a function is
+//! missing, and they return an enum. A code of a newer driver, which the enum does not list, is undefined behaviour
+//! there, and an error here.
 #![allow(unsafe_code)] // trusts the declared types of the driver's functions
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
-use super::abi::{AccessDescription, AllocationProperties, IpcHandle, Uuid};
+use cudarc::driver::sys::{
+    self, CUcontext, CUdevice, CUdevice_attribute, CUevent, CUhostFn, CUipcEventHandle, CUipcMemHandle,
+    CUmemAccessDesc as Access, CUmemAllocationGranularity_flags as Granularity,
+    CUmemAllocationHandleType as HandleType, CUmemAllocationProp as Properties, CUstream, CUuuid,
+};
+
+use super::error::DeviceError;
 use super::library::{Library, Unavailable};
 
 /// The name of the driver's library for users, the environment variable that overrides its file, and its default files.
@@ -18,111 +25,126 @@ const DRIVER: (&str, &str, [&str; 2]) = (
     ["libcuda.so.1", "libcuda.so"],
 );
 
-/// A function that the driver calls when a stream reaches the call.
-pub(super) type HostFunction = unsafe extern "C" fn(*mut c_void);
+/// The code of a query for work that is not done.
+const NOT_READY: c_int = sys::CUresult::CUDA_ERROR_NOT_READY as c_int;
 
 macro_rules! functions {
-    ($($field:ident = $symbol:literal: ($($argument:ty),*);)+) => {
+    ($($name:ident($($argument:ident: $type:ty),*);)+) => {
         /// The names of all driver functions that this crate calls.
-        pub const DRIVER_FUNCTIONS: &[&str] = &[$($symbol),+];
+        pub const DRIVER_FUNCTIONS: &[&str] = &[$(stringify!($name),)+ "cuGetErrorName"];
 
-        pub(super) struct Functions {
-            $(pub(super) $field: unsafe extern "C" fn($($argument),*) -> c_int,)+
+        $(const _: unsafe fn($($type),*) -> sys::CUresult = sys::$name;)+
+
+        #[allow(non_snake_case)] // the names of `cuda.h`
+        struct Functions {
+            $($name: unsafe extern "C" fn($($type),*) -> c_int,)+
+            cuGetErrorName: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
         }
 
         impl Functions {
             fn of(library: &Library) -> Result<Self, Unavailable> {
                 Ok(Functions {
-                    // SAFETY: `cuda.h` declares these types, and the driver's interface is stable. `Calls` keeps
-                    // `library` beside the pointers, so they do not outlive it.
-                    $($field: unsafe { library.function($symbol) }?,)+
+                    // SAFETY: these are the types that `cuda.h` declares, and the driver's interface under these names
+                    // is stable. `Calls` keeps `library` beside the pointers, so they do not outlive it.
+                    $($name: unsafe { library.function(stringify!($name)) }?,)+
+                    // SAFETY: see above.
+                    cuGetErrorName: unsafe { library.function("cuGetErrorName") }?,
                 })
             }
+        }
+
+        #[allow(non_snake_case)] // the names of `cuda.h`
+        impl Calls {
+            $(
+                /// Calls the driver.
+                ///
+                /// # Safety
+                /// The arguments are as the driver's documentation of this function requires.
+                pub(super) unsafe fn $name(&self, $($argument: $type),*) -> Result<(), FailedCall> {
+                    // SAFETY: the caller's promise.
+                    let code = unsafe { (self.functions.$name)($($argument),*) };
+                    self.check(stringify!($name), code)
+                }
+            )+
         }
     };
 }
 
 functions! {
-    init = "cuInit": (c_uint);
-    version = "cuDriverGetVersion": (*mut c_int);
-    device_count = "cuDeviceGetCount": (*mut c_int);
-    device_get = "cuDeviceGet": (*mut c_int, c_int);
-    device_name = "cuDeviceGetName": (*mut c_char, c_int, c_int);
-    device_memory = "cuDeviceTotalMem_v2": (*mut usize, c_int);
-    device_attribute = "cuDeviceGetAttribute": (*mut c_int, c_int, c_int);
-    device_uuid = "cuDeviceGetUuid_v2": (*mut Uuid, c_int);
-    error_name = "cuGetErrorName": (c_int, *mut *const c_char);
-    context_retain = "cuDevicePrimaryCtxRetain": (*mut *mut c_void, c_int);
-    context_release = "cuDevicePrimaryCtxRelease_v2": (c_int);
-    context_set = "cuCtxSetCurrent": (*mut c_void);
-    stream_create = "cuStreamCreateWithPriority": (*mut *mut c_void, c_uint, c_int);
-    stream_destroy = "cuStreamDestroy_v2": (*mut c_void);
-    stream_query = "cuStreamQuery": (*mut c_void);
-    stream_wait = "cuStreamWaitEvent": (*mut c_void, *mut c_void, c_uint);
-    host_function = "cuLaunchHostFunc": (*mut c_void, HostFunction, *mut c_void);
-    event_create = "cuEventCreate": (*mut *mut c_void, c_uint);
-    event_destroy = "cuEventDestroy_v2": (*mut c_void);
-    event_record = "cuEventRecord": (*mut c_void, *mut c_void);
-    event_query = "cuEventQuery": (*mut c_void);
-    event_export = "cuIpcGetEventHandle": (*mut IpcHandle, *mut c_void);
-    event_import = "cuIpcOpenEventHandle": (*mut *mut c_void, IpcHandle);
-    memory_alloc = "cuMemAlloc_v2": (*mut u64, usize);
-    memory_free = "cuMemFree_v2": (u64);
-    memory_info = "cuMemGetInfo_v2": (*mut usize, *mut usize);
-    memory_export = "cuIpcGetMemHandle": (*mut IpcHandle, u64);
-    memory_import = "cuIpcOpenMemHandle_v2": (*mut u64, IpcHandle, c_uint);
-    memory_close = "cuIpcCloseMemHandle": (u64);
-    granularity = "cuMemGetAllocationGranularity": (*mut usize, *const AllocationProperties, c_uint);
-    allocation_create = "cuMemCreate": (*mut u64, usize, *const AllocationProperties, c_ulonglong);
-    allocation_release = "cuMemRelease": (u64);
-    address_reserve = "cuMemAddressReserve": (*mut u64, usize, usize, u64, c_ulonglong);
-    address_free = "cuMemAddressFree": (u64, usize);
-    map = "cuMemMap": (u64, usize, usize, u64, c_ulonglong);
-    unmap = "cuMemUnmap": (u64, usize);
-    access = "cuMemSetAccess": (u64, usize, *const AccessDescription, usize);
-    allocation_export = "cuMemExportToShareableHandle": (*mut c_void, u64, c_uint, c_ulonglong);
-    allocation_import = "cuMemImportFromShareableHandle": (*mut u64, *mut c_void, c_uint);
-    host_alloc = "cuMemHostAlloc": (*mut *mut c_void, usize, c_uint);
-    host_free = "cuMemFreeHost": (*mut c_void);
-    host_register = "cuMemHostRegister_v2": (*mut c_void, usize, c_uint);
-    host_unregister = "cuMemHostUnregister": (*mut c_void);
-    host_address = "cuMemHostGetDevicePointer_v2": (*mut u64, *mut c_void, c_uint);
-    wait_value = "cuStreamWaitValue32_v2": (*mut c_void, u64, u32, c_uint);
-    write_value = "cuStreamWriteValue32_v2": (*mut c_void, u64, u32, c_uint);
-    copy_up = "cuMemcpyHtoDAsync_v2": (u64, *const c_void, usize, *mut c_void);
-    copy_down = "cuMemcpyDtoHAsync_v2": (*mut c_void, u64, usize, *mut c_void);
-    copy_over = "cuMemcpyDtoDAsync_v2": (u64, u64, usize, *mut c_void);
-    copy_across = "cuMemcpyPeerAsync": (u64, *mut c_void, u64, *mut c_void, usize, *mut c_void);
-    fill = "cuMemsetD8Async": (u64, u8, usize, *mut c_void);
+    cuInit(flags: u32);
+    cuDriverGetVersion(version: *mut i32);
+    cuDeviceGetCount(count: *mut i32);
+    cuDeviceGet(device: *mut CUdevice, index: i32);
+    cuDeviceGetName(name: *mut c_char, len: i32, device: CUdevice);
+    cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice);
+    cuDeviceGetAttribute(value: *mut i32, attribute: CUdevice_attribute, device: CUdevice);
+    cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice);
+    cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
+    cuDevicePrimaryCtxRelease_v2(device: CUdevice);
+    cuCtxSetCurrent(context: CUcontext);
+    cuStreamCreateWithPriority(stream: *mut CUstream, flags: u32, priority: i32);
+    cuStreamDestroy_v2(stream: CUstream);
+    cuStreamQuery(stream: CUstream);
+    cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: u32);
+    cuStreamWaitValue32_v2(stream: CUstream, address: u64, value: u32, flags: u32);
+    cuStreamWriteValue32_v2(stream: CUstream, address: u64, value: u32, flags: u32);
+    cuLaunchHostFunc(stream: CUstream, function: CUhostFn, argument: *mut c_void);
+    cuEventCreate(event: *mut CUevent, flags: u32);
+    cuEventDestroy_v2(event: CUevent);
+    cuEventRecord(event: CUevent, stream: CUstream);
+    cuEventQuery(event: CUevent);
+    cuIpcGetEventHandle(handle: *mut CUipcEventHandle, event: CUevent);
+    cuIpcOpenEventHandle(event: *mut CUevent, handle: CUipcEventHandle);
+    cuIpcGetMemHandle(handle: *mut CUipcMemHandle, address: u64);
+    cuIpcOpenMemHandle_v2(address: *mut u64, handle: CUipcMemHandle, flags: u32);
+    cuIpcCloseMemHandle(address: u64);
+    cuMemAlloc_v2(address: *mut u64, bytes: usize);
+    cuMemFree_v2(address: u64);
+    cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
+    cuMemGetAllocationGranularity(bytes: *mut usize, properties: *const Properties, of: Granularity);
+    cuMemCreate(allocation: *mut u64, bytes: usize, properties: *const Properties, flags: u64);
+    cuMemRelease(allocation: u64);
+    cuMemAddressReserve(address: *mut u64, bytes: usize, alignment: usize, at: u64, flags: u64);
+    cuMemAddressFree(address: u64, bytes: usize);
+    cuMemMap(address: u64, bytes: usize, offset: usize, allocation: u64, flags: u64);
+    cuMemUnmap(address: u64, bytes: usize);
+    cuMemSetAccess(address: u64, bytes: usize, access: *const Access, count: usize);
+    cuMemExportToShareableHandle(handle: *mut c_void, allocation: u64, kind: HandleType, flags: u64);
+    cuMemImportFromShareableHandle(allocation: *mut u64, handle: *mut c_void, kind: HandleType);
+    cuMemHostAlloc(base: *mut *mut c_void, bytes: usize, flags: u32);
+    cuMemFreeHost(base: *mut c_void);
+    cuMemHostRegister_v2(base: *mut c_void, bytes: usize, flags: u32);
+    cuMemHostUnregister(base: *mut c_void);
+    cuMemHostGetDevicePointer_v2(address: *mut u64, base: *mut c_void, flags: u32);
+    cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: CUstream);
+    cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: CUstream);
+    cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: CUstream);
+    cuMemcpyPeerAsync(to: u64, to_context: CUcontext, from: u64, from_context: CUcontext, bytes: usize, stream: CUstream);
+    cuMemsetD8Async(to: u64, byte: u8, bytes: usize, stream: CUstream);
 }
 
 /// The loaded driver: its functions and the library that contains them.
 pub(super) struct Calls {
-    pub(super) functions: Functions,
+    functions: Functions,
     library: Library,
 }
 
 impl Calls {
-    /// Loads and initialises the driver, which then searches for its devices.
-    pub(super) fn open() -> Result<Self, Unavailable> {
-        let (kind, variable, names) = DRIVER;
-        let library = Library::open(kind, variable, &names)?;
-        let functions = Functions::of(&library)?;
-        let calls = Calls { functions, library };
-        // SAFETY: takes no pointer; the flags must be 0, and are.
-        calls.available("cuInit", unsafe { (calls.functions.init)(0) })?;
-        Ok(calls)
-    }
-
-    /// Returns the driver of this process, which is loaded once. After a failure the next call tries again.
+    /// Returns the driver of this process, which the first call loads and initialises. After a failure the next call
+    /// tries again.
     pub(super) fn loaded() -> Result<&'static Self, Unavailable> {
         static LOADED: OnceLock<Calls> = OnceLock::new();
         if let Some(calls) = LOADED.get() {
             return Ok(calls);
         }
+        let (kind, variable, names) = DRIVER;
+        let library = Library::open(kind, variable, &names)?;
+        let functions = Functions::of(&library)?;
+        let calls = Calls { functions, library };
+        // SAFETY: takes no pointer; the flags must be 0, and are.
+        unsafe { calls.cuInit(0) }.map_err(|failed| calls.unavailable(failed))?;
         // If two threads load the driver at once, one `Calls` is dropped. The other stays valid: the system counts how
         // often the library is open.
-        let calls = Calls::open()?;
         Ok(LOADED.get_or_init(|| calls))
     }
 
@@ -131,20 +153,53 @@ impl Calls {
         self.library.path()
     }
 
-    /// Turns a return code other than 0 into the error that a probe reports.
-    pub(super) fn available(&self, call: &'static str, code: c_int) -> Result<(), Unavailable> {
-        self.library.check(call, code, || self.name_of(code))
+    /// The error that a probe reports for a failed call.
+    pub(super) fn unavailable(&self, failed: FailedCall) -> Unavailable {
+        self.library.failed(failed.call, failed.code, failed.name)
     }
 
-    /// The driver's name for a code; empty if the driver gives none.
-    pub(super) fn name_of(&self, code: c_int) -> String {
+    /// Turns a return code other than 0 into an error.
+    fn check(&self, call: &'static str, code: c_int) -> Result<(), FailedCall> {
+        if code == 0 {
+            return Ok(());
+        }
+        let name = self.name_of(code);
+        Err(FailedCall { call, code, name })
+    }
+
+    /// The driver's name for a code; empty if the driver gives none, and for `NOT_READY`, which is no failure and
+    /// frequent.
+    fn name_of(&self, code: c_int) -> String {
         let mut name = std::ptr::null();
-        // SAFETY: writes the address of a static string, or writes nothing.
-        let told = unsafe { (self.functions.error_name)(code, &raw mut name) };
-        if told != 0 || name.is_null() {
+        // SAFETY: takes any number. Writes the address of a static string, or writes nothing.
+        let told = |name| unsafe { (self.functions.cuGetErrorName)(code, name) };
+        if code == NOT_READY || told(&raw mut name) != 0 || name.is_null() {
             return String::new();
         }
         // SAFETY: a zero-terminated string of the library, which lives as long as the library.
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+    }
+}
+
+/// A call of the driver that has returned a code other than 0.
+pub(super) struct FailedCall {
+    call: &'static str,
+    code: c_int,
+    name: String,
+}
+
+impl From<FailedCall> for DeviceError {
+    fn from(failed: FailedCall) -> Self {
+        let FailedCall { call, code, name } = failed;
+        DeviceError::Call { call, code, name }
+    }
+}
+
+/// Turns the result of a query into a bool: `false` for the code "not ready".
+pub(super) fn is_ready(result: Result<(), FailedCall>) -> Result<bool, DeviceError> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(failed) if failed.code == NOT_READY => Ok(false),
+        Err(failed) => Err(failed.into()),
     }
 }

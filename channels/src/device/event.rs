@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
-use super::abi::{Exported, INTERPROCESS};
 use super::error::DeviceError;
+use super::exported::Exported;
 use super::gpu::{Context, Gpu};
 use super::handles::EventHandle;
 
@@ -30,18 +30,18 @@ impl Event {
     /// # Errors
     /// [`DeviceError::Call`].
     pub fn new(gpu: &Gpu) -> Result<Self, DeviceError> {
-        Event::with(gpu, |context| context.calls.event(0))
+        Event::with(gpu, |context| context.calls.event(false))
     }
 
     /// Creates an event that other processes can open, record, and order their streams behind. It must outlive their
     /// use of it.
     pub(super) fn shared(gpu: &Gpu) -> Result<Self, DeviceError> {
-        Event::with(gpu, |context| context.calls.event(INTERPROCESS))
+        Event::with(gpu, |context| context.calls.event(true))
     }
 
     /// Opens an event of another process.
     pub(super) fn import(gpu: &Gpu, exported: Exported) -> Result<Self, DeviceError> {
-        Event::with(gpu, |context| context.calls.import_event(exported.into()))
+        Event::with(gpu, |context| context.calls.import_event(exported))
     }
 
     fn with(
@@ -58,7 +58,7 @@ impl Event {
     /// Returns the handle with which another process opens the event.
     pub(super) fn export(&self) -> Result<Exported, DeviceError> {
         self.context.bind()?;
-        Ok(self.context.calls.export_event(self.handle()?)?.into())
+        self.context.calls.export_event(self.handle()?)
     }
 
     /// The handle, which exists until the drop.
@@ -88,7 +88,7 @@ impl Event {
     pub fn as_raw(&self) -> *mut c_void {
         self.handle
             .as_ref()
-            .map_or(std::ptr::null_mut(), EventHandle::raw)
+            .map_or(std::ptr::null_mut(), |handle| handle.raw().cast())
     }
 }
 

@@ -27,7 +27,7 @@ impl Stream {
         }
         gpu.bind()?;
         // SAFETY: the caller's promise. The context lives as long as the stream, which holds the device.
-        let handle = unsafe { StreamHandle::foreign(raw) };
+        let handle = unsafe { StreamHandle::foreign(raw.cast()) };
         Ok(Stream::of_foreign(gpu, handle))
     }
 }

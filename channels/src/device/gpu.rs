@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+use cudarc::driver::sys::{CUdevice, CUdevice_attribute};
 use parking_lot::Mutex;
 
-use super::abi::attribute;
 use super::calls::Calls;
 use super::error::{DeviceError, DeviceId};
-use super::handles::{ContextHandle, Ordinal};
+use super::handles::ContextHandle;
 use super::retired::Retired;
+
+/// The attribute of a device whose memory can be exported as a file descriptor.
+const DESCRIPTORS: CUdevice_attribute =
+    CUdevice_attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
 
 /// The open contexts of this process, by device number.
 static OPEN: Mutex<BTreeMap<u32, Weak<Context>>> = Mutex::new(BTreeMap::new());
@@ -18,7 +22,7 @@ static OPEN: Mutex<BTreeMap<u32, Weak<Context>>> = Mutex::new(BTreeMap::new());
 /// The primary context of a device. A process has one for each device, shared with the other libraries in the process.
 pub(super) struct Context {
     pub(super) calls: &'static Calls,
-    pub(super) ordinal: Ordinal,
+    pub(super) ordinal: CUdevice,
     pub(super) id: DeviceId,
     pub(super) index: u32,
     pub(super) exports_descriptors: bool,
@@ -36,7 +40,7 @@ impl Context {
             ordinal,
             id: calls.device_id(ordinal)?,
             index,
-            exports_descriptors: calls.has(ordinal, attribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+            exports_descriptors: calls.has(ordinal, DESCRIPTORS),
             retired: Retired::new(calls),
             handle: Some(calls.retain(ordinal)?),
         })
@@ -90,7 +94,7 @@ impl Drop for Context {
 /// for that work.
 struct Left {
     calls: &'static Calls,
-    ordinal: Ordinal,
+    ordinal: CUdevice,
     retired: Retired,
     handle: ContextHandle,
 }

@@ -8,18 +8,23 @@
 //!   ([`retired`](super::retired)), so an enqueued copy never touches released memory.
 #![allow(unsafe_code)] // calls the driver
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::c_int;
 use std::ptr::null_mut;
 
-use super::abi::{IpcHandle, NO_TIMING, NON_BLOCKING, Uuid, code};
-use super::calls::Calls;
+use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdevice_attribute, CUevent, CUevent_flags, CUipcEventHandle, CUstream,
+    CUstream_flags, CUuuid,
+};
+
+use super::calls::{Calls, is_ready};
 use super::error::{DeviceError, DeviceId};
+use super::exported::Exported;
 
 macro_rules! handle {
-    ($(#[$what:meta])* $name:ident) => {
+    ($(#[$what:meta])* $name:ident($raw:ty)) => {
         $(#[$what])*
         #[derive(Debug)]
-        pub(super) struct $name(*mut c_void);
+        pub(super) struct $name($raw);
 
         // SAFETY: any thread may use the driver's objects, also several threads at once. This crate never dereferences
         // the pointer.
@@ -27,28 +32,27 @@ macro_rules! handle {
         // SAFETY: the argument for `Send`.
         unsafe impl Sync for $name {}
 
+        impl $name {
+            /// The driver's own handle, for calls of the driver and for other libraries.
+            pub(super) fn raw(&self) -> $raw {
+                self.0
+            }
+        }
     };
 }
 
 handle!(
     /// The primary context of a device, retained.
-    ContextHandle
+    ContextHandle(CUcontext)
 );
 handle!(
     /// A stream.
-    StreamHandle
+    StreamHandle(CUstream)
 );
 handle!(
     /// An event.
-    EventHandle
+    EventHandle(CUevent)
 );
-
-impl ContextHandle {
-    /// The driver's own handle, for calls of the driver.
-    pub(super) fn raw(&self) -> *mut c_void {
-        self.0
-    }
-}
 
 impl StreamHandle {
     /// Wraps another library's stream, which this crate never destroys.
@@ -56,195 +60,128 @@ impl StreamHandle {
     /// # Safety
     /// `raw` is a stream of the context in which the handle is used, or null for the default stream of that context. It
     /// lives for as long as the handle is used (DEV-1).
-    pub(super) unsafe fn foreign(raw: *mut c_void) -> Self {
+    pub(super) unsafe fn foreign(raw: CUstream) -> Self {
         StreamHandle(raw)
-    }
-
-    /// The driver's own handle, for other libraries.
-    pub(super) fn raw(&self) -> *mut c_void {
-        self.0
-    }
-}
-
-impl EventHandle {
-    /// The driver's own handle, for other libraries.
-    pub(super) fn raw(&self) -> *mut c_void {
-        self.0
-    }
-}
-
-/// A device, identified by the driver's number.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ordinal(c_int);
-
-impl Ordinal {
-    pub(super) fn number(self) -> c_int {
-        self.0
     }
 }
 
 impl Calls {
-    /// Turns a return code other than 0 into an error.
-    pub(super) fn check(&self, call: &'static str, code: c_int) -> Result<(), DeviceError> {
-        if code == 0 {
-            return Ok(());
-        }
-        Err(self.failed(call, code))
-    }
-
-    #[cold]
-    fn failed(&self, call: &'static str, code: c_int) -> DeviceError {
-        DeviceError::Call {
-            call,
-            code,
-            name: self.name_of(code),
-        }
-    }
-
-    /// Turns the result of a query into a bool: `false` for the code "not ready".
-    fn done(&self, call: &'static str, code: c_int) -> Result<bool, DeviceError> {
-        if code == code::NOT_READY {
-            return Ok(false);
-        }
-        self.check(call, code).map(|()| true)
-    }
-
-    /// Returns the handle that a call writes.
-    fn made(
-        &self,
-        call: &'static str,
-        make: impl FnOnce(*mut *mut c_void) -> c_int,
-    ) -> Result<*mut c_void, DeviceError> {
-        let mut handle = null_mut();
-        let code = make(&raw mut handle);
-        self.check(call, code).map(|()| handle)
-    }
-
-    pub(super) fn device(&self, index: u32) -> Result<Ordinal, DeviceError> {
+    /// The driver's number of the device with this index.
+    pub(super) fn device(&self, index: u32) -> Result<CUdevice, DeviceError> {
         let mut count = 0;
         // SAFETY: writes one number to a place for one number.
-        let code = unsafe { (self.functions.device_count)(&raw mut count) };
-        self.check("cuDeviceGetCount", code)?;
+        unsafe { self.cuDeviceGetCount(&raw mut count) }?;
         let count = u32::try_from(count).unwrap_or(0);
-        let mut device = 0;
         let number = c_int::try_from(index).ok().filter(|_| index < count);
         let number = number.ok_or(DeviceError::NoDevice { index, count })?;
+        let mut device = 0;
         // SAFETY: writes one number to a place for one number.
-        let code = unsafe { (self.functions.device_get)(&raw mut device, number) };
-        self.check("cuDeviceGet", code)?;
-        Ok(Ordinal(device))
+        unsafe { self.cuDeviceGet(&raw mut device, number) }?;
+        Ok(device)
     }
 
-    pub(super) fn device_id(&self, device: Ordinal) -> Result<DeviceId, DeviceError> {
-        let mut uuid = Uuid::default();
+    pub(super) fn device_id(&self, device: CUdevice) -> Result<DeviceId, DeviceError> {
+        let mut uuid = CUuuid { bytes: [0; 16] };
         // SAFETY: writes 16 bytes to a place for 16 bytes.
-        let code = unsafe { (self.functions.device_uuid)(&raw mut uuid, device.0) };
-        self.check("cuDeviceGetUuid_v2", code)?;
-        Ok(DeviceId(uuid.0))
+        unsafe { self.cuDeviceGetUuid_v2(&raw mut uuid, device) }?;
+        Ok(DeviceId(uuid.bytes.map(|byte| byte as u8)))
     }
 
     /// Whether the device has a property. An attribute that an older driver does not know counts as absent.
-    pub(super) fn has(&self, device: Ordinal, attribute: c_int) -> bool {
+    pub(super) fn has(&self, device: CUdevice, attribute: CUdevice_attribute) -> bool {
         let mut value = 0;
         // SAFETY: writes one number to a place for one number.
-        let code = unsafe { (self.functions.device_attribute)(&raw mut value, attribute, device.0) };
-        code == 0 && value != 0
+        let known = unsafe { self.cuDeviceGetAttribute(&raw mut value, attribute, device) };
+        known.is_ok() && value != 0
     }
 
-    pub(super) fn retain(&self, device: Ordinal) -> Result<ContextHandle, DeviceError> {
-        let make = |to| {
-            // SAFETY: writes a handle to a place for one handle.
-            unsafe { (self.functions.context_retain)(to, device.0) }
-        };
-        self.made("cuDevicePrimaryCtxRetain", make).map(ContextHandle)
+    pub(super) fn retain(&self, device: CUdevice) -> Result<ContextHandle, DeviceError> {
+        let mut context = null_mut();
+        // SAFETY: writes a handle to a place for one handle.
+        unsafe { self.cuDevicePrimaryCtxRetain(&raw mut context, device) }?;
+        Ok(ContextHandle(context))
     }
 
-    pub(super) fn release(&self, _consumed: ContextHandle, device: Ordinal) -> Result<(), DeviceError> {
+    pub(super) fn release(&self, _consumed: ContextHandle, device: CUdevice) -> Result<(), DeviceError> {
         // SAFETY: undoes one `retain`, whose handle this call has consumed.
-        let code = unsafe { (self.functions.context_release)(device.0) };
-        self.check("cuDevicePrimaryCtxRelease_v2", code)
+        Ok(unsafe { self.cuDevicePrimaryCtxRelease_v2(device) }?)
     }
 
     pub(super) fn set_current(&self, context: &ContextHandle) -> Result<(), DeviceError> {
         // SAFETY: the context lives (DEV-1).
-        let code = unsafe { (self.functions.context_set)(context.0) };
-        self.check("cuCtxSetCurrent", code)
+        Ok(unsafe { self.cuCtxSetCurrent(context.0) }?)
     }
 
     /// The free bytes and the total bytes of the current context's device.
     pub(super) fn memory_info(&self) -> Result<(usize, usize), DeviceError> {
         let (mut free, mut all) = (0, 0);
         // SAFETY: writes two numbers to places for two numbers.
-        let code = unsafe { (self.functions.memory_info)(&raw mut free, &raw mut all) };
-        self.check("cuMemGetInfo_v2", code).map(|()| (free, all))
+        unsafe { self.cuMemGetInfo_v2(&raw mut free, &raw mut all) }?;
+        Ok((free, all))
     }
 
+    /// Creates a stream that is not synchronized with the default stream.
     pub(super) fn stream(&self, priority: c_int) -> Result<StreamHandle, DeviceError> {
-        let make = |to| {
-            // SAFETY: writes a handle to a place for one handle.
-            unsafe { (self.functions.stream_create)(to, NON_BLOCKING, priority) }
-        };
-        self.made("cuStreamCreateWithPriority", make).map(StreamHandle)
+        let (mut stream, flags) = (null_mut(), CUstream_flags::CU_STREAM_NON_BLOCKING as u32);
+        // SAFETY: writes a handle to a place for one handle.
+        unsafe { self.cuStreamCreateWithPriority(&raw mut stream, flags, priority) }?;
+        Ok(StreamHandle(stream))
     }
 
     /// Destroys a stream. Work that is already enqueued still runs.
     pub(super) fn destroy_stream(&self, stream: StreamHandle) -> Result<(), DeviceError> {
         // SAFETY: the stream lives (DEV-1), and this call consumes its only handle.
-        let code = unsafe { (self.functions.stream_destroy)(stream.0) };
-        self.check("cuStreamDestroy_v2", code)
+        Ok(unsafe { self.cuStreamDestroy_v2(stream.0) }?)
     }
 
     pub(super) fn stream_is_done(&self, stream: &StreamHandle) -> Result<bool, DeviceError> {
         // SAFETY: the stream lives (DEV-1).
-        let code = unsafe { (self.functions.stream_query)(stream.0) };
-        self.done("cuStreamQuery", code)
+        is_ready(unsafe { self.cuStreamQuery(stream.0) })
     }
 
     pub(super) fn wait_event(&self, stream: &StreamHandle, event: &EventHandle) -> Result<(), DeviceError> {
         // SAFETY: stream and event live (DEV-1); the flags must be 0.
-        let code = unsafe { (self.functions.stream_wait)(stream.0, event.0, 0) };
-        self.check("cuStreamWaitEvent", code)
+        Ok(unsafe { self.cuStreamWaitEvent(stream.0, event.0, 0) }?)
     }
 
-    pub(super) fn event(&self, flags: c_uint) -> Result<EventHandle, DeviceError> {
-        let make = |to| {
-            // SAFETY: writes a handle to a place for one handle.
-            unsafe { (self.functions.event_create)(to, NO_TIMING | flags) }
-        };
-        self.made("cuEventCreate", make).map(EventHandle)
+    /// Creates an event without a timestamp. If it is `shared`, other processes can open it.
+    pub(super) fn event(&self, shared: bool) -> Result<EventHandle, DeviceError> {
+        let interprocess = CUevent_flags::CU_EVENT_INTERPROCESS as u32 * u32::from(shared);
+        let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 | interprocess;
+        let mut event = null_mut();
+        // SAFETY: writes a handle to a place for one handle.
+        unsafe { self.cuEventCreate(&raw mut event, flags) }?;
+        Ok(EventHandle(event))
     }
 
     /// Destroys an event, even one that the device has not reached yet.
     pub(super) fn destroy_event(&self, event: EventHandle) -> Result<(), DeviceError> {
         // SAFETY: the event lives (DEV-1), and this call consumes its only handle.
-        let code = unsafe { (self.functions.event_destroy)(event.0) };
-        self.check("cuEventDestroy_v2", code)
+        Ok(unsafe { self.cuEventDestroy_v2(event.0) }?)
     }
 
     pub(super) fn record(&self, event: &EventHandle, stream: &StreamHandle) -> Result<(), DeviceError> {
         // SAFETY: event and stream live (DEV-1).
-        let code = unsafe { (self.functions.event_record)(event.0, stream.0) };
-        self.check("cuEventRecord", code)
+        Ok(unsafe { self.cuEventRecord(event.0, stream.0) }?)
     }
 
     pub(super) fn event_is_done(&self, event: &EventHandle) -> Result<bool, DeviceError> {
         // SAFETY: the event lives (DEV-1).
-        let code = unsafe { (self.functions.event_query)(event.0) };
-        self.done("cuEventQuery", code)
+        is_ready(unsafe { self.cuEventQuery(event.0) })
     }
 
-    pub(super) fn export_event(&self, event: &EventHandle) -> Result<IpcHandle, DeviceError> {
-        let mut handle = IpcHandle([0; 64]);
+    pub(super) fn export_event(&self, event: &EventHandle) -> Result<Exported, DeviceError> {
+        let mut handle = CUipcEventHandle { reserved: [0; 64] };
         // SAFETY: writes 64 bytes to a place for 64 bytes; the event lives (DEV-1).
-        let code = unsafe { (self.functions.event_export)(&raw mut handle, event.0) };
-        self.check("cuIpcGetEventHandle", code).map(|()| handle)
+        unsafe { self.cuIpcGetEventHandle(&raw mut handle, event.0) }?;
+        Ok(handle.reserved.into())
     }
 
-    pub(super) fn import_event(&self, handle: IpcHandle) -> Result<EventHandle, DeviceError> {
-        let make = |to| {
-            // SAFETY: writes a handle to a place for one handle; the driver validates the 64 bytes.
-            unsafe { (self.functions.event_import)(to, handle) }
-        };
-        self.made("cuIpcOpenEventHandle", make).map(EventHandle)
+    pub(super) fn import_event(&self, exported: Exported) -> Result<EventHandle, DeviceError> {
+        let reserved = exported.into();
+        let mut event = null_mut();
+        // SAFETY: writes a handle to a place for one handle; the driver validates the 64 bytes.
+        unsafe { self.cuIpcOpenEventHandle(&raw mut event, CUipcEventHandle { reserved }) }?;
+        Ok(EventHandle(event))
     }
 }

@@ -51,11 +51,10 @@ pub(super) fn ring_when_done(
     }));
     // SAFETY: the stream lives (DEV-1). `rings` takes ownership of the value behind `due` and may run on any thread,
     // since `CallbackData` is Send.
-    let code = unsafe { (calls.functions.host_function)(stream.raw(), rings, due.cast()) };
-    if let Err(error) = calls.check("cuLaunchHostFunc", code) {
+    if let Err(failed) = unsafe { calls.cuLaunchHostFunc(stream.raw(), Some(rings), due.cast()) } {
         // SAFETY: the driver has refused the call, so the box still belongs to this function.
         drop(unsafe { Box::from_raw(due) });
-        return Err(error);
+        return Err(failed.into());
     }
     const { assert_send::<CallbackData>() };
     Ok(done)

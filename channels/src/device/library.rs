@@ -122,24 +122,13 @@ impl Library {
         })
     }
 
-    /// Turns a return code other than 0 into an error.
-    ///
-    /// # Errors
-    /// [`Unavailable::Failed`].
-    pub fn check(
-        &self,
-        call: &'static str,
-        code: i32,
-        name: impl FnOnce() -> String,
-    ) -> Result<(), Unavailable> {
-        if code == 0 {
-            return Ok(());
-        }
-        Err(Unavailable::Failed {
+    /// The error for a function of the library that has returned a failure.
+    pub fn failed(&self, call: &'static str, code: i32, name: String) -> Unavailable {
+        Unavailable::Failed {
             call,
             path: self.path.clone(),
             code,
-            name: name(),
-        })
+            name,
+        }
     }
 }

@@ -6,11 +6,13 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::abi::Exported;
-use super::allocation::{Allocation, Pinned};
+use super::allocation::Allocation;
+use super::copy::Place;
 use super::error::DeviceError;
 use super::event::Event;
+use super::exported::Exported;
 use super::gpu::{Context, Gpu};
+use super::pinned::Pinned;
 use super::retired::Resource;
 use super::stream::Stream;
 
@@ -127,8 +129,7 @@ impl DeviceMemory {
     /// Exports legacy memory as a handle for another process of this host.
     pub(super) fn export_plain(&self) -> Result<Exported, DeviceError> {
         self.gpu.bind()?;
-        let handle = self.gpu.context.calls.export_plain(self.allocation()?)?;
-        Ok(handle.into())
+        self.gpu.context.calls.export_plain(self.allocation()?)
     }
 
     /// Maps memory of another process from its exported descriptor. `whole_bytes` is the allocated size, `bytes` the
@@ -150,7 +151,7 @@ impl DeviceMemory {
     /// Opens legacy memory of another process.
     pub(super) fn import_plain(gpu: &Gpu, exported: Exported, bytes: usize) -> Result<Self, DeviceError> {
         gpu.bind()?;
-        let allocation = gpu.context.calls.open_plain(exported.into(), bytes)?;
+        let allocation = gpu.context.calls.open_plain(exported, bytes)?;
         Ok(DeviceMemory::of(gpu, allocation, bytes))
     }
 
@@ -214,7 +215,7 @@ impl<'m> Span<'m> {
         &self.memory.gpu.context
     }
 
-    pub(super) fn place(&self) -> Result<(&Allocation, usize), DeviceError> {
+    pub(super) fn place(&self) -> Result<Place<'_>, DeviceError> {
         Ok((self.memory.allocation()?, self.offset))
     }
 

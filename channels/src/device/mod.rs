@@ -4,9 +4,9 @@
 //! missing and why. Every function of the driver is called through a pointer that was looked up. Every result is a
 //! plain number until it has been checked, so a code of a newer driver is an error like any other.
 //!
-//! - `library`, `calls`, `abi`: the functions of the driver, all looked up before the first call. [`probe`]: the driver
-//!   and the devices of this machine.
-//! - `handles`, `allocation`: sound wrappers of these calls. The other modules with unsafe code say so in their first
+//! - `library`, `calls`: the functions of the driver, all looked up before the first call. [`probe`]: the driver and the
+//!   devices of this machine.
+//! - `handles`, `allocation`, `pinned`, `copy`: sound wrappers of these calls. The other modules with unsafe code say so in their first
 //!   lines: memory that a device writes, objects that other libraries pass in, and host memory and host functions that
 //!   a device accesses.
 //! - [`Gpu`], [`Stream`], [`Event`], [`DeviceMemory`]: a device and the work that is enqueued on it. `retired`:
@@ -37,13 +37,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod abi;
 mod calls;
 mod library;
 mod probe;
 
 mod allocation;
+mod copy;
+mod exported;
 mod handles;
+mod pinned;
 
 mod error;
 mod event;

@@ -3,9 +3,32 @@
 
 use std::ffi::{CStr, c_int};
 
-use super::abi::attribute;
-use super::calls::{Calls, Functions};
+use cudarc::driver::sys::CUdevice_attribute::{self, *};
+
+use super::calls::{Calls, FailedCall};
 use super::library::Unavailable;
+
+/// Attributes on which transports between processes depend, with names for users. The compute mode is 0 for any number
+/// of processes, 2 for none, 3 for one.
+const ABILITIES: [(&str, CUdevice_attribute); 8] = [
+    ("compute mode", CU_DEVICE_ATTRIBUTE_COMPUTE_MODE),
+    (
+        "virtual memory",
+        CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+    ),
+    ("memory pools", CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED),
+    (
+        "waits for 64-bit values",
+        CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
+    ),
+    ("waits for NOR", CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR),
+    ("DMA buffers", CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED),
+    (
+        "events between processes",
+        CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
+    ),
+    ("fabric handles", CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED),
+];
 
 /// A device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,65 +74,49 @@ pub struct Driver {
 /// # Errors
 /// [`Unavailable`] if there is no driver, if it is too old, or if it fails.
 pub fn probe() -> Result<Driver, Unavailable> {
-    let calls = Calls::open()?;
+    let calls = Calls::loaded()?;
+    found(calls).map_err(|failed| calls.unavailable(failed))
+}
+
+fn found(calls: &Calls) -> Result<Driver, FailedCall> {
+    let (mut version, mut count) = (0, 0);
     // SAFETY: writes one number to a place for one number.
-    let version = number(&calls, "cuDriverGetVersion", |cu, to| unsafe { (cu.version)(to) })?;
+    unsafe { calls.cuDriverGetVersion(&raw mut version) }?;
     // SAFETY: writes one number to a place for one number.
-    let count = number(&calls, "cuDeviceGetCount", |cu, to| unsafe {
-        (cu.device_count)(to)
-    })?;
-    let devices = (0..count)
-        .map(|index| device(&calls, index))
-        .collect::<Result<_, _>>()?;
+    unsafe { calls.cuDeviceGetCount(&raw mut count) }?;
+    let devices: Result<_, _> = (0..count).map(|index| device(calls, index)).collect();
     Ok(Driver {
         path: calls.path().to_owned(),
         version,
-        devices,
+        devices: devices?,
     })
 }
 
-/// Returns the number that a call writes.
-fn number(
-    calls: &Calls,
-    call: &'static str,
-    ask: impl FnOnce(&Functions, *mut c_int) -> c_int,
-) -> Result<c_int, Unavailable> {
-    let mut number = 0;
-    let code = ask(&calls.functions, &raw mut number);
-    calls.available(call, code).map(|()| number)
-}
-
-fn device(calls: &Calls, index: c_int) -> Result<Device, Unavailable> {
-    // SAFETY: writes one number to a place for one number. The same holds for the calls below.
-    let device = number(calls, "cuDeviceGet", |cu, to| unsafe {
-        (cu.device_get)(to, index)
-    })?;
-    let attribute = |which: c_int| {
-        // SAFETY: writes one number to a place for one number.
-        number(calls, "cuDeviceGetAttribute", |cu, to| unsafe {
-            (cu.device_attribute)(to, which, device)
-        })
-    };
-    let mut name = [0_u8; 256];
-    // SAFETY: writes at most 255 bytes and a terminating zero to a buffer of 256 bytes.
-    let code = unsafe { (calls.functions.device_name)(name.as_mut_ptr().cast(), 255, device) };
-    calls.available("cuDeviceGetName", code)?;
-    let mut memory = 0_usize;
+fn device(calls: &Calls, index: c_int) -> Result<Device, FailedCall> {
+    let (mut device, mut memory, mut name) = (0, 0, [0_u8; 256]);
     // SAFETY: writes one number to a place for one number.
-    let code = unsafe { (calls.functions.device_memory)(&raw mut memory, device) };
-    calls.available("cuDeviceTotalMem_v2", code)?;
+    unsafe { calls.cuDeviceGet(&raw mut device, index) }?;
+    let attribute = |which| {
+        let mut value = 0;
+        // SAFETY: writes one number to a place for one number.
+        unsafe { calls.cuDeviceGetAttribute(&raw mut value, which, device) }.map(|()| value)
+    };
+    // SAFETY: writes at most 255 bytes and a terminating zero to a buffer of 256 bytes.
+    unsafe { calls.cuDeviceGetName(name.as_mut_ptr().cast(), 255, device) }?;
+    // SAFETY: writes one number to a place for one number.
+    unsafe { calls.cuDeviceTotalMem_v2(&raw mut memory, device) }?;
     let name = CStr::from_bytes_until_nul(&name).map(|name| name.to_string_lossy().into_owned());
     Ok(Device {
         name: name.unwrap_or_default(),
         memory_bytes: memory as u64,
         compute_capability: (
-            attribute(attribute::COMPUTE_CAPABILITY_MAJOR)?,
-            attribute(attribute::COMPUTE_CAPABILITY_MINOR)?,
+            attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
         ),
         // An older driver does not know this attribute.
-        shares_memory: attribute(attribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        shares_memory: attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)
             .is_ok_and(|shares| shares != 0),
-        abilities: attribute::ABILITIES
+        abilities: ABILITIES
             .map(|(name, which)| Ability {
                 name,
                 value: attribute(which).ok(),

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::allocation::{Allocation, Pinned};
+use super::allocation::Allocation;
 use super::calls::Calls;
 use super::error::DeviceError;
 use super::handles::{EventHandle, StreamHandle};
+use super::pinned::Pinned;
 use super::staging::{Staging, pinned};
 use super::words::Registered;
 
@@ -106,7 +107,7 @@ impl Retired {
         if self.is_done(stream) {
             return Ok(None);
         }
-        let event = self.calls.event(0)?;
+        let event = self.calls.event(false)?;
         match self.calls.record(&event, stream) {
             Ok(()) => Ok(Some(event)),
             Err(error) => {

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use super::allocation::Pinned;
 use super::calls::Calls;
 use super::error::DeviceError;
+use super::pinned::Pinned;
 
 /// The size of the smallest piece.
 const PIECE_BYTES_MIN: usize = 1 << 12;

@@ -88,7 +88,7 @@ impl Stream {
     pub fn as_raw(&self) -> *mut c_void {
         self.handle
             .as_ref()
-            .map_or(std::ptr::null_mut(), |handle| handle.raw())
+            .map_or(std::ptr::null_mut(), |handle| handle.raw().cast())
     }
 
     /// The handle, for enqueueing operations other than copies and events. Binds the context.
@@ -200,8 +200,8 @@ impl Stream {
         let (context, stream) = self.ready()?;
         context.check_same("the memory", to.span.context())?;
         to.span.check_len(bytes.len())?;
-        let (place, staged) = (to.span.place()?, context.retired.staging(bytes.len())?);
-        let enqueued = context.calls.upload(place, bytes, &staged, stream);
+        let (place, mut staged) = (to.span.place()?, context.retired.staging(bytes.len())?);
+        let enqueued = context.calls.upload(place, bytes, &mut staged, stream);
         context.retired.retire(Resource::Host(staged));
         enqueued
     }
@@ -213,8 +213,8 @@ impl Stream {
     pub fn download(&self, from: Span<'_>) -> Result<Download<'_>, DeviceError> {
         let (context, stream) = self.ready()?;
         context.check_same("the memory", from.context())?;
-        let (place, staged) = (from.place()?, context.retired.staging(from.len_bytes())?);
-        match context.calls.download(place, &staged, stream) {
+        let (place, mut staged) = (from.place()?, context.retired.staging(from.len_bytes())?);
+        match context.calls.download(place, &mut staged, stream) {
             Ok(()) => Download::of(self, staged),
             Err(error) => {
                 context.retired.retire(Resource::Host(staged));
@@ -242,9 +242,8 @@ impl Stream {
         context.check_same("the memory", to.span.context())?;
         to.span.check_len(from.len_bytes())?;
         let bytes = from.len_bytes();
-        let ((to_memory, to_offset), (from_memory, from_offset)) = (to.span.place()?, from.place()?);
-        let to = (to_memory, to_offset, context.handle()?);
-        let from = (from_memory, from_offset, from.context().handle()?);
+        let to = (to.span.place()?, context.handle()?);
+        let from = (from.place()?, from.context().handle()?);
         context.calls.copy_across(to, from, bytes, stream)
     }
 

@@ -14,6 +14,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use cudarc::driver::sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_GEQ;
+use cudarc::driver::sys::CUstreamWriteValue_flags::CU_STREAM_WRITE_VALUE_DEFAULT;
+use cudarc::driver::sys::{CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_PORTABLE};
+
 use super::error::DeviceError;
 use super::gpu::{Context, Gpu};
 use super::handles::StreamHandle;
@@ -28,8 +32,9 @@ const REACHED: usize = 0;
 const CALLED: usize = 4;
 const PAGE: usize = 4096;
 
-/// `CU_MEMHOSTREGISTER_PORTABLE` and `CU_MEMHOSTREGISTER_DEVICEMAP`.
-const FLAGS: u32 = 3;
+const FLAGS: u32 = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+const WRITE_DEFAULT: u32 = CU_STREAM_WRITE_VALUE_DEFAULT as u32;
+const WAIT_AT_LEAST: u32 = CU_STREAM_WAIT_VALUE_GEQ as u32;
 
 /// Host memory that the device may write. It is unregistered when the device no longer uses it.
 #[derive(Debug)]
@@ -75,18 +80,18 @@ impl Words {
         let context = Arc::clone(&gpu.context);
         let calls = context.calls;
         // SAFETY: the range is a whole mapping, and `Registered` keeps that mapping until the memory is unregistered.
-        let code = unsafe { (calls.functions.host_register)(base.cast(), segment.len_bytes(), FLAGS) };
-        calls.check("cuMemHostRegister_v2", code)?;
+        let registering = unsafe { calls.cuMemHostRegister_v2(base.cast(), segment.len_bytes(), FLAGS) };
+        registering.map_err(DeviceError::from)?;
         let mut registered = Registered {
             segment,
             region: whole,
             address: 0,
         };
         // SAFETY: writes one number to a place for one number; the memory was just registered.
-        let code = unsafe { (calls.functions.host_address)(&raw mut registered.address, base.cast(), 0) };
-        if let Err(error) = calls.check("cuMemHostGetDevicePointer_v2", code) {
+        let address = &raw mut registered.address;
+        if let Err(failed) = unsafe { calls.cuMemHostGetDevicePointer_v2(address, base.cast(), 0) } {
             calls.unregister(registered);
-            return Err(error.into());
+            return Err(DeviceError::from(failed).into());
         }
         Ok(Words {
             context,
@@ -115,12 +120,11 @@ impl Words {
         let called = self.region.atomic_u32(line * LINE + CALLED)?;
         let number = called.load(Ordering::Relaxed).wrapping_add(1);
         self.context.bind()?;
-        let calls = self.context.calls;
+        let (calls, address) = (self.context.calls, self.address(line));
         // SAFETY: the address is that of a registered word, for `atomic_u32` has found the line, and the word stays
         // until the stream has reached this write (DEV-2). With the default flags everything that the stream wrote
         // before is visible before the number is.
-        let code = unsafe { (calls.functions.write_value)(stream.raw(), self.address(line), number, 0) };
-        calls.check("cuStreamWriteValue32_v2", code)?;
+        unsafe { calls.cuStreamWriteValue32_v2(stream.raw(), address, number, WRITE_DEFAULT) }?;
         // Relaxed: the message or the credit that follows publishes the count, as it publishes the call for an event.
         called.store(number, Ordering::Relaxed);
         Ok(())
@@ -137,12 +141,11 @@ impl Words {
             return Ok(()); // never recorded
         }
         self.context.bind()?;
-        let calls = self.context.calls;
+        let (calls, address) = (self.context.calls, self.address(line));
         // SAFETY: the address is that of a registered word, for `atomic_u32` has found the line, and the word stays
-        // until the stream has reached this wait (DEV-2). The flags 0 mean: wait until the word is at least the number,
-        // with wrap-around.
-        let code = unsafe { (calls.functions.wait_value)(stream.raw(), self.address(line), number, 0) };
-        Ok(calls.check("cuStreamWaitValue32_v2", code)?)
+        // until the stream has reached this wait (DEV-2). The wait ends when the word is at least the number, with
+        // wrap-around.
+        Ok(unsafe { calls.cuStreamWaitValue32_v2(stream.raw(), address, number, WAIT_AT_LEAST) }?)
     }
 
     /// Releases every stream that waits for these lines, whose endpoint has died (`WORD-2`).
@@ -174,9 +177,9 @@ impl From<SegmentError> for PointError {
     }
 }
 
-impl From<DeviceError> for PointError {
-    fn from(error: DeviceError) -> Self {
-        PointError::Device(error)
+impl<E: Into<DeviceError>> From<E> for PointError {
+    fn from(error: E) -> Self {
+        PointError::Device(error.into())
     }
 }
 
@@ -186,7 +189,7 @@ impl super::calls::Calls {
         if let Ok(base) = memory.region.address(0, memory.segment.len_bytes()) {
             // SAFETY: `register` has registered it, and by `DEV-2` nothing uses it any more; the mapping is removed
             // afterwards.
-            unsafe { (self.functions.host_unregister)(base.cast()) };
+            let _ = unsafe { self.cuMemHostUnregister(base.cast()) };
         }
     }
 }

@@ -139,7 +139,9 @@ pub(crate) fn nccl() -> Result<Nccl, Unavailable> {
     let mut version = 0;
     // SAFETY: writes one number where there is room for one.
     let code = unsafe { (calls.functions.version)(&raw mut version) };
-    calls.library.check("ncclGetVersion", code, String::new)?;
+    if code != SUCCESS {
+        return Err(calls.library.failed("ncclGetVersion", code, String::new()));
+    }
     let path = calls.library.path().to_owned();
     Ok(Nccl { path, version })
 }

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::error::DeviceChannelError;
 use super::handover::Address;
 use super::ring::{Ring, RingSpec};
-use crate::device::abi::Exported;
 use crate::device::error::DeviceId;
 use crate::device::event::Event;
+use crate::device::exported::Exported;
 use crate::error::{ChannelError, DecodeError, EncodeError, SegmentError};
 use crate::memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 use crate::payload::SerdeError;
@@ -175,10 +175,9 @@ impl Card {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::abi::IpcHandle;
 
     fn card() -> Card {
-        let event = Exported::from(IpcHandle([7; 64]));
+        let event = Exported::from([7; 64]);
         Card {
             version: VERSION,
             device: DeviceId([1; 16]),
@@ -187,7 +186,7 @@ mod tests {
             slot_bytes: 1000,
             whole_bytes: 2 << 20,
             is_static: false,
-            travels: MemoryExport::Handle(Exported::from(IpcHandle([9; 64]))),
+            travels: MemoryExport::Handle(Exported::from([9; 64])),
             points: SyncPoints::Events(vec![event; 4]),
         }
     }
