@@ -33,6 +33,7 @@ pub mod payload;
 pub mod shm;
 
 mod kernel;
+mod plans;
 mod rendezvous;
 
 /// The README's code is compiled and run.

@@ -131,6 +131,11 @@ impl Collective {
         )
     }
 
+    /// Whether the contribution of rank `rank` is read.
+    pub(crate) fn reads(self, rank: usize) -> bool {
+        self.reads_all() || self.root() == Some(rank)
+    }
+
     /// Whether rank `rank` gets a result.
     pub fn returns_to(self, rank: usize) -> bool {
         match self {
@@ -175,19 +180,12 @@ impl Collective {
         kind | op << 8 | root << 16
     }
 
-    /// A bit of a [`code`](Self::code): the tensors are not in host memory.
-    pub(crate) const ELSEWHERE: u64 = 1 << 63;
-
-    /// A bit of a [`code`](Self::code): a private vector is reduced in place.
-    pub(crate) const IN_PLACE: u64 = 1 << 62;
-
     /// Returns a readable name for a [`code`](Self::code).
     pub(crate) fn name_of(code: u64) -> String {
-        if code & Collective::IN_PLACE != 0 {
-            return Collective::name_of(code & !Collective::IN_PLACE) + " in place";
-        }
-        if code & Collective::ELSEWHERE != 0 {
-            return Collective::name_of(code & !Collective::ELSEWHERE) + " on a device";
+        for (medium, name) in [(Medium::Rings, " in place"), (Medium::Device, " on a device")] {
+            if code & medium.bit() != 0 {
+                return Collective::name_of(code & !medium.bit()) + name;
+            }
         }
         let kinds = [
             "?",
@@ -209,6 +207,28 @@ impl Collective {
         match code >> 16 {
             0 => format!("{kind}{op}"),
             root => format!("{kind}{op} of root {}", root - 1),
+        }
+    }
+}
+
+/// The memory through which the tensors of an operation go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Medium {
+    /// Blocks of the ranks.
+    Blocks,
+    /// Rings, from and to private vectors.
+    Rings,
+    /// Memory of devices: the ranks agree on the host only on types and shapes.
+    Device,
+}
+
+impl Medium {
+    /// Returns the bit in the [`code`](Collective::code) of an operation.
+    pub(crate) fn bit(self) -> u64 {
+        match self {
+            Medium::Blocks => 0,
+            Medium::Rings => 1 << 62,
+            Medium::Device => 1 << 63,
         }
     }
 }

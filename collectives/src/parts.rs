@@ -125,6 +125,13 @@ impl Heads {
         Some((spans, next))
     }
 
+    /// Returns the heads of the parts of `ranks` ranks, one after the other; `None` for a scalar, or if a dimension
+    /// overflows.
+    pub(crate) fn gathered(&self, ranks: usize) -> Option<Heads> {
+        let longer = |head: &Head| head.with_first(|first| first.checked_mul(ranks));
+        self.0.iter().map(longer).collect::<Option<Vec<_>>>().map(Heads)
+    }
+
     /// Returns a description for error messages.
     pub(crate) fn describe(&self) -> String {
         match self.0.as_slice() {

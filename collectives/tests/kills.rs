@@ -25,7 +25,7 @@ const POINTS: [&str; 10] = [
     "rank: after arriving",
     "rank: before its share",
     "rank: before it says what it staged",
-    "rank: before it says what it joined",
+    "rank: before it says what it reduced",
     "rank: after it took a result",
     "rank: after its share",
     "rank: before finishing",
@@ -35,7 +35,7 @@ const POINTS: [&str; 10] = [
 /// The points that only private vectors of two ranks reach.
 const STAGING: [&str; 3] = [
     "rank: before it says what it staged",
-    "rank: before it says what it joined",
+    "rank: before it says what it reduced",
     "rank: after it took a result",
 ];
 

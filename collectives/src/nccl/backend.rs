@@ -1,30 +1,14 @@
 //! NCCL as a backend, which graphs select by name.
 
-use selvedge_channels::DType;
 use selvedge_channels::device::{Gpu, probe};
 
 use super::NAME;
+use super::capabilities::capabilities;
 use super::comm::unavailable;
 use super::rank::NcclRank;
-use super::transfer::joined;
 use crate::backend::{Backend, Joining};
-use crate::communicator::{Capabilities, Communicator};
+use crate::communicator::Communicator;
 use crate::error::CommError;
-use crate::operation::ReduceOp;
-
-/// Returns the capabilities of NCCL. The module [`nccl`](super) describes how it differs from the reference.
-pub(super) fn capabilities() -> Capabilities {
-    let mut capabilities = Capabilities::everything(NAME);
-    let all = capabilities.dtypes.iter().copied();
-    let lacks = |dtype: DType| {
-        let ops = ReduceOp::ALL.into_iter();
-        let lacks = ops.filter(move |op| op.is_defined_for(dtype) && joined(*op, dtype).is_none());
-        lacks.map(move |op| (op, dtype))
-    };
-    capabilities.lacks_reductions = all.flat_map(lacks).collect();
-    capabilities.fixed_order = false;
-    capabilities
-}
 
 /// The backend of graphs for `Options::communicator("nccl")`. Rank r is on device r of those that its process sees,
 /// modulo their number.

@@ -13,20 +13,21 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use selvedge_channels::device::{DeviceMemory, Gpu, Stream};
-use selvedge_channels::{DType, Doorbell, Tensor};
+use selvedge_channels::{DType, Tensor};
 
 use super::comm::{Comm, CommState, ID_BYTES, unique_id};
 use crate::communicator::{Communicator, Contribution};
 use crate::error::CommError;
 use crate::operation::Collective;
 use crate::parts::Part;
+use crate::rendezvous::Participant;
 use crate::shm::Rank;
 
 /// The time between two polls.
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// The time limit for the connection.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// The communicator of a rank, and the stream on which it launches.
 pub(super) struct Link {
@@ -35,41 +36,41 @@ pub(super) struct Link {
 }
 
 /// A rank on the host, and its link to the devices of the other ranks.
-pub(super) type Linked = (Rank, Link);
+pub(super) type Linked = (Participant, Link);
 
 /// The time limit for a connection whose outcome is not wanted any more.
 const PARTING: Duration = Duration::from_secs(1);
 
 /// A rank that connects. Dropping it makes the rank leave soon.
 pub(super) struct Connecting {
-    shared: Arc<Progress>,
+    state: Arc<ConnectState>,
 }
 
 #[derive(Default)]
-struct Progress {
+struct ConnectState {
     outcome: Mutex<Option<Result<Linked, CommError>>>,
     /// True if the outcome is not wanted any more.
+    // Relaxed: publishes nothing else.
     unwanted: AtomicBool,
 }
 
 impl Drop for Connecting {
     fn drop(&mut self) {
-        // Relaxed: publishes nothing else.
-        self.shared.unwanted.store(true, Ordering::Relaxed);
+        self.state.unwanted.store(true, Ordering::Relaxed);
     }
 }
 
 impl Connecting {
-    /// Begins to connect. `bell` is rung when there is an outcome.
-    pub(super) fn begin(host: Rank, gpu: Gpu, bell: Doorbell) -> Result<Self, CommError> {
-        let progress = Arc::<Progress>::default();
+    /// Begins to connect. The bell of the rank is rung when there is an outcome.
+    pub(super) fn begin(host: Participant, gpu: Gpu) -> Result<Self, CommError> {
+        let state = Arc::<ConnectState>::default();
         let connecting = Connecting {
-            shared: Arc::clone(&progress),
+            state: Arc::clone(&state),
         };
-        let name = format!("nccl {}", host.rank());
+        let (name, bell) = (format!("nccl {}", host.rank), host.bell().clone());
         let connect = move || {
-            let linked = connect(host, &gpu, &progress.unwanted);
-            *progress.outcome.lock() = Some(linked);
+            let linked = connect(host, &gpu, &state.unwanted);
+            *state.outcome.lock() = Some(linked);
             bell.ring();
         };
         thread::Builder::new()
@@ -84,13 +85,15 @@ impl Connecting {
 
     /// Returns the outcome, once, when there is one.
     pub(super) fn outcome(&self) -> Option<Result<Linked, CommError>> {
-        self.shared.outcome.lock().take()
+        self.state.outcome.lock().take()
     }
 }
 
-fn connect(mut host: Rank, gpu: &Gpu, unwanted: &AtomicBool) -> Result<Linked, CommError> {
-    let linked = begin(&mut host, gpu, unwanted);
-    match linked {
+fn connect(host: Participant, gpu: &Gpu, unwanted: &AtomicBool) -> Result<Linked, CommError> {
+    let mut rank = Rank::new(host);
+    let link = begin(&mut rank, gpu, unwanted);
+    let host = rank.into_participant();
+    match link {
         Ok(link) => Ok((host, link)),
         Err(error) => {
             // The group tells all live ranks that the connection has failed.
@@ -105,32 +108,32 @@ fn connect(mut host: Rank, gpu: &Gpu, unwanted: &AtomicBool) -> Result<Linked, C
 }
 
 fn begin(host: &mut Rank, gpu: &Gpu, unwanted: &AtomicBool) -> Result<Link, CommError> {
-    let patience = || {
+    let time_limit = || {
         if unwanted.load(Ordering::Relaxed) {
             PARTING
         } else {
-            PATIENCE
+            TIME_LIMIT
         }
     };
-    let id = agree_on_id(host, &patience)?;
+    let id = agree_on_id(host, &time_limit)?;
     let stream = Stream::communication(gpu)?;
     // Allocated before the communicator, and so dropped after it: if a call below fails, NCCL may be about to enqueue
     // work that needs this memory (NCCL-2).
     let own = DeviceMemory::new(gpu, 1)?;
     let mut received = DeviceMemory::new(gpu, host.world_size())?;
     let comm = Comm::begin(gpu, id, host.world_size(), host.rank())?;
-    settle(host, &comm, &patience)?;
+    settle(host, &comm, &time_limit)?;
     warm_up(&comm, &stream, &own, &mut received)?;
-    settle(host, &comm, &patience)?;
+    settle(host, &comm, &time_limit)?;
     // Either all ranks are connected to all ranks, or no rank goes on.
     let barrier = host.plan(Collective::Barrier)?;
     host.launch(barrier, Contribution::Parts(&[]))?;
-    ask(host, &patience, |host| host.poll())?;
+    ask(host, &time_limit, Rank::poll)?;
     Ok(Link { comm, stream })
 }
 
 /// Returns the id that rank 0 has created.
-fn agree_on_id(host: &mut Rank, patience: &dyn Fn() -> Duration) -> Result<[u8; ID_BYTES], CommError> {
+fn agree_on_id(host: &mut Rank, time_limit: &dyn Fn() -> Duration) -> Result<[u8; ID_BYTES], CommError> {
     let plan = host.plan(Collective::Broadcast { root: 0 })?;
     let made = if host.rank() == 0 {
         unique_id()
@@ -148,7 +151,7 @@ fn agree_on_id(host: &mut Rank, patience: &dyn Fn() -> Duration) -> Result<[u8; 
             host.launch(plan, Contribution::Parts(&[part]))?;
         }
     }
-    let received = ask(host, patience, |host| host.poll());
+    let received = ask(host, time_limit, Rank::poll);
     made?;
     let received = received?;
     let id = received.first().map(Tensor::bytes);
@@ -158,29 +161,33 @@ fn agree_on_id(host: &mut Rank, patience: &dyn Fn() -> Duration) -> Result<[u8; 
     })
 }
 
-/// Waits until the pending calls of NCCL are over, as long as `patience` allows, and watches the other ranks.
-pub(super) fn settle(host: &mut Rank, comm: &Comm, patience: &dyn Fn() -> Duration) -> Result<(), CommError> {
-    ask(host, patience, |_| {
+/// Waits until the pending calls of NCCL are over, for at most `time_limit`, and watches the other ranks.
+pub(super) fn settle<D: AsMut<Participant>>(
+    host: &mut D,
+    comm: &Comm,
+    time_limit: &dyn Fn() -> Duration,
+) -> Result<(), CommError> {
+    ask(host, time_limit, |_| {
         Ok((comm.state()? == CommState::Ready).then_some(()))
     })
 }
 
 /// Polls until there is an answer, and watches the other ranks.
-fn ask<R>(
-    host: &mut Rank,
-    patience: &dyn Fn() -> Duration,
-    mut question: impl FnMut(&mut Rank) -> Result<Option<R>, CommError>,
+fn ask<D: AsMut<Participant>, R>(
+    host: &mut D,
+    time_limit: &dyn Fn() -> Duration,
+    mut question: impl FnMut(&mut D) -> Result<Option<R>, CommError>,
 ) -> Result<R, CommError> {
     let started = Instant::now();
     loop {
         if let Some(answer) = question(host)? {
             return Ok(answer);
         }
-        if let Some(gone) = host.find_gone() {
+        if let Some(gone) = host.as_mut().find_gone() {
             return Err(gone);
         }
         let waited = started.elapsed();
-        if waited > patience() {
+        if waited > time_limit() {
             return Err(CommError::Backend {
                 backend: super::NAME,
                 reason: format!("the ranks have not answered in {waited:?}"),

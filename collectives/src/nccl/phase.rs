@@ -3,35 +3,44 @@
 use selvedge_channels::Tensor;
 use selvedge_channels::device::{DeviceTensor, Event};
 
-use super::transfer::Place;
+use super::transfer::ResultBuffer;
 use crate::operation::Collective;
+use crate::rendezvous::Proposal;
 
 /// The contribution of this rank.
 pub(super) enum Contributed {
-    Tensors { tensors: Vec<DeviceTensor>, home: Home },
+    Tensors {
+        tensors: Vec<DeviceTensor>,
+        wanted: Destination,
+    },
     Failure(Vec<u8>),
 }
 
 /// The memory in which a result is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Home {
+pub(super) enum Destination {
     Host,
     Device,
 }
 
 pub(super) enum Phase {
     Idle,
+    /// The rank has not arrived, because it is not connected yet.
+    Launched {
+        operation: Collective,
+        contributed: Contributed,
+    },
     /// The ranks agree on the operation.
     Agreeing {
-        operation: Collective,
+        proposal: Proposal,
         tensors: Vec<DeviceTensor>,
-        home: Home,
+        wanted: Destination,
     },
     /// NCCL enqueues the operation (NCCL-2).
     Issuing {
         operation: Collective,
-        places: Vec<Place>,
-        home: Home,
+        buffers: Vec<ResultBuffer>,
+        wanted: Destination,
         _tensors: Vec<DeviceTensor>,
     },
     /// The device does the operation, and the host waits until it is done.
@@ -47,10 +56,16 @@ impl Phase {
     pub(super) fn operation(&self) -> Option<Collective> {
         match self {
             Phase::Idle => None,
-            Phase::Agreeing { operation, .. }
+            Phase::Agreeing { proposal, .. } => Some(proposal.operation),
+            Phase::Launched { operation, .. }
             | Phase::Issuing { operation, .. }
             | Phase::Working { operation, .. } => Some(*operation),
         }
+    }
+
+    /// Returns the phase, and leaves the rank idle.
+    pub(super) fn take(&mut self) -> Phase {
+        std::mem::replace(self, Phase::Idle)
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Transfer<'h> {
 
 /// The memory of a future result.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ResultBuffer {
     pub(super) layout: TensorLayout,
     pub(super) memory: DeviceMemory,
 }
@@ -53,7 +53,7 @@ fn is_float(dtype: DType) -> bool {
 
 /// Returns a reduction in NCCL's terms; `None` for a reduction that NCCL does not support, or does otherwise than the
 /// reference.
-pub(super) fn joined(op: ReduceOp, dtype: DType) -> Option<NcclReduction> {
+pub(super) fn reduction(op: ReduceOp, dtype: DType) -> Option<NcclReduction> {
     let word = match op {
         ReduceOp::Sum => ncclRedOp_t::ncclSum,
         ReduceOp::Product => ncclRedOp_t::ncclProd,
@@ -69,7 +69,7 @@ pub(super) fn joined(op: ReduceOp, dtype: DType) -> Option<NcclReduction> {
     })
 }
 
-impl Place {
+impl ResultBuffer {
     fn whole(&mut self) -> Result<SpanMut<'_>, CommError> {
         Ok(self.memory.span_mut(0, self.layout.len_bytes())?)
     }
@@ -98,7 +98,7 @@ impl Transfer<'_> {
     pub(super) fn check(&self) -> Result<(), CommError> {
         let (operation, heads) = (self.operation, &self.heads.0);
         let unknown = |op: ReduceOp| {
-            move |head: &Head| op.is_defined_for(head.dtype) && joined(op, head.dtype).is_none()
+            move |head: &Head| op.is_defined_for(head.dtype) && reduction(op, head.dtype).is_none()
         };
         if let Some(op) = operation.reduce_op()
             && heads.iter().any(unknown(op))
@@ -126,14 +126,14 @@ impl Transfer<'_> {
     }
 
     /// Allocates memory for this rank's results.
-    pub(super) fn places(&self, gpu: &Gpu) -> Result<Vec<Place>, CommError> {
+    pub(super) fn buffers(&self, gpu: &Gpu) -> Result<Vec<ResultBuffer>, CommError> {
         let results = self.heads.0.iter().filter_map(|head| self.result(head));
-        let place = |head: Head| {
+        let buffer = |head: Head| {
             let layout = TensorLayout::new(head.dtype, head.shape)?;
             let memory = DeviceMemory::new(gpu, layout.len_bytes())?;
-            Ok(Place { layout, memory })
+            Ok(ResultBuffer { layout, memory })
         };
-        results.map(place).collect()
+        results.map(buffer).collect()
     }
 
     /// Makes the calls for all tensors.
@@ -141,15 +141,15 @@ impl Transfer<'_> {
         &self,
         launch: &Launch<'_>,
         brought: &[DeviceTensor],
-        places: &mut [Place],
+        buffers: &mut [ResultBuffer],
     ) -> Result<(), CommError> {
-        let (mut brought, mut places) = (brought.iter(), places.iter_mut());
+        let (mut brought, mut buffers) = (brought.iter(), buffers.iter_mut());
         for head in &self.heads.0 {
-            let (brought, place) = (brought.next(), places.next());
+            let (brought, buffer) = (brought.next(), buffers.next());
             // Empty tensors are not moved, and every rank knows that.
             if head.count() != Some(0) {
                 let brought = brought.map(DeviceTensor::span).transpose()?;
-                self.part(launch, head.dtype, brought, place)?;
+                self.part(launch, head.dtype, brought, buffer)?;
             }
         }
         Ok(())
@@ -161,43 +161,43 @@ impl Transfer<'_> {
         launch: &Launch<'_>,
         dtype: DType,
         brought: Option<Span<'_>>,
-        place: Option<&mut Place>,
+        buffer: Option<&mut ResultBuffer>,
     ) -> Result<(), CommError> {
         let ranks = self.ranks;
-        let how = |op| joined(op, dtype).ok_or_else(absent);
-        match (self.operation, brought, place) {
-            (Collective::AllReduce(op), Some(brought), Some(place)) => {
-                launch.all_reduce(brought, &place.whole()?, how(op)?)
+        let how = |op| reduction(op, dtype).ok_or_else(absent);
+        match (self.operation, brought, buffer) {
+            (Collective::AllReduce(op), Some(brought), Some(buffer)) => {
+                launch.all_reduce(brought, &buffer.whole()?, how(op)?)
             }
-            (Collective::ReduceScatter(op), Some(brought), Some(place)) => {
-                launch.reduce_scatter(brought, &place.whole()?, ranks, how(op)?)
+            (Collective::ReduceScatter(op), Some(brought), Some(buffer)) => {
+                launch.reduce_scatter(brought, &buffer.whole()?, ranks, how(op)?)
             }
-            (Collective::Reduce { op, root }, Some(brought), place) => {
-                let place = place.map(Place::whole).transpose()?;
-                launch.reduce(brought, place.as_ref(), root, how(op)?)
+            (Collective::Reduce { op, root }, Some(brought), buffer) => {
+                let buffer = buffer.map(ResultBuffer::whole).transpose()?;
+                launch.reduce(brought, buffer.as_ref(), root, how(op)?)
             }
-            (Collective::AllGather, Some(brought), Some(place)) => {
-                launch.all_gather(brought, &place.whole()?, ranks)
+            (Collective::AllGather, Some(brought), Some(buffer)) => {
+                launch.all_gather(brought, &buffer.whole()?, ranks)
             }
-            (Collective::Gather { root }, Some(brought), place) => {
+            (Collective::Gather { root }, Some(brought), buffer) => {
                 launch.send(brought, root)?;
-                place.map_or(Ok(()), |place| {
-                    (0..ranks).try_for_each(|peer| launch.recv(&place.part(peer, ranks)?, peer))
+                buffer.map_or(Ok(()), |buffer| {
+                    (0..ranks).try_for_each(|peer| launch.recv(&buffer.part(peer, ranks)?, peer))
                 })
             }
-            (Collective::Broadcast { root }, brought, Some(place)) => {
-                launch.broadcast(brought.filter(|_| root == self.rank), &place.whole()?, root)
+            (Collective::Broadcast { root }, brought, Some(buffer)) => {
+                launch.broadcast(brought.filter(|_| root == self.rank), &buffer.whole()?, root)
             }
-            (Collective::Scatter { root }, brought, Some(place)) => {
+            (Collective::Scatter { root }, brought, Some(buffer)) => {
                 if root == self.rank {
                     let brought = brought.ok_or_else(absent)?;
                     (0..ranks).try_for_each(|peer| launch.send(part_of(brought, peer, ranks)?, peer))?;
                 }
-                launch.recv(&place.whole()?, root)
+                launch.recv(&buffer.whole()?, root)
             }
-            (Collective::AllToAll, Some(brought), Some(place)) => (0..ranks).try_for_each(|peer| {
+            (Collective::AllToAll, Some(brought), Some(buffer)) => (0..ranks).try_for_each(|peer| {
                 launch.send(part_of(brought, peer, ranks)?, peer)?;
-                launch.recv(&place.part(peer, ranks)?, peer)
+                launch.recv(&buffer.part(peer, ranks)?, peer)
             }),
             _ => Err(absent()),
         }

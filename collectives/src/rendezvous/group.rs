@@ -1,88 +1,17 @@
 //! Groups: created by one process, and joined by any process of the same host and user.
 
-use std::collections::HashMap;
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use selvedge_channels::memory::process::Process;
 use selvedge_channels::{Doorbell, Provider, Region, SEGMENT_HEADER_BYTES, Segment, SegmentId, Waiting};
-use serde::{Deserialize, Serialize};
 
-use super::layout::{End, Layout, Words};
-
+use super::descriptor::GroupDescriptor;
+use super::layout::GroupLayout;
+use super::participant::Participant;
+use super::state::GroupState;
+use super::words::GroupWords;
 use crate::error::CommError;
-
-/// The blocks of ranks that live in this process and need not be mapped again: by rank and block, with the nonce.
-type Local = Mutex<HashMap<(usize, usize), (u64, Segment)>>;
-
-/// The state that the ranks of a group share within a process.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) words: Words,
-    pub(crate) bells: Vec<Doorbell>,
-    /// The source of the memory of blocks.
-    pub(crate) provider: Provider,
-    pub(crate) local: Local,
-    /// The ranks that were taken from this object, whose blocks are in `local`.
-    here: Mutex<Vec<usize>>,
-    pub(crate) waiting: Waiting,
-    pub(crate) timeout: Option<Duration>,
-    /// True if processes claim ranks, and this group watches the liveness of those processes itself.
-    pub(crate) watches: bool,
-}
-
-impl Shared {
-    /// Creates the state with its defaults: waits have no time limit, and the owner of the memory watches the
-    /// processes.
-    fn new(words: Words, bells: Vec<Doorbell>, provider: Provider) -> Self {
-        let waiting = Waiting::auto(words.layout.ranks);
-        Shared {
-            words,
-            bells,
-            provider,
-            local: Local::default(),
-            here: Mutex::default(),
-            waiting,
-            timeout: None,
-            watches: false,
-        }
-    }
-
-    pub(crate) fn ranks(&self) -> usize {
-        self.words.layout.ranks
-    }
-
-    /// Returns an error if the group does not have this rank.
-    ///
-    /// # Errors
-    /// [`CommError::NoSuchRank`].
-    pub(crate) fn has(&self, rank: usize) -> Result<(), CommError> {
-        let ranks = self.ranks();
-        if rank < ranks {
-            Ok(())
-        } else {
-            Err(CommError::NoSuchRank { rank, ranks })
-        }
-    }
-
-    /// Whether a rank was taken from this same object, so that its blocks outlive the rank.
-    pub(crate) fn is_here(&self, rank: usize) -> bool {
-        self.here.lock().contains(&rank)
-    }
-
-    pub(crate) fn ring_all(&self) {
-        self.bells.iter().for_each(Doorbell::ring);
-    }
-
-    /// Ends the group and wakes all ranks.
-    pub(crate) fn end(&self, end: End) {
-        self.words.set_end(end);
-        self.ring_all();
-    }
-}
 
 /// Several ranks that do collective operations together.
 ///
@@ -105,7 +34,7 @@ impl Shared {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Group {
-    shared: Arc<Shared>,
+    state: Arc<GroupState>,
     segment: Option<SegmentId>,
 }
 
@@ -114,7 +43,7 @@ pub struct Group {
 /// # Errors
 /// [`CommError::GroupSize`].
 pub fn group_bytes(ranks: usize) -> Result<usize, CommError> {
-    Ok(Layout::new(ranks)?.len_bytes())
+    Ok(GroupLayout::new(ranks)?.len_bytes())
 }
 
 impl Group {
@@ -135,7 +64,7 @@ impl Group {
     }
 
     fn create(ranks: usize, provider: Provider) -> Result<Self, CommError> {
-        let layout = Layout::new(ranks)?;
+        let layout = GroupLayout::new(ranks)?;
         let segment = Segment::create(provider, SEGMENT_HEADER_BYTES + layout.len_bytes())?;
         Group::over(&segment, layout, provider, true)
     }
@@ -146,27 +75,32 @@ impl Group {
     /// [`CommError::Segment`] if the process that created the group is gone, [`CommError::Corrupt`] if the memory is
     /// not that of such a group.
     pub fn open(descriptor: &GroupDescriptor) -> Result<Self, CommError> {
-        let layout = Layout::new(descriptor.ranks as usize)?;
+        let layout = GroupLayout::new(descriptor.ranks as usize)?;
         let segment = Segment::open(&descriptor.segment)?;
         Group::over(&segment, layout, Provider::Memfd, false)
     }
 
     #[allow(unsafe_code)] // takes a region of the segment
-    fn over(segment: &Segment, layout: Layout, provider: Provider, fresh: bool) -> Result<Self, CommError> {
+    fn over(
+        segment: &Segment,
+        layout: GroupLayout,
+        provider: Provider,
+        fresh: bool,
+    ) -> Result<Self, CommError> {
         // SAFETY: the region contains the words of a group, which are accessed as atomic words only.
         let region = unsafe { segment.region(SEGMENT_HEADER_BYTES, layout.len_bytes()) }?;
-        let words = Words::at(region, layout, fresh)?;
+        let words = GroupWords::at(region, layout, fresh)?;
         let bells = (0..layout.ranks)
             .map(|rank| words.bell(rank))
             .collect::<Result<Vec<_>, _>>()?;
-        let shared = Shared {
+        let state = GroupState {
             timeout: Some(Duration::from_secs(30)),
             watches: true,
-            ..Shared::new(words, bells, provider)
+            ..GroupState::new(words, bells, provider)
         };
         let segment = segment.id();
         Ok(Group {
-            shared: Arc::new(shared),
+            state: Arc::new(state),
             segment,
         })
     }
@@ -183,30 +117,30 @@ impl Group {
         provider: Provider,
         fresh: bool,
     ) -> Result<Self, CommError> {
-        let layout = Layout::new(bells.len())?;
-        let words = Words::at(region, layout, fresh)?;
+        let layout = GroupLayout::new(bells.len())?;
+        let words = GroupWords::at(region, layout, fresh)?;
         Ok(Group {
-            shared: Arc::new(Shared::new(words, bells, provider)),
+            state: Arc::new(GroupState::new(words, bells, provider)),
             segment: None,
         })
     }
 
     #[cfg(test)]
-    pub(crate) fn inner(&self) -> &Shared {
-        &self.shared
+    pub(crate) fn state(&self) -> &GroupState {
+        &self.state
     }
 
-    fn configured(self, change: impl FnOnce(&mut Shared)) -> Self {
-        let Shared { words, bells, .. } = &*self.shared;
-        let mut shared = Shared {
-            waiting: self.shared.waiting,
-            timeout: self.shared.timeout,
-            watches: self.shared.watches,
-            ..Shared::new(words.clone(), bells.clone(), self.shared.provider)
+    fn configured(self, change: impl FnOnce(&mut GroupState)) -> Self {
+        let GroupState { words, bells, .. } = &*self.state;
+        let mut state = GroupState {
+            waiting: self.state.waiting,
+            timeout: self.state.timeout,
+            watches: self.state.watches,
+            ..GroupState::new(words.clone(), bells.clone(), self.state.provider)
         };
-        change(&mut shared);
+        change(&mut state);
         Group {
-            shared: Arc::new(shared),
+            state: Arc::new(state),
             segment: self.segment,
         }
     }
@@ -215,30 +149,30 @@ impl Group {
     /// their core if not. Call this method before ranks are taken.
     #[must_use]
     pub fn waiting(self, waiting: Waiting) -> Self {
-        self.configured(|shared| shared.waiting = waiting)
+        self.configured(|state| state.waiting = waiting)
     }
 
     /// Sets the time limit of waits in this process; default 30 s. Call this method before ranks are taken.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
-        self.configured(|shared| shared.timeout = Some(timeout))
+        self.configured(|state| state.timeout = Some(timeout))
     }
 
     /// Returns the number of ranks.
     pub fn world_size(&self) -> usize {
-        self.shared.ranks()
+        self.state.ranks()
     }
 
-    /// Takes a rank for this process. Returns the state of the group for that rank.
-    pub(crate) fn take(&self, rank: usize) -> Result<Arc<Shared>, CommError> {
-        self.shared.has(rank)?;
-        self.shared.words.claim(rank, Process::own())?;
-        if self.shared.watches {
+    /// Takes a rank for this process, permanently.
+    pub(crate) fn participant(&self, rank: usize) -> Result<Participant, CommError> {
+        self.state.has(rank)?;
+        self.state.words.claim(rank, Process::own())?;
+        if self.state.watches {
             // Ranks that wait for a rank without an owner check the owner now, to watch its process.
-            self.shared.ring_all();
+            self.state.ring_all();
         }
-        self.shared.here.lock().push(rank);
-        Ok(Arc::clone(&self.shared))
+        self.state.set_here(rank);
+        Participant::new(Arc::clone(&self.state), rank)
     }
 
     /// Reserves a rank for a process that will [`open`](Self::open) the group and take it: no other process can take
@@ -247,79 +181,16 @@ impl Group {
     /// # Errors
     /// The errors of [`rank`](Self::rank).
     pub fn expect(&self, rank: usize, pid: u32) -> Result<(), CommError> {
-        self.shared.has(rank)?;
-        self.shared.words.expect(rank, Process::numbered(pid))
+        self.state.has(rank)?;
+        self.state.words.expect(rank, Process::numbered(pid))
     }
 
     /// Returns all that another process needs to [`open`](Self::open) the group; `None` for a group that
     /// [`in_process`](Self::in_process) has created.
     pub fn descriptor(&self) -> Option<GroupDescriptor> {
-        let ranks = self.shared.ranks() as u32;
+        let ranks = self.state.ranks() as u32;
         self.segment
             .clone()
             .map(|segment| GroupDescriptor { ranks, segment })
-    }
-}
-
-/// A group as plain data, for any serde format, and as text without blanks for a command line. It is valid as long as
-/// the process that created the group keeps the group, or a rank of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupDescriptor {
-    ranks: u32,
-    segment: SegmentId,
-}
-
-/// A text that is not a [`GroupDescriptor`].
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{text}` is not the descriptor of a group: it is `selvedge-group-1` and five numbers, with colons between"
-)]
-pub struct NotAGroup {
-    text: String,
-}
-
-selvedge_channels::debug_is_report!(NotAGroup);
-
-const PREFIX: &str = "selvedge-group-1";
-
-impl fmt::Display for GroupDescriptor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GroupDescriptor { ranks, segment } = self;
-        let fd = segment.fd.cast_unsigned();
-        write!(
-            f,
-            "{PREFIX}:{ranks}:{}:{fd}:{}:{}",
-            segment.pid, segment.nonce, segment.len_bytes
-        )
-    }
-}
-
-impl FromStr for GroupDescriptor {
-    type Err = NotAGroup;
-
-    fn from_str(text: &str) -> Result<Self, NotAGroup> {
-        let parse = || -> Option<Self> {
-            let fields = text.trim().strip_prefix(PREFIX)?.strip_prefix(':')?;
-            let fields: Vec<u64> = fields
-                .split(':')
-                .map(|field| field.parse().ok())
-                .collect::<Option<_>>()?;
-            let [ranks, pid, fd, nonce, len_bytes] = *fields.as_slice() else {
-                return None;
-            };
-            let segment = SegmentId {
-                pid: pid.try_into().ok()?,
-                fd: u32::try_from(fd).ok()?.cast_signed(),
-                nonce,
-                len_bytes,
-            };
-            Some(GroupDescriptor {
-                ranks: ranks.try_into().ok()?,
-                segment,
-            })
-        };
-        parse().ok_or_else(|| NotAGroup {
-            text: text.chars().take(80).collect(),
-        })
     }
 }

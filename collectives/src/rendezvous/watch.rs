@@ -6,8 +6,8 @@ use std::sync::Arc;
 use selvedge_channels::memory::deaths::{NotWatched, Watch, watch};
 use selvedge_channels::memory::process::Process;
 
-use super::group::Shared;
-use super::layout::End;
+use super::state::GroupState;
+use super::words::GroupEnd;
 
 /// The processes that this rank watches, by rank.
 #[derive(Default)]
@@ -22,30 +22,30 @@ impl Watches {
     /// tries again, and until then only the time-out notices its death. Once all processes are watched, a call is a
     /// single branch, so a waiter may call as often as it likes.
     #[inline]
-    pub(crate) fn look(&mut self, shared: &Arc<Shared>) {
-        if shared.watches && !self.settled {
-            self.look_for_new(shared);
+    pub(crate) fn look(&mut self, group: &Arc<GroupState>) {
+        if group.watches && !self.settled {
+            self.look_for_new(group);
         }
     }
 
-    fn look_for_new(&mut self, shared: &Arc<Shared>) {
-        self.by_rank.resize_with(shared.ranks(), || None);
+    fn look_for_new(&mut self, group: &Arc<GroupState>) {
+        self.by_rank.resize_with(group.ranks(), || None);
         for (rank, watched) in self.by_rank.iter_mut().enumerate() {
             if watched.is_some() {
                 continue;
             }
-            let Ok(Some((process, false))) = shared.words.holder(rank) else {
+            let Ok(Some((process, false))) = group.words.holder(rank) else {
                 continue;
             };
             if process == Process::own() {
                 *watched = Some((process, None));
                 continue;
             }
-            let group = Arc::clone(shared);
-            *watched = match watch(process, Arc::new(move || died(&group, rank, process))) {
+            let told = Arc::clone(group);
+            *watched = match watch(process, Arc::new(move || died(&told, rank, process))) {
                 Ok(watch) => Some((process, Some(watch))),
                 Err(NotWatched::Dead) => {
-                    died(shared, rank, process);
+                    died(group, rank, process);
                     Some((process, None))
                 }
                 Err(NotWatched::System) => None,
@@ -55,11 +55,11 @@ impl Watches {
     }
 }
 
-fn died(shared: &Shared, rank: usize, process: Process) {
-    match shared.words.holder(rank) {
+fn died(group: &GroupState, rank: usize, process: Process) {
+    match group.words.has_left(rank) {
         // A rank that left before its process ended has failed no one.
-        Ok(Some((_, true))) => shared.ring_all(),
-        _ => shared.end(End::Died {
+        Ok(true) => group.ring_all(),
+        _ => group.end(GroupEnd::Died {
             rank,
             pid: process.pid,
         }),

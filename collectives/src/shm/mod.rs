@@ -3,7 +3,7 @@
 //! Every rank has *blocks* of memory that the other ranks can map, and puts its contribution into one of them. Ranks
 //! synchronise through counters, without locks:
 //!
-//! 1. *Arrive*: publish the operation, the contribution's types and shapes, and its block.
+//! 1. *Arrive*: publish the operation, the contribution's types and shapes, and its block (the module `rendezvous`).
 //! 2. When all ranks have arrived, *share*: each rank computes its part of the result, in the order of ranks, in memory
 //!    that all ranks can see. Large reductions happen in place, in the block of rank 0 or of the root: every rank reads
 //!    one part of all contributions and writes that part once (two-shot, with one shared result). For a small reduction
@@ -11,20 +11,20 @@
 //! 3. When all shares are done, *finish*: the result is a view of the shared block, which is held until the view is
 //!    dropped.
 //!
-//! Private vectors of two ranks are joined chunk by chunk between *arrive* and *finish*, through a ring of each rank.
+//! Private vectors of two ranks are reduced chunk by chunk between *arrive* and *finish*, through a ring of each rank.
 //!
-//! Invariants:
-//! - `COLL-1` a block is written by its owner before the owner arrives, and by other ranks only in the parts of their
-//!   share, between the arrival of all ranks and their own `done`.
-//! - `COLL-2` the owner uses a block again only when all ranks have finished the operation in which it was used, and no
-//!   rank holds it.
-//! - `COLL-3` the outcome of an operation follows from the arrivals alone, which are equal for all ranks; so either all
-//!   ranks have a result, or all have the same error.
+//! - `rank`: one rank, as a [`Communicator`](crate::Communicator); `advance`: the progress of its operation.
+//! - `share`: the part of a result that each rank computes.
+//! - `private`: reductions of memory that the group does not know, in pieces; `pair`, `staging`: such reductions between
+//!   two ranks, chunk by chunk.
+//!
+//! Invariants, beside those of `rendezvous` (`COLL-1` to `COLL-3`):
 //! - `COLL-4` a slot of a ring belongs to its owner, except from the time when the owner has staged a chunk there to
-//!   the time when the other rank has joined that chunk.
-//!   joined it.
+//!   the time when the other rank has reduced that chunk.
 
-mod output;
+mod advance;
+mod pair;
+mod private;
 mod rank;
 mod share;
 mod staging;

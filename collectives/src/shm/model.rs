@@ -13,8 +13,7 @@ use crate::contract::expected;
 use crate::error::CommError;
 use crate::operation::{Collective, ReduceOp};
 use crate::parts::Part;
-use crate::rendezvous::End;
-use crate::rendezvous::{Group, Shared};
+use crate::rendezvous::{Group, GroupEnd};
 
 const SUM: Collective = Collective::AllReduce(ReduceOp::Sum);
 
@@ -29,8 +28,8 @@ enum Mutant {
     DoneEarly,
     /// A rank publishes that chunks are staged before they are.
     StagedEarly,
-    /// A rank publishes that chunks are joined before they are.
-    JoinedEarly,
+    /// A rank publishes that chunks are reduced before they are.
+    ReducedEarly,
 }
 
 #[derive(Clone, Copy)]
@@ -125,13 +124,13 @@ impl Ranks {
             Err(error) => self.ended(world, rank, &error)?,
         }
         if self.mutant == Mutant::DoneEarly {
-            let shared = world.group.shared();
+            let shared = world.group.state();
             shared.words.set_done(rank, world.launched[rank] as u64).unwrap();
         }
-        let words = &world.group.shared().words;
+        let words = &world.group.state().words;
         match self.mutant {
             Mutant::StagedEarly => words.set_staged(rank, 100).unwrap(),
-            Mutant::JoinedEarly => words.set_joined(rank, 100).unwrap(),
+            Mutant::ReducedEarly => words.set_reduced(rank, 100).unwrap(),
             _ => {}
         }
         Ok(())
@@ -165,7 +164,7 @@ impl Ranks {
                     return Err("a wrong result");
                 }
                 if self.mutant == Mutant::LetsGoEarly {
-                    let shared = world.group.shared();
+                    let shared = world.group.state();
                     (0..self.ranks)
                         .for_each(|owner| (0..8).for_each(|block| shared.words.let_go(rank, owner, block)));
                 }
@@ -235,7 +234,7 @@ impl Machine for Ranks {
                 world.parties[rank] = Party::Dead;
             }
             Action::Notice(rank) => {
-                world.group.shared().end(End::Died { rank, pid: 0 });
+                world.group.state().end(GroupEnd::Died { rank, pid: 0 });
                 world.parties[rank] = Party::Noticed;
             }
         }
@@ -254,7 +253,7 @@ impl Machine for Ranks {
             .iter()
             .chain(&world.finished)
             .map(|count| *count as u64);
-        let end = format!("{:?}", world.group.shared().words.end());
+        let end = format!("{:?}", world.group.state().words.end());
         end.hash(&mut hasher);
         counts.chain(states).chain([hasher.finish()]).collect()
     }
@@ -267,12 +266,6 @@ impl Machine for Ranks {
         } else {
             Ok(())
         }
-    }
-}
-
-impl Group {
-    fn shared(&self) -> &Shared {
-        self.inner()
     }
 }
 
@@ -387,7 +380,7 @@ fn comm_05_private_vectors_are_right_in_every_order() {
 
 #[test]
 fn comm_05_mutants_of_private_vectors_are_found() {
-    for mutant in [Mutant::StagedEarly, Mutant::JoinedEarly] {
+    for mutant in [Mutant::StagedEarly, Mutant::ReducedEarly] {
         is_found(
             Ranks {
                 script: &[(SUM, CHUNKS)],

@@ -8,7 +8,8 @@ use selvedge_channels::{Region, Tensor, TensorError};
 use crate::error::CommError;
 use crate::kernel::{self, Stores};
 use crate::operation::{Collective, ReduceOp};
-use crate::parts::{Head, Heads, Span, Template};
+use crate::parts::{Head, Span, Template};
+use crate::rendezvous::BlockView;
 
 /// The maximum number of bytes that every rank reduces completely for itself: reading a cache line of every rank costs
 /// less than a second synchronisation.
@@ -55,13 +56,13 @@ pub(super) struct Private(pub(super) *mut u8);
 // SAFETY: only the thread that drives the rank uses the pointer, while the owner of the memory keeps it.
 unsafe impl Send for Private {}
 
-/// An operation at which all ranks have arrived: the data that all ranks know alike, and this rank's own.
-pub(super) struct Meeting<'a> {
+/// An operation on which all ranks agree: the data that all ranks know alike, and this rank's own.
+pub(super) struct Exchange<'a> {
     pub(super) operation: Collective,
     /// The types and shapes of every rank's contribution, or of the root's alone.
     pub(super) template: &'a Template,
     /// The blocks, by rank; `None` for a rank whose block is not read.
-    pub(super) brought: &'a [Option<MappedBlock>],
+    pub(super) blocks: &'a [Option<MappedBlock>],
     /// The block in which results are gathered.
     pub(super) results: Option<MappedBlock>,
     /// The number of this rank, and the contribution that is not in its block.
@@ -75,12 +76,8 @@ pub(super) enum Product {
     Nothing,
     /// Tensors that the rank has computed itself.
     Made(Result<Vec<Tensor>, CommError>),
-    /// Parts of the block of a rank: their types, shapes and offsets.
-    View {
-        owner: usize,
-        index: usize,
-        parts: Vec<(Head, usize)>,
-    },
+    /// Tensors in the block of a rank.
+    View(BlockView),
 }
 
 fn absent() -> CommError {
@@ -89,13 +86,13 @@ fn absent() -> CommError {
     }
 }
 
-impl Meeting<'_> {
+impl Exchange<'_> {
     fn ranks(&self) -> usize {
-        self.brought.len()
+        self.blocks.len()
     }
 
-    fn brought(&self, rank: usize) -> Result<MappedBlock, CommError> {
-        self.brought.get(rank).copied().flatten().ok_or_else(absent)
+    fn block(&self, rank: usize) -> Result<MappedBlock, CommError> {
+        self.blocks.get(rank).copied().flatten().ok_or_else(absent)
     }
 
     fn parts(&self) -> impl Iterator<Item = (&Head, Span)> {
@@ -104,34 +101,6 @@ impl Meeting<'_> {
             .0
             .iter()
             .zip(self.template.spans.iter().copied())
-    }
-
-    /// Returns the error if the operation is not defined for the contributions; the same error on every rank.
-    pub(super) fn refused(&self) -> Option<CommError> {
-        let (operation, ranks, heads) = (self.operation, self.ranks(), &self.template.heads.0);
-        if let Some(op) = operation.reduce_op()
-            && let Some(head) = heads.iter().find(|head| !op.is_defined_for(head.dtype))
-        {
-            return Some(CommError::NoSuchReduction {
-                op,
-                dtype: head.dtype,
-            });
-        }
-        let shared_out = |head: &&Head| {
-            let first = head.shape.first();
-            first.is_none_or(|first| !first.is_multiple_of(ranks))
-        };
-        if operation.cuts()
-            && let Some(head) = heads.iter().find(shared_out)
-        {
-            return Some(CommError::Indivisible {
-                operation,
-                shape: head.shape.to_vec(),
-                ranks,
-            });
-        }
-        let scalar = heads.iter().any(|head| head.shape.is_empty());
-        (operation.gatherer().is_some() && scalar).then_some(CommError::Scalar { operation })
     }
 
     /// Computes this rank's share. Returns the result that the rank will have, and whether that result needs the shares
@@ -156,9 +125,9 @@ impl Meeting<'_> {
     /// Collects the addresses of `len` bytes at `offset` in every rank's block.
     fn sources(&self, offset: usize, len: usize, sources: &mut Sources) -> Result<(), CommError> {
         sources.0.clear();
-        for brought in self.brought {
+        for block in self.blocks {
             sources.0.push(
-                brought
+                block
                     .as_ref()
                     .ok_or_else(absent)?
                     .address(offset, len)?
@@ -214,11 +183,11 @@ impl Meeting<'_> {
 
     /// Reduces this rank's slice of every part in place, in the block of `target`.
     fn two_shot(&self, op: ReduceOp, target: usize, sources: &mut Sources) -> Result<Product, CommError> {
-        let brought = self.brought(target)?;
+        let block = self.block(target)?;
         for span in &self.template.spans {
             let (from, count) = slice(span, self.rank, self.ranks());
             let size = span.dtype.size_bytes();
-            let to = brought.address(span.offset + from * size, count * size)?;
+            let to = block.address(span.offset + from * size, count * size)?;
             match self.private {
                 Some(Private(own)) if count > 0 => {
                     let own = own.wrapping_add(from * size);
@@ -239,8 +208,8 @@ impl Meeting<'_> {
             .parts()
             .map(|(head, span)| (head.clone(), span.offset))
             .collect();
-        let index = self.brought(owner)?.index;
-        Ok(Product::View { owner, index, parts })
+        let index = self.block(owner)?.index;
+        Ok(Product::View(BlockView { owner, index, parts }))
     }
 
     /// Returns a view of this rank's part of the contribution of `owner`.
@@ -251,13 +220,13 @@ impl Meeting<'_> {
             Ok((head, span.offset + self.rank * (span.len_bytes() / ranks)))
         };
         let parts = self.parts().map(part).collect::<Result<_, CommError>>()?;
-        let index = self.brought(owner)?.index;
-        Ok(Product::View { owner, index, parts })
+        let index = self.block(owner)?.index;
+        Ok(Product::View(BlockView { owner, index, parts }))
     }
 
     /// Reduces this rank's part in place, in its own block, where no other rank reads that part.
     fn reduce_scatter(&self, op: ReduceOp, sources: &mut Sources) -> Result<Product, CommError> {
-        let own = self.brought(self.rank)?;
+        let own = self.block(self.rank)?;
         for span in &self.template.spans {
             let count = span.count / self.ranks();
             let (from, size) = (self.rank * count, span.dtype.size_bytes());
@@ -270,9 +239,9 @@ impl Meeting<'_> {
     fn gather(&self, owner: usize) -> Result<Product, CommError> {
         let results = self.results.ok_or_else(absent)?;
         let too_large = || CommError::from(TensorError::Memory { len_bytes: None });
-        let heads = gathered(&self.template.heads, self.ranks()).ok_or_else(too_large)?;
+        let heads = self.template.heads.gathered(self.ranks()).ok_or_else(too_large)?;
         let (spans, _) = heads.spans(0).ok_or_else(too_large)?;
-        let own = self.brought(self.rank)?;
+        let own = self.block(self.rank)?;
         for (from, to) in self.template.spans.iter().zip(&spans) {
             let len = from.len_bytes();
             let source = own.address(from.offset, len)?;
@@ -284,7 +253,7 @@ impl Meeting<'_> {
         let offsets = spans.iter().map(|span| span.offset);
         let parts = heads.0.into_iter().zip(offsets).collect();
         let index = results.index;
-        Ok(Product::View { owner, index, parts })
+        Ok(Product::View(BlockView { owner, index, parts }))
     }
 
     fn all_to_all(&self, sources: &mut Sources) -> Result<Vec<Tensor>, CommError> {
@@ -315,12 +284,6 @@ pub(super) struct Sources(Vec<*const u8>);
 
 // SAFETY: the addresses are computed anew before each use.
 unsafe impl Send for Sources {}
-
-/// Returns the heads of every rank's parts, one after the other; `None` for a scalar, or if a dimension overflows.
-pub(super) fn gathered(heads: &Heads, ranks: usize) -> Option<Heads> {
-    let longer = |head: &Head| head.with_first(|first| first.checked_mul(ranks));
-    heads.0.iter().map(longer).collect::<Option<Vec<_>>>().map(Heads)
-}
 
 /// Returns the start and the length of the slice of `rank`, in elements. Slices are whole cache lines, so that no two
 /// ranks write the same line.

@@ -17,7 +17,7 @@ use crate::error::CommError;
 use crate::kernel::{self, Stores};
 use crate::operation::ReduceOp;
 use crate::parts::ALIGN;
-use crate::rendezvous::Shared;
+use crate::rendezvous::{GroupState, Participant};
 
 /// The number of bytes of a slot: few enough that chunk and slot stay in the nearest cache.
 pub(super) const CHUNK_BYTES: usize = if cfg!(test) { 1 << 10 } else { 16 << 10 };
@@ -41,7 +41,7 @@ pub(super) struct Vector {
     chunk: usize,
     pairs: u64,
     staged: u64,
-    joined: u64,
+    reduced: u64,
     taken: u64,
     /// True in models: the vector takes one step at each poll.
     #[cfg(test)]
@@ -57,7 +57,7 @@ enum Memory {
 
 /// The rings of two ranks that join vectors, and the position in them.
 pub(super) struct Rings<'a> {
-    pub(super) shared: &'a Shared,
+    group: &'a GroupState,
     /// The number of this rank, and the ring of each rank.
     pub(super) rank: usize,
     pub(super) rings: &'a [Option<MappedBlock>],
@@ -65,8 +65,17 @@ pub(super) struct Rings<'a> {
     pub(super) before: u64,
 }
 
-impl Rings<'_> {
-    fn other(&self) -> usize {
+impl<'a> Rings<'a> {
+    pub(super) fn new(participant: &'a Participant, rings: &'a [Option<MappedBlock>], before: u64) -> Self {
+        Rings {
+            group: &participant.group,
+            rank: participant.rank,
+            rings,
+            before,
+        }
+    }
+
+    pub(super) fn other(&self) -> usize {
         1 - self.rank.min(1)
     }
 
@@ -113,7 +122,7 @@ impl Vector {
             chunk,
             pairs: pairs as u64,
             staged: 0,
-            joined: 0,
+            reduced: 0,
             taken: 0,
             #[cfg(test)]
             slow: false,
@@ -150,7 +159,7 @@ impl Vector {
 
     #[cfg(test)]
     pub(super) fn progress(&self) -> u64 {
-        self.staged << 16 | self.joined << 8 | self.taken
+        self.staged << 16 | self.reduced << 8 | self.taken
     }
 
     /// Returns the chunk of a pair that the rank `joiner` joins: its first byte and its length in bytes.
@@ -185,24 +194,24 @@ impl Vector {
     }
 
     fn may_stage(&self) -> bool {
-        self.staged < self.pairs.min(self.joined + AHEAD) && self.staged < self.taken + SLOTS
+        self.staged < self.pairs.min(self.reduced + AHEAD) && self.staged < self.taken + SLOTS
     }
 
-    fn may_join(&self, at: &Rings<'_>) -> Result<bool, CommError> {
-        if self.joined >= self.pairs {
+    fn may_reduce(&self, at: &Rings<'_>) -> Result<bool, CommError> {
+        if self.reduced >= self.pairs {
             return Ok(false);
         }
         // The arrival publishes the first chunks.
-        Ok(self.joined < AHEAD || at.shared.words.staged(at.other())? > at.before + self.joined)
+        Ok(self.reduced < AHEAD || at.group.words.staged(at.other())? > at.before + self.reduced)
     }
 
     fn may_take(&self, at: &Rings<'_>) -> Result<bool, CommError> {
-        Ok(self.taken < self.staged && at.shared.words.joined(at.other())? > at.before + self.taken)
+        Ok(self.taken < self.staged && at.group.words.reduced(at.other())? > at.before + self.taken)
     }
 
     /// True if a step is possible.
     pub(super) fn may_pass(&self, at: &Rings<'_>) -> Result<bool, CommError> {
-        Ok(self.may_stage() || self.may_join(at)? || self.may_take(at)?)
+        Ok(self.may_stage() || self.may_reduce(at)? || self.may_take(at)?)
     }
 
     /// Does all steps that are possible. Returns whether the vector is complete.
@@ -213,15 +222,15 @@ impl Vector {
                 self.stage(at)?;
                 moved = true;
             }
-            if self.may_join(at)? {
-                self.join(at)?;
+            if self.may_reduce(at)? {
+                self.reduce(at)?;
                 moved = true;
             }
             if self.may_take(at)? {
                 self.take(at)?;
                 moved = true;
             }
-            if self.taken == self.pairs && self.joined == self.pairs {
+            if self.taken == self.pairs && self.reduced == self.pairs {
                 return Ok(true);
             }
             #[cfg(test)]
@@ -242,14 +251,14 @@ impl Vector {
         unsafe { kernel::copy(from, to, len, Stores::Cached) };
         self.staged += 1;
         fault_point::at("rank: before it says what it staged");
-        at.shared.words.set_staged(at.rank, at.before + self.staged)?;
-        Doorbell::ring_all_but(&at.shared.bells, at.rank);
+        at.group.words.set_staged(at.rank, at.before + self.staged)?;
+        Doorbell::ring_all_but(&at.group.bells, at.rank);
         Ok(())
     }
 
-    fn join(&mut self, at: &Rings<'_>) -> Result<(), CommError> {
-        let (own, len) = self.chunk(self.joined, at.rank);
-        let slot = at.slot(at.other(), self.joined, len)?;
+    fn reduce(&mut self, at: &Rings<'_>) -> Result<(), CommError> {
+        let (own, len) = self.chunk(self.reduced, at.rank);
+        let slot = at.slot(at.other(), self.reduced, len)?;
         let mut from = [own.cast_const(), slot.cast_const()];
         if at.rank > 0 {
             from.swap(0, 1);
@@ -259,10 +268,10 @@ impl Vector {
         unsafe { kernel::reduce(self.op, self.dtype, slot, &from, len / self.dtype.size_bytes()) };
         // SAFETY: as above; `len` bytes of the vector, which no one else uses.
         unsafe { kernel::copy(slot, own, len, Stores::Cached) };
-        self.joined += 1;
-        fault_point::at("rank: before it says what it joined");
-        at.shared.words.set_joined(at.rank, at.before + self.joined)?;
-        Doorbell::ring_all_but(&at.shared.bells, at.rank);
+        self.reduced += 1;
+        fault_point::at("rank: before it says what it reduced");
+        at.group.words.set_reduced(at.rank, at.before + self.reduced)?;
+        Doorbell::ring_all_but(&at.group.bells, at.rank);
         Ok(())
     }
 

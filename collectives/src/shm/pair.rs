@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use selvedge_channels::{Element, Tensor, fault_point};
 
-use super::advance::write_head;
-use super::{Rank, RankState, UnderWay};
+use super::rank::{Own, Rank, RankState};
+use super::share::Private;
+use super::staging::{RING_BYTES, Rings, Vector};
 use crate::communicator::{Communicator, PlanId};
 use crate::error::CommError;
-use crate::operation::{Collective, ReduceOp};
+use crate::operation::{Collective, Medium, ReduceOp};
 use crate::parts::Template;
-use crate::rendezvous::{Arrival, End};
-use crate::shm::share::Private;
-use crate::shm::staging::{RING_BYTES, Rings, Vector};
+use crate::rendezvous::Proposal;
 
 impl Rank {
     /// Reduces the vectors of two ranks, in place.
@@ -25,27 +24,31 @@ impl Rank {
     ) -> Result<(), CommError> {
         let operation = self.may_launch(plan)?;
         let shape = [values.len()];
-        let template = self.template([(E::DTYPE, shape.as_slice())].into_iter())?;
+        let template = self
+            .participant
+            .template([(E::DTYPE, shape.as_slice())].into_iter())?;
         let begin = Private(values.as_mut_ptr().cast());
         let vector = Vector::lent(begin, size_of_val(values), E::DTYPE, op);
         self.bring_vector(operation, template, vector)?;
         let outcome = self.wait(None);
         let vector = match &mut self.state {
-            RankState::Arriving { under_way, .. } | RankState::Joining { under_way } => {
-                under_way.vector.as_mut()
+            RankState::Agreeing {
+                own: Own::Vector(vector),
+                ..
             }
+            | RankState::Passing { vector, .. } => Some(vector),
             _ => None,
         };
         // The wait was too long, and the caller may free the values: a copy takes their place.
         if vector.is_some_and(|vector| !vector.keep()) {
             self.state = RankState::Idle;
-            self.shared.end(End::Aborted { rank: self.rank });
+            self.participant.give_up();
         }
         outcome.map(drop)
     }
 
     /// Launches the reduction of a vector.
-    pub(in crate::shm) fn bring_vector(
+    fn bring_vector(
         &mut self,
         operation: Collective,
         template: Arc<Template>,
@@ -53,65 +56,35 @@ impl Rank {
     ) -> Result<(), CommError> {
         let ring = match &self.ring {
             Some(ring) => ring.clone(),
-            None => self.blocks.take(&self.shared, RING_BYTES)?,
+            None => self.participant.take(RING_BYTES)?,
         };
-        vector.begin(self.rank, self.passed, |offset, len| {
+        vector.begin(self.rank(), self.passed, |offset, len| {
             Ok(ring.region.address(offset, len)?)
         })?;
-        let head = self.blocks.take(&self.shared, template.encoded.len())?;
-        write_head(&head.region, &template.encoded)?;
+        let heads = self.participant.heads(&template)?;
         self.ring = Some(ring.clone());
-        let arrival = Arrival {
-            what: operation.code() | Collective::IN_PLACE,
-            signature: template.signature,
-            head_len: template.encoded.len() as u64,
-            ..Arrival::default()
-        };
-        let under_way = UnderWay {
-            operation,
+        let proposal = Proposal {
+            medium: Medium::Rings,
             template: Some(template),
-            private: None,
-            vector: Some(vector),
-            brought: Some(head),
+            block: Some(heads),
             results: Some(ring),
-            elsewhere: false,
+            ..Proposal::new(operation)
         };
-        self.arrive(under_way, arrival)
+        self.arrive(proposal, Own::Vector(vector))
     }
 
-    fn rings(&self) -> Rings<'_> {
-        Rings {
-            shared: &self.shared,
-            rank: self.rank,
-            rings: &self.brought,
-            before: self.passed,
-        }
-    }
-
-    /// Whether the other rank has done the step for which this rank waits.
-    pub(super) fn may_join(&self) -> Result<bool, CommError> {
-        let vector = self.state.under_way().and_then(|it| it.vector.as_ref());
-        vector.map_or(Ok(true), |vector| vector.may_pass(&self.rings()))
-    }
-
-    /// Advances the vectors that are being joined. Returns `None` while it waits for the other rank.
-    pub(super) fn join_vectors(&mut self) -> Result<Option<Vec<Tensor>>, CommError> {
-        let rings = Rings {
-            shared: &self.shared,
-            rank: self.rank,
-            rings: &self.brought,
-            before: self.passed,
-        };
-        let RankState::Joining { under_way } = &mut self.state else {
+    /// Advances the vectors that are being reduced. Returns `None` while it waits for the other rank.
+    pub(super) fn pass_vector(&mut self) -> Result<Option<Vec<Tensor>>, CommError> {
+        let RankState::Passing { proposal, vector } = &mut self.state else {
             return Err(CommError::Idle);
         };
-        let Some(vector) = &mut under_way.vector else {
-            return Err(CommError::Idle);
-        };
+        let rings = Rings::new(&self.participant, &self.blocks, self.passed);
         if !vector.pass(&rings)? {
-            return self.missing(1 - self.rank.min(1));
+            let other = rings.other();
+            self.participant.missing(other, |_| vector.may_pass(&rings))?;
+            return Ok(None);
         }
-        let result = match (vector.result(), &under_way.template) {
+        let result = match (vector.result(), &proposal.template) {
             (Some(kept), Some(template)) => template
                 .heads
                 .0
@@ -124,24 +97,24 @@ impl Rank {
         self.state = RankState::Idle;
         fault_point::at("rank: after its share");
         // Both at once, because no rank waits for a share.
-        self.done()?;
-        fault_point::at("rank: before finishing");
-        self.finish()?;
-        fault_point::at("rank: after finishing");
+        self.participant.done()?;
+        self.participant.finish()?;
         result.map(Some)
     }
 
     /// Launches an operation as [`launch`](Communicator::launch) does, with a vector that takes one step at each
     /// [`poll`](Communicator::poll).
     #[cfg(all(test, not(miri)))]
-    pub(in crate::shm) fn launch_private(
+    pub(super) fn launch_private(
         &mut self,
         plan: PlanId,
         op: ReduceOp,
         tensor: &Tensor,
     ) -> Result<(), CommError> {
         let operation = self.may_launch(plan)?;
-        let template = self.template([(tensor.dtype(), tensor.shape())].into_iter())?;
+        let template = self
+            .participant
+            .template([(tensor.dtype(), tensor.shape())].into_iter())?;
         let vector = Vector::kept(tensor.bytes().to_vec(), tensor.dtype(), op);
         self.bring_vector(operation, template, vector)
     }
@@ -156,7 +129,7 @@ mod tests {
     use crate::rendezvous::Group;
 
     #[test]
-    fn a_vector_whose_owner_waits_no_longer_is_joined_to_its_end() {
+    fn a_vector_whose_owner_waits_no_longer_is_reduced_to_its_end() {
         let group = Group::in_process(2).unwrap().timeout(Duration::from_millis(1));
         let [mut late, mut peer] = [0, 1].map(|rank| group.rank(rank).unwrap());
         let values: Vec<u32> = (0..5_000).collect();
@@ -165,7 +138,7 @@ mod tests {
         let [plan, theirs_plan] = [late.plan(sum).unwrap(), peer.plan(sum).unwrap()];
         assert_eq!(plan, theirs_plan);
         peer.launch_private(theirs_plan, ReduceOp::Sum, &theirs).unwrap();
-        // Only the chunks that the other rank staged when it arrived are joined.
+        // Only the chunks that the other rank staged when it arrived are reduced.
         let mut own = values.clone();
         let outcome = late.allreduce_slice(ReduceOp::Sum, &mut own);
         assert!(matches!(outcome, Err(CommError::Timeout { .. })), "{outcome:?}");

@@ -2,11 +2,10 @@
 
 use selvedge_channels::{Element, bytes_of};
 
-use super::advance::write_bytes;
-use super::{Rank, RankState};
+use super::rank::{Own, Rank, RankState};
+use super::share::{Private, is_one_shot, slice};
 use crate::communicator::{Communicator, PlanId};
 use crate::error::CommError;
-use crate::shm::share::{Private, is_one_shot, slice};
 
 impl Rank {
     /// Reduces one piece of a vector. Other ranks find in this rank's block the data that they reduce; this rank's own
@@ -29,7 +28,7 @@ impl Rank {
         let (from, count) = if one_shot {
             (0, 0)
         } else {
-            slice(&span, self.rank, self.shared.ranks())
+            slice(&span, self.rank(), self.world_size())
         };
         let size = size_of::<E>();
         let begin = Private(piece.as_mut_ptr().cast());
@@ -40,24 +39,24 @@ impl Rank {
             (from + count) * size,
             bytes.get((from + count) * size..).unwrap_or_default(),
         )?;
-        self.bring(operation, loan, Some(begin))?;
+        self.bring(operation, loan, Own::Private(begin))?;
         let outcome = self.wait(None);
-        if let RankState::Arriving { under_way, .. } = &mut self.state {
+        if let RankState::Agreeing { proposal, own } = &mut self.state {
             // The wait was too long, and the caller may free the piece: a copy takes its place.
-            under_way.private = None;
-            if let Some(taken) = &under_way.brought {
+            *own = Own::Block;
+            if let Some(block) = &proposal.block {
                 let own = bytes_of(piece).get(from * size..(from + count) * size);
-                write_bytes(&taken.region, span.offset + from * size, own.unwrap_or_default())?;
+                block.write(span.offset + from * size, own.unwrap_or_default())?;
             }
         }
         let result = outcome?;
         if one_shot {
             return Ok(());
         }
-        let joined = result.first().ok_or(CommError::Idle)?.as_slice::<E>()?;
+        let reduced = result.first().ok_or(CommError::Idle)?.as_slice::<E>()?;
         let after = from + count;
         for (to, from) in [(0..from, 0..from), (after..span.count, after..span.count)] {
-            if let (Some(to), Some(from)) = (piece.get_mut(to), joined.get(from)) {
+            if let (Some(to), Some(from)) = (piece.get_mut(to), reduced.get(from)) {
                 to.copy_from_slice(from);
             }
         }

@@ -1,0 +1,89 @@
+//! Messages from one rank to another, beside operations: at most one in flight from each rank to each, in a block of
+//! the sender.
+
+use std::time::Duration;
+
+use selvedge_channels::Tensor;
+
+use super::loan::Loan;
+use super::participant::Participant;
+use super::view::BlockView;
+use crate::error::CommError;
+
+impl Participant {
+    /// Implements [`send`](crate::Communicator::send).
+    pub(crate) fn send(
+        &mut self,
+        to: usize,
+        tensors: &[Tensor],
+        timeout: Option<Duration>,
+    ) -> Result<(), CommError> {
+        self.group.has(to)?;
+        let before = self.sent.get(to).copied().unwrap_or_default();
+        let free = Participant::until(self, timeout, |this| {
+            if this.group.words.received(this.rank, to)? >= before {
+                return this.group.ended().map(Some);
+            }
+            this.awaited(to).map(|()| None)
+        })?;
+        let late = |waited| CommError::NoMessage {
+            rank: to,
+            waited,
+            what: "taken the last message to it",
+        };
+        free.map_err(late)?;
+        let mut loan = self.loan(tensors.iter().map(|tensor| (tensor.dtype(), tensor.shape())))?;
+        for (index, tensor) in tensors.iter().enumerate() {
+            loan.fill(index, 0, tensor.bytes())?;
+        }
+        let Loan { block, template, .. } = loan;
+        block.write(0, &template.encoded)?;
+        self.blocks.sent(&block, to, before + 1);
+        let words = &self.group.words;
+        words.send(self.rank, to, before + 1, block.index, template.encoded.len())?;
+        if let Some(sent) = self.sent.get_mut(to) {
+            *sent += 1;
+        }
+        self.ring_others();
+        Ok(())
+    }
+
+    /// Implements [`recv`](crate::Communicator::recv).
+    pub(crate) fn recv(&mut self, from: usize, timeout: Option<Duration>) -> Result<Vec<Tensor>, CommError> {
+        self.group.has(from)?;
+        let number = self.received.get(from).copied().unwrap_or_default() + 1;
+        let received = Participant::until(self, timeout, |this| {
+            let awaited = this.awaited(from);
+            // The message is read after the check of its sender, which may have sent it and then left.
+            let Some((block, head_len)) = this.group.words.sent(from, this.rank, number)? else {
+                return awaited.map(|()| None);
+            };
+            let tensors = this.message(from, block, head_len);
+            this.unless_dying(tensors)
+        })?;
+        let late = |waited| CommError::NoMessage {
+            rank: from,
+            waited,
+            what: "sent anything",
+        };
+        let tensors = received.map_err(late)?;
+        self.group.words.receive(from, self.rank, number)?;
+        if let Some(received) = self.received.get_mut(from) {
+            *received = number;
+        }
+        self.ring_others();
+        Ok(tensors)
+    }
+
+    /// Returns the message that a rank has sent, as a view.
+    fn message(&mut self, from: usize, block: u64, head_len: u64) -> Result<Vec<Tensor>, CommError> {
+        let encoded = self.head(from, block, head_len)?;
+        let template = self.template_with(encoded)?;
+        let offsets = template.spans.iter().map(|span| span.offset);
+        self.view(&BlockView {
+            owner: from,
+            index: block as usize,
+            parts: template.heads.0.iter().cloned().zip(offsets).collect(),
+        })
+    }
+}
