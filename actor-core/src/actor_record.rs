@@ -1,33 +1,15 @@
 //! Actor records: the driver's data about one user actor, that is its blueprint, its home and its liveness.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
-use crate::cell::guarded::Guarded;
-use crate::cell::{ActorCell, Blueprint};
+use crate::cell::Blueprint;
 use crate::control::messages::NodeMessage;
 use crate::death::Death;
+use crate::home::Home;
 use crate::home::placement::Restart;
 use crate::id::{ActorId, LaneId, ProcessId};
-use crate::lane::mailbox::LaneMessage;
-use crate::lane::thread::LaneThread;
-use crate::worker::protocol::ToWorker;
-use crate::worker::record::WorkerRecord;
-
-/// The home of an actor's state.
-pub(crate) enum Home {
-    /// In this process, on the thread of each caller.
-    Inline(Arc<Guarded<ActorCell>>),
-    /// On a lane of this process.
-    Lane(Arc<LaneThread>),
-    /// On a lane of a worker process.
-    Worker {
-        worker: Arc<WorkerRecord>,
-        lane: LaneId,
-        lane_name: Arc<str>,
-    },
-}
 
 /// The liveness of an actor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +30,7 @@ struct Life {
 
 pub(crate) struct ActorRecord {
     pub(crate) blueprint: Blueprint,
-    pub(crate) home: Home,
+    pub(crate) home: Box<dyn Home>,
     pub(crate) restart: Restart,
     /// The actor's node on the control thread; inline actors have none.
     pub(crate) node: OnceLock<ractor::ActorRef<NodeMessage>>,
@@ -56,7 +38,7 @@ pub(crate) struct ActorRecord {
 }
 
 impl ActorRecord {
-    pub(crate) fn new(blueprint: Blueprint, home: Home, restart: Restart) -> Self {
+    pub(crate) fn new(blueprint: Blueprint, home: Box<dyn Home>, restart: Restart) -> Self {
         let life = Life {
             vital: Liveness::Alive,
             last_death: None,
@@ -81,18 +63,11 @@ impl ActorRecord {
     }
 
     pub(crate) fn lane(&self) -> LaneId {
-        match &self.home {
-            Home::Inline(_) => LaneId::DRIVER,
-            Home::Lane(lane) => lane.id(),
-            Home::Worker { lane, .. } => *lane,
-        }
+        self.home.address().lane
     }
 
     pub(crate) fn process(&self) -> ProcessId {
-        match &self.home {
-            Home::Inline(_) | Home::Lane(_) => ProcessId::DRIVER,
-            Home::Worker { worker, .. } => worker.id(),
-        }
+        self.home.address().process
     }
 
     pub(crate) fn vital(&self) -> Liveness {
@@ -103,21 +78,9 @@ impl ActorRecord {
         self.life.lock().last_death.clone()
     }
 
-    /// Removes the actor from its lane, if it is there, after everything that the lane was asked before.
+    /// Removes the actor from its home, if it is there, after everything that the home was asked before.
     pub(crate) fn leave(&self) {
-        let actor = self.id();
-        match &self.home {
-            Home::Inline(_) => {}
-            // A lane or a worker that has ended has no actors.
-            Home::Lane(lane) => drop(lane.push(LaneMessage::Remove(actor))),
-            Home::Worker { worker, lane, .. } => {
-                let lane = *lane;
-                let told = worker
-                    .link()
-                    .map(|link| link.tell(&ToWorker::Remove { lane, actor }));
-                drop(told);
-            }
-        }
+        self.home.remove(self.id());
     }
 
     /// Makes the actor's next death its last.

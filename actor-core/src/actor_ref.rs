@@ -7,11 +7,10 @@ use selvedge_channels::Wire;
 
 use crate::actor::ActorEntry;
 use crate::actor::arguments::{Arguments, ArgumentsKind, Returned, to_bytes};
-use crate::actor_record::{ActorRecord, Home, Liveness};
+use crate::actor_record::{ActorRecord, Liveness};
 use crate::call::Call;
-use crate::call::request::{CALL_TIMEOUT, CallFault, busy};
-use crate::cell::async_driver::AsyncDriver;
-use crate::control::messages::{NodeCall, NodeMessage};
+use crate::call::request::{ActorCall, CallFault};
+use crate::control::messages::NodeMessage;
 use crate::death::Death;
 use crate::directory::Directory;
 use crate::failure::Failure;
@@ -105,20 +104,16 @@ impl ActorRef {
     /// The present place of the actor, for display.
     #[must_use]
     pub fn placement(&self) -> PlacementLabel {
-        match &self.resident.home {
-            Home::Inline(_) => PlacementLabel::Inline,
-            Home::Lane(_) => PlacementLabel::Thread,
-            Home::Worker { worker, .. } => PlacementLabel::Process(worker.pid()),
-        }
+        self.resident.home.label()
     }
 
     /// The pid of the actor's worker process. `None` if the actor lives in the driver's process, and while no worker
     /// process runs.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
-        match &self.resident.home {
-            Home::Worker { worker, .. } => worker.pid(),
-            Home::Inline(_) | Home::Lane(_) => None,
+        match self.placement() {
+            PlacementLabel::Process(pid) => pid,
+            PlacementLabel::Inline | PlacementLabel::Thread => None,
         }
     }
 
@@ -143,17 +138,12 @@ impl ActorRef {
         };
         let resident = &self.resident;
         resident.retire();
-        match &resident.home {
-            Home::Worker { worker, .. } => {
-                worker.kill();
-                let deadline = Instant::now() + KILL_TIMEOUT;
-                directory
-                    .leases
-                    .wait(deadline, || matches!(resident.vital(), Liveness::Dead(_)));
-            }
-            Home::Inline(_) | Home::Lane(_) => {
-                directory.end_actors(std::slice::from_ref(resident), "it was killed")
-            }
+        if resident.home.kill() {
+            let deadline = Instant::now() + KILL_TIMEOUT;
+            let is_dead = || matches!(resident.vital(), Liveness::Dead(_));
+            directory.leases.wait(deadline, is_dead);
+        } else {
+            directory.end_actors(std::slice::from_ref(resident), "it was killed");
         }
     }
 
@@ -176,35 +166,26 @@ impl ActorRef {
             return Answer::ready(Err(CallFault::Died(death)));
         }
         drop(directory);
-        let kind = match &self.resident.home {
-            Home::Worker { .. } => ArgumentsKind::Bytes,
-            Home::Inline(_) | Home::Lane(_) => ArgumentsKind::Local,
-        };
-        let arguments = match kind {
+        let home = &self.resident.home;
+        let arguments = match home.arguments() {
             ArgumentsKind::Local => Arguments::local(args),
             ArgumentsKind::Bytes => match Failure::catch(|| to_bytes(&args)) {
                 Ok(bytes) => Arguments::Bytes(bytes),
                 Err(failure) => return Answer::ready(Err(CallFault::Failed(failure))),
             },
         };
-        if let Home::Inline(cell) = &self.resident.home {
-            // An inline actor has no thread: the caller's thread runs the method.
-            let deadline = || Some(Instant::now() + CALL_TIMEOUT);
-            let driver = AsyncDriver::new().limited(CALL_TIMEOUT);
-            let used = cell.with(deadline, |cell| cell.call(method, arguments, &driver));
-            return Answer::ready(match used {
-                Ok(result) => result.map_err(CallFault::Failed),
-                Err(refused) => Err(busy(self.name(), refused)),
-            });
-        }
         let (reply, answer) = promise();
-        if let Some(node) = self.resident.node.get() {
-            // A node that has stopped drops the promise; the call then reads the actor's state itself.
-            let _ = node.send_message(NodeMessage::Call(NodeCall {
-                method,
-                arguments,
-                reply,
-            }));
+        let call = ActorCall {
+            actor: self.id(),
+            method,
+            arguments,
+            reply: Box::new(move |result| reply.keep(result)),
+        };
+        match self.resident.node.get() {
+            // A node that has stopped drops the call; the caller then reads the actor's state itself.
+            Some(node) => drop(node.send_message(NodeMessage::Call(call))),
+            // An inline actor has no node: the caller's thread runs the method.
+            None => home.call(call),
         }
         answer
     }

@@ -51,6 +51,38 @@ id!(
     from 1
 );
 
+/// A host. [`HostId::DRIVER`] is the host of the process that made the runtime, and so far the only one.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct HostId(pub u32);
+
+/// The place of an actor: a lane of a process on a host.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Address {
+    /// The host.
+    pub host: HostId,
+    /// The process on the host.
+    pub process: ProcessId,
+    /// The lane of the process.
+    pub lane: LaneId,
+}
+
+impl Address {
+    /// The address of the driver: the lane of the threads that call inline actors.
+    pub const DRIVER: Self = Self::of(ProcessId::DRIVER, LaneId::DRIVER);
+
+    /// Returns the address of a lane of a process on the driver's host.
+    #[must_use]
+    pub const fn of(process: ProcessId, lane: LaneId) -> Self {
+        let host = HostId::DRIVER;
+        Self { host, process, lane }
+    }
+}
+
+impl HostId {
+    /// The host of the process that made the runtime.
+    pub const DRIVER: Self = Self(0);
+}
+
 impl LaneId {
     /// The driver's own lane. Inline actors live here; the lane has no thread of its own.
     pub const DRIVER: Self = Self(0);

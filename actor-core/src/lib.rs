@@ -63,7 +63,7 @@ pub use death::{Death, Exit};
 pub use failure::{Failure, FailureKind, FailureReport, panic_message, wake};
 pub use home::handles::{EndError, Lane, Worker};
 pub use home::placement::{OnPanic, Placement, PlacementLabel, Restart, UnknownPlacement};
-pub use id::{ActorId, LaneId, ProcessId};
+pub use id::{ActorId, Address, HostId, LaneId, ProcessId};
 pub use lane::gather::gather;
 pub use lane::host::LaneHost;
 pub use lane::program::{LoadedPrograms, Program, ProgramLoader};

@@ -8,14 +8,13 @@ use crate::actor::ActorEntry;
 use crate::actor::actor_type::Actor;
 use crate::actor::arguments::to_bytes;
 use crate::actor::registry::find_actor;
-use crate::actor_record::{ActorRecord, Home};
+use crate::actor_record::ActorRecord;
 use crate::actor_ref::ActorRef;
 use crate::cell::Blueprint;
-use crate::cell::guarded::Guarded;
 use crate::control::supervisor_message::SupervisorMessage;
-use crate::cores::CoreError;
-use crate::failure::Failure;
+use crate::home::Home;
 use crate::home::handles::{Lane, Worker};
+use crate::home::inline::InlineHome;
 use crate::home::keep::LaneKeep;
 use crate::home::placement::{OnPanic, Placement, Restart};
 use crate::id::ActorId;
@@ -213,7 +212,7 @@ impl Inner {
     pub(crate) fn settle(
         &self,
         blueprint: Blueprint,
-        (home, keep): (Home, Arc<LaneKeep>),
+        (home, keep): (Box<dyn Home>, Arc<LaneKeep>),
         restart: Restart,
     ) -> Result<ActorRef, SpawnError> {
         let resident = Arc::new(ActorRecord::new(blueprint, home, restart));
@@ -265,13 +264,7 @@ impl Inner {
         if self.directory.is_closed() {
             return Err(SpawnError::Shutdown);
         }
-        let actor = blueprint.name.to_string();
-        let built = match blueprint.core {
-            Some(core) => Err(Failure::from_error(CoreError::Inline { core })),
-            None => blueprint.clone().build(),
-        };
-        let cell = built.map_err(|failure| SpawnError::not_built(actor, failure.into_report()))?;
-        let home = Home::Inline(Arc::new(Guarded::new(cell)));
+        let home = Box::new(InlineHome::new(&blueprint)?);
         let resident = Arc::new(ActorRecord::new(blueprint, home, restart));
         self.directory.add_resident(&resident, None);
         Ok(ActorRef::new(resident, &self.directory))

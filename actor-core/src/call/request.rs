@@ -1,41 +1,32 @@
-//! Ordinary calls inside the runtime: their time limit, and the reasons that they give no value.
+//! Ordinary calls inside the runtime: a call on its way to its actor, and the reasons that it gives no value.
 
 use std::time::Duration;
 
-use crate::cell::guarded::NoEntry;
+use crate::actor::arguments::{Arguments, Returned};
 use crate::death::Death;
 use crate::failure::Failure;
-use crate::lane::mailbox::Unserved;
+use crate::id::ActorId;
 
-/// The time limit of [`Call::wait`](crate::Call::wait). A call to an inline actor has the same limit: for the wait until the actor is
-/// free, and for an async method that awaits.
+/// The time limit of [`Call::wait`](crate::Call::wait). A call to an inline actor has the same limit: for the wait until
+/// the actor is free, and for an async method that awaits.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// An ordinary call on its way to an actor.
+pub(crate) struct ActorCall {
+    pub(crate) actor: ActorId,
+    pub(crate) method: u16,
+    pub(crate) arguments: Arguments,
+    pub(crate) reply: CallReply,
+}
+
+/// A callback for the result of a call. Its drop tells the caller that no result will come.
+pub(crate) type CallReply = Box<dyn FnOnce(Result<Returned, CallFault>) + Send>;
 
 /// The reason that a call gave no value, before the actor's name is added.
 #[derive(Debug)]
 pub(crate) enum CallFault {
     Failed(Failure),
     Died(Death),
+    /// No such actor lives at the place that was asked, or it does not any more.
     NoActor,
-}
-
-/// Returns the failure of a call to an inline actor that was in use.
-pub(crate) fn busy(actor: &str, refused: NoEntry) -> CallFault {
-    CallFault::Failed(Failure::Busy(match refused {
-        NoEntry::Reentered => {
-            format!(
-                "inline actor `{actor}` was called by its own method; give it a thread, or call it from outside"
-            )
-        }
-        NoEntry::OutOfTime => format!("inline actor `{actor}` was in use for {CALL_TIMEOUT:?}"),
-    }))
-}
-
-impl From<Unserved> for CallFault {
-    fn from(unserved: Unserved) -> Self {
-        match unserved {
-            Unserved::Failed(failure) => CallFault::Failed(failure),
-            Unserved::NoActor => CallFault::NoActor,
-        }
-    }
 }

@@ -2,25 +2,17 @@
 
 use std::time::Instant;
 
-use crate::actor::arguments::{Arguments, Returned};
-use crate::call::request::CallFault;
+use crate::call::request::ActorCall;
 use crate::death::Exit;
 use crate::promise::Promise;
 use crate::spawn_error::SpawnError;
-
-/// A call on its way to an actor.
-pub(crate) struct NodeCall {
-    pub(crate) method: u16,
-    pub(crate) arguments: Arguments,
-    pub(crate) reply: Promise<Result<Returned, CallFault>>,
-}
 
 /// A message to the node of an actor.
 pub(crate) enum NodeMessage {
     /// Builds the actor at its home.
     Build(Promise<Result<(), SpawnError>>),
     /// Calls the actor.
-    Call(NodeCall),
+    Call(ActorCall),
     /// Makes the node check the actor's state again.
     Changed,
 }

@@ -8,15 +8,14 @@ use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{mpsc, watch};
 
-use crate::actor_record::{ActorRecord, Home, Liveness};
-use crate::control::actor_node::{BuildFault, build_in_worker};
+use crate::actor_record::{ActorRecord, Liveness};
 use crate::control::launchers::Launchers;
 use crate::control::messages::WorkerMessage;
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::control::watch::{Process, Watch};
 use crate::death::Exit;
 use crate::directory::Directory;
-use crate::home::keep::{LaneKeep, end_lane};
+use crate::home::keep::LaneKeep;
 use crate::spawn_error::SpawnError;
 use crate::worker::exit::EXIT_STUCK;
 use crate::worker::hello::Hello;
@@ -347,31 +346,31 @@ fn revive(directory: &Arc<Directory>, resident: &Arc<ActorRecord>) {
         return;
     };
     let (directory, revived) = (Arc::clone(directory), Arc::clone(resident));
-    build_in_worker(resident, move |result| match result {
+    let done = move |result| match result {
         // The new process has died too. The handling of that death decides.
-        Err(BuildFault::Lost(_)) => {}
+        Err(SpawnError::Worker { .. }) => {}
         _ if !is_wanted(&revived) => dismiss(&revived, &keep),
         Ok(()) => {
             revived.note_revival();
             directory.tell_nodes(std::slice::from_ref(&revived));
         }
-        Err(BuildFault::Constructor(report)) => {
-            directory.end_actors(
-                std::slice::from_ref(&revived),
-                &format!("its constructor failed: {report}"),
-            );
+        Err(error) => {
+            let why = match error {
+                SpawnError::Constructor { failure, .. } => format!("its constructor failed: {failure}"),
+                error => format!("it was not built again: {error}"),
+            };
+            directory.end_actors(std::slice::from_ref(&revived), &why);
         }
-    });
+    };
+    resident.home.build(&resident.blueprint, Box::new(done));
 }
 
 /// Removes an actor that was built in a new process although it had been ended meanwhile. Ends its lane if neither a
 /// handle nor an actor keeps the lane alive.
 fn dismiss(resident: &ActorRecord, keep: &Weak<LaneKeep>) {
     resident.leave();
-    if let Home::Worker { worker, lane, .. } = &resident.home
-        && keep.strong_count() == 0
-    {
-        end_lane(worker, *lane, Box::new(|_| {}));
+    if let Some(worker) = resident.home.worker().filter(|_| keep.strong_count() == 0) {
+        worker.end_lane(resident.lane(), Box::new(|_| {}));
     }
 }
 

@@ -2,22 +2,23 @@
 //! actor.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::actor::made_in::MadeIn;
-use crate::actor_record::{ActorRecord, Home};
+use crate::actor_record::ActorRecord;
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::deadline::deadline_after;
 use crate::directory::Directory;
-use crate::home::keep::{LaneHome, LaneKeep, WorkerKeep, end_lane};
+use crate::home::Home;
+use crate::home::keep::{LaneHome, LaneKeep};
+use crate::home::thread::ThreadLane;
+use crate::home::worker::{WorkerKeep, WorkerLane};
 use crate::id::{LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
 use crate::promise::promise;
 use crate::runtime::Runtime;
 use crate::spawn_error::SpawnError;
 use crate::worker::launch;
-use crate::worker::link::OnResponse;
 use crate::worker::record::WorkerRecord;
 
 /// The time by which the control thread may be late.
@@ -55,7 +56,7 @@ impl Runtime {
     /// Creates a lane of this process, a thread that several actors may share. The thread starts with the lane's first
     /// actor.
     pub fn lane(&self, name: impl Into<String>) -> Lane {
-        Lane::new(self, name.into(), LaneHome::thread())
+        Lane::new(self, name.into(), ThreadLane::default())
     }
 
     /// Starts a worker process that several actors may share.
@@ -120,16 +121,9 @@ impl std::fmt::Debug for Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(runtime: &Runtime, name: String, home: LaneHome) -> Self {
-        let keep = LaneKeep {
-            id: LaneId::next(),
-            name,
-            home,
-            ended: AtomicBool::new(false),
-            made_in: MadeIn::here(),
-        };
+    fn new(runtime: &Runtime, name: String, home: impl LaneHome + 'static) -> Self {
         Lane {
-            keep: Arc::new(keep),
+            keep: Arc::new(LaneKeep::new(name, home)),
             runtime: runtime.clone(),
         }
     }
@@ -156,35 +150,14 @@ impl Lane {
     /// [`EndError::Stuck`] if a method or a graph still runs there; the actors are dead nevertheless.
     pub fn end(&self, grace: Duration) -> Result<(), EndError> {
         let deadline = deadline_after(grace);
-        // SYNC lane-ended, release side: pairs with the load in `not_ended`.
-        self.keep.ended.store(true, Ordering::Release);
+        self.keep.set_ended();
         let directory = &self.runtime.inner().directory;
         bury(
             directory,
             &directory.residents_on(self.id()),
             "its lane was ended",
         );
-        let ended = match &self.keep.home {
-            LaneHome::Thread(thread) => {
-                let thread = thread.lock().clone();
-                thread.is_none_or(|thread| {
-                    thread.stop();
-                    let ended = thread.join_until(deadline);
-                    if !ended {
-                        thread.abandon();
-                    }
-                    ended
-                })
-            }
-            LaneHome::Worker(worker) => {
-                let (reply, mut answer) = promise();
-                let done: OnResponse = Box::new(move |response| reply.keep(response.is_ok()));
-                end_lane(&worker.record, self.id(), done);
-                // The lane is gone after any answer, and after a broken promise, which means that the worker is gone.
-                answer.wait(Some(deadline)).is_some()
-            }
-        };
-        if ended {
+        if self.keep.home.end(self.id(), deadline) {
             return Ok(());
         }
         Err(EndError::Stuck {
@@ -194,30 +167,13 @@ impl Lane {
     }
 
     /// Returns the home of an actor on this lane, and the shared object that keeps the lane alive for the actor.
-    pub(crate) fn home(&self) -> Result<(Home, Arc<LaneKeep>), SpawnError> {
-        let home = match &self.keep.home {
-            LaneHome::Thread(thread) => {
-                let mut thread = thread.lock();
-                self.keep.not_ended()?;
-                Home::Lane(self.thread(&mut thread)?)
-            }
-            LaneHome::Worker(worker) => {
-                self.keep.not_ended()?;
-                Home::Worker {
-                    worker: Arc::clone(&worker.record),
-                    lane: self.id(),
-                    lane_name: self.name().into(),
-                }
-            }
-        };
+    pub(crate) fn home(&self) -> Result<(Box<dyn Home>, Arc<LaneKeep>), SpawnError> {
+        let home = self.keep.home.actor_home(&self.keep, &|| self.start_thread())?;
         Ok((home, Arc::clone(&self.keep)))
     }
 
-    /// Returns the lane's thread, and starts it if it does not run yet.
-    fn thread(&self, thread: &mut Option<Arc<LaneThread>>) -> Result<Arc<LaneThread>, SpawnError> {
-        if let Some(thread) = thread {
-            return Ok(Arc::clone(thread));
-        }
+    /// Starts the lane's thread in this process.
+    fn start_thread(&self) -> Result<Arc<LaneThread>, SpawnError> {
         let inner = self.runtime.inner();
         let _one_at_a_time = inner.starting.lock();
         if inner.directory.is_closed() {
@@ -225,7 +181,6 @@ impl Lane {
         }
         let started = LaneThread::start(self.id(), self.name()).map_err(SpawnError::Control)?;
         inner.directory.add_lane(&started);
-        *thread = Some(Arc::clone(&started));
         Ok(started)
     }
 }
@@ -278,11 +233,7 @@ impl Worker {
 
     /// Creates a lane of this worker, a thread that several actors may share.
     pub fn lane(&self, name: impl Into<String>) -> Lane {
-        Lane::new(
-            &self.runtime,
-            name.into(),
-            LaneHome::Worker(Arc::clone(&self.keep)),
-        )
+        Lane::new(&self.runtime, name.into(), WorkerLane(Arc::clone(&self.keep)))
     }
 
     /// Ends the worker for good: its actors die, and its process ends within `grace` or is killed.

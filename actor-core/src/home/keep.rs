@@ -1,70 +1,65 @@
-//! The shared objects that keep lanes and workers alive: a lane or a worker ends with its last user.
+//! The shared objects that keep lanes alive: a lane ends with its last user.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
+use std::time::Instant;
 
 use crate::actor::made_in::MadeIn;
+use crate::home::Home;
 use crate::id::LaneId;
 use crate::lane::thread::LaneThread;
 use crate::spawn_error::SpawnError;
-use crate::worker::link::OnResponse;
-use crate::worker::protocol::ToWorker;
-use crate::worker::record::WorkerRecord;
 
-/// The time that a worker without handles and actors may take to end before it is killed.
-const UNKEPT_GRACE: Duration = Duration::from_secs(2);
+/// Starts the thread of a lane of this process.
+pub(crate) type StartThread<'a> = &'a dyn Fn() -> Result<Arc<LaneThread>, SpawnError>;
 
-/// The home of a lane.
-pub(crate) enum LaneHome {
-    /// A thread of this process, started with the lane's first actor.
-    Thread(Mutex<Option<Arc<LaneThread>>>),
-    Worker(Arc<WorkerKeep>),
-}
+/// The home of a lane: it makes the homes of the lane's actors, and ends the lane.
+pub(crate) trait LaneHome: Send + Sync {
+    /// Returns the home of an actor on this lane; an error if the lane was ended.
+    fn actor_home(&self, lane: &LaneKeep, start: StartThread<'_>) -> Result<Box<dyn Home>, SpawnError>;
 
-impl LaneHome {
-    pub(crate) fn thread() -> Self {
-        LaneHome::Thread(Mutex::new(None))
-    }
+    /// Asks the lane to end, after everything that it was asked before.
+    fn stop(&self, lane: LaneId);
+
+    /// Ends the lane. Returns `false` if it has not ended at the deadline; its thread is then left behind.
+    fn end(&self, lane: LaneId, deadline: Instant) -> bool;
 }
 
 /// The shared object that keeps a lane alive: held by the lane's handles and, for each of its actors, by the directory.
 pub(crate) struct LaneKeep {
     pub(crate) id: LaneId,
     pub(crate) name: String,
-    pub(crate) home: LaneHome,
-    pub(crate) ended: AtomicBool,
-    pub(crate) made_in: MadeIn,
-}
-
-/// Asks a worker to end a lane, after everything that it was asked before.
-pub(crate) fn end_lane(worker: &WorkerRecord, lane: LaneId, on_response: OnResponse) {
-    // A worker that is gone has no lanes; `on_response` is dropped then.
-    if let Some(link) = worker.link() {
-        link.request(
-            |request| ToWorker::EndLane { request, lane },
-            Vec::new(),
-            on_response,
-        );
-    }
+    pub(crate) home: Box<dyn LaneHome>,
+    ended: AtomicBool,
+    made_in: MadeIn,
 }
 
 impl LaneKeep {
-    /// Returns an error if the lane was ended. In a worker, an actor that was built there meanwhile ends as well.
+    pub(crate) fn new(name: String, home: impl LaneHome + 'static) -> Self {
+        Self {
+            id: LaneId::next(),
+            name,
+            home: Box::new(home),
+            ended: AtomicBool::new(false),
+            made_in: MadeIn::here(),
+        }
+    }
+
+    /// Marks the lane as ended: no actor can be spawned there from now on.
+    pub(crate) fn set_ended(&self) {
+        // SYNC lane-ended, release side: pairs with the load in `not_ended`.
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// Returns an error if the lane was ended. An actor that was built there meanwhile ends as well.
     pub(crate) fn still_there(&self) -> Result<(), SpawnError> {
-        self.not_ended().inspect_err(|_| {
-            if let LaneHome::Worker(worker) = &self.home {
-                end_lane(&worker.record, self.id, Box::new(|_| {}));
-            }
-        })
+        self.not_ended().inspect_err(|_| self.home.stop(self.id))
     }
 
     pub(crate) fn not_ended(&self) -> Result<(), SpawnError> {
-        // SYNC lane-ended, acquire side: pairs with the store in `Lane::end`. A thread starts under a lock that `end` takes
-        // after its store. An actor that `end` does not find was added after `end` had looked, so the load after that
-        // sees the store.
+        // SYNC lane-ended, acquire side: pairs with the store in `set_ended`. A thread starts under a lock that
+        // `LaneHome::end` takes after that store. An actor that `Lane::end` does not find was added after it had looked,
+        // so the load after that sees the store.
         if !self.ended.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -76,26 +71,8 @@ impl LaneKeep {
 
 impl Drop for LaneKeep {
     fn drop(&mut self) {
-        if !self.made_in.is_here() {
-            return;
-        }
-        match &self.home {
-            LaneHome::Thread(thread) => thread.lock().iter().for_each(|thread| thread.stop()),
-            LaneHome::Worker(worker) => end_lane(&worker.record, self.id, Box::new(|_| {})),
-        }
-    }
-}
-
-/// The shared object that keeps a worker alive: held by the worker's handles and its lanes.
-pub(crate) struct WorkerKeep {
-    pub(crate) record: Arc<WorkerRecord>,
-    pub(crate) made_in: MadeIn,
-}
-
-impl Drop for WorkerKeep {
-    fn drop(&mut self) {
         if self.made_in.is_here() {
-            self.record.end(Instant::now() + UNKEPT_GRACE);
+            self.home.stop(self.id);
         }
     }
 }

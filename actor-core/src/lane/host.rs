@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use selvedge_channels::Doorbell;
 
+use crate::call::request::{ActorCall, CallFault};
 use crate::cell::async_driver::AsyncDriver;
 use crate::cell::{ActorCell, Blueprint};
 use crate::cores::{CoreError, Kept};
 use crate::failure::{Failure, panic_message};
 use crate::id::{ActorId, LaneId};
-use crate::lane::mailbox::{LaneCall, LaneMessage, Mailbox, ProgramEnd, Unserved};
+use crate::lane::mailbox::{LaneMessage, Mailbox, ProgramEnd};
 use crate::lane::program::Program;
 
 /// The state that a lane's thread owns.
@@ -231,13 +232,13 @@ impl LaneState {
         self.actors.get_mut(at)
     }
 
-    fn answer(&mut self, call: LaneCall) {
+    fn answer(&mut self, call: ActorCall) {
         let driver = self.driver.clone();
         let result = match self.actor(call.actor) {
             Some(cell) => cell
                 .call(call.method, call.arguments, &driver)
-                .map_err(Unserved::Failed),
-            None => Err(Unserved::NoActor),
+                .map_err(CallFault::Failed),
+            None => Err(CallFault::NoActor),
         };
         (call.reply)(result);
     }

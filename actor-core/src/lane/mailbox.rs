@@ -15,22 +15,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{Condvar, Mutex};
 use selvedge_channels::Doorbell;
 
-use crate::actor::arguments::{Arguments, Returned};
+use crate::call::request::ActorCall;
 use crate::cell::Blueprint;
 use crate::cell::async_driver::AsyncDriver;
 use crate::failure::Failure;
 use crate::id::ActorId;
 use crate::lane::program::Program;
 
-/// The reason that a call was not answered by a value.
-#[derive(Debug)]
-pub(crate) enum Unserved {
-    Failed(Failure),
-    /// No such actor lives on the lane, or it does not any more.
-    NoActor,
-}
-
-pub(crate) type CallReply = Box<dyn FnOnce(Result<Returned, Unserved>) + Send>;
 pub(crate) type CreateReply = Box<dyn FnOnce(Result<(), Failure>) + Send>;
 
 /// A callback for the end of a program, with the text of the panic if the program panicked. It is also called if the
@@ -57,17 +48,10 @@ impl Drop for ProgramEnd {
     }
 }
 
-pub(crate) struct LaneCall {
-    pub(crate) actor: ActorId,
-    pub(crate) method: u16,
-    pub(crate) arguments: Arguments,
-    pub(crate) reply: CallReply,
-}
-
 pub(crate) enum LaneMessage {
     Create(Blueprint, CreateReply),
     Remove(ActorId),
-    Call(LaneCall),
+    Call(ActorCall),
     Run(Box<dyn Program>, ProgramEnd),
     Stop,
 }

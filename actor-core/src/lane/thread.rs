@@ -10,6 +10,7 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 use selvedge_channels::dispose;
 
+use crate::call::request::{ActorCall, CallFault};
 use crate::id::LaneId;
 use crate::lane::host::LaneState;
 use crate::lane::mailbox::{LaneMessage, Mailbox};
@@ -75,6 +76,13 @@ impl LaneThread {
     /// Queues a message; returns it if the lane has ended.
     pub(crate) fn push(&self, message: LaneMessage) -> Result<(), LaneMessage> {
         self.mailbox.push(message)
+    }
+
+    /// Queues a call; a lane that has ended replies that it has no such actor.
+    pub(crate) fn call(&self, call: ActorCall) {
+        if let Err(LaneMessage::Call(call)) = self.push(LaneMessage::Call(call)) {
+            (call.reply)(Err(CallFault::NoActor));
+        }
     }
 
     /// Makes an async method that the lane's program awaits ask again whether it is wanted.

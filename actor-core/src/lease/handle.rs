@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::actor_record::{ActorRecord, Home, Liveness};
+use crate::actor_record::{ActorRecord, Liveness};
 use crate::actor_ref::ActorRef;
 use crate::cell::ActorCell;
 use crate::cell::guarded::Guarded;
@@ -71,9 +71,9 @@ impl Runtime {
 }
 
 fn unit(resident: &ActorRecord) -> Unit {
-    match &resident.home {
-        Home::Inline(_) => Unit::Inline(resident.id()),
-        Home::Lane(_) | Home::Worker { .. } => Unit::Lane(resident.lane()),
+    match resident.home.inline_cell() {
+        Some(_) => Unit::Inline(resident.id()),
+        None => Unit::Lane(resident.lane()),
     }
 }
 
@@ -252,10 +252,11 @@ impl Lease {
     }
 
     fn worker(&self, process: ProcessId) -> Option<Arc<WorkerRecord>> {
-        self.residents.iter().find_map(|resident| match &resident.home {
-            Home::Worker { worker, .. } if worker.id() == process => Some(Arc::clone(worker)),
-            _ => None,
-        })
+        let mut workers = self
+            .residents
+            .iter()
+            .filter_map(|resident| resident.home.worker());
+        workers.find(|worker| worker.id() == process).cloned()
     }
 
     /// Calls `watcher` for every death that concerns the lease, on the thread that detects the death. Deaths since the
@@ -274,9 +275,9 @@ impl Lease {
     /// The inline actors of the lease.
     #[must_use]
     pub fn inline_actors(&self) -> Vec<(ActorId, Arc<Guarded<ActorCell>>)> {
-        let inline = |resident: &Arc<ActorRecord>| match &resident.home {
-            Home::Inline(cell) => Some((resident.id(), Arc::clone(cell))),
-            Home::Lane(_) | Home::Worker { .. } => None,
+        let inline = |resident: &Arc<ActorRecord>| {
+            let cell = resident.home.inline_cell()?;
+            Some((resident.id(), Arc::clone(cell)))
         };
         self.residents.iter().filter_map(inline).collect()
     }
@@ -292,21 +293,8 @@ impl Lease {
     pub fn rouse(&self) {
         let mut told = BTreeSet::new();
         for resident in &self.residents {
-            match &resident.home {
-                Home::Inline(_) => {}
-                Home::Lane { .. } => {
-                    if let Some(lane) = self.directory().lane(resident.lane()) {
-                        lane.rouse();
-                    }
-                }
-                Home::Worker { worker, .. } => {
-                    // A worker without a link has ended, and its programs with it.
-                    if told.insert(worker.id())
-                        && let Some(link) = worker.link()
-                    {
-                        let _ = link.tell(&ToWorker::Rouse);
-                    }
-                }
+            if told.insert(resident.home.address()) {
+                resident.home.rouse();
             }
         }
     }
@@ -326,14 +314,9 @@ impl Lease {
     /// Abandons lanes: worker processes among them are killed, and threads of this process are lost with their actors.
     pub fn kill(&self, lanes: &[LaneId]) {
         let directory = self.directory();
-        for resident in self
-            .residents
-            .iter()
-            .filter(|resident| lanes.contains(&resident.lane()))
-        {
-            if let Home::Worker { worker, .. } = &resident.home {
-                worker.kill();
-            }
+        let is_on = |resident: &&Arc<ActorRecord>| lanes.contains(&resident.lane());
+        for resident in self.residents.iter().filter(is_on) {
+            resident.home.kill();
         }
         for lane in lanes {
             let Some(thread) = directory.lane(*lane) else {

@@ -12,14 +12,14 @@ use crate::death::Death;
 use crate::failure::FailureReport;
 use crate::id::LaneId;
 use crate::worker::protocol::{
-    FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, Refusal, RequestId, ToWorker, frame_front,
-    read_head,
+    FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, RequestId, ToWorker, frame_front, read_head,
 };
 
 /// A worker's answer to a request.
 pub(crate) enum Response {
     Created(Result<(), FailureReport>),
-    Returned(Result<Vec<u8>, Refusal>),
+    Returned(Result<Vec<u8>, FailureReport>),
+    NoActor,
     Loaded(Result<Vec<LaneId>, String>),
     LaneEnded,
 }
@@ -184,6 +184,7 @@ pub(crate) async fn read_frames(
             FromWorker::Returned { request, result } => {
                 link.answer(request, Response::Returned(result.map(|()| body)));
             }
+            FromWorker::NoActor { request } => link.answer(request, Response::NoActor),
             FromWorker::Loaded { request, result } => link.answer(request, Response::Loaded(result)),
             FromWorker::LaneEnded { request } => link.answer(request, Response::LaneEnded),
             FromWorker::Ended { lane, panic } => on_end(lane, panic),

@@ -25,16 +25,7 @@ pub(crate) enum ToWorker {
         name: String,
     },
     /// Builds an actor; the first actor of a lane opens the lane. Body: the constructor's arguments.
-    Create {
-        request: RequestId,
-        lane: LaneId,
-        lane_name: String,
-        actor: ActorId,
-        name: String,
-        type_name: String,
-        on_panic: OnPanic,
-        core: Option<u32>,
-    },
+    Create { request: RequestId, order: CreateActor },
     /// Drops an actor. No body.
     Remove { lane: LaneId, actor: ActorId },
     /// Makes an ordinary call. Body: the arguments.
@@ -54,6 +45,19 @@ pub(crate) enum ToWorker {
     Shutdown { grace_ms: u64 },
 }
 
+/// The actor that a worker builds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct CreateActor {
+    pub(crate) lane: LaneId,
+    pub(crate) lane_name: String,
+    pub(crate) actor: ActorId,
+    pub(crate) name: String,
+    /// The key of the actor's type in the registry.
+    pub(crate) type_name: String,
+    pub(crate) on_panic: OnPanic,
+    pub(crate) core: Option<u32>,
+}
+
 /// A message from a worker to the driver. Each variant names its body.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromWorker {
@@ -67,8 +71,10 @@ pub(crate) enum FromWorker {
     /// Answers `Call`. Body: the result, if there is one.
     Returned {
         request: RequestId,
-        result: Result<(), Refusal>,
+        result: Result<(), FailureReport>,
     },
+    /// Answers `Call`: no such actor lives on the lane. No body.
+    NoActor { request: RequestId },
     /// Answers `Load`: the lanes that run a program now. No body.
     Loaded {
         request: RequestId,
@@ -78,13 +84,6 @@ pub(crate) enum FromWorker {
     LaneEnded { request: RequestId },
     /// A program has ended, with the text of its panic if it panicked. No body.
     Ended { lane: LaneId, panic: Option<String> },
-}
-
-/// The reason that a call in a worker gave no value.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Refusal {
-    Failed(FailureReport),
-    NoActor,
 }
 
 pub(crate) const FRAME_HEADER_BYTES: usize = 12;

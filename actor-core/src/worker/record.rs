@@ -10,8 +10,9 @@ use tokio::sync::watch;
 
 use crate::control::messages::WorkerMessage;
 use crate::death::Exit;
-use crate::id::ProcessId;
-use crate::worker::link::Link;
+use crate::id::{LaneId, ProcessId};
+use crate::worker::link::{Link, OnResponse};
+use crate::worker::protocol::ToWorker;
 
 /// The process behind a record, from its hello to its death.
 #[derive(Clone)]
@@ -93,6 +94,18 @@ impl WorkerRecord {
     pub(crate) fn set_over(&self, killed: bool) {
         // The first value is the right one.
         let _ = self.over.set(killed);
+    }
+
+    /// Asks the worker to end a lane, after everything that it was asked before. If the worker is gone, and its lanes with
+    /// it, `on_response` is dropped.
+    pub(crate) fn end_lane(&self, lane: LaneId, on_response: OnResponse) {
+        if let Some(link) = self.link() {
+            link.request(
+                |request| ToWorker::EndLane { request, lane },
+                Vec::new(),
+                on_response,
+            );
+        }
     }
 
     /// Asks the worker to end, by force after the deadline.

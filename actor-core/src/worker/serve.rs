@@ -11,17 +11,17 @@ use selvedge_channels::dispose;
 
 use crate::actor::arguments::{Arguments, Returned};
 use crate::actor::registry::{find_actor, find_loader};
+use crate::call::request::{ActorCall, CallFault};
 use crate::cell::Blueprint;
 use crate::deadline::deadline_after;
 use crate::failure::{Failure, panic_message};
-use crate::home::placement::OnPanic;
 use crate::id::{ActorId, LaneId};
-use crate::lane::mailbox::{LaneCall, LaneMessage, ProgramEnd, Unserved};
+use crate::lane::mailbox::{LaneMessage, ProgramEnd};
 use crate::lane::thread::LaneThread;
 use crate::worker::exit::{EXIT_STUCK, exit_now, refuse};
 use crate::worker::hello::Hello;
 use crate::worker::protocol::{
-    FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, Refusal, RequestId, ToWorker, frame_front,
+    CreateActor, FRAME_HEADER_BYTES, FrameError, FrameHeader, FromWorker, RequestId, ToWorker, frame_front,
     read_head,
 };
 use crate::worker::sentinel;
@@ -100,27 +100,8 @@ impl WorkerLanes {
                     refuse(&error.to_string());
                 }
             }
-            ToWorker::Create {
-                request,
-                lane,
-                lane_name,
-                actor,
-                name,
-                type_name,
-                on_panic,
-                core,
-            } => {
-                let order = Order {
-                    request,
-                    lane,
-                    lane_name,
-                    actor,
-                    name,
-                    type_name,
-                    on_panic,
-                    core,
-                };
-                if let Err(failure) = self.create(&order, &body) {
+            ToWorker::Create { request, order } => {
+                if let Err(failure) = self.create(request, &order, &body) {
                     created(&self.writer, request, Err(failure));
                 }
             }
@@ -162,7 +143,7 @@ impl WorkerLanes {
         }
     }
 
-    fn create(&mut self, order: &Order, args: &[u8]) -> Result<(), Failure> {
+    fn create(&mut self, request: RequestId, order: &CreateActor, args: &[u8]) -> Result<(), Failure> {
         let entry = find_actor(&order.type_name).map_err(Failure::from_error)?;
         let lane = self.lane(order.lane, &order.lane_name)?;
         let blueprint = Blueprint {
@@ -174,7 +155,7 @@ impl WorkerLanes {
             device: None,
             core: order.core,
         };
-        let (writer, request) = (Arc::clone(&self.writer), order.request);
+        let writer = Arc::clone(&self.writer);
         let reply = Box::new(move |result| created(&writer, request, result));
         lane.push(LaneMessage::Create(blueprint, reply))
             .map_err(|_| Failure::Internal(format!("{} of the worker has ended", order.lane)))
@@ -191,19 +172,15 @@ impl WorkerLanes {
 
     fn call(&self, request: RequestId, lane: LaneId, actor: ActorId, method: u16, body: Vec<u8>) {
         let writer = Arc::clone(&self.writer);
-        let reply = Box::new(move |result| returned(&writer, request, result));
-        let call = LaneCall {
+        let call = ActorCall {
             actor,
             method,
             arguments: Arguments::Bytes(body),
-            reply,
+            reply: Box::new(move |result| returned(&writer, request, result)),
         };
-        let refused = match self.lanes.get(&lane) {
-            Some(lane) => lane.push(LaneMessage::Call(call)).err(),
-            None => Some(LaneMessage::Call(call)),
-        };
-        if let Some(LaneMessage::Call(call)) = refused {
-            (call.reply)(Err(Unserved::NoActor));
+        match self.lanes.get(&lane) {
+            Some(lane) => lane.call(call),
+            None => (call.reply)(Err(CallFault::NoActor)),
         }
     }
 
@@ -257,18 +234,6 @@ impl WorkerLanes {
     }
 }
 
-/// The fields of a `Create` message.
-struct Order {
-    request: RequestId,
-    lane: LaneId,
-    lane_name: String,
-    actor: ActorId,
-    name: String,
-    type_name: String,
-    on_panic: OnPanic,
-    core: Option<u32>,
-}
-
 fn load_programs(kind: &str, bytes: &[u8]) -> Result<crate::lane::program::LoadedPrograms, String> {
     let loader = find_loader(kind).ok_or_else(|| format!("no loader for programs of kind `{kind}`"))?;
     let load = std::panic::AssertUnwindSafe(|| (loader.load)(bytes));
@@ -286,23 +251,28 @@ fn created(writer: &Writer, request: RequestId, result: Result<(), Failure>) {
 }
 
 /// Answers a call. The answer is sent first, because the drop of an error is user code, which may panic or take long.
-fn returned(writer: &Writer, request: RequestId, result: Result<Returned, Unserved>) {
-    let refusal = |failure: &Failure| (Err(Refusal::Failed(failure.report())), [].as_slice());
-    let (answer, body) = match &result {
-        Ok(Returned::Bytes(body)) => (Ok(()), body.as_slice()),
-        Ok(Returned::Local(_)) => refusal(&Failure::Internal(
-            "a call between processes returned no bytes".to_owned(),
-        )),
-        Err(Unserved::Failed(failure)) => refusal(failure),
-        Err(Unserved::NoActor) => (Err(Refusal::NoActor), [].as_slice()),
-    };
-    let answer = FromWorker::Returned {
+fn returned(writer: &Writer, request: RequestId, result: Result<Returned, CallFault>) {
+    let failed = |failure: &Failure| FromWorker::Returned {
         request,
-        result: answer,
+        result: Err(failure.report()),
+    };
+    let (answer, body): (_, &[u8]) = match &result {
+        Ok(Returned::Bytes(body)) => (
+            FromWorker::Returned {
+                request,
+                result: Ok(()),
+            },
+            body,
+        ),
+        Ok(Returned::Local(_)) => {
+            let text = "a call between processes returned no bytes".to_owned();
+            (failed(&Failure::Internal(text)), &[])
+        }
+        Err(CallFault::Failed(failure)) => (failed(failure), &[]),
+        Err(CallFault::Died(_) | CallFault::NoActor) => (FromWorker::NoActor { request }, &[]),
     };
     if let Err(error) = writer.send_with(&answer, body) {
-        let (result, _) = refusal(&Failure::from_error(error));
-        writer.send(&FromWorker::Returned { request, result });
+        writer.send(&failed(&Failure::from_error(error)));
     }
     dispose(result);
 }
