@@ -3,21 +3,23 @@
 //! - `supervisor`: the root. It starts the other actors, stops them at shutdown, and is told when one of them fails.
 //! - `actor_node`: one for each user actor. It routes calls to the actor's lane or worker, and holds them while the
 //!   actor restarts.
-//! - `worker_node`: one for each worker process. It launches the process, restarts it, and ends it.
+//! - `worker_node`: one for each worker process. It restarts the process and ends it.
+//! - `worker_start`: the start of a process, up to its hello.
 //! - `messages`, `supervisor_message`: the messages to nodes and to the supervisor.
 //! - `watch`: waits for a worker's death and announces it.
-//! - `launchers`: the threads that start worker processes. They live as long as the control thread, because a worker is
+//! - `launch_threads`: the threads that start worker processes. They live as long as the control thread, because a worker is
 //!   killed when the thread that started it ends.
 //!
 //! The control thread must never block, because it detects deaths.
 
 pub(crate) mod actor_node;
-pub(crate) mod launchers;
+pub(crate) mod launch_threads;
 pub(crate) mod messages;
 pub(crate) mod supervisor;
 pub(crate) mod supervisor_message;
 pub(crate) mod watch;
 pub(crate) mod worker_node;
+pub(crate) mod worker_start;
 
 use std::io;
 use std::sync::Arc;

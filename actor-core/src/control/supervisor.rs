@@ -10,14 +10,16 @@ use tokio::sync::watch;
 
 use crate::actor_record::ActorRecord;
 use crate::control::actor_node::ActorNode;
-use crate::control::launchers::Launchers;
+use crate::control::launch_threads::LaunchThreads;
 use crate::control::messages::{NodeMessage, WorkerMessage};
 use crate::control::supervisor_message::{ControlReport, SupervisorMessage};
-use crate::control::worker_node::{WorkerArgs, WorkerNode};
+use crate::control::worker_node::WorkerNode;
+use crate::control::worker_start::WorkerArgs;
 use crate::directory::Directory;
 use crate::id::ActorId;
 use crate::promise::Promise;
 use crate::spawn_error::SpawnError;
+use crate::worker::launch::Launcher;
 use crate::worker::output::Printer;
 use crate::worker::record::WorkerRecord;
 
@@ -33,7 +35,7 @@ pub(crate) struct SupervisorState {
     /// The actor of each node, to find the actor of a node that failed.
     nodes: BTreeMap<ractor::ActorId, ActorId>,
     closing: Option<Closing>,
-    launchers: Arc<Launchers>,
+    launch_threads: Arc<LaunchThreads>,
     /// Set to `true` at shutdown, which wakes worker nodes that wait for a process.
     ends: watch::Sender<bool>,
 }
@@ -61,7 +63,7 @@ impl Actor for Supervisor {
             workers: Vec::new(),
             nodes: BTreeMap::new(),
             closing: None,
-            launchers: Arc::default(),
+            launch_threads: Arc::default(),
             ends: watch::Sender::new(false),
         })
     }
@@ -74,8 +76,12 @@ impl Actor for Supervisor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SupervisorMessage::AddActor { resident, reply } => state.add_actor(&myself, &resident, reply),
-            SupervisorMessage::AddWorker { record, depth, reply } => {
-                state.add_worker(&myself, &record, depth, reply);
+            SupervisorMessage::AddWorker {
+                record,
+                launcher,
+                reply,
+            } => {
+                state.add_worker(&myself, &record, launcher, reply);
             }
             SupervisorMessage::Shutdown { deadline, reply } => state.shut_down(&myself, deadline, reply),
             SupervisorMessage::WorkerGone { node, killed } => {
@@ -155,7 +161,7 @@ impl SupervisorState {
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
         record: &Arc<WorkerRecord>,
-        depth: u32,
+        launcher: Arc<dyn Launcher>,
         reply: Promise<Result<(), SpawnError>>,
     ) {
         if self.closing.is_some() {
@@ -173,8 +179,8 @@ impl SupervisorState {
             directory: Arc::clone(&self.directory),
             supervisor: myself.clone(),
             printer: printer.lines(),
-            depth,
-            launchers: Arc::clone(&self.launchers),
+            launcher,
+            launch_threads: Arc::clone(&self.launch_threads),
             closing: self.ends.subscribe(),
         };
         match ActorRuntime::spawn_linked_instant(None, WorkerNode, args, myself.get_cell()) {

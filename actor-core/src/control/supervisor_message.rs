@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::actor_record::ActorRecord;
 use crate::promise::Promise;
 use crate::spawn_error::SpawnError;
+use crate::worker::launch::Launcher;
 use crate::worker::output::Printer;
 use crate::worker::record::WorkerRecord;
 
@@ -16,10 +17,10 @@ pub(crate) enum SupervisorMessage {
         resident: Arc<ActorRecord>,
         reply: Promise<Result<(), SpawnError>>,
     },
-    /// Starts the worker's node, which launches the process. `depth` is the depth of the new worker.
+    /// Starts the worker's node, which launches the process. The process is started by `launcher`.
     AddWorker {
         record: Arc<WorkerRecord>,
-        depth: u32,
+        launcher: Arc<dyn Launcher>,
         reply: Promise<Result<(), SpawnError>>,
     },
     /// Ends all workers, then the control plane. The answer contains the names of the workers that had to be killed.

@@ -137,7 +137,7 @@ impl Process {
     }
 
     /// Watches the sentinels of the process too, as far as the system supports it.
-    pub(crate) fn heed(&mut self, pid: u32, sentinels: &[u32]) {
+    pub(crate) fn watch_sentinels(&mut self, pid: u32, sentinels: &[u32]) {
         let opened = sentinels.iter().filter_map(|thread| sentinel::open(pid, *thread));
         let registered = opened.filter_map(|pidfd| register(Arc::new(pidfd)).ok());
         self.sentinels = registered.collect();

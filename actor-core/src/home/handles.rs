@@ -18,7 +18,7 @@ use crate::lane::thread::LaneThread;
 use crate::promise::promise;
 use crate::runtime::Runtime;
 use crate::spawn_error::SpawnError;
-use crate::worker::launch;
+use crate::worker::launch::LocalLauncher;
 use crate::worker::record::WorkerRecord;
 
 /// The time by which the control thread may be late.
@@ -68,12 +68,12 @@ impl Runtime {
     }
 
     pub(crate) fn start_worker(&self, name: &str, env: Vec<(String, String)>) -> Result<Worker, SpawnError> {
-        let depth = launch::allowed()?;
+        let launcher = Arc::new(LocalLauncher::new()?);
         let record = Arc::new(WorkerRecord::new(ProcessId::next(), name, env));
         let (reply, mut answer) = promise();
         let message = SupervisorMessage::AddWorker {
             record: Arc::clone(&record),
-            depth,
+            launcher,
             reply,
         };
         if !self.inner().control()?.send(message) {

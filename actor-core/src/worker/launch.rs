@@ -34,7 +34,7 @@ pub(crate) struct Unwatched(Option<OwnedFd>);
 
 impl Unwatched {
     /// Returns the child's pidfd. The caller watches the child from now on.
-    pub(crate) fn watch(mut self) -> Option<OwnedFd> {
+    pub(crate) fn watch(&mut self) -> Option<OwnedFd> {
         self.0.take()
     }
 }
@@ -75,66 +75,86 @@ pub enum NotAllowed {
 
 selvedge_channels::debug_is_report!(NotAllowed);
 
-/// Returns the depth of workers that this process starts, if it may start any.
-pub(crate) fn allowed() -> Result<u32, NotAllowed> {
-    if !initialised() {
-        return Err(NotAllowed::NotInitialised);
-    }
-    let depth = std::env::var(ENV_DEPTH)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(0);
-    if depth >= DEPTH_MAX {
-        return Err(NotAllowed::TooDeep {
-            depth,
-            max: DEPTH_MAX,
-        });
-    }
-    Ok(depth + 1)
+/// A way to start the processes of workers.
+pub(crate) trait Launcher: Send + Sync {
+    /// Starts a process for worker `name`, with `env` added to its environment. The start may take any time.
+    fn launch(&self, name: &str, env: &[(String, String)]) -> io::Result<Launched>;
 }
 
-/// Starts the process. Its only argument is a name for `ps`, because the worker never reaches `main`.
-pub(crate) fn launch(name: &str, env: &[(String, String)], depth: u32) -> io::Result<Launched> {
-    let (ours, theirs) = UnixStream::pair().map_err(about("a socket pair for its link"))?;
-    let mut command = Command::new("/proc/self/exe");
-    // The name may contain any bytes, such as a path that is not UTF-8, except NUL.
-    let mut program = std::env::args_os().next().unwrap_or_else(|| "selvedge".into());
-    program.push(format!(": worker {name}").replace('\0', "?"));
-    command
-        .arg0(program)
-        .envs(env.iter().map(|(key, value)| (key, value)))
-        .env(ENV_FD, "0")
-        .env(ENV_DRIVER, std::process::id().to_string())
-        .env(ENV_DEPTH, depth.to_string())
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    // The user's flags are for the graphs of this program, not for the graphs of its workers.
-    flags::ALL.iter().for_each(|name| {
-        command.env_remove(name);
-    });
-    let mut child = command
-        .spawn()
-        .map_err(about("starting /proc/self/exe (is /proc mounted?)"))?;
-    // The command holds the worker's end of the socket. As long as it is open, the death of the worker does not end the
-    // stream.
-    drop(command);
-    match (open_pidfd(child.id()), child.stdout.take(), child.stderr.take()) {
-        (Ok(pidfd), Some(stdout), Some(stderr)) => Ok(Launched {
-            pid: child.id(),
-            process: Unwatched(Some(pidfd)),
-            stream: ours,
-            stdout: stdout.into(),
-            stderr: stderr.into(),
-        }),
-        (opened, ..) => {
-            // The worker cannot be watched, so it must not live. Both calls concern a child of this process that is not
-            // reaped yet.
-            child.kill()?;
-            child.wait()?;
-            Err(opened
-                .err()
-                .unwrap_or_else(|| io::Error::other("a pipe of the worker is missing")))
+/// The launcher of processes on this host, which run this executable again.
+pub(crate) struct LocalLauncher {
+    /// The depth of the workers among workers that start workers.
+    depth: u32,
+}
+
+impl LocalLauncher {
+    /// Returns the launcher, if this process may start workers.
+    pub(crate) fn new() -> Result<Self, NotAllowed> {
+        if !initialised() {
+            return Err(NotAllowed::NotInitialised);
+        }
+        let depth = std::env::var(ENV_DEPTH)
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
+        if depth >= DEPTH_MAX {
+            let max = DEPTH_MAX;
+            return Err(NotAllowed::TooDeep { depth, max });
+        }
+        Ok(Self { depth: depth + 1 })
+    }
+
+    /// Returns the command for a worker and the driver's end of the link. The only argument is a name for `ps`, because
+    /// the worker never reaches `main`.
+    fn command(&self, name: &str, env: &[(String, String)]) -> io::Result<(Command, UnixStream)> {
+        let (ours, theirs) = UnixStream::pair().map_err(about("a socket pair for its link"))?;
+        let mut command = Command::new("/proc/self/exe");
+        // The name may contain any bytes, such as a path that is not UTF-8, except NUL.
+        let mut program = std::env::args_os().next().unwrap_or_else(|| "selvedge".into());
+        program.push(format!(": worker {name}").replace('\0', "?"));
+        command
+            .arg0(program)
+            .envs(env.iter().map(|(key, value)| (key, value)))
+            .env(ENV_FD, "0")
+            .env(ENV_DRIVER, std::process::id().to_string())
+            .env(ENV_DEPTH, self.depth.to_string())
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        // The user's flags are for the graphs of this program, not for the graphs of its workers.
+        flags::ALL.iter().for_each(|name| {
+            command.env_remove(name);
+        });
+        Ok((command, ours))
+    }
+}
+
+impl Launcher for LocalLauncher {
+    fn launch(&self, name: &str, env: &[(String, String)]) -> io::Result<Launched> {
+        let (mut command, stream) = self.command(name, env)?;
+        let mut child = command
+            .spawn()
+            .map_err(about("starting /proc/self/exe (is /proc mounted?)"))?;
+        // The command holds the worker's end of the socket. As long as it is open, the death of the worker does not end the
+        // stream.
+        drop(command);
+        match (open_pidfd(child.id()), child.stdout.take(), child.stderr.take()) {
+            (Ok(pidfd), Some(stdout), Some(stderr)) => Ok(Launched {
+                pid: child.id(),
+                process: Unwatched(Some(pidfd)),
+                stream,
+                stdout: stdout.into(),
+                stderr: stderr.into(),
+            }),
+            (opened, ..) => {
+                // The worker cannot be watched, so it must not live. Both calls concern a child of this process that is not
+                // reaped yet.
+                child.kill()?;
+                child.wait()?;
+                Err(opened
+                    .err()
+                    .unwrap_or_else(|| io::Error::other("a pipe of the worker is missing")))
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Worker processes: the same executable, run again, under the supervision of the driver.
 //!
 //! The modules, in the order of a worker's life:
-//! - `launch`: the driver starts `/proc/self/exe` with one end of a socket pair as its standard input.
+//! - `launch`: the driver starts a process through a `Launcher`. The local one runs `/proc/self/exe` with one end of a socket pair as its standard input.
 //! - `premain`: the new process sees `SELVEDGE_WORKER_FD` and becomes a worker instead of running `main`.
 //! - `hello`, `build_id`: both sides check that they are the same program.
 //! - `protocol`: the messages and their frames.

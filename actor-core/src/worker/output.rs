@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use parking_lot::Mutex;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
@@ -37,19 +38,18 @@ pub(crate) struct Line {
 /// The thread that prints.
 pub(crate) struct Printer {
     lines: mpsc::Sender<Line>,
-    ended: Arc<(Mutex<bool>, Condvar)>,
+    /// Disconnected when the thread ends.
+    ended: Receiver<()>,
     thread: JoinHandle<()>,
 }
 
 impl Printer {
     pub(crate) fn start() -> io::Result<Self> {
         let (lines, queue) = mpsc::channel(LINES_WAITING_MAX);
-        let ended = Arc::new((Mutex::new(false), Condvar::new()));
-        let announce = Arc::clone(&ended);
+        let (running, ended) = bounded(0);
         let run = move || {
+            let _running: Sender<()> = running;
             print_lines(queue);
-            *announce.0.lock() = true;
-            announce.1.notify_all();
         };
         let thread = thread::Builder::new()
             .name("selvedge-output".to_owned())
@@ -65,13 +65,9 @@ impl Printer {
     /// because the output of this process is not being read; the thread is then left behind.
     pub(crate) fn finish(self, deadline: Instant) -> bool {
         drop(self.lines);
-        let mut ended = self.ended.0.lock();
-        while !*ended {
-            if self.ended.1.wait_until(&mut ended, deadline).timed_out() && !*ended {
-                return false;
-            }
+        if self.ended.recv_deadline(deadline) == Err(RecvTimeoutError::Timeout) {
+            return false;
         }
-        drop(ended);
         // The thread only has to return now.
         let _ = self.thread.join();
         true
