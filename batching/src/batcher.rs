@@ -246,6 +246,7 @@ fn serve<W: Work>(
         let now = shared.now();
         shared.expire();
         let (wakes_at, room) = work.turn(shared, graph, now);
+        // Relaxed: the same thread reads the number.
         held.store(work.held(), Ordering::Relaxed);
         match shared.phase() {
             Phase::Closed => break,

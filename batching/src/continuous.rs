@@ -4,16 +4,17 @@
 //! the others are in another one. So the groups of a pipeline form and keep their size by themselves.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::ControlFlow;
 use std::task::Waker;
 
 use crate::batcher::Work;
 use crate::error::{BatchError, discard};
 use crate::graph_slot::GraphSlot;
-use crate::in_flight::{Finished, InFlight};
+use crate::in_flight::{Completed, InFlight};
 use crate::options::Batching;
 use crate::pace::Pace;
 use crate::queue::Moment;
-use crate::sequence::{Progress, Seat, Sequence};
+use crate::sequence::{Grant, Sequence};
 use crate::share::{Ask, StepLimits, share};
 use crate::shared::Shared;
 use crate::ticket::TicketPromise;
@@ -46,8 +47,8 @@ impl<S: Sequence> Member<S> {
     }
 }
 
-/// The members of one step, each with its seat.
-type ContinuousGroup<S> = Vec<(Member<S>, Seat)>;
+/// The members of one step, each with its grant.
+type StepMembers<S> = Vec<(Member<S>, Grant)>;
 
 /// The numbers of the slots. Only a number that was given back takes memory, for there may be billions.
 struct Slots {
@@ -72,7 +73,7 @@ impl Slots {
 }
 
 pub(crate) struct Continuous<S: Sequence> {
-    flights: InFlight<S::Answers, ContinuousGroup<S>>,
+    in_flight: InFlight<S::Answers, StepMembers<S>>,
     /// The members that rest, the one that has rested longest first.
     resting: VecDeque<Member<S>>,
     slots: Slots,
@@ -85,7 +86,7 @@ impl<S: Sequence> Continuous<S> {
     pub(crate) fn new(inflight: usize, options: &Batching, waker: Waker) -> Self {
         let slots = u32::try_from(options.max_size).unwrap_or(u32::MAX);
         Continuous {
-            flights: InFlight::new(inflight, waker),
+            in_flight: InFlight::new(inflight, waker),
             resting: VecDeque::new(),
             slots: Slots {
                 most: slots,
@@ -98,27 +99,27 @@ impl<S: Sequence> Continuous<S> {
         }
     }
 
-    fn landed(
+    fn complete(
         &mut self,
         shared: &Shared<S, S::Output>,
-        landed: Finished<S::Answers, ContinuousGroup<S>>,
+        completed: Completed<S::Answers, StepMembers<S>>,
         now: Moment,
     ) {
-        match landed.result {
-            Err(error) => landed
-                .load
+        match completed.result {
+            Err(error) => completed
+                .batch
                 .into_iter()
                 .for_each(|(member, _)| self.leave(shared, member, Err(error.clone()))),
             Ok(mut answers) => {
-                let granted = landed.load.iter().map(|(_, seat)| seat.budget);
-                let took = now.saturating_sub(landed.began);
+                let granted = completed.batch.iter().map(|(_, grant)| grant.budget);
+                let took = now.saturating_sub(completed.began);
                 self.pace.took(granted.sum(), took);
-                for (mut member, seat) in landed.load {
+                for (mut member, grant) in completed.batch {
                     let said =
-                        BatchError::catch("the sequence", || member.sequence.advance(&mut answers, seat));
+                        BatchError::catch("the sequence", || member.sequence.advance(&mut answers, grant));
                     match said {
-                        Ok(Progress::Stay) => self.resting.push_back(member),
-                        Ok(Progress::Done(output)) => {
+                        Ok(ControlFlow::Continue(())) => self.resting.push_back(member),
+                        Ok(ControlFlow::Break(output)) => {
                             // If several members leave at once, the whole time counts for the first.
                             shared.went_through(1, now.saturating_sub(self.last_leave.max(member.joined)));
                             self.last_leave = now;
@@ -191,7 +192,7 @@ impl<S: Sequence> Continuous<S> {
     /// Returns the maximum number of members in one step: all members divided among the steps that may be in flight.
     fn places(&self, shared: &Shared<S, S::Output>) -> usize {
         let all = (self.held() + shared.waiting()).min(self.slots.most as usize);
-        all.div_ceil(self.flights.most()).max(1)
+        all.div_ceil(self.in_flight.most()).max(1)
     }
 
     /// Returns the costs that the resting members ask for. A member whose `cost` panics is removed.
@@ -224,13 +225,13 @@ impl<S: Sequence> Continuous<S> {
         }
     }
 
-    /// Forms the next step: its input and its members.
-    fn form(&mut self, shared: &Shared<S, S::Output>, members: usize) -> (S::Step, ContinuousGroup<S>) {
+    /// Forms the next step, of at most `most` members: its input and its members.
+    fn form(&mut self, shared: &Shared<S, S::Output>, most: usize) -> (S::Step, StepMembers<S>) {
         let asks = self.asks(shared);
         let limits = StepLimits {
-            budget: self.step_budget(asks.len().min(members)),
+            budget: self.step_budget(asks.len().min(most)),
             slots: self.slots.most as usize,
-            members,
+            members: most,
         };
         let mut grants = vec![0; asks.len()];
         for (index, grant) in share(&asks, limits) {
@@ -238,7 +239,7 @@ impl<S: Sequence> Continuous<S> {
                 *place = grant;
             }
         }
-        let (mut step, mut group) = (S::Step::default(), Vec::new());
+        let (mut step, mut members) = (S::Step::default(), Vec::new());
         for budget in grants {
             let Some(mut member) = self.resting.pop_front() else {
                 break;
@@ -248,13 +249,13 @@ impl<S: Sequence> Continuous<S> {
                 continue;
             }
             let slot = member.slot;
-            let seat = Seat { slot, budget };
-            match BatchError::catch("the sequence", || member.sequence.join(&mut step, seat)) {
-                Ok(()) => group.push((member, seat)),
+            let grant = Grant { slot, budget };
+            match BatchError::catch("the sequence", || member.sequence.join(&mut step, grant)) {
+                Ok(()) => members.push((member, grant)),
                 Err(panicked) => self.leave(shared, member, Err(panicked)),
             }
         }
-        (step, group)
+        (step, members)
     }
 
     /// Begins a step, if there is a member for it. Returns `false` if no step was formed.
@@ -267,18 +268,18 @@ impl<S: Sequence> Continuous<S> {
         let Some(running) = graph.running(shared) else {
             return false;
         };
-        self.flights.fit(&running.graph);
-        if !self.flights.has_room() {
+        self.in_flight.fit(&running.graph);
+        if !self.in_flight.has_room() {
             return false;
         }
         self.dismiss(shared, Some(running.generation), now);
-        let (step, group) = loop {
+        let (step, members) = loop {
             let places = self.places(shared);
             self.admit(shared, running.generation, now, places);
-            let (step, group) = self.form(shared, places);
+            let (step, members) = self.form(shared, places);
             // If all chosen members panicked, other members may rest.
-            if !group.is_empty() {
-                break (step, group);
+            if !members.is_empty() {
+                break (step, members);
             }
             discard([step]);
             if self.resting.is_empty() {
@@ -287,11 +288,11 @@ impl<S: Sequence> Continuous<S> {
         };
         shared.count(|stats| {
             stats.executions += 1;
-            stats.sizes.record(group.len() as u64);
+            stats.sizes.record(members.len() as u64);
         });
         let time = (now, shared.options.timeout);
-        if let Err((group, error)) = self.flights.launch(&running.graph, step, group, time) {
-            for (member, _) in group {
+        if let Err((members, error)) = self.in_flight.submit(&running.graph, step, members, time) {
+            for (member, _) in members {
                 self.leave(shared, member, Err(error.clone()));
             }
             graph.check(shared);
@@ -312,8 +313,8 @@ impl<S: Sequence> Work for Continuous<S> {
         graph: &GraphSlot<S::Step, S::Answers>,
         now: Moment,
     ) -> (Option<Moment>, bool) {
-        while let Some(landed) = self.flights.land(now) {
-            self.landed(shared, landed, now);
+        while let Some(completed) = self.in_flight.next_completed(now) {
+            self.complete(shared, completed, now);
         }
         graph.check(shared);
         if graph.running(shared).is_none() {
@@ -323,23 +324,23 @@ impl<S: Sequence> Work for Continuous<S> {
         while self.begin(shared, graph, now) {
             begun = true;
         }
-        let (held, overdue) = (self.held(), self.flights.overdue());
+        let (held, overdue) = (self.held(), self.in_flight.overdue());
         shared.count(|stats| (stats.in_flight, stats.overdue) = (held, overdue));
         let wakes_at = if begun {
             Some(now)
         } else {
-            self.flights.next_deadline()
+            self.in_flight.next_deadline()
         };
-        (wakes_at, self.flights.has_room() && self.slots.any_free())
+        (wakes_at, self.in_flight.has_room() && self.slots.any_free())
     }
 
     fn held(&self) -> usize {
-        self.resting.len() + self.flights.loads().map(Vec::len).sum::<usize>()
+        self.resting.len() + self.in_flight.batches().map(Vec::len).sum::<usize>()
     }
 
     fn let_go(self) {
         discard(self.resting);
-        discard(self.flights.into_loads().flatten());
+        discard(self.in_flight.into_batches().flatten());
     }
 }
 

@@ -13,13 +13,13 @@ use selvedge_compiler::{Cause, ExecError, Graph};
 use crate::batcher::Work;
 use crate::error::{BatchError, discard};
 use crate::graph_slot::GraphSlot;
-use crate::in_flight::{Finished, InFlight};
+use crate::in_flight::{Completed, InFlight};
 use crate::queue::Moment;
 use crate::shared::Shared;
 use crate::ticket::TicketPromise;
 
 /// The items of one execution.
-struct DynamicGroup<I, O> {
+struct Batch<I, O> {
     promises: Vec<TicketPromise<O>>,
     /// The items of `promises`, kept for a retry while the graph executes clones; empty during an execution without a
     /// retry.
@@ -33,34 +33,35 @@ struct DynamicGroup<I, O> {
 }
 
 pub(crate) struct Dynamic<I, O> {
-    flights: InFlight<Vec<O>, DynamicGroup<I, O>>,
-    again: VecDeque<DynamicGroup<I, O>>,
-    last_landing: Moment,
+    in_flight: InFlight<Vec<O>, Batch<I, O>>,
+    again: VecDeque<Batch<I, O>>,
+    last_completion: Moment,
 }
 
 impl<I: Clone + 'static, O> Dynamic<I, O> {
     pub(crate) fn new(inflight: usize, waker: Waker) -> Self {
         Dynamic {
-            flights: InFlight::new(inflight, waker),
+            in_flight: InFlight::new(inflight, waker),
             again: VecDeque::new(),
-            last_landing: Moment::ZERO,
+            last_completion: Moment::ZERO,
         }
     }
 
-    fn landed(&mut self, shared: &Shared<I, O>, landed: Finished<Vec<O>, DynamicGroup<I, O>>, now: Moment) {
-        let Finished { load, began, result } = landed;
-        let items = load.promises.len();
-        shared.went_through(items, now.saturating_sub(began.max(self.last_landing)));
-        self.last_landing = now;
+    fn complete(&mut self, shared: &Shared<I, O>, completed: Completed<Vec<O>, Batch<I, O>>, now: Moment) {
+        let Completed { batch, began, result } = completed;
+        let items = batch.promises.len();
+        shared.went_through(items, now.saturating_sub(began.max(self.last_completion)));
+        self.last_completion = now;
         match result {
             Ok(answers) if answers.len() == items => {
                 shared.answer(
-                    load.promises
+                    batch
+                        .promises
                         .into_iter()
                         .zip(answers.into_iter().map(Ok))
                         .collect(),
                 );
-                discard(load.items);
+                discard(batch.items);
             }
             Ok(answers) => {
                 let count = answers.len();
@@ -68,38 +69,38 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
                     items,
                     answers: count,
                 };
-                fail(shared, load, &error);
+                fail(shared, batch, &error);
                 discard(answers);
             }
-            Err(error) if items > 1 && load.items.len() == items && may_be_one_item(&error) => {
-                self.divide(load, error);
+            Err(error) if items > 1 && batch.items.len() == items && may_be_one_item(&error) => {
+                self.divide(batch, error);
             }
-            Err(error) => fail(shared, load, &error),
+            Err(error) => fail(shared, batch, &error),
         }
     }
 
-    fn divide(&mut self, mut group: DynamicGroup<I, O>, error: BatchError) {
-        let middle = group.promises.len() / 2;
-        let second = DynamicGroup {
-            promises: group.promises.split_off(middle),
-            items: group.items.split_off(middle),
-            limit: group.limit,
+    fn divide(&mut self, mut batch: Batch<I, O>, error: BatchError) {
+        let middle = batch.promises.len() / 2;
+        let second = Batch {
+            promises: batch.promises.split_off(middle),
+            items: batch.items.split_off(middle),
+            limit: batch.limit,
             error: Some(error.clone()),
-            retries: Rc::clone(&group.retries),
+            retries: Rc::clone(&batch.retries),
         };
-        group.error = Some(error);
-        self.again.extend([group, second]);
+        batch.error = Some(error);
+        self.again.extend([batch, second]);
     }
 
-    /// Returns the group to execute next: parts of failed batches first.
-    fn next(&mut self, shared: &Shared<I, O>, now: Moment) -> Option<DynamicGroup<I, O>> {
-        while let Some(mut group) = self.again.pop_front() {
-            let left = group.retries.get();
-            match group.error.take() {
-                Some(error) if left == 0 || group.limit <= now => fail(shared, group, &error),
+    /// Returns the batch to execute next: parts of failed batches first.
+    fn next(&mut self, shared: &Shared<I, O>, now: Moment) -> Option<Batch<I, O>> {
+        while let Some(mut batch) = self.again.pop_front() {
+            let left = batch.retries.get();
+            match batch.error.take() {
+                Some(error) if left == 0 || batch.limit <= now => fail(shared, batch, &error),
                 _ => {
-                    group.retries.set(left - 1);
-                    return Some(group);
+                    batch.retries.set(left - 1);
+                    return Some(batch);
                 }
             }
         }
@@ -109,7 +110,7 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
         }
         let entries = taken.into_iter().map(|it| (it.value.promise, it.value.item));
         let (promises, items) = entries.unzip();
-        Some(DynamicGroup {
+        Some(Batch {
             promises,
             items,
             limit: now.saturating_add(shared.options.timeout),
@@ -118,18 +119,18 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
         })
     }
 
-    /// Begins the execution of a group. Returns whether the graph took it.
-    fn launch(
+    /// Begins the execution of a batch. Returns whether the graph took it.
+    fn submit(
         &mut self,
         shared: &Shared<I, O>,
         graph: &Graph<Vec<I>, Vec<O>>,
-        mut group: DynamicGroup<I, O>,
+        mut batch: Batch<I, O>,
         now: Moment,
     ) -> bool {
-        let input = if group.items.len() > 1 && shared.options.retries > 0 {
-            clones(shared, &mut group)
+        let input = if batch.items.len() > 1 && shared.options.retries > 0 {
+            clones(shared, &mut batch)
         } else {
-            std::mem::take(&mut group.items)
+            std::mem::take(&mut batch.items)
         };
         if input.is_empty() {
             return true;
@@ -138,9 +139,9 @@ impl<I: Clone + 'static, O> Dynamic<I, O> {
             stats.executions += 1;
             stats.sizes.record(input.len() as u64);
         });
-        let time = group.limit.saturating_sub(now);
-        if let Err((group, error)) = self.flights.launch(graph, input, group, (now, time)) {
-            fail(shared, group, &error);
+        let time = batch.limit.saturating_sub(now);
+        if let Err((batch, error)) = self.in_flight.submit(graph, input, batch, (now, time)) {
+            fail(shared, batch, &error);
             return false;
         }
         true
@@ -159,65 +160,65 @@ impl<I: Clone + Send + 'static, O: 'static> Work for Dynamic<I, O> {
         graph: &GraphSlot<Vec<I>, Vec<O>>,
         now: Moment,
     ) -> (Option<Moment>, bool) {
-        while let Some(landed) = self.flights.land(now) {
-            self.landed(shared, landed, now);
+        while let Some(completed) = self.in_flight.next_completed(now) {
+            self.complete(shared, completed, now);
         }
         graph.check(shared);
         let mut begun = false;
         loop {
             let Some(running) = graph.running(shared) else {
                 let cause = shared.cause();
-                self.again.drain(..).for_each(|group| fail(shared, group, &cause));
+                self.again.drain(..).for_each(|batch| fail(shared, batch, &cause));
                 break;
             };
-            self.flights.fit(&running.graph);
-            if !self.flights.has_room() {
+            self.in_flight.fit(&running.graph);
+            if !self.in_flight.has_room() {
                 break;
             }
-            let Some(group) = self.next(shared, now) else {
+            let Some(batch) = self.next(shared, now) else {
                 break;
             };
-            if !self.launch(shared, &running.graph, group, now) {
+            if !self.submit(shared, &running.graph, batch, now) {
                 graph.check(shared);
             }
             begun = true;
         }
-        let (held, overdue) = (self.held(), self.flights.overdue());
+        let (held, overdue) = (self.held(), self.in_flight.overdue());
         shared.count(|stats| (stats.in_flight, stats.overdue) = (held, overdue));
         // An execution wakes the thread only after it has been polled. The next turn polls the new ones, so it is due
         // now.
         let wakes_at = if begun {
             Some(now)
         } else {
-            self.flights.next_deadline()
+            self.in_flight.next_deadline()
         };
-        (wakes_at, self.flights.has_room())
+        (wakes_at, self.in_flight.has_room())
     }
 
     fn held(&self) -> usize {
-        let groups = self.flights.loads().chain(&self.again);
-        groups.map(|group| group.promises.len()).sum()
+        let batches = self.in_flight.batches().chain(&self.again);
+        batches.map(|batch| batch.promises.len()).sum()
     }
 
     fn let_go(self) {
-        for group in self.flights.into_loads().chain(self.again) {
-            discard(group.promises);
-            discard(group.items);
+        for batch in self.in_flight.into_batches().chain(self.again) {
+            discard(batch.promises);
+            discard(batch.items);
         }
     }
 }
 
-/// Returns clones of the items; the group keeps the items. An item whose clone panics fails alone.
-fn clones<I: Clone, O>(shared: &Shared<I, O>, group: &mut DynamicGroup<I, O>) -> Vec<I> {
-    let items = std::mem::take(&mut group.items).into_iter();
-    let promises = std::mem::take(&mut group.promises);
+/// Returns clones of the items; the batch keeps the items. An item whose clone panics fails alone.
+fn clones<I: Clone, O>(shared: &Shared<I, O>, batch: &mut Batch<I, O>) -> Vec<I> {
+    let items = std::mem::take(&mut batch.items).into_iter();
+    let promises = std::mem::take(&mut batch.promises);
     let mut clones = Vec::with_capacity(promises.len());
     for (item, promise) in items.zip(promises) {
         match BatchError::catch("an item's clone", || item.clone()) {
             Ok(clone) => {
                 clones.push(clone);
-                group.items.push(item);
-                group.promises.push(promise);
+                batch.items.push(item);
+                batch.promises.push(promise);
             }
             Err(error) => {
                 shared.answer(vec![(promise, Err(error))]);
@@ -228,10 +229,10 @@ fn clones<I: Clone, O>(shared: &Shared<I, O>, group: &mut DynamicGroup<I, O>) ->
     clones
 }
 
-fn fail<I, O>(shared: &Shared<I, O>, group: DynamicGroup<I, O>, error: &BatchError) {
-    let promises = group.promises.into_iter();
+fn fail<I, O>(shared: &Shared<I, O>, batch: Batch<I, O>, error: &BatchError) {
+    let promises = batch.promises.into_iter();
     shared.answer(promises.map(|promise| (promise, Err(error.clone()))).collect());
-    discard(group.items);
+    discard(batch.items);
 }
 
 /// Whether another division may find the bad item: user code failed, or a value could not be sent or read.

@@ -1,4 +1,4 @@
-//! Executions in flight, each with a load and a time limit.
+//! Executions in flight, each with a batch and a time limit.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -8,33 +8,33 @@ use selvedge_compiler::{ExecError, Execution, Graph};
 use crate::error::{BatchError, discard};
 use crate::queue::Moment;
 
-struct InFlightExecution<Out, L> {
+struct Pending<Out, B> {
     execution: Execution<Out>,
-    /// `None` after the time limit: the clients of the load have been answered, but the execution still occupies the
+    /// `None` after the time limit: the clients of the batch have been answered, but the execution still occupies the
     /// graph.
-    load: Option<L>,
+    batch: Option<B>,
     began: Moment,
     deadline: Moment,
 }
 
-/// An execution that is over or late, with the load that it carried.
-pub(crate) struct Finished<Out, L> {
-    pub(crate) load: L,
+/// An execution that is over or late, with the batch that it carried.
+pub(crate) struct Completed<Out, B> {
+    pub(crate) batch: B,
     pub(crate) began: Moment,
     pub(crate) result: Result<Out, BatchError>,
 }
 
-pub(crate) struct InFlight<Out, L> {
-    flights: Vec<InFlightExecution<Out, L>>,
+pub(crate) struct InFlight<Out, B> {
+    pending: Vec<Pending<Out, B>>,
     wanted: usize,
     most: usize,
     waker: Waker,
 }
 
-impl<Out, L> InFlight<Out, L> {
+impl<Out, B> InFlight<Out, B> {
     pub(crate) fn new(wanted: usize, waker: Waker) -> Self {
         InFlight {
-            flights: Vec::new(),
+            pending: Vec::new(),
             wanted,
             most: wanted,
             waker,
@@ -54,46 +54,46 @@ impl<Out, L> InFlight<Out, L> {
     }
 
     pub(crate) fn has_room(&self) -> bool {
-        self.flights.len() < self.most
+        self.pending.len() < self.most
     }
 
-    /// Returns the loads of the executions in flight.
-    pub(crate) fn loads(&self) -> impl Iterator<Item = &L> {
-        self.flights.iter().filter_map(|flight| flight.load.as_ref())
+    /// Returns the batches of the executions in flight.
+    pub(crate) fn batches(&self) -> impl Iterator<Item = &B> {
+        self.pending.iter().filter_map(|it| it.batch.as_ref())
     }
 
     /// Returns the number of executions that were late and are not over.
     pub(crate) fn overdue(&self) -> usize {
-        self.flights.len() - self.loads().count()
+        self.pending.len() - self.batches().count()
     }
 
     /// Returns the moment at which the next execution is late.
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
-        let waited_for = self.flights.iter().filter(|flight| flight.load.is_some());
-        waited_for.map(|flight| flight.deadline).min()
+        let waited_for = self.pending.iter().filter(|it| it.batch.is_some());
+        waited_for.map(|it| it.deadline).min()
     }
 
-    /// Returns the loads and drops the executions.
-    pub(crate) fn into_loads(self) -> impl Iterator<Item = L> {
-        self.flights.into_iter().filter_map(|flight| flight.load)
+    /// Returns the batches and drops the executions.
+    pub(crate) fn into_batches(self) -> impl Iterator<Item = B> {
+        self.pending.into_iter().filter_map(|it| it.batch)
     }
 
-    /// Begins an execution. If the graph refuses it, the load is returned with the error.
-    pub(crate) fn launch<In: 'static>(
+    /// Begins an execution. If the graph refuses it, the batch is returned with the error.
+    pub(crate) fn submit<In: 'static>(
         &mut self,
         graph: &Graph<In, Out>,
         input: In,
-        load: L,
+        batch: B,
         (began, timeout): (Moment, Duration),
-    ) -> Result<(), (L, BatchError)> {
+    ) -> Result<(), (B, BatchError)> {
         let begin = || graph.try_execute(input).map_err(|refused| refused.error);
         match BatchError::catch("a value of the graph", begin) {
-            Err(panicked) => Err((load, panicked)),
-            Ok(Err(refused)) => Err((load, BatchError::Failed(refused))),
+            Err(panicked) => Err((batch, panicked)),
+            Ok(Err(refused)) => Err((batch, BatchError::Failed(refused))),
             Ok(Ok(execution)) => {
-                self.flights.push(InFlightExecution {
+                self.pending.push(Pending {
                     execution,
-                    load: Some(load),
+                    batch: Some(batch),
                     began,
                     deadline: began.saturating_add(timeout),
                 });
@@ -104,26 +104,26 @@ impl<Out, L> InFlight<Out, L> {
 
     /// Returns an execution that is over or late, if there is one. Registers the waker with each execution that is
     /// neither.
-    pub(crate) fn land(&mut self, now: Moment) -> Option<Finished<Out, L>> {
+    pub(crate) fn next_completed(&mut self, now: Moment) -> Option<Completed<Out, B>> {
         let mut index = 0;
-        while let Some(flight) = self.flights.get_mut(index) {
-            let polled = poll(&mut flight.execution, &self.waker);
+        while let Some(pending) = self.pending.get_mut(index) {
+            let polled = poll(&mut pending.execution, &self.waker);
             let (result, over) = match polled {
                 Some(result) => (result, true),
-                None if flight.load.is_some() && flight.deadline <= now => late(&mut flight.execution),
+                None if pending.batch.is_some() && pending.deadline <= now => late(&mut pending.execution),
                 None => {
                     index += 1;
                     continue;
                 }
             };
-            let (load, began) = (flight.load.take(), flight.began);
+            let (batch, began) = (pending.batch.take(), pending.began);
             if over {
-                self.flights.remove(index);
+                self.pending.remove(index);
             } else {
                 index += 1;
             }
-            match load {
-                Some(load) => return Some(Finished { load, began, result }),
+            match batch {
+                Some(batch) => return Some(Completed { batch, began, result }),
                 None => discard([result]),
             }
         }

@@ -38,7 +38,8 @@
 //! Each item is a [`Sequence`] that stays for many steps, in a slot of its own. Meanwhile, other items come and go.
 //!
 //! ```
-//! use selvedge::batching::{Batching, ContinuousBatcher, Progress, Seat, Sequence};
+//! use std::ops::ControlFlow;
+//! use selvedge::batching::{Batching, ContinuousBatcher, Grant, Sequence};
 //! use selvedge::prelude::*;
 //!
 //! struct Model;
@@ -60,17 +61,17 @@
 //!     type Answers = Vec<(u32, u64)>;
 //!     type Output = Vec<u64>;
 //!
-//!     fn join(&mut self, step: &mut Self::Step, seat: Seat) {
-//!         step.push((seat.slot, self.path.last().copied().unwrap_or_default()));
+//!     fn join(&mut self, step: &mut Self::Step, grant: Grant) {
+//!         step.push((grant.slot, self.path.last().copied().unwrap_or_default()));
 //!     }
 //!
-//!     fn advance(&mut self, answers: &mut Self::Answers, seat: Seat) -> Progress<Vec<u64>> {
-//!         let own = answers.iter().find(|(slot, _)| *slot == seat.slot);
+//!     fn advance(&mut self, answers: &mut Self::Answers, grant: Grant) -> ControlFlow<Vec<u64>> {
+//!         let own = answers.iter().find(|(slot, _)| *slot == grant.slot);
 //!         self.path.extend(own.map(|(_, next)| *next));
 //!         if self.path.last() < Some(&self.end) {
-//!             return Progress::Stay;
+//!             return ControlFlow::Continue(());
 //!         }
-//!         Progress::Done(std::mem::take(&mut self.path))
+//!         ControlFlow::Break(std::mem::take(&mut self.path))
 //!     }
 //! }
 //!
@@ -129,6 +130,6 @@ mod stats;
 pub use batcher::{Batcher, ContinuousBatcher};
 pub use error::{BatchError, Refused};
 pub use options::{Batching, OnBroken, SubmitOptions};
-pub use sequence::{Progress, Seat, Sequence};
+pub use sequence::{Grant, Sequence};
 pub use stats::{Histogram, Stats};
 pub use ticket::Ticket;

@@ -1,22 +1,15 @@
 //! Sequences: items that stay for many steps.
 
-/// A member's place in a step.
+use std::ops::ControlFlow;
+
+/// The part of a step that a member gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
+pub struct Grant {
     /// The slot of the member, its own as long as it stays; less than
     /// [`Batching::max_size`](crate::Batching::max_size). The graph's actors keep the member's state under this number.
     pub slot: u32,
     /// The maximum cost of the member's part of this step.
     pub budget: usize,
-}
-
-/// The decision of a member after a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Progress<O> {
-    /// The member stays.
-    Stay,
-    /// The member leaves, with its output.
-    Done(O),
 }
 
 /// An item that takes part in many executions of a graph, beside others that come and go. An example is a text that a
@@ -39,12 +32,13 @@ pub trait Sequence: Send + 'static {
         1
     }
 
-    /// Adds the sequence's part to the step, with a cost of at most `seat.budget`; the rest comes with later steps. If
+    /// Adds the sequence's part to the step, with a cost of at most `grant.budget`; the rest comes with later steps. If
     /// `join` panics, the parts that it has added already are executed with the others.
-    fn join(&mut self, step: &mut Self::Step, seat: Seat);
+    fn join(&mut self, step: &mut Self::Step, grant: Grant);
 
-    /// Takes the sequence's own part of the answers. Returns whether the sequence stays.
-    fn advance(&mut self, answers: &mut Self::Answers, seat: Seat) -> Progress<Self::Output>;
+    /// Takes the sequence's own part of the answers. With [`ControlFlow::Continue`] the sequence stays for another step,
+    /// with [`ControlFlow::Break`] it leaves with its output.
+    fn advance(&mut self, answers: &mut Self::Answers, grant: Grant) -> ControlFlow<Self::Output>;
 
     /// Whether the sequence is cancelled; dropping its ticket cancels it too. A cancelled sequence leaves before the
     /// next step.

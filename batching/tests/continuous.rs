@@ -10,6 +10,7 @@
 
 mod gate;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -18,8 +19,7 @@ use std::time::{Duration, Instant};
 use gate::{Gate, LONG};
 use selvedge::ExecError;
 use selvedge::batching::{
-    BatchError, Batcher, Batching, ContinuousBatcher, OnBroken, Progress, Seat, Sequence, SubmitOptions,
-    Ticket,
+    BatchError, Batcher, Batching, ContinuousBatcher, Grant, OnBroken, Sequence, SubmitOptions, Ticket,
 };
 use selvedge::prelude::*;
 
@@ -104,10 +104,10 @@ impl Sequence for Text {
         self.prompt.max(1)
     }
 
-    fn join(&mut self, step: &mut Vec<Part>, seat: Seat) {
+    fn join(&mut self, step: &mut Vec<Part>, grant: Grant) {
         assert!(self.panics != Panics::Join, "join");
-        let cost = self.prompt.max(1).min(seat.budget);
-        step.push((seat.slot, self.name, cost as i64, !self.begun));
+        let cost = self.prompt.max(1).min(grant.budget);
+        step.push((grant.slot, self.name, cost as i64, !self.begun));
         self.begun = true;
         if self.prompt == 0 {
             self.steps -= 1;
@@ -115,16 +115,16 @@ impl Sequence for Text {
         self.prompt = self.prompt.saturating_sub(cost);
     }
 
-    fn advance(&mut self, answers: &mut Self::Answers, seat: Seat) -> Progress<i64> {
+    fn advance(&mut self, answers: &mut Self::Answers, grant: Grant) -> ControlFlow<i64> {
         assert!(self.panics != Panics::Advance, "advance");
-        let (_, count) = *answers.iter().find(|(slot, _)| *slot == seat.slot).unwrap();
+        let (_, count) = *answers.iter().find(|(slot, _)| *slot == grant.slot).unwrap();
         if let Some(stream) = &self.stream {
             stream.send(count).ok();
         }
         if self.prompt == 0 && self.steps == 0 {
-            Progress::Done(count)
+            ControlFlow::Break(count)
         } else {
-            Progress::Stay
+            ControlFlow::Continue(())
         }
     }
 

@@ -10,11 +10,12 @@
 
 mod gate;
 
+use std::ops::ControlFlow;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use gate::{Gate, LONG};
-use selvedge::batching::{BatchError, ContinuousBatcher, Progress, Seat, Sequence, SubmitOptions};
+use selvedge::batching::{BatchError, ContinuousBatcher, Grant, Sequence, SubmitOptions};
 use selvedge::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -146,12 +147,12 @@ impl Sequence for Endless {
     type Answers = Vec<i64>;
     type Output = ();
 
-    fn join(&mut self, step: &mut Vec<i64>, seat: Seat) {
-        step.push(seat.slot.into());
+    fn join(&mut self, step: &mut Vec<i64>, grant: Grant) {
+        step.push(grant.slot.into());
     }
 
-    fn advance(&mut self, _: &mut Vec<i64>, _: Seat) -> Progress<()> {
-        Progress::Stay
+    fn advance(&mut self, _: &mut Vec<i64>, _: Grant) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
 }
 

@@ -88,7 +88,7 @@ impl Sleeper {
 
     /// Sleeps until a ring, for at most `most`. Returns at once if there was a ring since the last sleep.
     pub(crate) fn sleep(&self, most: Option<Duration>) {
-        // No user code runs between the load and the sleep, so the token of a ring in between is still there.
+        // Acquire: pairs with the store of `wake_by_ref`. No user code runs between the load and the sleep, so the token of a ring in between is still there.
         if !self.rung.load(Ordering::Acquire) {
             most.map_or_else(std::thread::park, std::thread::park_timeout);
         }
@@ -103,6 +103,7 @@ impl Wake for Sleeper {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        // Release: the checks after the thread's next Acquire of this flag see all changes before the ring.
         self.rung.store(true, Ordering::Release);
         // Before the thread has begun, no wake-up is needed: its first check sees everything.
         if let Some(thread) = self.thread.get() {

@@ -1,10 +1,11 @@
 //! A text that the model continues, as a member of its steps.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use selvedge_batching::{Progress, Seat, Sequence};
+use selvedge_batching::{Grant, Sequence};
 use selvedge_llama::step::{Batch, Part, Sampled};
 
 use crate::generation::Generation;
@@ -111,7 +112,7 @@ impl Text {
         }
     }
 
-    fn take(&mut self, token: u32) -> Progress<Ending> {
+    fn take(&mut self, token: u32) -> ControlFlow<Ending> {
         let metrics = &self.metrics;
         let waited = if self.chosen == 0 {
             &metrics.first_token
@@ -136,11 +137,11 @@ impl Text {
         if self.chosen >= self.generation.max_tokens {
             return self.end(Finish::Length);
         }
-        Progress::Stay
+        ControlFlow::Continue(())
     }
 
     /// Ends the answer with the text that was held back.
-    fn end(&mut self, finish: Finish) -> Progress<Ending> {
+    fn end(&mut self, finish: Finish) -> ControlFlow<Ending> {
         match self.stops.push(&self.speech.finish()) {
             Heard::Stop(text) => {
                 self.sender.push(&text);
@@ -153,8 +154,8 @@ impl Text {
         }
     }
 
-    fn done(&self, finish: Finish) -> Progress<Ending> {
-        Progress::Done(Ending {
+    fn done(&self, finish: Finish) -> ControlFlow<Ending> {
+        ControlFlow::Break(Ending {
             finish,
             completion_tokens: self.chosen,
         })
@@ -175,7 +176,7 @@ impl Sequence for Text {
         self.left().len().max(1)
     }
 
-    fn join(&mut self, step: &mut Batch, seat: Seat) {
+    fn join(&mut self, step: &mut Batch, grant: Grant) {
         if self.fed == 0 {
             self.served_by.begin();
         }
@@ -183,7 +184,7 @@ impl Sequence for Text {
         let (tokens, whole) = match self.last {
             Some(token) => (vec![token], true),
             None => {
-                let piece = left.get(..seat.budget.max(1)).unwrap_or(left);
+                let piece = left.get(..grant.budget.max(1)).unwrap_or(left);
                 (piece.to_vec(), piece.len() == left.len())
             }
         };
@@ -191,17 +192,17 @@ impl Sequence for Text {
         self.fed += tokens.len();
         let sampling = whole.then_some(self.generation.sampling);
         step.parts.push(Part {
-            slot: seat.slot,
+            slot: grant.slot,
             start,
             tokens,
             sampling,
         });
     }
 
-    fn advance(&mut self, answers: &mut Vec<Sampled>, seat: Seat) -> Progress<Ending> {
-        match answers.iter().find(|answer| answer.slot == seat.slot) {
+    fn advance(&mut self, answers: &mut Vec<Sampled>, grant: Grant) -> ControlFlow<Ending> {
+        match answers.iter().find(|answer| answer.slot == grant.slot) {
             Some(answer) => self.take(answer.token),
-            None => Progress::Stay,
+            None => ControlFlow::Continue(()),
         }
     }
 }
