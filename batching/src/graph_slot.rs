@@ -1,7 +1,7 @@
 //! The graph of a batcher, which the owner may replace.
 //!
-//! The lock of the graph is taken before the lock of the [shared state](crate::shared), so that the state names the cause
-//! of this graph's end, and never that of another one. Neither is held while user code runs.
+//! The lock of the graph is taken before the lock of the [shared state](crate::shared), so that the state names the
+//! cause of this graph's end, and never that of another one. Neither is held while user code runs.
 
 use std::sync::Arc;
 

@@ -88,7 +88,8 @@ impl Sleeper {
 
     /// Sleeps until a ring, for at most `most`. Returns at once if there was a ring since the last sleep.
     pub(crate) fn sleep(&self, most: Option<Duration>) {
-        // Acquire: pairs with the store of `wake_by_ref`. No user code runs between the load and the sleep, so the token of a ring in between is still there.
+        // Acquire: pairs with the store of `wake_by_ref`. No user code runs between the load and the sleep, so the token
+        // of a ring in between is still there.
         if !self.rung.load(Ordering::Acquire) {
             most.map_or_else(std::thread::park, std::thread::park_timeout);
         }

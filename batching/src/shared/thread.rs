@@ -8,7 +8,7 @@ use crate::options::OnBroken;
 use crate::queue::{Moment, Ready, Waiting};
 use crate::ticket::TicketPromise;
 
-/// Those whom the end of a graph affects.
+/// The items and tickets that the end of a graph affects.
 pub(crate) struct Affected<I, O> {
     cause: ExecError,
     watchers: Vec<TicketPromise<ExecError>>,

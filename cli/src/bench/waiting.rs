@@ -142,54 +142,101 @@ fn summary(samples: Vec<f64>, window: Duration) -> Option<Summary> {
     Summary::of_samples(samples, starts.into(), window * starts)
 }
 
+/// The measurements of one loop. They alternate, so that a slow moment affects all of them.
+struct Measured {
+    own: Summary,
+    parked: Summary,
+    /// The machine's own exchange; `None` beside a busy process, and on a machine with one core.
+    exchange: Option<Summary>,
+}
+
+impl Measured {
+    fn new(args: &BenchArgs, shape: Loop, wait: Wait, neighbours: u32) -> anyhow::Result<Self> {
+        let placement = placement(args);
+        let (mut own, mut parked, mut exchanges) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..args.starts {
+            if neighbours == 0 {
+                let exchange = Limit::CacheLineTwoLines.measure(placement, 8, EXCHANGE);
+                exchanges.extend(exchange.ok().map(|it| it.p50_ns));
+            }
+            own.push(started(shape, placement, wait)?);
+            parked.push(started(shape, placement, Wait::Park)?);
+        }
+        Ok(Measured {
+            own: summary(own, WINDOW).context("no start")?,
+            parked: summary(parked, WINDOW).context("no start")?,
+            exchange: summary(exchanges, EXCHANGE),
+        })
+    }
+}
+
+/// The subject of a row.
+#[derive(Clone, Copy)]
+enum Subject {
+    /// A loop over a graph, with this way to wait.
+    Loop(Wait),
+    /// The machine's own exchange, without a graph.
+    Exchange,
+}
+
+/// The conditions of a measurement, and the summary with which its rows are compared.
+struct Conditions<'a> {
+    args: &'a BenchArgs,
+    shape: Loop,
+    neighbours: u32,
+    parked: &'a Summary,
+}
+
+impl Conditions<'_> {
+    fn record(&self, subject: Subject, summary: &Summary) -> Record {
+        let (wait, actors, name) = match subject {
+            Subject::Loop(wait) => (wait, 1, ""),
+            Subject::Exchange => (Wait::Spin, 0, ", the machine's own exchange"),
+        };
+        let mut record = Record::new(self.args.case, 8, summary).placed(placement(self.args), wait);
+        record.actors = actors;
+        record.per_second = (1e10 / summary.p50_ns).round() / 10.0;
+        record.bytes_per_second = record.per_second * 8.0;
+        record.stage = Some(self.shape.to_string());
+        record.p90_ns = Some(summary.p90_ns);
+        record.neighbours = Some(self.neighbours);
+        let (limit, limit_ns) = match self.neighbours {
+            0 => ("median", summary.p50_ns),
+            _ => ("park", self.parked.p90_ns),
+        };
+        let limit = format!(
+            "{}, {} busy{name}: slowest tenth to {limit}",
+            self.shape, self.neighbours
+        );
+        record.against(&limit, limit_ns, summary.p90_ns / limit_ns)
+    }
+}
+
 /// Prints a row for every loop and way to wait, without and with a busy process beside it, and one row for the
 /// machine's own exchange, measured between the starts of each loop. Without a busy process the ratio is that of the
 /// slowest tenth to the median; with one, it is that of the slowest tenth to the slowest tenth of `park`.
 pub(crate) fn run<W: Write>(args: &BenchArgs, report: &mut Report<W>) -> anyhow::Result<()> {
-    let placement = placement(args);
+    let wait = args.wait.unwrap_or(Wait::Auto);
     for neighbours in NEIGHBOURS {
         let _busy = (0..neighbours)
             .map(|_| Neighbour::start())
             .collect::<anyhow::Result<Vec<_>>>()?;
         for shape in [Loop::Echo, Loop::Stage, Loop::Callers, Loop::Graphs] {
-            let waits = [args.wait.unwrap_or(Wait::Auto), Wait::Park];
-            let mut found = [Vec::new(), Vec::new()];
-            let mut exchanges = Vec::new();
-            // The measurements alternate, so that a slow moment affects all of them.
-            for _ in 0..args.starts {
-                if neighbours == 0 {
-                    // A machine with one core has no exchange between cores.
-                    let exchange = Limit::CacheLineTwoLines.measure(placement, 8, EXCHANGE);
-                    exchanges.extend(exchange.ok().map(|it| it.p50_ns));
-                }
-                for (wait, found) in waits.iter().zip(&mut found) {
-                    found.push(started(shape, placement, *wait)?);
-                }
-            }
-            let [own, parked] = found.map(|samples| summary(samples, WINDOW));
-            let (own, parked) = (own.context("no start")?, parked.context("no start")?);
-            let mut rows = vec![(waits[0], 1, &own), (waits[1], 1, &parked)];
-            let exchange = summary(exchanges, EXCHANGE);
-            rows.extend(exchange.iter().map(|exchange| (Wait::Spin, 0, exchange)));
-            for (wait, actors, summary) in rows {
-                let mut record = Record::new(args.case, 8, summary).placed(placement, wait);
-                record.actors = actors;
-                record.per_second = (1e10 / summary.p50_ns).round() / 10.0;
-                record.bytes_per_second = record.per_second * 8.0;
-                record.stage = Some(shape.to_string());
-                record.p90_ns = Some(summary.p90_ns);
-                record.neighbours = Some(neighbours);
-                let (limit, limit_ns) = match neighbours {
-                    0 => ("median", summary.p50_ns),
-                    _ => ("park", parked.p90_ns),
-                };
-                let limit = match actors {
-                    0 => format!(
-                        "{shape}, {neighbours} busy, the machine's own exchange: slowest tenth to {limit}"
-                    ),
-                    _ => format!("{shape}, {neighbours} busy: slowest tenth to {limit}"),
-                };
-                report.row(&record.against(&limit, limit_ns, summary.p90_ns / limit_ns))?;
+            let Measured {
+                own,
+                parked,
+                exchange,
+            } = Measured::new(args, shape, wait, neighbours)?;
+            let conditions = Conditions {
+                args,
+                shape,
+                neighbours,
+                parked: &parked,
+            };
+            report.row(&conditions.record(Subject::Loop(wait), &own))?;
+            report.row(&conditions.record(Subject::Loop(Wait::Park), &parked))?;
+            if let Some(exchange) = &exchange {
+                report.row(&conditions.record(Subject::Exchange, exchange))?;
             }
         }
     }
