@@ -65,9 +65,9 @@ pub use payload::{
 #[cfg(all(feature = "dlpack", not(loom)))]
 pub use payload::{DlPack, DlPackError, dlpack};
 #[cfg(not(loom))]
-pub use port::kind::PayloadType;
-#[cfg(not(loom))]
 pub use port::outlet::{AnyOutlet, Outlet, Routes};
+#[cfg(not(loom))]
+pub use port::payload_type::PayloadType;
 #[cfg(not(loom))]
 pub use port::schema::TensorSchema;
 #[cfg(not(loom))]

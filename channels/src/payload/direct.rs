@@ -5,7 +5,7 @@ use std::any::{Any, TypeId, type_name};
 use std::mem::needs_drop;
 
 use super::Wire;
-use super::codec::{Sink, ValueWriter, Way};
+use super::codec::{ByteSink, ValueWriter, Way};
 use super::element::{dtype_of, number_bytes, vec_bytes, vec_dtype_of};
 use super::frame::{Form, Offsets, length_at, prefix};
 use crate::error::EncodeError;
@@ -19,7 +19,7 @@ struct Room<'a> {
     len: usize,
 }
 
-impl Sink for Room<'_> {
+impl ByteSink for Room<'_> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) -> bool {
         let Some((first, left)) = std::mem::take(&mut self.left).split_at_mut_checked(bytes.len()) else {

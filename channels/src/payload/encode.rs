@@ -5,7 +5,7 @@ use std::mem::needs_drop;
 use std::sync::Arc;
 
 use super::bytes64::Bytes64;
-use super::codec::{SerdeError, Shape, Sink, Stop, ValueWriter, Way, arrives, say_named, way_of};
+use super::codec::{ByteSink, SerdeError, Shape, Stop, ValueWriter, Way, arrives, say_named, way_of};
 use super::element::{dtype_of, number_bytes, vec_bytes, vec_dtype_of};
 use super::frame::{Form, Offsets, PART_ALIGN, PARTS_MAX, length_at, prefix};
 use super::tensor::Tensor;
@@ -76,7 +76,7 @@ impl HeadBytes {
     }
 }
 
-impl Sink for &mut HeadBytes {
+impl ByteSink for &mut HeadBytes {
     #[inline]
     fn put(&mut self, bytes: &[u8]) -> bool {
         self.extend(bytes);

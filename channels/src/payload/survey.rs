@@ -7,7 +7,7 @@ use std::any::{TypeId, type_name};
 use std::cell::RefCell;
 
 use super::Wire;
-use super::codec::{Sink, ValueWriter};
+use super::codec::{ByteSink, ValueWriter};
 use super::element::vec_dtype_of;
 use super::layout::TensorLayout;
 use crate::error::EncodeError;
@@ -45,7 +45,7 @@ pub(crate) fn note(seen: impl FnOnce() -> Option<Seen>) -> bool {
 /// A sink that discards all bytes.
 struct Nowhere;
 
-impl Sink for Nowhere {
+impl ByteSink for Nowhere {
     fn put(&mut self, _: &[u8]) -> bool {
         true
     }

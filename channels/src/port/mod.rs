@@ -1,7 +1,7 @@
 //! The ends that a lane works with: every value and every output of its tasks, whatever kind of channel carries it.
 
 pub(crate) mod head;
-pub mod kind;
 pub mod outlet;
+pub mod payload_type;
 pub(crate) mod schema;
 pub mod value;

@@ -26,7 +26,7 @@ use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
 use crate::payload::{Wire, decode, decode_in_place, view_slice, view_str};
 use crate::port::head::{ALWAYS, AfterRead, ValueHead};
-use crate::port::kind::PayloadType;
+use crate::port::payload_type::PayloadType;
 use crate::ring::RingReader;
 use crate::shared::SharedReader;
 

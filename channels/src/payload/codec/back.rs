@@ -10,9 +10,9 @@ use super::super::collector;
 use super::error::SerdeError;
 use super::read::ValueReader;
 use super::tag;
-use super::write::{Sink, ValueWriter};
+use super::write::{ByteSink, ValueWriter};
 
-impl Sink for Vec<u8> {
+impl ByteSink for Vec<u8> {
     fn put(&mut self, bytes: &[u8]) -> bool {
         self.extend_from_slice(bytes);
         true

@@ -26,7 +26,7 @@ pub(super) use error::is_ours;
 pub(super) use read::ValueReader;
 pub(super) use trial::{Shape, is_trial};
 pub(crate) use trial::{Way, say_named, way_of};
-pub(super) use write::{Sink, Stop, ValueWriter};
+pub(super) use write::{ByteSink, Stop, ValueWriter};
 
 /// The maximum nesting of a value encoded by name. A reader may have to buffer all of it before its type is known.
 const NEST_MAX: u16 = 256;

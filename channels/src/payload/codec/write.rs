@@ -10,7 +10,7 @@ use super::trial::{Child, Shape, ShapeSlot};
 use super::{EMPTY_MAX, NEST_MAX, tag};
 
 /// A destination of bytes.
-pub(in crate::payload) trait Sink {
+pub(in crate::payload) trait ByteSink {
     /// Takes bytes. Returns `false` if there is no room for them.
     fn put(&mut self, bytes: &[u8]) -> bool;
 }
@@ -37,7 +37,7 @@ pub(in crate::payload) struct ValueWriter<'s, S, const NAMED: bool> {
     empty: usize,
 }
 
-impl<'s, S: Sink, const NAMED: bool> ValueWriter<'s, S, NAMED> {
+impl<'s, S: ByteSink, const NAMED: bool> ValueWriter<'s, S, NAMED> {
     #[inline]
     pub(in crate::payload) fn new(sink: S, shape: Option<&'s Shape>) -> Self {
         ValueWriter {
@@ -200,7 +200,7 @@ pub(in crate::payload) struct WriteItems<'w, 's, S, const NAMED: bool> {
     done: usize,
 }
 
-impl<S: Sink, const NAMED: bool> WriteItems<'_, '_, S, NAMED> {
+impl<S: ByteSink, const NAMED: bool> WriteItems<'_, '_, S, NAMED> {
     /// Writes an element or a key, at this place of the shape.
     #[inline]
     fn item<T: ?Sized + Serialize>(&mut self, place: usize, value: &T) -> Result<(), SerdeError> {
@@ -240,7 +240,7 @@ impl<S: Sink, const NAMED: bool> WriteItems<'_, '_, S, NAMED> {
 
 macro_rules! lists {
     ($($trait:ident :: $method:ident, $place:expr;)*) => {$(
-        impl<S: Sink, const NAMED: bool> $trait for WriteItems<'_, '_, S, NAMED> {
+        impl<S: ByteSink, const NAMED: bool> $trait for WriteItems<'_, '_, S, NAMED> {
             type Ok = ();
             type Error = SerdeError;
 
@@ -267,7 +267,7 @@ lists! {
 
 macro_rules! structs {
     ($($trait:ident),*) => {$(
-        impl<S: Sink, const NAMED: bool> $trait for WriteItems<'_, '_, S, NAMED> {
+        impl<S: ByteSink, const NAMED: bool> $trait for WriteItems<'_, '_, S, NAMED> {
             type Ok = ();
             type Error = SerdeError;
 
@@ -294,7 +294,7 @@ macro_rules! structs {
 
 structs!(SerializeStruct, SerializeStructVariant);
 
-impl<S: Sink, const NAMED: bool> SerializeMap for WriteItems<'_, '_, S, NAMED> {
+impl<S: ByteSink, const NAMED: bool> SerializeMap for WriteItems<'_, '_, S, NAMED> {
     type Ok = ();
     type Error = SerdeError;
 
@@ -332,7 +332,7 @@ macro_rules! numbers {
     )*};
 }
 
-impl<'w, 's, S: Sink, const NAMED: bool> Serializer for &'w mut ValueWriter<'s, S, NAMED> {
+impl<'w, 's, S: ByteSink, const NAMED: bool> Serializer for &'w mut ValueWriter<'s, S, NAMED> {
     type Ok = ();
     type Error = SerdeError;
     type SerializeSeq = WriteItems<'w, 's, S, NAMED>;
