@@ -7,6 +7,6 @@ pub use selvedge_compiler::CARRIERS;
 pub use selvedge_compiler::bind;
 pub use selvedge_compiler::bind::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{
-    ACTORS, ActorEntry, ActorState, Arguments, AsyncDriver, BoxError, Failure, Invocation, ListLevel,
-    MethodEntry, MethodTable, Operands, ParamEntry, PartsProbe, PlainResult, Returned, TupleResult,
+    ACTORS, ActorEntry, ActorState, Arguments, AsyncDriver, BoxError, Failure, Frame, ListLevel, MethodEntry,
+    MethodTable, ParamEntry, PartsProbe, PlainResult, Returned, TupleResult,
 };

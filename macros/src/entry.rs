@@ -47,7 +47,7 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
             // Only traits are imported, as `_`, for their methods. Everything else has a full path, so that no
             // user-defined name can take its place.
             #[allow(unused_imports)]
-            use ::selvedge::__private::{Operands as _, PlainResult as _, TupleResult as _};
+            use ::selvedge::__private::{PlainResult as _, TupleResult as _};
 
             fn __selvedge_create(bytes: &[u8]) -> ::std::result::Result<::selvedge::__private::ActorState, ::selvedge::__private::BoxError> {
                 let args = ::selvedge::__private::decode::<<#name as ::selvedge::Actor>::Args>(bytes)?;
@@ -131,15 +131,15 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
         .filter(|(_, (param, _))| matches!(param.pass, Pass::Owned))
         .map(|(i, (param, name))| {
             let edge = &param.edge;
-            quote!(let #name = operands.take::<#edge>(#i)?;)
+            quote!(let #name = frame.take::<#edge>(#i)?;)
         });
     let borrowed = numbered().filter_map(|(i, (param, name))| {
         let edge = &param.edge;
         match &param.pass {
             Pass::Owned => None,
-            Pass::Reference => Some(quote!(let #name = operands.get::<#edge>(#i)?;)),
-            Pass::Slice(element) => Some(quote!(let #name = operands.slice::<#element>(#i)?;)),
-            Pass::Text => Some(quote!(let #name = operands.text(#i)?;)),
+            Pass::Reference => Some(quote!(let #name = frame.get::<#edge>(#i)?;)),
+            Pass::Slice(element) => Some(quote!(let #name = frame.slice::<#element>(#i)?;)),
+            Pass::Text => Some(quote!(let #name = frame.text(#i)?;)),
         }
     });
     let edges: Vec<_> = operation.params.iter().map(|param| &param.edge).collect();
@@ -148,7 +148,7 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
     let in_call = quote!(#actor::#method(receiver, #(#passed),*));
     let (in_graph, in_call) = if operation.is_async {
         (
-            quote!(operands.block_on(#in_graph)?),
+            quote!(frame.block_on(#in_graph)?),
             quote!(driver.block_on(#in_call)?),
         )
     } else {
@@ -159,12 +159,6 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
     } else {
         quote!(result)
     };
-    // One body serves both kinds of tasks of this operation: hops, and all others.
-    let operands = if hops(operation) {
-        quote!(impl ::selvedge::__private::Operands)
-    } else {
-        quote!(::selvedge::__private::Invocation<'_>)
-    };
     let travel = if cfgs.is_empty() {
         travel(operation.travellers())
     } else {
@@ -174,14 +168,14 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
         #(#cfgs)*
         #[allow(clippy::let_unit_value, clippy::unit_arg, clippy::needless_borrow)]
         #[inline]
-        fn #compute(actor: &mut ::selvedge::__private::ActorState, operands: &mut #operands) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> #travel {
+        fn #compute(actor: &mut ::selvedge::__private::ActorState, frame: &mut ::selvedge::__private::Frame<'_>) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> #travel {
             let receiver = __selvedge_receiver(actor)?;
             #(#taken)*
             let result = {
                 #(#borrowed)*
                 #in_graph
             };
-            (&::selvedge::__private::PartsProbe::<#result>::new()).finish(operands, #value)
+            (&::selvedge::__private::PartsProbe::<#result>::new()).finish(frame, #value)
         }
 
         #(#cfgs)*
@@ -200,11 +194,6 @@ fn functions(index: usize, operation: &Operation, parsed: &Parsed) -> TokenStrea
     }
 }
 
-/// Whether a task of the operation can be a hop: the method has exactly one parameter and is not async.
-fn hops(operation: &Operation) -> bool {
-    operation.params.len() == 1 && !operation.is_async
-}
-
 /// Generates one row of the entry's table of methods.
 fn method(index: usize, operation: &Operation) -> TokenStream {
     let (compute, call) = (
@@ -213,11 +202,6 @@ fn method(index: usize, operation: &Operation) -> TokenStream {
     );
     let (name, result) = (operation.name.to_string(), &operation.result);
     let cfgs = &operation.cfgs;
-    let hop = if hops(operation) {
-        quote!(::std::option::Option::Some(|actor, hop| #compute(actor, hop)))
-    } else {
-        quote!(::std::option::Option::None)
-    };
     let params = operation.params.iter().map(|param| {
         let (name, edge) = (param.name.to_string(), &param.edge);
         let levels = list_elements(edge);
@@ -234,8 +218,7 @@ fn method(index: usize, operation: &Operation) -> TokenStream {
             params: &[#(#params),*],
             result: ::selvedge::__private::PayloadType::of::<#result>,
             parts: || (&::selvedge::__private::PartsProbe::<#result>::new()).types(),
-            compute: |actor, invocation| #compute(actor, invocation),
-            hop: #hop,
+            compute: #compute,
             call: #call,
         }
     }

@@ -9,7 +9,6 @@ pub(crate) mod actor_type;
 pub(crate) mod arguments;
 pub(crate) mod list;
 pub(crate) mod made_in;
-pub(crate) mod operands;
 pub(crate) mod parts;
 pub(crate) mod registry;
 
@@ -21,16 +20,15 @@ use crate::BoxError;
 use crate::actor::arguments::{Arguments, Returned};
 use crate::actor::list::ListLevel;
 use crate::cell::async_driver::AsyncDriver;
-use crate::cell::hop::Hop;
-use crate::cell::invocation::Invocation;
+use crate::cell::frame::Frame;
 use crate::cell::state::ActorState;
 use crate::failure::Failure;
 
 /// Decodes the arguments and calls the constructor.
 pub type Create = fn(&[u8]) -> Result<ActorState, BoxError>;
 
-/// Runs a method of one parameter, from the value that holds its argument to the destination of its result.
-pub type ComputeHop = fn(&mut ActorState, &mut Hop<'_>) -> Result<(), Box<Failure>>;
+/// Runs a method inside a program, from the values of its arguments to the destinations of its result.
+pub type Compute = fn(&mut ActorState, &mut Frame<'_>) -> Result<(), Box<Failure>>;
 
 /// The data that the runtime has about an actor type.
 pub struct ActorEntry {
@@ -56,11 +54,8 @@ pub struct MethodEntry {
     pub result: fn() -> PayloadType,
     /// The types of a tuple result's parts; empty for any other result.
     pub parts: fn() -> Vec<PayloadType>,
-    /// Runs the method inside a program: the arguments come from values, and the result goes to outlets.
-    pub compute: fn(&mut ActorState, &mut Invocation<'_>) -> Result<(), Box<Failure>>,
-    /// Runs the method as a hop, from one value to one destination. `None` if the method is async or does not have
-    /// exactly one parameter.
-    pub hop: Option<ComputeHop>,
+    /// Runs the method inside a program.
+    pub compute: Compute,
     /// Runs the method for an ordinary call.
     pub call: fn(&mut ActorState, Arguments, &AsyncDriver) -> Result<Returned, Failure>,
 }

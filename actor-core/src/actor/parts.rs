@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 
 use selvedge_channels::{AnyOutlet, PayloadType, Wire, dispose};
 
-use crate::Failure;
-use crate::actor::operands::{Operands, stage};
+use crate::cell::frame::stage;
+use crate::{Failure, Frame};
 
 /// A tuple of two to eight values that can travel one by one.
 pub trait Parts: Wire {
@@ -74,11 +74,11 @@ pub trait TupleResult<T> {
     /// The types of the parts.
     fn types(&self) -> Vec<PayloadType>;
 
-    /// Hands over a result by [`Operands::finish_parts`].
+    /// Hands over a result by [`Frame::finish_parts`].
     ///
     /// # Errors
-    /// The errors of [`Operands::finish_parts`].
-    fn finish<O: Operands>(&self, operands: &mut O, value: T) -> Result<(), Box<Failure>>;
+    /// The errors of [`Frame::finish_parts`].
+    fn finish(&self, frame: &mut Frame<'_>, value: T) -> Result<(), Box<Failure>>;
 }
 
 impl<T: Parts> TupleResult<T> for PartsProbe<T> {
@@ -86,8 +86,8 @@ impl<T: Parts> TupleResult<T> for PartsProbe<T> {
         T::types()
     }
 
-    fn finish<O: Operands>(&self, operands: &mut O, value: T) -> Result<(), Box<Failure>> {
-        operands.finish_parts(value)
+    fn finish(&self, frame: &mut Frame<'_>, value: T) -> Result<(), Box<Failure>> {
+        frame.finish_parts(value)
     }
 }
 
@@ -96,11 +96,11 @@ pub trait PlainResult<T> {
     /// Returns an empty list: the type has no parts.
     fn types(&self) -> Vec<PayloadType>;
 
-    /// Hands over a result by [`Operands::finish`].
+    /// Hands over a result by [`Frame::finish`].
     ///
     /// # Errors
-    /// The errors of [`Operands::finish`].
-    fn finish<O: Operands>(&self, operands: &mut O, value: T) -> Result<(), Box<Failure>>;
+    /// The errors of [`Frame::finish`].
+    fn finish(&self, frame: &mut Frame<'_>, value: T) -> Result<(), Box<Failure>>;
 }
 
 impl<T: Wire> PlainResult<T> for &PartsProbe<T> {
@@ -108,8 +108,8 @@ impl<T: Wire> PlainResult<T> for &PartsProbe<T> {
         Vec::new()
     }
 
-    fn finish<O: Operands>(&self, operands: &mut O, value: T) -> Result<(), Box<Failure>> {
-        operands.finish(value)
+    fn finish(&self, frame: &mut Frame<'_>, value: T) -> Result<(), Box<Failure>> {
+        frame.finish(value)
     }
 }
 

@@ -1,9 +1,8 @@
 //! Actor cells: an actor's state with its policies. User methods run only here, and their panics are caught here.
 
 pub(crate) mod async_driver;
+pub(crate) mod frame;
 pub(crate) mod guarded;
-pub(crate) mod hop;
-pub(crate) mod invocation;
 pub(crate) mod state;
 
 use std::any::Any;
@@ -12,10 +11,10 @@ use std::sync::Arc;
 
 use selvedge_channels::dispose;
 
-use crate::actor::ActorEntry;
+use crate::actor::{ActorEntry, Compute};
 use crate::home::placement::OnPanic;
 use crate::id::ActorId;
-use crate::{ActorState, Arguments, AsyncDriver, ComputeHop, Failure, Hop, Invocation, Returned};
+use crate::{ActorState, Arguments, AsyncDriver, Failure, Frame, Returned};
 
 /// The data from which an actor is built, and built again.
 #[derive(Clone)]
@@ -109,32 +108,20 @@ impl ActorCell {
         self.blueprint.entry
     }
 
-    /// Runs a method for a program. A panic is caught and, if the policy says so, the state is rebuilt before this
-    /// returns.
+    /// Runs a method for a program. `compute` is the function of a method in the actor's entry. A panic is caught and,
+    /// if the policy says so, the state is rebuilt before this returns.
     ///
     /// # Errors
     /// The failure of the method; [`RebuildFailed`] inside [`Failure::Error`] while there is no state.
     #[inline]
-    pub fn invoke(&mut self, method: u16, invocation: &mut Invocation<'_>) -> Result<(), Box<Failure>> {
-        let Some(method) = self.entry().method(method) else {
-            return Err(self.no_method(method));
-        };
-        self.guarded(|state| (method.compute)(state, invocation))
+    pub fn compute(&mut self, compute: Compute, frame: &mut Frame<'_>) -> Result<(), Box<Failure>> {
+        self.guarded(|state| compute(state, frame))
     }
 
-    /// Runs a method as a hop. `compute` is the hop function of a method in the actor's entry.
+    /// Runs a method for an ordinary call, with panics caught as in [`ActorCell::compute`].
     ///
     /// # Errors
-    /// The errors of [`invoke`](Self::invoke).
-    #[inline]
-    pub fn hop(&mut self, compute: ComputeHop, hop: &mut Hop<'_>) -> Result<(), Box<Failure>> {
-        self.guarded(|state| compute(state, hop))
-    }
-
-    /// Runs a method for an ordinary call, with panics caught as in [`ActorCell::invoke`].
-    ///
-    /// # Errors
-    /// The errors of [`ActorCell::invoke`].
+    /// The errors of [`ActorCell::compute`].
     pub fn call(
         &mut self,
         method: u16,
@@ -215,9 +202,8 @@ impl ActorCell {
 
     #[cold]
     #[inline(never)]
-    fn no_method<E: From<Failure>>(&self, method: u16) -> E {
-        let text = format!("`{}` has no method {method}", self.entry().name);
-        Failure::Internal(text).into()
+    fn no_method(&self, method: u16) -> Failure {
+        Failure::Internal(format!("`{}` has no method {method}", self.entry().name))
     }
 }
 

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use selvedge_channels::{Doorbell, PayloadType, Waiting, decode, encode};
 use selvedge_core::{
     ACTORS, Actor, ActorEntry, ActorId, ActorRef, ActorState, Arguments, AsyncDriver, BoxError, Call,
-    Failure, Invocation, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry, Program, ProgramLoader,
-    Returned,
+    Failure, Frame, LOADERS, LaneHost, LaneId, LoadedPrograms, MethodEntry, Program, ProgramLoader, Returned,
 };
 use serde::{Deserialize, Serialize};
 
@@ -77,8 +76,7 @@ macro_rules! entry {
             params: &[],
             result: || PayloadType::of::<$result>(),
             parts: Vec::new,
-            compute: |_: &mut ActorState, _: &mut Invocation<'_>| Err(Box::new(Failure::Internal("not in graphs".to_owned()))),
-            hop: None,
+            compute: |_: &mut ActorState, _: &mut Frame<'_>| Err(Box::new(Failure::Internal("not in graphs".to_owned()))),
             call: |toy, arguments, driver| {
                 let run: fn(&mut Toy, $types, &AsyncDriver) -> Result<$result, Failure> =
                     |$toy, ($($arg,)*), $driver| $body;

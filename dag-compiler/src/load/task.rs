@@ -1,7 +1,7 @@
 //! A task: its method, its arguments and its outlets.
 
 use selvedge_channels::{AnyOutlet, AnyValue};
-use selvedge_core::find_actor;
+use selvedge_core::{ActorState, Failure, Frame, find_actor};
 
 use super::ends::Rings;
 use super::index::Places;
@@ -95,7 +95,7 @@ impl LoadSite<'_> {
             id,
             actor: task.actor,
             seat: 0,
-            method: task.method,
+            compute: method.map_or(no_method, |method| method.compute),
             info,
             args,
             params,
@@ -109,7 +109,14 @@ impl LoadSite<'_> {
             gave_up: false,
             collective: None,
         };
-        run.hop = HopRun::of(&run, method);
+        run.hop = method.and_then(|_| HopRun::of(&run));
         Ok(run)
     }
+}
+
+/// Stands in the place of the method of a rank, which is never called.
+fn no_method(_: &mut ActorState, _: &mut Frame<'_>) -> Result<(), Box<Failure>> {
+    Err(Box::new(Failure::Internal(
+        "a rank of a collective has no method".into(),
+    )))
 }

@@ -4,26 +4,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use selvedge_core::{ActorCell, ActorId, ComputeHop, Failure, Guarded, Hop, Invocation, LaneHost, NoEntry};
+use selvedge_core::{ActorCell, ActorId, Compute, Failure, Frame, Guarded, LaneHost, NoEntry};
 
 /// The actors of one lane.
 pub(crate) trait ActorSet {
     /// Runs one method of one actor. `seat` is the position at which the actor was last found; the search begins there.
-    fn invoke(
+    fn compute(
         &mut self,
         seat: &mut usize,
         actor: ActorId,
-        method: u16,
-        invocation: &mut Invocation<'_>,
-    ) -> Result<(), Box<Failure>>;
-
-    /// Runs the method of a task that is a hop.
-    fn hop(
-        &mut self,
-        seat: &mut usize,
-        actor: ActorId,
-        compute: ComputeHop,
-        hop: &mut Hop<'_>,
+        compute: Compute,
+        frame: &mut Frame<'_>,
     ) -> Result<(), Box<Failure>>;
 
     /// Whether an ordinary call waits for the actors, or may wait for them unseen.
@@ -36,36 +27,17 @@ fn unknown(actor: ActorId) -> Box<Failure> {
     Box::new(Failure::Internal(text))
 }
 
-#[inline]
-fn cell<'a>(
-    lane: &'a mut LaneHost<'_>,
-    seat: &mut usize,
-    actor: ActorId,
-) -> Result<&'a mut ActorCell, Box<Failure>> {
-    lane.actor_at(seat, actor).ok_or_else(|| unknown(actor))
-}
-
 impl ActorSet for LaneHost<'_> {
     #[inline]
-    fn invoke(
+    fn compute(
         &mut self,
         seat: &mut usize,
         actor: ActorId,
-        method: u16,
-        invocation: &mut Invocation<'_>,
+        compute: Compute,
+        frame: &mut Frame<'_>,
     ) -> Result<(), Box<Failure>> {
-        cell(self, seat, actor)?.invoke(method, invocation)
-    }
-
-    #[inline]
-    fn hop(
-        &mut self,
-        seat: &mut usize,
-        actor: ActorId,
-        compute: ComputeHop,
-        hop: &mut Hop<'_>,
-    ) -> Result<(), Box<Failure>> {
-        cell(self, seat, actor)?.hop(compute, hop)
+        let cell = self.actor_at(seat, actor).ok_or_else(|| unknown(actor))?;
+        cell.compute(compute, frame)
     }
 
     #[inline]
@@ -122,24 +94,14 @@ impl Inline {
 }
 
 impl ActorSet for Inline {
-    fn invoke(
+    fn compute(
         &mut self,
         seat: &mut usize,
         actor: ActorId,
-        method: u16,
-        invocation: &mut Invocation<'_>,
+        compute: Compute,
+        frame: &mut Frame<'_>,
     ) -> Result<(), Box<Failure>> {
-        self.with(seat, actor, |cell| cell.invoke(method, invocation))
-    }
-
-    fn hop(
-        &mut self,
-        seat: &mut usize,
-        actor: ActorId,
-        compute: ComputeHop,
-        hop: &mut Hop<'_>,
-    ) -> Result<(), Box<Failure>> {
-        self.with(seat, actor, |cell| cell.hop(compute, hop))
+        self.with(seat, actor, |cell| cell.compute(compute, frame))
     }
 
     fn is_called(&self) -> bool {

@@ -25,7 +25,7 @@ use selvedge_channels::{
     AnyOutlet, AnyValue, Arrival, ChannelError, Doorbell, Fault, Mover, Readiness, SpinBudget, Waiting,
 };
 use selvedge_collectives::CommError;
-use selvedge_core::{ActorId, AsyncDriver, Failure, Gather, LaneHost, LaneId, Program};
+use selvedge_core::{ActorId, AsyncDriver, Compute, Failure, Gather, LaneHost, LaneId, Program};
 
 use crate::ir::{OpKind, TaskId};
 use crate::run::actor_set::ActorSet;
@@ -47,7 +47,8 @@ pub(crate) struct TaskRun {
     pub(crate) actor: ActorId,
     /// The position at which the crew last found the actor.
     pub(crate) seat: usize,
-    pub(crate) method: u16,
+    /// The method. A rank of a collective has none.
+    pub(crate) compute: Compute,
     pub(crate) info: TaskInfo,
     /// Indices into the lane's values, one per argument.
     pub(crate) args: Vec<usize>,
@@ -445,7 +446,7 @@ impl LaneLoop {
         if task.fault.is_none() {
             self.progress.at(execution).set(task.id.0, Phase::Computing);
             let invoked = if task.gathers.is_empty() && task.brings.is_empty() {
-                invoke(task, &mut self.values, &self.driver, crew)
+                invoke(task, &mut self.values, &self.driver, crew, execution)
             } else {
                 invoke_prepared(task, &mut self.values, &self.driver, crew, execution)
             };

@@ -10,10 +10,7 @@ use std::collections::BTreeMap;
 
 use linkme::distributed_slice;
 use selvedge_channels::{ChannelError, PayloadType, Waiting};
-use selvedge_core::{
-    ACTORS, ActorEntry, ActorId, ComputeHop, Failure, Hop, Invocation, LaneId, MethodEntry, Operands,
-    ProcessId,
-};
+use selvedge_core::{ACTORS, ActorEntry, ActorId, Compute, Failure, Frame, LaneId, MethodEntry, ProcessId};
 
 use super::explore::{Machine, holds, is_found};
 use crate::api::start::{Prepared, prepare};
@@ -36,7 +33,6 @@ const fn method() -> MethodEntry {
         result: || PayloadType::of::<i64>(),
         parts: Vec::new,
         compute: |_, _| Err(Box::new(Failure::Internal("the model computes".into()))),
-        hop: Some(|_, _| Err(Box::new(Failure::Internal("the model computes".into())))),
         call: |_, _, _| Err(Failure::Internal("nobody calls".into())),
     }
 }
@@ -65,30 +61,19 @@ fn input(execution: u64) -> i64 {
 struct Sums<'a>(&'a Plan);
 
 impl ActorSet for Sums<'_> {
-    fn invoke(
+    fn compute(
         &mut self,
         _: &mut usize,
         task: ActorId,
-        _: u16,
-        invocation: &mut Invocation<'_>,
+        _: Compute,
+        frame: &mut Frame<'_>,
     ) -> Result<(), Box<Failure>> {
         let task = task.0 as usize;
         let args = self.0.ir.tasks[task].args.len();
         let args = (0..args)
-            .map(|at| invocation.take::<i64>(at))
+            .map(|at| frame.take::<i64>(at))
             .collect::<Result<Vec<_>, _>>()?;
-        invocation.finish(sum(task, &args))
-    }
-
-    fn hop(
-        &mut self,
-        _: &mut usize,
-        task: ActorId,
-        _: ComputeHop,
-        hop: &mut Hop<'_>,
-    ) -> Result<(), Box<Failure>> {
-        let arg = hop.take::<i64>(0)?;
-        hop.finish(sum(task.0 as usize, &[arg]))
+        frame.finish(sum(task, &args))
     }
 
     fn is_called(&self) -> bool {

@@ -102,8 +102,7 @@ mod tests {
     use linkme::distributed_slice;
     use selvedge_channels::PayloadType;
     use selvedge_core::{
-        ACTORS, Actor, ActorEntry, ActorRef, ActorState, BoxError, Failure, MethodEntry, Operands,
-        ParamEntry, Runtime,
+        ACTORS, Actor, ActorEntry, ActorRef, ActorState, BoxError, Failure, MethodEntry, ParamEntry, Runtime,
     };
 
     use super::*;
@@ -128,11 +127,10 @@ mod tests {
             }],
             result: || PayloadType::of::<i64>(),
             parts: Vec::new,
-            compute: |_, invocation| {
-                let x = invocation.take::<i64>(0)?;
-                invocation.finish(x)
+            compute: |_, frame| {
+                let x = frame.take::<i64>(0)?;
+                frame.finish(x)
             },
-            hop: None,
             call: |_, _, _| Err(Failure::Internal("nobody calls".into())),
         }],
     };

@@ -5,7 +5,7 @@
 //! arrived, and whether there is room for its result.
 
 use selvedge_channels::{AnyOutlet, AnyValue};
-use selvedge_core::{ComputeHop, Destination, Failure, Hop, MethodEntry};
+use selvedge_core::{AsyncDriver, Failure, Frame, Operands};
 
 use super::plain::{Input, Ran, input, settle};
 use super::{LaneLoop, STEPS, TaskRun};
@@ -16,8 +16,6 @@ use crate::run::trace::{Ended, Recorder};
 /// The data of a task that is a hop.
 #[derive(Clone, Copy)]
 pub(crate) struct HopRun {
-    /// The method of the task.
-    compute: ComputeHop,
     /// Index of the argument in the lane's values.
     from: usize,
     /// Index of the value that the result goes to, if it goes to one value of the same lane and nowhere else.
@@ -31,14 +29,12 @@ pub(crate) struct HopRun {
 
 impl HopRun {
     /// The data of a task that is a hop; `None` if the task is no hop.
-    pub(crate) fn of(task: &TaskRun, method: Option<&MethodEntry>) -> Option<Self> {
-        let compute = method?.hop?;
+    pub(crate) fn of(task: &TaskRun) -> Option<Self> {
         let ([from], [param]) = (task.args.as_slice(), task.params.as_slice()) else {
             return None;
         };
         let to = task.outlets.first()?.as_ref()?.within();
         (from == param && task.sole == Some(0) && to != Some(*from)).then_some(HopRun {
-            compute,
             from: *from,
             to,
             follows: false,
@@ -52,22 +48,34 @@ impl HopRun {
         self.stretch
     }
 
-    /// Prepares one computation; `None` if its local destination is not empty.
+    /// Prepares the frame of one computation; `None` if its local destination is not empty.
     #[inline]
-    fn computation<'a>(
+    fn frame<'a>(
         self,
         values: &'a mut [Box<dyn AnyValue>],
         outlets: &'a mut [Option<Box<dyn AnyOutlet>>],
+        driver: &'a AsyncDriver,
         execution: u64,
-    ) -> Option<Hop<'a>> {
+    ) -> Option<Frame<'a>> {
         let Some(to) = self.to else {
             let argument = values.get_mut(self.from)?.as_mut();
             let outlet = outlets.first_mut()?.as_mut()?.as_mut();
-            return Some(Hop::new(argument, Destination::Outlet(outlet), execution));
+            return Some(Frame::new(
+                Operands::ToOutlet { argument, outlet },
+                driver,
+                execution,
+            ));
         };
         let [argument, local] = values.get_disjoint_mut([self.from, to]).ok()?;
-        let free = local.is_empty();
-        free.then(|| Hop::new(argument.as_mut(), Destination::Local(local.as_mut()), execution))
+        if !local.is_empty() {
+            return None;
+        }
+        let (argument, local) = (argument.as_mut(), local.as_mut());
+        Some(Frame::new(
+            Operands::ToLocal { argument, local },
+            driver,
+            execution,
+        ))
     }
 }
 
@@ -187,7 +195,7 @@ impl LaneLoop {
                     Input::Otherwise => return (done, Ran::Otherwise),
                 }
             }
-            let Some(mut computation) = hop.computation(values, &mut task.outlets, execution) else {
+            let Some(mut frame) = hop.frame(values, &mut task.outlets, &self.driver, execution) else {
                 return (done, Ran::Otherwise);
             };
             // From here on the hop runs to its end.
@@ -195,9 +203,9 @@ impl LaneLoop {
                 recorder.open(task.id, execution, done > 0);
             }
             progress.set(task.id.0, Phase::Computing);
-            let invoked = crew.hop(&mut task.seat, task.actor, hop.compute, &mut computation);
-            let handed_over = computation.has_handed_over();
-            if invoked.is_ok() && handed_over && computation.into_argument().count_read() {
+            let invoked = crew.compute(&mut task.seat, task.actor, task.compute, &mut frame);
+            let handed_over = frame.has_handed_over();
+            if invoked.is_ok() && handed_over && frame.count_read() {
                 if traced {
                     recorder.close(task.id, Ended::Written);
                 }

@@ -1,7 +1,7 @@
 //! Plain tasks: the fast path that does the READs, the COMPUTE and the WRITE of a task in one go.
 
 use selvedge_channels::{AnyOutlet, AnyValue, Arrival, ChannelError, Readiness};
-use selvedge_core::{Failure, Invocation};
+use selvedge_core::{Failure, Frame, Operands};
 
 use super::{Broken, LaneLoop, STEPS, TaskRun, broken};
 use crate::ir::TaskId;
@@ -166,9 +166,15 @@ impl LaneLoop {
         task.gave_up = false;
         self.progress.at(execution).set(task.id.0, Phase::Computing);
         let results = task.outlets.get_mut(..task.results).unwrap_or_default();
-        let mut invocation = Invocation::new(values, &task.params, results, &self.driver).at_once(execution);
-        let invoked = crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation);
-        let handed_over = invocation.has_handed_over();
+        let operands = Operands::ByPosition {
+            values,
+            params: &task.params,
+            outlets: results,
+            at_once: true,
+        };
+        let mut frame = Frame::new(operands, &self.driver, execution);
+        let invoked = crew.compute(&mut task.seat, task.actor, task.compute, &mut frame);
+        let handed_over = frame.has_handed_over();
         let ran = settle(task, values, execution, invoked, handed_over);
         if traced {
             self.recorder.close(task.id, ran.ended());

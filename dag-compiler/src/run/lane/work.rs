@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError};
-use selvedge_core::{AsyncDriver, Failure, Invocation};
+use selvedge_core::{AsyncDriver, Failure, Frame, Operands};
 
 use super::bring::{BringRun, bring};
 use super::{GatherRun, TaskRun};
@@ -17,10 +17,16 @@ pub(super) fn invoke<C: ActorSet + ?Sized>(
     values: &mut [Box<dyn AnyValue>],
     driver: &AsyncDriver,
     crew: &mut C,
+    execution: u64,
 ) -> Result<(), Box<Failure>> {
-    let results = task.outlets.get_mut(..task.results).unwrap_or_default();
-    let mut invocation = Invocation::new(values, &task.params, results, driver);
-    crew.invoke(&mut task.seat, task.actor, task.method, &mut invocation)?;
+    let operands = Operands::ByPosition {
+        values,
+        params: &task.params,
+        outlets: task.outlets.get_mut(..task.results).unwrap_or_default(),
+        at_once: false,
+    };
+    let mut frame = Frame::new(operands, driver, execution);
+    crew.compute(&mut task.seat, task.actor, task.compute, &mut frame)?;
     task.say_done();
     Ok(())
 }
@@ -36,7 +42,7 @@ pub(super) fn invoke_prepared<C: ActorSet + ?Sized>(
     let invoked = bring(task, values, execution)
         .and_then(|()| put_together(&task.gathers, values, execution))
         .map_err(Box::new)
-        .and_then(|()| invoke(task, values, driver, crew));
+        .and_then(|()| invoke(task, values, driver, crew, execution));
     let lists = task.gathers.iter().map(|list| list.into);
     for into in lists.chain(task.brings.iter().map(BringRun::into)) {
         if let Some(value) = values.get_mut(into) {
