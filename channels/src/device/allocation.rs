@@ -76,14 +76,8 @@ impl Allocation {
 
     /// The address of a part of the allocation, checked against its bounds.
     pub(super) fn at(&self, offset: usize, bytes: usize) -> Result<u64, DeviceError> {
-        if offset.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
-            return Ok(self.address + offset as u64);
-        }
-        Err(DeviceError::OutOfBounds {
-            offset,
-            need_bytes: bytes,
-            have_bytes: self.bytes,
-        })
+        DeviceError::check_range(offset, bytes, self.bytes)?;
+        Ok(self.address + offset as u64)
     }
 }
 

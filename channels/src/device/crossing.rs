@@ -8,8 +8,11 @@
 //! one device). And the source device can finish what it began: the slot of a channel is released on the device that
 //! holds the slot.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use super::channel::DeviceChannelError;
-use super::error::DeviceError;
+use super::error::{DeviceError, DeviceId};
 use super::extraction::{Of, put_together, take_apart};
 use super::gpu::Gpu;
 use super::memory::{DeviceMemory, Span};
@@ -35,7 +38,7 @@ use crate::payload::{Seen, TensorLayout, Wire, survey};
 pub struct Crossing {
     to: Stream,
     /// One stream for each device from which a tensor has been copied.
-    from: Vec<Stream>,
+    from: HashMap<DeviceId, Stream>,
 }
 
 impl Crossing {
@@ -45,7 +48,10 @@ impl Crossing {
     /// [`DeviceError::Call`].
     pub fn to(gpu: &Gpu) -> Result<Self, DeviceError> {
         let to = Stream::communication(gpu)?;
-        Ok(Crossing { to, from: Vec::new() })
+        Ok(Crossing {
+            to,
+            from: HashMap::new(),
+        })
     }
 
     /// The destination device.
@@ -63,40 +69,23 @@ impl Crossing {
         if id == self.gpu().id() {
             return Ok(tensor.clone());
         }
-        let known = self.from.iter().position(|stream| stream.gpu().id() == id);
-        let index = match known {
-            Some(index) => index,
-            None => {
-                self.from.push(Stream::communication(tensor.gpu())?);
-                self.from.len() - 1
-            }
-        };
-        let Some(from) = self.from.get(index) else {
-            return Ok(tensor.clone());
+        let from = match self.from.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Stream::communication(tensor.gpu())?),
         };
         from.order_after(tensor.ready())?;
-        self.copy(from, tensor.layout().clone(), tensor.span()?)
+        copy(from, &self.to, tensor.layout().clone(), tensor.span()?)
     }
 
-    /// Enqueues a copy of the bytes at `span`, which `from`, a stream of the source device, may read by now. Operations
-    /// enqueued on `from` afterwards run after the copy.
+    /// Enqueues a copy to the destination device of the bytes at `span`, which `from`, a stream of the source device, may
+    /// read by now. Operations enqueued on `from` afterwards run after the copy.
     pub(super) fn copy(
         &self,
         from: &Stream,
         layout: TensorLayout,
         span: Span<'_>,
     ) -> Result<DeviceTensor, DeviceError> {
-        let mut memory = DeviceMemory::new(self.gpu(), layout.len_bytes())?;
-        if !fault_point::skips("crossing: order after the source") {
-            self.to.order_after(&from.mark()?)?;
-        }
-        self.to
-            .copy_across(memory.span_mut(0, layout.len_bytes())?, span)?;
-        let copy = DeviceTensor::written(memory, layout, &self.to)?;
-        if !fault_point::skips("crossing: order the source after") {
-            from.order_after(copy.ready())?;
-        }
-        Ok(copy)
+        copy(from, &self.to, layout, span)
     }
 
     /// Returns the value with all its tensors on the destination device, or `None` if they are all there already.
@@ -107,9 +96,28 @@ impl Crossing {
         if !survey(value)?.iter().any(elsewhere) {
             return Ok(None);
         }
-        let (bytes, tensors) = take_apart(value, Of::Any).map_err(DeviceChannelError::from)?;
+        let (bytes, tensors) = take_apart(value, Of::Any)?;
         let brought: Result<Vec<_>, _> = tensors.iter().map(|tensor| self.bring(tensor)).collect();
         let brought = brought.map_err(DeviceChannelError::from)?;
         put_together(&bytes, brought).map(Some)
     }
+}
+
+/// Enqueues a copy on `to`, ordered behind `from`; and orders `from` behind the copy.
+fn copy(
+    from: &Stream,
+    to: &Stream,
+    layout: TensorLayout,
+    span: Span<'_>,
+) -> Result<DeviceTensor, DeviceError> {
+    let mut memory = DeviceMemory::new(to.gpu(), layout.len_bytes())?;
+    if !fault_point::skips("crossing: order after the source") {
+        to.order_after(&from.mark()?)?;
+    }
+    to.copy_across(memory.span_mut(0, layout.len_bytes())?, span)?;
+    let copy = DeviceTensor::written(memory, layout, to)?;
+    if !fault_point::skips("crossing: order the source after") {
+        from.order_after(copy.ready())?;
+    }
+    Ok(copy)
 }

@@ -81,6 +81,21 @@ pub enum DeviceError {
 crate::debug_is_report!(DeviceError);
 
 impl DeviceError {
+    /// Checks that `need_bytes` from `offset` on are within `have_bytes`.
+    pub(super) fn check_range(offset: usize, need_bytes: usize, have_bytes: usize) -> Result<(), Self> {
+        if offset
+            .checked_add(need_bytes)
+            .is_some_and(|end| end <= have_bytes)
+        {
+            return Ok(());
+        }
+        Err(DeviceError::OutOfBounds {
+            offset,
+            need_bytes,
+            have_bytes,
+        })
+    }
+
     /// Advice for the user, as one sentence.
     pub fn help(&self) -> &'static str {
         let DeviceError::Call { code, .. } = self else {

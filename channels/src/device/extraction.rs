@@ -10,6 +10,7 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::channel::DeviceChannelError;
 use super::error::DeviceError;
 use super::gpu::Gpu;
 use super::tensor::DeviceTensor;
@@ -71,30 +72,25 @@ impl Drop for TableGuard {
     }
 }
 
-/// The reason why a value could not be taken apart.
-#[derive(Debug)]
-pub(super) enum ExtractError {
-    Device(DeviceError),
-    Channel(ChannelError),
-}
-
 /// Encodes a value without its device tensors, and returns the bytes and these tensors. Host tensors stay in the bytes.
 /// A device tensor that `of` does not allow is refused.
-pub(super) fn take_apart<T: Wire>(value: &T, of: Of) -> Result<(Vec<u8>, Vec<DeviceTensor>), ExtractError> {
+pub(super) fn take_apart<T: Wire>(
+    value: &T,
+    of: Of,
+) -> Result<(Vec<u8>, Vec<DeviceTensor>), DeviceChannelError> {
     let laid = TableGuard::new(Table::Taken(of, Vec::new(), None));
     // `false`: the bytes are not decoded for a comparison, since each tensor can be put into a value only once.
     let encoded = encode_as(value, way_of::<T>, false);
     let Table::Taken(_, tensors, refused) = laid.take() else {
         let what = "a value that encodes another one in the middle of itself";
-        return Err(ExtractError::Channel(ChannelError::Corrupt { what }));
+        return Err(ChannelError::Corrupt { what }.into());
     };
     if let Some(error) = refused {
-        return Err(ExtractError::Device(error));
+        return Err(error.into());
     }
-    let encoded = encoded.map_err(|error| ExtractError::Channel(error.into()))?;
+    let encoded = encoded.map_err(ChannelError::from)?;
     let mut bytes = vec![0; encoded.len_bytes()];
-    let written = encoded.write_to(&mut bytes);
-    written.map_err(|error| ExtractError::Channel(error.into()))?;
+    encoded.write_to(&mut bytes).map_err(ChannelError::from)?;
     Ok((bytes, tensors))
 }
 

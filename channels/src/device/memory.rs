@@ -1,20 +1,15 @@
-//! Device memory, spans of it, and downloads to the host.
-#![allow(unsafe_code)] // reads bytes that the device has written
+//! Device memory, and spans of it.
 
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::allocation::Allocation;
 use super::copy::Place;
 use super::error::DeviceError;
-use super::event::Event;
 use super::exported::Exported;
 use super::gpu::{Context, Gpu};
-use super::pinned::Pinned;
 use super::retired::Resource;
-use super::stream::Stream;
 
 /// Device memory, allocated by this process or mapped from another one. New memory is not initialised.
 ///
@@ -90,13 +85,7 @@ impl DeviceMemory {
     /// # Errors
     /// [`DeviceError::OutOfBounds`].
     pub fn span(&self, offset: usize, bytes: usize) -> Result<Span<'_>, DeviceError> {
-        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
-            return Err(DeviceError::OutOfBounds {
-                offset,
-                need_bytes: bytes,
-                have_bytes: self.bytes,
-            });
-        }
+        DeviceError::check_range(offset, bytes, self.bytes)?;
         Ok(Span {
             memory: self,
             offset,
@@ -191,13 +180,7 @@ impl<'m> Span<'m> {
     /// # Errors
     /// [`DeviceError::OutOfBounds`].
     pub fn part(self, offset: usize, bytes: usize) -> Result<Span<'m>, DeviceError> {
-        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
-            return Err(DeviceError::OutOfBounds {
-                offset,
-                need_bytes: bytes,
-                have_bytes: self.bytes,
-            });
-        }
+        DeviceError::check_range(offset, bytes, self.bytes)?;
         self.memory.span(self.offset + offset, bytes)
     }
 
@@ -246,65 +229,5 @@ impl SpanMut<'_> {
     /// The length of the span in bytes.
     pub fn len_bytes(&self) -> usize {
         self.span.len_bytes()
-    }
-}
-
-/// A copy to the host in flight. Dropping it does not wait.
-#[derive(Debug)]
-#[must_use = "`wait` has the bytes"]
-pub struct Download<'s> {
-    stream: &'s Stream,
-    arrived: Event,
-    /// `None` only during the drop.
-    staged: Option<Pinned>,
-}
-
-impl<'s> Download<'s> {
-    /// Wraps a copy that was just enqueued on `stream`.
-    pub(super) fn of(stream: &'s Stream, staged: Pinned) -> Result<Self, DeviceError> {
-        match stream.mark() {
-            Ok(arrived) => Ok(Download {
-                stream,
-                arrived,
-                staged: Some(staged),
-            }),
-            Err(error) => {
-                stream.gpu().context.retired.retire(Resource::Host(staged));
-                Err(error)
-            }
-        }
-    }
-
-    /// Waits for the copy and calls `read` with its bytes.
-    ///
-    /// # Errors
-    /// [`DeviceError::Timeout`], [`DeviceError::Call`].
-    pub fn wait<R>(self, timeout: Duration, read: impl FnOnce(&[u8]) -> R) -> Result<R, DeviceError> {
-        if !self.arrived.is_done()? {
-            self.stream.wait(timeout)?;
-        }
-        self.read(read)
-    }
-
-    /// Calls `read` with the bytes of a finished copy.
-    pub(super) fn read<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Result<R, DeviceError> {
-        let arrived = self.arrived.is_done()?;
-        let staged = self.staged.as_ref().filter(|_| arrived);
-        let staged = staged.ok_or(DeviceError::Timeout {
-            waited: Duration::ZERO,
-        })?;
-        // SAFETY: the copy was enqueued before `arrived`, which the device has reached, and there is no other copy into
-        // this memory.
-        Ok(read(unsafe { staged.bytes() }))
-    }
-}
-
-impl Drop for Download<'_> {
-    fn drop(&mut self) {
-        if let Some(staged) = self.staged.take()
-            && self.stream.gpu().bind().is_ok()
-        {
-            self.stream.gpu().context.retired.retire(Resource::Host(staged));
-        }
     }
 }

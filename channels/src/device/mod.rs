@@ -6,13 +6,12 @@
 //!
 //! - `library`, `calls`: the functions of the driver, all looked up before the first call. [`probe`]: the driver and the
 //!   devices of this machine.
-//! - `handles`, `allocation`, `pinned`, `copy`: sound wrappers of these calls. The other modules with unsafe code say so in their first
+//! - `handles`, `allocation`, `pinned`, `registered`, `copy`: sound wrappers of these calls. The other modules with unsafe code say so in their first
 //!   lines: memory that a device writes, objects that other libraries pass in, and host memory and host functions that
 //!   a device accesses.
 //! - [`Gpu`], [`Stream`], [`Event`], [`DeviceMemory`]: a device and the work that is enqueued on it. `retired`:
 //!   resources that are dropped while the device still uses them. `host_call`: wake-ups of the host by the device.
 //! - [`sweep`](fn@sweep): releases resources whose release was deferred.
-//! - `words`: synchronization points of streams that outlive the process that records them.
 //! - [`TensorLayout`], [`DeviceTensor`]: a tensor on a device, and the event that marks it as ready. `extraction`:
 //!   device tensors inside other values. [`Crossing`]: copies from one device to another.
 //! - [`DeviceChannelOptions`] and the channels that it creates: tensors go from one writer to N readers and never leave
@@ -46,6 +45,7 @@ mod copy;
 mod exported;
 mod handles;
 mod pinned;
+mod registered;
 
 mod error;
 mod event;
@@ -57,7 +57,7 @@ mod retired;
 mod staging;
 mod stream;
 mod sweep;
-mod words;
+mod transfer;
 
 mod crossing;
 #[cfg(feature = "dlpack")]
@@ -81,8 +81,9 @@ pub use error::{DeviceError, DeviceId};
 pub use event::Event;
 pub use gpu::Gpu;
 pub use library::{Library, Unavailable};
-pub use memory::{DeviceMemory, Download, Span, SpanMut};
+pub use memory::{DeviceMemory, Span, SpanMut};
 pub use probe::{Ability, Device, Driver, probe};
 pub use stream::Stream;
 pub use sweep::sweep;
 pub use tensor::DeviceTensor;
+pub use transfer::Download;

@@ -98,7 +98,7 @@ impl OutOfBandWriter {
         if !shared.has_space()? {
             return Ok(false);
         }
-        let (bytes, tensors) = take_apart(value, Of::One).map_err(DeviceChannelError::from)?;
+        let (bytes, tensors) = take_apart(value, Of::One)?;
         let mut envelope = Envelope {
             opens: None,
             tensors: None,

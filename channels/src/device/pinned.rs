@@ -51,13 +51,7 @@ impl Pinned {
     /// # Safety
     /// No copy from or into the memory is in flight.
     pub(super) unsafe fn write(&mut self, bytes: &[u8]) -> Result<(), DeviceError> {
-        if bytes.len() > self.bytes {
-            return Err(DeviceError::OutOfBounds {
-                offset: 0,
-                need_bytes: bytes.len(),
-                have_bytes: self.bytes,
-            });
-        }
+        DeviceError::check_range(0, bytes.len(), self.bytes)?;
         // SAFETY: both ranges have that many bytes. They do not overlap, and no other thread accesses the memory: `self`
         // owns it and is borrowed exclusively. The device does not access it either, by the caller's promise.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr(), bytes.len()) };

@@ -15,8 +15,8 @@ use super::calls::Calls;
 use super::error::DeviceError;
 use super::handles::{EventHandle, StreamHandle};
 use super::pinned::Pinned;
+use super::registered::Registered;
 use super::staging::{Staging, pinned};
-use super::words::Registered;
 
 /// A resource whose release is deferred.
 #[derive(Debug)]

@@ -10,8 +10,6 @@ use super::event::Event;
 use super::gpu::{Context, Gpu};
 use super::handles::StreamHandle;
 use super::host_call::{Done, ring_when_done};
-use super::memory::{Download, Span, SpanMut};
-use super::retired::Resource;
 use crate::wait::doorbell::Doorbell;
 use crate::wait::waiting::Waiting;
 
@@ -91,13 +89,13 @@ impl Stream {
             .map_or(std::ptr::null_mut(), |handle| handle.raw().cast())
     }
 
-    /// The handle, for enqueueing operations other than copies and events. Binds the context.
+    /// The handle, for enqueueing operations of other modules. Binds the context.
     pub(super) fn handle(&self) -> Result<&StreamHandle, DeviceError> {
         Ok(self.ready()?.1)
     }
 
     /// Binds the context, and returns it with the handle.
-    fn ready(&self) -> Result<(&Arc<Context>, &StreamHandle), DeviceError> {
+    pub(super) fn ready(&self) -> Result<(&Arc<Context>, &StreamHandle), DeviceError> {
         let context = &self.gpu.context;
         context.bind()?;
         let handle = self.handle.as_deref().ok_or(DeviceError::Call {
@@ -189,73 +187,6 @@ impl Stream {
     /// [`DeviceError::Call`].
     pub fn ring(&self, bell: &Doorbell) -> Result<(), DeviceError> {
         self.ring_when_done(bell).map(drop)
-    }
-
-    /// Enqueues a copy of `bytes` to the device. The caller may reuse `bytes` at once.
-    ///
-    /// # Errors
-    /// [`DeviceError::OutOfBounds`] if the lengths of `to` and `bytes` differ, [`DeviceError::WrongDevice`],
-    /// [`DeviceError::Call`].
-    pub fn upload(&self, to: SpanMut<'_>, bytes: &[u8]) -> Result<(), DeviceError> {
-        let (context, stream) = self.ready()?;
-        context.check_same("the memory", to.span.context())?;
-        to.span.check_len(bytes.len())?;
-        let (place, mut staged) = (to.span.place()?, context.retired.staging(bytes.len())?);
-        let enqueued = context.calls.upload(place, bytes, &mut staged, stream);
-        context.retired.retire(Resource::Host(staged));
-        enqueued
-    }
-
-    /// Enqueues a copy to the host, whose bytes are available when the copy is done.
-    ///
-    /// # Errors
-    /// [`DeviceError::WrongDevice`], [`DeviceError::Call`].
-    pub fn download(&self, from: Span<'_>) -> Result<Download<'_>, DeviceError> {
-        let (context, stream) = self.ready()?;
-        context.check_same("the memory", from.context())?;
-        let (place, mut staged) = (from.place()?, context.retired.staging(from.len_bytes())?);
-        match context.calls.download(place, &mut staged, stream) {
-            Ok(()) => Download::of(self, staged),
-            Err(error) => {
-                context.retired.retire(Resource::Host(staged));
-                Err(error)
-            }
-        }
-    }
-
-    /// Enqueues a copy within the device.
-    ///
-    /// # Errors
-    /// [`DeviceError::OutOfBounds`] if the lengths differ, [`DeviceError::WrongDevice`], [`DeviceError::Call`].
-    pub fn copy(&self, to: SpanMut<'_>, from: Span<'_>) -> Result<(), DeviceError> {
-        let (context, stream) = self.ready()?;
-        context.check_same("the memory", to.span.context())?;
-        context.check_same("the memory", from.context())?;
-        to.span.check_len(from.len_bytes())?;
-        let bytes = from.len_bytes();
-        context.calls.copy(to.span.place()?, from.place()?, bytes, stream)
-    }
-
-    /// Enqueues a copy to this device from another one. The caller must order a stream of that device behind the copy.
-    pub(super) fn copy_across(&self, to: SpanMut<'_>, from: Span<'_>) -> Result<(), DeviceError> {
-        let (context, stream) = self.ready()?;
-        context.check_same("the memory", to.span.context())?;
-        to.span.check_len(from.len_bytes())?;
-        let bytes = from.len_bytes();
-        let to = (to.span.place()?, context.handle()?);
-        let from = (from.place()?, from.context().handle()?);
-        context.calls.copy_across(to, from, bytes, stream)
-    }
-
-    /// Enqueues an operation that sets every byte to `byte`.
-    ///
-    /// # Errors
-    /// [`DeviceError::WrongDevice`], [`DeviceError::Call`].
-    pub fn fill(&self, to: SpanMut<'_>, byte: u8) -> Result<(), DeviceError> {
-        let (context, stream) = self.ready()?;
-        context.check_same("the memory", to.span.context())?;
-        let bytes = to.span.len_bytes();
-        context.calls.fill(to.span.place()?, bytes, byte, stream)
     }
 }
 

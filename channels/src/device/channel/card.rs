@@ -102,11 +102,12 @@ impl Card {
         let len = bytes.len().next_multiple_of(8) + 8;
         let segment = Segment::create(Provider::Memfd, SEGMENT_HEADER_BYTES + len)?;
         let region = segment.part(SEGMENT_HEADER_BYTES, len)?;
+        // Relaxed, also below: a reader gets the segment's id from this process later, and maps the segment after that.
         region.atomic_u64(0)?.store(bytes.len() as u64, Ordering::Relaxed);
         for (at, chunk) in bytes.chunks(8).enumerate() {
             let mut word = [0; 8];
             word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
-            // Relaxed: a reader gets the segment's id from this process later, and maps the segment after that.
+            // Relaxed: see above.
             region
                 .atomic_u64(8 + 8 * at)?
                 .store(u64::from_ne_bytes(word), Ordering::Relaxed);
@@ -119,12 +120,14 @@ impl Card {
         let segment = Segment::open(id)?;
         let len = segment.len_bytes().saturating_sub(SEGMENT_HEADER_BYTES);
         let region = segment.part(SEGMENT_HEADER_BYTES, len)?;
+        // Relaxed: the segment was written before its id was known to this process.
         let said = region.atomic_u64(0)?.load(Ordering::Relaxed);
         if said > BYTES_MAX || said > (len as u64).saturating_sub(8) {
             return Err(corrupt("a card longer than its segment"));
         }
         let mut bytes = Vec::with_capacity(said as usize + 8);
         while (bytes.len() as u64) < said {
+            // Relaxed: see above.
             let word = region.atomic_u64(8 + bytes.len())?.load(Ordering::Relaxed);
             bytes.extend_from_slice(&word.to_ne_bytes());
         }

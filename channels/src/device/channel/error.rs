@@ -3,7 +3,6 @@
 use std::io;
 
 use crate::device::error::DeviceError;
-use crate::device::extraction::ExtractError;
 use crate::error::{ChannelError, SegmentError, layouts};
 use crate::payload::TensorError;
 use crate::payload::TensorLayout;
@@ -71,15 +70,6 @@ impl From<DeviceChannelError> for ChannelError {
         match error {
             DeviceChannelError::Channel(error) => error,
             error => ChannelError::Device(error.to_string()),
-        }
-    }
-}
-
-impl From<ExtractError> for DeviceChannelError {
-    fn from(error: ExtractError) -> Self {
-        match error {
-            ExtractError::Device(error) => error.into(),
-            ExtractError::Channel(error) => error.into(),
         }
     }
 }

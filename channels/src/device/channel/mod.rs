@@ -1,12 +1,12 @@
 //! Channels of tensors that stay on the device: one writer, N readers, K slots. `README.md` in the parent folder
 //! describes the protocol, the states and the races.
 //!
-//! - [`DeviceChannelOptions`]: the options of a channel, with functions that create a channel between threads or
-//!   between processes ([`SharedDeviceChannel`]). The [`DeviceDescriptor`] of a shared channel can be sent as text.
+//! - [`DeviceChannelOptions`]: the options of a channel. `threads`, `shared`: the creation of a channel between threads,
+//!   and between processes ([`SharedDeviceChannel`]). The [`DeviceDescriptor`] of a shared channel can be sent as text.
 //! - [`DeviceWriter`], [`DeviceReader`]: the endpoints. A slot is free, then a [`DeviceLoan`] (being written), then
 //!   ready, then a [`DeviceView`] for each reader (borrowed), then free again.
 //! - `frame`: the metadata of a message, sent over a channel of the host. `ring`: the slots on the device, and their
-//!   synchronization by events or by values ([`Signals`]).
+//!   synchronization by events or by values ([`Signals`]), which are `words` in a segment.
 //! - `card`, `handover`: the transfer of memory and events to other processes. `owned`: the time for which their owner
 //!   keeps them.
 
@@ -14,6 +14,7 @@ mod error;
 mod frame;
 mod ring;
 mod signal;
+mod words;
 
 mod options;
 
@@ -27,6 +28,7 @@ mod descriptor;
 mod handover;
 mod owned;
 mod shared;
+mod threads;
 
 pub use descriptor::DeviceDescriptor;
 pub use error::DeviceChannelError;

@@ -1,20 +1,10 @@
 //! Options of channels of tensors.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::error::DeviceChannelError;
-use super::frame::DeviceFrame;
-use super::owned::Owned;
-use super::reader::DeviceReader;
-use super::ring::{Ring, RingSpec};
-use super::shared::SharedDeviceChannel;
+use super::ring::RingSpec;
 use super::signal::Signals;
-use super::writer::DeviceWriter;
 use crate::channel::ChannelOptions;
-use crate::device::event::Event;
-use crate::device::gpu::Gpu;
-use crate::device::memory::DeviceMemory;
 use crate::wait::waiting::Waiting;
 
 /// The options of a channel of tensors on a device. [`threads`](Self::threads) and [`shared`](Self::shared) create
@@ -95,30 +85,5 @@ impl DeviceChannelOptions {
             .clone()
             .slots(self.spec.slots)
             .readers(self.spec.readers)
-    }
-
-    /// Creates a channel between threads of this process.
-    ///
-    /// # Errors
-    /// [`ChannelError::InvalidSpec`](crate::ChannelError::InvalidSpec) if there are no slots or no readers,
-    /// [`DeviceError::Call`](crate::device::DeviceError::Call) if the device has no memory left.
-    pub fn threads(&self, gpu: &Gpu) -> Result<(DeviceWriter, Vec<DeviceReader>), DeviceChannelError> {
-        let memory = DeviceMemory::new(gpu, self.spec.bytes()?)?;
-        let events = (0..self.spec.points()?).map(|_| Event::new(gpu));
-        let ring = Ring::with_events(self.spec, memory, events)?;
-        let owned = Arc::new(Owned::local(ring));
-        let (writer, readers) = self.control().threads::<DeviceFrame>()?;
-        let reader = |(index, control)| DeviceReader::new(control, Arc::clone(&owned), index, self.is_static);
-        let readers = (0..).zip(readers).map(reader).collect();
-        Ok((DeviceWriter::new(writer, owned, self.is_static, true), readers))
-    }
-
-    /// Creates a channel between processes of this host and user. This process owns the device memory and the events.
-    /// It must keep the channel, or an endpoint of it, as long as the channel is used.
-    ///
-    /// # Errors
-    /// The errors of [`threads`](Self::threads), and an error if the system does not let processes share device memory.
-    pub fn shared(&self, gpu: &Gpu) -> Result<SharedDeviceChannel, DeviceChannelError> {
-        SharedDeviceChannel::create(self.clone(), gpu)
     }
 }

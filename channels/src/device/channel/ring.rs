@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::error::DeviceChannelError;
 use super::frame::ALIGN;
 use super::signal::Signal;
+use super::words::Words;
 use crate::device::error::DeviceError;
 use crate::device::event::Event;
 use crate::device::memory::DeviceMemory;
 use crate::device::stream::Stream;
-use crate::device::words::Words;
 use crate::error::{ChannelError, End, SegmentError};
 use crate::fault_point;
 

@@ -13,13 +13,13 @@ use super::owned::{self, Owned};
 use super::reader::DeviceReader;
 use super::ring::Ring;
 use super::signal::Signals;
+use super::words::Words;
 use super::writer::DeviceWriter;
 use crate::channel::SharedChannel;
 use crate::device::error::DeviceError;
 use crate::device::event::Event;
 use crate::device::gpu::Gpu;
 use crate::device::memory::DeviceMemory;
-use crate::device::words::Words;
 use crate::error::{ChannelError, End, SegmentError};
 use crate::memory::segment::Segment;
 
@@ -71,8 +71,19 @@ fn fetched(gpu: &Gpu, card: &Card) -> Result<DeviceMemory, DeviceChannelError> {
     Ok(memory)
 }
 
+impl DeviceChannelOptions {
+    /// Creates a channel between processes of this host and user. This process owns the device memory and the events.
+    /// It must keep the channel, or an endpoint of it, as long as the channel is used.
+    ///
+    /// # Errors
+    /// The errors of [`threads`](Self::threads), and an error if the system does not let processes share device memory.
+    pub fn shared(&self, gpu: &Gpu) -> Result<SharedDeviceChannel, DeviceChannelError> {
+        SharedDeviceChannel::create(self, gpu)
+    }
+}
+
 impl SharedDeviceChannel {
-    pub(super) fn create(options: DeviceChannelOptions, gpu: &Gpu) -> Result<Self, DeviceChannelError> {
+    fn create(options: &DeviceChannelOptions, gpu: &Gpu) -> Result<Self, DeviceChannelError> {
         owned::sweep();
         let (spec, points) = (options.spec, options.spec.points()?);
         let memory = DeviceMemory::new(gpu, spec.bytes()?)?;
@@ -80,7 +91,7 @@ impl SharedDeviceChannel {
             Signals::Events => Ring::with_events(spec, memory, (0..points).map(|_| Event::shared(gpu)))?,
             Signals::Values => {
                 let words = Words::create(points)?;
-                let words = Words::register::<DeviceChannelError>(gpu, words, points)?;
+                let words = Words::register(gpu, words, points)?;
                 Ring::with_words(spec, memory, words)?
             }
         };
@@ -141,7 +152,7 @@ impl SharedDeviceChannel {
             }
             SyncPoints::Words(id) => {
                 let words = Segment::open(id)?;
-                let words = Words::register::<DeviceChannelError>(gpu, words, spec.points()?)?;
+                let words = Words::register(gpu, words, spec.points()?)?;
                 Ring::with_words(spec, memory, words)?
             }
         };

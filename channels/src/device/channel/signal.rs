@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::error::DeviceChannelError;
+use super::words::Words;
 use crate::device::event::Event;
 use crate::device::stream::Stream;
-use crate::device::words::{PointError, Words};
 
 /// The means by which streams of different processes signal that a slot is written or read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,21 +27,12 @@ pub(super) enum Signal {
     Word { words: Arc<Words>, line: usize },
 }
 
-impl From<PointError> for DeviceChannelError {
-    fn from(error: PointError) -> Self {
-        match error {
-            PointError::Segment(error) => error.into(),
-            PointError::Device(error) => error.into(),
-        }
-    }
-}
-
 impl Signal {
     /// Records the point at the current end of a stream.
     pub(super) fn record(&self, stream: &Stream) -> Result<(), DeviceChannelError> {
         match self {
             Signal::Event(event) => Ok(stream.record(event)?),
-            Signal::Word { words, line } => Ok(words.record(*line, stream.handle()?)?),
+            Signal::Word { words, line } => words.record(*line, stream.handle()?),
         }
     }
 
@@ -49,7 +40,7 @@ impl Signal {
     pub(super) fn order(&self, stream: &Stream) -> Result<(), DeviceChannelError> {
         match self {
             Signal::Event(event) => Ok(stream.order_after(event)?),
-            Signal::Word { words, line } => Ok(words.order_after(*line, stream.handle()?)?),
+            Signal::Word { words, line } => words.order_after(*line, stream.handle()?),
         }
     }
 }

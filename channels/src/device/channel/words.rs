@@ -16,12 +16,13 @@ use std::sync::atomic::Ordering;
 
 use cudarc::driver::sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_GEQ;
 use cudarc::driver::sys::CUstreamWriteValue_flags::CU_STREAM_WRITE_VALUE_DEFAULT;
-use cudarc::driver::sys::{CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_PORTABLE};
 
-use super::error::DeviceError;
-use super::gpu::{Context, Gpu};
-use super::handles::StreamHandle;
-use super::retired::Resource;
+use super::error::DeviceChannelError;
+use crate::device::error::DeviceError;
+use crate::device::gpu::{Context, Gpu};
+use crate::device::handles::StreamHandle;
+use crate::device::registered::Registered;
+use crate::device::retired::Resource;
 use crate::error::SegmentError;
 use crate::memory::region::Region;
 use crate::memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
@@ -32,18 +33,8 @@ const REACHED: usize = 0;
 const CALLED: usize = 4;
 const PAGE: usize = 4096;
 
-const FLAGS: u32 = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
 const WRITE_DEFAULT: u32 = CU_STREAM_WRITE_VALUE_DEFAULT as u32;
 const WAIT_AT_LEAST: u32 = CU_STREAM_WAIT_VALUE_GEQ as u32;
-
-/// Host memory that the device may write. It is unregistered when the device no longer uses it.
-#[derive(Debug)]
-pub(super) struct Registered {
-    segment: Segment,
-    region: Region,
-    /// The address of the memory on the device.
-    address: u64,
-}
 
 /// The lines of all points, in a segment of their own, registered with the driver.
 pub(super) struct Words {
@@ -68,35 +59,14 @@ impl Words {
     ///
     /// # Errors
     /// [`SegmentError::OutOfBounds`] if the segment is too short for `lines` points, and the errors of the driver.
-    pub(super) fn register<E>(gpu: &Gpu, segment: Segment, lines: usize) -> Result<Self, E>
-    where
-        E: From<SegmentError> + From<DeviceError>,
-    {
+    pub(super) fn register(gpu: &Gpu, segment: Segment, lines: usize) -> Result<Self, DeviceChannelError> {
         gpu.bind()?;
-        let bytes = lines.saturating_mul(LINE);
-        let region = segment.part(SEGMENT_HEADER_BYTES, bytes)?;
-        let whole = segment.part(0, segment.len_bytes())?;
-        let base = whole.address(0, segment.len_bytes())?;
+        let region = segment.part(SEGMENT_HEADER_BYTES, lines.saturating_mul(LINE))?;
         let context = Arc::clone(&gpu.context);
-        let calls = context.calls;
-        // SAFETY: the range is a whole mapping, and `Registered` keeps that mapping until the memory is unregistered.
-        let registering = unsafe { calls.cuMemHostRegister_v2(base.cast(), segment.len_bytes(), FLAGS) };
-        registering.map_err(DeviceError::from)?;
-        let mut registered = Registered {
-            segment,
-            region: whole,
-            address: 0,
-        };
-        // SAFETY: writes one number to a place for one number; the memory was just registered.
-        let address = &raw mut registered.address;
-        if let Err(failed) = unsafe { calls.cuMemHostGetDevicePointer_v2(address, base.cast(), 0) } {
-            calls.unregister(registered);
-            return Err(DeviceError::from(failed).into());
-        }
         Ok(Words {
+            registered: Some(context.calls.register(segment)?),
             context,
             region,
-            registered: Some(registered),
             lines,
         })
     }
@@ -116,27 +86,29 @@ impl Words {
     }
 
     /// Records the point of a line at the current end of a stream.
-    pub(super) fn record(&self, line: usize, stream: &StreamHandle) -> Result<(), PointError> {
+    pub(super) fn record(&self, line: usize, stream: &StreamHandle) -> Result<(), DeviceChannelError> {
         let called = self.region.atomic_u32(line * LINE + CALLED)?;
+        // Relaxed: only this endpoint writes the count (WORD-1).
         let number = called.load(Ordering::Relaxed).wrapping_add(1);
         self.context.bind()?;
         let (calls, address) = (self.context.calls, self.address(line));
         // SAFETY: the address is that of a registered word, for `atomic_u32` has found the line, and the word stays
         // until the stream has reached this write (DEV-2). With the default flags everything that the stream wrote
         // before is visible before the number is.
-        unsafe { calls.cuStreamWriteValue32_v2(stream.raw(), address, number, WRITE_DEFAULT) }?;
+        let written = unsafe { calls.cuStreamWriteValue32_v2(stream.raw(), address, number, WRITE_DEFAULT) };
+        written.map_err(DeviceError::from)?;
         // Relaxed: the message or the credit that follows publishes the count, as it publishes the call for an event.
         called.store(number, Ordering::Relaxed);
         Ok(())
     }
 
     /// Orders a stream behind the last record of a line.
-    pub(super) fn order_after(&self, line: usize, stream: &StreamHandle) -> Result<(), PointError> {
-        let number = self
-            .region
-            .atomic_u32(line * LINE + CALLED)?
-            .load(Ordering::Relaxed);
+    pub(super) fn order_after(&self, line: usize, stream: &StreamHandle) -> Result<(), DeviceChannelError> {
+        let called = self.region.atomic_u32(line * LINE + CALLED)?;
         let reached = self.region.atomic_u32(line * LINE + REACHED)?;
+        // Relaxed: the stamp or the credit that this endpoint has read publishes the count.
+        let number = called.load(Ordering::Relaxed);
+        // Relaxed: the stream waits for the word, not the host.
         if number == 0 && reached.load(Ordering::Relaxed) == 0 {
             return Ok(()); // never recorded
         }
@@ -145,7 +117,8 @@ impl Words {
         // SAFETY: the address is that of a registered word, for `atomic_u32` has found the line, and the word stays
         // until the stream has reached this wait (DEV-2). The wait ends when the word is at least the number, with
         // wrap-around.
-        Ok(unsafe { calls.cuStreamWaitValue32_v2(stream.raw(), address, number, WAIT_AT_LEAST) }?)
+        let ordered = unsafe { calls.cuStreamWaitValue32_v2(stream.raw(), address, number, WAIT_AT_LEAST) };
+        Ok(ordered.map_err(DeviceError::from)?)
     }
 
     /// Releases every stream that waits for these lines, whose endpoint has died (`WORD-2`).
@@ -158,38 +131,6 @@ impl Words {
                 // it. `Relaxed` suffices for the load: it is the last count of the dead process, and publishes nothing.
                 reached.store(called.load(Ordering::Relaxed), Ordering::Release);
             }
-        }
-    }
-}
-
-/// The reason why a point could not be recorded or waited for.
-#[derive(Debug)]
-pub(super) enum PointError {
-    /// The line does not exist.
-    Segment(SegmentError),
-    /// The driver reported an error.
-    Device(DeviceError),
-}
-
-impl From<SegmentError> for PointError {
-    fn from(error: SegmentError) -> Self {
-        PointError::Segment(error)
-    }
-}
-
-impl<E: Into<DeviceError>> From<E> for PointError {
-    fn from(error: E) -> Self {
-        PointError::Device(error.into())
-    }
-}
-
-impl super::calls::Calls {
-    /// Unregisters host memory from the driver, and unmaps it.
-    pub(super) fn unregister(&self, memory: Registered) {
-        if let Ok(base) = memory.region.address(0, memory.segment.len_bytes()) {
-            // SAFETY: `register` has registered it, and by `DEV-2` nothing uses it any more; the mapping is removed
-            // afterwards.
-            let _ = unsafe { self.cuMemHostUnregister(base.cast()) };
         }
     }
 }
