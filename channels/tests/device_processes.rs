@@ -192,6 +192,66 @@ fn the_maker_dies() {
     }
 }
 
+/// Creates a channel with values, takes no endpoint, and waits to be killed.
+#[test]
+#[ignore = "the children's part of another test"]
+fn creator_without_endpoint() {
+    if std::env::var_os(PART).is_none() {
+        return;
+    }
+    let gpu = Gpu::open(0).unwrap();
+    let channel = options().signals(Signals::Values).shared(&gpu).unwrap();
+    println!("descriptor: {}", channel.descriptor());
+    std::thread::sleep(LONG);
+    panic!("nobody has killed the creator");
+}
+
+#[test]
+fn chan_25_a_channel_with_values_goes_on_without_a_creator_that_has_no_endpoint() {
+    if simulator().is_some() {
+        passes_alone("the_creator_without_endpoint_dies", &[]);
+    }
+}
+
+#[test]
+#[ignore = "a part of the test above"]
+fn the_creator_without_endpoint_dies() {
+    let (Some(gpu), true) = (gpu(), is_alone()) else {
+        return;
+    };
+    let before = census();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "creator_without_endpoint", "--ignored", "--nocapture"])
+        .env(PART, "")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut kids = Kids(vec![child]);
+    let mut lines = BufReader::new(kids.0[0].stdout.take().unwrap()).lines();
+    let descriptor = lines.find_map(|line| Some(line.unwrap().split_once("descriptor: ")?.1.to_owned()));
+    let descriptor = descriptor.unwrap().parse().unwrap();
+    let channel = SharedDeviceChannel::open(&gpu, &descriptor, &options()).unwrap();
+    let (writes, reads) = (Stream::compute(&gpu).unwrap(), Stream::compute(&gpu).unwrap());
+    let (mut writer, mut reader) = (channel.writer().unwrap(), channel.reader(0).unwrap());
+    kids.0[0].kill().unwrap();
+    kids.0[0].wait().unwrap();
+    let layout = TensorLayout::new(DType::U8, [16]).unwrap();
+    for message in 0..20 {
+        let mut loan = writer.reserve(&writes, std::slice::from_ref(&layout)).unwrap();
+        loan.fill(0, message).unwrap();
+        loan.publish().unwrap();
+        let mut view = reader.recv(&reads).unwrap().unwrap();
+        assert_eq!(view.download(0, LONG).unwrap().bytes(), [message; 16]);
+        view.release().unwrap();
+    }
+    let gone = SharedDeviceChannel::open(&gpu, &descriptor, &options()).unwrap_err();
+    let is_gone = matches!(gone, DeviceChannelError::Channel(ChannelError::Segment(_)));
+    assert!(is_gone, "{gone}");
+    writes.wait(LONG).unwrap();
+    drop((lines, writer, reader, writes, reads, channel, kids));
+    census_returns_to(before);
+}
+
 /// Child processes, killed on drop, so that a failing test leaves none behind.
 struct Kids(Vec<Child>);
 

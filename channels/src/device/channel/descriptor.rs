@@ -14,7 +14,7 @@ use crate::memory::segment::SegmentId;
 /// All data that another process of this host and user needs to open a channel of tensors: plain data for any serde
 /// format, or text without blanks for a command line or an environment variable.
 ///
-/// A descriptor is valid as long as the process that created the channel keeps the channel or an endpoint of it.
+/// A descriptor is valid as long as the process that created the channel lives, and keeps the channel or an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceDescriptor {
     /// The descriptor of the control channel.

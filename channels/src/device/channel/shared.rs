@@ -23,9 +23,14 @@ use crate::device::memory::DeviceMemory;
 use crate::error::{ChannelError, End, SegmentError};
 use crate::memory::segment::Segment;
 
-/// A channel of tensors between processes. This process may take endpoints of it. The process that created it owns the
-/// device memory, and must keep the channel or an endpoint of it as long as other processes use it. The death of that
-/// process ends the channel.
+/// A channel of tensors between processes. This process may take endpoints of it. The process that created it must keep
+/// the channel or an endpoint of it until every other process has opened it. If that process dies while it holds an
+/// endpoint, the channel ends, as with every endpoint.
+///
+/// A creator without an endpoint is not watched. With [`Signals::Values`], and memory that is exported as a descriptor
+/// ([`Gpu::exports_descriptors`]), the channel needs it no longer than until it is open everywhere: the endpoints go on
+/// after its death. Events and legacy memory end with their creator, which must live as long as the channel is used:
+/// after its death the driver reports errors, or streams do not continue, and waits for them end with their time limit.
 pub struct SharedDeviceChannel {
     control: SharedChannel<DeviceFrame>,
     owned: Arc<Owned>,
@@ -72,8 +77,8 @@ fn fetched(gpu: &Gpu, card: &Card) -> Result<DeviceMemory, DeviceChannelError> {
 }
 
 impl DeviceChannelOptions {
-    /// Creates a channel between processes of this host and user. This process owns the device memory and the events.
-    /// It must keep the channel, or an endpoint of it, as long as the channel is used.
+    /// Creates a channel between processes of this host and user. This process owns the device memory and the events,
+    /// and must keep the channel, or an endpoint of it, as [`SharedDeviceChannel`] requires.
     ///
     /// # Errors
     /// The errors of [`threads`](Self::threads), and an error if the system does not let processes share device memory.
