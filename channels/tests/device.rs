@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use selvedge_channels::device::{
     Crossing, DeviceChannelError, DeviceChannelOptions, DeviceError, DeviceMemory, DeviceReader,
-    DeviceTensor, DeviceWriter, Event, Gpu, Signals, Stream, TensorLayout, sweep,
+    DeviceTensor, DeviceWriter, Event, Gpu, Signals, Stream, TensorLayout, reclaim,
 };
 use selvedge_channels::{ChannelError, ChannelOptions, DType, End, Fault, FaultKind, Tensor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -302,7 +302,7 @@ fn crossings() {
     no_violations();
     if let Some(simulator) = simulator() {
         assert!(simulator.settle());
-        sweep();
+        reclaim();
         assert_eq!((free(&gpu), free(&other)), before, "nothing stays on either");
     }
 }
@@ -739,14 +739,14 @@ fn dropped_while_busy() {
     assert!(!event.is_done().unwrap());
     // The stream's end is recorded when the stream is dropped.
     drop(stream);
-    sweep();
+    reclaim();
     assert!(gpu.memory_bytes().unwrap().0 < free, "still in use");
     let other = Stream::compute(&gpu).unwrap();
     other.order_after(&event).unwrap();
     drop(event);
     simulator.release(1);
     other.wait(LONG).unwrap();
-    sweep();
+    reclaim();
     assert_eq!(gpu.memory_bytes().unwrap().0, free);
     no_violations();
 }

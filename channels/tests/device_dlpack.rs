@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use selvedge_channels::device::{
-    DeviceDlPack, DeviceError, DeviceMemory, DeviceTensor, Gpu, Stream, TensorLayout, sweep,
+    DeviceDlPack, DeviceError, DeviceMemory, DeviceTensor, Gpu, Stream, TensorLayout, reclaim,
 };
 use selvedge_channels::dlpack::{
     CPU, CUDA, DLDataType, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor, READ_ONLY,
@@ -122,7 +122,7 @@ fn a_capsule_of_another_framework_is_read_where_it_lies() {
     reads.wait(LONG).unwrap();
     ours.wait(LONG).unwrap();
     theirs.wait(LONG).unwrap();
-    sweep();
+    reclaim();
     assert_eq!(deleted.load(Ordering::Relaxed), 1);
     no_violations();
 }
@@ -238,7 +238,7 @@ fn deleted_while_read() {
         return;
     };
     let free = |gpu: &Gpu| {
-        sweep();
+        reclaim();
         gpu.memory_bytes().unwrap().0
     };
     let (simulator, before) = (simulator().unwrap(), free(&gpu));
@@ -257,7 +257,7 @@ fn deleted_while_read() {
     ours.order_after(&theirs.mark().unwrap()).unwrap();
     let taken = DeviceTensor::from_dlpack(capsule(&theirs, &deleted, |_, _, _| {}), &ours).unwrap();
     drop(taken);
-    sweep();
+    reclaim();
     assert_eq!(deleted.load(Ordering::Relaxed), 0);
     simulator.release(1);
     assert!(simulator.settle());

@@ -20,7 +20,7 @@ use cudarc::driver::sys::{
 
 use super::calls::Calls;
 use super::error::DeviceError;
-use super::exported::Exported;
+use super::ipc_handle::IpcHandle;
 
 /// The form in which allocations are exported to other processes.
 const DESCRIPTOR: CUmemAllocationHandleType =
@@ -209,7 +209,7 @@ impl Calls {
     }
 
     /// Exports legacy memory as a handle, for another process of this host.
-    pub(super) fn export_plain(&self, memory: &Allocation) -> Result<Exported, DeviceError> {
+    pub(super) fn export_plain(&self, memory: &Allocation) -> Result<IpcHandle, DeviceError> {
         let mut handle = CUipcMemHandle { reserved: [0; 64] };
         // SAFETY: writes 64 bytes to a place for 64 bytes; the memory lives as long as `memory`.
         unsafe { self.cuIpcGetMemHandle(&raw mut handle, memory.address) }?;
@@ -217,7 +217,7 @@ impl Calls {
     }
 
     /// Opens legacy memory of another process, with a length of `bytes`.
-    pub(super) fn open_plain(&self, exported: Exported, bytes: usize) -> Result<Allocation, DeviceError> {
+    pub(super) fn open_plain(&self, exported: IpcHandle, bytes: usize) -> Result<Allocation, DeviceError> {
         let (mut address, reserved) = (0, exported.into());
         let flags = CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS as u32;
         // SAFETY: writes one number to a place for one number; the driver validates the 64 bytes of the handle.

@@ -12,7 +12,7 @@ pub(super) type Place<'m> = (&'m Allocation, usize);
 
 impl Calls {
     /// Enqueues a copy of `bytes` to the device through `staged`. No copy may be in flight in `staged`, which comes from
-    /// [`Retired::staging`](super::retired::Retired::staging), and the caller must retire it in every case.
+    /// [`Reclaimer::staging`](super::reclaimer::Reclaimer::staging), and the caller must retire it in every case.
     pub(super) fn upload(
         &self,
         to: Place<'_>,

@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::error::DeviceError;
-use super::exported::Exported;
 use super::gpu::{Context, Gpu};
 use super::handles::EventHandle;
+use super::ipc_handle::IpcHandle;
 
 /// A point of a stream, without a timestamp. An event that was never recorded counts as reached.
 ///
@@ -40,7 +40,7 @@ impl Event {
     }
 
     /// Opens an event of another process.
-    pub(super) fn import(gpu: &Gpu, exported: Exported) -> Result<Self, DeviceError> {
+    pub(super) fn import(gpu: &Gpu, exported: IpcHandle) -> Result<Self, DeviceError> {
         Event::with(gpu, |context| context.calls.import_event(exported))
     }
 
@@ -56,7 +56,7 @@ impl Event {
     }
 
     /// Returns the handle with which another process opens the event.
-    pub(super) fn export(&self) -> Result<Exported, DeviceError> {
+    pub(super) fn export(&self) -> Result<IpcHandle, DeviceError> {
         self.context.bind()?;
         self.context.calls.export_event(self.handle()?)
     }

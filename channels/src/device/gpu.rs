@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::calls::Calls;
 use super::error::{DeviceError, DeviceId};
 use super::handles::ContextHandle;
-use super::retired::Retired;
+use super::reclaimer::Reclaimer;
 
 /// The attribute of a device whose memory can be exported as a file descriptor.
 const DESCRIPTORS: CUdevice_attribute =
@@ -26,7 +26,7 @@ pub(super) struct Context {
     pub(super) id: DeviceId,
     pub(super) index: u32,
     pub(super) exports_descriptors: bool,
-    pub(super) retired: Retired,
+    pub(super) reclaimer: Reclaimer,
     /// `None` only during the drop.
     handle: Option<ContextHandle>,
 }
@@ -41,7 +41,7 @@ impl Context {
             id: calls.device_id(ordinal)?,
             index,
             exports_descriptors: calls.has(ordinal, DESCRIPTORS),
-            retired: Retired::new(calls),
+            reclaimer: Reclaimer::new(calls),
             handle: Some(calls.retain(ordinal)?),
         })
     }
@@ -82,11 +82,11 @@ impl Drop for Context {
             LEFT.lock().push(Left {
                 calls: self.calls,
                 ordinal: self.ordinal,
-                retired: std::mem::replace(&mut self.retired, Retired::new(self.calls)),
+                reclaimer: std::mem::replace(&mut self.reclaimer, Reclaimer::new(self.calls)),
                 handle,
             });
         }
-        sweep_left();
+        reclaim_left();
     }
 }
 
@@ -95,19 +95,19 @@ impl Drop for Context {
 struct Left {
     calls: &'static Calls,
     ordinal: CUdevice,
-    retired: Retired,
+    reclaimer: Reclaimer,
     handle: ContextHandle,
 }
 
 static LEFT: Mutex<Vec<Left>> = Mutex::new(Vec::new());
 
-fn sweep_left() {
+fn reclaim_left() {
     // The lock is not held during the release: it may run code of another library, which may call into this module.
     let left = std::mem::take(&mut *LEFT.lock());
     for context in left {
         let bound = context.calls.set_current(&context.handle);
-        if bound.is_ok() && context.retired.sweep() {
-            context.retired.empty();
+        if bound.is_ok() && context.reclaimer.reclaim() {
+            context.reclaimer.empty();
             let _ = context.calls.release(context.handle, context.ordinal);
         } else {
             LEFT.lock().push(context);
@@ -117,15 +117,15 @@ fn sweep_left() {
 
 /// Releases, in every context, the resources that the device no longer uses, and the memory that is kept for later
 /// copies.
-pub(super) fn sweep_contexts() {
+pub(super) fn reclaim_contexts() {
     let open: Vec<_> = OPEN.lock().values().filter_map(Weak::upgrade).collect();
     for context in open {
         if context.bind().is_ok() {
-            context.retired.sweep();
-            context.retired.empty();
+            context.reclaimer.reclaim();
+            context.reclaimer.empty();
         }
     }
-    sweep_left();
+    reclaim_left();
 }
 
 /// An open device of this machine. Clones refer to the same device. The primary context is released with the last clone
@@ -149,7 +149,7 @@ impl Gpu {
     /// [`DeviceError::Unavailable`] if there is no driver with all required functions, [`DeviceError::NoDevice`],
     /// [`DeviceError::Call`].
     pub fn open(index: u32) -> Result<Self, DeviceError> {
-        sweep_left();
+        reclaim_left();
         let mut open = OPEN.lock();
         let context = match open.get(&index).and_then(Weak::upgrade) {
             Some(context) => context,

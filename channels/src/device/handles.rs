@@ -5,7 +5,7 @@
 //!
 //! - `DEV-1` the object of a handle lives until the call that takes the handle by value.
 //! - `DEV-2` memory behind an address is released only when all work that was enqueued before is done
-//!   ([`retired`](super::retired)), so an enqueued copy never touches released memory.
+//!   ([`Reclaimer`](super::reclaimer::Reclaimer)), so an enqueued copy never touches released memory.
 #![allow(unsafe_code)] // calls the driver
 
 use std::ffi::c_int;
@@ -18,7 +18,7 @@ use cudarc::driver::sys::{
 
 use super::calls::{Calls, is_ready};
 use super::error::{DeviceError, DeviceId};
-use super::exported::Exported;
+use super::ipc_handle::IpcHandle;
 
 macro_rules! handle {
     ($(#[$what:meta])* $name:ident($raw:ty)) => {
@@ -170,14 +170,14 @@ impl Calls {
         is_ready(unsafe { self.cuEventQuery(event.0) })
     }
 
-    pub(super) fn export_event(&self, event: &EventHandle) -> Result<Exported, DeviceError> {
+    pub(super) fn export_event(&self, event: &EventHandle) -> Result<IpcHandle, DeviceError> {
         let mut handle = CUipcEventHandle { reserved: [0; 64] };
         // SAFETY: writes 64 bytes to a place for 64 bytes; the event lives (DEV-1).
         unsafe { self.cuIpcGetEventHandle(&raw mut handle, event.0) }?;
         Ok(handle.reserved.into())
     }
 
-    pub(super) fn import_event(&self, exported: Exported) -> Result<EventHandle, DeviceError> {
+    pub(super) fn import_event(&self, exported: IpcHandle) -> Result<EventHandle, DeviceError> {
         let reserved = exported.into();
         let mut event = null_mut();
         // SAFETY: writes a handle to a place for one handle; the driver validates the 64 bytes.

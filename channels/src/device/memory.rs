@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::allocation::Allocation;
 use super::copy::Place;
 use super::error::DeviceError;
-use super::exported::Exported;
 use super::gpu::{Context, Gpu};
-use super::retired::Resource;
+use super::ipc_handle::IpcHandle;
+use super::reclaimer::Resource;
 
 /// Device memory, allocated by this process or mapped from another one. New memory is not initialised.
 ///
@@ -37,7 +37,7 @@ impl DeviceMemory {
         let context = &gpu.context;
         context.bind()?;
         // Memory that was dropped before may be free by now.
-        context.retired.sweep();
+        context.reclaimer.reclaim();
         let mapped = context
             .exports_descriptors
             .then(|| context.calls.map_new(context.ordinal, bytes));
@@ -116,7 +116,7 @@ impl DeviceMemory {
     }
 
     /// Exports legacy memory as a handle for another process of this host.
-    pub(super) fn export_plain(&self) -> Result<Exported, DeviceError> {
+    pub(super) fn export_plain(&self) -> Result<IpcHandle, DeviceError> {
         self.gpu.bind()?;
         self.gpu.context.calls.export_plain(self.allocation()?)
     }
@@ -138,7 +138,7 @@ impl DeviceMemory {
     }
 
     /// Opens legacy memory of another process.
-    pub(super) fn import_plain(gpu: &Gpu, exported: Exported, bytes: usize) -> Result<Self, DeviceError> {
+    pub(super) fn import_plain(gpu: &Gpu, exported: IpcHandle, bytes: usize) -> Result<Self, DeviceError> {
         gpu.bind()?;
         let allocation = gpu.context.calls.open_plain(exported, bytes)?;
         Ok(DeviceMemory::of(gpu, allocation, bytes))
@@ -161,7 +161,7 @@ impl Drop for DeviceMemory {
         if let Some(allocation) = self.allocation.take()
             && self.gpu.bind().is_ok()
         {
-            self.gpu.context.retired.retire(Resource::Device(allocation));
+            self.gpu.context.reclaimer.retire(Resource::Device(allocation));
         }
     }
 }

@@ -9,9 +9,9 @@
 //! - `handles`, `allocation`, `pinned`, `registered`, `copy`: sound wrappers of these calls. The other modules with unsafe code say so in their first
 //!   lines: memory that a device writes, objects that other libraries pass in, and host memory and host functions that
 //!   a device accesses.
-//! - [`Gpu`], [`Stream`], [`Event`], [`DeviceMemory`]: a device and the work that is enqueued on it. `retired`:
+//! - [`Gpu`], [`Stream`], [`Event`], [`DeviceMemory`]: a device and the work that is enqueued on it. `reclaimer`:
 //!   resources that are dropped while the device still uses them. `host_call`: wake-ups of the host by the device.
-//! - [`sweep`](fn@sweep): releases resources whose release was deferred.
+//! - [`reclaim`](fn@reclaim): releases resources whose release was deferred.
 //! - [`TensorLayout`], [`DeviceTensor`]: a tensor on a device, and the event that marks it as ready. `extraction`:
 //!   device tensors inside other values. [`Crossing`]: copies from one device to another.
 //! - [`DeviceChannelOptions`] and the channels that it creates: tensors go from one writer to N readers and never leave
@@ -42,8 +42,8 @@ mod probe;
 
 mod allocation;
 mod copy;
-mod exported;
 mod handles;
+mod ipc_handle;
 mod pinned;
 mod registered;
 
@@ -53,10 +53,10 @@ mod foreign;
 mod gpu;
 mod host_call;
 mod memory;
-mod retired;
+mod reclaim;
+mod reclaimer;
 mod staging;
 mod stream;
-mod sweep;
 mod transfer;
 
 mod crossing;
@@ -83,7 +83,7 @@ pub use gpu::Gpu;
 pub use library::{Library, Unavailable};
 pub use memory::{DeviceMemory, Span, SpanMut};
 pub use probe::{Ability, Device, Driver, probe};
+pub use reclaim::reclaim;
 pub use stream::Stream;
-pub use sweep::sweep;
 pub use tensor::DeviceTensor;
 pub use transfer::Download;

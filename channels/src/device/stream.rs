@@ -53,7 +53,7 @@ impl Stream {
     fn with_priority(gpu: &Gpu, priority: i32) -> Result<Self, DeviceError> {
         gpu.bind()?;
         let context = &gpu.context;
-        let handle = context.retired.enter(context.calls.stream(priority)?);
+        let handle = context.reclaimer.enter(context.calls.stream(priority)?);
         Ok(Stream {
             gpu: gpu.clone(),
             handle: Some(handle),
@@ -65,12 +65,12 @@ impl Stream {
     pub(super) fn of_foreign(gpu: &Gpu, handle: StreamHandle) -> Self {
         Stream {
             gpu: gpu.clone(),
-            handle: Some(gpu.context.retired.enter(handle)),
+            handle: Some(gpu.context.reclaimer.enter(handle)),
             is_foreign: true,
         }
     }
 
-    /// Orders a new stream of this library behind the end of this foreign stream, and drops it. Retired memory waits
+    /// Orders a new stream of this library behind the end of this foreign stream, and drops it. Reclaimer memory waits
     /// for the new stream from then on, since the foreign one is not observed any more.
     fn leave_in_place(&self) -> Result<(), DeviceError> {
         Stream::compute(&self.gpu)?.order_after(&self.mark()?)
@@ -196,13 +196,13 @@ impl Drop for Stream {
             // If the driver refuses, the device runs nothing any more.
             let _ = self.leave_in_place();
             if let Some(handle) = self.handle.take() {
-                self.gpu.context.retired.forget(&handle);
+                self.gpu.context.reclaimer.forget(&handle);
             }
         }
         if let Some(handle) = self.handle.take()
             && self.gpu.bind().is_ok()
         {
-            self.gpu.context.retired.leave(handle);
+            self.gpu.context.reclaimer.leave(handle);
         }
     }
 }

@@ -7,7 +7,7 @@ use super::error::DeviceError;
 use super::event::Event;
 use super::memory::{Span, SpanMut};
 use super::pinned::Pinned;
-use super::retired::Resource;
+use super::reclaimer::Resource;
 use super::stream::Stream;
 
 impl Stream {
@@ -20,9 +20,9 @@ impl Stream {
         let (context, stream) = self.ready()?;
         context.check_same("the memory", to.span.context())?;
         to.span.check_len(bytes.len())?;
-        let (place, mut staged) = (to.span.place()?, context.retired.staging(bytes.len())?);
+        let (place, mut staged) = (to.span.place()?, context.reclaimer.staging(bytes.len())?);
         let enqueued = context.calls.upload(place, bytes, &mut staged, stream);
-        context.retired.retire(Resource::Host(staged));
+        context.reclaimer.retire(Resource::Host(staged));
         enqueued
     }
 
@@ -33,11 +33,11 @@ impl Stream {
     pub fn download(&self, from: Span<'_>) -> Result<Download<'_>, DeviceError> {
         let (context, stream) = self.ready()?;
         context.check_same("the memory", from.context())?;
-        let (place, mut staged) = (from.place()?, context.retired.staging(from.len_bytes())?);
+        let (place, mut staged) = (from.place()?, context.reclaimer.staging(from.len_bytes())?);
         match context.calls.download(place, &mut staged, stream) {
             Ok(()) => Download::of(self, staged),
             Err(error) => {
-                context.retired.retire(Resource::Host(staged));
+                context.reclaimer.retire(Resource::Host(staged));
                 Err(error)
             }
         }
@@ -99,7 +99,7 @@ impl<'s> Download<'s> {
                 staged: Some(staged),
             }),
             Err(error) => {
-                stream.gpu().context.retired.retire(Resource::Host(staged));
+                stream.gpu().context.reclaimer.retire(Resource::Host(staged));
                 Err(error)
             }
         }
@@ -134,7 +134,7 @@ impl Drop for Download<'_> {
         if let Some(staged) = self.staged.take()
             && self.stream.gpu().bind().is_ok()
         {
-            self.stream.gpu().context.retired.retire(Resource::Host(staged));
+            self.stream.gpu().context.reclaimer.retire(Resource::Host(staged));
         }
     }
 }

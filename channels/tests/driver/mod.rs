@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use std::ptr::null_mut;
 use std::time::Duration;
 
-use selvedge_channels::device::{Gpu, Library, Stream, sweep};
+use selvedge_channels::device::{Gpu, Library, Stream, reclaim};
 use selvedge_channels::{DType, Tensor};
 
 /// A time limit beyond that of any operation that works.
@@ -201,7 +201,7 @@ pub(crate) fn census() -> Census {
 /// thread, too.
 pub(crate) fn census_returns_to(before: Census) {
     for _ in 0..5000 {
-        sweep();
+        reclaim();
         if census().is_within(before) {
             return;
         }

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::card::Card;
 use super::error::DeviceChannelError;
+use super::manifest::Manifest;
 use crate::channel::{Descriptor, NotADescriptor};
 use crate::device::error::DeviceId;
 use crate::memory::segment::SegmentId;
@@ -19,8 +19,8 @@ use crate::memory::segment::SegmentId;
 pub struct DeviceDescriptor {
     /// The descriptor of the control channel.
     pub(super) control: Descriptor,
-    /// The segment with the card, which describes the device side.
-    pub(super) card: SegmentId,
+    /// The segment with the manifest, which describes the device side.
+    pub(super) manifest: SegmentId,
 }
 
 impl DeviceDescriptor {
@@ -28,9 +28,9 @@ impl DeviceDescriptor {
     ///
     /// # Errors
     /// [`ChannelError::Segment`](crate::ChannelError::Segment) if the creator has ended or released the channel,
-    /// [`ChannelError::Corrupt`](crate::ChannelError::Corrupt) if the segment contains no valid card.
+    /// [`ChannelError::Corrupt`](crate::ChannelError::Corrupt) if the segment contains no valid manifest.
     pub fn device(&self) -> Result<DeviceId, DeviceChannelError> {
-        Ok(Card::read(&self.card)?.device)
+        Ok(Manifest::read(&self.manifest)?.device)
     }
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for DeviceDescriptor {
             fd,
             nonce,
             len_bytes,
-        } = &self.card;
+        } = &self.manifest;
         let fd = fd.cast_unsigned();
         write!(f, "{PREFIX}:{pid}:{fd}:{nonce}:{len_bytes}:{}", self.control)
     }
@@ -63,7 +63,7 @@ impl FromStr for DeviceDescriptor {
             field.parse().map_err(|_| refuse("a field is not a number"))
         };
         let small = |number: u64| u32::try_from(number).map_err(|_| refuse("a number is too large"));
-        let card = SegmentId {
+        let manifest = SegmentId {
             pid: small(next()?)?,
             fd: small(next()?)?.cast_signed(),
             nonce: next()?,
@@ -72,7 +72,7 @@ impl FromStr for DeviceDescriptor {
         let control = fields.next().ok_or_else(|| refuse("it ends too early"))?;
         Ok(DeviceDescriptor {
             control: control.parse()?,
-            card,
+            manifest,
         })
     }
 }

@@ -26,17 +26,17 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 /// The time limit of each step of an exchange, on either side.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The delay before the thread calls `accept` again after an error.
-const AGAIN: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-static OFFICE: Mutex<Option<DescriptorServer>> = Mutex::new(None);
+static SERVER: Mutex<Option<DescriptorServer>> = Mutex::new(None);
 
 /// The address of an offered descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Address {
     /// A number in the socket's name.
-    office: u64,
+    server: u64,
     pid: u32,
     /// The number of the descriptor; hard to guess.
     number: u64,
@@ -84,41 +84,41 @@ fn fresh() -> u64 {
 }
 
 /// The socket's name, in the abstract namespace.
-fn socket_name(pid: u32, office: u64) -> String {
-    format!("selvedge-device-{pid}-{office:016x}")
+fn socket_name(pid: u32, server: u64) -> String {
+    format!("selvedge-device-{pid}-{server:016x}")
 }
 
 /// Offers a descriptor to other processes of this user.
 pub(super) fn offer(descriptor: OwnedFd) -> io::Result<Offer> {
-    let mut slot = OFFICE.lock();
-    let office = match &mut *slot {
-        Some(office) => office,
+    let mut slot = SERVER.lock();
+    let server = match &mut *slot {
+        Some(server) => server,
         None => slot.insert(DescriptorServer::open()?),
     };
     let address = Address {
-        office: office.number,
-        pid: office.pid,
+        server: server.number,
+        pid: server.pid,
         number: fresh(),
     };
-    office.offers.lock().insert(address.number, descriptor);
+    server.offers.lock().insert(address.number, descriptor);
     Ok(Offer { address })
 }
 
 impl Drop for Offer {
     fn drop(&mut self) {
-        let mut slot = OFFICE.lock();
-        let Some(office) = slot.as_ref() else { return };
-        let mut offers = office.offers.lock();
+        let mut slot = SERVER.lock();
+        let Some(server) = slot.as_ref() else { return };
+        let mut offers = server.offers.lock();
         offers.remove(&self.address.number);
         let last = offers.is_empty();
         drop(offers);
         if !last {
             return;
         }
-        let office = slot.take();
+        let server = slot.take();
         drop(slot);
-        if let Some(mut office) = office {
-            office.close();
+        if let Some(mut server) = server {
+            server.close();
         }
     }
 }
@@ -185,15 +185,15 @@ fn serve(listener: &UnixListener, offers: &Offers, asking: &Mutex<CurrentRequest
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             // Either descriptors or memory are exhausted for now, and no event tells when that ends, so the thread
             // retries later; or the socket is shut down.
-            Err(_) if busy_with(None) => thread::park_timeout(AGAIN),
+            Err(_) if busy_with(None) => thread::park_timeout(ACCEPT_RETRY),
             Err(_) => return,
         }
     }
 }
 
 fn answer(mut stream: &UnixStream, offers: &Offers) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(STEP_TIMEOUT))?;
+    stream.set_write_timeout(Some(STEP_TIMEOUT))?;
     if socket_peercred(stream)?.uid != rustix::process::getuid() {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
@@ -221,7 +221,7 @@ fn connect(name: &SocketAddrUnix) -> io::Result<UnixStream> {
         None,
     )?;
     for direction in [Timeout::Send, Timeout::Recv] {
-        set_socket_timeout(&socket, direction, Some(PATIENCE))?;
+        set_socket_timeout(&socket, direction, Some(STEP_TIMEOUT))?;
     }
     rustix::net::connect(&socket, name)?;
     Ok(socket.into())
@@ -230,7 +230,7 @@ fn connect(name: &SocketAddrUnix) -> io::Result<UnixStream> {
 /// Requests a descriptor that another process offers.
 pub(super) fn fetch(address: &Address) -> Result<OwnedFd, (&'static str, io::Error)> {
     let step = |what: &'static str| move |error: io::Error| (what, error);
-    let name = socket_name(address.pid, address.office);
+    let name = socket_name(address.pid, address.server);
     let name = SocketAddrUnix::new_abstract_name(name.as_bytes());
     let name = name.map_err(|error| step("naming its socket")(error.into()))?;
     let mut stream = connect(&name).map_err(step("connecting to it"))?;
@@ -280,7 +280,7 @@ mod tests {
         let (_reads, writes) = io::pipe().unwrap();
         let offered = offer(writes.into()).unwrap();
         let address = offered.address();
-        let name = socket_name(address.pid, address.office);
+        let name = socket_name(address.pid, address.server);
         let name = SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
         let socket = || {
             let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
@@ -296,7 +296,7 @@ mod tests {
         // Time for a faulty thread to end. A thread that ends later passes the test by mistake; a correct thread never
         // fails it.
         let gave_up = || {
-            OFFICE
+            SERVER
                 .lock()
                 .as_ref()
                 .unwrap()
@@ -306,13 +306,13 @@ mod tests {
                 .is_finished()
         };
         let begun = std::time::Instant::now();
-        while !gave_up() && begun.elapsed() < 4 * AGAIN {
+        while !gave_up() && begun.elapsed() < 4 * ACCEPT_RETRY {
             thread::yield_now();
         }
         limit(before);
         let mut stream = UnixStream::from(socket);
         stream.write_all(&address.number.to_ne_bytes()).unwrap();
-        stream.set_read_timeout(Some(2 * PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(2 * STEP_TIMEOUT)).unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap(), 1);
         fetch(address).unwrap();
     }
@@ -331,7 +331,7 @@ mod tests {
         };
         assert!(fetch(&wrong).is_err(), "nothing of that number");
         // A client that connects and sends nothing does not delay other processes.
-        let name = socket_name(address.pid, address.office);
+        let name = socket_name(address.pid, address.server);
         let silent = connect(&SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap()).unwrap();
         drop(offered);
         drop(silent);
@@ -343,7 +343,7 @@ mod tests {
         reads.read_to_string(&mut text).unwrap();
         assert_eq!(text, "x");
         assert!(
-            OFFICE.lock().is_none(),
+            SERVER.lock().is_none(),
             "the thread has ended with the last offer"
         );
     }

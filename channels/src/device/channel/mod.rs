@@ -7,7 +7,7 @@
 //!   ready, then a [`DeviceView`] for each reader (borrowed), then free again.
 //! - `frame`: the metadata of a message, sent over a channel of the host. `ring`: the slots on the device, and their
 //!   synchronization by events or by values ([`Signals`]), which are `words` in a segment.
-//! - `card`, `handover`: the transfer of memory and events to other processes. `owned`: the time for which their owner
+//! - `manifest`, `handover`: the transfer of memory and events to other processes. `owned`: the time for which their owner
 //!   keeps them.
 
 mod error;
@@ -23,9 +23,9 @@ mod reader;
 mod view;
 mod writer;
 
-mod card;
 mod descriptor;
 mod handover;
+mod manifest;
 mod owned;
 mod shared;
 mod threads;
@@ -40,4 +40,4 @@ pub use signal::Signals;
 pub use view::DeviceView;
 pub use writer::DeviceWriter;
 
-pub(super) use owned::sweep as sweep_kept;
+pub(super) use owned::reclaim_kept;

@@ -73,12 +73,12 @@ impl Drop for Owned {
         if let Some(watching) = watching {
             KEPT.lock().push((Arc::clone(&self.ring), watching));
         }
-        sweep();
+        reclaim_kept();
     }
 }
 
 /// Releases the kept rings that no other process uses any more.
-pub(in crate::device) fn sweep() {
+pub(in crate::device) fn reclaim_kept() {
     let mut kept = KEPT.lock();
     let all = std::mem::take(&mut *kept);
     let (used, unused): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, watching)| watching.others());

@@ -3,11 +3,11 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use super::card::{Card, MemoryExport, SyncPoints};
 use super::descriptor::DeviceDescriptor;
 use super::error::DeviceChannelError;
 use super::frame::DeviceFrame;
 use super::handover::{self, Offer};
+use super::manifest::{Manifest, MemoryExport, SyncPoints};
 use super::options::DeviceChannelOptions;
 use super::owned::{self, Owned};
 use super::reader::DeviceReader;
@@ -36,8 +36,8 @@ pub struct SharedDeviceChannel {
     owned: Arc<Owned>,
     descriptor: DeviceDescriptor,
     is_static: bool,
-    /// The segment of the card, which the creator keeps so that other processes can open it.
-    _card: Option<Segment>,
+    /// The segment of the manifest, which the creator keeps so that other processes can open it.
+    _manifest: Option<Segment>,
 }
 
 impl std::fmt::Debug for SharedDeviceChannel {
@@ -60,16 +60,16 @@ fn travels(memory: &DeviceMemory) -> Result<(MemoryExport, Option<Offer>), Devic
 }
 
 /// Imports the memory that another process offers.
-fn fetched(gpu: &Gpu, card: &Card) -> Result<DeviceMemory, DeviceChannelError> {
-    let bytes = card.spec()?.bytes()?;
-    let memory = match &card.travels {
+fn fetched(gpu: &Gpu, manifest: &Manifest) -> Result<DeviceMemory, DeviceChannelError> {
+    let bytes = manifest.spec()?.bytes()?;
+    let memory = match &manifest.travels {
         MemoryExport::Descriptor(address) => {
             let fetched = handover::fetch(address);
             let descriptor = fetched.map_err(|(what, source)| {
                 let pid = address.pid();
                 DeviceChannelError::Handover { pid, what, source }
             })?;
-            DeviceMemory::import_descriptor(gpu, descriptor.as_fd(), bytes, card.whole_bytes()?)?
+            DeviceMemory::import_descriptor(gpu, descriptor.as_fd(), bytes, manifest.whole_bytes()?)?
         }
         MemoryExport::Handle(handle) => DeviceMemory::import_plain(gpu, *handle, bytes)?,
     };
@@ -89,7 +89,7 @@ impl DeviceChannelOptions {
 
 impl SharedDeviceChannel {
     fn create(options: &DeviceChannelOptions, gpu: &Gpu) -> Result<Self, DeviceChannelError> {
-        owned::sweep();
+        owned::reclaim_kept();
         let (spec, points) = (options.spec, options.spec.points()?);
         let memory = DeviceMemory::new(gpu, spec.bytes()?)?;
         let ring = match options.signals {
@@ -102,10 +102,10 @@ impl SharedDeviceChannel {
         };
         let control = options.control().shared::<DeviceFrame>()?;
         let (travels, offer) = travels(&ring.memory)?;
-        let card = Card::of(&ring, options.is_static, travels)?.publish()?;
+        let manifest = Manifest::of(&ring, options.is_static, travels)?.publish()?;
         let descriptor = DeviceDescriptor {
             control: control.descriptor().clone(),
-            card: card.id().ok_or(SegmentError::Private)?,
+            manifest: manifest.id().ok_or(SegmentError::Private)?,
         };
         let owned = Owned::shared(ring, control.claims()?, offer);
         Ok(SharedDeviceChannel {
@@ -113,7 +113,7 @@ impl SharedDeviceChannel {
             owned: Arc::new(owned),
             descriptor,
             is_static: options.is_static,
-            _card: Some(card),
+            _manifest: Some(manifest),
         })
     }
 
@@ -128,14 +128,14 @@ impl SharedDeviceChannel {
         descriptor: &DeviceDescriptor,
         options: &DeviceChannelOptions,
     ) -> Result<Self, DeviceChannelError> {
-        if descriptor.card.pid == std::process::id() {
+        if descriptor.manifest.pid == std::process::id() {
             return Err(DeviceChannelError::OwnChannel);
         }
-        owned::sweep();
-        let card = Card::read(&descriptor.card)?;
-        if card.device != gpu.id() {
+        owned::reclaim_kept();
+        let manifest = Manifest::read(&descriptor.manifest)?;
+        if manifest.device != gpu.id() {
             let what = "the channel";
-            let (expected, found) = (gpu.id(), card.device);
+            let (expected, found) = (gpu.id(), manifest.device);
             return Err(DeviceError::WrongDevice {
                 what,
                 expected,
@@ -144,13 +144,13 @@ impl SharedDeviceChannel {
             .into());
         }
         let control = SharedChannel::open(&descriptor.control, options.control())?;
-        let spec = card.spec()?;
+        let spec = manifest.spec()?;
         if control.shape() != (spec.slots, spec.readers) {
-            let what = "a card of a channel of another shape";
+            let what = "a manifest of a channel of another shape";
             return Err(ChannelError::Corrupt { what }.into());
         }
-        let memory = fetched(gpu, &card)?;
-        let ring = match &card.points {
+        let memory = fetched(gpu, &manifest)?;
+        let ring = match &manifest.points {
             SyncPoints::Events(events) => {
                 let imported = events.iter().map(|event| Event::import(gpu, *event));
                 Ring::with_events(spec, memory, imported)?
@@ -165,8 +165,8 @@ impl SharedDeviceChannel {
             control,
             owned: Arc::new(Owned::local(ring)),
             descriptor: descriptor.clone(),
-            is_static: card.is_static,
-            _card: None,
+            is_static: manifest.is_static,
+            _manifest: None,
         })
     }
 

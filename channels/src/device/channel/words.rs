@@ -21,8 +21,8 @@ use super::error::DeviceChannelError;
 use crate::device::error::DeviceError;
 use crate::device::gpu::{Context, Gpu};
 use crate::device::handles::StreamHandle;
+use crate::device::reclaimer::Resource;
 use crate::device::registered::Registered;
-use crate::device::retired::Resource;
 use crate::error::SegmentError;
 use crate::memory::region::Region;
 use crate::memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment};
@@ -141,7 +141,7 @@ impl Drop for Words {
             return;
         };
         if self.context.bind().is_ok() {
-            self.context.retired.retire(Resource::Words(registered));
+            self.context.reclaimer.retire(Resource::Words(registered));
         }
     }
 }

@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 
 /// The bytes of a `CUipcMemHandle` or a `CUipcEventHandle`: opaque, and valid in every process of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Exported {
+pub(super) struct IpcHandle {
     // Serde does not support arrays of 64 elements.
     halves: [[u8; 32]; 2],
 }
 
-impl From<[c_char; 64]> for Exported {
+impl From<[c_char; 64]> for IpcHandle {
     fn from(bytes: [c_char; 64]) -> Self {
         let mut halves = [[0; 32]; 2];
         for (to, from) in halves.as_flattened_mut().iter_mut().zip(bytes) {
             *to = from as u8;
         }
-        Exported { halves }
+        IpcHandle { halves }
     }
 }
 
-impl From<Exported> for [c_char; 64] {
-    fn from(exported: Exported) -> Self {
+impl From<IpcHandle> for [c_char; 64] {
+    fn from(exported: IpcHandle) -> Self {
         let mut bytes = [0; 64];
         for (to, from) in bytes.iter_mut().zip(exported.halves.as_flattened()) {
             *to = *from as c_char;

@@ -1,4 +1,4 @@
-//! The card: a description of a channel's device side for other processes. It is written once into a segment of its
+//! The manifest: a description of a channel's device side for other processes. It is written once into a segment of its
 //! own, before any other process has the descriptor. The reading process does not trust it.
 
 use std::sync::atomic::Ordering;
@@ -10,18 +10,18 @@ use super::handover::Address;
 use super::ring::{Ring, RingSpec};
 use crate::device::error::DeviceId;
 use crate::device::event::Event;
-use crate::device::exported::Exported;
+use crate::device::ipc_handle::IpcHandle;
 use crate::error::{ChannelError, DecodeError, EncodeError, SegmentError};
 use crate::memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
 use crate::payload::SerdeError;
 
-/// The name of the card in errors.
-const CARD: &str = "card of a channel of tensors";
+/// The name of the manifest in errors.
+const MANIFEST: &str = "manifest of a channel of tensors";
 
 /// The version of the format, stored first. Every change of the format increases it.
 const VERSION: u32 = 1;
 
-/// The maximum size of an accepted card: enough for thousands of slots and readers.
+/// The maximum size of an accepted manifest: enough for thousands of slots and readers.
 const BYTES_MAX: u64 = 1 << 26;
 
 /// The form in which the memory is exported.
@@ -30,21 +30,21 @@ pub(super) enum MemoryExport {
     /// A descriptor, which the creator sends over a socket.
     Descriptor(Address),
     /// A legacy handle of the driver.
-    Handle(Exported),
+    Handle(IpcHandle),
 }
 
 /// The means by which an endpoint tells another that its stream is done with a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum SyncPoints {
     /// Events of the creator, in the order of [`RingSpec::points`].
-    Events(Vec<Exported>),
+    Events(Vec<IpcHandle>),
     /// Numbers in a segment.
     Words(SegmentId),
 }
 
-/// The contents of a card.
+/// The contents of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Card {
+pub(super) struct Manifest {
     version: u32,
     pub(super) device: DeviceId,
     slots: u64,
@@ -61,7 +61,7 @@ fn corrupt(what: &'static str) -> DeviceChannelError {
     ChannelError::Corrupt { what }.into()
 }
 
-impl Card {
+impl Manifest {
     /// Describes a ring whose memory is exported as `travels`.
     pub(super) fn of(
         ring: &Ring,
@@ -78,7 +78,7 @@ impl Card {
                 SyncPoints::Words(id.ok_or(SegmentError::Private)?)
             }
         };
-        Ok(Card {
+        Ok(Manifest {
             version: VERSION,
             device: ring.memory.gpu().id(),
             slots: ring.spec.slots as u64,
@@ -91,11 +91,11 @@ impl Card {
         })
     }
 
-    /// Writes the card into a new segment.
+    /// Writes the manifest into a new segment.
     pub(super) fn publish(&self) -> Result<Segment, DeviceChannelError> {
         let bytes = postcard::to_allocvec(self).map_err(|error| {
             ChannelError::Encode(EncodeError::Serialize {
-                type_name: CARD,
+                type_name: MANIFEST,
                 source: SerdeError::said(error),
             })
         })?;
@@ -115,7 +115,7 @@ impl Card {
         Ok(segment)
     }
 
-    /// Reads the card of another process. Each word is read once, so later writes of that process change nothing.
+    /// Reads the manifest of another process. Each word is read once, so later writes of that process change nothing.
     pub(super) fn read(id: &SegmentId) -> Result<Self, DeviceChannelError> {
         let segment = Segment::open(id)?;
         let len = segment.len_bytes().saturating_sub(SEGMENT_HEADER_BYTES);
@@ -123,7 +123,7 @@ impl Card {
         // Relaxed: the segment was written before its id was known to this process.
         let said = region.atomic_u64(0)?.load(Ordering::Relaxed);
         if said > BYTES_MAX || said > (len as u64).saturating_sub(8) {
-            return Err(corrupt("a card longer than its segment"));
+            return Err(corrupt("a manifest longer than its segment"));
         }
         let mut bytes = Vec::with_capacity(said as usize + 8);
         while (bytes.len() as u64) < said {
@@ -131,20 +131,20 @@ impl Card {
             let word = region.atomic_u64(8 + bytes.len())?.load(Ordering::Relaxed);
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
-        let card: Card = postcard::from_bytes(&bytes).map_err(|error| {
+        let manifest: Manifest = postcard::from_bytes(&bytes).map_err(|error| {
             ChannelError::Decode(DecodeError::Deserialize {
-                type_name: CARD,
+                type_name: MANIFEST,
                 source: SerdeError::said(error),
             })
         })?;
-        card.check()?;
-        Ok(card)
+        manifest.check()?;
+        Ok(manifest)
     }
 
-    /// Checks that the numbers of the card fit together.
+    /// Checks that the numbers of the manifest fit together.
     fn check(&self) -> Result<(), DeviceChannelError> {
         if self.version != VERSION {
-            return Err(corrupt("a card of another version"));
+            return Err(corrupt("a manifest of another version"));
         }
         let spec = self.spec()?;
         let points = spec.points()?;
@@ -152,11 +152,11 @@ impl Card {
             && events.len() != points
         {
             return Err(corrupt(
-                "a card with another number of events than its slots and readers need",
+                "a manifest with another number of events than its slots and readers need",
             ));
         }
         if self.whole_bytes()? < spec.bytes()? {
-            return Err(corrupt("a card whose memory is shorter than its slots"));
+            return Err(corrupt("a manifest whose memory is shorter than its slots"));
         }
         Ok(())
     }
@@ -179,9 +179,9 @@ impl Card {
 mod tests {
     use super::*;
 
-    fn card() -> Card {
-        let event = Exported::from([7; 64]);
-        Card {
+    fn manifest() -> Manifest {
+        let event = IpcHandle::from([7; 64]);
+        Manifest {
             version: VERSION,
             device: DeviceId([1; 16]),
             slots: 2,
@@ -189,7 +189,7 @@ mod tests {
             slot_bytes: 1000,
             whole_bytes: 2 << 20,
             is_static: false,
-            travels: MemoryExport::Handle(Exported::from([9; 64])),
+            travels: MemoryExport::Handle(IpcHandle::from([9; 64])),
             points: SyncPoints::Events(vec![event; 4]),
         }
     }
@@ -197,32 +197,32 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no memfd")]
     fn chan_24_a_card_is_read_by_who_has_its_id() {
-        let card = card();
-        let segment = card.publish().unwrap();
-        assert_eq!(Card::read(&segment.id().unwrap()).unwrap(), card);
+        let manifest = manifest();
+        let segment = manifest.publish().unwrap();
+        assert_eq!(Manifest::read(&segment.id().unwrap()).unwrap(), manifest);
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no memfd")]
     fn a_card_whose_numbers_do_not_belong_together_is_refused() {
-        let wrong: [fn(&mut Card); 6] = [
-            |card| card.version = 2,
-            |card| card.slots = 3,
-            |card| card.readers = u64::MAX,
-            |card| card.slot_bytes = u64::MAX,
-            |card| card.whole_bytes = 1024,
-            |card| card.points = SyncPoints::Events(Vec::new()),
+        let wrong: [fn(&mut Manifest); 6] = [
+            |manifest| manifest.version = 2,
+            |manifest| manifest.slots = 3,
+            |manifest| manifest.readers = u64::MAX,
+            |manifest| manifest.slot_bytes = u64::MAX,
+            |manifest| manifest.whole_bytes = 1024,
+            |manifest| manifest.points = SyncPoints::Events(Vec::new()),
         ];
         for change in wrong {
-            let mut card = card();
-            change(&mut card);
-            let segment = card.publish().unwrap();
-            let refused = Card::read(&segment.id().unwrap()).unwrap_err();
+            let mut manifest = manifest();
+            change(&mut manifest);
+            let segment = manifest.publish().unwrap();
+            let refused = Manifest::read(&segment.id().unwrap()).unwrap_err();
             assert!(matches!(refused, DeviceChannelError::Channel(_)), "{refused}");
         }
         let other = Segment::create(Provider::Memfd, SEGMENT_HEADER_BYTES + 64).unwrap();
         let words = other.part(SEGMENT_HEADER_BYTES, 64).unwrap();
         words.atomic_u64(0).unwrap().store(57, Ordering::Relaxed);
-        assert!(Card::read(&other.id().unwrap()).is_err(), "too long");
+        assert!(Manifest::read(&other.id().unwrap()).is_err(), "too long");
     }
 }

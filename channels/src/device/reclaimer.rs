@@ -35,7 +35,7 @@ struct Busy {
 }
 
 #[derive(Default)]
-struct RetiredState {
+struct ReclaimerState {
     streams: Vec<Arc<StreamHandle>>,
     /// Streams that were dropped with work in flight.
     leaving: Vec<Arc<StreamHandle>>,
@@ -44,14 +44,14 @@ struct RetiredState {
 }
 
 /// The streams of a context, and the resources that wait for them.
-pub(super) struct Retired {
+pub(super) struct Reclaimer {
     calls: &'static Calls,
-    state: Mutex<RetiredState>,
+    state: Mutex<ReclaimerState>,
 }
 
-impl Retired {
+impl Reclaimer {
     pub(super) fn new(calls: &'static Calls) -> Self {
-        Retired {
+        Reclaimer {
             calls,
             state: Mutex::default(),
         }
@@ -69,7 +69,7 @@ impl Retired {
         let mut state = self.state.lock();
         state.streams.retain(|known| !Arc::ptr_eq(known, &stream));
         state.leaving.push(stream);
-        let done = self.sweep_locked(&mut state);
+        let done = self.take_unused(&mut state);
         drop(state);
         self.give_back(done);
     }
@@ -97,7 +97,7 @@ impl Retired {
             }
         }
         state.waiting.push((busy, resource));
-        let done = self.sweep_locked(&mut state);
+        let done = self.take_unused(&mut state);
         drop(state);
         self.give_back(done);
     }
@@ -124,9 +124,9 @@ impl Retired {
 
     /// Releases the resources that the device no longer uses, and returns whether none is left. The context must be
     /// bound.
-    pub(super) fn sweep(&self) -> bool {
+    pub(super) fn reclaim(&self) -> bool {
         let mut state = self.state.lock();
-        let done = self.sweep_locked(&mut state);
+        let done = self.take_unused(&mut state);
         let all = state.waiting.is_empty() && state.leaving.is_empty();
         drop(state);
         self.give_back(done);
@@ -141,7 +141,7 @@ impl Retired {
 
     /// Takes out the resources that the device no longer uses. The caller releases them without the lock, since the
     /// release may wait for the device.
-    fn sweep_locked(&self, state: &mut RetiredState) -> Vec<Resource> {
+    fn take_unused(&self, state: &mut ReclaimerState) -> Vec<Resource> {
         let mut done = Vec::new();
         for (mut busy, resource) in std::mem::take(&mut state.waiting) {
             self.forget_done(&mut busy, state);
@@ -164,7 +164,7 @@ impl Retired {
         done
     }
 
-    fn forget_done(&self, busy: &mut Busy, state: &RetiredState) {
+    fn forget_done(&self, busy: &mut Busy, state: &ReclaimerState) {
         for event in std::mem::take(&mut busy.ends) {
             if matches!(self.calls.event_is_done(&event), Ok(true)) {
                 let _ = self.calls.destroy_event(event);
