@@ -277,7 +277,7 @@ pub enum ChannelError {
     Device(String),
     /// A tensor is on a different device than the schema says.
     #[error("a tensor of `{edge}` is on device {found}, and its device is {expected}")]
-    Elsewhere {
+    WrongDevice {
         /// The name of the value in error messages.
         edge: String,
         /// The device in the schema, by its number in the writer's process.
@@ -368,7 +368,7 @@ impl ChannelError {
                 | ChannelError::Encode(_)
                 | ChannelError::Segment(_)
                 | ChannelError::Device(_)
-                | ChannelError::Elsewhere { .. }
+                | ChannelError::WrongDevice { .. }
         )
     }
 }

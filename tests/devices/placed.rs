@@ -117,7 +117,7 @@ fn acc_07_a_tensor_that_is_made_elsewhere_is_an_error_that_names_both_devices() 
                 let Err(ExecError::Task(error)) = graph.execute(x).wait() else {
                     panic!("{place:?}");
                 };
-                let expected = Cause::Elsewhere {
+                let expected = Cause::WrongDevice {
                     edge: edge.to_owned(),
                     expected: 0,
                     found: 1,

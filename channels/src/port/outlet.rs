@@ -47,15 +47,15 @@ struct SharedRoute {
     writer: SharedWriter,
     /// The sender of device tensors, which travel out of band.
     #[cfg(feature = "cuda")]
-    aside: Option<Box<OutOfBandWriter>>,
+    out_of_band: Option<Box<OutOfBandWriter>>,
 }
 
 impl SharedRoute {
     #[inline]
     fn try_write<T: Wire>(&mut self, value: &T) -> Result<bool, ChannelError> {
         #[cfg(feature = "cuda")]
-        if let Some(aside) = &mut self.aside {
-            return aside.write(&mut self.writer, value);
+        if let Some(out_of_band) = &mut self.out_of_band {
+            return out_of_band.write(&mut self.writer, value);
         }
         #[cfg(feature = "cuda")]
         return self.writer.try_write(value).map_err(explained);
@@ -91,7 +91,7 @@ pub trait AnyOutlet: Send + sealed::SealedOutlet {
     /// # Errors
     /// [`ChannelError::NoValue`] when no message is staged. [`ChannelError::Unread`] and [`ChannelError::WrongType`]
     /// when the local route does not accept it. [`ChannelError::TooLarge`], [`ChannelError::Encode`],
-    /// [`ChannelError::Segment`], [`ChannelError::Device`], [`ChannelError::Elsewhere`] and
+    /// [`ChannelError::Segment`], [`ChannelError::Device`], [`ChannelError::WrongDevice`] and
     /// [`ChannelError::StaticShape`] when the value cannot be written: it is on none of the routes, and a fault may be
     /// staged instead.
     /// All other errors of a route close all routes.
@@ -163,7 +163,7 @@ impl<T: Wire> Outlet<T> {
             shared: shared.map(|writer| SharedRoute {
                 writer,
                 #[cfg(feature = "cuda")]
-                aside: None,
+                out_of_band: None,
             }),
             agreed: None,
         }
@@ -173,7 +173,7 @@ impl<T: Wire> Outlet<T> {
     #[cfg(feature = "cuda")]
     pub(crate) fn with_tensors(mut self) -> Self {
         if let Some(shared) = &mut self.shared {
-            shared.aside = Some(Box::default());
+            shared.out_of_band = Some(Box::default());
         }
         self
     }

@@ -65,7 +65,7 @@ impl Agreed {
         let elsewhere = |(_, found): &Seen| found.filter(|found| Some(*found) != *device);
         if let (Some(expected), Some(found)) = (*device, seen.iter().find_map(elsewhere)) {
             let edge = edge.clone();
-            return Err(ChannelError::Elsewhere {
+            return Err(ChannelError::WrongDevice {
                 edge,
                 expected,
                 found,

@@ -123,7 +123,7 @@ pub struct Value<T> {
     source: Source<T>,
     /// The receiver of device tensors, which travel out of band beside a shared channel.
     #[cfg(feature = "cuda")]
-    aside: Option<Box<OutOfBandReader>>,
+    out_of_band: Option<Box<OutOfBandReader>>,
 }
 
 /// The error that a reader gets for a value that could not be received.
@@ -278,7 +278,7 @@ impl<T: Wire> Value<T> {
             held: HeldValue::Nothing,
             source,
             #[cfg(feature = "cuda")]
-            aside: None,
+            out_of_band: None,
         })
     }
 
@@ -286,7 +286,7 @@ impl<T: Wire> Value<T> {
     #[cfg(feature = "cuda")]
     pub(crate) fn with_tensors(mut self) -> Self {
         if let Source::Shared(reader) = &self.source {
-            self.aside = Some(Box::new(OutOfBandReader::new(reader.index())));
+            self.out_of_band = Some(Box::new(OutOfBandReader::new(reader.index())));
         }
         self
     }
@@ -308,7 +308,7 @@ impl<T: Wire> Value<T> {
             held: HeldValue::Owned(value),
             source: Source::Constant,
             #[cfg(feature = "cuda")]
-            aside: None,
+            out_of_band: None,
         }
     }
 
@@ -519,7 +519,7 @@ impl<T: Wire> Value<T> {
     fn decode_next(&mut self) -> Option<T> {
         // With tensors out of band, the bytes are an envelope around the value.
         #[cfg(feature = "cuda")]
-        if self.aside.is_some() {
+        if self.out_of_band.is_some() {
             return None;
         }
         let Source::Shared(reader) = &mut self.source else {
@@ -625,8 +625,8 @@ impl<T: Wire> Value<T> {
             }
             Source::Shared(reader) => match reader.current() {
                 #[cfg(feature = "cuda")]
-                Ok(Some(Ok(bytes))) => match &mut self.aside {
-                    Some(aside) => match aside.read::<T>(bytes) {
+                Ok(Some(Ok(bytes))) => match &mut self.out_of_band {
+                    Some(out_of_band) => match out_of_band.read::<T>(bytes) {
                         Ok(beside) => HeldValue::OutOfBand(Box::new(beside)),
                         Err(error) if error.loses_value() => HeldValue::Lost(Box::new(error)),
                         Err(error) => return Err(error),
@@ -817,7 +817,9 @@ impl<T: Wire> AnyValue for Value<T> {
 
     #[cfg(feature = "cuda")]
     fn bring_to(&mut self, gpu: &Gpu) -> Result<(), ChannelError> {
-        self.aside.as_mut().map_or(Ok(()), |aside| aside.bring_to(gpu))
+        self.out_of_band
+            .as_mut()
+            .map_or(Ok(()), |out_of_band| out_of_band.bring_to(gpu))
     }
 
     fn payload_type(&self) -> PayloadType {

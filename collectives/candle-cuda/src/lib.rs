@@ -36,7 +36,7 @@ pub enum BridgeError {
     /// A layout whose size overflows.
     Tensor(TensorError),
     /// The tensor is not on the stream's device.
-    Elsewhere {
+    WrongDevice {
         /// The index of the stream's device in this process.
         expected: u32,
         /// The tensor's location.
@@ -55,7 +55,7 @@ impl std::fmt::Display for BridgeError {
             BridgeError::Driver(error) => write!(f, "the driver: {error:?}"),
             BridgeError::Device(error) => write!(f, "{error}"),
             BridgeError::Tensor(error) => write!(f, "{error}"),
-            BridgeError::Elsewhere { expected, found } => {
+            BridgeError::WrongDevice { expected, found } => {
                 write!(f, "the tensor is on {found}, and the stream on device {expected}")
             }
             BridgeError::Strides => f.write_str("the tensor is not contiguous: make it so first"),
@@ -199,7 +199,7 @@ fn copied_to<T: CudaDType + DeviceRepr + WithDType>(
 }
 
 fn elsewhere(found: &Device, stream: &Stream) -> BridgeError {
-    BridgeError::Elsewhere {
+    BridgeError::WrongDevice {
         expected: stream.gpu().index(),
         found: format!("{:?}", found.location()),
     }

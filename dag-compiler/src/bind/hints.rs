@@ -68,7 +68,7 @@ fn mistake(code: Code, message: &str, location: &'static Location<'static>) {
 impl<T> Edge<T> {
     /// Declares that the tensors in the edge lie on device `index`, as the process of the edge's maker numbers devices.
     /// A value with a tensor on another device is an error of its execution
-    /// ([`Cause::Elsewhere`](crate::Cause::Elsewhere)). Spawning an actor with `.on_device(index)` declares the same
+    /// ([`Cause::WrongDevice`](crate::Cause::WrongDevice)). Spawning an actor with `.on_device(index)` declares the same
     /// for all edges that the actor makes, and also brings the tensors that the actor reads to the device.
     ///
     /// The compiler refuses an edge whose type carries no device tensors, and an edge of an actor on another device

@@ -42,7 +42,7 @@ pub enum Cause {
         message: String,
     },
     /// A tensor in the value lies on another device than the declared one.
-    Elsewhere {
+    WrongDevice {
         /// The name of the value.
         edge: String,
         /// The declared device, in the device numbering of the writer's process.
@@ -88,11 +88,11 @@ impl Cause {
     /// The cause for a channel's refusal of a value.
     pub(crate) fn of_refusal(error: ChannelError) -> Cause {
         match error {
-            ChannelError::Elsewhere {
+            ChannelError::WrongDevice {
                 edge,
                 expected,
                 found,
-            } => Cause::Elsewhere {
+            } => Cause::WrongDevice {
                 edge,
                 expected,
                 found,
@@ -201,7 +201,7 @@ impl fmt::Display for Cause {
             Cause::Panic { message } => write!(f, "panicked: {message}"),
             Cause::Payload { message } => write!(f, "its result cannot travel: {message}"),
             Cause::Argument { message } => write!(f, "an argument of it cannot be read: {message}"),
-            Cause::Elsewhere {
+            Cause::WrongDevice {
                 edge,
                 expected,
                 found,
