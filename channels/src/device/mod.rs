@@ -66,7 +66,10 @@ mod extraction;
 mod tensor;
 
 mod channel;
-pub(crate) mod out_of_band;
+mod out_of_band;
+
+// All that channels of values use of devices, together with `Gpu` and `Crossing`.
+pub(crate) use out_of_band::{OutOfBandReader, OutOfBandValue, OutOfBandWriter, explained, is_of_tensors};
 
 pub use crate::payload::{DIMENSIONS_MAX, TensorLayout};
 pub use calls::DRIVER_FUNCTIONS;

@@ -43,7 +43,8 @@ impl Bytes64 {
 
     /// Allocates room for `len` bytes. Returns `None` if there is no memory.
     fn allocated(len: usize, allocate: unsafe fn(Layout) -> *mut u8) -> Option<Self> {
-        // SAFETY: the layout's size is not zero.
+        // SAFETY: `allocate` is `alloc` or `alloc_zeroed`. Both require a size that is not 0, and `layout` returns no other:
+        // it adds `PART_ALIGN` to a short length, and a longer length is more than `FEW`.
         let begin = NonNull::new(unsafe { allocate(Self::layout(len)?) })?;
         let skipped = if len <= FEW {
             begin.addr().get().wrapping_neg() % PART_ALIGN

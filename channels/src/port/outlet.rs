@@ -9,7 +9,7 @@ use std::any::{Any, TypeId, type_name};
 use std::ptr;
 
 #[cfg(feature = "cuda")]
-use crate::device::out_of_band::{OutOfBandWriter, explained};
+use crate::device::{OutOfBandWriter, explained};
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};

@@ -141,7 +141,7 @@ impl PayloadType {
     /// The type `T`.
     pub fn of<T: Wire>() -> Self {
         #[cfg(feature = "cuda")]
-        if crate::device::out_of_band::is_of_tensors::<T>() {
+        if crate::device::is_of_tensors::<T>() {
             return PayloadType::with_tensors::<T>();
         }
         PayloadType(const { &Typed::<T, false>(PhantomData) })

@@ -17,10 +17,7 @@ use std::mem::needs_drop;
 use std::ptr;
 
 #[cfg(feature = "cuda")]
-use crate::device::{
-    Gpu,
-    out_of_band::{OutOfBandReader, OutOfBandValue},
-};
+use crate::device::{Gpu, OutOfBandReader, OutOfBandValue};
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};

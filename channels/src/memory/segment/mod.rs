@@ -159,7 +159,8 @@ impl Segment {
         self.part(offset, len)
     }
 
-    /// The form of [`region`](Self::region) for this crate, whose callers all keep its safety contract.
+    /// The form of [`region`](Self::region) for this crate. It is safe because a region gives safe access through atomics
+    /// alone; its `bytes` and `bytes_mut` are unsafe, and their callers show that no other access conflicts.
     pub(crate) fn part(&self, offset: usize, len: usize) -> Result<Region, SegmentError> {
         Region::new(self.clone(), offset, len)
     }
