@@ -45,8 +45,8 @@ impl<C: Communicator> AllReduceOp<C> {
             Some((from, to)) => values.get(from..to).unwrap_or_default().to_vec(),
             None => places(layout).filter_map(|at| values.get(at).copied()).collect(),
         };
-        let joined = self.rank.lock().allreduce_slice(self.op, &mut own);
-        joined.map(|()| own).map_err(Error::wrap)
+        let reduced = self.rank.lock().allreduce_slice(self.op, &mut own);
+        reduced.map(|()| own).map_err(Error::wrap)
     }
 }
 

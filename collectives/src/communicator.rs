@@ -296,9 +296,9 @@ pub trait Communicator: Send {
         };
         self.launch(plan, Contribution::Parts(&[part]))?;
         let result = self.wait(None)?;
-        let joined = result.first().ok_or(CommError::Idle)?.as_slice::<E>()?;
-        if joined.len() != values.len() {
-            let (shape, expected, found) = (shape.to_vec(), Some(values.len()), joined.len());
+        let reduced = result.first().ok_or(CommError::Idle)?.as_slice::<E>()?;
+        if reduced.len() != values.len() {
+            let (shape, expected, found) = (shape.to_vec(), Some(values.len()), reduced.len());
             return Err(TensorError::Shape {
                 shape,
                 expected,
@@ -306,7 +306,7 @@ pub trait Communicator: Send {
             }
             .into());
         }
-        values.copy_from_slice(joined);
+        values.copy_from_slice(reduced);
         Ok(())
     }
 }

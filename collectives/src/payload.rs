@@ -84,7 +84,7 @@ mod on_device {
     use crate::parts::Part;
 
     /// The time limit for the copy of a tensor to the host, including the work that the device has to do before.
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIME_LIMIT: Duration = Duration::from_secs(60);
 
     thread_local! {
         static LAST: RefCell<Option<Gpu>> = const { RefCell::new(None) };
@@ -94,7 +94,7 @@ mod on_device {
     fn show(tensors: &[DeviceTensor], read: &mut dyn FnMut(&[Part<'_>])) {
         let download = |tensor: &DeviceTensor| {
             LAST.set(Some(tensor.gpu().clone()));
-            tensor.download(&Stream::communication(tensor.gpu())?, PATIENCE)
+            tensor.download(&Stream::communication(tensor.gpu())?, TIME_LIMIT)
         };
         let host: Result<Vec<Tensor>, DeviceError> = tensors.iter().map(download).collect();
         if let Ok(host) = host {

@@ -70,8 +70,8 @@ pub fn expected(operation: Collective, brought: &[Vec<Tensor>], rank: usize) -> 
                 .collect::<Option<_>>()
                 .or_else(|| Some(vec![giver.get(part)?]))?;
             match operation {
-                Collective::AllReduce(op) | Collective::Reduce { op, .. } => joined(op, &parts),
-                Collective::ReduceScatter(op) => cut(&joined(op, &parts)?, ranks, rank),
+                Collective::AllReduce(op) | Collective::Reduce { op, .. } => reduced(op, &parts),
+                Collective::ReduceScatter(op) => cut(&reduced(op, &parts)?, ranks, rank),
                 Collective::AllGather | Collective::Gather { .. } => chained(&parts),
                 Collective::Broadcast { .. } => giver.get(part).cloned(),
                 Collective::Scatter { .. } => cut(giver.get(part)?, ranks, rank),
@@ -110,7 +110,7 @@ fn chained(parts: &[&Tensor]) -> Option<Tensor> {
     Tensor::from_raw(first.dtype(), &shape, &bytes).ok()
 }
 
-fn joined(op: ReduceOp, parts: &[&Tensor]) -> Option<Tensor> {
+fn reduced(op: ReduceOp, parts: &[&Tensor]) -> Option<Tensor> {
     let dtype = parts.first()?.dtype();
     match dtype {
         DType::F32 => floats(op, parts),
@@ -133,11 +133,11 @@ fn joined(op: ReduceOp, parts: &[&Tensor]) -> Option<Tensor> {
 /// Combines the values of all ranks to one, element by element; the values are in the order of ranks.
 fn each<E: Copy, R>(
     columns: &[Vec<E>],
-    join: impl Fn(&mut dyn Iterator<Item = E>) -> Option<R>,
+    reduce: impl Fn(&mut dyn Iterator<Item = E>) -> Option<R>,
 ) -> Option<Vec<R>> {
     let len = columns.first()?.len();
     (0..len)
-        .map(|index| join(&mut columns.iter().filter_map(|column| column.get(index).copied())))
+        .map(|index| reduce(&mut columns.iter().filter_map(|column| column.get(index).copied())))
         .collect()
 }
 
@@ -168,8 +168,8 @@ fn integers<E: Element + Into<i128>>(
 }
 
 macro_rules! float {
-    ($join:ident, $type:ty) => {
-        fn $join(op: ReduceOp, values: &mut dyn Iterator<Item = $type>, ranks: usize) -> Option<$type> {
+    ($reduce:ident, $type:ty) => {
+        fn $reduce(op: ReduceOp, values: &mut dyn Iterator<Item = $type>, ranks: usize) -> Option<$type> {
             let first = values.next()?;
             let chosen = |one: $type, next: $type, keep: bool| {
                 if one.is_nan() || (keep && !next.is_nan()) {
@@ -255,8 +255,8 @@ fn halves(op: ReduceOp, parts: &[&Tensor], format: (u32, u32)) -> Option<Tensor>
     };
     let columns = parts.iter().map(bits).collect::<Option<Vec<_>>>()?;
     let columns = each(&columns, |values| {
-        let joined = float(op, &mut values.map(|bits| widened(bits, format)), parts.len());
-        joined.map(|joined| narrowed(joined, format))
+        let reduced = float(op, &mut values.map(|bits| widened(bits, format)), parts.len());
+        reduced.map(|reduced| narrowed(reduced, format))
     })?;
     let first = parts.first()?;
     let bytes: Vec<u8> = columns.into_iter().flat_map(u16::to_ne_bytes).collect();

@@ -109,10 +109,10 @@ fn kernel(op: ReduceOp, dtype: DType) -> Option<Kernel> {
 
 fn typed<E: Number>(op: ReduceOp) -> Kernel {
     match op {
-        ReduceOp::Sum => wide::<Joined<E, 0>>,
-        ReduceOp::Product => wide::<Joined<E, 1>>,
-        ReduceOp::Min => wide::<Joined<E, 2>>,
-        ReduceOp::Max => wide::<Joined<E, 3>>,
+        ReduceOp::Sum => wide::<Folded<E, 0>>,
+        ReduceOp::Product => wide::<Folded<E, 1>>,
+        ReduceOp::Min => wide::<Folded<E, 2>>,
+        ReduceOp::Max => wide::<Folded<E, 3>>,
         ReduceOp::Average => wide::<Mean<E>>,
     }
 }
@@ -134,7 +134,7 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, stores: Stor
     };
     // A copy is the sum of one source.
     // SAFETY: the caller's promise, for the whole words.
-    unsafe { wide::<Joined<u64, 0>>(work) };
+    unsafe { wide::<Folded<u64, 0>>(work) };
     let (from, to) = (from.wrapping_add(done), to.wrapping_add(done));
     // SAFETY: the caller's promise, for the remaining bytes.
     unsafe { std::ptr::copy_nonoverlapping(from, to, len - done) };
@@ -145,14 +145,14 @@ trait Fold {
     type Element: Number;
     type Wide: Copy;
     fn open<const N: usize>(block: [Self::Element; N]) -> [Self::Wide; N];
-    fn join(one: Self::Wide, next: Self::Wide) -> Self::Wide;
+    fn combine(one: Self::Wide, next: Self::Wide) -> Self::Wide;
     fn close<const N: usize>(block: [Self::Wide; N], ranks: usize) -> [Self::Element; N];
 }
 
 /// Sum, product, minimum and maximum, selected by a number.
-struct Joined<E, const OP: u8>(E);
+struct Folded<E, const OP: u8>(E);
 
-impl<E: Number, const OP: u8> Fold for Joined<E, OP> {
+impl<E: Number, const OP: u8> Fold for Folded<E, OP> {
     type Element = E;
     type Wide = E::Wide;
 
@@ -162,7 +162,7 @@ impl<E: Number, const OP: u8> Fold for Joined<E, OP> {
     }
 
     #[inline(always)]
-    fn join(one: E::Wide, next: E::Wide) -> E::Wide {
+    fn combine(one: E::Wide, next: E::Wide) -> E::Wide {
         match OP {
             0 => E::add(one, next),
             1 => E::multiply(one, next),
@@ -190,7 +190,7 @@ impl<E: Number> Fold for Mean<E> {
     }
 
     #[inline(always)]
-    fn join(one: E::Total, next: E::Total) -> E::Total {
+    fn combine(one: E::Total, next: E::Total) -> E::Total {
         E::add_total(one, next)
     }
 
@@ -287,15 +287,15 @@ unsafe fn blocks<F: Fold, const STREAMING: bool, const N: usize>(work: Work<'_>,
             // writes them.
             F::open::<N>(unsafe { block.read_unaligned() })
         };
-        let mut joined = load(first);
+        let mut combined = load(first);
         for from in rest {
             let next = load(from);
-            joined
+            combined
                 .iter_mut()
                 .zip(next)
-                .for_each(|(all, next)| *all = F::join(*all, next));
+                .for_each(|(all, next)| *all = F::combine(*all, next));
         }
-        let block = F::close(joined, work.from.len());
+        let block = F::close(combined, work.from.len());
         let to = work.to.cast::<F::Element>().wrapping_add(at);
         // SAFETY: the target has room for `N` more elements, and no one else uses it; the sources of this block have
         // been read.

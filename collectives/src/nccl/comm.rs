@@ -11,7 +11,7 @@ use std::ptr;
 use cudarc::nccl::sys::{ncclConfig_t, ncclDataType_t, ncclRedOp_t, ncclUniqueId};
 use selvedge_channels::device::{Gpu, Span, SpanMut, Stream};
 
-use super::library::{Calls, Handle, IN_PROGRESS, Join, REMOTE};
+use super::library::{Calls, Handle, IN_PROGRESS, REMOTE, Reduction};
 use crate::error::CommError;
 
 /// The number of bytes of an id, which names a communicator to its ranks.
@@ -212,7 +212,7 @@ impl Launch<'_> {
         how: NcclReduction,
     ) -> Result<(), CommError> {
         let count = how.counted(a.len_bytes(), b.len_bytes())?;
-        self.join(
+        self.reduce_alike(
             "ncclAllReduce",
             self.comm.calls.functions.all_reduce,
             (a, b),
@@ -231,14 +231,14 @@ impl Launch<'_> {
     ) -> Result<(), CommError> {
         let count = how.counted(a.len_bytes(), b.len_bytes() * ranks)? / ranks;
         let function = self.comm.calls.functions.reduce_scatter;
-        self.join("ncclReduceScatter", function, (a, b), count, how)
+        self.reduce_alike("ncclReduceScatter", function, (a, b), count, how)
     }
 
     /// Calls a reduction in which all ranks have the same role.
-    fn join(
+    fn reduce_alike(
         &self,
         call: &'static str,
-        function: Join,
+        function: Reduction,
         (a, b): (Span<'_>, &SpanMut<'_>),
         count: usize,
         how: NcclReduction,

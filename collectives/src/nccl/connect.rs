@@ -50,12 +50,19 @@ pub(super) struct Connecting {
 struct ConnectState {
     outcome: Mutex<Option<Result<Linked, CommError>>>,
     /// True if the outcome is not wanted any more.
-    // Relaxed: publishes nothing else.
     unwanted: AtomicBool,
+}
+
+impl ConnectState {
+    fn is_unwanted(&self) -> bool {
+        // Relaxed: the flag publishes nothing else; a late look only prolongs the connection.
+        self.unwanted.load(Ordering::Relaxed)
+    }
 }
 
 impl Drop for Connecting {
     fn drop(&mut self) {
+        // Relaxed: the flag publishes nothing else.
         self.state.unwanted.store(true, Ordering::Relaxed);
     }
 }
@@ -69,7 +76,7 @@ impl Connecting {
         };
         let (name, bell) = (format!("nccl {}", host.rank), host.bell().clone());
         let connect = move || {
-            let linked = connect(host, &gpu, &state.unwanted);
+            let linked = connect(host, &gpu, &state);
             *state.outcome.lock() = Some(linked);
             bell.ring();
         };
@@ -89,9 +96,9 @@ impl Connecting {
     }
 }
 
-fn connect(host: Participant, gpu: &Gpu, unwanted: &AtomicBool) -> Result<Linked, CommError> {
+fn connect(host: Participant, gpu: &Gpu, state: &ConnectState) -> Result<Linked, CommError> {
     let mut rank = Rank::new(host);
-    let link = begin(&mut rank, gpu, unwanted);
+    let link = begin(&mut rank, gpu, state);
     let host = rank.into_participant();
     match link {
         Ok(link) => Ok((host, link)),
@@ -99,7 +106,7 @@ fn connect(host: Participant, gpu: &Gpu, unwanted: &AtomicBool) -> Result<Linked
             // The group tells all live ranks that the connection has failed.
             let gone = host.find_gone();
             // If the outcome is not wanted, the rank only leaves, and its leaving tells the others.
-            if gone.is_none() && !unwanted.load(Ordering::Relaxed) {
+            if gone.is_none() && !state.is_unwanted() {
                 host.give_up();
             }
             Err(gone.unwrap_or(error))
@@ -107,13 +114,9 @@ fn connect(host: Participant, gpu: &Gpu, unwanted: &AtomicBool) -> Result<Linked
     }
 }
 
-fn begin(host: &mut Rank, gpu: &Gpu, unwanted: &AtomicBool) -> Result<Link, CommError> {
+fn begin(host: &mut Rank, gpu: &Gpu, state: &ConnectState) -> Result<Link, CommError> {
     let time_limit = || {
-        if unwanted.load(Ordering::Relaxed) {
-            PARTING
-        } else {
-            TIME_LIMIT
-        }
+        if state.is_unwanted() { PARTING } else { TIME_LIMIT }
     };
     let id = agree_on_id(host, &time_limit)?;
     let stream = Stream::communication(gpu)?;

@@ -30,7 +30,7 @@ type From = *const c_void;
 type To = *mut c_void;
 
 /// A function for a reduction in which all ranks have the same role.
-pub(super) type Join = unsafe extern "C" fn(From, To, usize, c_int, c_int, Handle, Handle) -> c_int;
+pub(super) type Reduction = unsafe extern "C" fn(From, To, usize, c_int, c_int, Handle, Handle) -> c_int;
 
 macro_rules! functions {
     ($($field:ident = $symbol:literal: ($($argument:ty),*);)+) => {

@@ -105,7 +105,7 @@ impl Transfer<'_> {
         {
             return Err(CommError::Unsupported {
                 operation,
-                why: "NCCL joins no 16-bit integers, and averages none",
+                why: "NCCL reduces no 16-bit integers, and averages none",
             });
         }
         Ok(())

@@ -6,6 +6,10 @@ use super::layout::MOST_BLOCKS;
 use super::state::GroupState;
 use crate::error::CommError;
 
+const ABSENT: CommError = CommError::Corrupt {
+    what: "a rank arrived with a block that it has not",
+};
+
 /// The blocks that this rank has mapped, by rank and index, each with the nonce of its segment.
 #[derive(Default)]
 pub(crate) struct MappedBlocks {
@@ -20,23 +24,9 @@ impl MappedBlocks {
         rank: usize,
         index: u64,
     ) -> Result<&Region, CommError> {
-        let absent = CommError::Corrupt {
-            what: "a rank arrived with a block that it has not",
-        };
-        let Some(index) = usize::try_from(index).ok().filter(|index| *index < MOST_BLOCKS) else {
-            return Err(absent);
-        };
+        let index = usize::try_from(index).unwrap_or(MOST_BLOCKS);
+        let known = self.entry(group, rank, index)?;
         let id = group.words.segment(rank, index)?;
-        if self.blocks.len() <= rank {
-            self.blocks.resize_with(rank + 1, Vec::new);
-        }
-        let blocks = self.blocks.get_mut(rank).ok_or(CommError::Corrupt {
-            what: "a rank too many",
-        })?;
-        if blocks.len() <= index {
-            blocks.resize_with(index + 1, || None);
-        }
-        let known = blocks.get_mut(index).ok_or(absent)?;
         if known.as_ref().is_none_or(|(nonce, _)| *nonce != id.nonce) {
             // The old mapping is dropped first: it is the smaller block that this one replaces.
             *known = None;
@@ -51,10 +41,24 @@ impl MappedBlocks {
             };
             *known = Some((id.nonce, region_of(&segment)?));
         }
-        let region = known.as_ref().map(|(_, region)| region);
-        region.ok_or(CommError::Corrupt {
-            what: "a block that is not there",
-        })
+        known.as_ref().map(|(_, region)| region).ok_or(ABSENT)
+    }
+
+    /// Returns the entry of a block.
+    fn entry(
+        &mut self,
+        group: &GroupState,
+        rank: usize,
+        index: usize,
+    ) -> Result<&mut Option<(u64, Region)>, CommError> {
+        if self.blocks.is_empty() {
+            self.blocks.resize_with(group.ranks(), Vec::new);
+        }
+        let blocks = self.blocks.get_mut(rank).ok_or(ABSENT)?;
+        if blocks.len() <= index && index < MOST_BLOCKS {
+            blocks.resize_with(index + 1, || None);
+        }
+        blocks.get_mut(index).ok_or(ABSENT)
     }
 }
 

@@ -26,12 +26,7 @@ impl Participant {
             }
             this.awaited(to).map(|()| None)
         })?;
-        let late = |waited| CommError::NoMessage {
-            rank: to,
-            waited,
-            what: "taken the last message to it",
-        };
-        free.map_err(late)?;
+        free.map_err(late(to, "taken the last message to it"))?;
         let mut loan = self.loan(tensors.iter().map(|tensor| (tensor.dtype(), tensor.shape())))?;
         for (index, tensor) in tensors.iter().enumerate() {
             loan.fill(index, 0, tensor.bytes())?;
@@ -61,12 +56,7 @@ impl Participant {
             let tensors = this.message(from, block, head_len);
             this.unless_dying(tensors)
         })?;
-        let late = |waited| CommError::NoMessage {
-            rank: from,
-            waited,
-            what: "sent anything",
-        };
-        let tensors = received.map_err(late)?;
+        let tensors = received.map_err(late(from, "sent anything"))?;
         self.group.words.receive(from, self.rank, number)?;
         if let Some(received) = self.received.get_mut(from) {
             *received = number;
@@ -86,4 +76,9 @@ impl Participant {
             parts: template.heads.0.iter().cloned().zip(offsets).collect(),
         })
     }
+}
+
+/// Returns the error for a rank that has not done something in time.
+fn late(rank: usize, what: &'static str) -> impl FnOnce(Duration) -> CommError {
+    move |waited| CommError::NoMessage { rank, waited, what }
 }

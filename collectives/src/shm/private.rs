@@ -25,28 +25,30 @@ impl Rank {
         let span = loan.template.spans.first().copied().ok_or(CommError::Idle)?;
         // The block contains the data that other ranks reduce: all of it if every rank reduces everything.
         let one_shot = is_one_shot(&loan.template);
-        let (from, count) = if one_shot {
-            (0, 0)
+        let own = if one_shot {
+            0..0
         } else {
-            slice(&span, self.rank(), self.world_size())
+            let (from, count) = slice(&span, self.rank(), self.world_size());
+            from..from + count
         };
-        let size = size_of::<E>();
+        let others = [0..own.start, own.end..piece.len()];
         let begin = Private(piece.as_mut_ptr().cast());
-        let bytes = bytes_of(piece);
-        loan.fill(0, 0, bytes.get(..from * size).unwrap_or_default())?;
-        loan.fill(
-            0,
-            (from + count) * size,
-            bytes.get((from + count) * size..).unwrap_or_default(),
-        )?;
+        for range in others.clone() {
+            let at = range.start * size_of::<E>();
+            loan.fill(0, at, bytes_of(piece.get(range).unwrap_or_default()))?;
+        }
         self.bring(operation, loan, Own::Private(begin))?;
         let outcome = self.wait(None);
-        if let RankState::Agreeing { proposal, own } = &mut self.state {
+        if let RankState::Agreeing {
+            proposal,
+            own: memory,
+        } = &mut self.state
+        {
             // The wait was too long, and the caller may free the piece: a copy takes its place.
-            *own = Own::Block;
+            *memory = Own::Block;
             if let Some(block) = &proposal.block {
-                let own = bytes_of(piece).get(from * size..(from + count) * size);
-                block.write(span.offset + from * size, own.unwrap_or_default())?;
+                let at = span.offset + own.start * size_of::<E>();
+                block.write(at, bytes_of(piece.get(own).unwrap_or_default()))?;
             }
         }
         let result = outcome?;
@@ -54,9 +56,8 @@ impl Rank {
             return Ok(());
         }
         let reduced = result.first().ok_or(CommError::Idle)?.as_slice::<E>()?;
-        let after = from + count;
-        for (to, from) in [(0..from, 0..from), (after..span.count, after..span.count)] {
-            if let (Some(to), Some(from)) = (piece.get_mut(to), reduced.get(from)) {
+        for range in others {
+            if let (Some(to), Some(from)) = (piece.get_mut(range.clone()), reduced.get(range)) {
                 to.copy_from_slice(from);
             }
         }

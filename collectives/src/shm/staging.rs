@@ -1,11 +1,11 @@
-//! Staging of private vectors: two ranks join them chunk by chunk, through rings that stay in the caches.
+//! Staging of private vectors: two ranks reduce them chunk by chunk, through rings that stay in the caches.
 //!
-//! A vector is cut into pairs of chunks. Rank 0 joins the first chunk of each pair, and rank 1 the second:
+//! A vector is cut into pairs of chunks. Rank 0 reduces the first chunk of each pair, and rank 1 the second:
 //!
-//! 1. *Stage*: copy the chunk that the other rank joins into the next slot of the own ring.
-//! 2. *Join*: reduce the chunk in the other rank's slot with the own chunk, in place, and copy the result to the own
+//! 1. *Stage*: copy the chunk that the other rank reduces into the next slot of the own ring.
+//! 2. *Reduce*: reduce the chunk in the other rank's slot with the own chunk, in place, and copy the result to the own
 //!    vector.
-//! 3. *Take*: copy the result out of the own slot, once the other rank has joined it.
+//! 3. *Take*: copy the result out of the own slot, once the other rank has reduced it.
 //!
 //! So each cache line goes to the other core and back once, and only the vectors are read from and written to memory.
 #![allow(unsafe_code)] // reads and writes memory that ranks access in turn
@@ -26,7 +26,7 @@ pub(super) const CHUNK_BYTES: usize = if cfg!(test) { 1 << 10 } else { 16 << 10 
 const SLOTS: u64 = 16;
 /// The number of bytes of a ring.
 pub(super) const RING_BYTES: usize = CHUNK_BYTES * SLOTS as usize;
-/// The number of chunks that are staged before the first is joined: the chunks at a vector's start are staged when its
+/// The number of chunks that are staged before the first is reduced: the chunks at a vector's start are staged when its
 /// rank arrives.
 const AHEAD: u64 = 2;
 
@@ -55,7 +55,7 @@ enum Memory {
     Kept(Vec<u8>),
 }
 
-/// The rings of two ranks that join vectors, and the position in them.
+/// The rings of two ranks that reduce vectors, and the position in them.
 pub(super) struct Rings<'a> {
     group: &'a GroupState,
     /// The number of this rank, and the ring of each rank.
@@ -112,7 +112,7 @@ impl Vector {
 
     fn new(memory: Memory, len: usize, dtype: DType, op: ReduceOp) -> Self {
         let pairs = len.div_ceil(2 * CHUNK_BYTES);
-        // Both ranks join equally long chunks, in whole cache lines.
+        // Both ranks reduce equally long chunks, in whole cache lines.
         let chunk = len.div_ceil((2 * pairs).max(1)).next_multiple_of(ALIGN);
         Vector {
             memory,
@@ -162,9 +162,9 @@ impl Vector {
         self.staged << 16 | self.reduced << 8 | self.taken
     }
 
-    /// Returns the chunk of a pair that the rank `joiner` joins: its first byte and its length in bytes.
-    fn chunk(&mut self, pair: u64, joiner: usize) -> (*mut u8, usize) {
-        let from = (2 * pair as usize + joiner)
+    /// Returns the chunk of a pair that the rank `reducer` reduces: its first byte and its length in bytes.
+    fn chunk(&mut self, pair: u64, reducer: usize) -> (*mut u8, usize) {
+        let from = (2 * pair as usize + reducer)
             .saturating_mul(self.chunk)
             .min(self.len);
         let begin = match &mut self.memory {
@@ -264,7 +264,7 @@ impl Vector {
             from.swap(0, 1);
         }
         // SAFETY: the vector and the slot contain as many elements. The slot belongs to this rank from the time when
-        // the other rank has staged it to the time when that rank learns that it is joined (`COLL-4`).
+        // the other rank has staged it to the time when that rank learns that it is reduced (`COLL-4`).
         unsafe { kernel::reduce(self.op, self.dtype, slot, &from, len / self.dtype.size_bytes()) };
         // SAFETY: as above; `len` bytes of the vector, which no one else uses.
         unsafe { kernel::copy(slot, own, len, Stores::Cached) };
@@ -278,7 +278,7 @@ impl Vector {
     fn take(&mut self, at: &Rings<'_>) -> Result<(), CommError> {
         let (to, len) = self.chunk(self.taken, at.other());
         let from = at.slot(at.rank, self.taken, len)?;
-        // SAFETY: `len` bytes each: of a slot that the other rank has joined and does not read again (`COLL-4`),
+        // SAFETY: `len` bytes each: of a slot that the other rank has reduced and does not read again (`COLL-4`),
         // and of the vector.
         unsafe { kernel::copy(from, to, len, Stores::Cached) };
         self.taken += 1;
