@@ -57,7 +57,7 @@ impl EndpointWaiter {
     #[cfg(feature = "cuda")]
     pub(super) fn look(&mut self) {
         if let Some(peers) = &mut self.peers {
-            peers.look();
+            peers.look_for_new();
         }
     }
 
@@ -94,7 +94,7 @@ impl EndpointWaiter {
             self.budget.park(&self.bell, deadline, || {
                 // The look at the peers comes before the attempt, which then sees the effects of a death.
                 if let Some(peers) = peers {
-                    peers.look();
+                    peers.look_for_new();
                 }
                 outcome = attempt();
                 !matches!(outcome, Ok(None))
@@ -150,7 +150,7 @@ impl EndpointWaiter {
         }
         self.bell.announce();
         if let Some(peers) = &mut self.peers {
-            peers.look();
+            peers.look_for_new();
         }
         let outcome = attempt();
         match self.unless_dead(outcome, &mut attempt) {

@@ -8,7 +8,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{ChannelError, Culprit, End};
-use crate::memory::deaths::{NotWatched, Watch, watch};
+use crate::memory::deaths::HolderWatches;
 use crate::memory::process::Process;
 use crate::memory::region::Region;
 use crate::shared::{Claims, SharedSpec, poison};
@@ -55,17 +55,11 @@ impl ChannelHandle {
     }
 }
 
-/// The process that holds an endpoint, with its watch; no watch if it is this process or has died.
-type Watched = (Process, Option<Watch>);
-
 /// The peers on which one endpoint depends.
 #[derive(Debug)]
 pub(super) struct Peers {
     reach: Arc<ChannelHandle>,
-    others: Vec<(End, Option<Watched>)>,
-    /// True once every peer has come. A claimed endpoint is never taken by another process, so there is no further peer
-    /// to watch.
-    settled: bool,
+    others: HolderWatches<End>,
 }
 
 impl Peers {
@@ -80,7 +74,7 @@ impl Peers {
         let ends = std::iter::once(End::Writer).chain((0..spec.readers).map(End::Reader));
         // A reader depends on the writer alone, the writer on every reader.
         let matters = |end: &End| *end != own && (own == End::Writer || *end == End::Writer);
-        let others = ends.filter(matters).map(|end| (end, None)).collect();
+        let others = HolderWatches::new(ends.filter(matters));
         let reach = Arc::new(ChannelHandle {
             region,
             claims,
@@ -88,11 +82,7 @@ impl Peers {
             on_death: OnceLock::new(),
         });
         reach.ring_all();
-        Ok(Peers {
-            reach,
-            others,
-            settled: false,
-        })
+        Ok(Peers { reach, others })
     }
 
     /// Registers a callback that is called for a death before the bells ring. Call this once, before the first look at
@@ -102,49 +92,27 @@ impl Peers {
         let _ = self.reach.on_death.set(told);
     }
 
-    /// Starts to watch every process that has come since the last look. If a process cannot be watched, only the time
-    /// limit reveals its death.
-    pub(super) fn look(&mut self) {
-        for (end, watched) in &mut self.others {
-            let holder = self.reach.claims.holder(*end);
-            if holder == watched.as_ref().map(|(process, _)| *process) {
-                continue;
-            }
-            *watched = None;
-            let Some(process) = holder else { continue };
-            if process == Process::own() {
-                *watched = Some((process, None));
-                continue;
-            }
-            let (reach, end) = (Arc::clone(&self.reach), *end);
-            *watched = match watch(process, Arc::new(move || reach.died(end, process))) {
-                Ok(watch) => Some((process, Some(watch))),
-                Err(NotWatched::Dead) => {
-                    self.reach.died(end, process);
-                    Some((process, None))
-                }
-                Err(NotWatched::System) => None,
-            };
-        }
-        self.settled = self.others.iter().all(|(_, watched)| watched.is_some());
-    }
-
     /// Starts to watch the peers that have come since the last look. The call costs one branch once every peer is
     /// watched, because the watcher reports deaths. Before that, it costs one load per peer, of a word that nobody
-    /// writes in the meantime.
+    /// writes in the meantime. If a process cannot be watched, only the time limit reveals its death.
     #[inline]
     pub(super) fn look_for_new(&mut self) {
-        if !self.settled {
-            self.look();
-        }
+        let reach = &self.reach;
+        self.others.look_for_new(
+            |end| reach.claims.holder(end),
+            |end, process| {
+                let reach = Arc::clone(reach);
+                Arc::new(move || reach.died(end, process))
+            },
+        );
     }
 
     /// Checks whether a peer's process has ended, even if no watch has reported it, and poisons the channel in the name
     /// of the first such peer. Returns whether there is one.
     pub(super) fn find_dead(&mut self) -> bool {
-        let ended = self.others.iter().find_map(|(end, _)| {
-            let holder = self.reach.claims.holder(*end)?;
-            (!holder.is_current()).then_some((*end, holder))
+        let ended = self.others.keys().find_map(|end| {
+            let holder = self.reach.claims.holder(end)?;
+            (!holder.is_current()).then_some((end, holder))
         });
         if let Some((end, process)) = ended {
             self.reach.died(end, process);
@@ -155,13 +123,13 @@ impl Peers {
     /// A description of the peers, for error messages.
     pub(super) fn describe(&self) -> String {
         let claims = &self.reach.claims;
-        let of = |(end, _): &(End, _)| match (claims.holder(*end), claims.passed(*end)) {
+        let of = |end: End| match (claims.holder(end), claims.passed(end)) {
             (Some(process), None) => format!("{end} is process {}", process.pid),
             (Some(process), Some(passed)) => {
                 format!("{end} is process {}, at message {passed}", process.pid)
             }
             (None, _) => format!("nobody has {end}"),
         };
-        self.others.iter().map(of).collect::<Vec<_>>().join(", ")
+        self.others.keys().map(of).collect::<Vec<_>>().join(", ")
     }
 }

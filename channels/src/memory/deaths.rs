@@ -52,6 +52,67 @@ pub enum NotWatched {
     System,
 }
 
+/// The processes that hold several claims, each with a key, and the watches on them.
+#[derive(Debug)]
+pub struct HolderWatches<K> {
+    /// Each claim, and whether its holder is watched; no watch if it is this process or has died.
+    holders: Vec<(K, Option<Option<Watch>>)>,
+    /// True once every claim has a holder that is watched. No claim is taken twice, so none is left to watch.
+    settled: bool,
+}
+
+impl<K: Copy> HolderWatches<K> {
+    /// Creates the watches for the claims with these keys.
+    pub fn new(keys: impl IntoIterator<Item = K>) -> Self {
+        HolderWatches {
+            holders: keys.into_iter().map(|key| (key, None)).collect(),
+            settled: false,
+        }
+    }
+
+    /// Returns the keys of the claims.
+    pub fn keys(&self) -> impl Iterator<Item = K> {
+        self.holders.iter().map(|(key, _)| *key)
+    }
+
+    /// Watches every process that has come since the last call. `holder` returns the process of a claim, and `told`
+    /// makes the callback for its death. If a process cannot be watched, the next call tries again, and until then only
+    /// a time limit reveals its death. Once all processes are watched, a call costs one branch.
+    #[inline]
+    pub fn look_for_new(
+        &mut self,
+        holder: impl Fn(K) -> Option<Process>,
+        told: impl Fn(K, Process) -> DeathCallback,
+    ) {
+        if !self.settled {
+            self.look(holder, told);
+        }
+    }
+
+    fn look(&mut self, holder: impl Fn(K) -> Option<Process>, told: impl Fn(K, Process) -> DeathCallback) {
+        for (key, watched) in &mut self.holders {
+            if watched.is_some() {
+                continue;
+            }
+            let Some(process) = holder(*key) else { continue };
+            if process == Process::own() {
+                *watched = Some(None);
+                continue;
+            }
+            let told = told(*key, process);
+            *watched = match watch(process, Arc::clone(&told)) {
+                Ok(watch) => Some(Some(watch)),
+                Err(NotWatched::Dead) => {
+                    told();
+                    Some(None)
+                }
+                Err(NotWatched::System) => None,
+            };
+        }
+        self.settled = self.holders.iter().all(|(_, watched)| watched.is_some());
+    }
+}
+
 impl From<io::Error> for NotWatched {
     fn from(_: io::Error) -> Self {
         NotWatched::System

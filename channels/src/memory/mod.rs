@@ -1,5 +1,6 @@
 //! Memory that processes share, and the processes that share it.
 
+pub mod claim;
 pub mod deaths;
 pub mod process;
 pub mod region;

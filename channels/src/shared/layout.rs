@@ -9,8 +9,7 @@
 //!           or, where the generation is above 0: pid and fd, nonce, length of the segment, stride
 //! ```
 //!
-//! Each of these lines is followed by an empty one. A claim holds a process (pid and start time) and whether the
-//! process has taken the endpoint. It is 0 before the first process, and all ones after the endpoint was left. The
+//! Each of these lines is followed by an empty one. Claims are those of `memory/claim.rs`. The
 //! lowest byte of the state is open, closed or poisoned; the bytes above it hold the culprit's endpoint and pid.
 //!
 //! All numbers are native u64, one word each, because all endpoints run on one machine. `meta` holds the generation
@@ -20,12 +19,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::SharedSpec;
 use crate::error::{ChannelError, Culprit, End};
+use crate::memory::claim::{Claim, Holder};
 use crate::memory::process::Process;
 use crate::memory::region::Region;
 use crate::ring::cursor::Tail;
 
 /// The magic number and the version, in one word.
-const VERSION: u64 = u64::from_le_bytes(*b"slvring4");
+const VERSION: u64 = u64::from_le_bytes(*b"slvring5");
 
 /// The size of a cache line in bytes.
 const LINE: usize = 64;
@@ -77,11 +77,11 @@ const OPEN: u64 = 0;
 const CLOSED: u64 = 1;
 const POISONED: u64 = 2;
 
-/// The claim of an endpoint that was left.
-const LEFT: u64 = u64::MAX;
-/// The bit of a claim that is set once the process has taken the endpoint. Without it, the endpoint is reserved for the
-/// process.
-const HERE: u64 = 1 << 63;
+/// The error for an endpoint that has a holder already.
+fn attached(end: End, holder: Holder) -> ChannelError {
+    let pid = if holder.has_left { 0 } else { holder.process.pid };
+    ChannelError::Attached { end, pid }
+}
 
 /// Offsets that follow from a spec.
 #[derive(Debug)]
@@ -217,62 +217,38 @@ impl MappedChannel {
         Ok(place)
     }
 
-    fn claim_word(&self, end: End) -> Result<&AtomicU64, ChannelError> {
+    fn claim_of(&self, end: End) -> Result<Claim<'_>, ChannelError> {
         let offset = match end {
             End::Writer => control::CLAIM,
             End::Reader(index) => self.line(index) + tail::CLAIM,
         };
-        Ok(self.region.atomic_u64(offset)?)
+        Ok(Claim::at(&self.region, offset)?)
     }
 
     /// Takes an endpoint for this process.
     pub(super) fn claim(&self, end: End) -> Result<(), ChannelError> {
-        let own = Process::own().to_word();
-        // The endpoint is free, or it is reserved for this process.
-        self.set_claim(end, 0, own | HERE)
-            .or_else(|_| self.set_claim(end, own, own | HERE))
+        let taken = self.claim_of(end)?.take(Process::own());
+        taken.map_err(|holder| attached(end, holder))
     }
 
     /// Reserves an endpoint for a process that will take it.
     pub(super) fn expect(&self, end: End, process: Process) -> Result<(), ChannelError> {
-        match self.set_claim(end, 0, process.to_word()) {
-            // The process was faster and has taken the endpoint already. It may even have left it or died; then its
-            // start time is no longer known, so only the pid is compared.
-            Err(ChannelError::Attached { pid, .. }) if pid == process.pid || pid == 0 => Ok(()),
-            kept => kept,
-        }
-    }
-
-    fn set_claim(&self, end: End, from: u64, to: u64) -> Result<(), ChannelError> {
-        // Relaxed: only the order of claims matters. After that, one owner writes for the endpoint (SHM-1).
-        let claim = self.claim_word(end)?;
-        match claim.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => Ok(()),
-            Err(LEFT) => Err(ChannelError::Attached { end, pid: 0 }),
-            Err(word) => Err(ChannelError::Attached {
-                end,
-                pid: Process::from_word(word).pid,
-            }),
-        }
+        let reserved = self.claim_of(end)?.reserve(process);
+        reserved.map_err(|holder| attached(end, holder))
     }
 
     /// Marks an endpoint as left: it does nothing any more, so the end of its process is not a death.
     pub(super) fn leave(&self, end: End) {
-        if let Ok(word) = self.claim_word(end) {
-            // SYNC end-left: pairs with the load in `holder`; a process that finds the endpoint left sees all that the
-            // endpoint did before.
-            word.store(LEFT, Ordering::Release);
+        if let Ok(claim) = self.claim_of(end) {
+            claim.leave();
         }
     }
 
     /// The process that has taken an endpoint, or for which it is reserved; `None` before that, and after the endpoint
     /// was left.
     pub(super) fn holder(&self, end: End) -> Option<Process> {
-        // SYNC end-left: pairs with the store in `leave`.
-        match self.claim_word(end).ok()?.load(Ordering::Acquire) {
-            0 | LEFT => None,
-            word => Some(Process::from_word(word)),
-        }
+        let holder = self.claim_of(end).ok()?.holder()?;
+        (!holder.has_left).then_some(holder.process)
     }
 
     /// The word of the payload type's tag, which the maker of a new channel sets.

@@ -6,8 +6,8 @@
 //! watches the processes of the other ranks, and waits for a limited time. The communicator then moves the data.
 //!
 //! - [`Group`], `descriptor`, `state`: a group, for other processes and within this one.
-//! - `participant`: one rank; `proposal`, `agree`: its operation; `wait`: waits for other ranks; `watch`: the liveness of
-//!   their processes; `message`: messages from one rank to another.
+//! - `participant`: one rank; `proposal`, `agree`: its operation; `wait`: waits for other ranks, whose processes are
+//!   watched meanwhile; `message`: messages from one rank to another.
 //! - `layout`, `words`: the words that ranks share.
 //! - `block`, `mapped`: memory of a rank that other ranks can map; `loan`: such memory, to be written; `view`: tensors in
 //!   it, to be read.
@@ -33,7 +33,6 @@ mod proposal;
 mod state;
 mod view;
 mod wait;
-mod watch;
 mod words;
 
 pub(crate) use block::LeasedBlock;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use selvedge_channels::memory::deaths::HolderWatches;
 use selvedge_channels::{DType, Doorbell, SpinBudget, Tensor, fault_point};
 
 use super::block::{Blocks, LeasedBlock};
@@ -10,7 +11,6 @@ use super::mapped::MappedBlocks;
 use super::proposal::Proposal;
 use super::state::GroupState;
 use super::view::BlockView;
-use super::watch::Watches;
 use super::words::{Arrival, GroupEnd};
 use crate::communicator::AbortHandle;
 use crate::error::CommError;
@@ -30,7 +30,8 @@ pub(crate) struct Participant {
     pub(super) in_flight: Option<Collective>,
     pub(crate) blocks: Blocks,
     pub(super) mapped: MappedBlocks,
-    pub(super) watches: Watches,
+    /// The processes of all ranks.
+    pub(super) watches: HolderWatches<usize>,
     pub(super) budget: Arc<SpinBudget>,
     /// The last types and shapes of this rank, and those of a root: usually the next ones are the same.
     own: Option<Arc<Template>>,
@@ -54,7 +55,7 @@ impl Participant {
             in_flight: None,
             blocks: Blocks::new(rank),
             mapped: MappedBlocks::default(),
-            watches: Watches::default(),
+            watches: HolderWatches::new(0..ranks),
             budget: Arc::new(SpinBudget::new(group.waiting)),
             own: None,
             root: None,

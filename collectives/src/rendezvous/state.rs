@@ -1,9 +1,12 @@
 //! The state that the ranks of a group share within a process.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use selvedge_channels::memory::deaths::DeathCallback;
+use selvedge_channels::memory::process::Process;
 use selvedge_channels::{Doorbell, Provider, Segment, Waiting};
 
 use super::words::{GroupEnd, GroupWords};
@@ -93,6 +96,25 @@ impl GroupState {
     pub(crate) fn end(&self, end: GroupEnd) {
         self.words.set_end(end);
         self.ring_all();
+    }
+
+    /// Returns the process that has a rank; `None` before that, and after the rank has left.
+    pub(super) fn living(&self, rank: usize) -> Option<Process> {
+        let holder = self.words.holder(rank).ok().flatten();
+        holder
+            .filter(|holder| !holder.has_left)
+            .map(|holder| holder.process)
+    }
+
+    /// Returns the callback for the end of a process with its rank still taken: the group ends with that rank as the
+    /// cause. A rank that left before its process ended has failed no one.
+    pub(super) fn on_death(self: &Arc<Self>, rank: usize, process: Process) -> DeathCallback {
+        let group = Arc::clone(self);
+        let pid = process.pid;
+        Arc::new(move || match group.words.has_left(rank) {
+            Ok(true) => group.ring_all(),
+            _ => group.end(GroupEnd::Died { rank, pid }),
+        })
     }
 
     /// Returns an error with the cause if the group has ended.

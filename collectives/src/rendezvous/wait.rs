@@ -13,7 +13,13 @@ impl Participant {
     /// Watches the processes of ranks that were taken since the last call.
     #[inline]
     pub(crate) fn watch(&mut self) {
-        self.watches.look(&self.group);
+        let group = &self.group;
+        if group.watches {
+            self.watches.look_for_new(
+                |rank| group.living(rank),
+                |rank, process| group.on_death(rank, process),
+            );
+        }
     }
 
     /// Returns the error if a rank has left, or if its process has ended.
@@ -23,10 +29,10 @@ impl Participant {
             return Some(ended);
         }
         (0..self.group.ranks()).find_map(|rank| match self.group.words.holder(rank) {
-            Ok(Some((_, true))) => Some(CommError::PeerLeft { rank }),
+            Ok(Some(holder)) if holder.has_left => Some(CommError::PeerLeft { rank }),
             // If another owner watches the processes, that owner reports a death.
-            Ok(Some((process, false))) if self.group.watches && !process.is_current() => {
-                let pid = process.pid;
+            Ok(Some(holder)) if self.group.watches && !holder.process.is_current() => {
+                let pid = holder.process.pid;
                 self.group.end(GroupEnd::Died { rank, pid });
                 Some(CommError::PeerLost { rank, pid })
             }
@@ -76,7 +82,7 @@ impl Participant {
     fn is_needed(&self) -> bool {
         let words = &self.group.words;
         let may_map = |rank: usize| {
-            let there = matches!(words.holder(rank), Ok(Some((_, false))));
+            let there = matches!(words.holder(rank), Ok(Some(holder)) if !holder.has_left);
             there && !self.group.is_here(rank)
         };
         let unread = |(to, number): (usize, u64)| {
@@ -144,7 +150,7 @@ impl Participant {
     pub(crate) fn describe_missing(&self, has_come: impl Fn(usize) -> Result<bool, CommError>) -> String {
         let missing = (0..self.group.ranks()).filter(|rank| !has_come(*rank).unwrap_or(true));
         let name = |rank: usize| match self.group.words.holder(rank) {
-            Ok(Some((process, _))) => format!("rank {rank} (process {})", process.pid),
+            Ok(Some(holder)) => format!("rank {rank} (process {})", holder.process.pid),
             _ => format!("rank {rank}, which nobody has taken"),
         };
         missing.map(name).collect::<Vec<_>>().join(", ")
