@@ -15,7 +15,7 @@ use crate::death::Death;
 use crate::directory::Directory;
 use crate::failure::Failure;
 use crate::home::placement::PlacementLabel;
-use crate::id::{ActorId, LaneId, ProcessId};
+use crate::id::{ActorId, Address, LaneId, ProcessId};
 use crate::promise::{Answer, promise};
 
 /// The time that `kill` waits until the death is recorded.
@@ -87,6 +87,12 @@ impl ActorRef {
     #[must_use]
     pub fn core(&self) -> Option<u32> {
         self.resident.blueprint.core
+    }
+
+    /// The address of the actor's lane.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.resident.home.address()
     }
 
     /// The lane that the actor lives on.

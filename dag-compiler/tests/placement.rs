@@ -158,7 +158,7 @@ fn expected_kinds(graph: &GraphIr, value: usize) -> (bool, bool, bool) {
     use selvedge_compiler::ir::{Origin, ValueId};
     let place = |actor: selvedge_core::ActorId| {
         let actor = graph.actors.iter().find(|it| it.id == actor).unwrap();
-        (actor.process, actor.lane)
+        (actor.home.process, actor.lane)
     };
     let value_id = ValueId(value as u32);
     let writer = match graph.values[value].origin {

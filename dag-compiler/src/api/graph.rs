@@ -230,7 +230,7 @@ impl<In: 'static, Out> Graph<In, Out> {
         let engine = &self.engine;
         let mut ir = engine.plan.ir.clone();
         for actor in &mut ir.actors {
-            actor.lane = actor.home;
+            actor.lane = actor.home.lane;
             // An actor that was restarted lives in another process.
             let now = engine.recipe.actors.iter().find(|now| now.id() == actor.id);
             if let Some(now) = now {

@@ -252,7 +252,7 @@ pub(crate) fn prepare(plan: &Plan, recipe: &RuntimeParts) -> Result<Prepared, Lo
         layout: &layout,
         segment: &segment,
         control: &control,
-        process: ProcessId(0),
+        process: ProcessId::DRIVER,
         payload: &payload,
         index: Index::of(plan),
     };
@@ -260,7 +260,7 @@ pub(crate) fn prepare(plan: &Plan, recipe: &RuntimeParts) -> Result<Prepared, Lo
         mut lanes,
         mut inputs,
     } = site.lanes()?;
-    let position = lanes.iter().position(|lane| lane.lane == LaneId(0));
+    let position = lanes.iter().position(|lane| lane.lane == LaneId::DRIVER);
     let mut driver_lane = lanes.swap_remove(position.ok_or(LoadError::Inconsistent("no driver lane"))?);
     let free_ports = attach_ports(plan, recipe, &mut driver_lane)?;
     let inputs = input_ports(plan, recipe, &mut inputs);
@@ -349,7 +349,7 @@ fn moves(channel: &ChannelPlan, recipe: &RuntimeParts) -> bool {
 /// lane's program, so that inline tasks and outputs keep the same pace.
 fn attach_ports(plan: &Plan, recipe: &RuntimeParts, lane: &mut LaneLoop) -> Result<Vec<usize>, LoadError> {
     let inconsistent = LoadError::Inconsistent("an output that the driver's lane does not read");
-    let Some(program) = plan.lanes.iter().find(|program| program.lane == LaneId(0)) else {
+    let Some(program) = plan.lanes.iter().find(|program| program.lane == LaneId::DRIVER) else {
         return Err(inconsistent);
     };
     let mut free = Vec::new();
@@ -405,7 +405,7 @@ fn start_workers(
         .lanes
         .iter()
         .map(|lane| lane.process)
-        .filter(|process| *process != ProcessId(0))
+        .filter(|process| *process != ProcessId::DRIVER)
         .collect();
     processes.sort_unstable();
     processes.dedup();

@@ -623,7 +623,7 @@ pub(crate) fn bind_graph<I: Inputs, O: Outputs>(
 }
 
 fn site(actor: &ActorRef) -> Site {
-    Site::actor(actor.process(), actor.device())
+    Site::actor(actor.address(), actor.device())
 }
 
 fn actor_ir(actor: &ActorRef, names: &BTreeMap<ActorId, String>) -> ActorIr {
@@ -633,8 +633,7 @@ fn actor_ir(actor: &ActorRef, names: &BTreeMap<ActorId, String>) -> ActorIr {
         name: name.map_or_else(|| actor.name().to_owned(), String::clone),
         type_name: actor.entry().key(),
         lane: actor.lane(),
-        home: actor.lane(),
-        process: actor.process(),
+        home: actor.address(),
         placement: actor.placement().to_string(),
         core: actor.core(),
         device: actor.device(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
 
-use selvedge_core::{ActorId, LaneId, ProcessId};
+use selvedge_core::{ActorId, Address, LaneId, ProcessId};
 use serde::{Deserialize, Serialize};
 
 use super::{CollectiveIr, OpKind, Operation};
@@ -128,10 +128,8 @@ pub struct ActorIr {
     pub type_name: String,
     /// The lane that runs the actor's tasks.
     pub lane: LaneId,
-    /// The lane on which the actor was spawned. This lane lends the actor if another lane runs its tasks.
-    pub home: LaneId,
-    /// The actor's process.
-    pub process: ProcessId,
+    /// The place where the actor was spawned. The lane there lends the actor if another lane runs its tasks.
+    pub home: Address,
     /// The placement as text: `inline`, `thread`, or `process 4121`.
     pub placement: String,
     /// The device of the actor's tensors, as its process numbers devices, if a device was declared.
@@ -323,7 +321,7 @@ impl GraphIr {
 
     /// Returns the process and the lane of each actor, by actor id.
     pub(crate) fn places(&self) -> BTreeMap<ActorId, (ProcessId, LaneId)> {
-        let place = |actor: &ActorIr| (actor.id, (actor.process, actor.lane));
+        let place = |actor: &ActorIr| (actor.id, (actor.home.process, actor.lane));
         self.actors.iter().map(place).collect()
     }
 

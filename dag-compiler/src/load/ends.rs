@@ -63,7 +63,7 @@ impl LoadSite<'_> {
 
     fn writer_bell(&self, channel: &ChannelPlan) -> Result<Doorbell, LoadError> {
         match channel.writer {
-            Writer::Submit => self.bell(LaneId(0)),
+            Writer::Submit => self.bell(LaneId::DRIVER),
             Writer::Lane(lane) => self.bell(lane),
         }
     }

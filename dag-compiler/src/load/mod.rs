@@ -104,9 +104,9 @@ pub(crate) fn programs(plan: &Plan, lanes: Vec<LaneLoop>) -> LoadedPrograms {
         for actor in plan
             .ir
             .actors_on(lane.lane)
-            .filter(|actor| actor.home != lane.lane)
+            .filter(|actor| actor.home.lane != lane.lane)
         {
-            guests.entry(actor.home).or_default().push(actor.id);
+            guests.entry(actor.home.lane).or_default().push(actor.id);
         }
         let (control, bell) = (lane.control.clone(), lane.bell.clone());
         let ended = Box::new(move || control.state() != GraphState::Running);
@@ -145,7 +145,7 @@ impl LoadSite<'_> {
             places.leave(program);
         }
         let mut inputs = BTreeMap::new();
-        if self.process == ProcessId(0) {
+        if self.process == ProcessId::DRIVER {
             for value in self.written_by(Writer::Submit) {
                 inputs.insert(value, self.outlet(value, None, &mut rings)?);
             }

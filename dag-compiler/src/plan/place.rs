@@ -58,7 +58,7 @@ impl Reads {
 pub fn place(graph: &GraphIr, settings: &Settings) -> Placement {
     let lanes = graph.places();
     let mut reads: Vec<Reads> = vec![Reads::default(); graph.values.len()];
-    let driver = (ProcessId(0), LaneId(0));
+    let driver = (ProcessId::DRIVER, LaneId::DRIVER);
     for task in &graph.tasks {
         let Some(place) = lanes.get(&task.actor) else {
             continue;
@@ -78,7 +78,7 @@ pub fn place(graph: &GraphIr, settings: &Settings) -> Placement {
     let mut placement = Placement::default();
     for (index, (value, reads)) in graph.values.iter().zip(&reads).enumerate() {
         let writer = match value.origin {
-            Origin::Input(_) => (ProcessId(0), Writer::Submit),
+            Origin::Input(_) => (ProcessId::DRIVER, Writer::Submit),
             Origin::Task(task) => {
                 let place = graph
                     .task(task)

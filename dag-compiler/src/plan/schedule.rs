@@ -22,7 +22,7 @@ pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, ove
     let places = graph.places();
     let mut original = vec![0; operations.operations.len()];
     let mut lanes: BTreeMap<LaneId, (ProcessId, Vec<u32>)> = BTreeMap::new();
-    lanes.insert(LaneId(0), (ProcessId(0), Vec::new()));
+    lanes.insert(LaneId::DRIVER, (ProcessId::DRIVER, Vec::new()));
     for index in &order.operations {
         let Some(operation) = operations.operations.get(*index as usize) else {
             continue;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_core::{ActorId, LaneId, ProcessId};
+use selvedge_core::{ActorId, Address, HostId, LaneId, ProcessId};
 use serde::{Deserialize, Serialize};
 
 use crate::ir::{ActorIr, GraphIr, TaskIr, TensorPath, TensorPathPlan, TensorsIr, ValueId};
@@ -45,8 +45,8 @@ pub enum Who {
 pub struct Site {
     /// The kind of the endpoint.
     pub who: Who,
-    /// The number of the endpoint's host.
-    pub host: u32,
+    /// The host of the endpoint.
+    pub host: HostId,
     /// The process of the endpoint.
     pub process: ProcessId,
     /// The device on which the tensors of the endpoint lie, if a device was declared.
@@ -57,17 +57,17 @@ impl Site {
     /// The site of the driver.
     pub const DRIVER: Site = Site {
         who: Who::Driver,
-        host: 0,
+        host: HostId::DRIVER,
         process: ProcessId::DRIVER,
         device: None,
     };
 
-    /// Returns the site of an actor on this host.
-    pub fn actor(process: ProcessId, device: Option<u32>) -> Self {
+    /// Returns the site of an actor.
+    pub fn actor(address: Address, device: Option<u32>) -> Self {
         Site {
             who: Who::Actor,
-            host: 0,
-            process,
+            host: address.host,
+            process: address.process,
             device,
         }
     }
@@ -172,7 +172,7 @@ pub fn road(tensors: TensorsIr, writer: Site, reader: Site) -> (TensorPath, &'st
 /// Returns the paths of all values that carry device tensors, by value and then by actor. The driver, which reads
 /// outputs, comes last.
 pub fn roads(graph: &GraphIr) -> Vec<TensorPathPlan> {
-    let site = |actor: &ActorIr| Site::actor(actor.process, actor.device);
+    let site = |actor: &ActorIr| Site::actor(actor.home, actor.device);
     let sites: BTreeMap<ActorId, Site> = graph.actors.iter().map(|actor| (actor.id, site(actor))).collect();
     let carried = |value: &ValueId| graph.value(*value).is_some_and(|value| value.tensors.carried);
     let mut readers: BTreeSet<(ValueId, Option<ActorId>)> = BTreeSet::new();
@@ -210,11 +210,14 @@ mod tests {
     use super::*;
 
     fn at(process: u32, device: Option<u32>) -> Site {
-        Site::actor(ProcessId(process), device)
+        Site::actor(Address::of(ProcessId(process), LaneId(1)), device)
     }
 
     fn away(site: Site) -> Site {
-        Site { host: 1, ..site }
+        Site {
+            host: HostId(1),
+            ..site
+        }
     }
 
     #[test]

@@ -198,7 +198,7 @@ impl<'a> Building<'a> {
                     collective: None,
                 });
             }
-            if lane.lane == LaneId(0) {
+            if lane.lane == LaneId::DRIVER {
                 nodes.push(Node {
                     party: Writer::Lane(lane.lane),
                     operation: None,

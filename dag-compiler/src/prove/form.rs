@@ -81,7 +81,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), String> {
     if plan.settings.slots == 0 || plan.ir.values.iter().any(none) {
         return Err("channels without slots".to_owned());
     }
-    if plan.lanes.first().map(|lane| lane.lane) != Some(LaneId(0)) {
+    if plan.lanes.first().map(|lane| lane.lane) != Some(LaneId::DRIVER) {
         return Err("the driver's lane is not the first".to_owned());
     }
     for (index, channel) in plan.channels.iter().enumerate() {
@@ -118,7 +118,11 @@ impl<'a> Form<'a> {
             let read = move |(arg, value)| Some(((lane?, value), task.meets_at(arg)));
             GraphIr::reads(task).filter_map(read)
         });
-        let outputs = plan.ir.outputs.iter().map(|value| ((LaneId(0), *value), false));
+        let outputs = plan
+            .ir
+            .outputs
+            .iter()
+            .map(|value| ((LaneId::DRIVER, *value), false));
         let mut single: Vec<_> = inner.chain(outputs).collect();
         single.sort_unstable();
         let merged = |same: &[((LaneId, ValueId), bool)]| {
@@ -131,8 +135,12 @@ impl<'a> Form<'a> {
             .chunk_by(|one, next| one.0 == next.0)
             .filter_map(merged)
             .collect();
-        let places = plan.ir.actors.iter().map(|actor| (actor.lane, actor.process));
-        let processes = places.chain([(LaneId(0), ProcessId(0))]).collect();
+        let places = plan
+            .ir
+            .actors
+            .iter()
+            .map(|actor| (actor.lane, actor.home.process));
+        let processes = places.chain([(LaneId::DRIVER, ProcessId::DRIVER)]).collect();
         Form {
             plan,
             lanes,
@@ -152,7 +160,7 @@ impl<'a> Form<'a> {
     fn writer(&self, channel: &ChannelPlan) -> Result<(), String> {
         let value = self.plan.ir.value(channel.value);
         let writer = match value.map(|value| value.origin) {
-            Some(Origin::Input(_)) => Some((Writer::Submit, ProcessId(0))),
+            Some(Origin::Input(_)) => Some((Writer::Submit, ProcessId::DRIVER)),
             Some(Origin::Task(task)) => self.plan.ir.task(task).and_then(|task| {
                 let lane = *self.lanes.get(&task.actor)?;
                 Some((Writer::Lane(lane), *self.processes.get(&lane)?))

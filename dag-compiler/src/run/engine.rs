@@ -320,7 +320,7 @@ impl Engine {
         }
         self.lease.ending();
         self.control
-            .fail(LaneId(0), &format!("the driver's lane: {error}"));
+            .fail(LaneId::DRIVER, &format!("the driver's lane: {error}"));
         self.interrupt();
         driver.wake_also(std::mem::take(&mut *self.watchers.lock()));
         self.true_cause()

@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 
 use linkme::distributed_slice;
 use selvedge_channels::{ChannelError, PayloadType, Waiting};
-use selvedge_core::{ACTORS, ActorEntry, ActorId, Compute, Failure, Frame, LaneId, MethodEntry, ProcessId};
+use selvedge_core::{
+    ACTORS, ActorEntry, ActorId, Address, Compute, Failure, Frame, LaneId, MethodEntry, ProcessId,
+};
 
 use super::explore::{Machine, holds, is_found};
 use crate::api::start::{Prepared, prepare};
@@ -108,8 +110,7 @@ fn graph(tasks: &[(u32, &[u32])], outputs: &[u32]) -> GraphIr {
                 name: format!("a{lane}"),
                 type_name: ENTRY.name.into(),
                 lane: LaneId(*lane),
-                home: LaneId(*lane),
-                process: ProcessId(0),
+                home: Address::of(ProcessId::DRIVER, LaneId(*lane)),
                 placement: "thread".into(),
                 device: None,
                 core: None,

@@ -67,14 +67,14 @@ impl Engine {
             .ir
             .actors
             .iter()
-            .find(|actor| actor.lane == lane || actor.home == lane)?;
+            .find(|actor| actor.lane == lane || actor.home.lane == lane)?;
         let progress = self.control.progress(lane);
         let task = progress.and_then(|progress| self.plan.ir.tasks.get(progress.task as usize));
         Some(StuckLane {
             actor: actor.name.clone(),
             placement: actor.placement.clone(),
             task: task.map(|task| task.label.clone()),
-            killed: actor.process != ProcessId(0),
+            killed: actor.home.process != ProcessId::DRIVER,
         })
     }
 }

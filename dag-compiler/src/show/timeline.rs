@@ -48,7 +48,7 @@ impl Plan {
     fn place(&self, task: TaskId) -> Option<Place> {
         let actor = self.ir.actor(self.ir.task(task)?.actor)?;
         Some(Place {
-            process: actor.process.0,
+            process: actor.home.process.0,
             lane: actor.lane.0,
         })
     }
@@ -57,7 +57,7 @@ impl Plan {
     fn names(&self) -> Vec<String> {
         let mut lanes: BTreeMap<(u32, u32), Vec<&str>> = BTreeMap::new();
         for actor in &self.ir.actors {
-            let place = (actor.process.0, actor.lane.0);
+            let place = (actor.home.process.0, actor.lane.0);
             lanes.entry(place).or_default().push(&actor.name);
         }
         let processes: BTreeSet<u32> = lanes.keys().map(|(process, _)| *process).collect();

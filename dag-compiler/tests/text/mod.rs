@@ -23,7 +23,7 @@ use selvedge_compiler::ir::{
     ActorIr, ArgIr, BindIndex, BufferIr, CollectiveId, GraphIr, Lanes, OpKind, Operation, Origin, Plan,
     Settings, TaskId, TaskIr, TensorsIr, ValueId, ValueIr,
 };
-use selvedge_core::{ActorId, LaneId, ProcessId};
+use selvedge_core::{ActorId, Address, LaneId, ProcessId};
 
 pub fn at(line: usize) -> SourceLocation {
     SourceLocation {
@@ -77,8 +77,7 @@ impl Sketch {
             name: name.into(),
             type_name: "Test".into(),
             lane: LaneId(lane),
-            home: LaneId(lane),
-            process: ProcessId(process),
+            home: Address::of(ProcessId(process), LaneId(lane)),
             placement,
             device: None,
             core: None,

@@ -69,7 +69,7 @@ impl Sites {
             let next = numbers.len() as u32;
             numbers.entry(*lane).or_insert(next);
         }
-        let nowhere = (ProcessId(0), LaneId(0));
+        let nowhere = (ProcessId::DRIVER, LaneId::DRIVER);
         let by_task: Vec<(u32, u32)> = graph
             .tasks
             .iter()
