@@ -21,7 +21,7 @@ pub(crate) enum Liveness {
 }
 
 struct Life {
-    vital: Liveness,
+    liveness: Liveness,
     last_death: Option<Death>,
     restarts: u32,
     /// Set when the user has ended the actor, which prevents a restart.
@@ -40,7 +40,7 @@ pub(crate) struct ActorRecord {
 impl ActorRecord {
     pub(crate) fn new(blueprint: Blueprint, home: Box<dyn Home>, restart: Restart) -> Self {
         let life = Life {
-            vital: Liveness::Alive,
+            liveness: Liveness::Alive,
             last_death: None,
             restarts: 0,
             retired: false,
@@ -70,8 +70,8 @@ impl ActorRecord {
         self.home.address().process
     }
 
-    pub(crate) fn vital(&self) -> Liveness {
-        self.life.lock().vital.clone()
+    pub(crate) fn liveness(&self) -> Liveness {
+        self.life.lock().liveness.clone()
     }
 
     pub(crate) fn last_death(&self) -> Option<Death> {
@@ -91,7 +91,7 @@ impl ActorRecord {
     /// Records a death of the actor. The restart policy decides whether the actor restarts.
     pub(crate) fn note_death(&self, death: &Death, may_restart: bool) {
         let mut life = self.life.lock();
-        if matches!(life.vital, Liveness::Dead(_)) {
+        if matches!(life.liveness, Liveness::Dead(_)) {
             return;
         }
         life.last_death = Some(death.clone());
@@ -101,17 +101,17 @@ impl ActorRecord {
         };
         if may_restart && !life.retired && life.restarts < allowed {
             life.restarts += 1;
-            life.vital = Liveness::Restarting;
+            life.liveness = Liveness::Restarting;
         } else {
-            life.vital = Liveness::Dead(death.clone());
+            life.liveness = Liveness::Dead(death.clone());
         }
     }
 
     /// Records that the actor was rebuilt.
     pub(crate) fn note_revival(&self) {
         let mut life = self.life.lock();
-        if life.vital == Liveness::Restarting {
-            life.vital = Liveness::Alive;
+        if life.liveness == Liveness::Restarting {
+            life.liveness = Liveness::Alive;
         }
     }
 }

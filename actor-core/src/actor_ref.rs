@@ -24,7 +24,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 /// A reference to an actor. Clones refer to the same actor. A reference does not keep the runtime alive.
 #[derive(Clone)]
 pub struct ActorRef {
-    resident: Arc<ActorRecord>,
+    record: Arc<ActorRecord>,
     directory: Weak<Directory>,
 }
 
@@ -37,22 +37,22 @@ impl std::fmt::Debug for ActorRef {
 impl PartialEq for ActorRef {
     /// Whether both refer to the same actor.
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.resident, &other.resident)
+        Arc::ptr_eq(&self.record, &other.record)
     }
 }
 
 impl Eq for ActorRef {}
 
 impl ActorRef {
-    pub(crate) fn new(resident: Arc<ActorRecord>, directory: &Arc<Directory>) -> Self {
+    pub(crate) fn new(record: Arc<ActorRecord>, directory: &Arc<Directory>) -> Self {
         Self {
-            resident,
+            record,
             directory: Arc::downgrade(directory),
         }
     }
 
-    pub(crate) fn resident(&self) -> &Arc<ActorRecord> {
-        &self.resident
+    pub(crate) fn record(&self) -> &Arc<ActorRecord> {
+        &self.record
     }
 
     pub(crate) fn directory(&self) -> Option<Arc<Directory>> {
@@ -62,55 +62,55 @@ impl ActorRef {
     /// The actor's number, unique among the actors of all runtimes of this process.
     #[must_use]
     pub fn id(&self) -> ActorId {
-        self.resident.id()
+        self.record.id()
     }
 
     /// The name that the actor was given.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.resident.name()
+        self.record.name()
     }
 
     /// The description of the actor's type.
     #[must_use]
     pub fn entry(&self) -> &'static ActorEntry {
-        self.resident.blueprint.entry
+        self.record.blueprint.entry
     }
 
     /// The device that holds the actor's tensors, if one was declared.
     #[must_use]
     pub fn device(&self) -> Option<u32> {
-        self.resident.blueprint.device
+        self.record.blueprint.device
     }
 
     /// The core that the actor's thread is pinned to, if one was named.
     #[must_use]
     pub fn core(&self) -> Option<u32> {
-        self.resident.blueprint.core
+        self.record.blueprint.core
     }
 
     /// The address of the actor's lane.
     #[must_use]
     pub fn address(&self) -> Address {
-        self.resident.home.address()
+        self.record.home.address()
     }
 
     /// The lane that the actor lives on.
     #[must_use]
     pub fn lane(&self) -> LaneId {
-        self.resident.lane()
+        self.record.lane()
     }
 
     /// The process that the actor lives in.
     #[must_use]
     pub fn process(&self) -> ProcessId {
-        self.resident.process()
+        self.record.process()
     }
 
     /// The present place of the actor, for display.
     #[must_use]
     pub fn placement(&self) -> PlacementLabel {
-        self.resident.home.label()
+        self.record.home.label()
     }
 
     /// The pid of the actor's worker process. `None` if the actor lives in the driver's process, and while no worker
@@ -127,13 +127,13 @@ impl ActorRef {
     #[must_use]
     pub fn is_alive(&self) -> bool {
         let runs = self.directory().is_some_and(|directory| !directory.is_closed());
-        runs && self.resident.vital() == Liveness::Alive
+        runs && self.record.liveness() == Liveness::Alive
     }
 
     /// The actor's last death, if it died. The actor may have been restarted since.
     #[must_use]
     pub fn last_death(&self) -> Option<Death> {
-        self.resident.last_death()
+        self.record.last_death()
     }
 
     /// Ends the actor for good. A worker process is killed with all actors in it. An actor on a thread is removed from
@@ -142,14 +142,14 @@ impl ActorRef {
         let Some(directory) = self.directory().filter(|directory| !directory.is_closed()) else {
             return;
         };
-        let resident = &self.resident;
-        resident.retire();
-        if resident.home.kill() {
+        let record = &self.record;
+        record.retire();
+        if record.home.kill() {
             let deadline = Instant::now() + KILL_TIMEOUT;
-            let is_dead = || matches!(resident.vital(), Liveness::Dead(_));
+            let is_dead = || matches!(record.liveness(), Liveness::Dead(_));
             directory.leases.wait(deadline, is_dead);
         } else {
-            directory.end_actors(std::slice::from_ref(resident), "it was killed");
+            directory.end_actors(std::slice::from_ref(record), "it was killed");
         }
     }
 
@@ -157,22 +157,18 @@ impl ActorRef {
     /// function.
     pub fn call<A: Wire, R: Wire>(&self, method: u16, args: A) -> Call<R> {
         let answer = self.send(method, args);
-        Call::new(
-            answer,
-            Arc::clone(&self.resident),
-            self.entry().method_name(method),
-        )
+        Call::new(answer, Arc::clone(&self.record), self.entry().method_name(method))
     }
 
     fn send<A: Wire>(&self, method: u16, args: A) -> Answer<Result<Returned, CallFault>> {
         let Some(directory) = self.directory().filter(|directory| !directory.is_closed()) else {
             return Answer::ready(Err(CallFault::NoActor));
         };
-        if let Liveness::Dead(death) = self.resident.vital() {
+        if let Liveness::Dead(death) = self.record.liveness() {
             return Answer::ready(Err(CallFault::Died(death)));
         }
         drop(directory);
-        let home = &self.resident.home;
+        let home = &self.record.home;
         let arguments = match home.arguments() {
             ArgumentsKind::Local => Arguments::local(args),
             ArgumentsKind::Bytes => match Failure::catch(|| to_bytes(&args)) {
@@ -187,7 +183,7 @@ impl ActorRef {
             arguments,
             reply: Box::new(move |result| reply.keep(result)),
         };
-        match self.resident.node.get() {
+        match self.record.node.get() {
             // A node that has stopped drops the call; the caller then reads the actor's state itself.
             Some(node) => drop(node.send_message(NodeMessage::Call(call))),
             // An inline actor has no node: the caller's thread runs the method.

@@ -16,12 +16,12 @@ use crate::death::{Death, Exit};
 use crate::home::keep::LaneKeep;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::thread::LaneThread;
-use crate::lease::desk::LeaseManager;
+use crate::lease::manager::LeaseManager;
 
 #[derive(Default)]
 struct Entries {
     /// The actors, each with the shared object that keeps its lane alive.
-    residents: BTreeMap<ActorId, (Arc<ActorRecord>, Option<Arc<LaneKeep>>)>,
+    records: BTreeMap<ActorId, (Arc<ActorRecord>, Option<Arc<LaneKeep>>)>,
     lanes: BTreeMap<LaneId, Arc<LaneThread>>,
 }
 
@@ -82,21 +82,21 @@ impl Directory {
         first
     }
 
-    pub(crate) fn add_resident(&self, resident: &Arc<ActorRecord>, keep: Option<Arc<LaneKeep>>) {
-        let entry = (Arc::clone(resident), keep);
-        self.entries.lock().residents.insert(resident.id(), entry);
+    pub(crate) fn add_record(&self, record: &Arc<ActorRecord>, keep: Option<Arc<LaneKeep>>) {
+        let entry = (Arc::clone(record), keep);
+        self.entries.lock().records.insert(record.id(), entry);
     }
 
     /// Returns the shared object that keeps an actor's lane alive; `None` if the actor is no longer listed, or has no
     /// lane.
     pub(crate) fn keep_of(&self, id: ActorId) -> Option<Weak<LaneKeep>> {
         let entries = self.entries.lock();
-        let (_, keep) = entries.residents.get(&id)?;
+        let (_, keep) = entries.records.get(&id)?;
         keep.as_ref().map(Arc::downgrade)
     }
 
-    pub(crate) fn remove_resident(&self, id: ActorId) {
-        let removed = self.entries.lock().residents.remove(&id);
+    pub(crate) fn remove_record(&self, id: ActorId) {
+        let removed = self.entries.lock().records.remove(&id);
         // Dropped outside the lock, because the lane may end with it.
         drop(removed);
     }
@@ -118,22 +118,22 @@ impl Directory {
     }
 
     /// All actors, ordered by number.
-    pub(crate) fn residents(&self) -> Vec<Arc<ActorRecord>> {
-        self.residents_where(|_| true)
+    pub(crate) fn records(&self) -> Vec<Arc<ActorRecord>> {
+        self.records_where(|_| true)
     }
 
-    pub(crate) fn residents_in(&self, process: ProcessId) -> Vec<Arc<ActorRecord>> {
-        self.residents_where(|resident| resident.process() == process)
+    pub(crate) fn records_in(&self, process: ProcessId) -> Vec<Arc<ActorRecord>> {
+        self.records_where(|record| record.process() == process)
     }
 
-    pub(crate) fn residents_on(&self, lane: LaneId) -> Vec<Arc<ActorRecord>> {
-        self.residents_where(|resident| resident.lane() == lane)
+    pub(crate) fn records_on(&self, lane: LaneId) -> Vec<Arc<ActorRecord>> {
+        self.records_where(|record| record.lane() == lane)
     }
 
-    fn residents_where(&self, is_meant: impl Fn(&ActorRecord) -> bool) -> Vec<Arc<ActorRecord>> {
+    fn records_where(&self, is_meant: impl Fn(&ActorRecord) -> bool) -> Vec<Arc<ActorRecord>> {
         let entries = self.entries.lock();
-        let residents = entries.residents.values().map(|(resident, _)| resident);
-        residents.filter(|resident| is_meant(resident)).cloned().collect()
+        let records = entries.records.values().map(|(record, _)| record);
+        records.filter(|record| is_meant(record)).cloned().collect()
     }
 
     /// Handles the death of a worker process, as far as it must happen at once on the calling thread: updates the
@@ -141,10 +141,10 @@ impl Directory {
     /// the actors' nodes). While the runtime shuts down, workers end because they were told to, so no death is
     /// recorded.
     pub(crate) fn process_died(&self, process: ProcessId, death: &Death) {
-        let residents = self.residents_in(process);
+        let records = self.records_in(process);
         if !self.is_closed() {
-            for resident in &residents {
-                resident.note_death(death, true);
+            for record in &records {
+                record.note_death(death, true);
             }
             self.leases.died(death);
         }
@@ -154,44 +154,44 @@ impl Directory {
 
     /// Ends actors for good: updates their state, calls the watchers, and tells their nodes. `why` is the reason in
     /// words.
-    pub(crate) fn end_actors(&self, residents: &[Arc<ActorRecord>], why: &str) {
-        self.note_deaths(residents, why, false);
-        self.tell_nodes(residents);
-        self.forget_dead(residents);
+    pub(crate) fn end_actors(&self, records: &[Arc<ActorRecord>], why: &str) {
+        self.note_deaths(records, why, false);
+        self.tell_nodes(records);
+        self.forget_dead(records);
     }
 
     /// Records a death of actors that no death of a process explains, and calls the watchers. `why` is the reason in
     /// words.
-    pub(crate) fn note_deaths(&self, residents: &[Arc<ActorRecord>], why: &str, may_restart: bool) {
-        let alive: Vec<_> = residents
+    pub(crate) fn note_deaths(&self, records: &[Arc<ActorRecord>], why: &str, may_restart: bool) {
+        let alive: Vec<_> = records
             .iter()
-            .filter(|resident| !matches!(resident.vital(), Liveness::Dead(_)))
+            .filter(|record| !matches!(record.liveness(), Liveness::Dead(_)))
             .collect();
         let Some(first) = alive.first() else { return };
         let death = Death {
             actor: first.name().to_owned(),
-            actors: alive.iter().map(|resident| resident.id()).collect(),
+            actors: alive.iter().map(|record| record.id()).collect(),
             process: first.process(),
             pid: None,
             exit: Exit::Ended(why.to_owned()),
             stderr_tail: Vec::new(),
         };
-        for resident in &alive {
-            resident.note_death(&death, may_restart);
+        for record in &alive {
+            record.note_death(&death, may_restart);
         }
         // The watchers of actors that still restart were called when the process died.
         if alive
             .iter()
-            .any(|resident| matches!(resident.vital(), Liveness::Dead(_)))
+            .any(|record| matches!(record.liveness(), Liveness::Dead(_)))
         {
             self.leases.died(&death);
         }
     }
 
     /// Makes the nodes of the actors check the actors' state again.
-    pub(crate) fn tell_nodes(&self, residents: &[Arc<ActorRecord>]) {
-        for resident in residents {
-            if let Some(node) = resident.node.get() {
+    pub(crate) fn tell_nodes(&self, records: &[Arc<ActorRecord>]) {
+        for record in records {
+            if let Some(node) = record.node.get() {
                 // A node that has stopped has nothing to check.
                 let _ = node.send_message(NodeMessage::Changed);
             }
@@ -201,24 +201,24 @@ impl Directory {
 
     /// Removes the entries of dead actors; a lane ends with its last entry. References to an actor keep the actor's
     /// record alive.
-    pub(crate) fn forget_dead(&self, residents: &[Arc<ActorRecord>]) {
-        for resident in residents {
-            if matches!(resident.vital(), Liveness::Dead(_)) {
-                resident.leave();
-                self.remove_resident(resident.id());
+    pub(crate) fn forget_dead(&self, records: &[Arc<ActorRecord>]) {
+        for record in records {
+            if matches!(record.liveness(), Liveness::Dead(_)) {
+                record.leave();
+                self.remove_record(record.id());
             }
         }
     }
 
     /// Tells every holder of a lease that the runtime shuts down, so that its programs can end.
     pub(crate) fn announce_shutdown(&self) {
-        let residents = self.residents();
+        let records = self.records();
         for actors in self.leases.held() {
-            let named = residents.iter().find(|resident| actors.contains(&resident.id()));
+            let named = records.iter().find(|record| actors.contains(&record.id()));
             self.leases.died(&Death {
-                actor: named.map_or_else(String::new, |resident| resident.name().to_owned()),
+                actor: named.map_or_else(String::new, |record| record.name().to_owned()),
                 actors,
-                process: named.map_or(ProcessId::DRIVER, |resident| resident.process()),
+                process: named.map_or(ProcessId::DRIVER, |record| record.process()),
                 pid: None,
                 exit: Exit::Shutdown,
                 stderr_tail: Vec::new(),

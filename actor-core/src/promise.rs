@@ -63,7 +63,7 @@ pub fn promise<T>() -> (Promise<T>, Answer<T>) {
 impl<T> Promise<T> {
     /// Gives the answer.
     pub fn keep(mut self, value: T) {
-        self.settle(PromiseState::Kept(value));
+        self.complete(PromiseState::Kept(value));
     }
 
     /// Whether nobody waits for the answer any more.
@@ -75,7 +75,7 @@ impl<T> Promise<T> {
             .is_none_or(|shared| Arc::strong_count(shared) == 1)
     }
 
-    fn settle(&mut self, outcome: PromiseState<T>) {
+    fn complete(&mut self, outcome: PromiseState<T>) {
         let Some(shared) = self.shared.take() else { return };
         let previous = std::mem::replace(&mut *shared.state.lock(), outcome);
         shared.changed.notify_all();
@@ -89,7 +89,7 @@ impl<T> Promise<T> {
 
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
-        self.settle(PromiseState::Broken);
+        self.complete(PromiseState::Broken);
     }
 }
 

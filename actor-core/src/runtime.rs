@@ -96,10 +96,10 @@ impl Runtime {
     pub fn actors(&self) -> Vec<ActorRef> {
         let directory = &self.inner.directory;
         directory
-            .residents()
+            .records()
             .into_iter()
-            .filter(|resident| !matches!(resident.vital(), Liveness::Dead(_)))
-            .map(|resident| ActorRef::new(resident, directory))
+            .filter(|record| !matches!(record.liveness(), Liveness::Dead(_)))
+            .map(|record| ActorRef::new(record, directory))
             .collect()
     }
 

@@ -116,7 +116,7 @@ impl<'r, A: Actor> Spawn<'r, A> {
     pub fn inline(self) -> Result<A::Handle, SpawnError> {
         let (runtime, restart) = (self.runtime, self.restart);
         let blueprint = self.blueprint()?;
-        let actor = runtime.inner().settle_inline(blueprint, restart)?;
+        let actor = runtime.inner().spawn_inline(blueprint, restart)?;
         Ok(A::handle(actor))
     }
 
@@ -169,7 +169,7 @@ impl<'r, A: Actor> Spawn<'r, A> {
         let (runtime, restart) = (self.runtime, self.restart);
         let home = lane.home()?;
         let blueprint = self.blueprint()?;
-        let actor = runtime.inner().settle(blueprint, home, restart)?;
+        let actor = runtime.inner().spawn_at(blueprint, home, restart)?;
         Ok(A::handle(actor))
     }
 
@@ -209,19 +209,19 @@ fn registered<A: Actor>() -> Result<&'static ActorEntry, SpawnError> {
 
 impl Inner {
     /// Lists an actor at its home and waits until it is built there.
-    pub(crate) fn settle(
+    pub(crate) fn spawn_at(
         &self,
         blueprint: Blueprint,
         (home, keep): (Box<dyn Home>, Arc<LaneKeep>),
         restart: Restart,
     ) -> Result<ActorRef, SpawnError> {
-        let resident = Arc::new(ActorRecord::new(blueprint, home, restart));
+        let record = Arc::new(ActorRecord::new(blueprint, home, restart));
         let control = self.control()?;
-        self.directory.add_resident(&resident, Some(Arc::clone(&keep)));
+        self.directory.add_record(&record, Some(Arc::clone(&keep)));
         let limit = self.directory.limits().build;
         let (reply, mut answer) = promise();
         let sent = control.send(SupervisorMessage::AddActor {
-            resident: Arc::clone(&resident),
+            record: Arc::clone(&record),
             reply,
         });
         let built = if sent {
@@ -232,22 +232,22 @@ impl Inner {
         let built = match built {
             Some(Ok(built)) => built,
             Some(Err(_)) => Err(SpawnError::Worker {
-                worker: resident.name().to_owned(),
+                worker: record.name().to_owned(),
                 reason: "it ended while the actor was built".to_owned(),
             }),
             None => {
-                let actor = resident.name().to_owned();
+                let actor = record.name().to_owned();
                 Err(SpawnError::Timeout { actor, limit })
             }
         };
         // The lane may have been ended by a call that did not find this actor.
         match keep.still_there().and(built) {
-            Ok(()) => Ok(ActorRef::new(resident, &self.directory)),
+            Ok(()) => Ok(ActorRef::new(record, &self.directory)),
             Err(error) => {
                 // The actor may still be built, after its caller has stopped waiting; it is removed then.
-                resident.leave();
-                self.directory.remove_resident(resident.id());
-                if let Some(node) = resident.node.get() {
+                record.leave();
+                self.directory.remove_record(record.id());
+                if let Some(node) = record.node.get() {
                     node.stop(None);
                 }
                 Err(error)
@@ -256,7 +256,7 @@ impl Inner {
     }
 
     /// Builds an inline actor, on the calling thread.
-    pub(crate) fn settle_inline(
+    pub(crate) fn spawn_inline(
         &self,
         blueprint: Blueprint,
         restart: Restart,
@@ -265,8 +265,8 @@ impl Inner {
             return Err(SpawnError::Shutdown);
         }
         let home = Box::new(InlineHome::new(&blueprint)?);
-        let resident = Arc::new(ActorRecord::new(blueprint, home, restart));
-        self.directory.add_resident(&resident, None);
-        Ok(ActorRef::new(resident, &self.directory))
+        let record = Arc::new(ActorRecord::new(blueprint, home, restart));
+        self.directory.add_record(&record, None);
+        Ok(ActorRef::new(record, &self.directory))
     }
 }

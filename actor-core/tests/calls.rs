@@ -27,7 +27,7 @@ fn calls_give_the_same_results_at_every_placement() {
     for placement in PLACEMENTS {
         let toy = toy(&runtime, placement);
         assert_eq!(toy.add(2).wait().unwrap(), 2, "{placement}");
-        assert_eq!(toy.add(3).wait_timeout(PATIENCE).unwrap(), 5, "{placement}");
+        assert_eq!(toy.add(3).wait_timeout(TIMEOUT).unwrap(), 5, "{placement}");
         assert_eq!(
             toy.0.call::<_, u64>(NAP, (1_u64,)).wait().unwrap(),
             1,
@@ -303,7 +303,7 @@ fn after_a_shutdown_calls_and_spawns_say_so() {
         let theirs = self::toy(&other, placement);
         assert!(theirs.0.is_alive());
         let pending = (placement == Placement::Process).then(|| theirs.0.call::<_, u64>(NAP, (300_u64,)));
-        let report = other.shutdown(PATIENCE);
+        let report = other.shutdown(TIMEOUT);
         assert_eq!((report.stuck_lanes.len(), report.killed_workers.len()), (0, 0));
         assert!(
             matches!(theirs.add(1).wait(), Err(CallError::Shutdown { .. })),
@@ -316,7 +316,7 @@ fn after_a_shutdown_calls_and_spawns_say_so() {
             "an end that was asked for is no death"
         );
         if let Some(mut pending) = pending {
-            let answered = pending.wait_timeout(PATIENCE);
+            let answered = pending.wait_timeout(TIMEOUT);
             assert!(
                 matches!(answered, Ok(300) | Err(CallError::Shutdown { .. })),
                 "{answered:?}"

@@ -33,7 +33,7 @@ fn kill_9_gives_a_death_with_signal_pid_and_last_words() {
     let pid = toy.0.pid().unwrap();
     let mut hanging = toy.0.call::<_, ()>(HANG, ());
     kill_9(pid);
-    let death = died(hanging.wait_timeout(PATIENCE).unwrap_err());
+    let death = died(hanging.wait_timeout(TIMEOUT).unwrap_err());
     assert_eq!(
         (death.actor.as_str(), &death.exit, death.pid),
         ("victim", &Exit::Signal(9), Some(pid))
@@ -52,12 +52,7 @@ fn kill_9_gives_a_death_with_signal_pid_and_last_words() {
 fn an_exit_gives_its_code() {
     let runtime = Runtime::new();
     let toy = runtime.spawn::<Toy>("leaver", FINE).in_process().unwrap();
-    let death = died(
-        toy.0
-            .call::<_, ()>(EXIT, (3,))
-            .wait_timeout(PATIENCE)
-            .unwrap_err(),
-    );
+    let death = died(toy.0.call::<_, ()>(EXIT, (3,)).wait_timeout(TIMEOUT).unwrap_err());
     assert_eq!(death.exit, Exit::Code(3));
 }
 
@@ -72,10 +67,10 @@ fn a_restarted_actor_keeps_its_reference_and_starts_afresh() {
     for round in 0..2 {
         assert_eq!(toy.add(1).wait().unwrap(), 8, "round {round}");
         let pid = toy.real_pid();
-        let death = died(toy.0.call::<_, ()>(DIE, ()).wait_timeout(PATIENCE).unwrap_err());
+        let death = died(toy.0.call::<_, ()>(DIE, ()).wait_timeout(TIMEOUT).unwrap_err());
         assert_eq!((death.exit, death.pid), (Exit::Signal(9), Some(pid)));
         // A call waits for the worker, whether the worker is still restarting or runs again.
-        assert_eq!(toy.add(0).wait_timeout(PATIENCE).unwrap(), 7, "round {round}");
+        assert_eq!(toy.add(0).wait_timeout(TIMEOUT).unwrap(), 7, "round {round}");
         assert_ne!(toy.real_pid(), pid);
         assert!(toy.0.is_alive());
         assert_eq!(toy.0.last_death().unwrap().pid, Some(pid));
@@ -84,7 +79,7 @@ fn a_restarted_actor_keeps_its_reference_and_starts_afresh() {
     eventually("the third death is the last", || {
         !toy.0.is_alive() && toy.0.pid().is_none()
     });
-    died(toy.add(0).wait_timeout(PATIENCE).unwrap_err());
+    died(toy.add(0).wait_timeout(TIMEOUT).unwrap_err());
 }
 
 #[test]
@@ -98,17 +93,11 @@ fn actors_of_one_worker_die_together_and_each_follows_its_policy() {
         .restart(Restart::OnFailure { max: 1 });
     let phoenix = spawn.in_worker(&worker).unwrap();
     let pid = worker.pid().unwrap();
-    let death = died(
-        mortal
-            .0
-            .call::<_, ()>(DIE, ())
-            .wait_timeout(PATIENCE)
-            .unwrap_err(),
-    );
+    let death = died(mortal.0.call::<_, ()>(DIE, ()).wait_timeout(TIMEOUT).unwrap_err());
     assert_eq!(death.actors, vec![mortal.0.id(), phoenix.0.id()]);
     assert_eq!(phoenix.0.last_death(), Some(death));
-    assert_eq!(phoenix.add(1).wait_timeout(PATIENCE).unwrap(), 1);
-    died(mortal.add(1).wait_timeout(PATIENCE).unwrap_err());
+    assert_eq!(phoenix.add(1).wait_timeout(TIMEOUT).unwrap(), 1);
+    died(mortal.add(1).wait_timeout(TIMEOUT).unwrap_err());
     // The worker runs again, so it takes new actors.
     let late = runtime.spawn::<Toy>("late", FINE).in_worker(&worker).unwrap();
     assert_eq!(Some(late.real_pid()), worker.pid());
@@ -145,7 +134,7 @@ fn kill_ends_an_actor_for_good() {
         toy.0.kill();
         assert!(!toy.0.is_alive(), "{place}");
         assert_eq!(
-            died(toy.add(1).wait_timeout(PATIENCE).unwrap_err()).actor,
+            died(toy.add(1).wait_timeout(TIMEOUT).unwrap_err()).actor,
             "toy",
             "{place}"
         );
@@ -166,7 +155,7 @@ fn every_call_around_a_death_is_answered_with_the_death() {
                 let (toy, told) = (toy.clone(), told.clone());
                 std::thread::spawn(move || {
                     loop {
-                        if let Err(error) = toy.add(1).wait_timeout(PATIENCE) {
+                        if let Err(error) = toy.add(1).wait_timeout(TIMEOUT) {
                             return told.send(error).unwrap();
                         }
                     }
@@ -176,7 +165,7 @@ fn every_call_around_a_death_is_answered_with_the_death() {
         std::thread::sleep(Duration::from_millis(2));
         kill_9(pid);
         for _ in &callers {
-            assert_eq!(died(tell.recv_timeout(PATIENCE).unwrap()).exit, Exit::Signal(9));
+            assert_eq!(died(tell.recv_timeout(TIMEOUT).unwrap()).exit, Exit::Signal(9));
         }
         callers.into_iter().for_each(|caller| caller.join().unwrap());
     }

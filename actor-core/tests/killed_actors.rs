@@ -30,11 +30,11 @@ fn a_killed_actor_takes_its_own_thread_with_it() {
         shared.0.kill();
     }
     eventually("no more threads than before", || threads() == before);
-    assert_eq!(mate.add(1).wait_timeout(PATIENCE).unwrap(), 1);
+    assert_eq!(mate.add(1).wait_timeout(TIMEOUT).unwrap(), 1);
     mate.0.kill();
     let next = runtime.spawn::<Toy>("next", FINE).in_lane(&lane).unwrap();
     assert_eq!(
-        next.add(1).wait_timeout(PATIENCE).unwrap(),
+        next.add(1).wait_timeout(TIMEOUT).unwrap(),
         1,
         "an empty shared lane takes new actors"
     );

@@ -67,7 +67,7 @@ fn an_ending_lease_is_waited_for_where_it_still_runs() {
     let refused = runtime.lease("second", &refs(&[&busy]), now() + Duration::from_millis(20));
     assert!(matches!(refused, Err(LeaseError::Busy { .. })), "{refused:?}");
     let finish = busy.clone();
-    let finisher = std::thread::spawn(move || finish.add(1).wait_timeout(PATIENCE).unwrap());
+    let finisher = std::thread::spawn(move || finish.add(1).wait_timeout(TIMEOUT).unwrap());
     assert!(runtime.lease("second", &refs(&[&busy, &idle]), soon()).is_ok());
     finisher.join().unwrap();
     drop(lease);
@@ -132,14 +132,14 @@ fn a_program_runs_on_a_thread_and_calls_ring_its_bell() {
     let again = lease.start_local(vec![(toy.0.lane(), ToyProgram::boxed(Act::Hang))]);
     assert!(matches!(again, Err(LeaseError::Running { .. })));
     for (x, sum) in [(1, 1), (2, 3)] {
-        assert_eq!(toy.add(x).wait_timeout(PATIENCE).unwrap(), sum);
+        assert_eq!(toy.add(x).wait_timeout(TIMEOUT).unwrap(), sum);
     }
     assert_eq!(lease.join(now()), vec![toy.0.lane()]);
-    assert_eq!(toy.add(3).wait_timeout(PATIENCE).unwrap(), 6);
+    assert_eq!(toy.add(3).wait_timeout(TIMEOUT).unwrap(), 6);
     assert_eq!(lease.join(soon()), Vec::<LaneId>::new());
     assert!(served.load(Ordering::Relaxed) >= 1);
     assert_eq!(
-        toy.add(0).wait_timeout(PATIENCE).unwrap(),
+        toy.add(0).wait_timeout(TIMEOUT).unwrap(),
         6,
         "the lane is free again"
     );
@@ -147,7 +147,7 @@ fn a_program_runs_on_a_thread_and_calls_ring_its_bell() {
         .start_local(vec![(toy.0.lane(), ToyProgram::boxed(Act::Add(toy.0.id(), 10)))])
         .unwrap();
     assert!(lease.join(soon()).is_empty());
-    assert_eq!(toy.add(0).wait_timeout(PATIENCE).unwrap(), 16);
+    assert_eq!(toy.add(0).wait_timeout(TIMEOUT).unwrap(), 16);
 }
 
 #[test]
@@ -160,13 +160,13 @@ fn a_program_runs_in_a_worker() {
     let start = |acts| lease.start_worker(process, "toy", shipped(acts), soon());
     start(vec![(lane, Act::ServeUntil(id, 5))]).unwrap();
     assert_eq!(lease.join(now()), vec![lane]);
-    assert_eq!(toy.add(5).wait_timeout(PATIENCE).unwrap(), 5);
+    assert_eq!(toy.add(5).wait_timeout(TIMEOUT).unwrap(), 5);
     assert!(lease.join(soon()).is_empty());
     // The end of a program that ends right after its start is received after the start.
     for round in 1..=20 {
         start(vec![(lane, Act::Add(id, 1))]).unwrap();
         assert!(lease.join(soon()).is_empty());
-        assert_eq!(toy.add(0).wait_timeout(PATIENCE).unwrap(), 5 + round);
+        assert_eq!(toy.add(0).wait_timeout(TIMEOUT).unwrap(), 5 + round);
     }
 }
 
@@ -216,7 +216,7 @@ fn watchers_hear_of_every_death_once_and_of_earlier_ones_too() {
     let bytes = shipped(vec![(lane, Act::Hang)]);
     lease.start_worker(toy.0.process(), "toy", bytes, soon()).unwrap();
     kill_9(toy.0.pid().unwrap());
-    let death = early.recv_timeout(PATIENCE).unwrap();
+    let death = early.recv_timeout(TIMEOUT).unwrap();
     assert_eq!((death.actor.as_str(), &death.exit), ("victim", &Exit::Signal(9)));
     let late = watch(&lease);
     assert_eq!(late.try_recv().unwrap(), death, "told before `on_death` returns");
@@ -239,7 +239,7 @@ fn a_thread_that_never_comes_back_is_given_up() {
     assert_eq!(lease.join(now() + Duration::from_millis(20)), vec![toy.0.lane()]);
     lease.kill(&[toy.0.lane()]);
     assert!(lease.join(now()).is_empty(), "a lost lane is not waited for");
-    let answered = queued.wait_timeout(PATIENCE);
+    let answered = queued.wait_timeout(TIMEOUT);
     assert!(
         matches!(answered, Err(CallError::ActorDied { .. })),
         "{answered:?}"
@@ -290,7 +290,7 @@ fn programs_that_a_silent_worker_may_still_start_keep_their_lanes() {
     let refused = runtime.lease("next", &refs(&[&toy]), now());
     assert!(matches!(refused, Err(LeaseError::Busy { .. })), "{refused:?}");
     kill_process(pid, Signal::CONT).unwrap();
-    assert_eq!(toy.add(1).wait_timeout(PATIENCE).unwrap(), 1);
+    assert_eq!(toy.add(1).wait_timeout(TIMEOUT).unwrap(), 1);
     assert!(runtime.lease("next", &refs(&[&toy]), soon()).is_ok());
 }
 
@@ -318,7 +318,7 @@ fn a_panicking_program_ends_and_leaves_the_lane_usable() {
         }
         assert!(lease.join(soon()).is_empty());
         assert_eq!(lease.panics(), vec![(lane, "a program's own bug".to_owned())]);
-        assert_eq!(toy.add(1).wait_timeout(PATIENCE).unwrap(), 1);
+        assert_eq!(toy.add(1).wait_timeout(TIMEOUT).unwrap(), 1);
     }
 }
 
@@ -345,7 +345,7 @@ fn a_program_that_ends_before_its_lease_is_told_and_one_that_was_to_end_is_not()
     };
     run_both();
     for _ in 0..2 {
-        ends.recv_timeout(PATIENCE).unwrap();
+        ends.recv_timeout(TIMEOUT).unwrap();
     }
     lease.ending();
     run_both();
@@ -361,7 +361,7 @@ fn a_shutdown_tells_the_holders_of_leases() {
     let told = Flag::default();
     let heard = told.clone();
     lease.on_death(Box::new(move |_| heard.set()));
-    let _report = runtime.shutdown(PATIENCE);
+    let _report = runtime.shutdown(TIMEOUT);
     assert!(told.is_set());
     assert!(matches!(
         runtime.lease("late", &[], now()),
@@ -387,7 +387,7 @@ fn workers_load_at_once_and_none_waits_for_another() {
     second.wait(soon()).unwrap();
     kill_process(pid, Signal::CONT).unwrap();
     first.wait(soon()).unwrap();
-    assert_eq!(slow.add(1).wait_timeout(PATIENCE).unwrap(), 1);
-    assert_eq!(quick.add(1).wait_timeout(PATIENCE).unwrap(), 1);
+    assert_eq!(slow.add(1).wait_timeout(TIMEOUT).unwrap(), 1);
+    assert_eq!(quick.add(1).wait_timeout(TIMEOUT).unwrap(), 1);
     assert!(lease.join(soon()).is_empty());
 }

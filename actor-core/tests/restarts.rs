@@ -51,7 +51,7 @@ fn a_restart_that_fails_is_one_of_those_that_are_allowed_and_not_the_last() {
         without_descriptors(|| {
             kill_9(pid);
             eventually("a restart fails", failed);
-            let died = toy.add(1).wait_timeout(PATIENCE);
+            let died = toy.add(1).wait_timeout(TIMEOUT);
             let Err(CallError::ActorDied { death, .. }) = died else {
                 panic!("{died:?}");
             };

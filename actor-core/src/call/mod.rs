@@ -138,7 +138,7 @@ impl<R: Wire> Call<R> {
     /// Returns the error of a call without an answer. A broken promise means the actor's death or the runtime's end.
     fn unanswered(&self, reason: NoAnswer) -> CallError {
         let (actor, method) = (self.callee.name().to_owned(), self.method);
-        match (reason, self.callee.vital()) {
+        match (reason, self.callee.liveness()) {
             (NoAnswer::Taken, _) => CallError::Taken { actor, method },
             (NoAnswer::Broken, Liveness::Dead(death)) => CallError::ActorDied {
                 actor,

@@ -12,7 +12,7 @@ use crate::control::messages::NodeMessage;
 pub(crate) struct ActorNode;
 
 pub(crate) struct NodeState {
-    resident: Arc<ActorRecord>,
+    record: Arc<ActorRecord>,
     /// Calls that arrived while the actor restarts.
     held: Vec<ActorCall>,
 }
@@ -25,10 +25,10 @@ impl Actor for ActorNode {
     async fn pre_start(
         &self,
         _myself: ActorRef<NodeMessage>,
-        resident: Arc<ActorRecord>,
+        record: Arc<ActorRecord>,
     ) -> Result<NodeState, ActorProcessingErr> {
         Ok(NodeState {
-            resident,
+            record,
             held: Vec::new(),
         })
     }
@@ -42,16 +42,16 @@ impl Actor for ActorNode {
         match message {
             NodeMessage::Build(reply) => {
                 let done = Box::new(move |result| reply.keep(result));
-                state.resident.home.build(&state.resident.blueprint, done);
+                state.record.home.build(&state.record.blueprint, done);
             }
             NodeMessage::Call(call) => state.call(call),
             NodeMessage::Changed => {
-                if state.resident.vital() != Liveness::Restarting {
+                if state.record.liveness() != Liveness::Restarting {
                     for call in std::mem::take(&mut state.held) {
                         state.call(call);
                     }
                 }
-                if matches!(state.resident.vital(), Liveness::Dead(_)) {
+                if matches!(state.record.liveness(), Liveness::Dead(_)) {
                     // Later calls read the death from the actor's record.
                     myself.stop(None);
                 }
@@ -63,10 +63,10 @@ impl Actor for ActorNode {
 
 impl NodeState {
     fn call(&mut self, call: ActorCall) {
-        match self.resident.vital() {
+        match self.record.liveness() {
             Liveness::Restarting => self.held.push(call),
             Liveness::Dead(death) => (call.reply)(Err(CallFault::Died(death))),
-            Liveness::Alive => self.resident.home.call(call),
+            Liveness::Alive => self.record.home.call(call),
         }
     }
 }

@@ -75,7 +75,7 @@ impl Actor for Supervisor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SupervisorMessage::AddActor { resident, reply } => state.add_actor(&myself, &resident, reply),
+            SupervisorMessage::AddActor { record, reply } => state.add_actor(&myself, &record, reply),
             SupervisorMessage::AddWorker {
                 record,
                 launcher,
@@ -139,19 +139,19 @@ impl SupervisorState {
     fn add_actor(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
-        resident: &Arc<ActorRecord>,
+        record: &Arc<ActorRecord>,
         reply: Promise<Result<(), SpawnError>>,
     ) {
         if self.closing.is_some() {
             return reply.keep(Err(SpawnError::Shutdown));
         }
-        let args = Arc::clone(resident);
+        let args = Arc::clone(record);
         match ActorRuntime::spawn_linked_instant(None, ActorNode, args, myself.get_cell()) {
             Ok((node, _)) => {
-                self.nodes.insert(node.get_id(), resident.id());
+                self.nodes.insert(node.get_id(), record.id());
                 // This is the first message to the node, which cannot have stopped yet.
                 let _ = node.send_message(NodeMessage::Build(reply));
-                let _ = resident.node.set(node);
+                let _ = record.node.set(node);
             }
             Err(error) => reply.keep(Err(SpawnError::Internal(error.to_string()))),
         }
@@ -235,8 +235,8 @@ impl SupervisorState {
         let Some(closing) = self.closing.take_if(|_| done) else {
             return;
         };
-        for resident in self.directory.residents() {
-            if let Some(node) = resident.node.get() {
+        for record in self.directory.records() {
+            if let Some(node) = record.node.get() {
                 node.stop(None);
             }
         }
@@ -260,9 +260,9 @@ impl SupervisorState {
     fn end_actor(&self, id: ActorId, why: &str) {
         let failed: Vec<_> = self
             .directory
-            .residents()
+            .records()
             .into_iter()
-            .filter(|resident| resident.id() == id)
+            .filter(|record| record.id() == id)
             .collect();
         self.directory.end_actors(&failed, why);
     }

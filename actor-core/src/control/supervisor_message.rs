@@ -14,7 +14,7 @@ use crate::worker::record::WorkerRecord;
 pub(crate) enum SupervisorMessage {
     /// Starts the actor's node, which builds the actor.
     AddActor {
-        resident: Arc<ActorRecord>,
+        record: Arc<ActorRecord>,
         reply: Promise<Result<(), SpawnError>>,
     },
     /// Starts the worker's node, which launches the process. The process is started by `launcher`.

@@ -80,12 +80,12 @@ impl Watch {
         };
         self.stdout.drain();
         self.stderr.drain();
-        let residents = self.directory.residents_in(self.record.id());
+        let records = self.directory.records_in(self.record.id());
         let death = Death {
-            actor: residents
+            actor: records
                 .first()
                 .map_or_else(|| self.record.name().to_owned(), |it| it.name().to_owned()),
-            actors: residents.iter().map(|resident| resident.id()).collect(),
+            actors: records.iter().map(|record| record.id()).collect(),
             process: self.record.id(),
             pid: Some(self.pid),
             exit,

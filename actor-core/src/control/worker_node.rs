@@ -65,7 +65,7 @@ impl Actor for WorkerNode {
 impl WorkerState {
     async fn died(&mut self, myself: &ActorRef<WorkerMessage>, exit: &Exit) {
         let directory = Arc::clone(&self.args.directory);
-        let residents = directory.residents_in(self.args.record.id());
+        let records = directory.records_in(self.args.record.id());
         if self.closing.is_some() {
             let forced = [Exit::Signal(libc::SIGKILL), Exit::Code(EXIT_STUCK)];
             let killed = forced.contains(exit);
@@ -74,16 +74,16 @@ impl WorkerState {
                 node: myself.get_id(),
                 killed: name,
             });
-            directory.tell_nodes(&residents);
+            directory.tell_nodes(&records);
             if !directory.is_closed() {
-                directory.end_actors(&residents, "its worker was ended");
-                directory.forget_dead(&residents);
+                directory.end_actors(&records, "its worker was ended");
+                directory.forget_dead(&records);
             }
             return self.over(myself, killed);
         }
-        let runs = self.restart(myself, &residents).await;
-        directory.tell_nodes(&residents);
-        directory.forget_dead(&residents);
+        let runs = self.restart(myself, &records).await;
+        directory.tell_nodes(&records);
+        directory.forget_dead(&records);
         if !runs {
             self.over(myself, false);
         }
@@ -91,13 +91,13 @@ impl WorkerState {
 
     /// Restarts the process for the actors that restart. A start that fails is a death like any other: the actors'
     /// policies decide whether there is another attempt. Returns whether a process runs.
-    async fn restart(&mut self, myself: &ActorRef<WorkerMessage>, residents: &[Arc<ActorRecord>]) -> bool {
+    async fn restart(&mut self, myself: &ActorRef<WorkerMessage>, records: &[Arc<ActorRecord>]) -> bool {
         let directory = Arc::clone(&self.args.directory);
         let mut pause = RESTART_PAUSE;
         loop {
-            let restarting: Vec<Arc<ActorRecord>> = residents
+            let restarting: Vec<Arc<ActorRecord>> = records
                 .iter()
-                .filter(|resident| resident.vital() == Liveness::Restarting)
+                .filter(|record| record.liveness() == Liveness::Restarting)
                 .cloned()
                 .collect();
             if restarting.is_empty() {
@@ -105,9 +105,7 @@ impl WorkerState {
             }
             let error = match self.args.start(myself).await {
                 Ok(()) => {
-                    restarting
-                        .iter()
-                        .for_each(|resident| revive(&directory, resident));
+                    restarting.iter().for_each(|record| revive(&directory, record));
                     return true;
                 }
                 Err(error) => error,
@@ -152,12 +150,12 @@ impl WorkerState {
 }
 
 /// Rebuilds an actor in its new process, unless the actor was ended meanwhile.
-fn revive(directory: &Arc<Directory>, resident: &Arc<ActorRecord>) {
-    let is_wanted = |resident: &ActorRecord| resident.vital() == Liveness::Restarting;
-    let Some(keep) = directory.keep_of(resident.id()).filter(|_| is_wanted(resident)) else {
+fn revive(directory: &Arc<Directory>, record: &Arc<ActorRecord>) {
+    let is_wanted = |record: &ActorRecord| record.liveness() == Liveness::Restarting;
+    let Some(keep) = directory.keep_of(record.id()).filter(|_| is_wanted(record)) else {
         return;
     };
-    let (directory, revived) = (Arc::clone(directory), Arc::clone(resident));
+    let (directory, revived) = (Arc::clone(directory), Arc::clone(record));
     let done = move |result| match result {
         // The new process has died too. The handling of that death decides.
         Err(SpawnError::Worker { .. }) => {}
@@ -174,15 +172,15 @@ fn revive(directory: &Arc<Directory>, resident: &Arc<ActorRecord>) {
             directory.end_actors(std::slice::from_ref(&revived), &why);
         }
     };
-    resident.home.build(&resident.blueprint, Box::new(done));
+    record.home.build(&record.blueprint, Box::new(done));
 }
 
 /// Removes an actor that was built in a new process although it had been ended meanwhile. Ends its lane if neither a
 /// handle nor an actor keeps the lane alive.
-fn dismiss(resident: &ActorRecord, keep: &Weak<LaneKeep>) {
-    resident.leave();
-    if let Some(worker) = resident.home.worker().filter(|_| keep.strong_count() == 0) {
-        worker.end_lane(resident.lane(), Box::new(|_| {}));
+fn dismiss(record: &ActorRecord, keep: &Weak<LaneKeep>) {
+    record.leave();
+    if let Some(worker) = record.home.worker().filter(|_| keep.strong_count() == 0) {
+        worker.end_lane(record.lane(), Box::new(|_| {}));
     }
 }
 
@@ -213,8 +211,8 @@ mod tests {
     fn an_actor_that_is_ended_while_its_process_restarts_is_not_there_afterwards() {
         let runtime = Runtime::new();
         let directory = &runtime.inner().directory;
-        let record = Arc::new(WorkerRecord::new(ProcessId::next(), "w", Vec::new()));
-        let worker = Worker::new(&runtime, Arc::clone(&record));
+        let process = Arc::new(WorkerRecord::new(ProcessId::next(), "w", Vec::new()));
+        let worker = Worker::new(&runtime, Arc::clone(&process));
         for built in [false, true] {
             let (link, mut queue) = Link::new();
             let link = Arc::new(link);
@@ -227,31 +225,31 @@ mod tests {
             let lane = worker.lane("l");
             let (home, keep) = lane.home().unwrap();
             let restart = Restart::OnFailure { max: 1 };
-            let resident = Arc::new(ActorRecord::new(Blueprint::of_nothing("a"), home, restart));
-            directory.add_resident(&resident, Some(keep));
-            let residents = [Arc::clone(&resident)];
-            directory.note_deaths(&residents, "its process has died", true);
-            assert_eq!(resident.vital(), Liveness::Restarting);
+            let record = Arc::new(ActorRecord::new(Blueprint::of_nothing("a"), home, restart));
+            directory.add_record(&record, Some(keep));
+            let records = [Arc::clone(&record)];
+            directory.note_deaths(&records, "its process has died", true);
+            assert_eq!(record.liveness(), Liveness::Restarting);
             if built {
-                record.set_current(Some(runs.clone()));
-                revive(directory, &resident);
+                process.set_current(Some(runs.clone()));
+                revive(directory, &record);
                 assert!(matches!(sent(&mut queue), Some(ToWorker::Create { .. })));
-                record.set_current(None);
+                process.set_current(None);
             }
             // The end is not sent to any process.
-            directory.end_actors(&residents, "it was killed");
+            directory.end_actors(&records, "it was killed");
             drop(lane);
             assert!(sent(&mut queue).is_none());
-            record.set_current(Some(runs));
+            process.set_current(Some(runs));
             if built {
                 link.answer(0, Response::Created(Ok(())));
                 assert!(matches!(sent(&mut queue), Some(ToWorker::Remove { .. })));
                 assert!(matches!(sent(&mut queue), Some(ToWorker::EndLane { .. })));
             } else {
-                revive(directory, &resident);
+                revive(directory, &record);
             }
             assert!(sent(&mut queue).is_none());
-            record.set_current(None);
+            process.set_current(None);
         }
     }
 }

@@ -152,11 +152,7 @@ impl Lane {
         let deadline = deadline_after(grace);
         self.keep.set_ended();
         let directory = &self.runtime.inner().directory;
-        bury(
-            directory,
-            &directory.residents_on(self.id()),
-            "its lane was ended",
-        );
+        end_for_good(directory, &directory.records_on(self.id()), "its lane was ended");
         if self.keep.home.end(self.id(), deadline) {
             return Ok(());
         }
@@ -186,9 +182,9 @@ impl Lane {
 }
 
 /// Ends actors for good, without a restart.
-fn bury(directory: &Directory, residents: &[Arc<ActorRecord>], why: &str) {
-    residents.iter().for_each(|resident| resident.retire());
-    directory.end_actors(residents, why);
+fn end_for_good(directory: &Directory, records: &[Arc<ActorRecord>], why: &str) {
+    records.iter().for_each(|record| record.retire());
+    directory.end_actors(records, why);
 }
 
 /// A worker process that several actors may share. The process ends with its last handle and its last actor, or by
@@ -244,9 +240,9 @@ impl Worker {
         let deadline = deadline_after(grace);
         let record = &self.keep.record;
         let directory = &self.runtime.inner().directory;
-        bury(
+        end_for_good(
             directory,
-            &directory.residents_in(record.id()),
+            &directory.records_in(record.id()),
             "its worker was ended",
         );
         record.end(deadline);
@@ -281,7 +277,7 @@ mod tests {
         assert_eq!(lane.end(Duration::MAX), Ok(()));
         let spawned = runtime
             .inner()
-            .settle(Blueprint::of_nothing("a"), home, Restart::Never);
+            .spawn_at(Blueprint::of_nothing("a"), home, Restart::Never);
         assert!(matches!(spawned, Err(SpawnError::Ended { .. })), "{spawned:?}");
         assert!(runtime.actors().is_empty());
     }

@@ -83,7 +83,7 @@ impl Home for InlineHome {
     fn remove(&self, _: ActorId) {}
 
     /// Does nothing: the thread that runs a method asks by itself.
-    fn rouse(&self) {}
+    fn wake_async(&self) {}
 
     fn inline_cell(&self) -> Option<&Arc<Guarded<ActorCell>>> {
         Some(&self.cell)

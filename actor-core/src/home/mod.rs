@@ -54,7 +54,7 @@ pub(crate) trait Home: Send + Sync {
     }
 
     /// Makes async methods that the lane's program awaits ask again whether they are wanted. Never blocks.
-    fn rouse(&self);
+    fn wake_async(&self);
 
     /// The actor itself, if it has no lane and the threads that use it run its methods.
     fn inline_cell(&self) -> Option<&Arc<Guarded<ActorCell>>> {

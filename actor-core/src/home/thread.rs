@@ -54,8 +54,8 @@ impl Home for ThreadHome {
         let _ = self.0.push(LaneMessage::Remove(actor));
     }
 
-    fn rouse(&self) {
-        self.0.rouse();
+    fn wake_async(&self) {
+        self.0.wake_async();
     }
 }
 

@@ -112,10 +112,10 @@ impl Home for WorkerHome {
         true
     }
 
-    fn rouse(&self) {
+    fn wake_async(&self) {
         // A worker without a link has ended, and its programs with it.
         if let Some(link) = self.worker.link() {
-            let _ = link.tell(&ToWorker::Rouse);
+            let _ = link.tell(&ToWorker::WakeAsync);
         }
     }
 

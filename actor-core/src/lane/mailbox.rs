@@ -136,7 +136,7 @@ impl Mailbox {
     }
 
     /// Makes the async method that the lane's program awaits, if there is one, ask again whether it is wanted.
-    pub(crate) fn rouse(&self) {
+    pub(crate) fn wake_async(&self) {
         let driver = self.driver.lock().clone();
         if let Some(driver) = driver {
             driver.look_again();

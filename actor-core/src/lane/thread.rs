@@ -86,8 +86,8 @@ impl LaneThread {
     }
 
     /// Makes an async method that the lane's program awaits ask again whether it is wanted.
-    pub(crate) fn rouse(&self) {
-        self.mailbox.rouse();
+    pub(crate) fn wake_async(&self) {
+        self.mailbox.wake_async();
     }
 
     /// Asks the lane to end after the messages that were queued before, and after the program that it runs.
@@ -184,7 +184,7 @@ mod tests {
     use crate::lane::mailbox::ProgramEnd;
     use crate::lane::program::Program;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     /// A value whose drop waits for a message.
     struct Held {
@@ -239,10 +239,10 @@ mod tests {
             let end = ProgramEnd::new(move |panic| told.send(panic).unwrap());
             assert!(lane.push(LaneMessage::Run(program, end)).is_ok());
         }
-        assert!(panics.recv_timeout(PATIENCE).unwrap().is_some());
-        assert_eq!(panics.recv_timeout(PATIENCE), Ok(None));
+        assert!(panics.recv_timeout(TIMEOUT).unwrap().is_some());
+        assert_eq!(panics.recv_timeout(TIMEOUT), Ok(None));
         lane.stop();
-        assert!(lane.join_until(deadline_after(PATIENCE)));
+        assert!(lane.join_until(deadline_after(TIMEOUT)));
     }
 
     /// Reports that it runs, and returns when it is released.
@@ -264,22 +264,22 @@ mod tests {
             lane.push(LaneMessage::Run(waits, ProgramEnd::new(|_| {})))
                 .is_ok()
         );
-        has_begun.recv_timeout(PATIENCE).unwrap();
+        has_begun.recv_timeout(TIMEOUT).unwrap();
         lane.stop();
         let (told, ended) = channel();
         let late = ProgramEnd::new(move |panic| told.send(panic).unwrap());
         assert!(lane.push(LaneMessage::Run(Box::new(Leaves(None)), late)).is_ok());
         drop(go);
-        let said = ended.recv_timeout(PATIENCE).unwrap();
+        let said = ended.recv_timeout(TIMEOUT).unwrap();
         assert!(said.unwrap().contains("has ended"));
-        assert!(lane.join_until(deadline_after(PATIENCE)));
+        assert!(lane.join_until(deadline_after(TIMEOUT)));
     }
 
     /// Returns the answer of `ask`, called on a thread of its own, so that a wait without end fails the test.
     fn answered<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> T {
         let (say, said) = channel();
         thread::spawn(move || say.send(ask()));
-        said.recv_timeout(PATIENCE).expect("it waits without end")
+        said.recv_timeout(TIMEOUT).expect("it waits without end")
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
         let run = LaneMessage::Run(leaves, ProgramEnd::new(|_| {}));
         assert!(lane.push(run).is_ok());
         lane.stop();
-        has_begun.recv_timeout(PATIENCE).unwrap();
+        has_begun.recv_timeout(TIMEOUT).unwrap();
         let stuck = Arc::clone(&lane);
         assert!(!answered(move || stuck.join_until(Instant::now())));
         let directory = Directory::new();

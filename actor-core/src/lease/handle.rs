@@ -25,7 +25,7 @@ use crate::worker::record::WorkerRecord;
 /// each of the others when its program ends.
 pub struct Lease {
     id: LeaseId,
-    residents: Vec<Arc<ActorRecord>>,
+    records: Vec<Arc<ActorRecord>>,
     runtime: Runtime,
 }
 
@@ -37,31 +37,28 @@ impl Runtime {
     /// [`LeaseError`] that names the first actor in the way.
     pub fn lease(&self, holder: &str, actors: &[ActorRef], deadline: Instant) -> Result<Lease, LeaseError> {
         let directory = &self.inner().directory;
-        let mut residents: Vec<Arc<ActorRecord>> = Vec::with_capacity(actors.len());
+        let mut records: Vec<Arc<ActorRecord>> = Vec::with_capacity(actors.len());
         for actor in actors {
             if !actor.same_runtime(self) {
                 return Err(LeaseError::Foreign {
                     actor: actor.name().to_owned(),
                 });
             }
-            residents.push(Arc::clone(actor.resident()));
+            records.push(Arc::clone(actor.record()));
         }
         loop {
-            living(directory, &residents, deadline)?;
-            let ids: BTreeSet<ActorId> = residents.iter().map(|resident| resident.id()).collect();
-            let units: BTreeSet<Unit> = residents.iter().map(|resident| unit(resident)).collect();
+            living(directory, &records, deadline)?;
+            let ids: BTreeSet<ActorId> = records.iter().map(|record| record.id()).collect();
+            let units: BTreeSet<Unit> = records.iter().map(|record| unit(record)).collect();
             let id = directory
                 .leases
                 .take(holder, &units, &ids, deadline)
-                .map_err(|obstacle| in_the_way(obstacle, &residents))?;
+                .map_err(|obstacle| in_the_way(obstacle, &records))?;
             // An actor may have died between the two checks; the lease would not be told of that death.
-            if residents
-                .iter()
-                .all(|resident| resident.vital() == Liveness::Alive)
-            {
+            if records.iter().all(|record| record.liveness() == Liveness::Alive) {
                 return Ok(Lease {
                     id,
-                    residents,
+                    records,
                     runtime: self.clone(),
                 });
             }
@@ -70,48 +67,44 @@ impl Runtime {
     }
 }
 
-fn unit(resident: &ActorRecord) -> Unit {
-    match resident.home.inline_cell() {
-        Some(_) => Unit::Inline(resident.id()),
-        None => Unit::Lane(resident.lane()),
+fn unit(record: &ActorRecord) -> Unit {
+    match record.home.inline_cell() {
+        Some(_) => Unit::Inline(record.id()),
+        None => Unit::Lane(record.lane()),
     }
 }
 
 /// Waits until no actor restarts. Returns an error if an actor restarts still or is dead.
-fn living(
-    directory: &Directory,
-    residents: &[Arc<ActorRecord>],
-    deadline: Instant,
-) -> Result<(), LeaseError> {
+fn living(directory: &Directory, records: &[Arc<ActorRecord>], deadline: Instant) -> Result<(), LeaseError> {
     if directory.is_closed() {
         return Err(LeaseError::Shutdown);
     }
     let restarting = || {
-        residents
+        records
             .iter()
-            .find(|resident| resident.vital() == Liveness::Restarting)
+            .find(|record| record.liveness() == Liveness::Restarting)
     };
     if !directory.leases.wait(deadline, || restarting().is_none())
-        && let Some(resident) = restarting()
+        && let Some(record) = restarting()
     {
         return Err(LeaseError::Restarting {
-            actor: resident.name().to_owned(),
+            actor: record.name().to_owned(),
         });
     }
-    for resident in residents {
-        if let Liveness::Dead(mut death) = resident.vital() {
+    for record in records {
+        if let Liveness::Dead(mut death) = record.liveness() {
             // Several actors may have died at once; the error names the one that was asked for.
-            death.actor = resident.name().to_owned();
+            death.actor = record.name().to_owned();
             return Err(LeaseError::Dead(death));
         }
     }
     Ok(())
 }
 
-fn in_the_way(obstacle: Obstacle, residents: &[Arc<ActorRecord>]) -> LeaseError {
+fn in_the_way(obstacle: Obstacle, records: &[Arc<ActorRecord>]) -> LeaseError {
     let name = |asked: Unit| {
-        let found = residents.iter().find(|resident| unit(resident) == asked);
-        found.map_or_else(String::new, |resident| resident.name().to_owned())
+        let found = records.iter().find(|record| unit(record) == asked);
+        found.map_or_else(String::new, |record| record.name().to_owned())
     };
     match obstacle {
         Obstacle::Held { unit, holder } | Obstacle::Ending { unit, holder } => LeaseError::Busy {
@@ -227,15 +220,13 @@ impl Lease {
     /// Returns the reason that a worker has no process: the death of its actors, which is recorded soon after the
     /// process has ended.
     fn gone(&self, worker: &WorkerRecord, deadline: Instant) -> LeaseError {
-        let there = |resident: &&Arc<ActorRecord>| resident.process() == worker.id();
-        let residents: Vec<Arc<ActorRecord>> = self.residents.iter().filter(there).cloned().collect();
+        let there = |record: &&Arc<ActorRecord>| record.process() == worker.id();
+        let records: Vec<Arc<ActorRecord>> = self.records.iter().filter(there).cloned().collect();
         let directory = self.directory();
         directory.leases.wait(deadline, || {
-            residents
-                .iter()
-                .any(|resident| resident.vital() != Liveness::Alive)
+            records.iter().any(|record| record.liveness() != Liveness::Alive)
         });
-        living(directory, &residents, deadline)
+        living(directory, &records, deadline)
             .err()
             .unwrap_or_else(|| LeaseError::Refused {
                 worker: worker.name().to_owned(),
@@ -244,18 +235,12 @@ impl Lease {
     }
 
     fn lanes_in(&self, process: ProcessId) -> Vec<LaneId> {
-        let there = self
-            .residents
-            .iter()
-            .filter(|resident| resident.process() == process);
-        there.map(|resident| resident.lane()).collect()
+        let there = self.records.iter().filter(|record| record.process() == process);
+        there.map(|record| record.lane()).collect()
     }
 
     fn worker(&self, process: ProcessId) -> Option<Arc<WorkerRecord>> {
-        let mut workers = self
-            .residents
-            .iter()
-            .filter_map(|resident| resident.home.worker());
+        let mut workers = self.records.iter().filter_map(|record| record.home.worker());
         workers.find(|worker| worker.id() == process).cloned()
     }
 
@@ -275,11 +260,11 @@ impl Lease {
     /// The inline actors of the lease.
     #[must_use]
     pub fn inline_actors(&self) -> Vec<(ActorId, Arc<Guarded<ActorCell>>)> {
-        let inline = |resident: &Arc<ActorRecord>| {
-            let cell = resident.home.inline_cell()?;
-            Some((resident.id(), Arc::clone(cell)))
+        let inline = |record: &Arc<ActorRecord>| {
+            let cell = record.home.inline_cell()?;
+            Some((record.id(), Arc::clone(cell)))
         };
-        self.residents.iter().filter_map(inline).collect()
+        self.records.iter().filter_map(inline).collect()
     }
 
     /// Announces that the holder is about to release the lease: lanes without a program are free now, the others when
@@ -290,11 +275,11 @@ impl Lease {
 
     /// Makes async methods that the lease's programs await ask again whether they are wanted, in this process and in
     /// workers. Never blocks.
-    pub fn rouse(&self) {
+    pub fn wake_async(&self) {
         let mut told = BTreeSet::new();
-        for resident in &self.residents {
-            if told.insert(resident.home.address()) {
-                resident.home.rouse();
+        for record in &self.records {
+            if told.insert(record.home.address()) {
+                record.home.wake_async();
             }
         }
     }
@@ -314,9 +299,9 @@ impl Lease {
     /// Abandons lanes: worker processes among them are killed, and threads of this process are lost with their actors.
     pub fn kill(&self, lanes: &[LaneId]) {
         let directory = self.directory();
-        let is_on = |resident: &&Arc<ActorRecord>| lanes.contains(&resident.lane());
-        for resident in self.residents.iter().filter(is_on) {
-            resident.home.kill();
+        let is_on = |record: &&Arc<ActorRecord>| lanes.contains(&record.lane());
+        for record in self.records.iter().filter(is_on) {
+            record.home.kill();
         }
         for lane in lanes {
             let Some(thread) = directory.lane(*lane) else {
@@ -324,7 +309,7 @@ impl Lease {
             };
             directory.leases.lose(*lane);
             directory.end_actors(
-                &directory.residents_on(*lane),
+                &directory.records_on(*lane),
                 "its thread never came back from a program",
             );
             // Done last: the calls that wait there are dropped, and their callers then read how the actors ended.
@@ -379,7 +364,7 @@ impl Drop for Lease {
 
 impl std::fmt::Debug for Lease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<_> = self.residents.iter().map(|resident| resident.name()).collect();
+        let names: Vec<_> = self.records.iter().map(|record| record.name()).collect();
         f.debug_struct("Lease")
             .field("actors", &names)
             .finish_non_exhaustive()

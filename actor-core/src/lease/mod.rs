@@ -1,13 +1,13 @@
 //! Leases: the right to run programs on actors' threads, and the announcement of deaths to the holders.
 //!
 //! - `table`: the state and its rules, as pure functions.
-//! - `desk`: the table behind a lock, with the wait for a lease that is ending.
+//! - `manager`: the table behind a lock, with the wait for a lease that is ending.
 //! - `handle`: [`Lease`], the object that a holder uses.
 //! - `error`: [`LeaseError`].
 
-pub(crate) mod desk;
 pub(crate) mod error;
 pub(crate) mod handle;
+pub(crate) mod manager;
 pub(crate) mod table;
 
 pub use error::LeaseError;

@@ -40,7 +40,7 @@ pub(crate) enum ToWorker {
     /// Ends a lane, which drops its actors. No body.
     EndLane { request: RequestId, lane: LaneId },
     /// Makes async methods that programs await ask again whether they are wanted. No body.
-    Rouse,
+    WakeAsync,
     /// Ends the worker: it drops the actors, waits this long for busy lanes, and exits. No body.
     Shutdown { grace_ms: u64 },
 }

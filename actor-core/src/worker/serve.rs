@@ -134,11 +134,11 @@ impl WorkerLanes {
                 }
             }
             // A lane that was told to end may still await.
-            ToWorker::Rouse => self
+            ToWorker::WakeAsync => self
                 .lanes
                 .values()
                 .chain(&self.ending)
-                .for_each(|lane| lane.rouse()),
+                .for_each(|lane| lane.wake_async()),
             ToWorker::Shutdown { grace_ms } => self.shut_down(Duration::from_millis(grace_ms)),
         }
     }

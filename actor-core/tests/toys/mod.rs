@@ -15,10 +15,10 @@ use selvedge_core::{
 use serde::{Deserialize, Serialize};
 
 /// A time limit that is long enough for a busy machine, and short enough to reveal a hang.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub fn soon() -> Instant {
-    Instant::now() + PATIENCE
+    Instant::now() + TIMEOUT
 }
 
 /// Aborts the test program when a test takes too long: a hang must not look like a slow machine.
@@ -181,7 +181,7 @@ impl ToyHandle {
     }
 
     pub fn real_pid(&self) -> u32 {
-        self.0.call(PID, ()).wait_timeout(PATIENCE).unwrap()
+        self.0.call(PID, ()).wait_timeout(TIMEOUT).unwrap()
     }
 }
 
@@ -273,7 +273,7 @@ impl Flag {
     }
 }
 
-/// Calls `look` until it returns true, for at most [`PATIENCE`]. It polls, because events in other processes ring no
+/// Calls `look` until it returns true, for at most [`TIMEOUT`]. It polls, because events in other processes ring no
 /// bell.
 pub fn eventually(what: &str, mut look: impl FnMut() -> bool) {
     let deadline = soon();

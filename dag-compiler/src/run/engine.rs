@@ -412,7 +412,7 @@ impl Engine {
     pub(crate) fn interrupt(&self) {
         if self.control.is_awaiting() {
             self.inline.look_again();
-            self.lease.rouse();
+            self.lease.wake_async();
         }
     }
 

@@ -1,4 +1,4 @@
-//! The lease desk: the lease table behind a lock, waits for leases that are ending, and the announcement of deaths.
+//! The lease manager: the lease table behind a lock, waits for leases that are ending, and the announcement of deaths.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +11,7 @@ use crate::death::Death;
 use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lease::table::{EndWatcher, LeaseId, LeaseTable, NotStarted, Obstacle, Unit, Watcher};
 
-/// The lease desk, shared by all leases of a runtime.
+/// The lease manager, shared by all leases of a runtime.
 #[derive(Default)]
 pub(crate) struct LeaseManager {
     table: Mutex<LeaseTable>,
@@ -123,7 +123,7 @@ impl LeaseManager {
         self.table.lock().held()
     }
 
-    /// Wakes all threads that wait at the desk, after a change outside the table.
+    /// Wakes all threads that wait here, after a change outside the table.
     pub(crate) fn wake(&self) {
         // The lock is taken so that no waiter is missed: a waiter that has just checked its condition either holds the
         // lock until it waits, or waits already and is woken.
