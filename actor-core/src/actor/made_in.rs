@@ -19,6 +19,7 @@ impl MadeIn {
     pub fn here() -> Self {
         static HOOK: Once = Once::new();
         extern "C" fn in_child() {
+            // Relaxed: the child has one thread.
             FORKS.fetch_add(1, Ordering::Relaxed);
         }
         HOOK.call_once(|| {
@@ -27,6 +28,7 @@ impl MadeIn {
             // from their parents.
             unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         });
+        // Relaxed: see `is_here`.
         MadeIn(FORKS.load(Ordering::Relaxed))
     }
 

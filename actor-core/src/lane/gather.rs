@@ -50,7 +50,7 @@ struct Exchange {
     state: Mutex<GatherState>,
     /// The host's doorbell.
     bell: Doorbell,
-    shares: Vec<Share>,
+    shares: Vec<Arc<Share>>,
 }
 
 /// Returns programs with which the `guests` lend their actors to the lane `host` while `program` runs there, and the
@@ -65,23 +65,27 @@ pub fn gather(
     if guests.is_empty() {
         return vec![(host, program)];
     }
-    let share = |(lane, actors)| Share {
-        lane,
-        actors,
-        bell: Doorbell::heap(),
+    let share = |(lane, actors)| {
+        Arc::new(Share {
+            lane,
+            actors,
+            bell: Doorbell::heap(),
+        })
     };
     let exchange = Arc::new(Exchange {
         state: Mutex::default(),
         bell,
         shares: guests.into_iter().map(share).collect(),
     });
-    let guest = |index: usize| {
-        let exchange = Arc::clone(&exchange);
-        let lane = exchange.shares.get(index).map(|share| share.lane);
-        let guest: Box<dyn Program> = Box::new(Guest { exchange, index });
-        lane.map(|lane| (lane, guest))
+    let guest = |share: &Arc<Share>| {
+        let guest = Guest {
+            exchange: Arc::clone(&exchange),
+            share: Arc::clone(share),
+        };
+        let guest: Box<dyn Program> = Box::new(guest);
+        (share.lane, guest)
     };
-    let mut programs: LoadedPrograms = (0..exchange.shares.len()).filter_map(guest).collect();
+    let mut programs: LoadedPrograms = exchange.shares.iter().map(guest).collect();
     let host_program = Host {
         exchange: Arc::clone(&exchange),
         program,
@@ -157,15 +161,12 @@ impl Exchange {
 /// The program of a lane that lends its actors.
 struct Guest {
     exchange: Arc<Exchange>,
-    index: usize,
+    share: Arc<Share>,
 }
 
 impl Program for Guest {
     fn run(&mut self, lane: &mut LaneHost<'_>) {
-        let exchange = Arc::clone(&self.exchange);
-        let Some(share) = exchange.shares.get(self.index) else {
-            return;
-        };
+        let (exchange, share) = (&self.exchange, &self.share);
         {
             let mut state = exchange.state.lock();
             if state.ended {

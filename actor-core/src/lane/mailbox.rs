@@ -1,6 +1,10 @@
 //! Mailboxes of lanes: an unbounded queue, a condition variable for an idle lane, and a doorbell for a lane that runs a
 //! program.
 //!
+//! The queue is no channel of a library: a lane's program asks with one load whether a message waits, a message wakes
+//! either an idle lane or a doorbell, and a closed mailbox returns the message. A channel beside a flag would keep the
+//! lock that these need, for the flag and the queue change together.
+//!
 //! Invariants:
 //! - `MAIL-1`: every push sets `pending`, under the queue's lock, and only a pop that empties the queue, or `close`,
 //!   clears it. So a lane that reads `false` has seen every message pushed before.
@@ -153,6 +157,7 @@ impl Mailbox {
         let dropped = {
             let mut queue = self.queue.lock();
             queue.closed = true;
+            // Relaxed: the queue's lock orders this store with every push (MAIL-1).
             self.pending.store(false, Ordering::Relaxed);
             std::mem::take(&mut queue.messages)
         };

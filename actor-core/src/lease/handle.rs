@@ -14,8 +14,9 @@ use crate::id::{ActorId, LaneId, ProcessId};
 use crate::lane::mailbox::{LaneMessage, ProgramEnd};
 use crate::lane::program::LoadedPrograms;
 use crate::lease::error::LeaseError;
+use crate::lease::loading::Loading;
 use crate::lease::table::{LeaseId, NotStarted, Obstacle, Unit};
-use crate::promise::{Answer, promise};
+use crate::promise::promise;
 use crate::runtime::Runtime;
 use crate::worker::link::{LinkLost, Response};
 use crate::worker::protocol::ToWorker;
@@ -315,44 +316,6 @@ impl Lease {
             // Done last: the calls that wait there are dropped, and their callers then read how the actors ended.
             thread.abandon();
         }
-    }
-}
-
-/// Programs that are being loaded by a worker.
-#[must_use]
-pub struct Loading {
-    worker: String,
-    answer: Answer<Result<Response, LinkLost>>,
-}
-
-impl Loading {
-    /// Waits until the worker has started the programs.
-    ///
-    /// # Errors
-    /// The errors of [`Lease::start_worker`].
-    pub fn wait(mut self, deadline: Instant) -> Result<(), LeaseError> {
-        let worker = self.worker;
-        match self.answer.wait(Some(deadline)) {
-            Some(Ok(Ok(Response::Loaded(Ok(_))))) => Ok(()),
-            Some(Ok(Ok(Response::Loaded(Err(reason)))) | Ok(Err(LinkLost::NotSent(reason)))) => {
-                Err(LeaseError::Refused { worker, reason })
-            }
-            Some(Ok(Err(LinkLost::Died(death)))) => Err(LeaseError::Dead(death)),
-            Some(Ok(Ok(_))) => Err(LeaseError::Refused {
-                worker,
-                reason: "an answer to another question".to_owned(),
-            }),
-            Some(Err(_)) => Err(LeaseError::Shutdown),
-            None => Err(LeaseError::Silent { worker }),
-        }
-    }
-}
-
-impl std::fmt::Debug for Loading {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Loading")
-            .field("worker", &self.worker)
-            .finish_non_exhaustive()
     }
 }
 

@@ -58,6 +58,7 @@ pub fn init() {
 
 /// Whether [`init`] has run, before `main` or in it. If so, a process that is started as a worker becomes one.
 pub(crate) fn initialised() -> bool {
+    // Relaxed, like the store in `init`: the flag publishes nothing.
     INITIALISED.load(Ordering::Relaxed)
 }
 

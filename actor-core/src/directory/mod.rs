@@ -1,0 +1,124 @@
+//! The directory of a runtime: actors and lanes by number, time limits, and the leases.
+//!
+//! The threads that spawn and the control thread write to the directory; all threads read it. A running program does
+//! not use it.
+//!
+//! - `limits`: the time limits.
+//! - `deaths`: the announcement of deaths, to actors' records, watchers and nodes.
+
+mod deaths;
+mod limits;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use crate::actor_record::ActorRecord;
+use crate::directory::limits::TimeLimits;
+use crate::home::keep::LaneKeep;
+use crate::id::{ActorId, LaneId, ProcessId};
+use crate::lane::thread::LaneThread;
+use crate::lease::manager::LeaseManager;
+
+#[derive(Default)]
+struct Entries {
+    /// The actors, each with the shared object that keeps its lane alive.
+    records: BTreeMap<ActorId, (Arc<ActorRecord>, Option<Arc<LaneKeep>>)>,
+    lanes: BTreeMap<LaneId, Arc<LaneThread>>,
+}
+
+pub(crate) struct Directory {
+    entries: Mutex<Entries>,
+    closed: AtomicBool,
+    limits: Mutex<TimeLimits>,
+    pub(crate) leases: LeaseManager,
+}
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Mutex::new(Entries::default()),
+            closed: AtomicBool::new(false),
+            limits: Mutex::new(TimeLimits::default()),
+            leases: LeaseManager::default(),
+        }
+    }
+
+    pub(crate) fn limits(&self) -> TimeLimits {
+        *self.limits.lock()
+    }
+
+    pub(crate) fn set_limits(&self, set: impl FnOnce(&mut TimeLimits)) {
+        set(&mut self.limits.lock());
+    }
+
+    /// Whether the runtime is shut down, or about to be.
+    pub(crate) fn is_closed(&self) -> bool {
+        // SYNC directory-closed, acquire side: pairs with the swap in `close`.
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Closes the directory; returns `false` if it was closed before.
+    pub(crate) fn close(&self) -> bool {
+        // SYNC directory-closed, release side: pairs with the load in `is_closed`.
+        let first = !self.closed.swap(true, Ordering::AcqRel);
+        self.leases.wake();
+        first
+    }
+
+    pub(crate) fn add_record(&self, record: &Arc<ActorRecord>, keep: Option<Arc<LaneKeep>>) {
+        let entry = (Arc::clone(record), keep);
+        self.entries.lock().records.insert(record.id(), entry);
+    }
+
+    /// Returns the shared object that keeps an actor's lane alive; `None` if the actor is no longer listed, or has no
+    /// lane.
+    pub(crate) fn keep_of(&self, id: ActorId) -> Option<Weak<LaneKeep>> {
+        let entries = self.entries.lock();
+        let (_, keep) = entries.records.get(&id)?;
+        keep.as_ref().map(Arc::downgrade)
+    }
+
+    pub(crate) fn remove_record(&self, id: ActorId) {
+        let removed = self.entries.lock().records.remove(&id);
+        // Dropped outside the lock, because the lane may end with it.
+        drop(removed);
+    }
+
+    /// Adds a lane, and removes lanes whose thread is gone.
+    pub(crate) fn add_lane(&self, lane: &Arc<LaneThread>) {
+        let mut entries = self.entries.lock();
+        // Nothing waits for a thread under this lock, because a thread that ends may use the directory.
+        entries.lanes.retain(|_, old| !old.is_gone());
+        entries.lanes.insert(lane.id(), Arc::clone(lane));
+    }
+
+    pub(crate) fn lanes(&self) -> Vec<Arc<LaneThread>> {
+        self.entries.lock().lanes.values().cloned().collect()
+    }
+
+    pub(crate) fn lane(&self, id: LaneId) -> Option<Arc<LaneThread>> {
+        self.entries.lock().lanes.get(&id).cloned()
+    }
+
+    /// All actors, ordered by number.
+    pub(crate) fn records(&self) -> Vec<Arc<ActorRecord>> {
+        self.records_where(|_| true)
+    }
+
+    pub(crate) fn records_in(&self, process: ProcessId) -> Vec<Arc<ActorRecord>> {
+        self.records_where(|record| record.process() == process)
+    }
+
+    pub(crate) fn records_on(&self, lane: LaneId) -> Vec<Arc<ActorRecord>> {
+        self.records_where(|record| record.lane() == lane)
+    }
+
+    fn records_where(&self, is_meant: impl Fn(&ActorRecord) -> bool) -> Vec<Arc<ActorRecord>> {
+        let entries = self.entries.lock();
+        let records = entries.records.values().map(|(record, _)| record);
+        records.filter(|record| is_meant(record)).cloned().collect()
+    }
+}
