@@ -51,7 +51,7 @@ pub use actor::{ActorEntry, Compute, Create, MethodEntry, MethodTable, ParamEntr
 pub use actor_ref::ActorRef;
 pub use call::{Call, CallError};
 pub use cell::async_driver::{AsyncDriver, Interrupted, Wanted};
-pub use cell::frame::{Frame, Operands};
+pub use cell::frame::{Frame, Operands, ValueIx};
 pub use cell::guarded::{Guarded, NoEntry};
 pub use cell::state::ActorState;
 pub use cell::{ActorCell, RebuildFailed};

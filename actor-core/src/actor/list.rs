@@ -4,11 +4,11 @@ use std::fmt;
 
 use selvedge_channels::{AnyValue, PayloadType, Wire};
 
-use crate::Failure;
+use crate::{Failure, ValueIx};
 
 /// Takes the values with the indices `members` and puts them, as one list, into the value with the index `into`, for
 /// one execution.
-pub type Gather = fn(&mut [Box<dyn AnyValue>], &[usize], usize, u64) -> Result<(), Failure>;
+pub type Gather = fn(&mut [Box<dyn AnyValue>], &[ValueIx], ValueIx, u64) -> Result<(), Failure>;
 
 /// One level of a parameter that is a `Vec`: the types of the list and of its elements. A `Vec<Vec<T>>` has two levels.
 #[derive(Clone, Copy)]
@@ -45,8 +45,8 @@ impl fmt::Debug for ListLevel {
 /// Gathers a list. An element is moved if this is its last read, else cloned.
 fn gather<T: Wire>(
     values: &mut [Box<dyn AnyValue>],
-    members: &[usize],
-    into: usize,
+    members: &[ValueIx],
+    into: ValueIx,
     execution: u64,
 ) -> Result<(), Failure>
 where
@@ -55,10 +55,12 @@ where
     let wrong = || Failure::Internal("a list is put together from values of other types".to_owned());
     let mut list = Vec::with_capacity(members.len());
     for member in members {
-        let value = values.get_mut(*member).and_then(|value| value.typed_mut::<T>());
+        let value = values.get_mut(member.0).and_then(|value| value.typed_mut::<T>());
         list.push(value.ok_or_else(wrong)?.take()?);
     }
-    let into = values.get_mut(into).and_then(|value| value.typed_mut::<Vec<T>>());
+    let into = values
+        .get_mut(into.0)
+        .and_then(|value| value.typed_mut::<Vec<T>>());
     into.ok_or_else(wrong)?.put(execution, Ok(list))?;
     Ok(())
 }

@@ -1,9 +1,8 @@
 //! Actor types, described by plain data: a constructor and methods.
 //!
 //! `#[actor]` generates these items from an `impl` block; they can also be written by hand. The functions in an
-//! [`ActorEntry`] know the types of their actor, and the callers of the functions do not: arguments are passed by
-//! position in an [`Invocation`], alone in a [`Hop`], or as a tuple in [`Arguments`], and the actor is passed as a
-//! [`ActorState`].
+//! [`ActorEntry`] know the types of their actor, and the callers of the functions do not: arguments are passed
+//! in a [`Frame`], or as a tuple in [`Arguments`], and the actor is passed as an [`ActorState`].
 
 pub(crate) mod actor_type;
 pub(crate) mod arguments;

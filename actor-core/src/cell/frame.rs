@@ -10,6 +10,10 @@ use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Outlet, Value, Wire, 
 
 use crate::{AsyncDriver, Failure, Parts};
 
+/// The position of a value among the values of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ValueIx(pub usize);
+
 /// The values and outlets that a method works on.
 pub enum Operands<'a> {
     /// One argument, and a value of the same lane as the only destination of the result. The destination is empty.
@@ -31,7 +35,7 @@ pub enum Operands<'a> {
         /// The values of the lane.
         values: &'a mut [Box<dyn AnyValue>],
         /// For each argument, its index in `values`.
-        params: &'a [usize],
+        params: &'a [ValueIx],
         /// The outlet of the whole result, then the outlets of the parts of a tuple result; each is `None` if no edge
         /// leads from there.
         outlets: &'a mut [Option<Box<dyn AnyOutlet>>],
@@ -96,7 +100,7 @@ impl Frame<'_> {
                 &mut **argument
             }
             Operands::ByPosition { values, params, .. } => {
-                let value = params.get(i).and_then(|index| values.get_mut(*index));
+                let value = params.get(i).and_then(|index| values.get_mut(index.0));
                 value.ok_or_else(|| no_argument(i))?.as_mut()
             }
             _ => return Err(no_argument(i)),
@@ -140,7 +144,7 @@ impl Frame<'_> {
         let argument = match &self.operands {
             Operands::ToLocal { argument, .. } | Operands::ToOutlet { argument, .. } if i == 0 => &**argument,
             Operands::ByPosition { values, params, .. } => {
-                let value = params.get(i).and_then(|index| values.get(*index));
+                let value = params.get(i).and_then(|index| values.get(index.0));
                 value.ok_or_else(|| no_argument(i))?.as_ref()
             }
             _ => return Err(no_argument(i)),
@@ -219,7 +223,7 @@ impl Frame<'_> {
                     }
                 }
                 let owes_nothing =
-                    |index: &usize| values.get(*index).is_some_and(|value| value.owes_nothing());
+                    |index: &ValueIx| values.get(index.0).is_some_and(|value| value.owes_nothing());
                 let at_once = *at_once && params.iter().all(owes_nothing);
                 self.handed_over = send(outlet.as_mut(), value, at_once)?;
             }

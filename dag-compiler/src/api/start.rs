@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use selvedge_channels::{AnyOutlet, ChannelError, PayloadType, SpinBudget};
-use selvedge_core::{LaneId, Lease, LeaseError, ProcessId, Runtime, deadline_after};
+use selvedge_core::{LaneId, Lease, LeaseError, ProcessId, Runtime, ValueIx, deadline_after};
 
 use crate::api::graph::Graph;
 use crate::api::options::Options;
@@ -150,7 +150,7 @@ fn load_error(error: &LoadError, location: &SourceLocation) -> CompileError {
         LoadError::TooLarge | LoadError::Segment(_) | LoadError::Channel(ChannelError::Segment(_)) => {
             Code::OutOfMemory
         }
-        LoadError::Inconsistent(_) => Code::Internal,
+        LoadError::Inconsistent(_) | LoadError::Bug(_) => Code::Internal,
         _ => Code::LoadFailed,
     };
     refuse(code, error.to_string(), location)
@@ -372,7 +372,7 @@ fn attach_ports(plan: &Plan, recipe: &RuntimeParts, lane: &mut LaneLoop) -> Resu
         let info = maker(plan, value.value);
         lane.ports.push(OutputPort {
             info,
-            value: index,
+            value: ValueIx(index),
             leaves,
             moves: value.reads == 1 && channel.is_some_and(|channel| moves(channel, recipe)),
             collected: 0,
@@ -385,7 +385,7 @@ fn attach_ports(plan: &Plan, recipe: &RuntimeParts, lane: &mut LaneLoop) -> Resu
         // A result is written for an execution that has begun, and at most `max_inflight` executions have uncollected
         // results. So the writer never waits for this slot.
         if channel.is_some_and(|channel| channel.slots >= plan.settings.max_inflight)
-            && let Some(value) = lane.values.get_mut(index)
+            && let Some(value) = lane.values.get_mut(ValueIx(index))
         {
             value.never_waited_for();
         }

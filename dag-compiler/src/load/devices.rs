@@ -1,10 +1,12 @@
 //! Tensors on devices: sets the agreed schema of tensors on a lane's channels, and the device on which they are needed.
 
 use selvedge_channels::{AnyValue, TensorSchema};
+use selvedge_core::ValueIx;
 
 use super::{LoadError, LoadSite};
 use crate::ir::{ActorIr, LaneProgram, TaskIr, ValueId};
 use crate::run::lane::BringRun;
+use crate::run::table::Table;
 
 impl LoadSite<'_> {
     /// The schema that was agreed for the tensors in a value, if any.
@@ -36,8 +38,8 @@ impl LoadSite<'_> {
         &self,
         _: &TaskIr,
         _: &ActorIr,
-        _: &[usize],
-        _: &mut Vec<Box<dyn AnyValue>>,
+        _: &[ValueIx],
+        _: &mut Table<ValueIx, Box<dyn AnyValue>>,
     ) -> Result<Vec<BringRun>, LoadError> {
         Ok(Vec::new())
     }
@@ -104,13 +106,13 @@ mod wanted {
             &self,
             task: &TaskIr,
             actor: &ActorIr,
-            args: &[usize],
-            values: &mut Vec<Box<dyn AnyValue>>,
+            args: &[ValueIx],
+            values: &mut Table<ValueIx, Box<dyn AnyValue>>,
         ) -> Result<Vec<BringRun>, LoadError> {
             let (Some(device), None) = (actor.device, task.collective) else {
                 return Ok(Vec::new());
             };
-            let mut wanted: BTreeMap<usize, (ValueId, u32)> = BTreeMap::new();
+            let mut wanted: BTreeMap<ValueIx, (ValueId, u32)> = BTreeMap::new();
             for (arg, index) in task.args.iter().zip(args) {
                 match arg {
                     ArgIr::Value(value) if self.carries(*value) => {
@@ -123,10 +125,10 @@ mod wanted {
                 return Ok(Vec::new());
             }
             let gpu = Gpu::open(device)?;
-            let bring = |(from, (value, reads)): (usize, (ValueId, u32))| {
+            let bring = |(from, (value, reads)): (ValueIx, (ValueId, u32))| {
                 let payload = self.payload(value)?;
-                values.push(payload.value(Inlet::Local, reads)?);
-                BringRun::new(payload, &gpu, from, values.len() - 1).map_err(LoadError::from)
+                let into = values.push(payload.value(Inlet::Local, reads)?);
+                BringRun::new(payload, &gpu, from, into).map_err(LoadError::from)
             };
             wanted.into_iter().map(bring).collect()
         }

@@ -5,7 +5,7 @@ use std::any::Any;
 use selvedge_channels::{
     AnyOutlet, Doorbell, Inlet, PayloadType, Region, Routes, SharedReader, SharedWriter,
 };
-use selvedge_core::LaneId;
+use selvedge_core::{LaneId, ValueIx};
 
 use super::{LoadError, LoadSite};
 use crate::ir::{ChannelId, ChannelKind, ChannelPlan, LaneProgram, Plan, ValueId, Writer};
@@ -138,7 +138,7 @@ impl LoadSite<'_> {
     pub(super) fn outlet(
         &self,
         value: ValueId,
-        local: Option<usize>,
+        local: Option<ValueIx>,
         rings: &mut Rings,
     ) -> Result<Box<dyn AnyOutlet>, LoadError> {
         let mut routes = Routes {
@@ -148,7 +148,7 @@ impl LoadSite<'_> {
         };
         for channel in self.channels(value) {
             match channel.kind {
-                ChannelKind::Local => routes.local = local,
+                ChannelKind::Local => routes.local = local.map(|local| local.0),
                 ChannelKind::Ring => {
                     routes.ring = rings
                         .get_mut(channel.id.0 as usize)

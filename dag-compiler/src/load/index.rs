@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_core::ActorId;
+use selvedge_core::{ActorId, ValueIx};
 
 use crate::ir::{ChannelId, GraphIr, LaneProgram, Origin, Plan, TaskId, ValueId};
+use crate::run::table::TaskIx;
 
 /// The lookup tables of one plan.
 pub(crate) struct Index {
@@ -60,9 +61,9 @@ impl Index {
 /// The positions of tasks and values in the lane that is being built, so far.
 pub(super) struct Places {
     /// By task: its position among the lane's tasks.
-    pub(super) tasks: Vec<Option<usize>>,
+    pub(super) tasks: Vec<Option<TaskIx>>,
     /// By value: its position among the lane's values.
-    pub(super) values: Vec<Option<usize>>,
+    pub(super) values: Vec<Option<ValueIx>>,
 }
 
 impl Places {
@@ -73,7 +74,7 @@ impl Places {
         }
     }
 
-    pub(super) fn value(&self, value: ValueId) -> Option<usize> {
+    pub(super) fn value(&self, value: ValueId) -> Option<ValueIx> {
         self.values.get(value.index()).copied().flatten()
     }
 

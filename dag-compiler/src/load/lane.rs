@@ -2,15 +2,16 @@
 
 use selvedge_channels::AnyValue;
 use selvedge_collectives::Group;
-use selvedge_core::{AsyncDriver, LaneId};
+use selvedge_core::{AsyncDriver, LaneId, ValueIx};
 
 use super::ends::Rings;
 use super::index::Places;
 use super::ranks::LaneRanks;
-use super::steps::{merged, steps, stretch};
+use super::steps::{follow, steps};
 use super::{LoadError, LoadSite};
 use crate::ir::LaneProgram;
 use crate::run::lane::{LaneCursor, LaneLoop, TaskRun};
+use crate::run::table::{Table, TaskIx};
 use crate::run::trace::Recorder;
 
 impl LoadSite<'_> {
@@ -21,28 +22,28 @@ impl LoadSite<'_> {
         rings: &mut Rings,
         groups: &[Group],
     ) -> Result<LaneLoop, LoadError> {
-        let mut values: Vec<Box<dyn AnyValue>> = Vec::with_capacity(program.values.len());
+        let mut values: Table<ValueIx, Box<dyn AnyValue>> = Table::default();
         for (index, value) in program.values.iter().enumerate() {
             let inlet = self.inlet(program, index, rings)?;
-            values.push(self.payload(value.value)?.value(inlet, value.reads)?);
+            let at = values.push(self.payload(value.value)?.value(inlet, value.reads)?);
             self.brought_on_the_way(program, value.value, values.last_mut())?;
             if let Some(place) = places.values.get_mut(value.value.index()) {
-                *place = Some(index);
+                *place = Some(at);
             }
         }
-        let works = program.steps.iter().filter(|step| step.kind.is_work());
-        let mut tasks: Vec<TaskRun> = Vec::with_capacity(works.count());
+        let mut tasks: Table<TaskIx, TaskRun> = Table::default();
         let mut ranks = LaneRanks::default();
         for operation in &program.steps {
             let place = places.tasks.get_mut(operation.task.index());
             let place = place.ok_or(LoadError::Inconsistent("an unknown task"))?;
             if place.is_none() {
-                *place = Some(tasks.len());
                 let mut task = self.task(operation.task, places, &mut values, rings)?;
                 if let Some(ir) = self.plan.ir.task(operation.task) {
                     task.collective = self.collective(ir, groups, &mut ranks)?;
                 }
-                tasks.push(task);
+                if let Some(place) = places.tasks.get_mut(operation.task.index()) {
+                    *place = Some(tasks.push(task));
+                }
             }
         }
         let spans = self
@@ -51,8 +52,8 @@ impl LoadSite<'_> {
             .get(&program.lane)
             .ok_or(LoadError::Inconsistent("a lane without memory"))?;
         let progress = self.control.progress_line(program.lane);
-        let steps = merged(steps(&program.steps, &places.tasks), &tasks);
-        stretch(&steps, &mut tasks);
+        let steps = steps(&program.steps, &places.tasks)?;
+        follow(&steps, &mut tasks)?;
         Ok(LaneLoop {
             lane: program.lane,
             values,

@@ -1,19 +1,20 @@
 //! Lists: parameters that are assembled from several arguments.
 
 use selvedge_channels::{AnyValue, Inlet};
-use selvedge_core::{ListLevel, MethodEntry};
+use selvedge_core::{ListLevel, MethodEntry, ValueIx};
 
 use super::LoadError;
 use crate::ir::{self, TaskIr};
 use crate::run::lane::GatherRun;
+use crate::run::table::Table;
 
 /// The positions of a task's parameters among the lane's values, and the lists among them, inner lists first.
 pub(super) fn lists(
     task: &TaskIr,
     method: &MethodEntry,
-    args: &[usize],
-    values: &mut Vec<Box<dyn AnyValue>>,
-) -> Result<(Vec<usize>, Vec<GatherRun>), LoadError> {
+    args: &[ValueIx],
+    values: &mut Table<ValueIx, Box<dyn AnyValue>>,
+) -> Result<(Vec<ValueIx>, Vec<GatherRun>), LoadError> {
     let mut gathers = Vec::new();
     if task.groups.is_empty() {
         return Ok((args.to_vec(), gathers));
@@ -35,10 +36,10 @@ pub(super) fn lists(
 fn parameter(
     group: &ir::ArgGroup,
     levels: &[ListLevel],
-    args: &mut dyn Iterator<Item = usize>,
-    values: &mut Vec<Box<dyn AnyValue>>,
+    args: &mut dyn Iterator<Item = ValueIx>,
+    values: &mut Table<ValueIx, Box<dyn AnyValue>>,
     gathers: &mut Vec<GatherRun>,
-) -> Result<usize, LoadError> {
+) -> Result<ValueIx, LoadError> {
     let members = match group {
         ir::ArgGroup::One => return args.next().ok_or(LoadError::Inconsistent("too few arguments")),
         ir::ArgGroup::List(members) => members,
@@ -50,8 +51,7 @@ fn parameter(
     for member in members {
         found.push(parameter(member, inner, args, values, gathers)?);
     }
-    let into = values.len();
-    values.push(level.list.value(Inlet::Local, 1)?);
+    let into = values.push(level.list.value(Inlet::Local, 1)?);
     gathers.push(GatherRun {
         gather: level.gather,
         members: found,

@@ -32,6 +32,7 @@ use crate::ir::{Plan, ValueId, Writer};
 use crate::run::control::{Control, GraphState};
 use crate::run::lane::LaneLoop;
 use crate::run::layout::Layout;
+use crate::run::table::NoSuchItem;
 
 /// The kind under which worker processes find this loader.
 pub(crate) const KIND: &str = "selvedge.graph";
@@ -67,6 +68,8 @@ pub(crate) enum LoadError {
     Device(#[from] selvedge_channels::device::DeviceError),
     #[error("the plan is inconsistent: {0}")]
     Inconsistent(&'static str),
+    #[error(transparent)]
+    Bug(#[from] NoSuchItem),
 }
 
 #[linkme::distributed_slice(selvedge_core::LOADERS)]

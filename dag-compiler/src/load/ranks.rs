@@ -9,12 +9,13 @@ use super::{LoadError, LoadSite};
 use crate::bind::collective::{find_adapter, join};
 use crate::ir::{CommunicatorPlan, GraphIr, TaskIr};
 use crate::run::ranks::{CollectiveRun, Part, RankRun};
+use crate::run::table::{RankIx, Table};
 
 /// The ranks of one lane, by group and number.
 #[derive(Default)]
 pub(super) struct LaneRanks {
-    pub(super) runs: Vec<RankRun>,
-    known: BTreeMap<(usize, usize), usize>,
+    pub(super) runs: Table<RankIx, RankRun>,
+    known: BTreeMap<(usize, usize), RankIx>,
 }
 
 impl LoadSite<'_> {
@@ -84,9 +85,9 @@ impl LoadSite<'_> {
         let rank = match ranks.known.get(&(group, own)) {
             Some(rank) => *rank,
             None => {
-                ranks.runs.push(RankRun::new(self.join(group, own, groups)?));
-                ranks.known.insert((group, own), ranks.runs.len() - 1);
-                ranks.runs.len() - 1
+                let rank = ranks.runs.push(RankRun::new(self.join(group, own, groups)?));
+                ranks.known.insert((group, own), rank);
+                rank
             }
         };
         let run = ranks
@@ -104,7 +105,7 @@ impl LoadSite<'_> {
             plan,
             operation: collective.operation,
             adapter,
-            part: Part::GivenBack,
+            part: Part::Over,
         }))
     }
 }

@@ -1,7 +1,7 @@
 //! A task: its method, its arguments and its outlets.
 
 use selvedge_channels::{AnyOutlet, AnyValue};
-use selvedge_core::{ActorState, Failure, Frame, find_actor};
+use selvedge_core::{ActorState, Failure, Frame, ValueIx, find_actor};
 
 use super::ends::Rings;
 use super::index::Places;
@@ -9,15 +9,16 @@ use super::lists::lists;
 use super::types::argument_type;
 use super::{LoadError, LoadSite};
 use crate::ir::{ArgIr, TaskId};
-use crate::run::lane::{HopRun, TaskRun};
+use crate::run::lane::{Straight, TaskRun};
 use crate::run::report::TaskInfo;
+use crate::run::table::Table;
 
 impl LoadSite<'_> {
     pub(super) fn task(
         &self,
         id: TaskId,
         places: &Places,
-        values: &mut Vec<Box<dyn AnyValue>>,
+        values: &mut Table<ValueIx, Box<dyn AnyValue>>,
         rings: &mut Rings,
     ) -> Result<TaskRun, LoadError> {
         let task = self
@@ -49,8 +50,7 @@ impl LoadSite<'_> {
                 ArgIr::Constant(bytes) => {
                     let payload = method.and_then(|method| argument_type(task, method, position));
                     let payload = payload.ok_or(LoadError::Inconsistent("too many arguments"))?;
-                    values.push(payload.constant(bytes)?);
-                    values.len() - 1
+                    values.push(payload.constant(bytes)?)
                 }
             });
         }
@@ -104,12 +104,11 @@ impl LoadSite<'_> {
             outlets,
             results,
             sole,
-            hop: None,
+            straight: None,
             fault: None,
-            gave_up: false,
             collective: None,
         };
-        run.hop = method.and_then(|_| HopRun::of(&run));
+        run.straight = method.and_then(|_| Straight::of(&run));
         Ok(run)
     }
 }

@@ -1,4 +1,4 @@
-//! Crews: the actors that run the methods of a lane's program. They are the actors of a borrowed thread, or the inline
+//! Sets of actors: those that run the methods of a lane's program. They are the actors of a borrowed thread, or the inline
 //! actors that run on the thread that drives the graph.
 
 use std::sync::Arc;

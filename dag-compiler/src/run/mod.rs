@@ -17,6 +17,7 @@ pub(crate) mod leaf;
 pub(crate) mod ranks;
 pub(crate) mod report;
 pub(crate) mod stuck;
+pub(crate) mod table;
 pub(crate) mod teardown;
 pub(crate) mod time_limit;
 pub(crate) mod trace;

@@ -24,9 +24,10 @@ use crate::plan::compile::plan;
 use crate::run::actor_set::{ActorSet, Inline};
 use crate::run::control::{Control, GraphState};
 use crate::run::driver::Driver;
-use crate::run::lane::{LaneError, LaneLoop, LaneStep, Moved};
+use crate::run::lane::{LaneError, LaneLoop, LaneStep, Moved, Straight, Stretch, TaskRun};
 use crate::run::leaf::{AnyLeaf, Leaf, Status};
 use crate::run::report::TaskInfo;
+use crate::run::table::TaskIx;
 
 const fn method() -> MethodEntry {
     MethodEntry {
@@ -172,7 +173,7 @@ fn expected(plan: &Plan, execution: u64) -> Vec<i64> {
 #[derive(Clone, Copy, PartialEq)]
 enum Mutant {
     None,
-    /// The last wait of a lane comes before the lane's first step (E-02, E-03).
+    /// The last task of a lane, and so its wait, comes before the lane's first (E-02, E-03).
     WaitsEarly,
     /// Submissions do not check for room.
     NoLimit,
@@ -194,9 +195,9 @@ struct Loop {
     tears: bool,
     /// Whether executions may take the fast path while the driver is held.
     runs: bool,
-    /// True if lanes do plain tasks in one go, as they do in production; else they go step by step, so that others run
-    /// in between.
-    merged: bool,
+    /// True if lanes do tasks in straight lines, as they do in production; else they go state by state, so that others
+    /// run in between.
+    straight: bool,
     mutant: Mutant,
 }
 
@@ -372,6 +373,19 @@ impl Loop {
     }
 }
 
+/// The tasks of a step, each as a step of its own.
+fn one_by_one(step: LaneStep) -> Vec<LaneStep> {
+    let LaneStep::Run(stretch) = step else {
+        return vec![step];
+    };
+    let tasks = stretch.first.0..stretch.first.0 + stretch.len;
+    let one = |task| Stretch {
+        first: TaskIx(task),
+        len: 1,
+    };
+    tasks.map(|task| LaneStep::Run(one(task))).collect()
+}
+
 impl Machine for Loop {
     type World = World;
     type Action = Action;
@@ -394,25 +408,17 @@ impl Machine for Loop {
             ..
         } = prepare(&self.plan, &recipe).unwrap();
         for lane in &mut lanes {
-            if self.merged {
+            if self.straight {
                 // The lane also does the next execution in one go if its input has arrived.
                 lane.spins = true;
             }
-            for task in &mut lane.tasks {
+            for task in lane.tasks.iter_mut() {
                 task.actor = ActorId(task.id.0);
+                task.straight = task.straight.filter(|_| self.straight);
             }
-            for step in &mut lane.steps {
-                if let (LaneStep::Run(task), false) = (*step, self.merged) {
-                    *step = LaneStep::Await(task);
-                }
-            }
-            if self.mutant == Mutant::WaitsEarly
-                && let Some(wait) = lane
-                    .steps
-                    .iter()
-                    .rposition(|step| matches!(step, LaneStep::Await(_)))
-            {
-                lane.steps[..=wait].rotate_right(1);
+            if self.mutant == Mutant::WaitsEarly {
+                lane.steps = lane.steps.iter().copied().flat_map(one_by_one).collect();
+                lane.steps.rotate_right(1);
             }
         }
         let limits = (self.plan.settings.max_inflight as usize, 1000);
@@ -560,31 +566,52 @@ fn machine(plan: Plan, executions: u64) -> Loop {
         drops: false,
         tears: false,
         runs: false,
-        merged: false,
+        straight: false,
         mutant: Mutant::None,
     }
 }
 
-/// The stretch of each task of a lane: the number of hops that follow each other from it on, 0 for a task that is no
-/// hop.
-fn stretches(graph: GraphIr, lane: u32) -> Vec<usize> {
-    let world = machine(planned(graph, 1, 1), 1).fresh();
+/// The lengths of a lane's stretches, and the tasks that go straight from one argument to one result.
+fn stretches(graph: GraphIr, lane: u32) -> (Vec<usize>, Vec<bool>) {
+    let model = Loop {
+        straight: true,
+        ..machine(planned(graph, 1, 1), 1)
+    };
+    let world = model.fresh();
     let lane = world.lanes.iter().find(|it| it.lane == LaneId(lane)).unwrap();
-    lane.tasks
-        .iter()
-        .map(|task| task.hop.map_or(0, |hop| hop.stretch))
-        .collect()
+    let len = |step: &LaneStep| match step {
+        LaneStep::Run(stretch) => stretch.len,
+        _ => 0,
+    };
+    let one = |task: &TaskRun| matches!(task.straight, Some(Straight::One(_)));
+    (
+        lane.steps.iter().map(len).collect(),
+        lane.tasks.iter().map(one).collect(),
+    )
 }
 
 #[test]
-fn tasks_of_one_argument_and_one_result_are_hops() {
+fn tasks_of_one_argument_and_one_result_go_straight_from_one_to_the_other() {
     let chain = graph(&[(1, &[0]), (1, &[1]), (1, &[2]), (1, &[3, 3]), (1, &[4])], &[5]);
-    assert_eq!(stretches(chain, 1), [3, 2, 1, 0, 1], "two arguments are no hop");
+    let one = [true, true, true, false, true];
+    assert_eq!(
+        stretches(chain, 1),
+        (vec![5], one.to_vec()),
+        "not with two arguments"
+    );
     let both = graph(&[(1, &[0]), (1, &[1]), (2, &[1])], &[2, 3]);
-    assert_eq!(stretches(both.clone(), 1), [2, 1], "wherever it goes");
-    assert_eq!(stretches(both, 2), [1]);
+    assert_eq!(
+        stretches(both.clone(), 1),
+        (vec![2], vec![true; 2]),
+        "wherever it goes"
+    );
+    assert_eq!(stretches(both, 2), (vec![1], vec![true]));
     let between = graph(&[(1, &[0]), (2, &[1]), (1, &[2]), (1, &[3])], &[4]);
-    assert_eq!(stretches(between, 1), [3, 2, 1], "wherever it comes from");
+    assert_eq!(
+        stretches(between, 1),
+        (vec![3], vec![true; 3]),
+        "wherever it comes from"
+    );
 }
 
 #[test]
@@ -668,9 +695,9 @@ fn shapes() -> Vec<GraphIr> {
 #[test]
 fn m6_every_order_of_lanes_gives_the_right_results_and_comes_to_an_end() {
     for (index, graph) in shapes().into_iter().enumerate() {
-        for (slots, merged, least) in [(1, false, 20), (2, false, 20), (1, true, 10), (2, true, 10)] {
+        for (slots, straight, least) in [(1, false, 20), (2, false, 20), (1, true, 10), (2, true, 10)] {
             let mut model = machine(planned(graph.clone(), slots, 2), executions());
-            model.merged = merged;
+            model.straight = straight;
             let states = holds(model);
             assert!(states > least, "shape {index}: {states} states");
         }

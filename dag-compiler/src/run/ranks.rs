@@ -17,17 +17,17 @@ use std::sync::Arc;
 use selvedge_channels::device::DeviceTensor;
 use selvedge_channels::{AnyOutlet, AnyValue, Fault, FaultKind, Tensor};
 use selvedge_collectives::{Collective, CommError, Communicator, Contribution, Part as Array, PlanId};
-use selvedge_core::{Failure, panic_message};
+use selvedge_core::{Failure, ValueIx, panic_message};
 
 use crate::bind::collective::Adapter;
-use crate::ir::TaskId;
-use crate::run::lane::TaskRun;
+use crate::run::lane::{Broken, LaneError, TaskRun};
 use crate::run::report::fault_of;
+use crate::run::table::{RankIx, Table, TaskIx};
 
 /// A task's part as a rank of a collective, in place of a method.
 pub(crate) struct CollectiveRun {
-    /// Index of the rank among the lane's ranks.
-    pub(crate) rank: usize,
+    /// The rank of the lane.
+    pub(crate) rank: RankIx,
     pub(crate) plan: PlanId,
     pub(crate) operation: Collective,
     pub(crate) adapter: &'static Adapter,
@@ -38,17 +38,24 @@ pub(crate) struct CollectiveRun {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Posted,
-    /// The result is staged.
+    /// The result is staged, and the input is released.
     Over,
-    /// The result is staged and the input is released.
-    GivenBack,
+}
+
+/// A task whose part in a collective was posted.
+#[derive(Clone, Copy)]
+struct Posted {
+    task: TaskIx,
+    execution: u64,
+    /// True if the part's input is to be released when the part is over.
+    holds_input: bool,
 }
 
 /// A rank that a lane drives, with its posted tasks.
 pub(crate) struct RankRun {
     pub(crate) communicator: Box<dyn Communicator>,
-    /// Tasks that were posted, with their executions; the first one is in flight.
-    posted: VecDeque<(usize, u64)>,
+    /// Tasks that were posted; the first one is in flight.
+    posted: VecDeque<Posted>,
     launched: bool,
 }
 
@@ -61,8 +68,12 @@ impl RankRun {
         }
     }
 
-    pub(crate) fn post(&mut self, task: usize, execution: u64) {
-        self.posted.push_back((task, execution));
+    pub(crate) fn post(&mut self, task: TaskIx, execution: u64, holds_input: bool) {
+        self.posted.push_back(Posted {
+            task,
+            execution,
+            holds_input,
+        });
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -72,15 +83,15 @@ impl RankRun {
     /// Advances the posted parts as far as possible.
     pub(crate) fn advance(
         &mut self,
-        tasks: &mut [TaskRun],
-        values: &mut [Box<dyn AnyValue>],
-    ) -> Result<(), (TaskId, CommError)> {
-        while let Some((index, execution)) = self.posted.front().copied() {
-            let Some(task) = tasks.get_mut(index) else { break };
+        tasks: &mut Table<TaskIx, TaskRun>,
+        values: &mut Table<ValueIx, Box<dyn AnyValue>>,
+    ) -> Result<(), Box<Broken>> {
+        while let Some(posted) = self.posted.front().copied() {
+            let (task, execution) = (tasks.at_mut(posted.task)?, posted.execution);
             let id = task.id;
             if !self.launched {
                 self.launch(task, values, execution)
-                    .map_err(|error| (id, error))?;
+                    .map_err(|error| Broken::at(id, error))?;
                 self.launched = true;
             }
             let outcome = match guarded(|| poll(self.communicator.as_mut(), task)) {
@@ -91,7 +102,10 @@ impl RankRun {
             self.posted.pop_front();
             self.launched = false;
             let settled = settle(self.communicator.rank(), task, values, execution, outcome);
-            settled.map_err(|error| (id, error))?;
+            settled.map_err(|error| Broken::at(id, error))?;
+            if posted.holds_input {
+                release_inputs(task, values).map_err(|error| Broken::at(id, error))?;
+            }
         }
         Ok(())
     }
@@ -99,7 +113,7 @@ impl RankRun {
     fn launch(
         &mut self,
         task: &mut TaskRun,
-        values: &mut [Box<dyn AnyValue>],
+        values: &mut Table<ValueIx, Box<dyn AnyValue>>,
         execution: u64,
     ) -> Result<(), CommError> {
         let Some(collective) = &task.collective else {
@@ -218,7 +232,7 @@ fn because(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
 fn settle(
     own: usize,
     task: &mut TaskRun,
-    values: &mut [Box<dyn AnyValue>],
+    values: &mut Table<ValueIx, Box<dyn AnyValue>>,
     execution: u64,
     outcome: Result<Product, CommError>,
 ) -> Result<(), CommError> {
@@ -257,12 +271,19 @@ fn settle(
     if let Some(failure) = failure {
         task.fault = Some(fault_of(&task.info, execution, failure));
     }
-    match task.fault.take() {
-        Some(fault) => {
-            let outlets = task.outlets.iter_mut().flatten();
-            outlets.for_each(|outlet| outlet.stage_fault(fault.clone()));
-        }
-        None => task.say_done(),
+    if !task.stage_fault() {
+        task.stage_signal();
+    }
+    Ok(())
+}
+
+/// Counts a read of each input of a task.
+pub(crate) fn release_inputs(
+    task: &TaskRun,
+    values: &mut Table<ValueIx, Box<dyn AnyValue>>,
+) -> Result<(), LaneError> {
+    for value in &task.args {
+        values.at_mut(*value)?.read_done()?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Device-to-device copies of arguments: brings their tensors to the device on which the task needs them.
 
 use selvedge_channels::AnyValue;
-use selvedge_core::Failure;
+use selvedge_core::{Failure, ValueIx};
 
 use super::TaskRun;
 
@@ -11,7 +11,7 @@ pub(crate) enum BringRun {}
 
 #[cfg(not(feature = "cuda"))]
 impl BringRun {
-    pub(super) fn into(&self) -> usize {
+    pub(super) fn into(&self) -> ValueIx {
         match *self {}
     }
 }
@@ -38,18 +38,18 @@ mod with_devices {
     pub(crate) struct BringRun {
         payload: PayloadType,
         crossing: Crossing,
-        /// Index of the value as it arrives.
-        from: usize,
-        /// Index of the local value that gets the copied tensors.
-        into: usize,
+        /// The value as it arrives.
+        from: ValueIx,
+        /// The local value that gets the copied tensors.
+        into: ValueIx,
     }
 
     impl BringRun {
         pub(crate) fn new(
             payload: PayloadType,
             gpu: &Gpu,
-            from: usize,
-            into: usize,
+            from: ValueIx,
+            into: ValueIx,
         ) -> Result<Self, DeviceError> {
             Ok(BringRun {
                 payload,
@@ -59,13 +59,13 @@ mod with_devices {
             })
         }
 
-        pub(in super::super) fn into(&self) -> usize {
+        pub(in super::super) fn into(&self) -> ValueIx {
             self.into
         }
 
         /// Copies the tensors if necessary; returns the index of the value to read.
-        fn run(&mut self, values: &mut [Box<dyn AnyValue>], execution: u64) -> Result<usize, ChannelError> {
-            let ends = values.get_disjoint_mut([self.from, self.into]);
+        fn run(&mut self, values: &mut [Box<dyn AnyValue>], execution: u64) -> Result<ValueIx, ChannelError> {
+            let ends = values.get_disjoint_mut([self.from.0, self.into.0]);
             let Ok([from, into]) = ends else {
                 return Err(ChannelError::NoValue);
             };

@@ -16,7 +16,7 @@ pub(super) fn invoke<C: ActorSet + ?Sized>(
     task: &mut TaskRun,
     values: &mut [Box<dyn AnyValue>],
     driver: &AsyncDriver,
-    crew: &mut C,
+    actors: &mut C,
     execution: u64,
 ) -> Result<(), Box<Failure>> {
     let operands = Operands::ByPosition {
@@ -26,8 +26,8 @@ pub(super) fn invoke<C: ActorSet + ?Sized>(
         at_once: false,
     };
     let mut frame = Frame::new(operands, driver, execution);
-    crew.compute(&mut task.seat, task.actor, task.compute, &mut frame)?;
-    task.say_done();
+    actors.compute(&mut task.seat, task.actor, task.compute, &mut frame)?;
+    task.stage_signal();
     Ok(())
 }
 
@@ -36,16 +36,16 @@ pub(super) fn invoke_prepared<C: ActorSet + ?Sized>(
     task: &mut TaskRun,
     values: &mut [Box<dyn AnyValue>],
     driver: &AsyncDriver,
-    crew: &mut C,
+    actors: &mut C,
     execution: u64,
 ) -> Result<(), Box<Failure>> {
     let invoked = bring(task, values, execution)
         .and_then(|()| put_together(&task.gathers, values, execution))
         .map_err(Box::new)
-        .and_then(|()| invoke(task, values, driver, crew, execution));
+        .and_then(|()| invoke(task, values, driver, actors, execution));
     let lists = task.gathers.iter().map(|list| list.into);
     for into in lists.chain(task.brings.iter().map(BringRun::into)) {
-        if let Some(value) = values.get_mut(into) {
+        if let Some(value) = values.get_mut(into.0) {
             let _ = value.abandon();
         }
     }
