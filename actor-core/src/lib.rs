@@ -1,19 +1,4 @@
-//! The actors of selvedge: their places, their supervision, and the lending of their threads.
-//!
-//! This crate does not know graphs. Its folders, from the user's type to the thread that runs it:
-//!
-//! - `actor`: an actor type as plain data, found by name in every process of the program, and its methods' arguments
-//!   and results.
-//! - `home`: where an actor lives.
-//! - `cell`: the state of an actor, and how one of its methods runs.
-//! - `lane`: the thread that runs the methods of its actors one at a time.
-//! - `lease`: leases, under which a lane runs the programs of a client.
-//! - `worker`: worker processes, the same executable run again.
-//! - `control`: the control plane, ractor actors on one thread of the driver.
-//!
-//! Beside them: `runtime` and `spawn` give an actor its name and policies, `directory` finds it, `call` calls it,
-//! `death` and `failure` describe how it ends, and [`flags`] are the command-line flags and environment variables
-//! that every program understands.
+#![doc = include_str!("../README.md")]
 
 mod actor;
 mod cell;

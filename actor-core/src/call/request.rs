@@ -7,8 +7,8 @@ use crate::death::Death;
 use crate::failure::Failure;
 use crate::id::ActorId;
 
-/// The time limit of [`Call::wait`](crate::Call::wait). A call to an inline actor has the same limit: for the wait until
-/// the actor is free, and for an async method that awaits.
+/// The time limit of [`Call::wait`](crate::Call::wait). A call to an inline actor has the same limit: for the wait
+/// until the actor is free, and for an async method that awaits.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An ordinary call on its way to an actor.

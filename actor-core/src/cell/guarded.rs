@@ -41,6 +41,7 @@ impl<'a> Holding<'a> {
 impl Drop for Holding<'_> {
     #[inline]
     fn drop(&mut self) {
+        // Relaxed, like the store above: the mark orders nothing.
         self.0.store(0, Ordering::Relaxed);
     }
 }
@@ -98,6 +99,7 @@ impl<T> Guarded<T> {
     }
 
     fn is_held_here(&self) -> bool {
+        // Relaxed: this thread's own number can only have been stored by this thread.
         self.holder.load(Ordering::Relaxed) == this_thread()
     }
 
@@ -116,6 +118,7 @@ impl<T> Guarded<T> {
     /// Whether other threads wait for the value: a hint for a thread that holds it for long.
     #[inline]
     pub fn is_wanted(&self) -> bool {
+        // Relaxed: a hint; see `wait`.
         self.waiting.load(Ordering::Relaxed) > 0
     }
 

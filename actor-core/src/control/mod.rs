@@ -7,8 +7,8 @@
 //! - `worker_start`: the start of a process, up to its hello.
 //! - `messages`, `supervisor_message`: the messages to nodes and to the supervisor.
 //! - `watch`: waits for a worker's death and announces it.
-//! - `launch_threads`: the threads that start worker processes. They live as long as the control thread, because a worker is
-//!   killed when the thread that started it ends.
+//! - `launch_threads`: the threads that start worker processes. They live as long as the control thread, because a
+//!   worker is killed when the thread that started it ends.
 //!
 //! The control thread must never block, because it detects deaths.
 

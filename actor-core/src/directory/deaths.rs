@@ -1,5 +1,5 @@
-//! The announcement of deaths: an actor's record changes first, then the watchers of its lease are called, then its node is
-//! told.
+//! The announcement of deaths: an actor's record changes first, then the watchers of its lease are called, then its
+//! node is told.
 
 use std::sync::Arc;
 

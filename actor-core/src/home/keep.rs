@@ -58,8 +58,8 @@ impl LaneKeep {
 
     pub(crate) fn not_ended(&self) -> Result<(), SpawnError> {
         // SYNC lane-ended, acquire side: pairs with the store in `set_ended`. A thread starts under a lock that
-        // `LaneHome::end` takes after that store. An actor that `Lane::end` does not find was added after it had looked,
-        // so the load after that sees the store.
+        // `LaneHome::end` takes after that store. An actor that `Lane::end` does not find was added after `end` had
+        // looked, so the load after that sees the store.
         if !self.ended.load(Ordering::Acquire) {
             return Ok(());
         }

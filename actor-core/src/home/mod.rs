@@ -1,4 +1,4 @@
-//! Where actors live: the placements that users ask for, and the lanes and workers that result.
+//! The homes of actors: the placements that users ask for, and the lanes and workers that result.
 //!
 //! - `placement`: placements and policies, as users choose them.
 //! - `inline`, `thread`, `worker`: the kinds of homes, each with its [`Home`] and its [`LaneHome`](keep::LaneHome). A
@@ -27,8 +27,8 @@ use crate::worker::record::WorkerRecord;
 /// A callback for the end of a constructor. Its drop says that the home has ended.
 pub(crate) type BuildReply = Box<dyn FnOnce(Result<(), SpawnError>) + Send>;
 
-/// The home of an actor: the place where its state lives and its methods run. A home outlives its lane; what it is asked
-/// then has no effect, and replies are dropped or say that there is no actor.
+/// The home of an actor: the place where its state lives and its methods run. A home outlives its lane; a request
+/// after that has no effect, and its reply is dropped or says that there is no actor.
 pub(crate) trait Home: Send + Sync {
     /// The address of the actor.
     fn address(&self) -> Address;

@@ -142,8 +142,8 @@ impl LaneHost<'_> {
         self.lane.mailbox.set_bell(bell);
     }
 
-    /// Sets the driver of this program's async methods, for [`Lease::wake_async`](crate::Lease::wake_async). The end of the
-    /// program removes it.
+    /// Sets the driver of this program's async methods, for [`Lease::wake_async`](crate::Lease::wake_async). The end of
+    /// the program removes it.
     pub fn set_driver(&mut self, driver: AsyncDriver) {
         self.lane.mailbox.set_driver(Some(driver));
     }
