@@ -5,8 +5,7 @@ use selvedge_core::ValueIx;
 
 use super::{LoadError, LoadSite};
 use crate::ir::{ActorIr, LaneProgram, TaskIr, ValueId};
-use crate::run::lane::BringRun;
-use crate::run::table::Table;
+use crate::run::lane::{BringRun, LaneValues};
 
 impl LoadSite<'_> {
     /// The schema that was agreed for the tensors in a value, if any.
@@ -39,7 +38,7 @@ impl LoadSite<'_> {
         _: &TaskIr,
         _: &ActorIr,
         _: &[ValueIx],
-        _: &mut Table<ValueIx, Box<dyn AnyValue>>,
+        _: &mut LaneValues,
     ) -> Result<Vec<BringRun>, LoadError> {
         Ok(Vec::new())
     }
@@ -107,7 +106,7 @@ mod wanted {
             task: &TaskIr,
             actor: &ActorIr,
             args: &[ValueIx],
-            values: &mut Table<ValueIx, Box<dyn AnyValue>>,
+            values: &mut LaneValues,
         ) -> Result<Vec<BringRun>, LoadError> {
             let (Some(device), None) = (actor.device, task.collective) else {
                 return Ok(Vec::new());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use selvedge_core::{ActorId, ValueIx};
 
+use super::LoadError;
 use crate::ir::{ChannelId, GraphIr, LaneProgram, Origin, Plan, TaskId, ValueId};
 use crate::run::table::TaskIx;
 
@@ -72,6 +73,11 @@ impl Places {
             tasks: vec![None; ir.tasks.len()],
             values: vec![None; ir.values.len()],
         }
+    }
+
+    pub(super) fn task_mut(&mut self, task: TaskId) -> Result<&mut Option<TaskIx>, LoadError> {
+        let place = self.tasks.get_mut(task.index());
+        place.ok_or(LoadError::Inconsistent("an unknown task"))
     }
 
     pub(super) fn value(&self, value: ValueId) -> Option<ValueIx> {

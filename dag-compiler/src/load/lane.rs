@@ -1,8 +1,7 @@
 //! A lane: its values, its tasks and its steps.
 
-use selvedge_channels::AnyValue;
 use selvedge_collectives::Group;
-use selvedge_core::{AsyncDriver, LaneId, ValueIx};
+use selvedge_core::{AsyncDriver, LaneId};
 
 use super::ends::Rings;
 use super::index::Places;
@@ -10,7 +9,7 @@ use super::ranks::LaneRanks;
 use super::steps::{follow, steps};
 use super::{LoadError, LoadSite};
 use crate::ir::LaneProgram;
-use crate::run::lane::{LaneCursor, LaneLoop, TaskRun};
+use crate::run::lane::{LaneCursor, LaneLoop, LaneValues, TaskRun};
 use crate::run::table::{Table, TaskIx};
 use crate::run::trace::Recorder;
 
@@ -22,7 +21,7 @@ impl LoadSite<'_> {
         rings: &mut Rings,
         groups: &[Group],
     ) -> Result<LaneLoop, LoadError> {
-        let mut values: Table<ValueIx, Box<dyn AnyValue>> = Table::default();
+        let mut values = LaneValues::with_capacity(program.values.len());
         for (index, value) in program.values.iter().enumerate() {
             let inlet = self.inlet(program, index, rings)?;
             let at = values.push(self.payload(value.value)?.value(inlet, value.reads)?);
@@ -31,19 +30,16 @@ impl LoadSite<'_> {
                 *place = Some(at);
             }
         }
-        let mut tasks: Table<TaskIx, TaskRun> = Table::default();
+        let works = program.steps.iter().filter(|step| step.kind.is_work());
+        let mut tasks: Table<TaskIx, TaskRun> = Table::with_capacity(works.count());
         let mut ranks = LaneRanks::default();
         for operation in &program.steps {
-            let place = places.tasks.get_mut(operation.task.index());
-            let place = place.ok_or(LoadError::Inconsistent("an unknown task"))?;
-            if place.is_none() {
+            if places.task_mut(operation.task)?.is_none() {
                 let mut task = self.task(operation.task, places, &mut values, rings)?;
                 if let Some(ir) = self.plan.ir.task(operation.task) {
                     task.collective = self.collective(ir, groups, &mut ranks)?;
                 }
-                if let Some(place) = places.tasks.get_mut(operation.task.index()) {
-                    *place = Some(tasks.push(task));
-                }
+                *places.task_mut(operation.task)? = Some(tasks.push(task));
             }
         }
         let spans = self

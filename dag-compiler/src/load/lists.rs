@@ -1,24 +1,23 @@
 //! Lists: parameters that are assembled from several arguments.
 
-use selvedge_channels::{AnyValue, Inlet};
+use selvedge_channels::Inlet;
 use selvedge_core::{ListLevel, MethodEntry, ValueIx};
 
 use super::LoadError;
 use crate::ir::{self, TaskIr};
-use crate::run::lane::GatherRun;
-use crate::run::table::Table;
+use crate::run::lane::{GatherRun, LaneValues};
 
 /// The positions of a task's parameters among the lane's values, and the lists among them, inner lists first.
 pub(super) fn lists(
     task: &TaskIr,
-    method: &MethodEntry,
+    method: Option<&MethodEntry>,
     args: &[ValueIx],
-    values: &mut Table<ValueIx, Box<dyn AnyValue>>,
+    values: &mut LaneValues,
 ) -> Result<(Vec<ValueIx>, Vec<GatherRun>), LoadError> {
     let mut gathers = Vec::new();
-    if task.groups.is_empty() {
+    let Some(method) = method.filter(|_| !task.groups.is_empty()) else {
         return Ok((args.to_vec(), gathers));
-    }
+    };
     let mut args = args.iter().copied();
     let mut params = Vec::with_capacity(task.groups.len());
     for (group, param) in task.groups.iter().zip(method.params) {
@@ -37,7 +36,7 @@ fn parameter(
     group: &ir::ArgGroup,
     levels: &[ListLevel],
     args: &mut dyn Iterator<Item = ValueIx>,
-    values: &mut Table<ValueIx, Box<dyn AnyValue>>,
+    values: &mut LaneValues,
     gathers: &mut Vec<GatherRun>,
 ) -> Result<ValueIx, LoadError> {
     let members = match group {

@@ -1,65 +1,71 @@
 //! A task: its method, its arguments and its outlets.
 
-use selvedge_channels::{AnyOutlet, AnyValue};
-use selvedge_core::{ActorState, Failure, Frame, ValueIx, find_actor};
+use selvedge_channels::AnyOutlet;
+use selvedge_core::{ActorState, Failure, Frame, MethodEntry, ValueIx, find_actor};
 
 use super::ends::Rings;
 use super::index::Places;
 use super::lists::lists;
 use super::types::argument_type;
 use super::{LoadError, LoadSite};
-use crate::ir::{ArgIr, TaskId};
-use crate::run::lane::{Straight, TaskRun};
+use crate::ir::{ActorIr, ArgIr, TaskId, TaskIr};
+use crate::run::lane::{LaneValues, Straight, TaskRun};
 use crate::run::report::TaskInfo;
-use crate::run::table::Table;
 
 impl LoadSite<'_> {
+    /// Builds a task of a lane; adds its constants and lists to the lane's values.
     pub(super) fn task(
         &self,
         id: TaskId,
         places: &Places,
-        values: &mut Table<ValueIx, Box<dyn AnyValue>>,
+        values: &mut LaneValues,
         rings: &mut Rings,
     ) -> Result<TaskRun, LoadError> {
-        let task = self
-            .plan
-            .ir
-            .tasks
-            .get(id.0 as usize)
-            .ok_or(LoadError::Inconsistent("an unknown task"))?;
-        let actor = self
-            .index
-            .actors
-            .get(&task.actor)
-            .and_then(|index| self.plan.ir.actors.get(*index));
+        let task = self.plan.ir.task(id);
+        let task = task.ok_or(LoadError::Inconsistent("an unknown task"))?;
+        let actor = self.index.actors.get(&task.actor);
+        let actor = actor.and_then(|index| self.plan.ir.actors.get(*index));
         let actor = actor.ok_or(LoadError::Inconsistent("a task without an actor"))?;
-        let entry =
-            find_actor(&actor.type_name).map_err(|error| LoadError::UnknownActor(error.to_string()))?;
-        let method = match task.collective {
-            Some(_) => None,
-            None => Some(entry.methods.get(usize::from(task.method)))
-                .map(|method| method.ok_or(LoadError::Inconsistent("an unknown method")))
-                .transpose()?,
-        };
-        let mut args = Vec::with_capacity(task.args.len());
-        for (position, arg) in task.args.iter().enumerate() {
-            args.push(match arg {
-                ArgIr::Value(value) => places
-                    .value(*value)
-                    .ok_or(LoadError::Inconsistent("an argument that its lane does not read"))?,
-                ArgIr::Constant(bytes) => {
-                    let payload = method.and_then(|method| argument_type(task, method, position));
-                    let payload = payload.ok_or(LoadError::Inconsistent("too many arguments"))?;
-                    values.push(payload.constant(bytes)?)
-                }
-            });
-        }
-        let (params, gathers) = match method {
-            Some(method) => lists(task, method, &args, values)?,
-            None => (args.clone(), Vec::new()),
-        };
+        let method = method(task, actor)?;
+        let args = arguments(task, method, places, values)?;
+        let (params, gathers) = lists(task, method, &args, values)?;
         let brings = self.brings(task, actor, &args, values)?;
         let results = 1 + method.map_or(0, |method| (method.parts)().len());
+        let outlets = self.outlets(id, results, places, rings)?;
+        let mut run = TaskRun {
+            id,
+            actor: task.actor,
+            seat: 0,
+            compute: method.map_or(no_method, |method| method.compute),
+            info: TaskInfo {
+                task: task.label.clone(),
+                actor: actor.name.clone(),
+                placement: actor.placement.clone(),
+                bound_at: task.bound_at.clone(),
+            },
+            args,
+            params,
+            gathers,
+            brings,
+            sole: sole(&outlets),
+            outlets,
+            results,
+            straight: None,
+            fault: None,
+            collective: None,
+        };
+        run.straight = method.and_then(|_| Straight::of(&run));
+        Ok(run)
+    }
+
+    /// The outlets of the values that a task makes: the whole result, its parts, and the signal that the task is done.
+    fn outlets(
+        &self,
+        id: TaskId,
+        results: usize,
+        places: &Places,
+        rings: &mut Rings,
+    ) -> Result<Vec<Option<Box<dyn AnyOutlet>>>, LoadError> {
         let mut outlets: Vec<Option<Box<dyn AnyOutlet>>> = Vec::with_capacity(results + 1);
         outlets.resize_with(results + 1, || None);
         for made in self.index.made_by(id) {
@@ -72,44 +78,56 @@ impl LoadSite<'_> {
                 None => 0,
                 Some(part) => usize::from(part) + 1,
             };
-            let slot = outlets
-                .get_mut(place)
-                .ok_or(LoadError::Inconsistent("a part that the result has not"))?;
+            let slot = outlets.get_mut(place);
+            let slot = slot.ok_or(LoadError::Inconsistent("a part that the result has not"))?;
             *slot = Some(self.outlet(made, places.value(made), rings)?);
         }
-        let info = TaskInfo {
-            task: task.label.clone(),
-            actor: actor.name.clone(),
-            placement: actor.placement.clone(),
-            bound_at: task.bound_at.clone(),
-        };
-        let mut wanted = outlets
-            .iter()
-            .enumerate()
-            .filter_map(|(index, outlet)| Some((index, outlet.as_ref()?.only_moves())));
-        let sole = match (wanted.next(), wanted.next()) {
-            (Some((index, true)), None) => Some(index),
-            _ => None,
-        };
-        let mut run = TaskRun {
-            id,
-            actor: task.actor,
-            seat: 0,
-            compute: method.map_or(no_method, |method| method.compute),
-            info,
-            args,
-            params,
-            gathers,
-            brings,
-            outlets,
-            results,
-            sole,
-            straight: None,
-            fault: None,
-            collective: None,
-        };
-        run.straight = method.and_then(|_| Straight::of(&run));
-        Ok(run)
+        Ok(outlets)
+    }
+}
+
+/// The method of a task; `None` for a rank of a collective.
+fn method(task: &TaskIr, actor: &ActorIr) -> Result<Option<&'static MethodEntry>, LoadError> {
+    let entry = find_actor(&actor.type_name).map_err(|error| LoadError::UnknownActor(error.to_string()))?;
+    if task.collective.is_some() {
+        return Ok(None);
+    }
+    let method = entry.method(task.method);
+    method
+        .map(Some)
+        .ok_or(LoadError::Inconsistent("an unknown method"))
+}
+
+/// The values of a task's arguments. Each constant becomes a value of its own.
+fn arguments(
+    task: &TaskIr,
+    method: Option<&MethodEntry>,
+    places: &Places,
+    values: &mut LaneValues,
+) -> Result<Vec<ValueIx>, LoadError> {
+    let argument = |(position, arg): (usize, &ArgIr)| match arg {
+        ArgIr::Value(value) => {
+            let place = places.value(*value);
+            place.ok_or(LoadError::Inconsistent("an argument that its lane does not read"))
+        }
+        ArgIr::Constant(bytes) => {
+            let payload = method.and_then(|method| argument_type(task, method, position));
+            let payload = payload.ok_or(LoadError::Inconsistent("too many arguments"))?;
+            Ok(values.push(payload.constant(bytes)?))
+        }
+    };
+    task.args.iter().enumerate().map(argument).collect()
+}
+
+/// The index of the only outlet, if there is only one and publishing to it runs no user code.
+fn sole(outlets: &[Option<Box<dyn AnyOutlet>>]) -> Option<usize> {
+    let mut wanted = outlets
+        .iter()
+        .enumerate()
+        .filter_map(|(index, outlet)| Some((index, outlet.as_ref()?.only_moves())));
+    match (wanted.next(), wanted.next()) {
+        (Some((index, true)), None) => Some(index),
+        _ => None,
     }
 }
 

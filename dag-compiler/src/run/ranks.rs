@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
 use selvedge_channels::device::DeviceTensor;
-use selvedge_channels::{AnyOutlet, AnyValue, Fault, FaultKind, Tensor};
+use selvedge_channels::{AnyOutlet, Fault, FaultKind, Tensor};
 use selvedge_collectives::{Collective, CommError, Communicator, Contribution, Part as Array, PlanId};
-use selvedge_core::{Failure, ValueIx, panic_message};
+use selvedge_core::{Failure, panic_message};
 
 use crate::bind::collective::Adapter;
-use crate::run::lane::{Broken, LaneError, TaskRun};
+use crate::run::lane::{Broken, LaneError, LaneValues, TaskRun};
 use crate::run::report::fault_of;
 use crate::run::table::{RankIx, Table, TaskIx};
 
@@ -84,7 +84,7 @@ impl RankRun {
     pub(crate) fn advance(
         &mut self,
         tasks: &mut Table<TaskIx, TaskRun>,
-        values: &mut Table<ValueIx, Box<dyn AnyValue>>,
+        values: &mut LaneValues,
     ) -> Result<(), Box<Broken>> {
         while let Some(posted) = self.posted.front().copied() {
             let (task, execution) = (tasks.at_mut(posted.task)?, posted.execution);
@@ -113,7 +113,7 @@ impl RankRun {
     fn launch(
         &mut self,
         task: &mut TaskRun,
-        values: &mut Table<ValueIx, Box<dyn AnyValue>>,
+        values: &mut LaneValues,
         execution: u64,
     ) -> Result<(), CommError> {
         let Some(collective) = &task.collective else {
@@ -232,7 +232,7 @@ fn because(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
 fn settle(
     own: usize,
     task: &mut TaskRun,
-    values: &mut Table<ValueIx, Box<dyn AnyValue>>,
+    values: &mut LaneValues,
     execution: u64,
     outcome: Result<Product, CommError>,
 ) -> Result<(), CommError> {
@@ -278,10 +278,7 @@ fn settle(
 }
 
 /// Counts a read of each input of a task.
-pub(crate) fn release_inputs(
-    task: &TaskRun,
-    values: &mut Table<ValueIx, Box<dyn AnyValue>>,
-) -> Result<(), LaneError> {
+pub(crate) fn release_inputs(task: &TaskRun, values: &mut LaneValues) -> Result<(), LaneError> {
     for value in &task.args {
         values.at_mut(*value)?.read_done()?;
     }

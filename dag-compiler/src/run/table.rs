@@ -79,12 +79,18 @@ fn no_such<I: TableIx>(index: I) -> NoSuchItem {
     NoSuchItem::new(I::ITEM, index.position())
 }
 
-impl<I, T> Default for Table<I, T> {
-    fn default() -> Self {
+impl<I, T> Table<I, T> {
+    pub(crate) fn with_capacity(items: usize) -> Self {
         Table {
-            items: Vec::new(),
+            items: Vec::with_capacity(items),
             index: PhantomData,
         }
+    }
+}
+
+impl<I, T> Default for Table<I, T> {
+    fn default() -> Self {
+        Table::with_capacity(0)
     }
 }
 

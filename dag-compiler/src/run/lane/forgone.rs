@@ -1,10 +1,9 @@
 //! Forgone reads: inputs that fail-fast has left unread before they had arrived (`LOOP-3`).
 
-use selvedge_channels::{AnyValue, Arrival};
+use selvedge_channels::Arrival;
 use selvedge_core::ValueIx;
 
-use super::LaneError;
-use crate::run::table::Table;
+use super::{LaneError, LaneValues};
 
 /// Reads of one value in one execution.
 struct Forgone {
@@ -44,7 +43,7 @@ impl ForgoneReads {
     }
 
     /// Releases the messages that have arrived.
-    pub(super) fn drain(&mut self, values: &mut Table<ValueIx, Box<dyn AnyValue>>) -> Result<(), LaneError> {
+    pub(super) fn drain(&mut self, values: &mut LaneValues) -> Result<(), LaneError> {
         let mut failed = Ok(());
         self.0.retain(|forgone| match release(forgone, values) {
             Ok(released) => !released,
@@ -64,7 +63,7 @@ impl ForgoneReads {
 }
 
 /// Releases a message that nobody reads, if it has arrived.
-fn release(forgone: &Forgone, values: &mut Table<ValueIx, Box<dyn AnyValue>>) -> Result<bool, LaneError> {
+fn release(forgone: &Forgone, values: &mut LaneValues) -> Result<bool, LaneError> {
     let value = values.at_mut(forgone.value)?;
     if value.fill(forgone.execution)? == Arrival::Nothing {
         return Ok(false);

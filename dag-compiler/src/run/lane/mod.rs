@@ -67,6 +67,9 @@ use crate::run::report::TaskInfo;
 use crate::run::table::{NoSuchItem, RankIx, Table, TaskIx};
 use crate::run::trace::Recorder;
 
+/// The values that a lane reads.
+pub(crate) type LaneValues = Table<ValueIx, Box<dyn AnyValue>>;
+
 /// One step of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LaneStep {
@@ -103,7 +106,7 @@ pub(crate) enum Moved {
 /// One lane's program with the ends of its channels.
 pub(crate) struct LaneLoop {
     pub(crate) lane: LaneId,
-    pub(crate) values: Table<ValueIx, Box<dyn AnyValue>>,
+    pub(crate) values: LaneValues,
     pub(crate) tasks: Table<TaskIx, TaskRun>,
     /// The lane's ranks in collectives.
     pub(crate) ranks: Table<RankIx, RankRun>,
