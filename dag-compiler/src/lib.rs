@@ -39,6 +39,8 @@ pub use bind::collective::{
 };
 pub use bind::edge::{Edge, constant, gather};
 pub use bind::ports::{Collected, InputPorts, Inputs, OutputList, Outputs, Submitter};
+pub use bind::transport::Transport;
+#[doc(hidden)] // used by the code that `#[actor]` generates
 pub use bind::{Bind, bind};
 pub use diagnostic::{Code, Diagnostic};
 pub use error::CompileError;
@@ -49,7 +51,7 @@ pub use load::CARRIERS;
 pub use plan::memory::{ChannelMemory, MemoryPlan};
 pub use plan::pipeline;
 pub use plan::profile::{Profile, Work};
-pub use plan::transport::Transport;
+
 pub use prove::forecast::{Forecast, forecast};
 pub use prove::throughput::{ThroughputBound, bound};
 pub use run::control::Phase;

@@ -199,8 +199,8 @@ fn acc_06_type_09_a_static_shape_is_that_of_the_first_value() {
 
 /// Stated devices and shapes are checked when the graph is compiled, and shown with their reasons.
 #[test]
-fn type_07_roads_are_shown_and_contradictions_refused() {
-    if !two_there("type_07_roads_are_shown_and_contradictions_refused") {
+fn type_07_the_paths_of_tensors_are_shown_and_contradictions_refused() {
+    if !two_there("type_07_the_paths_of_tensors_are_shown_and_contradictions_refused") {
         return;
     }
     let runtime = Runtime::new();
@@ -220,8 +220,8 @@ fn type_07_roads_are_shown_and_contradictions_refused() {
         "{text}"
     );
     let json: serde_json::Value = serde_json::from_str(&graph.plan().to_json()).unwrap();
-    assert_eq!(json["roads"][0]["road"], "SlotsAndCopy");
-    assert_eq!(json["roads"][0]["why"], "two processes, two devices");
+    assert_eq!(json["tensor_paths"][0]["path"], "SlotsAndCopy");
+    assert_eq!(json["tensor_paths"][0]["why"], "two processes, two devices");
     drop(graph);
     for (graph, why) in [
         (

@@ -6,8 +6,8 @@ use std::time::Duration;
 use selvedge_channels::Waiting;
 use selvedge_core::{ActorId, ActorRef};
 
+use crate::bind::transport::Transport;
 use crate::ir::{Lanes, Plan, Settings};
-use crate::plan::transport::Transport;
 
 /// The reaction of `execute` when as many executions are unfinished as allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

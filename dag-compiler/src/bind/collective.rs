@@ -8,21 +8,23 @@
 mod adapter;
 mod backend;
 
+use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
 
 use selvedge_channels::{PayloadType, Wire};
 use selvedge_collectives::{Collective, Contribute, ReduceOp};
+use selvedge_core::ActorId;
 
 pub(crate) use adapter::find as find_adapter;
 pub use adapter::{Adapter, CONTRIBUTORS};
 pub use backend::BACKENDS;
 pub(crate) use backend::{join, refused};
 
+use crate::bind::builder::{Builder, current};
 use crate::bind::edge::{Edge, Source};
-use crate::bind::{Builder, current};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::ir::{ArgIr, CollectiveId, CollectiveIr, Origin, SourceLocation, TaskId, TaskIr, ValueId};
+use crate::ir::{ArgIr, CollectiveId, CollectiveIr, Origin, SourceLocation, TaskId, ValueId};
 
 /// A type that can travel along an edge and be contributed to a collective.
 pub trait Contribution: Wire + Contribute {}
@@ -148,65 +150,67 @@ fn bound<T: Contribution>(
     edges: Vec<Edge<T>>,
     location: &SourceLocation,
 ) -> Vec<Edge<T>> {
-    let own = edges.iter().find_map(|edge| match &edge.source {
-        Source::Value { builder, .. } => Some(Rc::clone(builder)),
-        _ => None,
-    });
-    let refuse = |message: String| {
-        Rc::new(Diagnostic::new(Code::BadRanks, message, location.clone()).labelled("these are the ranks"))
-    };
-    let broken = |mistake: &Rc<Diagnostic>| -> Vec<Edge<T>> {
-        let broken = |_: &Edge<T>| Edge::new(Source::Broken(Rc::clone(mistake)));
+    let broken = |mistake: Rc<Diagnostic>| -> Vec<Edge<T>> {
+        let broken = |_: &Edge<T>| Edge::new(Source::Broken(Rc::clone(&mistake)));
         edges.iter().map(broken).collect()
     };
-    let Some(builder) = current().or(own) else {
-        return broken(&refuse(format!("{operation} is bound outside of a graph")));
+    let own = || edges.iter().find_map(|edge| edge.source.graph());
+    let Some(builder) = current().or_else(own) else {
+        let message = format!("{operation} is bound outside of a graph");
+        return broken(refusal(message, location));
     };
-    let mut values = Vec::with_capacity(edges.len());
-    let mut mistake = None;
-    for (rank, edge) in edges.iter().enumerate() {
-        match &edge.source {
-            Source::Value { builder: own, value } if Rc::ptr_eq(own, &builder) => values.push(*value),
-            Source::Value { .. } => {
-                let message = format!("rank {rank} of {operation} is an edge of another graph");
-                mistake = Some(Rc::new(Diagnostic::new(
-                    Code::MixedGraphs,
-                    message,
-                    location.clone(),
-                )));
-            }
-            Source::Broken(diagnostic) => mistake = Some(Rc::clone(diagnostic)),
-            Source::Constant(_) | Source::List(_) => {
-                let what = "no result of an actor, so nobody can take part for it";
-                mistake = Some(refuse(format!("rank {rank} of {operation} is {what}")));
-            }
-        }
-    }
+    let sources = edges.iter().map(|edge| &edge.source);
+    let values = contributions(operation, sources, &builder, location);
     let mut graph = builder.borrow_mut();
-    let outcome = match mistake {
-        Some(mistake) => Err(mistake),
-        None if edges.is_empty() => Err(refuse(format!("{operation} has no ranks"))),
-        None => graph.collective(operation, &values, location).map_err(refuse),
-    };
-    match outcome {
+    let tasks = values.and_then(|values| {
+        let tasks = graph.collective(operation, &values, location);
+        tasks.map_err(|message| refusal(message, location))
+    });
+    match tasks {
         Ok(tasks) => {
-            let payload = PayloadType::of::<T>();
-            let value = |task: TaskId| graph.result(task, payload);
-            let made: Vec<ValueId> = tasks.into_iter().map(value).collect();
-            drop(graph);
-            let edge = |value| {
+            let edge = |task: TaskId| {
                 Edge::new(Source::Value {
                     builder: Rc::clone(&builder),
-                    value,
+                    value: graph.result(task, PayloadType::of::<T>()),
                 })
             };
-            made.into_iter().map(edge).collect()
+            tasks.into_iter().map(edge).collect()
         }
         Err(mistake) => {
             graph.repeat(&mistake);
-            broken(&mistake)
+            broken(mistake)
         }
     }
+}
+
+fn refusal(message: String, location: &SourceLocation) -> Rc<Diagnostic> {
+    Rc::new(Diagnostic::new(Code::BadRanks, message, location.clone()).labelled("these are the ranks"))
+}
+
+/// Returns the value that each rank contributes, or the reason why a rank cannot take part.
+fn contributions<'a>(
+    operation: Collective,
+    sources: impl Iterator<Item = &'a Source>,
+    builder: &Rc<RefCell<Builder>>,
+    location: &SourceLocation,
+) -> Result<Vec<ValueId>, Rc<Diagnostic>> {
+    let contribution = |(rank, source): (usize, &Source)| match source {
+        Source::Value { builder: own, value } if Rc::ptr_eq(own, builder) => Ok(*value),
+        Source::Value { .. } => {
+            let message = format!("rank {rank} of {operation} is an edge of another graph");
+            Err(Rc::new(Diagnostic::new(
+                Code::MixedGraphs,
+                message,
+                location.clone(),
+            )))
+        }
+        Source::Broken(diagnostic) => Err(Rc::clone(diagnostic)),
+        Source::Constant(_) | Source::List(_) => {
+            let what = "no result of an actor, so nobody can take part for it";
+            Err(refusal(format!("rank {rank} of {operation} is {what}"), location))
+        }
+    };
+    sources.enumerate().map(contribution).collect()
 }
 
 impl Builder {
@@ -217,18 +221,43 @@ impl Builder {
         values: &[ValueId],
         location: &SourceLocation,
     ) -> Result<Vec<TaskId>, String> {
+        let actors = self.ranks(operation, values)?;
+        let id = CollectiveId(self.collectives.len() as u32);
+        let mut tasks = Vec::with_capacity(values.len());
+        for (actor, value) in actors.into_iter().zip(values) {
+            let method = (u16::MAX, operation.to_string().into());
+            let args = vec![ArgIr::Value(*value)];
+            let task = self.add_task(actor, method, args, location.clone());
+            if let Some(task) = self.tasks.get_mut(task.index()) {
+                task.collective = Some(id);
+            }
+            tasks.push(task);
+        }
+        self.collectives.push(CollectiveIr {
+            operation,
+            tasks: tasks.clone(),
+        });
+        Ok(tasks)
+    }
+
+    /// Returns the actor of each rank: the actor whose task makes the rank's value.
+    fn ranks(&self, operation: Collective, values: &[ValueId]) -> Result<Vec<ActorId>, String> {
+        if values.is_empty() {
+            return Err(format!("{operation} has no ranks"));
+        }
         if let Some(root) = operation.root().filter(|root| *root >= values.len()) {
             return Err(format!("{operation} names rank {root} of {}", values.len()));
         }
         let mut actors = Vec::with_capacity(values.len());
         for (rank, value) in values.iter().enumerate() {
-            let Some(Origin::Task(maker)) = self.origin(*value) else {
+            let maker = match self.origin(*value) {
+                Some(Origin::Task(maker)) => self.tasks.get(maker.index()),
+                _ => None,
+            };
+            let actor = maker.map(|maker| maker.actor).ok_or_else(|| {
                 let what = "an input of the graph, not the result of an actor";
-                return Err(format!("rank {rank} of {operation} is {what}"));
-            };
-            let Some(actor) = self.actor_of(maker) else {
-                return Err(format!("rank {rank} of {operation} has no actor"));
-            };
+                format!("rank {rank} of {operation} is {what}")
+            })?;
             if let Some(other) = actors.iter().position(|known| *known == actor) {
                 let name = self.actor_name(actor);
                 return Err(format!(
@@ -237,30 +266,6 @@ impl Builder {
             }
             actors.push(actor);
         }
-        let id = CollectiveId(self.collectives.len() as u32);
-        let mut tasks = Vec::with_capacity(values.len());
-        for (actor, value) in actors.into_iter().zip(values) {
-            let method_name = operation.to_string();
-            let label = self.label(actor, &method_name);
-            let bind_index = self.next_bind(actor);
-            tasks.push(self.push_task(TaskIr {
-                actor,
-                method: u16::MAX,
-                method_name: method_name.into(),
-                label,
-                args: vec![ArgIr::Value(*value)],
-                groups: Vec::new(),
-                meets: Vec::new(),
-                collective: Some(id),
-                duration_ns: None,
-                bound_at: location.clone(),
-                bind_index,
-            }));
-        }
-        self.collectives.push(CollectiveIr {
-            operation,
-            tasks: tasks.clone(),
-        });
-        Ok(tasks)
+        Ok(actors)
     }
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use selvedge_channels::{PayloadType, Wire};
 
-use crate::bind::Builder;
+use crate::bind::builder::Builder;
 use crate::bind::ports::Splitter;
+use crate::bind::transport::Transport;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{SourceLocation, ValueId};
-use crate::plan::transport::Transport;
 
 /// A value that flows through the graph in every execution: an input, the result of a task, or a constant.
 ///
@@ -39,6 +39,28 @@ pub(crate) enum Source {
     Constant(Rc<Vec<u8>>),
     /// The result of a task that could not be bound. The mistake is reported where the edge is used.
     Broken(Rc<Diagnostic>),
+}
+
+impl Source {
+    /// Returns the number of list levels; 0 for a source that is not a list.
+    pub(super) fn depth(&self) -> usize {
+        match self {
+            Source::List(members) => {
+                let depths = members.iter().map(|(member, _)| member.depth());
+                1 + depths.max().unwrap_or_default()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns the graph of the first edge in the source.
+    pub(super) fn graph(&self) -> Option<Rc<RefCell<Builder>>> {
+        match self {
+            Source::Value { builder, .. } => Some(Rc::clone(builder)),
+            Source::List(members) => members.iter().find_map(|(member, _)| member.graph()),
+            Source::Constant(_) | Source::Broken(_) => None,
+        }
+    }
 }
 
 impl<T> Clone for Edge<T> {
@@ -179,21 +201,15 @@ impl<T: Wire> Edge<T> {
         let part = builder
             .borrow_mut()
             .part(*value, index, PayloadType::of::<P>(), splitter);
-        let mut edge = Edge::new(match part {
-            Some(value) => Source::Value {
-                builder: Rc::clone(builder),
-                value,
-            },
-            None => {
-                let message =
-                    "a part of a tuple is split again, but channels carry the parts of one tuple only";
-                Source::Broken(Rc::new(Diagnostic::new(
-                    Code::NestedSplit,
-                    message,
-                    location.clone(),
-                )))
-            }
+        let source = part.map(|value| Source::Value {
+            builder: Rc::clone(builder),
+            value,
         });
+        let mut edge = Edge::new(source.unwrap_or_else(|| {
+            let message = "a part of a tuple is split again, but channels carry the parts of one tuple only";
+            let mistake = Diagnostic::new(Code::NestedSplit, message, location.clone());
+            Source::Broken(Rc::new(mistake))
+        }));
         edge.transport = self.transport;
         edge
     }

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use super::{Builder, current};
+use super::builder::{Builder, current};
 use crate::api::options::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, SLOTS_MAX, beyond};
 use crate::bind::edge::{Edge, Source};
 use crate::diagnostic::Code;

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Fault, PayloadType, Value, Wire, dispose};
 use selvedge_core::Parts;
 
-use crate::bind::Builder;
+use crate::bind::builder::Builder;
 use crate::bind::edge::{Edge, Source};
 use crate::run::leaf::{AnyLeaf, Leaf};
 use crate::run::report::{Cause, TaskInfo, fault_with};

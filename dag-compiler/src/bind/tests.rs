@@ -1,7 +1,8 @@
 //! Tests of binding that need no actor: inputs that go straight to outputs.
 
+use super::builder::numbered;
 use super::*;
-use crate::bind::edge::constant;
+use crate::bind::edge::{Edge, constant};
 use crate::error::CompileError;
 
 fn at(line: u32) -> SourceLocation {

@@ -2,12 +2,14 @@
 //! folder.
 
 mod collective;
+mod endpoint;
 mod graph;
 mod operation;
 mod plan;
 mod tensor_path;
 
 pub use collective::{CollectiveIr, CommunicatorPlan, RankPlan};
+pub use endpoint::Endpoint;
 pub use graph::{
     ActorIr, ArgGroup, ArgIr, BindIndex, BufferIr, CollectiveId, GraphIr, Origin, SourceLocation, TaskId,
     TaskIr, TensorsIr, ValueId, ValueIr,

@@ -139,7 +139,7 @@ pub struct Plan {
     pub communicators: Vec<CommunicatorPlan>,
     /// The path of device tensors from their writer to each reader.
     #[serde(default)]
-    pub roads: Vec<TensorPathPlan>,
+    pub tensor_paths: Vec<TensorPathPlan>,
     /// The programs of the lanes. The driver's lane (lane 0) is always present and comes first.
     pub lanes: Vec<LaneProgram>,
     /// The decisions of the compiler and their reasons, for display.

@@ -1,4 +1,4 @@
-//! Roads: the paths by which device tensors travel from their writer to each reader.
+//! The paths by which device tensors travel from their writer to each reader.
 
 use std::fmt;
 
@@ -45,7 +45,7 @@ pub struct TensorPathPlan {
     /// The actor whose tasks read the value; `None` for the driver, which reads outputs.
     pub reader: Option<ActorId>,
     /// The path of the value's device tensors.
-    pub road: TensorPath,
+    pub path: TensorPath,
     /// The reason for the choice.
     pub why: String,
 }

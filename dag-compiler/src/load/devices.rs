@@ -64,12 +64,12 @@ mod wanted {
         /// The device on which all readers of a lane need the tensors of a value; `None` if they need different
         /// devices, or a reader needs none.
         fn wanted(&self, program: &LaneProgram, value: ValueId) -> Option<u32> {
-            let roads = &self.plan.roads;
-            let first = roads.partition_point(|road| road.value < value);
-            let of_value = roads.iter().skip(first).take_while(|road| road.value == value);
+            let paths = &self.plan.tensor_paths;
+            let first = paths.partition_point(|path| path.value < value);
+            let of_value = paths.iter().skip(first).take_while(|path| path.value == value);
             let mut wanted = None;
-            for road in of_value {
-                let reader = road.reader.and_then(|reader| self.index.actors.get(&reader));
+            for path in of_value {
+                let reader = path.reader.and_then(|reader| self.index.actors.get(&reader));
                 let reader = reader.and_then(|index| self.plan.ir.actors.get(*index));
                 let lane = reader.map_or(LaneId::DRIVER, |reader| reader.lane);
                 if lane != program.lane {

@@ -10,8 +10,9 @@ use crate::plan::lanes;
 use crate::plan::lower::lower;
 use crate::plan::order::{Order, order};
 use crate::plan::place::place;
+use crate::plan::rendezvous::ignored;
 use crate::plan::schedule::schedule;
-use crate::plan::transport::{ignored, roads};
+use crate::plan::tensor_paths::tensor_paths;
 use crate::plan::validate::validate;
 use crate::prove::forecast::forecast;
 use crate::prove::throughput::{bound, smallest_slots};
@@ -72,7 +73,7 @@ fn stages(mut graph: GraphIr, settings: Settings) -> Result<Stages, CompileError
         channels: placement.channels,
         lanes,
         communicators: groups(&graph),
-        roads: roads(&graph),
+        tensor_paths: tensor_paths(&graph),
         ir: graph,
         notes,
     };

@@ -5,12 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_core::{ActorId, LaneId, ProcessId};
+use selvedge_core::ActorId;
 
-use crate::ir::{
-    CollectiveId, EdgeKind, GraphIr, OpKind, Operation, OperationEdge, OperationGraph, TaskId, TaskIr,
-    ValueId,
-};
+use super::rendezvous::RendezvousReads;
+use crate::ir::{CollectiveId, EdgeKind, GraphIr, OpKind, Operation, OperationEdge, OperationGraph, TaskId};
 
 /// Lowers a graph. The COMPUTEs of an actor keep bind order unless its methods commute. A COLLECTIVE is ordered only
 /// after its inputs.
@@ -68,42 +66,5 @@ impl OperationGraph {
 
     fn edge(&mut self, from: u32, to: u32, kind: EdgeKind) {
         self.edges.push(OperationEdge { from, to, kind });
-    }
-}
-
-/// The READs that take part in a rendezvous. For each value and each lane other than the writer's, the lane's first
-/// READ of the value takes part if any of the lane's READs of the value asks for a rendezvous. The other READs use the
-/// value that the first READ has received.
-struct RendezvousReads {
-    places: BTreeMap<ActorId, (ProcessId, LaneId)>,
-    /// The pairs of value and lane whose first READ has not been lowered yet.
-    waiting: BTreeSet<(ValueId, LaneId)>,
-}
-
-impl RendezvousReads {
-    fn of(graph: &GraphIr) -> Self {
-        let places = graph.places();
-        let lane = |actor: ActorId| places.get(&actor).map(|(_, lane)| *lane);
-        let mut waiting = BTreeSet::new();
-        for task in graph.tasks.iter().filter(|task| !task.meets.is_empty()) {
-            let Some(reader) = lane(task.actor) else { continue };
-            for (_, value) in GraphIr::reads(task).filter(|(arg, _)| task.meets_at(*arg)) {
-                let writer = graph.maker(value).and_then(|writer| graph.task(writer));
-                let writer = writer.and_then(|writer| lane(writer.actor));
-                if writer.is_some_and(|writer| writer != reader) {
-                    waiting.insert((value, reader));
-                }
-            }
-        }
-        RendezvousReads { places, waiting }
-    }
-
-    /// Whether the READ of `value` by `task` is the one that takes part in a rendezvous. Called in the order of tasks.
-    fn begins(&mut self, value: ValueId, task: &TaskIr) -> bool {
-        if self.waiting.is_empty() {
-            return false;
-        }
-        let reader = self.places.get(&task.actor).map(|(_, lane)| *lane);
-        reader.is_some_and(|reader| self.waiting.remove(&(value, reader)))
     }
 }

@@ -1,7 +1,6 @@
 //! The stages of the compiler, in order: pure functions over the plain data of [`ir`](crate::ir).
 //!
 //! - [`mod@validate`]: checks that everything that is bound is used.
-//! - [`mod@transport`]: decides how every value crosses from actor to actor.
 //! - `lanes`: decides the lanes of the graph.
 //! - [`mod@lower`]: turns tasks into READ, COMPUTE, COLLECTIVE and WRITE operations.
 //! - [`mod@order`]: builds one global linear order, from the `cost` of each task.
@@ -12,11 +11,11 @@
 
 pub mod validate;
 
-pub mod transport;
-
 pub(crate) mod lanes;
 
 pub mod lower;
+
+mod rendezvous;
 
 pub mod order;
 
@@ -27,6 +26,8 @@ pub mod schedule;
 pub mod place;
 
 pub(crate) mod groups;
+
+mod tensor_paths;
 
 pub mod compile;
 

@@ -38,11 +38,11 @@ impl Plan {
             };
             let _ = writeln!(text, "  {}{meets}", self.channel(channel));
         }
-        if !self.roads.is_empty() {
+        if !self.tensor_paths.is_empty() {
             text.push_str("\ntensors on devices\n");
         }
-        for road in &self.roads {
-            let _ = writeln!(text, "  {}", self.road(road));
+        for path in &self.tensor_paths {
+            let _ = writeln!(text, "  {}", self.tensor_path(path));
         }
         if !self.communicators.is_empty() {
             let backend = self.settings.communicator.as_deref().unwrap_or("shm");
@@ -159,16 +159,16 @@ impl Plan {
         format!("{id:>3} {kind} {value}: {writer} -> lane {readers}{slots}")
     }
 
-    fn road(&self, plan: &TensorPathPlan) -> String {
+    fn tensor_path(&self, plan: &TensorPathPlan) -> String {
         let TensorPathPlan {
             value,
             reader,
-            road,
+            path,
             why,
         } = plan;
         let reader = reader.and_then(|reader| self.ir.actor(reader));
         let reader = reader.map_or("driver", |actor| actor.name.as_str());
-        let mut text = format!("{} -> {reader}: {road}: {why}", self.ir.value_name(*value));
+        let mut text = format!("{} -> {reader}: {path}: {why}", self.ir.value_name(*value));
         if self
             .ir
             .value(*value)
