@@ -1,7 +1,10 @@
 //! Forecasts: the planned time line of any live plan, from the known durations of its steps.
 
-use super::events::MarkedGraph;
+use petgraph::Direction::Incoming;
+use petgraph::visit::EdgeRef;
+
 use super::live;
+use super::marked_graph::MarkedGraph;
 use crate::ir::{Operation, Plan};
 
 /// A step on the planned time line.
@@ -49,34 +52,29 @@ impl Forecast {
 /// The time line of a plan; `None` for one that is not well-formed or not live. O(steps + edges).
 pub fn forecast(plan: &Plan) -> Option<Forecast> {
     super::form::check(plan).ok()?;
-    let events = MarkedGraph::of(plan);
-    let order = live::events_in_order(&events).ok()?;
-    let arriving = live::Adjacent::by(&events, |edge| edge.to);
-    let durations = events.durations_ns(plan);
-    let mut begins = vec![0u64; events.nodes.len()];
-    let mut ends: Vec<u64> = vec![0; events.nodes.len()];
+    let graph = MarkedGraph::of(plan)?;
+    let waits = graph.waits();
+    let order = live::events_in_order(&graph, &waits).ok()?;
+    let durations = graph.durations_ns(plan);
+    let mut begins = vec![0u64; graph.nodes.len()];
+    let mut ends: Vec<u64> = vec![0; graph.nodes.len()];
     for event in order {
         let mut begin = 0;
-        for edge in arriving.of(&events, event) {
-            // Steps of one event do not wait for each other.
-            let from = events.event_of(edge.from);
-            if from != event {
-                begin = ends
-                    .get(from as usize)?
-                    .saturating_add(edge.why.hop_ns())
-                    .max(begin);
-            }
+        for wait in waits.edges_directed(event.into(), Incoming) {
+            let hop = graph.edge(*wait.weight())?.why.hop_ns();
+            let arrives = ends.get(wait.source().index())?.saturating_add(hop);
+            begin = arrives.max(begin);
         }
         *begins.get_mut(event as usize)? = begin;
         *ends.get_mut(event as usize)? = begin.saturating_add(*durations.get(event as usize)?);
     }
     let mut forecast = Forecast::default();
-    for (lane, range) in events.lanes.iter().enumerate() {
+    for (lane, range) in graph.lanes.iter().enumerate() {
         for node in range.clone() {
-            let event = events.event_of(node) as usize;
+            let event = graph.event_of(node) as usize;
             let (start_ns, end_ns) = (*begins.get(event)?, *ends.get(event)?);
             forecast.makespan_ns = forecast.makespan_ns.max(end_ns);
-            if let Some(operation) = events.node(node)?.operation {
+            if let Some(operation) = graph.node(node)?.operation {
                 forecast.steps.push(Planned {
                     lane,
                     operation,

@@ -1,66 +1,26 @@
-//! Liveness: checks a marked graph by Kahn's algorithm over the edges without a token.
+//! Liveness: a marked graph is live if the events have a topological order along the edges without a token. If not, the
+//! deadlock is told as the lanes see it.
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::events::{MarkedEdge, MarkedGraph, Node, Why};
+use petgraph::Direction::Incoming;
+use petgraph::algo::{kosaraju_scc, toposort};
+use petgraph::graph::NodeIndex;
+use petgraph::visit::{Dfs, VisitMap, Visitable};
+
+use super::marked_graph::{MarkedEdge, MarkedGraph, Node, Waits, Why};
 use super::{Blocked, Deadlock, Moment};
 use crate::ir::ValueId;
 
-/// Edges without a token, by the event that they lead from, or to.
-pub(super) struct Adjacent {
-    starts: Vec<usize>,
-    edges: Vec<u32>,
-}
-
-impl Adjacent {
-    pub(super) fn by(events: &MarkedGraph, end: impl Fn(&MarkedEdge) -> u32) -> Self {
-        let tokenless = || {
-            let indices = (0u32..).zip(&events.edges);
-            indices.filter(|(_, edge)| edge.tokens == 0)
-        };
-        let mut starts = vec![0usize; events.nodes.len() + 1];
-        for (_, edge) in tokenless() {
-            if let Some(count) = starts.get_mut(events.event_of(end(edge)) as usize + 1) {
-                *count += 1;
-            }
-        }
-        let mut sum = 0;
-        for start in &mut starts {
-            sum += *start;
-            *start = sum;
-        }
-        let mut edges = vec![0u32; sum];
-        let mut next = starts.clone();
-        for (index, edge) in tokenless() {
-            if let Some(place) = next.get_mut(events.event_of(end(edge)) as usize)
-                && let Some(slot) = edges.get_mut(*place)
-            {
-                *slot = index;
-                *place += 1;
-            }
-        }
-        Adjacent { starts, edges }
-    }
-
-    /// The edges of an event.
-    pub(super) fn of<'e>(&self, events: &'e MarkedGraph, event: u32) -> impl Iterator<Item = &'e MarkedEdge> {
-        let index = event as usize;
-        let range = self.starts.get(index).zip(self.starts.get(index + 1));
-        let edges = range.and_then(|(from, to)| self.edges.get(*from..*to));
-        let edges = edges.unwrap_or_default().iter();
-        edges.filter_map(|edge| events.edges.get(*edge as usize))
-    }
-}
-
 /// A linear order of the steps in which no step waits for a later one, or the cycle that forbids such an order.
-pub(super) fn linear(events: &MarkedGraph) -> Result<Vec<Moment>, Deadlock> {
-    let order = events_in_order(events)?;
-    let count = events.nodes.len();
+pub(super) fn linear(graph: &MarkedGraph) -> Result<Vec<Moment>, Deadlock> {
+    let order = events_in_order(graph, &graph.waits())?;
+    let count = graph.nodes.len();
     // The nodes of each event, as linked lists that begin at `heads`.
     let mut members = vec![u32::MAX; count];
     let mut heads = vec![u32::MAX; count];
     for node in (0..count as u32).rev() {
-        let head = heads.get_mut(events.event_of(node) as usize);
+        let head = heads.get_mut(graph.event_of(node) as usize);
         if let (Some(head), Some(member)) = (head, members.get_mut(node as usize)) {
             *member = std::mem::replace(head, node);
         }
@@ -68,8 +28,8 @@ pub(super) fn linear(events: &MarkedGraph) -> Result<Vec<Moment>, Deadlock> {
     let mut moments = Vec::with_capacity(count);
     for event in order {
         let mut member = heads.get(event as usize).copied().unwrap_or(u32::MAX);
-        while let Some(node) = events.node(member) {
-            moments.extend(moment(node, events.is_step(member)));
+        while let Some(node) = graph.node(member) {
+            moments.extend(moment(node, graph.is_step(member)));
             member = members.get(member as usize).copied().unwrap_or(u32::MAX);
         }
     }
@@ -77,47 +37,14 @@ pub(super) fn linear(events: &MarkedGraph) -> Result<Vec<Moment>, Deadlock> {
 }
 
 /// The events in such a linear order, each by the node that stands for it.
-pub(super) fn events_in_order(events: &MarkedGraph) -> Result<Vec<u32>, Deadlock> {
-    let count = events.nodes.len();
-    let mut waiting_for = vec![0u32; count];
-    for edge in events.edges.iter().filter(|edge| edge.tokens == 0) {
-        let (from, to) = (events.event_of(edge.from), events.event_of(edge.to));
-        // Steps of one event do not wait for each other.
-        if let Some(waits) = waiting_for.get_mut(to as usize).filter(|_| from != to) {
-            *waits += 1;
+pub(super) fn events_in_order(graph: &MarkedGraph, waits: &Waits) -> Result<Vec<u32>, Deadlock> {
+    match toposort(waits, None) {
+        Ok(order) => {
+            let nodes = order.into_iter().map(|node| node.index() as u32);
+            Ok(nodes.filter(|node| graph.event_of(*node) == *node).collect())
         }
+        Err(_) => Err(Stuck::of(graph, waits).cycle()),
     }
-    let leaving = Adjacent::by(events, |edge| edge.from);
-    let stands = |node: &u32| events.event_of(*node) == *node;
-    let begins = |node: &u32| stands(node) && waiting_for.get(*node as usize) == Some(&0);
-    let mut free: Vec<u32> = (0..count as u32).filter(begins).rev().collect();
-    let mut done = vec![false; count];
-    let mut order = Vec::with_capacity(count);
-    while let Some(event) = free.pop() {
-        order.push(event);
-        if let Some(done) = done.get_mut(event as usize) {
-            *done = true;
-        }
-        for edge in leaving.of(events, event) {
-            let to = events.event_of(edge.to);
-            if let Some(waits) = waiting_for.get_mut(to as usize).filter(|_| to != event) {
-                *waits -= 1;
-                if *waits == 0 {
-                    free.push(to);
-                }
-            }
-        }
-    }
-    if order.len() == (0..count as u32).filter(stands).count() {
-        return Ok(order);
-    }
-    let arriving = Adjacent::by(events, |edge| edge.to);
-    Err(Stuck {
-        events,
-        done: &done,
-        arriving,
-    }
-    .cycle())
 }
 
 fn moment(node: &Node, step: bool) -> Option<Moment> {
@@ -129,34 +56,53 @@ fn moment(node: &Node, step: bool) -> Option<Moment> {
 
 /// The state of a plan in which nothing moves any more.
 struct Stuck<'a> {
-    events: &'a MarkedGraph,
-    /// By event: whether it is done.
-    done: &'a [bool],
-    arriving: Adjacent,
+    graph: &'a MarkedGraph,
+    waits: &'a Waits,
+    /// The events that never happen: those on a cycle, and those that wait for them.
+    never: <Waits as Visitable>::Map,
 }
 
-impl Stuck<'_> {
+impl<'a> Stuck<'a> {
+    fn of(graph: &'a MarkedGraph, waits: &'a Waits) -> Self {
+        let mut never = Dfs::empty(waits);
+        let cycles = kosaraju_scc(waits).into_iter().filter(|events| events.len() > 1);
+        for event in cycles.flatten() {
+            never.move_to(event);
+            while never.next(waits).is_some() {}
+        }
+        Stuck {
+            graph,
+            waits,
+            never: never.discovered,
+        }
+    }
+
     fn is_done(&self, node: u32) -> bool {
-        self.done
-            .get(self.events.event_of(node) as usize)
-            .copied()
-            .unwrap_or(true)
+        let event = NodeIndex::from(self.graph.event_of(node));
+        !self.never.is_visited(&event)
+    }
+
+    /// The edges for which an event waits, in the order in which the graph lists them.
+    fn arriving(&self, event: u32) -> impl Iterator<Item = &'a MarkedEdge> {
+        let edges = self.waits.edges_directed(event.into(), Incoming);
+        let edges: BTreeSet<u32> = edges.map(|edge| *edge.weight()).collect();
+        edges.into_iter().filter_map(|edge| self.graph.edge(edge))
     }
 
     /// The step at which a lane stands: its first step that was not taken.
     fn at(&self, lane: usize) -> Option<u32> {
-        let mut range = self.events.lanes.get(lane)?.clone();
+        let mut range = self.graph.lanes.get(lane)?.clone();
         range.find(|node| !self.is_done(*node))
     }
 
     fn lane_of(&self, node: u32) -> Option<usize> {
-        self.events.lanes.iter().position(|range| range.contains(&node))
+        self.graph.lanes.iter().position(|range| range.contains(&node))
     }
 
     /// Follows the waits, from any lane that is stuck, until a lane comes twice.
     fn cycle(&self) -> Deadlock {
         let mut path: Vec<(usize, Blocked)> = Vec::new();
-        let mut lane = (0..self.events.lanes.len()).find(|lane| self.at(*lane).is_some());
+        let mut lane = (0..self.graph.lanes.len()).find(|lane| self.at(*lane).is_some());
         while let Some(here) = lane {
             if let Some(begin) = path.iter().position(|(seen, _)| *seen == here) {
                 path.drain(..begin);
@@ -173,50 +119,52 @@ impl Stuck<'_> {
         }
     }
 
-    /// The reason why a lane does not move, and the lane that would have to move.
+    /// The reason why a lane does not move, and the lane that would have to move. Follows events on no lane, and
+    /// transfers that run in the order of a lane.
     fn blocked(&self, lane: usize) -> Option<(usize, Blocked)> {
         let node = self.at(lane)?;
-        let Node { party, operation, .. } = *self.events.node(node)?;
-        // Follows events on no lane, and transfers that run in the order of a lane, to the lane that would have to
-        // move.
-        let mut seen = BTreeSet::from([self.events.event_of(node)]);
-        let mut next = VecDeque::from([(self.events.event_of(node), None)]);
+        let Node { party, operation, .. } = *self.graph.node(node)?;
+        let first = self.graph.event_of(node);
+        let mut seen = BTreeSet::from([first]);
+        let mut next = VecDeque::from([(first, None)]);
         while let Some((event, about)) = next.pop_front() {
-            for edge in self.arriving.of(self.events, event) {
+            for edge in self.arriving(event) {
                 let own_step = edge.why == Why::Lane && edge.to == node;
                 if own_step || self.is_done(edge.from) {
                     continue;
                 }
-                let value = match edge.why {
-                    Why::Value(value, _)
-                    | Why::Party(value)
-                    | Why::Slot(value, _)
-                    | Why::Transfer(value, _) => Some(value),
-                    Why::Lane => self.events.node(node)?.value.or(self.events.node(edge.to)?.value),
-                    Why::Window => None,
-                };
-                let value = about.or(value);
+                let value = about.or(self.value(edge, node));
                 let other = match edge.why {
                     Why::Transfer(_, number) => (number != lane).then_some(number),
                     _ => self.lane_of(edge.from),
                 };
                 if let Some(other) = other {
-                    let waits_for = self.events.node(self.at(other)?)?.party;
-                    let value = value.unwrap_or(ValueId(u32::MAX));
                     let blocked = Blocked {
                         party,
                         operation,
-                        value,
-                        waits_for,
+                        value: value.unwrap_or(ValueId(u32::MAX)),
+                        waits_for: self.graph.node(self.at(other)?)?.party,
                     };
                     return Some((other, blocked));
                 }
-                let from = self.events.event_of(edge.from);
+                let from = self.graph.event_of(edge.from);
                 if seen.insert(from) {
                     next.push_back((from, value));
                 }
             }
         }
         None
+    }
+
+    /// The value for which `node` waits along an edge.
+    fn value(&self, edge: &MarkedEdge, node: u32) -> Option<ValueId> {
+        let of = |node| self.graph.node(node).and_then(|node| node.value);
+        match edge.why {
+            Why::Value(value, _) | Why::Party(value) | Why::Slot(value, _) | Why::Transfer(value, _) => {
+                Some(value)
+            }
+            Why::Lane => of(node).or(of(edge.to)),
+            Why::Window => None,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The checker: judges a finished plan from any source, and shares no code with the stages that make plans.
 //!
 //! The checker answers two questions. Is every lane's program *well-formed* (`form`): are all operations of every task
-//! there once, in their order, with channels that fit? And is the plan *live* (`events`, `live`): can no lane wait for
+//! there once, in their order, with channels that fit? And is the plan *live* (`marked_graph`, `live`): can no lane wait for
 //! ever?
 //!
 //! - `LIVE-1` every channel carries one message per execution, so a plan is a marked graph. Steps that happen at one
@@ -21,7 +21,7 @@
 
 mod form;
 
-mod events;
+mod marked_graph;
 
 mod live;
 
@@ -34,7 +34,7 @@ pub mod repair;
 pub mod throughput;
 
 use crate::ir::{CollectiveId, GraphIr, Operation, Plan, ValueId, Writer};
-use events::MarkedGraph;
+use marked_graph::MarkedGraph;
 
 /// One place in the order of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +114,8 @@ impl Deadlock {
 /// [`Refutation::Malformed`] names the first mistake, [`Refutation::Deadlock`] the cycle.
 pub fn prove(plan: &Plan) -> Result<Certificate, Refutation> {
     form::check(plan).map_err(Refutation::Malformed)?;
-    let order = live::linear(&MarkedGraph::of(plan)).map_err(Refutation::Deadlock)?;
+    let graph =
+        MarkedGraph::of(plan).ok_or_else(|| Refutation::Malformed("steps without a task".to_owned()))?;
+    let order = live::linear(&graph).map_err(Refutation::Deadlock)?;
     Ok(Certificate { order })
 }

@@ -5,7 +5,7 @@
 //! Quadrat 1998) finds it, in practice in a few passes over the edges. Durations are those of
 //! [`TaskIr::duration_ns`](crate::ir::TaskIr::duration_ns); a hop is assumed to cost a fraction of a microsecond.
 
-use super::events::{MarkedGraph, Why};
+use super::marked_graph::{MarkedGraph, Why};
 use crate::ir::{ChannelKind, Operation, Plan, Writer};
 
 /// The number of passes after which the best result so far is taken; a handful is usual.
@@ -60,18 +60,17 @@ impl ThroughputBound {
 /// The bound of a live plan; `None` for a plan that is not well-formed.
 pub fn bound(plan: &Plan) -> Option<ThroughputBound> {
     super::form::check(plan).ok()?;
-    Ratio::of(plan, &MarkedGraph::of(plan), plan.settings.slots).solve()
+    Ratio::of(plan, &MarkedGraph::of(plan)?, plan.settings.slots).solve()
 }
 
 /// The smallest number of slots with which a live plan reaches, within a thousandth, the throughput that it has with
 /// `max_inflight` slots.
 pub fn smallest_slots(plan: &Plan) -> u32 {
     let most = plan.settings.max_inflight.max(1);
-    let events = MarkedGraph::of(plan);
+    let graph = MarkedGraph::of(plan);
     let period = |slots: u32| {
-        Ratio::of(plan, &events, slots)
-            .solve()
-            .map(|bound| bound.period_ns)
+        let bound = Ratio::of(plan, graph.as_ref()?, slots).solve();
+        bound.map(|bound| bound.period_ns)
     };
     let Some(best) = period(most) else { return most };
     let (mut least, mut enough) = (1, most);
@@ -104,10 +103,8 @@ impl<'a> Ratio<'a> {
     fn of(plan: &Plan, events: &'a MarkedGraph, slots: u32) -> Self {
         let mut numbers = vec![u32::MAX; events.nodes.len()];
         let mut nodes = Vec::new();
-        for node in 0..events.nodes.len() as u32 {
-            if events.event_of(node) == node
-                && let Some(number) = numbers.get_mut(node as usize)
-            {
+        for node in events.events() {
+            if let Some(number) = numbers.get_mut(node as usize) {
                 *number = nodes.len() as u32;
                 nodes.push(node);
             }

@@ -1,12 +1,14 @@
-//! OrderEvents: groups of operations that happen at one moment of the global order.
+//! Events: groups of operations that happen at one moment of the global order.
 //!
 //! - the COMPUTE of a task with the READs that only wait for a buffer, and with its WRITE unless that WRITE is a
 //!   rendezvous;
 //! - a WRITE that is a rendezvous, with the READs that meet it;
 //! - the COLLECTIVEs of one collective, with their READs; the WRITE of each rank is an event of its own.
 
+use petgraph::graph::DiGraph;
+
 use super::Sites;
-use crate::ir::{EdgeKind, GraphIr, OpKind, OperationGraph};
+use crate::ir::{EdgeKind, GraphIr, OpKind, OperationEdge, OperationGraph};
 use crate::plan::cost;
 
 /// One event.
@@ -38,126 +40,147 @@ impl OrderEvent {
     }
 }
 
-/// A dependence between events: `from` comes before `to`.
-pub(super) struct Dependence {
-    pub(super) from: u32,
-    pub(super) to: u32,
-    /// The time between the end of `from` and the earliest begin of `to`, in nanoseconds.
-    pub(super) after_ns: u64,
-}
+/// The events of a graph. An edge leads from an event to one that comes later; its weight is the time between the end of
+/// the first and the earliest begin of the second, in nanoseconds.
+pub(super) type OrderEvents = DiGraph<OrderEvent, u64>;
 
-/// The events of a graph.
-pub(super) struct OrderEvents {
-    pub(super) events: Vec<OrderEvent>,
-    pub(super) edges: Vec<Dependence>,
+/// Groups the operations of a graph; `None` for edges between operations that do not exist.
+pub(super) fn events(graph: &GraphIr, operations: &OperationGraph, sites: &Sites) -> Option<OrderEvents> {
+    let count = operations.operations.len();
+    let mut grouping = Grouping {
+        graph,
+        operations,
+        sites,
+        events: OrderEvents::with_capacity(count / 3 + 1, operations.edges.len()),
+        of: vec![u32::MAX; count],
+        met: vec![false; count],
+    };
+    grouping.collectives()?;
+    grouping.tasks()?;
+    grouping.transfers()?;
+    grouping.parts_together();
+    grouping.edges()?;
+    Some(grouping.events)
 }
 
 /// The assignment of operations to events, while it is made.
 struct Grouping<'a> {
+    graph: &'a GraphIr,
+    operations: &'a OperationGraph,
     sites: &'a Sites,
-    events: Vec<OrderEvent>,
+    events: OrderEvents,
     /// By operation: its event; `u32::MAX` if the event is not known yet.
     of: Vec<u32>,
+    /// By operation: whether it takes part in a rendezvous.
+    met: Vec<bool>,
 }
 
-impl Grouping<'_> {
+impl<'a> Grouping<'a> {
     fn event(&mut self, gang: bool, ns: u64) -> u32 {
-        self.events.push(OrderEvent {
+        let event = OrderEvent {
             gang,
             ns,
             ..OrderEvent::default()
-        });
-        self.events.len() as u32 - 1
+        };
+        self.events.add_node(event).index() as u32
     }
 
     fn join(&mut self, operation: u32, event: u32) -> Option<()> {
         *self.of.get_mut(operation as usize)? = event;
         let (_, lane) = *self.sites.places.get(operation as usize)?;
-        self.events.get_mut(event as usize)?.join(operation, lane);
+        self.events.node_weight_mut(event.into())?.join(operation, lane);
         Some(())
     }
-}
 
-impl OrderEvents {
-    /// Groups the operations of a graph; `None` for edges between operations that do not exist.
-    pub(super) fn of(graph: &GraphIr, operations: &OperationGraph, sites: &Sites) -> Option<Self> {
-        let count = operations.operations.len();
-        let mut met = vec![false; count];
-        for edge in operations
-            .edges
-            .iter()
-            .filter(|edge| edge.kind == EdgeKind::Rendezvous)
-        {
-            *met.get_mut(edge.from as usize)? = true;
-            *met.get_mut(edge.to as usize)? = true;
-        }
-        let mut group = Grouping {
-            sites,
-            events: Vec::with_capacity(count / 3 + 1),
-            of: vec![u32::MAX; count],
-        };
-        let ns = |operation: u32| {
-            let task = operations.operations.get(operation as usize).map(|it| it.task);
-            task.and_then(|task| graph.task(task)).map_or(0, cost::work_ns)
-        };
-        for ranks in &operations.collectives {
-            let event = group.event(true, ranks.iter().map(|rank| ns(*rank)).max().unwrap_or_default());
+    /// The assumed duration of an operation's work.
+    fn ns(&self, operation: u32) -> u64 {
+        let operation = self.operations.operations.get(operation as usize);
+        let task = operation.and_then(|it| self.graph.task(it.task));
+        task.map_or(0, cost::work_ns)
+    }
+
+    /// Makes an event of each collective.
+    fn collectives(&mut self) -> Option<()> {
+        for ranks in &self.operations.collectives {
+            let longest = ranks.iter().map(|rank| self.ns(*rank)).max();
+            let event = self.event(true, longest.unwrap_or_default());
             for rank in ranks {
-                *group.of.get_mut(*rank as usize)? = event;
+                *self.of.get_mut(*rank as usize)? = event;
             }
         }
+        Some(())
+    }
+
+    fn rendezvous(&self) -> impl Iterator<Item = &'a OperationEdge> + use<'a> {
+        let edges = self.operations.edges.iter();
+        edges.filter(|edge| edge.kind == EdgeKind::Rendezvous)
+    }
+
+    /// Assigns the operations of every task, except the READs of transfers.
+    fn tasks(&mut self) -> Option<()> {
+        for edge in self.rendezvous() {
+            *self.met.get_mut(edge.from as usize)? = true;
+            *self.met.get_mut(edge.to as usize)? = true;
+        }
         let mut next = 0;
-        for task in operations.operations.chunk_by(|one, next| one.task == next.task) {
+        let operations = &self.operations.operations;
+        for task in operations.chunk_by(|one, next| one.task == next.task) {
             let first = next;
             next += task.len() as u32;
             let (work, write) = (next.checked_sub(2)?, next - 1);
-            let collective = Some(*group.of.get(work as usize)?).filter(|event| *event != u32::MAX);
-            let event = collective.unwrap_or_else(|| group.event(false, ns(work)));
+            let collective = Some(*self.of.get(work as usize)?).filter(|event| *event != u32::MAX);
+            let event = collective.unwrap_or_else(|| self.event(false, self.ns(work)));
             for read in first..work {
-                if !*met.get(read as usize)? {
-                    group.join(read, event)?;
+                if !*self.met.get(read as usize)? {
+                    self.join(read, event)?;
                 }
             }
-            group.join(work, event)?;
-            let meets = *met.get(write as usize)?;
-            let event = if meets || collective.is_some() {
-                group.event(meets, 0)
-            } else {
-                event
-            };
-            group.join(write, event)?;
+            self.join(work, event)?;
+            let meets = *self.met.get(write as usize)?;
+            let alone = meets || collective.is_some();
+            let event = if alone { self.event(meets, 0) } else { event };
+            self.join(write, event)?;
         }
-        for edge in operations
-            .edges
-            .iter()
-            .filter(|edge| edge.kind == EdgeKind::Rendezvous)
-        {
-            group.join(edge.to, *group.of.get(edge.from as usize)?)?;
+        Some(())
+    }
+
+    /// Assigns the READs of transfers to the events of their WRITEs.
+    fn transfers(&mut self) -> Option<()> {
+        for edge in self.rendezvous() {
+            self.join(edge.to, *self.of.get(edge.from as usize)?)?;
         }
-        let Grouping { mut events, of, .. } = group;
-        // The READs of all ranks come before the parts of all ranks, because the parts are one moment.
-        for event in events.iter_mut().take(operations.collectives.len()) {
+        Some(())
+    }
+
+    /// Puts the READs of all ranks before the parts of all ranks, because the parts are one moment.
+    fn parts_together(&mut self) {
+        let kinds = &self.operations.operations;
+        let collectives = self.operations.collectives.len();
+        for event in self.events.node_weights_mut().take(collectives) {
             event.operations.sort_by_key(|it| {
-                let kind = operations.operations.get(*it as usize).map(|it| it.kind);
+                let kind = kinds.get(*it as usize).map(|it| it.kind);
                 !matches!(kind, Some(OpKind::Read { .. }))
             });
         }
-        let mut edges = Vec::with_capacity(operations.edges.len());
-        for edge in &operations.edges {
-            let (from, to) = (*of.get(edge.from as usize)?, *of.get(edge.to as usize)?);
-            if from != to {
-                let (here, there) = (
-                    *sites.places.get(edge.from as usize)?,
-                    *sites.places.get(edge.to as usize)?,
-                );
-                let after_ns = if edge.kind == EdgeKind::Data {
-                    cost::hop_between(here, there)
+    }
+
+    fn edges(&mut self) -> Option<()> {
+        for edge in &self.operations.edges {
+            let (from, to) = (edge.from as usize, edge.to as usize);
+            let (one, other) = (*self.of.get(from)?, *self.of.get(to)?);
+            if one != other {
+                let places = (*self.sites.places.get(from)?, *self.sites.places.get(to)?);
+                let data = edge.kind == EdgeKind::Data;
+                let after_ns = if data {
+                    cost::hop_between(places.0, places.1)
                 } else {
                     0
                 };
-                edges.push(Dependence { from, to, after_ns });
+                self.events
+                    .try_add_edge(one.into(), other.into(), after_ns)
+                    .ok()?;
             }
         }
-        Some(OrderEvents { events, edges })
+        Some(())
     }
 }

@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 use selvedge_core::{LaneId, ProcessId};
 
 use crate::ir::{GraphIr, OperationGraph, TaskId};
-use events::OrderEvents;
 
 /// A total order among events that can begin at the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +49,7 @@ pub struct Order {
 /// lanes free.
 pub fn order(graph: &GraphIr, operations: &OperationGraph, overlap: bool) -> Option<Order> {
     let sites = Sites::of(graph, operations);
-    let events = OrderEvents::of(graph, operations, &sites)?;
+    let events = events::events(graph, operations, &sites)?;
     timeline::run(operations, &events, sites.lanes, overlap)
 }
 

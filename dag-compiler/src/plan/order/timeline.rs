@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use petgraph::visit::{DfsPostOrder, EdgeRef};
+
 use super::events::{OrderEvent, OrderEvents};
 use super::{Order, Priority};
 use crate::ir::{OperationGraph, TaskId};
@@ -11,9 +13,9 @@ use crate::ir::{OperationGraph, TaskId};
 #[derive(Default)]
 struct Lane {
     free_ns: u64,
-    /// OrderEvents that can begin when the lane is free, best first.
+    /// Events that can begin when the lane is free, best first.
     ready: BinaryHeap<Reverse<(Priority, u32)>>,
-    /// OrderEvents that can begin only later, earliest first.
+    /// Events that can begin only later, earliest first.
     coming: BinaryHeap<Reverse<(u64, u32)>>,
     /// The one candidate that counts for this lane; the lane's other candidates are out of date.
     announced: Option<(u64, Priority)>,
@@ -24,7 +26,7 @@ struct Lane {
 type Candidate = (u64, bool, Priority, u32);
 
 struct Timeline<'a> {
-    events: &'a [OrderEvent],
+    events: &'a OrderEvents,
     overlap: bool,
     priorities: Vec<Priority>,
     /// By event: the time when everything that it waits for has arrived.
@@ -41,14 +43,12 @@ pub(super) fn run(
     lanes: usize,
     overlap: bool,
 ) -> Option<Order> {
-    let successors = Successors::of(events)?;
-    let priorities = priorities(operations, events, &successors)?;
     let count = operations.operations.len();
     let mut timeline = Timeline {
-        events: &events.events,
+        events,
         overlap,
-        priorities,
-        ready_ns: vec![0; events.events.len()],
+        priorities: priorities(operations, events)?,
+        ready_ns: vec![0; events.node_count()],
         lanes: (0..lanes).map(|_| Lane::default()).collect(),
         candidates: BinaryHeap::new(),
         order: Order {
@@ -58,38 +58,45 @@ pub(super) fn run(
             steps: 0,
         },
     };
-    let mut waiting_for = successors.waiting_for.clone();
-    for (event, count) in waiting_for.iter().enumerate() {
-        if *count == 0 {
-            timeline.offer(event as u32)?;
-        }
-    }
-    let mut placed = 0;
-    while let Some(Reverse(candidate)) = timeline.candidates.pop() {
-        timeline.order.steps += 1;
-        let Some((event, end)) = timeline.place(candidate)? else {
-            continue;
-        };
-        placed += 1;
-        for edge in successors.of_event(event)? {
-            timeline.order.steps += 1;
-            let edge = events.edges.get(*edge as usize)?;
-            let ready = timeline.ready_ns.get_mut(edge.to as usize)?;
-            *ready = (*ready).max(end.saturating_add(edge.after_ns));
-            let left = waiting_for.get_mut(edge.to as usize)?;
-            *left -= 1;
-            if *left == 0 {
-                timeline.offer(edge.to)?;
-            }
-        }
-    }
-    (placed == events.events.len()).then_some(timeline.order)
+    timeline.place_all()?;
+    (timeline.order.operations.len() == count).then_some(timeline.order)
 }
 
 impl Timeline<'_> {
+    /// Places every event after all events that it waits for. Events of a cycle are not placed.
+    fn place_all(&mut self) -> Option<()> {
+        let mut waiting_for = vec![0u32; self.events.node_count()];
+        for edge in self.events.raw_edges() {
+            *waiting_for.get_mut(edge.target().index())? += 1;
+        }
+        for (event, count) in (0u32..).zip(&waiting_for) {
+            if *count == 0 {
+                self.offer(event)?;
+            }
+        }
+        while let Some(Reverse(candidate)) = self.candidates.pop() {
+            self.order.steps += 1;
+            let Some((event, end)) = self.place(candidate)? else {
+                continue;
+            };
+            for edge in self.events.edges(event.into()) {
+                self.order.steps += 1;
+                let to = edge.target().index();
+                let ready = self.ready_ns.get_mut(to)?;
+                *ready = (*ready).max(end.saturating_add(*edge.weight()));
+                let left = waiting_for.get_mut(to)?;
+                *left -= 1;
+                if *left == 0 {
+                    self.offer(to as u32)?;
+                }
+            }
+        }
+        Some(())
+    }
+
     /// Makes an event available for placement; all of its predecessors have been placed.
     fn offer(&mut self, event: u32) -> Option<()> {
-        let what = self.events.get(event as usize)?;
+        let what = self.events.node_weight(event.into())?;
         if what.gang {
             let start = self.gang_start(event)?;
             self.candidates.push(Reverse((
@@ -113,7 +120,7 @@ impl Timeline<'_> {
         if self.overlap {
             return Some(ready);
         }
-        let lanes = self.events.get(event as usize)?.lanes();
+        let lanes = self.events.node_weight(event.into())?.lanes();
         let free = lanes
             .filter_map(|lane| self.lanes.get(lane as usize))
             .map(|lane| lane.free_ns);
@@ -193,7 +200,7 @@ impl Timeline<'_> {
 
     /// Writes an event into the order; returns the end of the event.
     fn record(&mut self, event: u32, start: u64) -> Option<u64> {
-        let what = self.events.get(event as usize)?;
+        let what = self.events.node_weight(event.into())?;
         let end = start.saturating_add(what.ns);
         for operation in &what.operations {
             self.order.operations.push(*operation);
@@ -209,96 +216,30 @@ impl Timeline<'_> {
     }
 }
 
-/// Edges, by the event that they lead from.
-struct Successors {
-    starts: Vec<usize>,
-    edges: Vec<u32>,
-    waiting_for: Vec<u32>,
-}
-
-impl Successors {
-    fn of(events: &OrderEvents) -> Option<Self> {
-        let count = events.events.len();
-        let mut waiting_for = vec![0u32; count];
-        let mut starts = vec![0usize; count + 1];
-        for edge in &events.edges {
-            *waiting_for.get_mut(edge.to as usize)? += 1;
-            *starts.get_mut(edge.from as usize + 1)? += 1;
+/// The priority of each event, with the critical path behind it: the longest path to the end of the graph, found from
+/// the back.
+fn priorities(operations: &OperationGraph, events: &OrderEvents) -> Option<Vec<Priority>> {
+    let mut critical = vec![0u64; events.node_count()];
+    let mut walk = DfsPostOrder::empty(events);
+    for root in events.node_indices() {
+        walk.move_to(root);
+        while let Some(event) = walk.next(events) {
+            let behind = events.edges(event).filter_map(|edge| {
+                let next = critical.get(edge.target().index())?;
+                Some(edge.weight().saturating_add(*next))
+            });
+            let longest = behind.max().unwrap_or_default();
+            *critical.get_mut(event.index())? = longest.saturating_add(events.node_weight(event)?.ns);
         }
-        let mut sum = 0;
-        for start in &mut starts {
-            sum += *start;
-            *start = sum;
-        }
-        let mut edges = vec![0u32; events.edges.len()];
-        let mut next = starts.clone();
-        for (index, edge) in events.edges.iter().enumerate() {
-            let place = next.get_mut(edge.from as usize)?;
-            *edges.get_mut(*place)? = index as u32;
-            *place += 1;
-        }
-        Some(Successors {
-            starts,
-            edges,
-            waiting_for,
-        })
-    }
-
-    fn of_event(&self, event: u32) -> Option<&[u32]> {
-        let index = event as usize;
-        self.edges
-            .get(*self.starts.get(index)?..*self.starts.get(index + 1)?)
-    }
-}
-
-/// The priority of each event, with the critical path behind it, computed from the back of any topological order;
-/// `None` for a cycle.
-fn priorities(
-    operations: &OperationGraph,
-    events: &OrderEvents,
-    successors: &Successors,
-) -> Option<Vec<Priority>> {
-    let mut waiting_for = successors.waiting_for.clone();
-    let waits = waiting_for.iter().enumerate();
-    let mut sorted: Vec<u32> = waits
-        .filter(|(_, count)| **count == 0)
-        .map(|(event, _)| event as u32)
-        .collect();
-    let mut next = 0;
-    while let Some(event) = sorted.get(next).copied() {
-        next += 1;
-        for edge in successors.of_event(event)? {
-            let to = events.edges.get(*edge as usize)?.to;
-            let left = waiting_for.get_mut(to as usize)?;
-            *left -= 1;
-            if *left == 0 {
-                sorted.push(to);
-            }
-        }
-    }
-    if sorted.len() != events.events.len() {
-        return None;
-    }
-    let mut critical = vec![0u64; events.events.len()];
-    for event in sorted.iter().rev() {
-        let mut longest = 0;
-        for edge in successors.of_event(*event)? {
-            let edge = events.edges.get(*edge as usize)?;
-            longest = longest.max(edge.after_ns.saturating_add(*critical.get(edge.to as usize)?));
-        }
-        *critical.get_mut(*event as usize)? = longest.saturating_add(events.events.get(*event as usize)?.ns);
     }
     let priority = |(event, critical_ns): (&OrderEvent, u64)| {
         let operation = event.operations.iter().copied().min().unwrap_or(u32::MAX);
-        let task = operations
-            .operations
-            .get(operation as usize)
-            .map_or(TaskId(u32::MAX), |it| it.task);
+        let first = operations.operations.get(operation as usize);
         Priority {
             critical_ns: Reverse(critical_ns),
-            task,
+            task: first.map_or(TaskId(u32::MAX), |it| it.task),
             operation,
         }
     };
-    Some(events.events.iter().zip(critical).map(priority).collect())
+    Some(events.node_weights().zip(critical).map(priority).collect())
 }
