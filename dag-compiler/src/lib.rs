@@ -5,21 +5,28 @@
 //!
 //! - `api`: the types that users hold ([`Compile`], [`Graph`], [`Execution`], [`Options`]) and the entry from a runtime
 //!   to a running graph.
-//! - [`bind`]: runs the user's function once over [`Edge`]s.
-//! - [`ir`]: the plain data between the stages, up to the [`Plan`].
-//! - [`plan`]: the stages, pure functions over `ir`; [`plan::compile`] runs them as one pipeline.
-//! - [`prove`]: checks independently that no lane can wait for ever.
+//! - `bind`: runs the user's function once over [`Edge`]s.
+//! - `ir`: the plain data between the stages, up to the [`Plan`].
+//! - `plan`: the stages, pure functions over `ir`; its file `compile.rs` runs them as one pipeline.
+//! - `prove`: checks independently that no lane can wait for ever.
 //! - `load`: creates the lanes of a process with their channel ends.
 //! - `run`: the loop of the lanes, the driver, and the errors of executions.
 //! - `show`: draws plans and traces.
 //!
+//! Users need only what this page lists. The stages `bind`, `ir`, `plan` and `prove` are public for the tests and the
+//! command line of the same version; they are no stable interface.
+//!
 //! This floor uses actors only through leases and programs. It does not know how a worker process is made.
 
 mod api;
+#[doc(hidden)]
 pub mod bind;
+#[doc(hidden)]
 pub mod ir;
 mod load;
+#[doc(hidden)]
 pub mod plan;
+#[doc(hidden)]
 pub mod prove;
 mod run;
 mod show;
@@ -51,7 +58,6 @@ pub use load::CARRIERS;
 pub use plan::memory::{ChannelMemory, MemoryPlan};
 pub use plan::pipeline;
 pub use plan::profile::{Profile, Work};
-
 pub use prove::forecast::{Forecast, forecast};
 pub use prove::throughput::{ThroughputBound, bound};
 pub use run::control::Phase;

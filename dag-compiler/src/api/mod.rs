@@ -4,5 +4,6 @@ pub(crate) mod execution;
 pub(crate) mod graph;
 pub(crate) mod map;
 pub(crate) mod options;
+pub(crate) mod prepare;
 pub(crate) mod start;
 pub(crate) mod stream;

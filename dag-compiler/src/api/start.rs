@@ -1,29 +1,26 @@
 //! Compile and start: the only way from a [`Runtime`] to a running [`Graph`].
 
-use std::collections::BTreeMap;
 use std::panic::Location;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use selvedge_channels::{AnyOutlet, ChannelError, PayloadType, SpinBudget};
-use selvedge_core::{LaneId, Lease, LeaseError, ProcessId, Runtime, ValueIx, deadline_after};
+use selvedge_channels::{ChannelError, SpinBudget};
+use selvedge_core::{Lease, LeaseError, ProcessId, Runtime, deadline_after};
 
 use crate::api::graph::Graph;
 use crate::api::options::Options;
+use crate::api::prepare::{Prepared, prepare};
 use crate::bind::collective::refused;
-use crate::bind::ports::{InputPort, Inputs, Outputs};
+use crate::bind::ports::{Inputs, Outputs};
 use crate::bind::{BoundGraph, RuntimeParts, bind_graph};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::error::CompileError;
-use crate::ir::{ChannelKind, ChannelPlan, GraphIr, Origin, Plan, SourceLocation, ValueId};
-use crate::load::{Built, Index, KIND, LoadError, LoadSite, Shipment, create_segment, programs};
+use crate::ir::{GraphIr, Plan, SourceLocation};
+use crate::load::{KIND, LoadError, Shipment, programs};
 use crate::plan::compile::plan;
 use crate::run::actor_set::Inline;
-use crate::run::control::Control;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
-use crate::run::lane::{LaneLoop, LaneStep, OutputPort};
-use crate::run::layout::Layout;
 use crate::run::report::TaskInfo;
 use crate::show::inspect;
 
@@ -181,14 +178,7 @@ fn start(
     } = parts;
     // An inline async method awaits on the thread that waits for its result, so the time limit of that thread applies.
     driver_lane.driver = driver_lane.driver.limited(options.timeout_value());
-    if let Err(error) = start_workers(&plan, &segment, &lease, deadline) {
-        lease.ending();
-        control.stop();
-        return Err(lease_error(error, timeout, location));
-    }
-    let programs = programs(&plan, lanes);
-    let bell = driver_lane.bell.clone();
-    let waiting = driver_lane.waiting;
+    let (bell, budget) = (driver_lane.bell.clone(), SpinBudget::new(driver_lane.waiting));
     let info = TaskInfo {
         task: "the graph's input".into(),
         actor: "driver".into(),
@@ -196,9 +186,10 @@ fn start(
         bound_at: location.clone(),
     };
     let limits = (plan.settings.max_inflight as usize, options.max_buffered_value());
-    let crew = Inline::new(lease.inline_actors(), options.timeout_value());
-    let driver = Driver::new(inputs, info, driver_lane, crew, free_ports, limits);
-    if let Err(error) = lease.start_local(programs) {
+    let inline = Inline::new(lease.inline_actors(), options.timeout_value());
+    let driver = Driver::new(inputs, info, driver_lane, inline, free_ports, limits);
+    let workers = start_workers(&plan, &segment, &lease, deadline);
+    if let Err(error) = workers.and_then(|()| lease.start_local(programs(&plan, lanes))) {
         lease.ending();
         control.stop();
         return Err(lease_error(error, timeout, location));
@@ -212,187 +203,28 @@ fn start(
         segment,
         lease,
         recipe,
-        (bell, SpinBudget::new(waiting)),
+        (bell, budget),
         driver,
     );
-    let weak: Weak<Engine> = Arc::downgrade(&engine);
-    let ended = weak.clone();
+    watch(&engine);
+    Ok(engine)
+}
+
+/// Tells a graph about deaths and about lanes that have ended.
+fn watch(engine: &Arc<Engine>) {
+    let told = Arc::downgrade(engine);
     engine.lease.on_death(Box::new(move |death| {
-        if let Some(engine) = weak.upgrade() {
+        if let Some(engine) = told.upgrade() {
             engine.died(death);
         }
     }));
+    let told = Arc::downgrade(engine);
     engine.lease.on_end(Box::new(move || {
-        if let Some(engine) = ended.upgrade() {
+        if let Some(engine) = told.upgrade() {
             engine.lane_ended();
         }
     }));
     engine.lane_ended();
-    Ok(engine)
-}
-
-/// The parts of a graph that this process needs before anything runs.
-pub(crate) struct Prepared {
-    pub(crate) layout: Layout,
-    pub(crate) segment: selvedge_channels::Segment,
-    pub(crate) control: Control,
-    pub(crate) lanes: Vec<LaneLoop>,
-    pub(crate) driver_lane: LaneLoop,
-    pub(crate) inputs: Vec<InputPort>,
-    pub(crate) free_ports: Vec<usize>,
-}
-
-pub(crate) fn prepare(plan: &Plan, recipe: &RuntimeParts) -> Result<Prepared, LoadError> {
-    let layout = Layout::of(plan).ok_or(LoadError::TooLarge)?;
-    let segment = create_segment(plan, &layout)?;
-    let control = Control::new(&segment, &layout)?;
-    let payload = |value: ValueId| -> Option<PayloadType> { recipe.payloads.get(value.0 as usize).copied() };
-    let site = LoadSite {
-        plan,
-        layout: &layout,
-        segment: &segment,
-        control: &control,
-        process: ProcessId::DRIVER,
-        payload: &payload,
-        index: Index::of(plan),
-    };
-    let Built {
-        mut lanes,
-        mut inputs,
-    } = site.lanes()?;
-    let position = lanes.iter().position(|lane| lane.lane == LaneId::DRIVER);
-    let mut driver_lane = lanes.swap_remove(position.ok_or(LoadError::Inconsistent("no driver lane"))?);
-    let free_ports = attach_ports(plan, recipe, &mut driver_lane)?;
-    let inputs = input_ports(plan, recipe, &mut inputs);
-    Ok(Prepared {
-        layout,
-        segment,
-        control,
-        lanes,
-        driver_lane,
-        inputs,
-        free_ports,
-    })
-}
-
-/// Returns the outlets of each leaf of the graph's input: its whole, its parts by number, and the signal of its
-/// arrival.
-fn input_ports(
-    plan: &Plan,
-    recipe: &RuntimeParts,
-    outlets: &mut BTreeMap<ValueId, Box<dyn AnyOutlet>>,
-) -> Vec<InputPort> {
-    let mut ports: Vec<InputPort> = plan
-        .ir
-        .inputs
-        .iter()
-        .map(|whole| InputPort {
-            whole: outlets.remove(whole),
-            parts: Vec::new(),
-            splitter: recipe.splitters.get(whole).copied(),
-            done: None,
-            signal: plan.ir.value(*whole).is_some_and(|value| value.signal),
-        })
-        .collect();
-    for (index, value) in plan.ir.values.iter().enumerate() {
-        let Origin::Input(leaf) = value.origin else {
-            continue;
-        };
-        let Some(port) = ports.get_mut(leaf as usize) else {
-            continue;
-        };
-        let id = ValueId(index as u32);
-        if value.signal && !plan.ir.inputs.contains(&id) {
-            port.done = outlets.remove(&id);
-        }
-        if let Some(part) = value.part {
-            let part = usize::from(part);
-            if port.parts.len() <= part {
-                port.parts.resize_with(part + 1, || None);
-            }
-            if let Some(place) = port.parts.get_mut(part) {
-                *place = outlets.remove(&id);
-            }
-        }
-    }
-    ports
-}
-
-/// Returns the task that made a value, or the driver for an input.
-fn maker(plan: &Plan, value: ValueId) -> TaskInfo {
-    let task = plan.ir.maker(value).and_then(|task| plan.ir.task(task));
-    let actor = task.and_then(|task| plan.ir.actor(task.actor));
-    let name = |text: Option<&String>| text.map_or_else(|| "driver".to_owned(), String::clone);
-    TaskInfo {
-        task: task.map_or_else(|| "the graph's input".to_owned(), |task| task.label.clone()),
-        actor: name(actor.map(|actor| &actor.name)),
-        placement: name(actor.map(|actor| &actor.placement)),
-        bound_at: task.map_or_else(|| plan.ir.compiled_at.clone(), |task| task.bound_at.clone()),
-    }
-}
-
-/// Whether a channel has only one reader, and taking a value from it runs no user code.
-fn moves(channel: &ChannelPlan, recipe: &RuntimeParts) -> bool {
-    let as_it_is = match channel.kind {
-        ChannelKind::Local => false,
-        ChannelKind::Ring => true,
-        ChannelKind::Shared => {
-            let payload = recipe.payloads.get(channel.value.index());
-            payload.is_some_and(PayloadType::is_plain)
-        }
-    };
-    as_it_is && channel.readers.len() == 1
-}
-
-/// Adds the graph's outputs to the driver's lane and returns the free ones. An output is free if its channel is not
-/// local to the driver's lane and no task of that lane reads it. Every other output becomes a step at the end of the
-/// lane's program, so that inline tasks and outputs keep the same pace.
-fn attach_ports(plan: &Plan, recipe: &RuntimeParts, lane: &mut LaneLoop) -> Result<Vec<usize>, LoadError> {
-    let inconsistent = LoadError::Inconsistent("an output that the driver's lane does not read");
-    let Some(program) = plan.lanes.iter().find(|program| program.lane == LaneId::DRIVER) else {
-        return Err(inconsistent);
-    };
-    let mut free = Vec::new();
-    for (index, value) in program.values.iter().enumerate() {
-        let leaves: Vec<usize> = plan
-            .ir
-            .outputs
-            .iter()
-            .enumerate()
-            .filter(|(_, output)| **output == value.value)
-            .map(|(leaf, _)| leaf)
-            .collect();
-        if leaves.is_empty() {
-            continue;
-        }
-        let shared = value.reads as usize > leaves.len();
-        let channel = plan.channels.get(value.channel.0 as usize);
-        let local = channel.is_some_and(|channel| channel.kind == ChannelKind::Local);
-        let port = lane.ports.len();
-        let info = maker(plan, value.value);
-        lane.ports.push(OutputPort {
-            info,
-            value: ValueIx(index),
-            leaves,
-            moves: value.reads == 1 && channel.is_some_and(|channel| moves(channel, recipe)),
-            collected: 0,
-        });
-        if shared || local {
-            lane.steps.push(LaneStep::Collect(port));
-            continue;
-        }
-        free.push(port);
-        // A result is written for an execution that has begun, and at most `max_inflight` executions have uncollected
-        // results. So the writer never waits for this slot.
-        if channel.is_some_and(|channel| channel.slots >= plan.settings.max_inflight)
-            && let Some(value) = lane.values.get_mut(ValueIx(index))
-        {
-            value.never_waited_for();
-        }
-    }
-    let room = plan.settings.max_inflight as usize + 1;
-    lane.leaves = recipe.leaves.iter().map(|leaf| leaf(room)).collect();
-    Ok(free)
 }
 
 fn start_workers(

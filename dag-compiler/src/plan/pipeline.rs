@@ -145,22 +145,18 @@ impl PipelineSchedule {
         let mut activations: Vec<Edge<A>> = inputs.to_vec();
         let mut gradients: Vec<Option<Edge<G>>> = inputs.iter().map(|_| None).collect();
         for step in self.steps(stages, inputs.len()) {
-            let (Some(activation), Some(gradient)) =
-                (activations.get_mut(step.batch), gradients.get_mut(step.batch))
-            else {
-                continue;
-            };
-            if !step.backward {
-                *activation = forward(step, activation);
-                continue;
+            let passes = activations.get_mut(step.batch).zip(gradients.get_mut(step.batch));
+            match passes {
+                Some((activation, _)) if !step.backward => *activation = forward(step, activation),
+                Some((activation, gradient)) => {
+                    let from = match gradient.take() {
+                        None if step.chunk * stages + step.stage == last => Some(turn(step, activation)),
+                        from => from,
+                    };
+                    *gradient = from.map(|from| backward(step, &from));
+                }
+                None => {}
             }
-            let block = step.chunk * stages + step.stage;
-            let from = match gradient.take() {
-                None if block == last => turn(step, activation),
-                Some(gradient) => gradient,
-                None => continue,
-            };
-            *gradient = Some(backward(step, &from));
         }
         gradients.into_iter().flatten().collect()
     }

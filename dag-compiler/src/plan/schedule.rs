@@ -24,18 +24,17 @@ pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, ove
     let mut lanes: BTreeMap<LaneId, (ProcessId, Vec<u32>)> = BTreeMap::new();
     lanes.insert(LaneId::DRIVER, (ProcessId::DRIVER, Vec::new()));
     for index in &order.operations {
-        let Some(operation) = operations.operations.get(*index as usize) else {
-            continue;
-        };
-        let actor = graph.task(operation.task).map(|task| task.actor);
-        let Some((process, lane)) = actor.and_then(|actor| places.get(&actor)).copied() else {
-            continue;
-        };
-        let (_, list) = lanes.entry(lane).or_insert_with(|| (process, Vec::new()));
-        if let Some(original) = original.get_mut(*index as usize) {
-            *original = list.len() as u32;
+        let operation = operations.operations.get(*index as usize);
+        let actor = operation
+            .and_then(|it| graph.task(it.task))
+            .map(|task| task.actor);
+        if let Some((process, lane)) = actor.and_then(|actor| places.get(&actor)).copied() {
+            let (_, list) = lanes.entry(lane).or_insert_with(|| (process, Vec::new()));
+            if let Some(original) = original.get_mut(*index as usize) {
+                *original = list.len() as u32;
+            }
+            list.push(*index);
         }
-        list.push(*index);
     }
     if overlap {
         let hoist = Hoist::of(graph, operations, order);
@@ -100,21 +99,15 @@ impl<'a> Hoist<'a> {
             return;
         }
         for at in 1..list.len() {
-            if let Some(post) = list.get(at).and_then(|post| self.posted(*post)) {
-                self.post(list, at, post);
-                continue;
-            }
-            let Some(begins) = list.get(at).and_then(|read| self.receive(*read)) else {
-                continue;
-            };
-            let ahead = list.get(..at).unwrap_or_default();
-            let passed = ahead
-                .iter()
-                .rev()
-                .take_while(|before| self.yields(**before, begins))
-                .count();
-            if let Some(moved) = list.get_mut(at - passed..=at) {
-                moved.rotate_right(1);
+            let operation = list.get(at).copied();
+            if let Some(task) = operation.and_then(|it| self.posted(it)) {
+                self.post(list, at, task);
+            } else if let Some(begins) = operation.and_then(|it| self.receive(it)) {
+                let ahead = list.get(..at).unwrap_or_default().iter().rev();
+                let passed = ahead.take_while(|before| self.yields(**before, begins)).count();
+                if let Some(moved) = list.get_mut(at - passed..=at) {
+                    moved.rotate_right(1);
+                }
             }
         }
     }

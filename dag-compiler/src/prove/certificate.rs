@@ -64,96 +64,91 @@ impl Positions<'_> {
         found.ok_or_else(|| format!("{} of task {} is not ordered", step.kind, step.task.0))
     }
 
-    /// The position of a value's WRITE; `None` for an input, which is there from the beginning.
-    fn written(&self, value: ValueId) -> Result<Option<usize>, String> {
-        let write = |task| {
-            self.at(Operation {
-                task,
-                kind: OpKind::Write,
-            })
-        };
-        self.plan.ir.maker(value).map(write).transpose()
-    }
-
-    fn work(&self, task: TaskId) -> Result<usize, String> {
-        let collective = self
-            .plan
-            .ir
-            .task(task)
-            .is_some_and(|task| task.collective.is_some());
-        let kind = if collective {
-            OpKind::Collective
-        } else {
-            OpKind::Compute
-        };
+    fn write(&self, task: TaskId) -> Result<usize, String> {
+        let kind = OpKind::Write;
         self.at(Operation { task, kind })
     }
 
+    /// The position of a value's WRITE; `None` for an input, which is there from the beginning.
+    fn written(&self, value: ValueId) -> Result<Option<usize>, String> {
+        let maker = self.plan.ir.maker(value);
+        maker.map(|task| self.write(task)).transpose()
+    }
+
+    fn work(&self, task: TaskId) -> Result<usize, String> {
+        let collective = self.plan.ir.task(task).and_then(|task| task.collective);
+        let kind = collective.map_or(OpKind::Compute, |_| OpKind::Collective);
+        self.at(Operation { task, kind })
+    }
+
+    /// Checks that a lane's program is a projection of the order, and that its transfers run in their order.
     fn lane(&self, lane: &LaneProgram) -> Result<(), String> {
         let overlap = self.plan.settings.overlap;
-        let mut meets: BTreeSet<ValueId> = lane
-            .values
-            .iter()
-            .filter(|it| it.meets)
-            .map(|it| it.value)
-            .collect();
-        let mut before = None;
-        let mut transferred = None;
+        let met = lane.values.iter().filter(|it| it.meets);
+        let mut meets: BTreeSet<ValueId> = met.map(|it| it.value).collect();
+        let (mut before, mut transferred) = (None, None);
         for step in &lane.steps {
             let at = self.at(*step)?;
             if before.replace(at).is_some_and(|before| before >= at) {
+                let lane = lane.lane.0;
                 return Err(format!(
-                    "the program of lane {} is no projection of the order",
-                    lane.lane.0
+                    "the program of lane {lane} is no projection of the order"
                 ));
             }
-            let Some(task) = self.plan.ir.task(step.task) else {
-                return Err(format!("task {} is not in the graph", step.task.0));
+            let transfer = match step.kind {
+                OpKind::Read { .. } => self.receive(*step, at, &mut meets)?,
+                OpKind::Collective if overlap => Some(self.completion(step.task)?),
+                OpKind::Write if self.met.contains(&step.task) => Some(at),
+                OpKind::Compute | OpKind::Collective | OpKind::Write => None,
             };
-            let late = |value| {
-                let value = self.plan.ir.value_name(value);
-                Err(format!(
-                    "{} of `{}` stands before `{value}` is there",
-                    step.kind, task.label
-                ))
-            };
-            let mut transfer = None;
-            match step.kind {
-                OpKind::Read { .. } => {
-                    let Some(value) = self.plan.ir.read_by(*step) else {
-                        continue;
-                    };
-                    let Some(written) = self.written(value)? else {
-                        continue;
-                    };
-                    let party = meets.remove(&value);
-                    let holds = match (party, overlap) {
-                        (true, true) => at < written && written < self.work(step.task)?,
-                        (true, false) => self.one_moment(at, written, value),
-                        (false, _) => written < at,
-                    };
-                    if !holds {
-                        return late(value);
-                    }
-                    transfer = party.then_some(written);
-                }
-                OpKind::Collective if overlap => {
-                    let collective = task.collective.and_then(|it| self.completions.get(&it)).copied();
-                    transfer = Some(collective.ok_or("a collective that never completes")?);
-                }
-                OpKind::Write if self.met.contains(&step.task) => transfer = Some(at),
-                OpKind::Compute | OpKind::Collective | OpKind::Write => {}
-            }
             if let Some(now) = transfer.filter(|_| overlap)
                 && transferred.replace(now).is_some_and(|before| before > now)
             {
-                return Err(format!(
-                    "the transfers of lane {} do not run in their order",
-                    lane.lane.0
-                ));
+                let lane = lane.lane.0;
+                return Err(format!("the transfers of lane {lane} do not run in their order"));
             }
         }
         Ok(())
+    }
+
+    /// Checks that the value of a READ is there. Returns the position of the transfer if the READ takes part in one:
+    /// if its value is in `meets`, from which it is removed.
+    fn receive(
+        &self,
+        step: Operation,
+        at: usize,
+        meets: &mut BTreeSet<ValueId>,
+    ) -> Result<Option<usize>, String> {
+        let ir = &self.plan.ir;
+        let unknown = || format!("task {} is not in the graph", step.task.0);
+        let task = ir.task(step.task).ok_or_else(unknown)?;
+        let Some(value) = ir.read_by(step) else {
+            return Ok(None);
+        };
+        let Some(written) = self.written(value)? else {
+            return Ok(None);
+        };
+        let party = meets.remove(&value);
+        let holds = match (party, self.plan.settings.overlap) {
+            (true, true) => at < written && written < self.work(step.task)?,
+            (true, false) => self.one_moment(at, written, value),
+            (false, _) => written < at,
+        };
+        if !holds {
+            let (value, label) = (ir.value_name(value), &task.label);
+            return Err(format!(
+                "{} of `{label}` stands before `{value}` is there",
+                step.kind
+            ));
+        }
+        Ok(party.then_some(written))
+    }
+
+    /// The position of the completion of a task's collective.
+    fn completion(&self, task: TaskId) -> Result<usize, String> {
+        let collective = self.plan.ir.task(task).and_then(|task| task.collective);
+        let completed = collective.and_then(|it| self.completions.get(&it)).copied();
+        completed.ok_or_else(|| "a collective that never completes".to_owned())
     }
 
     /// Whether everything between a WRITE and a READ belongs to the same rendezvous.
@@ -181,24 +176,16 @@ impl Positions<'_> {
             }
         }
         for (collective, tasks) in parts {
-            let posted = tasks
-                .iter()
-                .map(|task| self.work(*task))
-                .collect::<Result<Vec<_>, _>>()?;
-            let last = posted.iter().copied().max().unwrap_or_default();
-            let first = posted.iter().copied().min().unwrap_or_default();
+            let posted = tasks.iter().map(|task| self.work(*task));
+            let posted = posted.collect::<Result<BTreeSet<usize>, _>>()?;
+            let (first, last) = (posted.first().copied(), posted.last().copied());
             let holds = if self.plan.settings.overlap {
-                let completed = self.completions.get(&collective).copied().unwrap_or_default();
-                let written = |task: &TaskId| {
-                    self.at(Operation {
-                        task: *task,
-                        kind: OpKind::Write,
-                    })
-                };
-                let next = tasks.iter().map(written).collect::<Result<Vec<_>, _>>()?;
-                last < completed && next.iter().all(|write| completed < *write)
+                let completed = self.completions.get(&collective).copied();
+                let next = tasks.iter().map(|task| self.write(*task));
+                let next = next.collect::<Result<BTreeSet<usize>, _>>()?;
+                last < completed && completed < next.first().copied()
             } else {
-                last - first + 1 == tasks.len()
+                last.zip(first).map(|(last, first)| last - first + 1) == Some(tasks.len())
             };
             if !holds {
                 return Err(format!(

@@ -15,7 +15,7 @@ use selvedge_core::{
 };
 
 use super::explore::{Machine, holds, is_found};
-use crate::api::start::{Prepared, prepare};
+use crate::api::prepare::{Prepared, prepare};
 use crate::bind::RuntimeParts;
 use crate::ir::{
     ActorIr, ArgIr, BindIndex, GraphIr, Lanes, Origin, Plan, Settings, TaskId, TaskIr, ValueId, ValueIr,

@@ -4,29 +4,33 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::ir::{
-    ArgIr, ChannelId, ChannelKind, ChannelPlan, Operation, Plan, RankPlan, TensorPathPlan, ValueId, Writer,
+    ArgIr, ChannelId, ChannelKind, ChannelPlan, CommunicatorPlan, LaneProgram, Operation, Plan, RankPlan,
+    TaskIr, TensorPathPlan, ValueId, Writer,
 };
 use crate::prove::forecast::forecast;
 
 /// The number of characters of a drawn time line.
 const COLUMNS: usize = 72;
 
+/// Adds a section with one line for each item, unless it is empty.
+fn section(text: &mut String, title: &str, lines: impl Iterator<Item = String>) {
+    for (number, line) in lines.enumerate() {
+        if number == 0 {
+            let _ = writeln!(text, "\n{title}");
+        }
+        let _ = writeln!(text, "  {line}");
+    }
+}
+
 impl Plan {
     /// Returns the plan as text: tasks, channels, the schedule of every lane, the planned time line, and shared memory.
     pub fn describe(&self) -> String {
-        let mut text = format!("graph {}\n\ntasks\n", self.graph);
-        for (index, task) in self.ir.tasks.iter().enumerate() {
-            let args: Vec<String> = task
-                .args
-                .iter()
-                .map(|arg| match arg {
-                    ArgIr::Value(value) => self.argument(*value),
-                    ArgIr::Constant(_) => "constant".to_owned(),
-                })
-                .collect();
-            let (args, bound_at) = (args.join(", "), &task.bound_at);
-            let _ = writeln!(text, "  {index:>3} {}({args})    bound at {bound_at}", task.label);
-        }
+        let mut text = format!("graph {}\n", self.graph);
+        section(
+            &mut text,
+            "tasks",
+            self.ir.tasks.iter().enumerate().map(|it| self.task(it)),
+        );
         text.push_str("\nchannels\n");
         let values = self.lanes.iter().flat_map(|lane| &lane.values);
         let met: BTreeSet<ChannelId> = values.filter(|it| it.meets).map(|it| it.channel).collect();
@@ -38,56 +42,58 @@ impl Plan {
             };
             let _ = writeln!(text, "  {}{meets}", self.channel(channel));
         }
-        if !self.tensor_paths.is_empty() {
-            text.push_str("\ntensors on devices\n");
-        }
-        for path in &self.tensor_paths {
-            let _ = writeln!(text, "  {}", self.tensor_path(path));
-        }
-        if !self.communicators.is_empty() {
-            let backend = self.settings.communicator.as_deref().unwrap_or("shm");
-            let _ = writeln!(text, "\ngroups of ranks ({backend})");
-            for (number, group) in self.communicators.iter().enumerate() {
-                let name =
-                    |rank: &RankPlan| self.ir.actor(rank.actor).map_or("?", |actor| actor.name.as_str());
-                let names: Vec<&str> = group.ranks.iter().map(name).collect();
-                let _ = writeln!(text, "  {number:>3} {}", names.join(", "));
-            }
-        }
-        text.push_str("\nschedules\n");
-        for lane in &self.lanes {
-            let place = self.ir.place_of(lane.lane);
-            let steps: Vec<String> = (0..)
-                .zip(&lane.steps)
-                .map(|(at, step)| match lane.original.get(at) {
-                    Some(original) if *original as usize > at => {
-                        format!("{} (from {original} to {at})", self.step(*step))
-                    }
-                    _ => self.step(*step),
-                })
-                .collect();
-            let steps = if steps.is_empty() {
-                "collects outputs".to_owned()
-            } else {
-                steps.join(" · ")
-            };
-            let _ = writeln!(text, "  lane {} ({place}): {steps}", lane.lane.0);
-        }
+        let paths = self.tensor_paths.iter().map(|path| self.tensor_path(path));
+        section(&mut text, "tensors on devices", paths);
+        let backend = self.settings.communicator.as_deref().unwrap_or("shm");
+        let groups = self.communicators.iter().enumerate().map(|it| self.ranks(it));
+        section(&mut text, &format!("groups of ranks ({backend})"), groups);
+        section(
+            &mut text,
+            "schedules",
+            self.lanes.iter().map(|lane| self.schedule(lane)),
+        );
         text.push_str(&self.drawn());
-        if !self.notes.is_empty() {
-            let _ = write!(text, "\ndecisions\n  {}\n", self.notes.join("\n  "));
-        }
+        section(&mut text, "decisions", self.notes.iter().cloned());
         let memory = self.memory();
         let (channels, now, most) = (
             memory.shared_channels,
             memory.shared_bytes,
             memory.shared_bytes_max,
         );
-        let _ = writeln!(
-            text,
-            "\nshared memory\n  {channels} channels: {now} B, at most {most} B when all have grown"
-        );
+        let shared = format!("{channels} channels: {now} B, at most {most} B when all have grown");
+        section(&mut text, "shared memory", [shared].into_iter());
         text
+    }
+
+    fn task(&self, (index, task): (usize, &TaskIr)) -> String {
+        let arg = |arg: &ArgIr| match arg {
+            ArgIr::Value(value) => self.argument(*value),
+            ArgIr::Constant(_) => "constant".to_owned(),
+        };
+        let args: Vec<String> = task.args.iter().map(arg).collect();
+        let (args, bound_at) = (args.join(", "), &task.bound_at);
+        format!("{index:>3} {}({args})    bound at {bound_at}", task.label)
+    }
+
+    fn ranks(&self, (number, group): (usize, &CommunicatorPlan)) -> String {
+        let name = |rank: &RankPlan| self.ir.actor(rank.actor).map_or("?", |actor| actor.name.as_str());
+        let names: Vec<&str> = group.ranks.iter().map(name).collect();
+        format!("{number:>3} {}", names.join(", "))
+    }
+
+    fn schedule(&self, lane: &LaneProgram) -> String {
+        let step = |(at, step): (usize, &Operation)| match lane.original.get(at) {
+            Some(original) if *original as usize > at => {
+                format!("{} (from {original} to {at})", self.step(*step))
+            }
+            _ => self.step(*step),
+        };
+        let mut steps: Vec<String> = lane.steps.iter().enumerate().map(step).collect();
+        if steps.is_empty() {
+            steps.push("collects outputs".to_owned());
+        }
+        let (number, place) = (lane.lane.0, self.ir.place_of(lane.lane));
+        format!("lane {number} ({place}): {}", steps.join(" · "))
     }
 
     /// Draws the planned time line of one execution: a row per lane, time from left to right, `[` at the begin of a

@@ -13,6 +13,63 @@ const READING: &str = "#bbb";
 /// The colour of waiting for other ranks of a collective, or for room.
 const MEETING: &str = "#e8a0a0";
 
+/// A trace as rows of a canvas.
+struct Rows<'a> {
+    view: &'a View,
+    /// By row of the view: the row of the canvas. Lanes without events have none.
+    places: BTreeMap<usize, usize>,
+    /// The time of the left edge.
+    begin: u64,
+}
+
+fn micros(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+impl Rows<'_> {
+    fn task(&self, event: &Event) -> Option<&Task> {
+        self.view.tasks.get(event.task_id.index())
+    }
+
+    fn row(&self, event: &Event) -> Option<usize> {
+        self.places.get(&self.task(event)?.row).copied()
+    }
+
+    fn at(&self, event: &Event, ns: u64) -> At {
+        At {
+            row: self.row(event).unwrap_or_default(),
+            us: micros(ns.saturating_sub(self.begin)),
+        }
+    }
+
+    fn draw(&self, canvas: &mut Canvas, event: &Event) {
+        let Some(task) = self.task(event) else { return };
+        let (from, until) = (self.at(event, event.start_ns), self.at(event, event.end_ns).us);
+        let hint = format!(
+            "{} of {}, execution {}: {:.1} µs",
+            event.operation,
+            task.label,
+            event.execution,
+            micros(event.end_ns.saturating_sub(event.start_ns))
+        );
+        match event.operation.as_str() {
+            "COMPUTE" => canvas.work(from, until, self.view.colour(task), &task.method, &hint),
+            "READ" => canvas.waiting(from, until, READING, &hint),
+            _ => canvas.waiting(from, until, MEETING, &hint),
+        }
+    }
+}
+
+/// Returns the time at which a picture of events starts: the first COMPUTE. The first READ starts at the end of the
+/// lane's previous operation, which may be long ago.
+fn begin(events: &[Event]) -> u64 {
+    let computes = events.iter().filter(|event| event.operation == "COMPUTE");
+    let first = computes.map(|event| event.start_ns).min();
+    first
+        .or_else(|| events.iter().map(|event| event.start_ns).min())
+        .unwrap_or_default()
+}
+
 impl Plan {
     /// Returns events of [`Graph::trace`](crate::Graph::trace) as SVG. Only the last `last` executions are drawn, so
     /// that boxes can be told apart. Lanes without events have no row.
@@ -23,52 +80,28 @@ impl Plan {
         let shown: Vec<Event> = shown.cloned().collect();
         let view = View::of(self, &[]);
         let task_of = |event: &Event| view.tasks.get(event.task_id.index());
-        let row_of = |event: &Event| task_of(event).map(|task| task.row);
-        let busy: BTreeSet<usize> = shown.iter().filter_map(row_of).collect();
-        let place_of: BTreeMap<usize, usize> = busy.iter().copied().zip(0..).collect();
-        let rows = busy.iter().filter_map(|row| view.rows.get(*row));
-        let rows: Vec<String> = rows.map(|row| row.actors.join(", ")).collect();
-        // The first READ starts at the end of the lane's previous operation, which may be long ago. The picture starts
-        // at the first COMPUTE instead.
-        let starts = |events: &mut dyn Iterator<Item = &Event>| events.map(|event| event.start_ns).min();
-        let computes = starts(&mut shown.iter().filter(|event| event.operation == "COMPUTE"));
-        let begin = computes.or_else(|| starts(&mut shown.iter())).unwrap_or_default();
-        let end = shown.iter().map(|event| event.end_ns).fold(begin, u64::max);
-        let micros = |ns: u64| ns as f64 / 1e3;
-
-        let mut canvas = Canvas::new(&view.graph, &rows, micros(end - begin));
-        let at = |event: &Event, ns: u64| At {
-            row: row_of(event)
-                .and_then(|row| place_of.get(&row))
-                .copied()
-                .unwrap_or_default(),
-            us: micros(ns.saturating_sub(begin)),
+        let busy: BTreeSet<usize> = shown.iter().filter_map(task_of).map(|task| task.row).collect();
+        let names = busy.iter().filter_map(|row| view.rows.get(*row));
+        let names: Vec<String> = names.map(|row| row.actors.join(", ")).collect();
+        let rows = Rows {
+            view: &view,
+            places: busy.into_iter().zip(0..).collect(),
+            begin: begin(&shown),
         };
-        for event in shown.iter().filter(|event| event.end_ns > begin) {
-            let Some(task) = task_of(event) else { continue };
-            let (from, until) = (at(event, event.start_ns), at(event, event.end_ns).us);
-            let hint = format!(
-                "{} of {}, execution {}: {:.1} µs",
-                event.operation,
-                task.label,
-                event.execution,
-                micros(event.end_ns.saturating_sub(event.start_ns))
-            );
-            match event.operation.as_str() {
-                "COMPUTE" => canvas.work(from, until, view.colour(task), &task.method, &hint),
-                "READ" => canvas.waiting(from, until, READING, &hint),
-                _ => canvas.waiting(from, until, MEETING, &hint),
-            }
+        let end = shown.iter().map(|event| event.end_ns).fold(rows.begin, u64::max);
+        let took = micros(end - rows.begin);
+        let mut canvas = Canvas::new(&view.graph, &names, took);
+        for event in shown.iter().filter(|event| event.end_ns > rows.begin) {
+            rows.draw(&mut canvas, event);
         }
         let across = handovers(&self.ir, &shown).into_iter();
-        for (write, compute) in across.filter(|(write, compute)| row_of(write) != row_of(compute)) {
+        for (write, compute) in across.filter(|(write, compute)| rows.row(write) != rows.row(compute)) {
             // A reader may begin before the recorded end of the WRITE. The arrow leads forward in time even then, as in
             // `trace_json`.
             let sent = write.end_ns.min(compute.start_ns);
-            canvas.arrow(at(write, sent), at(compute, compute.start_ns));
+            canvas.arrow(rows.at(write, sent), rows.at(compute, compute.start_ns));
         }
         let executions = pictured.len();
-        let took = micros(end - begin);
         canvas.finish(&format!(
             "{executions} executions in {took:.1} µs; grey: waiting for an input, red: for other ranks"
         ))

@@ -20,14 +20,11 @@ impl Plan {
             canvas.work(from, task.end_us, view.colour(task), &task.label, &hint);
         }
         for arrow in view.arrows.iter().filter(|arrow| arrow.across) {
-            let (Some(from), Some(to)) = (
-                view.tasks.get(arrow.from as usize),
-                view.tasks.get(arrow.to as usize),
-            ) else {
-                continue;
-            };
-            let end = |row, us| At { row, us };
-            canvas.arrow(end(from.row, from.end_us), end(to.row, to.start_us));
+            let task = |id: u32| view.tasks.get(id as usize);
+            if let (Some(from), Some(to)) = (task(arrow.from), task(arrow.to)) {
+                let end = |row, us| At { row, us };
+                canvas.arrow(end(from.row, from.end_us), end(to.row, to.start_us));
+            }
         }
         let period = view
             .period_us

@@ -104,12 +104,11 @@ impl View {
             .filter_map(|id| task(plan, TaskId(id), &row_of, &channels))
             .collect();
         for step in &forecast.steps {
-            let Some(task) = tasks.get_mut(step.operation.task.index()) else {
-                continue;
-            };
-            task.operations.push(step.operation.kind.to_string());
-            if step.operation.kind.is_work() {
-                (task.start_us, task.end_us) = (micros(step.start_ns), micros(step.end_ns));
+            if let Some(task) = tasks.get_mut(step.operation.task.index()) {
+                task.operations.push(step.operation.kind.to_string());
+                if step.operation.kind.is_work() {
+                    (task.start_us, task.end_us) = (micros(step.start_ns), micros(step.end_ns));
+                }
             }
         }
         let first = events
