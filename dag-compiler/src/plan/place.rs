@@ -104,50 +104,62 @@ impl Placement {
         settings: &Settings,
     ) {
         let mut own = reads.lanes(process, true).map(|(lane, _)| Writer::Lane(lane));
-        let local = own.next() == Some(writer) && own.next().is_none();
-        let near_kind = if local {
-            ChannelKind::Local
-        } else {
-            ChannelKind::Ring
+        let near = match own.next() == Some(writer) && own.next().is_none() {
+            true => ChannelKind::Local,
+            false => ChannelKind::Ring,
         };
-        for (kind, near) in [(near_kind, true), (ChannelKind::Shared, false)] {
+        for (kind, near) in [(near, true), (ChannelKind::Shared, false)] {
             let readers: Vec<LaneId> = reads.lanes(process, near).map(|(lane, _)| lane).collect();
             if readers.is_empty() {
                 continue;
             }
-            let id = ChannelId(self.channels.len() as u32);
-            for (position, (lane, reading)) in reads.lanes(process, near).enumerate() {
+            let channel = ChannelId(self.channels.len() as u32);
+            for (position, (lane, reading)) in (0u16..).zip(reads.lanes(process, near)) {
                 let across = matches!(writer, Writer::Lane(writer) if writer != lane);
-                let read = LaneValue {
+                self.values.entry(lane).or_default().push(LaneValue {
                     value,
-                    channel: id,
-                    reader: position as u16,
+                    channel,
+                    reader: position,
                     reads: reading.reads,
                     meets: reading.meets && across,
-                };
-                self.values.entry(lane).or_default().push(read);
+                });
             }
-            let shared = kind == ChannelKind::Shared;
-            let slot_bytes = asked.slot_bytes.unwrap_or(settings.slot_bytes);
+            let size = ChannelSize::of(kind, asked, settings);
             self.channels.push(ChannelPlan {
-                id,
+                id: channel,
                 value,
                 kind,
                 writer,
                 writer_process: process,
                 readers,
-                slots: if kind == ChannelKind::Local {
-                    1
-                } else {
-                    asked.slots.unwrap_or(settings.slots)
-                },
-                slot_bytes: if shared { slot_bytes } else { 0 },
-                max_bytes: if shared {
-                    settings.max_bytes.max(slot_bytes)
-                } else {
-                    0
-                },
+                slots: size.slots,
+                slot_bytes: size.slot_bytes,
+                max_bytes: size.max_bytes,
             });
+        }
+    }
+}
+
+/// The number of slots of a channel, and the bytes of a slot at the start and at most.
+struct ChannelSize {
+    slots: u32,
+    slot_bytes: u64,
+    max_bytes: u64,
+}
+
+impl ChannelSize {
+    fn of(kind: ChannelKind, asked: BufferIr, settings: &Settings) -> Self {
+        let slots = asked.slots.unwrap_or(settings.slots);
+        let bytes = asked.slot_bytes.unwrap_or(settings.slot_bytes);
+        let (slots, slot_bytes, max_bytes) = match kind {
+            ChannelKind::Local => (1, 0, 0),
+            ChannelKind::Ring => (slots, 0, 0),
+            ChannelKind::Shared => (slots, bytes, settings.max_bytes.max(bytes)),
+        };
+        ChannelSize {
+            slots,
+            slot_bytes,
+            max_bytes,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use selvedge_core::ActorId;
 
 use crate::diagnostic::{Code, Diagnostic};
-use crate::ir::{GraphIr, Origin, TaskId, TaskIr, ValueId};
+use crate::ir::{CollectiveIr, GraphIr, Origin, TaskId, TaskIr, ValueId};
 
 /// Returns all mistakes, in the order of the program. A malformed graph, which no binding makes (a number out of range,
 /// a task before its inputs), is also a mistake, and then the only one that is returned.
@@ -183,23 +183,11 @@ fn malformed(graph: &GraphIr) -> Option<String> {
             return Some(format!("`{}` reads what is not bound before it", task.label));
         }
     }
-    for (id, collective) in graph.collectives.iter().enumerate() {
-        let own = |task: &TaskId| {
-            let task = graph.task(*task);
-            task.is_some_and(|task| task.collective.is_some_and(|it| it.0 as usize == id))
-        };
-        let mut actors = graph.ranks(collective);
-        actors.sort_unstable();
-        actors.dedup();
-        let root = collective
-            .operation
-            .root()
-            .is_none_or(|root| root < collective.tasks.len());
-        if !root || actors.len() != collective.tasks.len() || !collective.tasks.iter().all(own) {
-            return Some(format!(
-                "the ranks of collective {id} are not tasks of different actors"
-            ));
-        }
+    let broken = |(id, collective): (usize, &CollectiveIr)| !has_ranks(graph, id, collective);
+    if let Some(id) = graph.collectives.iter().enumerate().position(broken) {
+        return Some(format!(
+            "the ranks of collective {id} are not tasks of different actors"
+        ));
     }
     let origins = graph.values.iter().map(|value| value.origin);
     let nowhere = |origin: Origin| match origin {
@@ -213,4 +201,16 @@ fn malformed(graph: &GraphIr) -> Option<String> {
     ends.into_iter()
         .any(|value| known(*value).is_none())
         .then(|| "an end that is no value".to_owned())
+}
+
+/// Whether the ranks of a collective are its own tasks, of different actors, and the root is one of them.
+fn has_ranks(graph: &GraphIr, id: usize, collective: &CollectiveIr) -> bool {
+    let own = |task: &TaskId| {
+        let collective = graph.task(*task).and_then(|task| task.collective);
+        collective.is_some_and(|it| it.0 as usize == id)
+    };
+    let actors: BTreeSet<ActorId> = graph.ranks(collective).into_iter().collect();
+    let ranks = collective.tasks.len();
+    let root = collective.operation.root().is_none_or(|root| root < ranks);
+    root && actors.len() == ranks && collective.tasks.iter().all(own)
 }

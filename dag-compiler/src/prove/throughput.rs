@@ -197,17 +197,7 @@ impl<'a> Ratio<'a> {
                 at = self.arc(at, policy)?.to as usize;
             }
             if !*done.get(at)? {
-                // A new circuit, from `at` back to itself.
-                let (mut ns, mut tokens, mut node) = (0.0, 0.0, at);
-                loop {
-                    let arc = self.arc(node, policy)?;
-                    (ns, tokens) = (ns + arc.ns, tokens + arc.tokens);
-                    node = arc.to as usize;
-                    if node == at {
-                        break;
-                    }
-                }
-                let ratio = if tokens > 0.0 { ns / tokens } else { f64::INFINITY };
+                let ratio = self.ratio_of(at, policy)?;
                 *found.ratio.get_mut(at)? = ratio;
                 *found.value.get_mut(at)? = 0.0;
                 *done.get_mut(at)? = true;
@@ -228,6 +218,19 @@ impl<'a> Ratio<'a> {
             }
         }
         Some(found)
+    }
+
+    /// The ratio of the circuit on which a node lies.
+    fn ratio_of(&self, begin: usize, policy: &[u32]) -> Option<f64> {
+        let (mut ns, mut tokens, mut node) = (0.0, 0.0, begin);
+        loop {
+            let arc = self.arc(node, policy)?;
+            (ns, tokens) = (ns + arc.ns, tokens + arc.tokens);
+            node = arc.to as usize;
+            if node == begin {
+                return Some(if tokens > 0.0 { ns / tokens } else { f64::INFINITY });
+            }
+        }
     }
 
     fn bound(&self, policy: &[u32], found: &Evaluated) -> Option<ThroughputBound> {

@@ -111,22 +111,6 @@ impl View {
                 }
             }
         }
-        let first = events
-            .iter()
-            .map(|event| event.start_ns)
-            .min()
-            .unwrap_or_default();
-        let measured = events.iter().filter_map(|event| {
-            Some(Measured {
-                task: event.task_id.0,
-                row: tasks.get(event.task_id.index())?.row,
-                operation: event.operation.clone(),
-                execution: event.execution,
-                start_us: micros(event.start_ns - first),
-                end_us: micros(event.end_ns.saturating_sub(first)),
-            })
-        });
-        let measured = measured.collect();
         View {
             graph: plan.graph.clone(),
             is_measured: plan.ir.is_measured(),
@@ -134,11 +118,28 @@ impl View {
             period_us: bound(plan).map(|bound| bound.period_ns / 1e3),
             rows,
             arrows: arrows(plan),
+            measured: measured(&tasks, events),
             tasks,
             notes: plan.notes.clone(),
-            measured,
         }
     }
+}
+
+/// Returns the events of the tasks, with times from the first event on.
+fn measured(tasks: &[Task], events: &[Event]) -> Vec<Measured> {
+    let first = events.iter().map(|event| event.start_ns).min();
+    let since = |ns: u64| micros(ns.saturating_sub(first.unwrap_or_default()));
+    let measured = |event: &Event| {
+        Some(Measured {
+            task: event.task_id.0,
+            row: tasks.get(event.task_id.index())?.row,
+            operation: event.operation.clone(),
+            execution: event.execution,
+            start_us: since(event.start_ns),
+            end_us: since(event.end_ns),
+        })
+    };
+    events.iter().filter_map(measured).collect()
 }
 
 fn port(plan: &Plan, value: ValueId, channel: &ChannelPlan) -> PortView {

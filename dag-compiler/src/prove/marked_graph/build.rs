@@ -29,16 +29,16 @@ struct Building<'a> {
 
 /// A value as the lane at hand reads it.
 #[derive(Clone, Copy)]
-struct Reading {
+struct Delivery {
     kind: ChannelKind,
     slots: u32,
     /// True until the READ that takes part in a rendezvous has been seen.
     meets: bool,
 }
 
-impl Reading {
+impl Delivery {
     fn of(value: &LaneValue, channel: &ChannelPlan) -> Self {
-        Reading {
+        Delivery {
             kind: channel.kind,
             slots: channel.slots,
             meets: value.meets,
@@ -141,18 +141,18 @@ impl<'a> Building<'a> {
     fn reads(&mut self) -> Option<()> {
         let plan = self.plan;
         // By value. A lane reads only values that are listed for it, so entries of other lanes may stay.
-        let mut readings: Vec<Option<Reading>> = vec![None; plan.ir.values.len()];
+        let mut deliveries: Vec<Option<Delivery>> = vec![None; plan.ir.values.len()];
         for (number, lane) in plan.lanes.iter().enumerate() {
             for value in &lane.values {
-                let reading = Reading::of(value, plan.channels.get(value.channel.0 as usize)?);
-                *readings.get_mut(value.value.index())? = Some(reading);
+                let delivery = Delivery::of(value, plan.channels.get(value.channel.0 as usize)?);
+                *deliveries.get_mut(value.value.index())? = Some(delivery);
             }
             let begin = self.graph.lanes.get(number)?.start;
             for (node, step) in (begin..).zip(&lane.steps) {
                 if let OpKind::Read { .. } = step.kind {
                     let value = self.graph.node(node)?.value?;
-                    let reading = readings.get_mut(value.index())?.as_mut()?;
-                    self.read(node, *self.works.get(step.task.index())?, value, reading)?;
+                    let delivery = deliveries.get_mut(value.index())?.as_mut()?;
+                    self.read(node, *self.works.get(step.task.index())?, value, delivery)?;
                 }
             }
         }
@@ -165,9 +165,9 @@ impl<'a> Building<'a> {
     }
 
     /// Adds the edges of a READ: for the value that it waits for, and for the release of its slot.
-    fn read(&mut self, node: u32, work: u32, value: ValueId, reading: &mut Reading) -> Option<()> {
-        let (kind, write) = (reading.kind, self.writer(value)?);
-        let meets = std::mem::take(&mut reading.meets);
+    fn read(&mut self, node: u32, work: u32, value: ValueId, delivery: &mut Delivery) -> Option<()> {
+        let (kind, write) = (delivery.kind, self.writer(value)?);
+        let meets = std::mem::take(&mut delivery.meets);
         if meets {
             self.receives.push((node, value));
         }
@@ -181,7 +181,7 @@ impl<'a> Building<'a> {
             (true, false) => self.same.push((write, node)),
             (false, _) => self.edge(write, node, 0, Why::Value(value, kind)),
         }
-        self.edge(work, write, reading.slots, Why::Slot(value, kind));
+        self.edge(work, write, delivery.slots, Why::Slot(value, kind));
         Some(())
     }
 
