@@ -17,7 +17,7 @@ impl Loading {
     /// Waits until the worker has started the programs.
     ///
     /// # Errors
-    /// The errors of [`Lease::start_worker`].
+    /// The errors of [`Lease::start_worker`](crate::Lease::start_worker).
     pub fn wait(mut self, deadline: Instant) -> Result<(), LeaseError> {
         let worker = self.worker;
         match self.answer.wait(Some(deadline)) {
