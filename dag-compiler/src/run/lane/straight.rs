@@ -100,13 +100,12 @@ impl OneToOne {
 /// Receives an input. A fault and an error both leave the straight line: `advance` meets them again.
 #[inline]
 fn input(values: &mut [Box<dyn AnyValue>], index: ValueIx, execution: u64) -> Arrival {
-    let Some(value) = values.get_mut(index.0) else {
-        return Arrival::Fault;
-    };
-    if value.is_there(execution) || value.arrives(execution) {
-        return Arrival::Value;
-    }
-    arrival(value.as_mut(), execution)
+    values.get_mut(index.0).map_or(Arrival::Fault, |value| {
+        if value.is_there(execution) || value.arrives(execution) {
+            return Arrival::Value;
+        }
+        arrival(value.as_mut(), execution)
+    })
 }
 
 #[inline(never)]
