@@ -4,6 +4,7 @@
 //!
 //! - [`channel`]: stand-alone channels with typed endpoints, for programs that need nothing else: [`ChannelOptions`],
 //!   [`Writer`], [`Reader`].
+//! - [`kind`]: the ends of every kind of channel, behind two traits, and the only list of kinds.
 //! - [`port`]: the endpoints that a lane works with, and how they are made for a type that is known only at run time.
 //! - [`payload`]: the encoding of any serde value as a small head and raw, aligned parts; [`Tensor`].
 //! - [`ring`](mod@ring): the in-process channel; values move by pointer.
@@ -23,6 +24,8 @@
 pub mod channel;
 #[cfg(all(feature = "cuda", not(loom)))]
 pub mod device;
+#[cfg(not(loom))]
+pub mod kind;
 #[cfg(not(loom))]
 pub mod memory;
 #[cfg(not(loom))]
@@ -54,6 +57,10 @@ pub use dispose::dispose;
 pub use error::{ChannelError, Culprit, DecodeError, EncodeError, End, MemoryLimit, SegmentError};
 pub use fault::{Fault, FaultKind, Message};
 #[cfg(not(loom))]
+pub use kind::local::Local;
+#[cfg(not(loom))]
+pub use kind::{Arrival, Inlet, Route};
+#[cfg(not(loom))]
 pub use memory::region::Region;
 #[cfg(not(loom))]
 pub use memory::segment::{Provider, SEGMENT_HEADER_BYTES, Segment, SegmentId};
@@ -71,7 +78,7 @@ pub use port::payload_type::PayloadType;
 #[cfg(not(loom))]
 pub use port::schema::TensorSchema;
 #[cfg(not(loom))]
-pub use port::value::{AnyValue, Arrival, Inlet, Readiness, Value};
+pub use port::value::{AnyValue, Readiness, Value};
 #[doc(hidden)]
 pub use report::report;
 pub use ring::{RingReader, RingWriter, ring};

@@ -13,7 +13,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use selvedge_channels::{
-    AnyOutlet, AnyValue, Arrival, Doorbell, Inlet, PayloadType, Provider, Readiness, Routes,
+    AnyOutlet, AnyValue, Arrival, Doorbell, Inlet, PayloadType, Provider, Readiness, Route, Routes,
     SEGMENT_HEADER_BYTES, Segment, SharedReader, SharedSpec, SharedWriter, Wire, format,
 };
 
@@ -70,8 +70,7 @@ fn a_hop_through_a_ring_does_not_allocate() {
     let mut outlet = kind
         .outlet(Routes {
             local: None,
-            ring: Some(writer),
-            shared: None,
+            channels: vec![Route::Ring(writer)],
         })
         .unwrap();
     let mut value = kind.value(Inlet::Ring(readers.remove(0)), 1).unwrap();
@@ -98,8 +97,7 @@ fn a_hop_through_shared_memory_does_not_allocate() {
     let kind = PayloadType::of::<(u64, [u64; 10])>();
     let routes = Routes {
         local: None,
-        ring: None,
-        shared: Some(writer),
+        channels: vec![Route::Shared(writer)],
     };
     let mut outlet = kind.outlet(routes).unwrap();
     let mut value = kind.value(Inlet::Shared(reader), 1).unwrap();

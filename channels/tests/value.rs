@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use selvedge_channels::{
-    AnyOutlet, AnyValue, Arrival, ChannelError, Culprit, Doorbell, End, Fault, FaultKind, Inlet, PayloadType,
-    Provider, Readiness, Routes, SharedReader, SharedSpec, SharedWriter, Tensor, Value, Wire, encode, ring,
-    shared,
+    AnyOutlet, AnyValue, Arrival, ChannelError, Culprit, Doorbell, End, Fault, FaultKind, Inlet, Local,
+    PayloadType, Provider, Readiness, Route, Routes, SharedReader, SharedSpec, SharedWriter, Tensor, Value,
+    Wire, encode, ring, shared,
 };
 use support::{Bells, region, spec};
 
@@ -50,7 +50,9 @@ fn wire<T: Wire>(slots: usize, local: Option<usize>, ring: bool, shared: Option<
         inlets.push(Inlet::Shared(reader));
         SharedWriter::attach(region, &spec, bells.writer, bells.readers).unwrap()
     });
-    let outlet = kind.outlet(Routes { local, ring, shared }).unwrap();
+    let channels = ring.map(Route::Ring).into_iter().chain(shared.map(Route::Shared));
+    let channels = channels.collect();
+    let outlet = kind.outlet(Routes { local, channels }).unwrap();
     Wiring { outlet, inlets }
 }
 
@@ -67,13 +69,13 @@ fn value<T: Wire>(inlet: Inlet, reads: u32) -> Box<dyn AnyValue> {
 }
 
 /// The outlet of a route, and the values of the lane that reads.
-type Route = (Box<dyn AnyOutlet>, Vec<Box<dyn AnyValue>>);
+type Wired = (Box<dyn AnyOutlet>, Vec<Box<dyn AnyValue>>);
 
 /// Each kind of route, with one reader that reads a value `reads` times.
-fn every_route<T: Wire>(reads: u32) -> Vec<Route> {
+fn every_route<T: Wire>(reads: u32) -> Vec<Wired> {
     let local = (
         wire::<T>(2, Some(0), false, None).outlet,
-        vec![value::<T>(Inlet::Local, reads)],
+        vec![value::<T>(Inlet::Local(Local), reads)],
     );
     let wired = [
         wire::<T>(2, None, true, None),
@@ -348,8 +350,7 @@ fn intra_04_several_readers_of_one_ring_share_one_object() {
     let mut outlet = kind
         .outlet(Routes {
             local: None,
-            ring: Some(writer),
-            shared: None,
+            channels: vec![Route::Ring(writer)],
         })
         .unwrap();
     let numbers = vec![1, 2, 3];
@@ -378,7 +379,7 @@ fn intra_04_several_readers_of_one_ring_share_one_object() {
 
 #[test]
 fn cache_03_a_local_value_is_there_when_it_was_put_for_this_execution() {
-    let mut it = value::<u32>(Inlet::Local, 1);
+    let mut it = value::<u32>(Inlet::Local(Local), 1);
     assert_eq!(it.fill(0).unwrap(), Arrival::Nothing);
     typed::<u32>(&mut it).put(0, Ok(5)).unwrap();
     assert_eq!(it.fill(0).unwrap(), Arrival::Value);
@@ -403,10 +404,10 @@ fn cache_04_a_read_of_nothing_is_an_error() {
 fn cache_05_no_reads_and_a_second_write_are_refused() {
     let kind = PayloadType::of::<u32>();
     assert!(matches!(
-        kind.value(Inlet::Local, 0),
+        kind.value(Inlet::Local(Local), 0),
         Err(ChannelError::InvalidSpec { what: "reads", .. })
     ));
-    let mut values = vec![value::<u32>(Inlet::Local, 1)];
+    let mut values = vec![value::<u32>(Inlet::Local(Local), 1)];
     typed::<u32>(&mut values[0]).put(0, Ok(5)).unwrap();
     assert!(matches!(
         typed::<u32>(&mut values[0]).put(1, Ok(6)),
@@ -531,7 +532,7 @@ fn a_fault_keeps_its_original_in_this_process() {
 #[test]
 fn rw_13_a_message_goes_to_all_routes_or_to_none() {
     let mut wiring = wire::<u32>(1, Some(0), true, Some(spec(2, 1)));
-    let mut values = vec![value::<u32>(Inlet::Local, 1)];
+    let mut values = vec![value::<u32>(Inlet::Local(Local), 1)];
     values.extend(wiring.inlets.into_iter().map(|inlet| value::<u32>(inlet, 1)));
     stage(&mut wiring.outlet, 5u32);
     assert_eq!(wiring.outlet.publish(0, &mut values).unwrap(), Readiness::Ready);
@@ -713,11 +714,10 @@ fn ends_of_another_type_are_refused() {
     assert!(matches!(wrong, Err(ChannelError::WrongType { .. })));
     let wrong = other.outlet(Routes {
         local: None,
-        ring: Some(writer),
-        shared: None,
+        channels: vec![Route::Ring(writer)],
     });
     assert!(matches!(wrong, Err(ChannelError::WrongType { .. })));
-    let mut values = vec![value::<u32>(Inlet::Local, 1)];
+    let mut values = vec![value::<u32>(Inlet::Local(Local), 1)];
     let mut outlet = wire::<String>(1, Some(0), false, None).outlet;
     stage(&mut outlet, String::new());
     assert!(matches!(
@@ -733,7 +733,7 @@ fn payload_types_are_equal_by_type() {
     assert_ne!(PayloadType::of::<u32>(), PayloadType::of::<i32>());
     assert_eq!(format!("{:?}", PayloadType::of::<u32>()), "PayloadType(u32)");
     assert_eq!(
-        value::<u32>(Inlet::Local, 1).payload_type(),
+        value::<u32>(Inlet::Local(Local), 1).payload_type(),
         PayloadType::of::<u32>()
     );
 }
@@ -750,8 +750,7 @@ fn comp_07_a_route_that_fails_closes_the_others() {
     let mut outlet = kind
         .outlet(Routes {
             local: None,
-            ring: Some(ring),
-            shared: Some(shared),
+            channels: vec![Route::Ring(ring), Route::Shared(shared)],
         })
         .unwrap();
     let mut beside = value::<u32>(Inlet::Ring(readers.remove(0)), 1);

@@ -314,12 +314,12 @@ fn no_argument(i: usize) -> Box<Failure> {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_channels::{Arrival, Doorbell, Inlet, PayloadType, Readiness, Routes};
+    use selvedge_channels::{Arrival, Doorbell, Inlet, Local, PayloadType, Readiness, Route, Routes};
 
     use super::*;
 
     fn local(put: Option<i64>) -> Box<dyn AnyValue> {
-        let mut value = PayloadType::of::<i64>().value(Inlet::Local, 1).unwrap();
+        let mut value = PayloadType::of::<i64>().value(Inlet::Local(Local), 1).unwrap();
         if let Some(put) = put {
             value.typed_mut::<i64>().unwrap().put(0, Ok(put)).unwrap();
         }
@@ -342,8 +342,7 @@ mod tests {
         let (writer, readers) = kind.ring(2, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();
         let routes = Routes {
             local: None,
-            ring: Some(writer),
-            shared: None,
+            channels: vec![Route::Ring(writer)],
         };
         let reader = readers.into_iter().next().unwrap();
         (
@@ -372,7 +371,9 @@ mod tests {
         let driver = AsyncDriver::new();
         for (reads, at_once) in [(1, true), (2, false)] {
             let (mut outlet, mut there) = away();
-            let mut argument = PayloadType::of::<String>().value(Inlet::Local, reads).unwrap();
+            let mut argument = PayloadType::of::<String>()
+                .value(Inlet::Local(Local), reads)
+                .unwrap();
             let text = Ok("twenty".to_owned());
             argument.typed_mut::<String>().unwrap().put(0, text).unwrap();
             let mut frame = Frame::new(to_outlet(&mut argument, &mut outlet), &driver, 0);

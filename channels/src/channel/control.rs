@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::peers::OnDeath;
 use super::reader::Reader;
-use super::writer::{WriteEnd, Writer};
+use super::writer::Writer;
 use crate::error::ChannelError;
 use crate::fault::Fault;
+use crate::kind::{Arrival, Sink, Source};
 use crate::payload::Wire;
-use crate::port::value::{AnyValue, Arrival};
 use crate::wait::doorbell::Doorbell;
 
 impl<T: Wire> Writer<T> {
@@ -22,10 +22,7 @@ impl<T: Wire> Writer<T> {
     /// Checks that no peer is known to have died.
     pub(crate) fn check_live(&mut self) -> Result<(), ChannelError> {
         self.line.look();
-        match &self.end {
-            WriteEnd::Ring(_) => Ok(()),
-            WriteEnd::Shared(shared) => shared.check_live(),
-        }
+        self.sink.check_live()
     }
 
     /// Registers a callback for the death of a reader. It is called as soon as the death is noticed, on any thread.
@@ -37,28 +34,28 @@ impl<T: Wire> Writer<T> {
     /// Whether a slot is free.
     pub(crate) fn has_credit(&mut self) -> Result<bool, ChannelError> {
         self.check_live()?;
-        Ok(self.end.has_space()?.is_some())
+        self.sink.has_space()
     }
 
     /// Waits for a free slot.
     pub(crate) fn credit(&mut self, timeout: Option<Duration>) -> Result<(), ChannelError> {
         self.check_live()?;
-        self.wait_until(timeout, WriteEnd::has_space)
+        self.wait_until(timeout, Sink::has_space)
     }
 
     /// Waits until every reader is done with every message.
     pub(crate) fn drain(&mut self, timeout: Option<Duration>) -> Result<(), ChannelError> {
         self.check_live()?;
-        self.wait_until(timeout, WriteEnd::is_drained)
+        self.wait_until(timeout, Sink::is_drained)
     }
 
     /// Sends a fault into a free slot.
     pub(crate) fn put_fault(&mut self, fault: &Fault) -> Result<(), ChannelError> {
-        let sent = match &mut self.end {
-            WriteEnd::Ring(ring) => ring.try_write(Err(fault.clone())).is_ok(),
-            WriteEnd::Shared(shared) => shared.try_write_fault(fault)?,
-        };
-        if sent { Ok(()) } else { Err(ChannelError::Full) }
+        if self.sink.put_ref(Err(fault))? {
+            Ok(())
+        } else {
+            Err(ChannelError::Full)
+        }
     }
 }
 
@@ -76,7 +73,7 @@ impl<T: Wire> Reader<T> {
     /// Checks that no peer is known to have died.
     pub(crate) fn check_live(&mut self) -> Result<(), ChannelError> {
         self.line.look();
-        self.value.check_live()
+        self.source.check_live()
     }
 
     /// Registers a callback for the death of the writer. It is called as soon as the death is noticed, on any thread.
@@ -88,7 +85,7 @@ impl<T: Wire> Reader<T> {
     /// Whether the next message has arrived.
     pub(crate) fn has_message(&mut self) -> Result<bool, ChannelError> {
         self.check_live()?;
-        Ok(self.value.attempt(self.next)? != Arrival::Nothing)
+        Ok(self.source.receive()? != Arrival::Nothing)
     }
 
     /// Waits for the next message.
@@ -101,9 +98,9 @@ impl<T: Wire> Reader<T> {
 
     /// The message that has arrived, or the fault that has arrived in its place.
     pub(crate) fn content(&self) -> Result<Result<&T, Fault>, ChannelError> {
-        match self.value.fault() {
+        match self.source.fault() {
             Some(fault) => Ok(Err(fault)),
-            None => self.value.get().map(Ok),
+            None => self.source.get().map(Ok),
         }
     }
 
@@ -120,12 +117,12 @@ impl<T: Wire> Reader<T> {
         done: impl Fn() -> bool,
     ) -> Result<(), ChannelError> {
         self.line.look();
-        let value = &self.value;
+        let source = &self.source;
         self.line.wait(timeout, 0, || {
             if done() {
                 return Ok(Some(()));
             }
-            value.check_live().map(|()| None)
+            source.check_live().map(|()| None)
         })
     }
 }

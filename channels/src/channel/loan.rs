@@ -3,11 +3,10 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use super::slot_loan::SlotLoan;
-use super::writer::WriteEnd;
+use super::slot_loan::{SlotLoan, put};
 use crate::error::ChannelError;
+use crate::kind::{AnySink, Sink};
 use crate::payload::{Element, NumbersFrame, Wire};
-use crate::ring::RingWriter;
 
 /// The memory for the numbers of the next message, as a slice of them. Dropping it sends nothing.
 #[must_use = "`publish` sends what is written here"]
@@ -23,7 +22,7 @@ where
     Vec<E>: Wire,
 {
     Own {
-        writer: &'w mut RingWriter<Vec<E>>,
+        sink: &'w mut AnySink<Vec<E>>,
         numbers: Vec<E>,
     },
     Slot(SlotLoan<'w>),
@@ -43,25 +42,22 @@ where
     Vec<E>: Wire,
 {
     /// Lends the memory for `len` numbers in the next slot, which must be free.
-    pub(super) fn of(end: &'w mut WriteEnd<Vec<E>>, len: usize) -> Result<Self, ChannelError> {
-        let place = match end {
-            WriteEnd::Ring(writer) => {
-                let mut numbers = Vec::new();
-                let too_large = |_| ChannelError::TooLarge {
-                    need_bytes: (len as u64).saturating_mul(size_of::<E>() as u64),
-                    max_bytes: isize::MAX as u64,
-                };
-                numbers.try_reserve_exact(len).map_err(too_large)?;
-                numbers.resize(len, E::default());
-                LoanPlace::Own { writer, numbers }
-            }
-            WriteEnd::Shared(writer) => {
-                let frame = NumbersFrame::of::<E>(len).ok_or(ChannelError::TooLarge {
-                    need_bytes: u64::MAX,
-                    max_bytes: isize::MAX as u64,
-                })?;
-                LoanPlace::Slot(SlotLoan::of(writer, frame)?)
-            }
+    pub(super) fn of(sink: &'w mut AnySink<Vec<E>>, len: usize) -> Result<Self, ChannelError> {
+        let place = if sink.lender().is_none() {
+            let mut numbers = Vec::new();
+            let too_large = |_| ChannelError::TooLarge {
+                need_bytes: (len as u64).saturating_mul(size_of::<E>() as u64),
+                max_bytes: isize::MAX as u64,
+            };
+            numbers.try_reserve_exact(len).map_err(too_large)?;
+            numbers.resize(len, E::default());
+            LoanPlace::Own { sink, numbers }
+        } else {
+            let frame = NumbersFrame::of::<E>(len).ok_or(ChannelError::TooLarge {
+                need_bytes: u64::MAX,
+                max_bytes: isize::MAX as u64,
+            })?;
+            LoanPlace::Slot(SlotLoan::of(sink.lender(), frame)?)
         };
         Ok(Loan { place })
     }
@@ -72,9 +68,7 @@ where
     /// The errors of the channel. [`ChannelError::Full`] never occurs, because the slot is free.
     pub fn publish(self) -> Result<(), ChannelError> {
         match self.place {
-            LoanPlace::Own { writer, numbers } => {
-                writer.try_write(Ok(numbers)).map_err(|_| ChannelError::Full)
-            }
+            LoanPlace::Own { sink, numbers } => put(sink, numbers),
             LoanPlace::Slot(slot) => slot.publish(),
         }
     }

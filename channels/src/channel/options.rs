@@ -8,9 +8,9 @@ use super::reader::Reader;
 use super::shared::SharedChannel;
 use super::writer::Writer;
 use crate::error::ChannelError;
+use crate::kind::{AnySink, AnySource};
 use crate::memory::segment::Provider;
 use crate::payload::Wire;
-use crate::port::value::{Source, Value};
 use crate::ring::ring;
 use crate::shared::{SLOT_BYTES_MIN, SharedSpec};
 use crate::wait::doorbell::Doorbell;
@@ -136,12 +136,9 @@ impl ChannelOptions {
         let bell = Doorbell::heap();
         let bells: Vec<_> = (0..self.readers).map(|_| Doorbell::heap()).collect();
         let (writer, readers) = ring::<T>(self.slots, bell.clone(), bells.clone())?;
-        let reader = |(reader, bell)| {
-            let value = Value::new(Source::Ring(reader), 1)?;
-            Ok(Reader::new(value, self.line(bell)))
-        };
-        let readers: Result<_, ChannelError> = readers.into_iter().zip(bells).map(reader).collect();
-        Ok((Writer::ring(writer, self.line(bell)), readers?))
+        let reader = |(reader, bell)| Reader::new(AnySource::Ring(reader), self.line(bell));
+        let readers = readers.into_iter().zip(bells).map(reader).collect();
+        Ok((Writer::new(AnySink::Ring(writer), self.line(bell)), readers))
     }
 
     /// Makes a channel between processes of this host and user. Its memory is released with its last user and, with the

@@ -6,14 +6,13 @@ use std::time::Duration;
 use super::endpoint_waiter::EndpointWaiter;
 use super::view::View;
 use crate::error::ChannelError;
+use crate::kind::{AnySource, Arrival, Source};
 use crate::payload::Wire;
-use crate::port::value::{Arrival, Value};
 
 /// A reading endpoint of a channel. It sees every message, in order. Dropping it releases all messages, so that it
 /// never holds the writer back.
 pub struct Reader<T> {
-    pub(super) value: Value<T>,
-    pub(super) next: u64,
+    pub(super) source: AnySource<T>,
     pub(super) line: EndpointWaiter,
 }
 
@@ -24,37 +23,33 @@ impl<T> fmt::Debug for Reader<T> {
 }
 
 impl<T: Wire> Reader<T> {
-    pub(super) fn new(value: Value<T>, line: EndpointWaiter) -> Self {
-        Reader { value, next: 0, line }
+    pub(super) fn new(source: AnySource<T>, line: EndpointWaiter) -> Self {
+        Reader { source, line }
     }
 
     /// The number of the next message, counted from 0.
     #[inline]
     pub fn position(&self) -> u64 {
-        self.next
+        self.source.position()
     }
 
     /// Waits until the next message has arrived.
     pub(super) fn arrive(&mut self, timeout: Option<Duration>) -> Result<(), ChannelError> {
-        let expected_bytes = self.value.expected_bytes();
-        let (value, next) = (&mut self.value, self.next);
-        let attempt = || Ok((value.attempt(next)? != Arrival::Nothing).then_some(()));
-        self.line.wait(timeout, expected_bytes, attempt)
+        let expected_bytes = self.source.expected_bytes();
+        let source = &mut self.source;
+        self.line.wait(timeout, expected_bytes, || has_arrived(source))
     }
 
     /// Takes the message that has arrived, and passes it.
     #[inline]
     fn take(&mut self) -> Result<T, ChannelError> {
-        let taken = self.value.take();
-        self.pass();
-        taken
+        self.source.take().inspect_err(|_| self.pass())
     }
 
     /// Passes the message that has arrived, even if it could not be taken.
     pub(super) fn pass(&mut self) {
-        // The message has arrived, so there is a read to finish. The next read returns any error of the channel.
-        let _ = self.value.read_done();
-        self.next += 1;
+        // The message has arrived, so it can be passed. The next read returns any error of the channel.
+        let _ = self.source.release();
     }
 
     /// Receives the next message; waits for it up to the channel's time limit.
@@ -69,17 +64,9 @@ impl<T: Wire> Reader<T> {
         self.recv_within(self.line.timeout)
     }
 
-    /// Takes the next value on the fast path; `None` if it has not arrived or needs the slow path.
-    #[inline]
-    fn next_value(&mut self) -> Option<T> {
-        let value = self.value.take_next()?;
-        self.next += 1;
-        Some(value)
-    }
-
     #[inline]
     fn recv_within(&mut self, timeout: Option<Duration>) -> Result<T, ChannelError> {
-        match self.next_value() {
+        match self.source.try_next() {
             Some(value) => Ok(value),
             None => self.recv_slowly(timeout),
         }
@@ -98,9 +85,8 @@ impl<T: Wire> Reader<T> {
     /// The errors of [`recv`](Self::recv).
     pub async fn recv_async(&mut self) -> Result<T, ChannelError> {
         std::future::poll_fn(|context| {
-            let (value, next) = (&mut self.value, self.next);
-            let attempt = || Ok((value.attempt(next)? != Arrival::Nothing).then_some(()));
-            self.line.poll(context, attempt)
+            let source = &mut self.source;
+            self.line.poll(context, || has_arrived(source))
         })
         .await?;
         self.take()
@@ -120,12 +106,11 @@ impl<T: Wire> Reader<T> {
     /// The errors of [`recv`](Self::recv), except [`ChannelError::Timeout`].
     #[inline]
     pub fn try_recv(&mut self) -> Result<Option<T>, ChannelError> {
-        if let Some(value) = self.next_value() {
+        if let Some(value) = self.source.try_next() {
             return Ok(Some(value));
         }
-        let (value, next) = (&mut self.value, self.next);
-        let attempt = || Ok((value.attempt(next)? != Arrival::Nothing).then_some(()));
-        match self.line.attempt(attempt)? {
+        let source = &mut self.source;
+        match self.line.attempt(|| has_arrived(source))? {
             Some(()) => self.take().map(Some),
             None => Ok(None),
         }
@@ -143,9 +128,9 @@ impl<T: Wire> Reader<T> {
         }
         self.arrive(self.line.timeout)?;
         let before = out.len();
-        self.value.set_quiet(true);
+        self.source.set_quiet(true);
         let drained = self.drain(max, out);
-        self.value.set_quiet(false);
+        self.source.set_quiet(false);
         let count = out.len() - before;
         match drained {
             // The next read finds no message before the end of the channel, and returns that end as its error.
@@ -207,8 +192,9 @@ impl<T: Wire> Reader<T> {
             }
         })
     }
+}
 
-    pub(super) fn value(&self) -> &Value<T> {
-        &self.value
-    }
+/// Looks whether the next message has arrived.
+fn has_arrived<T: Wire>(source: &mut AnySource<T>) -> Result<Option<()>, ChannelError> {
+    Ok((source.receive()? != Arrival::Nothing).then_some(()))
 }

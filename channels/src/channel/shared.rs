@@ -10,11 +10,11 @@ use super::peers::Peers;
 use super::reader::Reader;
 use super::writer::Writer;
 use crate::error::{ChannelError, End, SegmentError};
+use crate::kind::{AnySink, AnySource, Inlet, Route, Sink, Source};
 use crate::memory::process::Process;
 use crate::memory::region::Region;
 use crate::memory::segment::{SEGMENT_HEADER_BYTES, Segment};
 use crate::payload::Wire;
-use crate::port::value::{Source, Value};
 use crate::shared::{Claims, SharedReader, SharedSpec, SharedWriter, format};
 use crate::wait::doorbell::Doorbell;
 
@@ -170,7 +170,10 @@ impl<T: Wire> SharedChannel<T> {
         let writer = SharedWriter::attach(region.clone(), spec, bell.clone(), readers.to_vec())?;
         let line = self.options.line(bell.clone());
         let peers = Peers::of(End::Writer, region, spec, bells)?;
-        Ok(Writer::shared(writer, line.with_peers(peers)))
+        Ok(Writer::new(
+            AnySink::typed(Route::Shared(writer))?,
+            line.with_peers(peers),
+        ))
     }
 
     /// Takes reading endpoint number `index`, counted from 0.
@@ -187,7 +190,7 @@ impl<T: Wire> SharedChannel<T> {
         let bell = bells.get(index as usize + 1).cloned().ok_or_else(no_bell)?;
         let reader = SharedReader::attach(region.clone(), spec, index, writer_bell)?;
         let peers = Peers::of(End::Reader(index), region, spec, bells)?;
-        let value = Value::new(Source::Shared(reader), 1)?;
-        Ok(Reader::new(value, self.options.line(bell).with_peers(peers)))
+        let source = AnySource::typed(Inlet::Shared(reader))?;
+        Ok(Reader::new(source, self.options.line(bell).with_peers(peers)))
     }
 }

@@ -2,7 +2,8 @@
 //! loan.
 
 use crate::error::ChannelError;
-use crate::payload::{Element, NumbersFrame};
+use crate::kind::{AnySink, Sink};
+use crate::payload::{Element, NumbersFrame, Wire};
 use crate::shared::{Lent, SharedWriter};
 
 /// A lent slot, with the frame of the numbers that are written into it.
@@ -14,7 +15,11 @@ pub(super) struct SlotLoan<'w> {
 
 impl<'w> SlotLoan<'w> {
     /// Lends the place for a frame in the next slot, which must be free.
-    pub(super) fn of(writer: &'w mut SharedWriter, frame: NumbersFrame) -> Result<Self, ChannelError> {
+    pub(super) fn of(
+        lender: Option<&'w mut SharedWriter>,
+        frame: NumbersFrame,
+    ) -> Result<Self, ChannelError> {
+        let writer = lender.ok_or(ChannelError::Full)?;
         let lent = writer.lend(frame.len_bytes())?;
         frame.write_prefix(writer.lent_mut(&lent)?);
         Ok(SlotLoan { writer, lent, frame })
@@ -36,4 +41,12 @@ impl<'w> SlotLoan<'w> {
     pub(super) fn publish(self) -> Result<(), ChannelError> {
         self.writer.publish_lent(&self.lent)
     }
+}
+
+/// Sends a value into the next slot, which is free.
+pub(super) fn put<T: Wire>(sink: &mut AnySink<T>, value: T) -> Result<(), ChannelError> {
+    if sink.put(&mut Some(Ok(value)))? {
+        return Ok(());
+    }
+    Err(ChannelError::Full)
 }

@@ -4,11 +4,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use super::slot_loan::SlotLoan;
-use super::writer::WriteEnd;
+use super::slot_loan::{SlotLoan, put};
 use crate::error::ChannelError;
+use crate::kind::{AnySink, Sink};
 use crate::payload::{Element, NumbersFrame, Tensor};
-use crate::ring::RingWriter;
 
 /// The memory for the elements of the next tensor, row-major, as a slice of them. Dropping it sends nothing.
 #[must_use = "`publish` sends what is written here"]
@@ -18,7 +17,7 @@ pub struct TensorLoan<'w, E: Element> {
 
 enum TensorLoanPlace<'w, E: Element> {
     Own {
-        writer: &'w mut RingWriter<Tensor>,
+        sink: &'w mut AnySink<Tensor>,
         tensor: Tensor,
         elements: PhantomData<E>,
     },
@@ -33,23 +32,22 @@ impl<E: Element> fmt::Debug for TensorLoan<'_, E> {
 
 impl<'w, E: Element> TensorLoan<'w, E> {
     /// Lends the memory for a tensor of `shape` in the next slot, which must be free.
-    pub(super) fn of(end: &'w mut WriteEnd<Tensor>, shape: &[usize]) -> Result<Self, ChannelError> {
+    pub(super) fn of(sink: &'w mut AnySink<Tensor>, shape: &[usize]) -> Result<Self, ChannelError> {
         let too_large = || ChannelError::TooLarge {
             need_bytes: shape.iter().fold(size_of::<E>() as u64, |bytes, size| {
                 bytes.saturating_mul(*size as u64)
             }),
             max_bytes: isize::MAX as u64,
         };
-        let place = match end {
-            WriteEnd::Ring(writer) => TensorLoanPlace::Own {
-                writer,
+        let place = if sink.lender().is_none() {
+            TensorLoanPlace::Own {
+                sink,
                 tensor: Tensor::zeros::<E>(shape).map_err(|_| too_large())?,
                 elements: PhantomData,
-            },
-            WriteEnd::Shared(writer) => {
-                let frame = NumbersFrame::of_tensor::<E>(shape).ok_or_else(too_large)?;
-                TensorLoanPlace::Slot(SlotLoan::of(writer, frame)?)
             }
+        } else {
+            let frame = NumbersFrame::of_tensor::<E>(shape).ok_or_else(too_large)?;
+            TensorLoanPlace::Slot(SlotLoan::of(sink.lender(), frame)?)
         };
         Ok(TensorLoan { place })
     }
@@ -60,9 +58,7 @@ impl<'w, E: Element> TensorLoan<'w, E> {
     /// The errors of the channel. [`ChannelError::Full`] never occurs, because the slot is free.
     pub fn publish(self) -> Result<(), ChannelError> {
         match self.place {
-            TensorLoanPlace::Own { writer, tensor, .. } => {
-                writer.try_write(Ok(tensor)).map_err(|_| ChannelError::Full)
-            }
+            TensorLoanPlace::Own { sink, tensor, .. } => put(sink, tensor),
             TensorLoanPlace::Slot(slot) => slot.publish(),
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::reader::Reader;
 use crate::error::ChannelError;
+use crate::kind::Source;
 use crate::payload::Wire;
 
 /// The next message of a reader, in place. The writer does not reuse its slot until the view is dropped.
@@ -29,7 +30,7 @@ impl<'r, T: Wire> View<'r, T> {
     /// # Errors
     /// [`ChannelError::Decode`] if the bytes are no `T`.
     pub fn get(&self) -> Result<&T, ChannelError> {
-        self.reader.value().get()
+        self.reader.source.get()
     }
 }
 
@@ -43,7 +44,7 @@ where
     /// # Errors
     /// The errors of [`get`](Self::get).
     pub fn slice(&self) -> Result<&[E], ChannelError> {
-        self.reader.value().slice()
+        self.reader.source.slice()
     }
 }
 
@@ -53,7 +54,7 @@ impl View<'_, String> {
     /// # Errors
     /// The errors of [`get`](Self::get).
     pub fn text(&self) -> Result<&str, ChannelError> {
-        self.reader.value().text()
+        self.reader.source.text()
     }
 }
 

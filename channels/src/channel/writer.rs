@@ -7,23 +7,14 @@ use super::endpoint_waiter::EndpointWaiter;
 use super::loan::Loan;
 use super::tensor_loan::TensorLoan;
 use crate::error::ChannelError;
+use crate::fault::Message;
+use crate::kind::{AnySink, Sink};
 use crate::payload::{Element, Tensor, Wire};
-use crate::ring::RingWriter;
-use crate::shared::SharedWriter;
-
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one per channel; a box would cost a look on every write"
-)]
-pub(super) enum WriteEnd<T> {
-    Ring(RingWriter<T>),
-    Shared(SharedWriter),
-}
 
 /// The writing endpoint of a channel. Dropping it closes the channel: readers receive the messages that are there, and
 /// then [`ChannelError::Closed`].
 pub struct Writer<T> {
-    pub(super) end: WriteEnd<T>,
+    pub(super) sink: AnySink<T>,
     pub(super) line: EndpointWaiter,
 }
 
@@ -59,101 +50,23 @@ impl<T> std::error::Error for SendError<T> {
     }
 }
 
-impl<T: Wire> WriteEnd<T> {
-    /// Sends `value` on the fast path, else returns it. Call `attempt` to learn why.
-    #[inline]
-    fn at_once(&mut self, value: T) -> Option<T> {
-        match self {
-            WriteEnd::Ring(ring) => ring.send(value),
-            WriteEnd::Shared(shared) => shared.send(value),
-        }
+/// The result of a send, with the value that was not sent.
+fn or_value<T>(sent: Result<(), ChannelError>, kept: Option<Message<T>>) -> Result<(), SendError<T>> {
+    match (sent, kept) {
+        (Err(error), Some(Ok(value))) => Err(SendError { value, error }),
+        _ => Ok(()),
     }
-
-    /// Sends the value in `value`, if a slot is free.
-    #[inline]
-    fn attempt(&mut self, value: &mut Option<T>) -> Result<Option<()>, ChannelError> {
-        match self {
-            WriteEnd::Ring(ring) => {
-                let Some(message) = value.take() else {
-                    return Ok(Some(()));
-                };
-                match ring.try_write(Ok(message)) {
-                    Ok(()) => Ok(Some(())),
-                    Err(back) => {
-                        *value = back.ok();
-                        check_open(ring).map(|()| None)
-                    }
-                }
-            }
-            WriteEnd::Shared(shared) => match value {
-                None => Ok(Some(())),
-                Some(kept) => Ok(shared.try_write(kept)?.then_some(())),
-            },
-        }
-    }
-
-    /// The size in bytes of the messages that readers are busy with; 0 if values move by pointer.
-    #[inline]
-    fn expected_bytes(&self) -> usize {
-        match self {
-            WriteEnd::Ring(_) => 0,
-            WriteEnd::Shared(shared) => shared.last_bytes(),
-        }
-    }
-
-    fn set_quiet(&mut self, quiet: bool) {
-        match self {
-            WriteEnd::Ring(ring) => ring.set_quiet(quiet),
-            WriteEnd::Shared(shared) => shared.set_quiet(quiet),
-        }
-    }
-
-    pub(super) fn has_space(&mut self) -> Result<Option<()>, ChannelError> {
-        let space = match self {
-            WriteEnd::Ring(ring) => {
-                check_open(ring)?;
-                ring.has_space()
-            }
-            WriteEnd::Shared(shared) => shared.has_space()?,
-        };
-        Ok(space.then_some(()))
-    }
-
-    pub(super) fn is_drained(&mut self) -> Result<Option<()>, ChannelError> {
-        let drained = match self {
-            WriteEnd::Ring(ring) => ring.is_drained(),
-            WriteEnd::Shared(shared) => shared.is_drained()?,
-        };
-        Ok(drained.then_some(()))
-    }
-}
-
-/// Returns [`ChannelError::Closed`] if the ring was closed.
-fn check_open<T>(ring: &RingWriter<T>) -> Result<(), ChannelError> {
-    if ring.is_closed() {
-        return Err(ChannelError::Closed);
-    }
-    Ok(())
 }
 
 impl<T: Wire> Writer<T> {
-    pub(super) fn ring(writer: RingWriter<T>, line: EndpointWaiter) -> Self {
-        let end = WriteEnd::Ring(writer);
-        Writer { end, line }
-    }
-
-    pub(super) fn shared(writer: SharedWriter, line: EndpointWaiter) -> Self {
-        let end = WriteEnd::Shared(writer);
-        Writer { end, line }
+    pub(super) fn new(sink: AnySink<T>, line: EndpointWaiter) -> Self {
+        Writer { sink, line }
     }
 
     /// The number of the next message, counted from 0.
     #[inline]
     pub fn position(&self) -> u64 {
-        match &self.end {
-            WriteEnd::Ring(ring) => ring.position(),
-            WriteEnd::Shared(shared) => shared.position(),
-        }
+        self.sink.position()
     }
 
     /// Sends a value; waits for a free slot up to the channel's time limit.
@@ -177,7 +90,7 @@ impl<T: Wire> Writer<T> {
 
     #[inline]
     fn send_within(&mut self, value: T, timeout: Option<Duration>) -> Result<(), SendError<T>> {
-        match self.end.at_once(value) {
+        match self.sink.try_put(value) {
             None => Ok(()),
             Some(value) => self.send_slowly(value, timeout),
         }
@@ -185,30 +98,20 @@ impl<T: Wire> Writer<T> {
 
     #[inline(never)]
     fn send_slowly(&mut self, value: T, timeout: Option<Duration>) -> Result<(), SendError<T>> {
-        let mut kept = Some(value);
-        let expected_bytes = self.end.expected_bytes();
-        let end = &mut self.end;
-        let sent = self.line.wait(timeout, expected_bytes, || end.attempt(&mut kept));
-        match (sent, kept) {
-            (Err(error), Some(value)) => Err(SendError {
-                value,
-                error: self.blame(error),
-            }),
-            _ => Ok(()),
-        }
+        let mut kept = Some(Ok(value));
+        let sent = self.wait_until(timeout, |sink| sink.put(&mut kept));
+        or_value(sent, kept)
     }
 
     /// Adds the readers that hold the writer back to a time-out error. Between processes, the line has already added
     /// the peers.
     fn blame(&self, error: ChannelError) -> ChannelError {
-        match (error, &self.end) {
-            (ChannelError::Timeout { waited, peers }, WriteEnd::Ring(ring)) if peers.is_empty() => {
-                ChannelError::Timeout {
-                    waited,
-                    peers: ring.laggards(),
-                }
-            }
-            (error, _) => error,
+        match error {
+            ChannelError::Timeout { waited, peers } if peers.is_empty() => ChannelError::Timeout {
+                waited,
+                peers: self.sink.laggards(),
+            },
+            error => error,
         }
     }
 
@@ -217,16 +120,13 @@ impl<T: Wire> Writer<T> {
     /// # Errors
     /// The errors of [`send`](Self::send).
     pub async fn send_async(&mut self, value: T) -> Result<(), SendError<T>> {
-        let mut kept = Some(value);
+        let mut kept = Some(Ok(value));
         let sent = std::future::poll_fn(|context| {
-            let end = &mut self.end;
-            self.line.poll(context, || end.attempt(&mut kept))
+            let sink = &mut self.sink;
+            self.line.poll(context, || Ok(sink.put(&mut kept)?.then_some(())))
         })
         .await;
-        match (sent, kept) {
-            (Err(error), Some(value)) => Err(SendError { value, error }),
-            _ => Ok(()),
-        }
+        or_value(sent, kept)
     }
 
     /// Sends many values, in order. One call is cheaper than repeated calls of `send`, because sleeping readers are
@@ -236,19 +136,19 @@ impl<T: Wire> Writer<T> {
     /// The errors of [`send`](Self::send), with the faulty value. The values before it are sent, and those after it are
     /// still in `values`.
     pub fn send_all(&mut self, values: &mut impl Iterator<Item = T>) -> Result<(), SendError<T>> {
-        self.end.set_quiet(true);
+        self.sink.set_quiet(true);
         let sent = values.try_for_each(|value| {
-            let Some(value) = self.end.at_once(value) else {
+            let Some(value) = self.sink.try_put(value) else {
                 return Ok(());
             };
             // The slots are full, or the value cannot be sent. The readers must be woken before this thread waits for
             // them.
-            self.end.set_quiet(false);
+            self.sink.set_quiet(false);
             let sent = self.send_slowly(value, self.line.timeout);
-            self.end.set_quiet(true);
+            self.sink.set_quiet(true);
             sent
         });
-        self.end.set_quiet(false);
+        self.sink.set_quiet(false);
         sent
     }
 
@@ -258,16 +158,12 @@ impl<T: Wire> Writer<T> {
     /// # Errors
     /// The errors of [`send`](Self::send), without the value.
     pub fn send_ref(&mut self, value: &T) -> Result<(), ChannelError> {
-        match &mut self.end {
-            WriteEnd::Ring(_) => self.send(value.clone()).map_err(|refused| refused.error),
-            WriteEnd::Shared(shared) => {
-                if matches!(shared.try_write(value), Ok(true)) {
-                    return Ok(());
-                }
-                let expected_bytes = shared.last_bytes();
-                let attempt = || Ok(shared.try_write(value)?.then_some(()));
-                self.line.wait(self.line.timeout, expected_bytes, attempt)
-            }
+        if !self.sink.encodes() {
+            return self.send(value.clone()).map_err(|refused| refused.error);
+        }
+        match self.sink.put_ref(Ok(value)) {
+            Ok(true) => Ok(()),
+            _ => self.wait_until(self.line.timeout, |sink| sink.put_ref(Ok(value))),
         }
     }
 
@@ -277,14 +173,10 @@ impl<T: Wire> Writer<T> {
     /// [`SendError`] with the value: [`ChannelError::Full`], and the errors of [`send`](Self::send) except
     /// [`ChannelError::Timeout`].
     pub fn try_send(&mut self, value: T) -> Result<(), SendError<T>> {
-        let mut kept = Some(value);
-        let end = &mut self.end;
-        let error = match self.line.attempt(|| end.attempt(&mut kept)) {
-            Ok(Some(())) => return Ok(()),
-            Ok(None) => ChannelError::Full,
-            Err(error) => error,
-        };
-        kept.map_or(Ok(()), |value| Err(SendError { value, error }))
+        let mut kept = Some(Ok(value));
+        let sink = &mut self.sink;
+        let sent = self.line.attempt(|| Ok(sink.put(&mut kept)?.then_some(())));
+        or_value(sent.and_then(|sent| sent.ok_or(ChannelError::Full)), kept)
     }
 
     /// Waits until every reader is done with every message, up to the channel's time limit. Call this, for example,
@@ -294,18 +186,18 @@ impl<T: Wire> Writer<T> {
     /// [`ChannelError::Timeout`] with the readers that are behind, [`ChannelError::Poisoned`] if a reader's process has
     /// died.
     pub fn flush(&mut self) -> Result<(), ChannelError> {
-        self.wait_until(self.line.timeout, WriteEnd::is_drained)
+        self.wait_until(self.line.timeout, Sink::is_drained)
     }
 
-    /// Waits at most `timeout` until `check` returns `Some`.
+    /// Waits at most `timeout` until `check` returns `true`.
     pub(super) fn wait_until(
         &mut self,
         timeout: Option<Duration>,
-        mut check: impl FnMut(&mut WriteEnd<T>) -> Result<Option<()>, ChannelError>,
+        mut check: impl FnMut(&mut AnySink<T>) -> Result<bool, ChannelError>,
     ) -> Result<(), ChannelError> {
-        let expected_bytes = self.end.expected_bytes();
-        let end = &mut self.end;
-        let attempt = || check(end);
+        let expected_bytes = self.sink.expected_bytes();
+        let sink = &mut self.sink;
+        let attempt = || Ok(check(sink)?.then_some(()));
         let waited = self.line.wait(timeout, expected_bytes, attempt);
         waited.map_err(|error| self.blame(error))
     }
@@ -313,10 +205,7 @@ impl<T: Wire> Writer<T> {
     /// Closes the channel: no message follows. Never waits. A second call changes nothing. Later sends are refused with
     /// [`ChannelError::Closed`].
     pub fn close(&mut self) {
-        match &mut self.end {
-            WriteEnd::Ring(ring) => ring.close(),
-            WriteEnd::Shared(shared) => shared.close(),
-        }
+        self.sink.close();
     }
 }
 
@@ -332,8 +221,8 @@ where
     /// # Errors
     /// The errors of [`send`](Self::send).
     pub fn reserve(&mut self, len: usize) -> Result<Loan<'_, E>, ChannelError> {
-        self.wait_until(self.line.timeout, WriteEnd::has_space)?;
-        Loan::of(&mut self.end, len)
+        self.wait_until(self.line.timeout, Sink::has_space)?;
+        Loan::of(&mut self.sink, len)
     }
 }
 
@@ -356,7 +245,7 @@ impl Writer<Tensor> {
     /// # Errors
     /// The errors of [`send`](Self::send).
     pub fn reserve<E: Element>(&mut self, shape: &[usize]) -> Result<TensorLoan<'_, E>, ChannelError> {
-        self.wait_until(self.line.timeout, WriteEnd::has_space)?;
-        TensorLoan::of(&mut self.end, shape)
+        self.wait_until(self.line.timeout, Sink::has_space)?;
+        TensorLoan::of(&mut self.sink, shape)
     }
 }

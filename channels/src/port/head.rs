@@ -7,7 +7,7 @@
 use std::any::TypeId;
 
 use crate::error::ChannelError;
-use crate::port::value::Arrival;
+use crate::kind::Arrival;
 
 /// The number of reads of a value that is the same in every execution.
 pub(crate) const ALWAYS: u32 = u32::MAX;

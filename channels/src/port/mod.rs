@@ -1,5 +1,6 @@
 //! The ends that a lane works with: every value and every output of its tasks, whatever kind of channel carries it.
 
+mod devices;
 pub(crate) mod head;
 pub mod outlet;
 pub mod payload_type;

@@ -1,33 +1,29 @@
-//! An output value of a task: a composite channel with up to three routes. A message is written to all routes or to
-//! none.
+//! An output value of a task: a composite channel with a local route and any number of channels. A message is written
+//! to all routes or to none.
 //!
 //! - `OUT-1` an [`AnyOutlet`] is an [`Outlet<T>`] (the trait is sealed). An outlet begins with its head, which contains
 //!   the `TypeId` of `T`.
 #![allow(unsafe_code)] // casts an erased outlet to its head
 
-use std::any::{Any, TypeId, type_name};
+use std::any::{TypeId, type_name};
 use std::ptr;
 
-#[cfg(feature = "cuda")]
-use crate::device::{OutOfBandWriter, explained};
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
+use crate::kind::{AnySink, Route, Sink};
 use crate::payload::{Wire, is_plain, way_of};
+use crate::port::devices::explained;
 use crate::port::head::OutletHead;
 use crate::port::schema::{Agreed, TensorSchema};
 use crate::port::value::{AnyValue, Readiness, Value};
-use crate::ring::RingWriter;
-use crate::shared::SharedWriter;
 
 /// The routes of an output, type-erased.
 pub struct Routes {
     /// The index of a local [`Value`] of the writer's lane.
     pub local: Option<usize>,
-    /// The route to the readers of this process: a [`RingWriter`] of the value's type.
-    pub ring: Option<Box<dyn Any + Send>>,
-    /// The route to the readers of other processes.
-    pub shared: Option<SharedWriter>,
+    /// The channels to the readers of other lanes and processes. At most one of them moves its values.
+    pub channels: Vec<Route>,
 }
 
 /// The writing end of a composite channel. A message is staged, then published on every route.
@@ -36,32 +32,11 @@ pub struct Outlet<T> {
     // The first field (OUT-1).
     head: OutletHead,
     staged: Option<Message<T>>,
-    ring: Option<RingWriter<T>>,
-    shared: Option<SharedRoute>,
+    /// The only channel, or the first of several: the one that moves its values, if there is one.
+    first: Option<AnySink<T>>,
+    others: Vec<AnySink<T>>,
     /// The schema of the tensors in its values, if one is set.
     agreed: Option<Box<Agreed>>,
-}
-
-/// The route to other processes.
-struct SharedRoute {
-    writer: SharedWriter,
-    /// The sender of device tensors, which travel out of band.
-    #[cfg(feature = "cuda")]
-    out_of_band: Option<Box<OutOfBandWriter>>,
-}
-
-impl SharedRoute {
-    #[inline]
-    fn try_write<T: Wire>(&mut self, value: &T) -> Result<bool, ChannelError> {
-        #[cfg(feature = "cuda")]
-        if let Some(out_of_band) = &mut self.out_of_band {
-            return out_of_band.write(&mut self.writer, value);
-        }
-        #[cfg(feature = "cuda")]
-        return self.writer.try_write(value).map_err(explained);
-        #[cfg(not(feature = "cuda"))]
-        self.writer.try_write(value)
-    }
 }
 
 mod sealed {
@@ -138,44 +113,32 @@ impl dyn AnyOutlet + '_ {
 }
 
 impl<T: Wire> Outlet<T> {
-    pub(crate) fn new(
-        local: Option<usize>,
-        ring: Option<RingWriter<T>>,
-        shared: Option<SharedWriter>,
-    ) -> Self {
-        if shared.is_some() && !is_plain::<T>() {
+    pub(crate) fn new(local: Option<usize>, mut channels: Vec<AnySink<T>>) -> Self {
+        channels.sort_by_key(AnySink::encodes);
+        let encodes = channels.iter().any(AnySink::encodes);
+        if encodes && !is_plain::<T>() {
             // Runs the trial of the type before its first value is sent.
             way_of::<T>();
         }
+        let routes = channels.len() + usize::from(local.is_some());
+        let mut channels = channels.into_iter();
+        let first = channels.next();
         Outlet {
             head: OutletHead {
                 id: TypeId::of::<T>(),
                 local,
-                within: local.is_some() && ring.is_none() && shared.is_none(),
-                only_moves: match (local.is_some(), ring.is_some(), shared.is_some()) {
-                    (false, false, true) => is_plain::<T>(),
-                    (true, true, _) | (_, _, true) => false,
-                    _ => true,
-                },
+                within: local.is_some() && first.is_none(),
+                only_moves: routes <= 1 && (!encodes || is_plain::<T>()),
             },
             staged: None,
-            ring,
-            shared: shared.map(|writer| SharedRoute {
-                writer,
-                #[cfg(feature = "cuda")]
-                out_of_band: None,
-            }),
+            first,
+            others: channels.collect(),
             agreed: None,
         }
     }
 
-    /// Prepares the outlet to send device tensors to other processes out of band.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn with_tensors(mut self) -> Self {
-        if let Some(shared) = &mut self.shared {
-            shared.out_of_band = Some(Box::default());
-        }
-        self
+    fn channels(&mut self) -> impl Iterator<Item = &mut AnySink<T>> {
+        self.first.iter_mut().chain(&mut self.others)
     }
 
     /// Stages a value.
@@ -188,61 +151,66 @@ impl<T: Wire> Outlet<T> {
     }
 
     /// Publishes `value` at once, if its only route is a channel with a free slot and no user code has to run. Else
-    /// returns it.
+    /// returns it (`FAST-1`).
     #[inline]
     pub fn try_send(&mut self, value: T) -> Option<T> {
-        match &mut self.ring {
-            Some(ring) if self.head.only_moves => ring.send(value),
-            Some(_) => Some(value),
-            None => self.try_send_far(value),
+        match &mut self.first {
+            Some(channel) if self.head.only_moves && !channel.encodes() => channel.try_put(value),
+            _ => self.try_encode(value),
         }
     }
 
-    /// The part of `try_send` for values that go to other processes.
+    /// The part of `try_send` for values that are encoded.
     #[inline(never)]
-    fn try_send_far(&mut self, value: T) -> Option<T> {
-        // `publish` reports an error of the channel again. A plain value contains no tensors, so none go out of band.
-        match &mut self.shared {
-            Some(shared) if self.head.only_moves => shared.writer.send(value),
+    fn try_encode(&mut self, value: T) -> Option<T> {
+        match &mut self.first {
+            Some(channel) if self.head.only_moves => channel.try_put(value),
             _ => Some(value),
         }
     }
 
-    /// Writes the message to the routes, which all have space. The shared route is first, because only it can refuse
-    /// the value, and needs it only by reference; then the value itself is moved. User code (`Clone`, `Serialize`) runs
-    /// only while the message is staged, so a panic in user code leaves it staged.
+    /// Writes the message to the routes, which all have space. The channels that encode it are first, because only they
+    /// can refuse the value, and need it only by reference; then the value itself is moved. User code (`Clone`,
+    /// `Serialize`) runs only while the message is staged, so a panic in user code leaves it staged.
     #[inline]
     fn write(&mut self, execution: u64, local: Option<&mut Value<T>>) -> Result<(), ChannelError> {
         let Some(staged) = &self.staged else {
             return Err(ChannelError::NoValue);
         };
-        let copy = match (&self.ring, &local) {
+        let (first, encoders) = match &mut self.first {
+            Some(first) if first.encodes() => (None, Some(first)),
+            first => (first.as_mut(), None),
+        };
+        let mut copy = match (&first, &local) {
             (Some(_), Some(_)) => Some(staged.clone()),
             _ => None,
         };
-        if let Some(shared) = &mut self.shared {
-            let written = match staged {
-                Ok(value) => shared.try_write(value),
-                Err(fault) => shared.writer.try_write_fault(fault),
-            };
-            if !written? {
-                return Err(ChannelError::Full);
-            }
-        }
-        let message = self.staged.take();
-        match (&mut self.ring, local, message) {
-            (None, None, message) => dispose(message),
-            (Some(ring), None, Some(message)) => ring.try_write(message).map_err(|_| ChannelError::Full)?,
-            (None, Some(local), Some(message)) => local.put(execution, message)?,
-            (Some(ring), Some(local), Some(message)) => {
-                if let Some(copy) = copy {
-                    ring.try_write(copy).map_err(|_| ChannelError::Full)?;
+        for (index, channel) in encoders.into_iter().chain(&mut self.others).enumerate() {
+            let written = channel.put_ref(staged.as_ref());
+            if !matches!(written, Ok(true)) {
+                if index > 0 {
+                    dispose(self.staged.take());
                 }
-                local.put(execution, message)?;
+                return written.and(Err(ChannelError::Full));
             }
-            (_, _, None) => return Err(ChannelError::NoValue),
         }
-        Ok(())
+        let message = if copy.is_some() {
+            &mut copy
+        } else {
+            &mut self.staged
+        };
+        if let Some(first) = first
+            && !first.put(message)?
+        {
+            return Err(ChannelError::Full);
+        }
+        match (local, self.staged.take()) {
+            (Some(local), Some(message)) => local.put(execution, message),
+            (_, message) => {
+                dispose(message);
+                Ok(())
+            }
+        }
     }
 
     /// Returns the local route, if there is one, after a check that it is free.
@@ -288,27 +256,18 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
 
     #[inline]
     fn is_open(&mut self) -> bool {
-        self.ring.as_mut().is_none_or(RingWriter::has_space)
-            && self
-                .shared
-                .as_mut()
-                .is_none_or(|shared| matches!(shared.writer.has_space(), Ok(true)))
+        self.channels()
+            .all(|channel| matches!(channel.has_space(), Ok(true)))
     }
 
     #[inline]
     fn has_space(&mut self) -> Result<bool, ChannelError> {
-        if let Some(ring) = &mut self.ring
-            && !ring.has_space()
-        {
-            return if ring.is_closed() {
-                Err(ChannelError::Closed)
-            } else {
-                Ok(false)
-            };
+        for channel in self.channels() {
+            if !channel.has_space()? {
+                return Ok(false);
+            }
         }
-        self.shared
-            .as_mut()
-            .map_or(Ok(true), |shared| shared.writer.has_space())
+        Ok(true)
     }
 
     #[inline]
@@ -331,12 +290,7 @@ impl<T: Wire> AnyOutlet for Outlet<T> {
     }
 
     fn close(&mut self) {
-        if let Some(ring) = &mut self.ring {
-            ring.close();
-        }
-        if let Some(shared) = &mut self.shared {
-            shared.writer.close();
-        }
+        self.channels().for_each(Sink::close);
     }
 }
 
@@ -351,48 +305,36 @@ impl<T: Wire> Outlet<T> {
         if self.staged.is_none() {
             return Err(ChannelError::NoValue);
         }
-        if let (Some(_), None, None) = (self.head.local, &self.ring, &self.shared) {
-            // Within the lane: needs no free slot, and cannot fail halfway.
-            if let (Some(local), Some(message)) = (Self::local(self.head.local, values)?, self.staged.take())
-            {
-                local.keep(execution, message);
-            }
-            return Ok(Readiness::Ready);
-        }
-        if let (None, Some(ring), None) = (self.head.local, &mut self.ring, &self.shared) {
-            // One route within the process: it takes the message or leaves it unchanged.
-            let Some(message) = self.staged.take() else {
-                return Err(ChannelError::NoValue);
-            };
-            return Ok(match ring.try_write(message) {
-                Ok(()) => Readiness::Ready,
-                Err(back) => {
-                    self.staged = Some(back);
-                    if ring.is_closed() {
-                        return Err(ChannelError::Closed);
-                    }
-                    Readiness::Blocked
+        let published = match (self.head.local, &mut self.first) {
+            (Some(_), None) => {
+                // Within the lane: needs no free slot, and cannot fail halfway.
+                if let (Some(local), Some(message)) =
+                    (Self::local(self.head.local, values)?, self.staged.take())
+                {
+                    local.keep(execution, message);
                 }
-            });
-        }
-        match self.has_space() {
-            Ok(true) => {}
-            Ok(false) => return Ok(Readiness::Blocked),
-            Err(error) => {
-                // COMP-07: a route that fails closes the others.
-                self.close();
-                return Err(error);
+                return Ok(Readiness::Ready);
             }
-        }
-        let local = Self::local(self.head.local, values)?;
-        match self.write(execution, local) {
-            Ok(()) => Ok(Readiness::Ready),
+            // One channel: it takes the message or leaves it staged.
+            (None, Some(channel)) if self.others.is_empty() => channel.put(&mut self.staged),
+            _ => match self.has_space() {
+                Ok(true) => {
+                    let local = Self::local(self.head.local, values)?;
+                    self.write(execution, local).map(|()| true)
+                }
+                blocked => blocked,
+            },
+        };
+        match published {
+            Ok(true) => Ok(Readiness::Ready),
+            Ok(false) => Ok(Readiness::Blocked),
             Err(error) => {
                 if !error.refuses_value() || !self.is_staged() {
-                    // COMP-07: nothing follows a message that was published on some routes only.
+                    // COMP-07: a route that fails closes the others, and nothing follows a message that was published
+                    // on some routes only.
                     self.close();
                 }
-                Err(error)
+                Err(explained(error))
             }
         }
     }

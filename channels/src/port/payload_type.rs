@@ -1,22 +1,22 @@
 //! Payload types at run time: makes typed ends from type-erased parts.
 
-use std::any::{Any, TypeId, type_name};
+use std::any::{TypeId, type_name};
 use std::fmt;
 use std::marker::PhantomData;
 
-#[cfg(feature = "cuda")]
-use crate::device::Crossing;
 use crate::error::ChannelError;
+use crate::kind::{AnySink, AnySource, ErasedEnd, Inlet, Route, Sink, Source};
 use crate::payload::{Wire, decode, is_plain};
+use crate::port::devices::{self, DeviceOperations};
 use crate::port::outlet::{AnyOutlet, Outlet, Routes};
-use crate::port::value::{AnyValue, Inlet, Source, Value};
-use crate::ring::{RingReader, RingWriter, ring};
+use crate::port::value::{AnyValue, Value};
+use crate::ring::ring;
 use crate::wait::doorbell::Doorbell;
 
 /// Both sides of a ring, type-erased: a `RingWriter<T>` and the `RingReader<T>`s.
-pub type ErasedRing = (Box<dyn Any + Send>, Vec<Box<dyn Any + Send>>);
+pub type ErasedRing = (ErasedEnd, Vec<ErasedEnd>);
 
-trait Operations: Send + Sync {
+pub(super) trait Operations: DeviceOperations + Send + Sync {
     fn name(&self) -> &'static str;
     fn id(&self) -> TypeId;
     fn len_bytes(&self) -> usize;
@@ -31,30 +31,14 @@ trait Operations: Send + Sync {
     fn constant(&self, bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError>;
     fn outlet(&self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError>;
     fn carries(&self) -> bool;
-    #[cfg(feature = "cuda")]
-    fn bring(
-        &self,
-        crossing: &mut Crossing,
-        from: &dyn AnyValue,
-        into: &mut dyn AnyValue,
-        execution: u64,
-    ) -> Result<bool, ChannelError>;
 }
 
 /// The type of a payload, as a value.
 #[derive(Clone, Copy)]
-pub struct PayloadType(&'static dyn Operations);
+pub struct PayloadType(pub(super) &'static dyn Operations);
 
 /// A payload type. `TENSORS` is true if its values may carry device tensors to other processes.
-struct Typed<T, const TENSORS: bool>(PhantomData<fn() -> T>);
-
-fn downcast<E: 'static>(end: Box<dyn Any + Send>) -> Result<E, ChannelError> {
-    let wrong = ChannelError::WrongType {
-        expected: type_name::<E>(),
-        found: "an end of another type",
-    };
-    end.downcast::<E>().map(|end| *end).map_err(|_| wrong)
-}
+pub(super) struct Typed<T, const TENSORS: bool>(PhantomData<fn() -> T>);
 
 impl<T: Wire, const TENSORS: bool> Operations for Typed<T, TENSORS> {
     fn name(&self) -> &'static str {
@@ -80,22 +64,16 @@ impl<T: Wire, const TENSORS: bool> Operations for Typed<T, TENSORS> {
         readers: Vec<Doorbell>,
     ) -> Result<ErasedRing, ChannelError> {
         let (writer, readers) = ring::<T>(slots, writer, readers)?;
-        let readers = readers
-            .into_iter()
-            .map(|reader| Box::new(reader) as Box<dyn Any + Send>);
+        let readers = readers.into_iter().map(|reader| Box::new(reader) as ErasedEnd);
         Ok((Box::new(writer), readers.collect()))
     }
 
     fn value(&self, inlet: Inlet, reads: u32) -> Result<Box<dyn AnyValue>, ChannelError> {
-        let source = match inlet {
-            Inlet::Local => Source::Local,
-            Inlet::Ring(reader) => Source::Ring(downcast::<RingReader<T>>(reader)?),
-            Inlet::Shared(reader) => Source::Shared(reader),
-        };
-        let value = Value::<T>::new(source, reads)?;
-        #[cfg(feature = "cuda")]
-        let value = if TENSORS { value.with_tensors() } else { value };
-        Ok(Box::new(value))
+        let mut source = AnySource::<T>::typed(inlet)?;
+        if TENSORS {
+            devices::accompany_source(&mut source);
+        }
+        Ok(Box::new(Value::new(source, reads)?))
     }
 
     fn constant(&self, bytes: &[u8]) -> Result<Box<dyn AnyValue>, ChannelError> {
@@ -103,54 +81,33 @@ impl<T: Wire, const TENSORS: bool> Operations for Typed<T, TENSORS> {
     }
 
     fn outlet(&self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError> {
-        let ring = routes.ring.map(downcast::<RingWriter<T>>).transpose()?;
-        let outlet = Outlet::<T>::new(routes.local, ring, routes.shared);
-        #[cfg(feature = "cuda")]
-        let outlet = if TENSORS { outlet.with_tensors() } else { outlet };
-        Ok(Box::new(outlet))
+        let channel = |route: Route| {
+            let mut sink = AnySink::<T>::typed(route)?;
+            if TENSORS {
+                devices::accompany_sink(&mut sink);
+            }
+            Ok(sink)
+        };
+        let channels: Result<_, ChannelError> = routes.channels.into_iter().map(channel).collect();
+        Ok(Box::new(Outlet::new(routes.local, channels?)))
     }
 
     fn carries(&self) -> bool {
         TENSORS
-    }
-
-    #[cfg(feature = "cuda")]
-    fn bring(
-        &self,
-        crossing: &mut Crossing,
-        from: &dyn AnyValue,
-        into: &mut dyn AnyValue,
-        execution: u64,
-    ) -> Result<bool, ChannelError> {
-        let wrong = ChannelError::WrongType {
-            expected: type_name::<T>(),
-            found: "a value of another type",
-        };
-        let (Some(from), Some(into)) = (from.typed::<T>(), into.typed_mut::<T>()) else {
-            return Err(wrong);
-        };
-        let Some(brought) = crossing.bring_value(from.get()?)? else {
-            return Ok(false);
-        };
-        into.abandon()?;
-        into.put(execution, Ok(brought)).map(|()| true)
     }
 }
 
 impl PayloadType {
     /// The type `T`.
     pub fn of<T: Wire>() -> Self {
-        #[cfg(feature = "cuda")]
-        if crate::device::is_of_tensors::<T>() {
-            return PayloadType::with_tensors::<T>();
+        if devices::is_of_tensors::<T>() {
+            return PayloadType::of_guests::<T>();
         }
         PayloadType(const { &Typed::<T, false>(PhantomData) })
     }
 
-    /// The type `T`, whose values may carry device tensors: between processes these travel out of band. Device tensors,
-    /// and lists of them, are recognised without this call.
-    #[cfg(feature = "cuda")]
-    pub fn with_tensors<T: Wire>() -> Self {
+    /// The type `T`, whose values may carry device tensors to other processes.
+    pub(super) fn of_guests<T: Wire>() -> Self {
         PayloadType(const { &Typed::<T, true>(PhantomData) })
     }
 
@@ -211,28 +168,10 @@ impl PayloadType {
     pub fn outlet(&self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError> {
         self.0.outlet(routes)
     }
-}
 
-impl PayloadType {
     /// Whether values of the type may carry device tensors to other processes.
     pub fn carries_tensors(&self) -> bool {
         self.0.carries()
-    }
-
-    /// Puts a copy of the value in `from` into the local value `into`, with its tensors copied to the device of
-    /// `crossing`. Returns `false`, with nothing changed, if all its tensors are on that device already.
-    ///
-    /// # Errors
-    /// [`ChannelError::Device`], [`ChannelError::WrongType`], and the errors of [`Value::get`].
-    #[cfg(feature = "cuda")]
-    pub fn bring(
-        &self,
-        crossing: &mut Crossing,
-        from: &dyn AnyValue,
-        into: &mut dyn AnyValue,
-        execution: u64,
-    ) -> Result<bool, ChannelError> {
-        self.0.bring(crossing, from, into, execution)
     }
 }
 

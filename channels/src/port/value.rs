@@ -5,27 +5,22 @@
 //! (`SMALL`). A message's number is the number of its execution, so leftovers of earlier executions are recognised and
 //! skipped.
 //!
-//! - `VAL-1` data that borrows from a slot is dropped before the slot is released.
-//! - `VAL-2` data that borrows from a slot leaves its value by reference only.
 //! - `VAL-3` an [`AnyValue`] is a [`Value<T>`] (the trait is sealed). A value begins with its head, which contains the
 //!   `TypeId` of `T`.
-#![allow(unsafe_code)] // borrows a tensor from a slot; casts an erased value to its head; moves a value out of an enum
+#![allow(unsafe_code)] // casts an erased value to its head; moves a value out of an enum
 
 use std::any::{Any, TypeId};
-use std::cell::OnceCell;
 use std::mem::needs_drop;
 use std::ptr;
 
-#[cfg(feature = "cuda")]
-use crate::device::{Gpu, OutOfBandReader, OutOfBandValue};
 use crate::dispose::dispose;
 use crate::error::ChannelError;
 use crate::fault::{Fault, Message};
-use crate::payload::{Wire, decode, decode_in_place, view_slice, view_str};
+use crate::kind::local::Local;
+use crate::kind::{AnySource, Arrival, Source, each_source};
+use crate::payload::Wire;
 use crate::port::head::{ALWAYS, AfterRead, ValueHead};
 use crate::port::payload_type::PayloadType;
-use crate::ring::RingReader;
-use crate::shared::SharedReader;
 
 /// The outcome of an operation that does not block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,59 +31,17 @@ pub enum Readiness {
     Blocked,
 }
 
-/// The outcome of a receive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
-    /// A value has arrived.
-    Value,
-    /// A fault has arrived instead of a value.
-    Fault,
-    /// No message of this execution has arrived yet.
-    Nothing,
-}
-
 /// The largest size, in bytes, of a value without a destructor that is moved out of its ring on arrival. It must have
 /// only one reader. The slot is free from then on.
 const SMALL: usize = 64;
-
-/// The source of a lane's value, type-erased.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "made once per channel and taken apart at once"
-)]
-pub enum Inlet {
-    /// A task of the same lane puts it.
-    Local,
-    /// A ring of this process: a [`RingReader`] of the value's type.
-    Ring(Box<dyn Any + Send>),
-    /// A shared channel.
-    Shared(SharedReader),
-}
-
-/// The typed form of [`Inlet`].
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one per value of a lane; a box would cost a look on every read"
-)]
-pub(crate) enum Source<T> {
-    Local,
-    Constant,
-    Ring(RingReader<T>),
-    Shared(SharedReader),
-}
 
 /// The message held for the current execution.
 enum HeldValue<T> {
     Nothing,
     Owned(T),
     Fault(Fault),
-    /// The value lies in the ring's slot.
-    InRing,
-    /// The value lies in a shared slot and is decoded on first use.
-    InSlot(OnceCell<T>),
-    /// The value came with device tensors out of band and is assembled on first use. Its slot is still held.
-    #[cfg(feature = "cuda")]
-    OutOfBand(Box<OutOfBandValue<T>>),
+    /// The message lies in the channel.
+    InChannel,
     /// A message has arrived but could not be received: its reader gets the error.
     Lost(Box<ChannelError>),
 }
@@ -115,12 +68,8 @@ impl<T> HeldValue<T> {
 pub struct Value<T> {
     // The first field (VAL-3).
     head: ValueHead,
-    // Declared before its source, and so dropped before it (VAL-1).
     held: HeldValue<T>,
-    source: Source<T>,
-    /// The receiver of device tensors, which travel out of band beside a shared channel.
-    #[cfg(feature = "cuda")]
-    out_of_band: Option<Box<OutOfBandReader>>,
+    source: AnySource<T>,
 }
 
 /// The error that a reader gets for a value that could not be received.
@@ -162,12 +111,9 @@ pub trait AnyValue: Send + sealed::SealedValue {
     /// Declares that the writer never waits for this end, because there are never more messages than slots. A ring's
     /// reader then skips the check for a waiting writer, which would cost a fence.
     fn never_waited_for(&mut self);
-    /// Makes device tensors from other processes arrive on this device: they are copied to it as they are received.
-    ///
-    /// # Errors
-    /// [`ChannelError::Device`].
-    #[cfg(feature = "cuda")]
-    fn bring_to(&mut self, gpu: &Gpu) -> Result<(), ChannelError>;
+    /// The companion of the channel, if it has one.
+    #[doc(hidden)]
+    fn companion(&mut self) -> Option<&mut dyn Any>;
     /// The type of the value.
     fn payload_type(&self) -> PayloadType;
 }
@@ -259,7 +205,7 @@ impl dyn AnyValue + '_ {
 }
 
 impl<T: Wire> Value<T> {
-    pub(crate) fn new(source: Source<T>, reads: u32) -> Result<Self, ChannelError> {
+    pub(crate) fn new(source: AnySource<T>, reads: u32) -> Result<Self, ChannelError> {
         if reads == 0 {
             return Err(ChannelError::InvalidSpec {
                 what: "reads",
@@ -269,32 +215,12 @@ impl<T: Wire> Value<T> {
         }
         // A value with a destructor must be dropped before its reader's result is published, so its release may not be
         // delayed.
-        let at_home = matches!(source, Source::Local) && !needs_drop::<T>();
+        let at_home = matches!(source, AnySource::Local(_)) && !needs_drop::<T>();
         Ok(Value {
             head: ValueHead::new(TypeId::of::<T>(), reads, at_home),
             held: HeldValue::Nothing,
             source,
-            #[cfg(feature = "cuda")]
-            out_of_band: None,
         })
-    }
-
-    /// Prepares the value to receive device tensors from other processes out of band.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn with_tensors(mut self) -> Self {
-        if let Source::Shared(reader) = &self.source {
-            self.out_of_band = Some(Box::new(OutOfBandReader::new(reader.index())));
-        }
-        self
-    }
-
-    /// Returns an error if a peer is known to have died.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn check_live(&self) -> Result<(), ChannelError> {
-        match &self.source {
-            Source::Shared(reader) => reader.check_live(),
-            _ => Ok(()),
-        }
     }
 
     pub(crate) fn constant(value: T) -> Self {
@@ -303,10 +229,14 @@ impl<T: Wire> Value<T> {
         Value {
             head,
             held: HeldValue::Owned(value),
-            source: Source::Constant,
-            #[cfg(feature = "cuda")]
-            out_of_band: None,
+            source: AnySource::Local(Local),
         }
+    }
+
+    /// Whether the value is put by a task of its lane, or is a constant.
+    #[inline]
+    fn is_local(&self) -> bool {
+        matches!(self.source, AnySource::Local(_))
     }
 
     /// Returns an error unless this is a local value whose last message has been read.
@@ -320,7 +250,7 @@ impl<T: Wire> Value<T> {
 
     #[inline]
     fn is_free(&self) -> bool {
-        self.head.left == 0 && matches!(self.source, Source::Local)
+        self.head.left == 0 && self.is_local()
     }
 
     /// Writes a message to a local value.
@@ -357,23 +287,6 @@ impl<T: Wire> Value<T> {
         None
     }
 
-    fn in_ring(&self) -> Result<&T, ChannelError> {
-        match &self.source {
-            Source::Ring(reader) => match reader.current() {
-                Some(Ok(value)) => Ok(value),
-                _ => Err(ChannelError::NoValue),
-            },
-            _ => Err(ChannelError::NoValue),
-        }
-    }
-
-    fn in_slot(&self) -> Result<&[u8], ChannelError> {
-        match &self.source {
-            Source::Shared(reader) => reader.seen()?.map_err(|_| ChannelError::NoValue),
-            _ => Err(ChannelError::NoValue),
-        }
-    }
-
     /// The value, decoded on first use.
     ///
     /// # Errors
@@ -382,18 +295,7 @@ impl<T: Wire> Value<T> {
     pub fn get(&self) -> Result<&T, ChannelError> {
         match &self.held {
             HeldValue::Owned(value) => Ok(value),
-            HeldValue::InRing => self.in_ring(),
-            HeldValue::InSlot(cell) => {
-                if let Some(value) = cell.get() {
-                    return Ok(value);
-                }
-                // SAFETY: this end holds the slot until `release`, which drops the cell first (VAL-1). Data that
-                // borrows from the slot leaves this cell by reference only (VAL-2): `take` decodes the bytes again.
-                let value = unsafe { decode_in_place::<T>(self.in_slot()?) }?;
-                Ok(cell.get_or_init(|| value))
-            }
-            #[cfg(feature = "cuda")]
-            HeldValue::OutOfBand(beside) => beside.get(),
+            HeldValue::InChannel => self.source.get(),
             HeldValue::Lost(error) => Err(lost(error)),
             HeldValue::Nothing | HeldValue::Fault(_) => Err(ChannelError::NoValue),
         }
@@ -417,18 +319,18 @@ impl<T: Wire> Value<T> {
         }
         let taken = match self.held.take_owned() {
             Some(taken) => taken,
-            None => self.take_from_ring()?,
+            None => self.try_take_in_channel()?,
         };
         self.head.vacant = true;
         Some(taken)
     }
 
     #[inline(never)]
-    fn take_from_ring(&mut self) -> Option<T> {
-        let (HeldValue::InRing, Source::Ring(reader)) = (&self.held, &mut self.source) else {
+    fn try_take_in_channel(&mut self) -> Option<T> {
+        let HeldValue::InChannel = &self.held else {
             return None;
         };
-        let taken = reader.take_value()?;
+        let taken = self.source.try_take()?;
         self.held = HeldValue::Nothing;
         Some(taken)
     }
@@ -436,99 +338,34 @@ impl<T: Wire> Value<T> {
     /// The slow path of `take`: decodes or clones the value, or moves it out together with its slot.
     #[inline(never)]
     fn take_other(&mut self) -> Result<T, ChannelError> {
-        match &mut self.held {
-            #[cfg(feature = "cuda")]
-            HeldValue::OutOfBand(beside) if self.head.left == 1 => {
-                let value = beside.take()?;
-                dispose(std::mem::replace(&mut self.held, HeldValue::Nothing));
-                self.head.vacant = true;
-                if let Source::Shared(reader) = &mut self.source {
-                    reader.release()?;
-                }
-                Ok(value)
-            }
-            HeldValue::InRing if self.head.left == 1 => {
+        match &self.held {
+            HeldValue::InChannel if self.head.left == 1 => {
+                let taken = self.source.take()?;
                 self.held = HeldValue::Nothing;
                 self.head.vacant = true;
-                let Source::Ring(reader) = &mut self.source else {
-                    return Err(ChannelError::NoValue);
-                };
-                reader.take().and_then(Message::ok).ok_or(ChannelError::NoValue)
+                Ok(taken)
             }
-            HeldValue::InSlot(_) if self.head.left == 1 => {
-                let value = self.copied()?;
-                // VAL-1: data that borrows from the slot is dropped first.
-                dispose(std::mem::replace(&mut self.held, HeldValue::Nothing));
-                self.head.vacant = true;
-                if let Source::Shared(reader) = &mut self.source {
-                    reader.release()?;
-                }
-                Ok(value)
-            }
-            _ => self.copied(),
+            HeldValue::InChannel => self.source.copy(),
+            _ => self.get().cloned(),
         }
     }
 
     /// Moves the value out if that is possible and this is its last read, which it counts. Runs no user code.
     #[inline]
     pub fn take_last(&mut self) -> Option<T> {
-        let moves = match &self.held {
-            HeldValue::Owned(_) => true,
-            HeldValue::InRing => matches!(&self.source, Source::Ring(reader) if reader.is_sole()),
-            _ => false,
-        };
-        if !moves || self.head.left != 1 {
-            return None;
-        }
-        let taken = self.take();
+        let taken = self.try_take()?;
         self.head.left = 0;
-        taken.ok()
+        Some(taken)
     }
 
-    /// A copy of the value, cloned or decoded.
-    fn copied(&self) -> Result<T, ChannelError> {
-        match &self.held {
-            HeldValue::Owned(value) => Ok(value.clone()),
-            HeldValue::InRing => self.in_ring().cloned(),
-            HeldValue::InSlot(_) => Ok(decode::<T>(self.in_slot()?)?),
-            #[cfg(feature = "cuda")]
-            HeldValue::OutOfBand(beside) => beside.get().cloned(),
-            HeldValue::Lost(error) => Err(lost(error)),
-            HeldValue::Nothing | HeldValue::Fault(_) => Err(ChannelError::NoValue),
-        }
-    }
-
-    /// Takes the next value if it has arrived and no message is held. Else returns `None`; `fill` tells the cases
-    /// apart. A fast path for readers that take one message after the other.
+    /// Takes the next value if it has arrived and no message is held (`FAST-1`). A fast path for readers that take one
+    /// message after the other.
     #[inline]
     pub fn take_next(&mut self) -> Option<T> {
         if self.head.left > 0 {
             return None;
         }
-        if let Source::Ring(reader) = &mut self.source {
-            return reader.take_value();
-        }
-        self.decode_next()
-    }
-
-    /// The part of `take_next` for values from other processes.
-    #[inline(never)]
-    fn decode_next(&mut self) -> Option<T> {
-        // With tensors out of band, the bytes are an envelope around the value.
-        #[cfg(feature = "cuda")]
-        if self.out_of_band.is_some() {
-            return None;
-        }
-        let Source::Shared(reader) = &mut self.source else {
-            return None;
-        };
-        let Ok(Some(Ok(bytes))) = reader.current() else {
-            return None;
-        };
-        let value = decode::<T>(bytes).ok()?;
-        // The message has arrived, so it can be passed.
-        let _ = reader.release();
-        Some(value)
+        self.source.try_next()
     }
 
     /// Takes the value or the fault. Counts one read.
@@ -537,38 +374,12 @@ impl<T: Wire> Value<T> {
     /// The errors of [`get`](Self::get).
     #[inline]
     pub fn message(&mut self) -> Result<Message<T>, ChannelError> {
-        let message = match &self.held {
-            HeldValue::Fault(fault) => Err(fault.clone()),
-            _ => Ok(self.take()?),
+        let message = match self.fault() {
+            Some(fault) => Err(fault),
+            None => Ok(self.take()?),
         };
         self.read_done()?;
         Ok(message)
-    }
-
-    /// Receives the message of `execution`, like `fill`. A message that could not be received stays in the channel:
-    /// another attempt may succeed.
-    ///
-    /// # Errors
-    /// [`ChannelError::Closed`] when the writer has closed its end, [`ChannelError::Segment`], and the other errors of
-    /// the channel.
-    #[inline]
-    pub(crate) fn attempt(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
-        let erased: &mut dyn AnyValue = self;
-        let arrival = erased.fill(execution)?;
-        if let HeldValue::Lost(_) = self.held {
-            return Err(self.try_again());
-        }
-        Ok(arrival)
-    }
-
-    /// Resets this end after a message could not be received. Returns the reason.
-    #[cold]
-    fn try_again(&mut self) -> ChannelError {
-        self.head.left = 0;
-        match std::mem::replace(&mut self.held, HeldValue::Nothing) {
-            HeldValue::Lost(error) => *error,
-            _ => ChannelError::NoValue,
-        }
     }
 
     /// Counts one read of this execution. The last read releases the value.
@@ -584,62 +395,33 @@ impl<T: Wire> Value<T> {
     /// Releases the held message and its slot.
     #[inline]
     fn release(&mut self) -> Result<(), ChannelError> {
-        // VAL-1: data that borrows from the slot is dropped before the slot is released.
         let held = std::mem::replace(&mut self.held, HeldValue::Nothing);
         self.head.left = 0;
-        match (&mut self.source, held) {
-            (_, HeldValue::Nothing) => {}
-            (Source::Ring(reader), HeldValue::InRing) => reader.release(),
-            (Source::Ring(reader), held @ HeldValue::Fault(_)) => {
+        match held {
+            HeldValue::Nothing => Ok(()),
+            HeldValue::InChannel | HeldValue::Lost(_) => self.source.release(),
+            HeldValue::Owned(_) | HeldValue::Fault(_) => {
                 dispose(held);
-                reader.release();
+                Ok(())
             }
-            (Source::Shared(reader), held) => {
-                dispose(held);
-                reader.release()?;
-            }
-            (_, held) => dispose(held),
         }
-        Ok(())
     }
 
     /// Notes the next message in `held`, if it has arrived.
     #[inline]
-    fn arrive(&mut self) -> Result<bool, ChannelError> {
-        self.held = match &mut self.source {
-            Source::Ring(reader) => {
-                if !reader.ready() {
-                    return if reader.is_closed() {
-                        Err(ChannelError::Closed)
-                    } else {
-                        Ok(false)
-                    };
-                }
-                match reader.current() {
-                    Some(Err(fault)) => HeldValue::Fault(fault.clone()),
-                    _ => HeldValue::InRing,
-                }
+    fn arrive(&mut self) -> Result<Arrival, ChannelError> {
+        match self.source.receive() {
+            Ok(Arrival::Nothing) => Ok(Arrival::Nothing),
+            Ok(arrival) => {
+                self.held = HeldValue::InChannel;
+                Ok(arrival)
             }
-            Source::Shared(reader) => match reader.current() {
-                #[cfg(feature = "cuda")]
-                Ok(Some(Ok(bytes))) => match &mut self.out_of_band {
-                    Some(out_of_band) => match out_of_band.read::<T>(bytes) {
-                        Ok(beside) => HeldValue::OutOfBand(Box::new(beside)),
-                        Err(error) if error.loses_value() => HeldValue::Lost(Box::new(error)),
-                        Err(error) => return Err(error),
-                    },
-                    None => HeldValue::InSlot(OnceCell::new()),
-                },
-                #[cfg(not(feature = "cuda"))]
-                Ok(Some(Ok(_))) => HeldValue::InSlot(OnceCell::new()),
-                Ok(Some(Err(fault))) => HeldValue::Fault(fault),
-                Ok(None) => return Ok(false),
-                Err(error) if error.is_shortage() => HeldValue::Lost(Box::new(error)),
-                Err(error) => return Err(error),
-            },
-            Source::Local | Source::Constant => return Ok(false),
-        };
-        Ok(true)
+            Err(error) if error.loses_value() => {
+                self.held = HeldValue::Lost(Box::new(error));
+                Ok(Arrival::Value)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Receives the message of `execution` from its channel, skipping earlier ones.
@@ -651,25 +433,17 @@ impl<T: Wire> Value<T> {
             self.release()?;
         }
         loop {
-            let position = self.position();
+            let position = self.source.position();
             self.check_step(position, execution)?;
-            if !self.arrive()? {
-                return Ok(Arrival::Nothing);
+            let arrival = self.arrive()?;
+            if arrival == Arrival::Nothing {
+                return Ok(arrival);
             }
-            let arrival = self.arrival();
             self.head.arrived(position, arrival);
             if position == execution {
                 return Ok(arrival);
             }
             self.release()?;
-        }
-    }
-
-    #[inline]
-    fn arrival(&self) -> Arrival {
-        match self.held {
-            HeldValue::Fault(_) => Arrival::Fault,
-            _ => Arrival::Value,
         }
     }
 
@@ -682,32 +456,6 @@ impl<T: Wire> Value<T> {
         }
         Ok(())
     }
-
-    /// The likely size of the next message in bytes; 0 if values move by pointer.
-    #[inline]
-    pub(crate) fn expected_bytes(&self) -> usize {
-        match &self.source {
-            Source::Shared(reader) => reader.last_bytes(),
-            Source::Ring(_) | Source::Local | Source::Constant => 0,
-        }
-    }
-
-    /// Sets quiet mode: a writer that waits for space is not woken until quiet mode ends.
-    pub(crate) fn set_quiet(&mut self, quiet: bool) {
-        match &mut self.source {
-            Source::Ring(reader) => reader.set_quiet(quiet),
-            Source::Shared(reader) => reader.set_quiet(quiet),
-            Source::Local | Source::Constant => {}
-        }
-    }
-
-    fn position(&self) -> u64 {
-        match &self.source {
-            Source::Ring(reader) => reader.position(),
-            Source::Shared(reader) => reader.position(),
-            Source::Local | Source::Constant => self.head.execution,
-        }
-    }
 }
 
 impl<E: Wire> Value<Vec<E>> {
@@ -717,12 +465,10 @@ impl<E: Wire> Value<Vec<E>> {
     /// The errors of [`get`](Self::get).
     #[inline]
     pub fn slice(&self) -> Result<&[E], ChannelError> {
-        if let HeldValue::InSlot(_) = &self.held
-            && let Some(slice) = view_slice::<E>(self.in_slot()?)?
-        {
-            return Ok(slice);
+        match &self.held {
+            HeldValue::InChannel => self.source.slice(),
+            _ => self.get().map(Vec::as_slice),
         }
-        self.get().map(Vec::as_slice)
     }
 }
 
@@ -734,58 +480,62 @@ impl Value<String> {
     #[inline]
     pub fn text(&self) -> Result<&str, ChannelError> {
         match &self.held {
-            HeldValue::InSlot(_) => Ok(view_str(self.in_slot()?)?),
+            HeldValue::InChannel => self.source.text(),
             _ => self.get().map(String::as_str),
         }
     }
 }
 
+/// Receives the value of `execution` on the fast path (`FAST-1`).
+#[inline]
+fn try_arrive<T: Wire>(
+    head: &mut ValueHead,
+    held: &mut HeldValue<T>,
+    source: &mut impl Source<T>,
+    execution: u64,
+) -> bool {
+    let free = head.left == 0 && source.position() == execution;
+    if !free || !matches!(held, HeldValue::Nothing) {
+        return head.is_there(execution) || head.left == ALWAYS;
+    }
+    if source.moves() && !needs_drop::<T>() && size_of::<T>() <= SMALL {
+        let Some(value) = source.try_take() else {
+            return false;
+        };
+        *held = HeldValue::Owned(value);
+    } else {
+        if !source.try_receive() {
+            return false;
+        }
+        *held = HeldValue::InChannel;
+    }
+    head.arrived(execution, Arrival::Value);
+    true
+}
+
 impl<T: Wire> AnyValue for Value<T> {
     fn fetch(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
-        match self.source {
-            Source::Ring(_) | Source::Shared(_) => self.receive(execution),
-            Source::Constant => Ok(Arrival::Value),
-            Source::Local => {
-                if self.head.left > 0 {
-                    self.check_step(self.head.execution, execution)?;
-                }
-                Ok(Arrival::Nothing)
-            }
+        if !self.is_local() {
+            return self.receive(execution);
         }
+        if self.head.left == ALWAYS {
+            return Ok(Arrival::Value);
+        }
+        if self.head.left > 0 {
+            self.check_step(self.head.execution, execution)?;
+        }
+        Ok(Arrival::Nothing)
     }
 
     #[inline]
     fn arrives(&mut self, execution: u64) -> bool {
-        let Source::Ring(reader) = &mut self.source else {
-            let erased: &mut dyn AnyValue = self;
-            return matches!(erased.fill(execution), Ok(Arrival::Value));
-        };
-        let free = self.head.left == 0 && reader.position() == execution;
-        if !free || !matches!(self.held, HeldValue::Nothing) {
-            return self.head.is_there(execution);
-        }
-        if reader.is_sole() && !needs_drop::<T>() && size_of::<T>() <= SMALL {
-            let Some(value) = reader.take_value() else {
-                return false;
-            };
-            self.held = HeldValue::Owned(value);
-        } else {
-            if !matches!(reader.current(), Some(Ok(_))) {
-                return false;
-            }
-            self.held = HeldValue::InRing;
-        }
-        self.head.arrived(execution, Arrival::Value);
-        true
+        let (head, held) = (&mut self.head, &mut self.held);
+        each_source!(&mut self.source, source => try_arrive(head, held, source, execution))
     }
 
     #[inline]
     fn stirs(&self) -> bool {
-        match &self.source {
-            Source::Ring(reader) => reader.is_ready(),
-            Source::Shared(reader) => reader.stirs(),
-            Source::Local | Source::Constant => true,
-        }
+        self.source.peek()
     }
 
     fn give_back(&mut self) -> Result<(), ChannelError> {
@@ -795,28 +545,24 @@ impl<T: Wire> AnyValue for Value<T> {
     fn fault(&self) -> Option<Fault> {
         match &self.held {
             HeldValue::Fault(fault) => Some(fault.clone()),
+            HeldValue::InChannel if self.head.arrival == Arrival::Fault => self.source.fault(),
             _ => None,
         }
     }
 
     fn abandon(&mut self) -> Result<(), ChannelError> {
-        if self.head.left > 0 && !matches!(self.source, Source::Constant) {
+        if self.head.left > 0 && self.head.left != ALWAYS {
             self.release()?;
         }
         Ok(())
     }
 
     fn never_waited_for(&mut self) {
-        if let Source::Ring(reader) = &mut self.source {
-            reader.set_quiet(true);
-        }
+        self.source.never_waited_for();
     }
 
-    #[cfg(feature = "cuda")]
-    fn bring_to(&mut self, gpu: &Gpu) -> Result<(), ChannelError> {
-        self.out_of_band
-            .as_mut()
-            .map_or(Ok(()), |out_of_band| out_of_band.bring_to(gpu))
+    fn companion(&mut self) -> Option<&mut dyn Any> {
+        self.source.companion()
     }
 
     fn payload_type(&self) -> PayloadType {

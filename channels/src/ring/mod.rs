@@ -306,7 +306,7 @@ impl<T> RingWriter<T> {
 
     /// Writes the next message. The caller has checked that there is space.
     #[inline]
-    fn write(&mut self, message: impl FnOnce() -> Message<T>) {
+    pub(crate) fn write(&mut self, message: impl FnOnce() -> Message<T>) {
         if self.cursor.readers() == 0 {
             // No reader is left. The message is dropped, and the numbering continues.
             if let Some(slot) = self.shared.slots.get(self.cursor.slot()) {

@@ -48,8 +48,7 @@ enum Area {
 
 impl SharedReader {
     /// The number of this reading endpoint.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn index(&self) -> u32 {
+    pub fn index(&self) -> u32 {
         self.index
     }
 
@@ -115,8 +114,10 @@ impl SharedReader {
     }
 
     /// Checks that no peer is known to have died.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn check_live(&self) -> Result<(), ChannelError> {
+    ///
+    /// # Errors
+    /// [`ChannelError::Poisoned`].
+    pub fn check_live(&self) -> Result<(), ChannelError> {
         self.place.check_live()
     }
 

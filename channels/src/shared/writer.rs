@@ -82,20 +82,17 @@ impl SharedWriter {
     }
 
     /// The number of messages that every reader has released, as far as the writer knows.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn passed(&self) -> u64 {
+    pub fn passed(&self) -> u64 {
         self.cursor.passed()
     }
 
     /// The number of slots.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn slots(&self) -> usize {
+    pub fn slots(&self) -> usize {
         self.place.spec.slots as usize
     }
 
     /// The number of readers.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn readers(&self) -> usize {
+    pub fn readers(&self) -> usize {
         self.place.spec.readers as usize
     }
 
@@ -134,8 +131,10 @@ impl SharedWriter {
     }
 
     /// Checks that no peer is known to have died.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn check_live(&self) -> Result<(), ChannelError> {
+    ///
+    /// # Errors
+    /// [`ChannelError::Poisoned`].
+    pub fn check_live(&self) -> Result<(), ChannelError> {
         self.place.check_live()
     }
 

@@ -48,8 +48,8 @@ impl LoadSite<'_> {
 mod wanted {
     use std::collections::BTreeMap;
 
-    use selvedge_channels::Inlet;
     use selvedge_channels::device::Gpu;
+    use selvedge_channels::{Inlet, Local};
     use selvedge_core::LaneId;
 
     use super::*;
@@ -126,7 +126,7 @@ mod wanted {
             let gpu = Gpu::open(device)?;
             let bring = |(from, (value, reads)): (ValueIx, (ValueId, u32))| {
                 let payload = self.payload(value)?;
-                let into = values.push(payload.value(Inlet::Local, reads)?);
+                let into = values.push(payload.value(Inlet::Local(Local), reads)?);
                 BringRun::new(payload, &gpu, from, into).map_err(LoadError::from)
             };
             wanted.into_iter().map(bring).collect()

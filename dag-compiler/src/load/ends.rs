@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use selvedge_channels::{
-    AnyOutlet, Doorbell, Inlet, PayloadType, Region, Routes, SharedReader, SharedWriter,
+    AnyOutlet, Doorbell, Inlet, Local, PayloadType, Region, Route, Routes, SharedReader, SharedWriter,
 };
 use selvedge_core::{LaneId, ValueIx};
 
@@ -118,7 +118,7 @@ impl LoadSite<'_> {
             return Err(missing);
         };
         match channel.kind {
-            ChannelKind::Local => Ok(Inlet::Local),
+            ChannelKind::Local => Ok(Inlet::Local(Local)),
             ChannelKind::Ring => {
                 let ends = rings.get_mut(channel.id.0 as usize);
                 let reader = ends.and_then(|ends| ends.readers.get_mut(usize::from(value.reader))?.take());
@@ -143,26 +143,22 @@ impl LoadSite<'_> {
     ) -> Result<Box<dyn AnyOutlet>, LoadError> {
         let mut routes = Routes {
             local: None,
-            ring: None,
-            shared: None,
+            channels: Vec::new(),
         };
         for channel in self.channels(value) {
             match channel.kind {
                 ChannelKind::Local => routes.local = local.map(|local| local.0),
                 ChannelKind::Ring => {
-                    routes.ring = rings
+                    let writer = rings
                         .get_mut(channel.id.0 as usize)
-                        .and_then(|ends| ends.writer.take())
+                        .and_then(|ends| ends.writer.take());
+                    routes.channels.extend(writer.map(Route::Ring));
                 }
                 ChannelKind::Shared => {
                     let region = self.shared_region(channel.id)?;
                     let (bell, readers) = (self.writer_bell(channel)?, self.reader_bells(channel)?);
-                    routes.shared = Some(SharedWriter::attach(
-                        region,
-                        &shared_spec(channel),
-                        bell,
-                        readers,
-                    )?);
+                    let writer = SharedWriter::attach(region, &shared_spec(channel), bell, readers)?;
+                    routes.channels.push(Route::Shared(writer));
                 }
             }
         }

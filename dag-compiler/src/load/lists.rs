@@ -1,6 +1,6 @@
 //! Lists: parameters that are assembled from several arguments.
 
-use selvedge_channels::Inlet;
+use selvedge_channels::{Inlet, Local};
 use selvedge_core::{ListLevel, MethodEntry, ValueIx};
 
 use super::LoadError;
@@ -50,7 +50,7 @@ fn parameter(
     for member in members {
         found.push(parameter(member, inner, args, values, gathers)?);
     }
-    let into = values.push(level.list.value(Inlet::Local, 1)?);
+    let into = values.push(level.list.value(Inlet::Local(Local), 1)?);
     gathers.push(GatherRun {
         gather: level.gather,
         members: found,

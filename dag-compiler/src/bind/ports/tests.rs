@@ -1,5 +1,5 @@
 use super::*;
-use selvedge_channels::{Doorbell, RingReader, Routes};
+use selvedge_channels::{Doorbell, RingReader, Route, Routes};
 
 /// Returns an outlet and the reader at its other end.
 fn wire<T: Wire>() -> (Box<dyn AnyOutlet>, RingReader<T>) {
@@ -7,8 +7,7 @@ fn wire<T: Wire>() -> (Box<dyn AnyOutlet>, RingReader<T>) {
     let (writer, mut readers) = payload.ring(4, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();
     let routes = Routes {
         local: None,
-        ring: Some(writer),
-        shared: None,
+        channels: vec![Route::Ring(writer)],
     };
     let reader = readers.pop().unwrap().downcast::<RingReader<T>>().unwrap();
     (payload.outlet(routes).unwrap(), *reader)
@@ -92,7 +91,9 @@ fn dag_26_a_vector_of_another_length_is_refused() {
 fn leaves(messages: Vec<Result<u8, Fault>>) -> Vec<Box<dyn AnyLeaf>> {
     let leaf = |message: Result<u8, Fault>| -> Box<dyn AnyLeaf> {
         let payload = PayloadType::of::<u8>();
-        let mut value = payload.value(selvedge_channels::Inlet::Local, 1).unwrap();
+        let mut value = payload
+            .value(selvedge_channels::Inlet::Local(selvedge_channels::Local), 1)
+            .unwrap();
         value.typed_mut::<u8>().unwrap().put(0, message).unwrap();
         let mut leaf: Box<dyn AnyLeaf> = Box::new(Leaf::<u8>::with_capacity(1));
         leaf.open(0);

@@ -1,0 +1,263 @@
+//! Channels between processes: values are encoded into the slots of a [`shared`](crate::shared) channel, and read there.
+//!
+//! - `VAL-1` data that borrows from a slot is dropped before the slot is released.
+//! - `VAL-2` data that borrows from a slot leaves its source by reference only.
+#![allow(unsafe_code)] // decodes a value that borrows from its slot
+
+use std::any::Any;
+use std::cell::OnceCell;
+
+use super::companion::{Accompanied, SinkCompanion, SourceCompanion};
+use super::{Arrival, Sink, Source};
+use crate::dispose::dispose;
+use crate::error::ChannelError;
+use crate::fault::{Fault, Message};
+use crate::payload::{Wire, decode, decode_in_place};
+use crate::shared::{SharedReader, SharedWriter};
+
+/// The reading end of a channel between processes.
+pub struct SharedSource<T> {
+    // Declared before the reader, and so dropped before it (VAL-1).
+    /// The received value, once it has been decoded.
+    value: OnceCell<T>,
+    /// The received value, if a companion has received parts of it.
+    accompanied: Option<Box<dyn Accompanied<T>>>,
+    reader: SharedReader,
+    companion: Option<Box<dyn SourceCompanion<T>>>,
+}
+
+impl<T: Wire> SharedSource<T> {
+    #[inline]
+    fn bytes(&self) -> Result<&[u8], ChannelError> {
+        self.reader.seen()?.map_err(|_| ChannelError::NoValue)
+    }
+
+    /// Drops the value that may borrow from the slot (VAL-1), then passes the message.
+    #[inline]
+    fn pass(&mut self) -> Result<(), ChannelError> {
+        if let Some(value) = self.value.take() {
+            dispose(value);
+        }
+        if let Some(accompanied) = self.accompanied.take() {
+            dispose(accompanied);
+        }
+        self.reader.release()
+    }
+}
+
+impl<T: Wire> Source<T> for SharedSource<T> {
+    type Erased = SharedReader;
+
+    fn typed(reader: SharedReader) -> Result<Self, ChannelError> {
+        Ok(SharedSource {
+            value: OnceCell::new(),
+            accompanied: None,
+            reader,
+            companion: None,
+        })
+    }
+
+    #[inline]
+    fn position(&self) -> u64 {
+        self.reader.position()
+    }
+
+    #[inline]
+    fn peek(&self) -> bool {
+        self.reader.stirs()
+    }
+
+    #[inline]
+    fn try_receive(&mut self) -> bool {
+        // A companion receives each message only once, so a failure there must not be lost.
+        self.companion.is_none() && matches!(self.reader.current(), Ok(Some(Ok(_))))
+    }
+
+    #[inline]
+    fn receive(&mut self) -> Result<Arrival, ChannelError> {
+        match self.reader.current()? {
+            None => Ok(Arrival::Nothing),
+            Some(Err(_)) => Ok(Arrival::Fault),
+            Some(Ok(bytes)) => {
+                if let (Some(companion), None) = (&mut self.companion, &self.accompanied) {
+                    self.accompanied = Some(companion.receive(bytes)?);
+                }
+                Ok(Arrival::Value)
+            }
+        }
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        self.reader.seen().ok()?.err()
+    }
+
+    #[inline]
+    fn get(&self) -> Result<&T, ChannelError> {
+        if let Some(value) = self.value.get() {
+            return Ok(value);
+        }
+        if let Some(accompanied) = &self.accompanied {
+            return accompanied.get();
+        }
+        // SAFETY: this end holds the slot until `pass`, which drops the value first (VAL-1). Data that borrows from the
+        // slot leaves this end by reference only (VAL-2): `copy` and `take` decode the bytes again.
+        let value = unsafe { decode_in_place::<T>(self.bytes()?) }?;
+        Ok(self.value.get_or_init(|| value))
+    }
+
+    fn copy(&self) -> Result<T, ChannelError> {
+        match &self.accompanied {
+            Some(accompanied) => accompanied.get().cloned(),
+            None => Ok(decode::<T>(self.bytes()?)?),
+        }
+    }
+
+    #[inline]
+    fn encoded(&self) -> Result<Option<&[u8]>, ChannelError> {
+        match &self.accompanied {
+            Some(_) => Ok(None),
+            None => self.bytes().map(Some),
+        }
+    }
+
+    #[inline(never)]
+    fn try_next(&mut self) -> Option<T> {
+        // With a companion, the bytes are an envelope around the value.
+        if self.companion.is_some() {
+            return None;
+        }
+        let Ok(Some(Ok(bytes))) = self.reader.current() else {
+            return None;
+        };
+        let value = decode::<T>(bytes).ok()?;
+        // The message has arrived, so it can be passed.
+        let _ = self.pass();
+        Some(value)
+    }
+
+    fn take(&mut self) -> Result<T, ChannelError> {
+        let value = match &mut self.accompanied {
+            Some(accompanied) => accompanied.take()?,
+            None => decode::<T>(self.bytes()?)?,
+        };
+        self.pass()?;
+        Ok(value)
+    }
+
+    #[inline]
+    fn release(&mut self) -> Result<(), ChannelError> {
+        self.pass()
+    }
+
+    fn set_quiet(&mut self, quiet: bool) {
+        self.reader.set_quiet(quiet);
+    }
+
+    #[inline]
+    fn expected_bytes(&self) -> usize {
+        self.reader.last_bytes()
+    }
+
+    fn check_live(&self) -> Result<(), ChannelError> {
+        self.reader.check_live()
+    }
+
+    fn accompany(&mut self, make: fn(u32) -> Box<dyn SourceCompanion<T>>) {
+        self.companion = Some(make(self.reader.index()));
+    }
+
+    fn companion(&mut self) -> Option<&mut dyn Any> {
+        self.companion.as_mut().map(|companion| companion.as_any())
+    }
+}
+
+/// The writing end of a channel between processes.
+pub struct SharedSink<T> {
+    writer: SharedWriter,
+    companion: Option<Box<dyn SinkCompanion<T>>>,
+}
+
+impl<T: Wire> Sink<T> for SharedSink<T> {
+    type Erased = SharedWriter;
+
+    fn typed(writer: SharedWriter) -> Result<Self, ChannelError> {
+        Ok(SharedSink {
+            writer,
+            companion: None,
+        })
+    }
+
+    #[inline]
+    fn position(&self) -> u64 {
+        self.writer.position()
+    }
+
+    #[inline]
+    fn encodes(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn has_space(&mut self) -> Result<bool, ChannelError> {
+        self.writer.has_space()
+    }
+
+    #[inline]
+    fn try_put(&mut self, value: T) -> Option<T> {
+        match &self.companion {
+            None => self.writer.send(value),
+            Some(_) => Some(value),
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, message: &mut Option<Message<T>>) -> Result<bool, ChannelError> {
+        let Some(kept) = message else {
+            return Ok(true);
+        };
+        // User code (`Serialize`) runs while the message is kept, so a panic in it leaves the message where it is.
+        let sent = self.put_ref(kept.as_ref())?;
+        if sent {
+            dispose(message.take());
+        }
+        Ok(sent)
+    }
+
+    #[inline]
+    fn put_ref(&mut self, message: Result<&T, &Fault>) -> Result<bool, ChannelError> {
+        match (message, &mut self.companion) {
+            (Ok(value), None) => self.writer.try_write(value),
+            (Ok(value), Some(companion)) => companion.put(&mut self.writer, value),
+            (Err(fault), _) => self.writer.try_write_fault(fault),
+        }
+    }
+
+    fn is_drained(&mut self) -> Result<bool, ChannelError> {
+        self.writer.is_drained()
+    }
+
+    fn set_quiet(&mut self, quiet: bool) {
+        self.writer.set_quiet(quiet);
+    }
+
+    #[inline]
+    fn expected_bytes(&self) -> usize {
+        self.writer.last_bytes()
+    }
+
+    fn check_live(&self) -> Result<(), ChannelError> {
+        self.writer.check_live()
+    }
+
+    fn lender(&mut self) -> Option<&mut SharedWriter> {
+        Some(&mut self.writer)
+    }
+
+    fn accompany(&mut self, make: fn() -> Box<dyn SinkCompanion<T>>) {
+        self.companion = Some(make());
+    }
+
+    fn close(&mut self) {
+        self.writer.close();
+    }
+}

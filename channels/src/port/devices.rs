@@ -1,0 +1,153 @@
+//! Devices as guests of ports: the only file outside `device/` that names them. Tensors that lie on a device travel out of
+//! band, as companions of channels. Without the feature `cuda`, no type has such tensors.
+
+#[cfg(not(feature = "cuda"))]
+pub(super) use absent::{DeviceOperations, accompany_sink, accompany_source, explained, is_of_tensors};
+#[cfg(feature = "cuda")]
+pub(super) use present::{DeviceOperations, accompany_sink, accompany_source, explained, is_of_tensors};
+
+#[cfg(feature = "cuda")]
+mod present {
+    use std::any::{Any, type_name};
+
+    use crate::device::out_of_band::{OutOfBandReader, OutOfBandValue, OutOfBandWriter};
+    pub(in crate::port) use crate::device::out_of_band::{explained, is_of_tensors};
+    use crate::device::{Crossing, Gpu};
+    use crate::error::ChannelError;
+    use crate::kind::companion::{Accompanied, SinkCompanion, SourceCompanion};
+    use crate::kind::{AnySink, AnySource, Sink, Source};
+    use crate::payload::Wire;
+    use crate::port::payload_type::{PayloadType, Typed};
+    use crate::port::value::AnyValue;
+    use crate::shared::SharedWriter;
+
+    /// Prepares a source to receive tensors of devices out of band.
+    pub(in crate::port) fn accompany_source<T: Wire>(source: &mut AnySource<T>) {
+        source.accompany(|reader| Box::new(OutOfBandReader::new(reader)));
+    }
+
+    /// Prepares a sink to send tensors of devices out of band.
+    pub(in crate::port) fn accompany_sink<T: Wire>(sink: &mut AnySink<T>) {
+        sink.accompany(|| Box::<OutOfBandWriter>::default());
+    }
+
+    impl<T: Wire> SourceCompanion<T> for OutOfBandReader {
+        fn receive(&mut self, bytes: &[u8]) -> Result<Box<dyn Accompanied<T>>, ChannelError> {
+            Ok(Box::new(self.read::<T>(bytes)?))
+        }
+
+        fn as_any(&mut self) -> &mut dyn Any {
+            self
+        }
+    }
+
+    impl<T: Wire> Accompanied<T> for OutOfBandValue<T> {
+        fn get(&self) -> Result<&T, ChannelError> {
+            self.get()
+        }
+
+        fn take(&mut self) -> Result<T, ChannelError> {
+            self.take()
+        }
+    }
+
+    impl<T: Wire> SinkCompanion<T> for OutOfBandWriter {
+        fn put(&mut self, channel: &mut SharedWriter, value: &T) -> Result<bool, ChannelError> {
+            self.write(channel, value)
+        }
+    }
+
+    /// The operations of a payload type on devices.
+    pub(in crate::port) trait DeviceOperations {
+        fn bring(
+            &self,
+            crossing: &mut Crossing,
+            from: &dyn AnyValue,
+            into: &mut dyn AnyValue,
+            execution: u64,
+        ) -> Result<bool, ChannelError>;
+    }
+
+    impl<T: Wire, const TENSORS: bool> DeviceOperations for Typed<T, TENSORS> {
+        fn bring(
+            &self,
+            crossing: &mut Crossing,
+            from: &dyn AnyValue,
+            into: &mut dyn AnyValue,
+            execution: u64,
+        ) -> Result<bool, ChannelError> {
+            let wrong = ChannelError::WrongType {
+                expected: type_name::<T>(),
+                found: "a value of another type",
+            };
+            let (Some(from), Some(into)) = (from.typed::<T>(), into.typed_mut::<T>()) else {
+                return Err(wrong);
+            };
+            match crossing.bring_value(from.get()?)? {
+                None => Ok(false),
+                Some(brought) => {
+                    into.abandon()?;
+                    into.put(execution, Ok(brought)).map(|()| true)
+                }
+            }
+        }
+    }
+
+    impl PayloadType {
+        /// The type `T`, whose values may carry device tensors: between processes these travel out of band. Device
+        /// tensors, and lists of them, are recognised without this call.
+        pub fn with_tensors<T: Wire>() -> Self {
+            PayloadType::of_guests::<T>()
+        }
+
+        /// Puts a copy of the value in `from` into the local value `into`, with its tensors copied to the device of
+        /// `crossing`. Returns `false`, with nothing changed, if all its tensors are on that device already.
+        ///
+        /// # Errors
+        /// [`ChannelError::Device`], [`ChannelError::WrongType`], and the errors of [`Value::get`](crate::Value::get).
+        pub fn bring(
+            &self,
+            crossing: &mut Crossing,
+            from: &dyn AnyValue,
+            into: &mut dyn AnyValue,
+            execution: u64,
+        ) -> Result<bool, ChannelError> {
+            self.0.bring(crossing, from, into, execution)
+        }
+    }
+
+    impl dyn AnyValue + '_ {
+        /// Makes device tensors from other processes arrive on this device: they are copied to it as they are received.
+        ///
+        /// # Errors
+        /// [`ChannelError::Device`].
+        pub fn bring_to(&mut self, gpu: &Gpu) -> Result<(), ChannelError> {
+            match self.companion().and_then(|companion| companion.downcast_mut()) {
+                Some(reader) => OutOfBandReader::bring_to(reader, gpu),
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+mod absent {
+    use crate::error::ChannelError;
+    use crate::kind::{AnySink, AnySource};
+
+    pub(in crate::port) trait DeviceOperations {}
+
+    impl<T> DeviceOperations for T {}
+
+    pub(in crate::port) fn accompany_source<T>(_source: &mut AnySource<T>) {}
+
+    pub(in crate::port) fn accompany_sink<T>(_sink: &mut AnySink<T>) {}
+
+    pub(in crate::port) fn explained(error: ChannelError) -> ChannelError {
+        error
+    }
+
+    pub(in crate::port) fn is_of_tensors<T>() -> bool {
+        false
+    }
+}
