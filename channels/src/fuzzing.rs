@@ -29,12 +29,15 @@ pub struct Sample {
 
 /// All kinds of variants in serde's data model.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names explain them
 pub enum VariantKind {
+    /// A variant without content.
     #[default]
     Unit,
+    /// A variant with fields in order.
     Tuple(i64, char),
+    /// A variant with named fields.
     Struct {
+        /// Numbers.
         floats: Vec<f32>,
     },
 }
@@ -53,14 +56,20 @@ pub struct Loose {
 /// A value of any kind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-#[allow(missing_docs)] // the names explain them
 pub enum Any {
+    /// A number.
     Number(i32),
+    /// Nested options.
     Deep(Option<Option<bool>>),
+    /// A character.
     Letter(char),
+    /// A variant.
     Kind(VariantKind),
+    /// A tensor.
     Tensor(Tensor),
+    /// A list.
     List(Vec<Any>),
+    /// A value with fields of any name.
     Loose(Box<Loose>),
 }
 
@@ -192,6 +201,7 @@ fn poke(region: &crate::Region, word: usize, value: u64) {
     }
     // Only every second cache line is used.
     if let Ok(word) = region.atomic_u64(word / 8 * 128 + word % 8 * 8) {
+        // Relaxed: one thread.
         word.store(value, Ordering::Relaxed);
     }
 }

@@ -7,21 +7,32 @@ use serde::{Deserialize, Serialize};
 
 /// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names explain them
 #[non_exhaustive]
 #[repr(u8)]
 pub enum DType {
+    /// Unsigned integers of 8 bits.
     U8 = 0,
+    /// Unsigned integers of 16 bits.
     U16 = 1,
+    /// Unsigned integers of 32 bits.
     U32 = 2,
+    /// Unsigned integers of 64 bits.
     U64 = 3,
+    /// Signed integers of 8 bits.
     I8 = 4,
+    /// Signed integers of 16 bits.
     I16 = 5,
+    /// Signed integers of 32 bits.
     I32 = 6,
+    /// Signed integers of 64 bits.
     I64 = 7,
+    /// Floats of 32 bits.
     F32 = 8,
+    /// Floats of 64 bits.
     F64 = 9,
+    /// Floats of 16 bits.
     F16 = 10,
+    /// The `bfloat16` floats of 16 bits.
     BF16 = 11,
     /// One byte per element; 0 is false.
     Bool = 12,
@@ -40,6 +51,7 @@ impl DType {
 }
 
 mod sealed {
+    /// A marker that only the element types implement.
     pub trait SealedElement {}
 }
 

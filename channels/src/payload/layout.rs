@@ -6,10 +6,41 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::element::DType;
-use super::tensor::{Tensor, TensorError};
 
 /// The maximum number of dimensions of a tensor.
 pub const DIMENSIONS_MAX: usize = 32;
+
+/// The reason why a tensor could not be made or read.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TensorError {
+    /// The number of elements given is not that of the shape.
+    #[error("shape {shape:?} holds {expected:?} elements, {found} were given")]
+    Shape {
+        /// The shape asked for.
+        shape: Vec<usize>,
+        /// The number of elements of that shape; `None` if it overflows.
+        expected: Option<usize>,
+        /// The number of elements given.
+        found: usize,
+    },
+    /// The elements are of another type.
+    #[error("the tensor holds {found:?}, not {expected:?}")]
+    DType {
+        /// The type asked for.
+        expected: DType,
+        /// The type of the tensor's elements.
+        found: DType,
+    },
+    /// The tensor does not fit into memory.
+    #[error("there is no memory for a tensor of {len_bytes:?} bytes")]
+    Memory {
+        /// The number of bytes needed; `None` if it overflows.
+        len_bytes: Option<usize>,
+    },
+}
+
+crate::debug_is_report!(TensorError);
 
 /// The element type and the shape of a dense, row-major tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,14 +99,6 @@ impl TensorLayout {
             return Err(TensorError::Memory { len_bytes: None });
         }
         Ok(TensorLayout { dtype, shape })
-    }
-
-    /// The layout of a tensor in host memory.
-    ///
-    /// # Errors
-    /// The errors of [`new`](Self::new).
-    pub fn of(tensor: &Tensor) -> Result<Self, TensorError> {
-        TensorLayout::new(tensor.dtype(), tensor.shape())
     }
 
     /// The type of the elements.

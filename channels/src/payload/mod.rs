@@ -46,12 +46,12 @@ pub use frame::PART_ALIGN;
 pub(crate) use interop::dlpack::{Capsule, described};
 #[cfg(feature = "dlpack")]
 pub use interop::dlpack::{DlPack, DlPackError, raw as dlpack};
-pub use layout::{DIMENSIONS_MAX, TensorLayout};
+pub use layout::{DIMENSIONS_MAX, TensorError, TensorLayout};
 pub(crate) use numbers::NumbersFrame;
 #[cfg(feature = "cuda")]
 pub(crate) use survey::note;
 pub(crate) use survey::{Seen, survey};
-pub use tensor::{Tensor, TensorError};
+pub use tensor::Tensor;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

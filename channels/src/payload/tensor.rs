@@ -12,40 +12,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::bytes64::Bytes64;
 use super::codec::{is_ours, is_trial};
 use super::element::{DType, Element, bytes_of, cast_slice, cast_slice_mut};
-use super::layout::{TensorLayout, dense_strides};
+use super::layout::{TensorError, TensorLayout, dense_strides};
 use super::{collector, survey};
-
-/// The reason why a tensor could not be made or read.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TensorError {
-    /// The number of elements given is not that of the shape.
-    #[error("shape {shape:?} holds {expected:?} elements, {found} were given")]
-    Shape {
-        /// The shape asked for.
-        shape: Vec<usize>,
-        /// The number of elements of that shape; `None` if it overflows.
-        expected: Option<usize>,
-        /// The number of elements given.
-        found: usize,
-    },
-    /// The elements are of another type.
-    #[error("the tensor holds {found:?}, not {expected:?}")]
-    DType {
-        /// The type asked for.
-        expected: DType,
-        /// The type of the tensor's elements.
-        found: DType,
-    },
-    /// The tensor does not fit into memory.
-    #[error("there is no memory for a tensor of {len_bytes:?} bytes")]
-    Memory {
-        /// The number of bytes needed; `None` if it overflows.
-        len_bytes: Option<usize>,
-    },
-}
-
-crate::debug_is_report!(TensorError);
 
 enum Storage {
     Owned(Arc<Bytes64>),
@@ -128,6 +96,16 @@ impl TensorHead {
 
     fn fits(&self, len_bytes: usize) -> bool {
         holds(self.dtype, &self.shape, len_bytes)
+    }
+}
+
+impl TensorLayout {
+    /// The layout of a tensor in host memory.
+    ///
+    /// # Errors
+    /// The errors of [`new`](Self::new).
+    pub fn of(tensor: &Tensor) -> Result<Self, TensorError> {
+        TensorLayout::new(tensor.dtype(), tensor.shape())
     }
 }
 

@@ -15,6 +15,8 @@
 //!   line back. The slots that hold a message are known by other means. With one reader, they are the slots of the
 //!   messages that were written and that the reader has not passed (both ends leave their last position behind). With
 //!   several readers, they are the slots whose countdown is not 0.
+//! - `RING-8` the slot of a cursor is below the number of slots: both ends make their cursor with the number of slots of
+//!   the ring, which is not 0, and a cursor counts its slot modulo that number.
 
 #![allow(unsafe_code)] // the slots are `UnsafeCell`s
 
@@ -46,6 +48,7 @@ impl<T> Slot<T> {
     /// Prepares the slot for a message to `readers` readers: drops a message that is left over, and sets the countdown.
     #[inline(never)]
     fn clear_for(&self, readers: usize) {
+        // Relaxed: the read of the tails (SYNC slot-released) has ordered the readers' last countdowns before.
         if self.left.load(Ordering::Relaxed) > 0 {
             // SAFETY: no other end accesses it: every tail has passed it (RING-1). It is still initialised (RING-5,
             // RING-7).
@@ -328,9 +331,8 @@ impl<T> RingWriter<T> {
     /// would stall the core until its stores have completed.
     #[inline]
     fn put(&mut self, message: impl FnOnce() -> Message<T>) {
-        let Some(slot) = self.shared.slots.get(self.cursor.slot()) else {
-            return;
-        };
+        // SAFETY: in bounds (RING-8).
+        let slot = unsafe { self.shared.slots.get_unchecked(self.cursor.slot()) };
         // SAFETY: every tail has passed the message that lay here (there is space, RING-1), so the slot belongs to the
         // writer alone (RING-3) until the stamp below. The cell holds no message: the only reader has taken the
         // messages it passed (RING-4); of several readers the last one has, or `clear_for` has dropped it.
@@ -349,11 +351,9 @@ impl<T> RingWriter<T> {
     /// Names the readers that hold the writer back, as text for error messages.
     #[cfg(not(loom))]
     pub(crate) fn laggards(&self) -> String {
-        let tails = self
-            .shared
-            .tails
-            .iter()
-            .map(|tail| tail.passed.load(Ordering::Relaxed));
+        // Relaxed: the numbers are only shown to people.
+        let passed = |tail: &TailLine| tail.passed.load(Ordering::Relaxed);
+        let tails = self.shared.tails.iter().map(passed);
         let behind = tails.enumerate().filter(|(_, passed)| *passed < self.position());
         let slowest = behind.clone().map(|(_, passed)| passed).min();
         let holds_back = behind.filter(|(_, passed)| Some(*passed) == slowest);

@@ -40,11 +40,13 @@ impl Claims {
 
     /// The tag of the payload type; 0 if it was never set.
     pub(crate) fn tag(&self) -> Result<u64, ChannelError> {
+        // Relaxed: set before any other process has the descriptor, whose hand-over orders it.
         Ok(self.0.tag()?.load(Ordering::Relaxed))
     }
 
     /// Sets the tag of the payload type. Call this before any other process has the descriptor.
     pub(crate) fn set_tag(&self, tag: u64) -> Result<(), ChannelError> {
+        // Relaxed: see `tag`.
         self.0.tag()?.store(tag, Ordering::Relaxed);
         Ok(())
     }

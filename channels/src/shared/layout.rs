@@ -117,12 +117,15 @@ pub(super) fn format(region: &Region, spec: &SharedSpec) -> Result<(), ChannelEr
     let size = spec.size_bytes()?;
     let place = MappedChannel::new(region.sub(0, size)?, spec)?;
     for word in (0..place.places.payloads).step_by(8) {
+        // Relaxed: the version publishes it (SYNC ring-formatted).
         region.atomic_u64(word)?.store(0, Ordering::Relaxed);
     }
     for page in (place.places.payloads..size).step_by(place.places.stride.max(PAGE)) {
+        // Relaxed: see above.
         region.atomic_u64(page)?.store(0, Ordering::Relaxed);
     }
     let word = |offset, value| -> Result<(), ChannelError> {
+        // Relaxed: see above.
         region.atomic_u64(offset)?.store(value, Ordering::Relaxed);
         Ok(())
     };
@@ -195,8 +198,10 @@ impl MappedChannel {
         let place = MappedChannel::new(region.sub(0, spec.size_bytes()?)?, spec)?;
         let region = &place.region;
         check_version(region)?;
-        let word =
-            |offset| -> Result<u64, ChannelError> { Ok(region.atomic_u64(offset)?.load(Ordering::Relaxed)) };
+        let word = |offset| -> Result<u64, ChannelError> {
+            // Relaxed: `check_version` has read the version, which publishes the numbers.
+            Ok(region.atomic_u64(offset)?.load(Ordering::Relaxed))
+        };
         let found = [
             word(control::SLOTS)?,
             word(control::READERS)?,

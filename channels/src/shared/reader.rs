@@ -250,11 +250,9 @@ impl SharedReader {
     #[cold]
     fn map(&self, number: u32, header: usize) -> Result<Generation, ChannelError> {
         let word = |offset| -> Result<u64, ChannelError> {
-            Ok(self
-                .place
-                .region
-                .atomic_u64(header + offset)?
-                .load(Ordering::Relaxed))
+            let word = self.place.region.atomic_u64(header + offset)?;
+            // Relaxed: the stamp has published the header.
+            Ok(word.load(Ordering::Relaxed))
         };
         let pid_fd = word(slot::PID_FD)?;
         let id = SegmentId {

@@ -352,14 +352,15 @@ impl SharedWriter {
             ];
             for (offset, word) in words {
                 let word_at = self.place.region.atomic_u64(header + offset)?;
+                // Relaxed: the stamp publishes the header.
                 word_at.store(word, Ordering::Relaxed);
             }
         }
         let [stamp, meta, len] = self.place.words(self.cursor.slot())?;
-        meta.store(
-            u64::from(lent.generation) << 32 | u64::from(kind),
-            Ordering::Relaxed,
-        );
+        let kind_and_generation = u64::from(lent.generation) << 32 | u64::from(kind);
+        // Relaxed: the stamp publishes the header.
+        meta.store(kind_and_generation, Ordering::Relaxed);
+        // Relaxed: see above.
         len.store(lent.len as u64, Ordering::Relaxed);
         self.last_bytes = lent.len;
         fault_point::at("writer: before the stamp");

@@ -171,6 +171,7 @@ impl Doorbell {
     #[inline]
     pub(crate) fn wake_sleeper(&self) {
         if let Some(word) = self.word()
+            // Relaxed: the caller's fence orders it (BELL-1).
             && word.load(Ordering::Relaxed) == ASLEEP
         {
             self.wake_up(word);
@@ -181,6 +182,7 @@ impl Doorbell {
     fn wake_up(&self, word: &AtomicU32) {
         #[cfg(not(loom))]
         if let Some(core) = self.ringer_core() {
+            // Relaxed: a hint; the swap of the word below publishes it.
             core.store(current_core().wrapping_add(1), Ordering::Relaxed);
         }
         // Of several concurrent ringers, one makes the system call (BELL-2). SYNC bell-word.
@@ -216,6 +218,7 @@ impl Doorbell {
     #[cfg(not(loom))]
     pub(crate) fn retract(&self) {
         if let Some(word) = self.word() {
+            // Relaxed: a ringer that still reads `ASLEEP` makes a needless system call.
             word.store(AWAKE, Ordering::Relaxed);
         }
     }
@@ -234,6 +237,7 @@ impl Doorbell {
     #[cfg(not(loom))]
     pub(crate) fn rouse(&self) {
         if let Some(word) = self.word() {
+            // SYNC bell-word: pairs with the load in `sleep`.
             word.store(AWAKE, Ordering::Release);
             futex::wake(word, self.reach());
         }

@@ -100,6 +100,7 @@ mod model {
             .lock
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Relaxed: the lock orders it after the store of a ringer that had the lock before; a later one notifies.
         if word.load(Ordering::Relaxed) == expected {
             drop(sleeper.woken.wait(guard));
         }

@@ -12,6 +12,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"selvedg1");
 pub(super) fn fresh_nonce() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     static COUNT: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: only the uniqueness of each number counts.
     RandomState::new().hash_one((std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
 }
 
@@ -38,6 +39,7 @@ impl<'a> Header<'a> {
 
     /// Writes the header, which makes the mapping a segment.
     pub(super) fn write(&self, nonce: u64) {
+        // Relaxed: the store of the magic word publishes it.
         self.nonce.store(nonce, Ordering::Relaxed);
         // SYNC segment-made: pairs with the load in `is`; publishes the nonce.
         self.magic.store(MAGIC, Ordering::Release);

@@ -113,7 +113,8 @@ impl Child {
     /// Whether `name` is its name.
     #[inline]
     pub(super) fn is_named(&self, name: &'static str) -> bool {
-        // A `'static` string never changes: the same address and length mean the same name.
+        // A `'static` string never changes: the same address and length mean the same name. Relaxed: only the address is
+        // compared, nothing is read through it.
         let is_seen = std::ptr::eq(self.seen.load(Ordering::Relaxed), name.as_ptr());
         is_seen && self.name.len() == name.len() || self.look(name)
     }
@@ -123,6 +124,7 @@ impl Child {
     fn look(&self, name: &'static str) -> bool {
         let is_it = self.name == name;
         if is_it {
+            // Relaxed: only the address is compared, nothing is read through it.
             self.seen.store(name.as_ptr().cast_mut(), Ordering::Relaxed);
         }
         is_it

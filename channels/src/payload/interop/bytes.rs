@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use super::super::bytes64::Bytes64;
 use super::super::element::DType;
-use super::super::tensor::{Tensor, TensorError, check_shape};
+use super::super::tensor::check_shape;
+use super::super::{Tensor, TensorError};
 
 /// The owner that keeps a tensor's bytes alive for a `Bytes`.
 struct TensorBytes(Arc<Bytes64>);

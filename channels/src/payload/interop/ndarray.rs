@@ -3,7 +3,7 @@
 use ndarray::{ArrayBase, ArrayViewD, ArrayViewMutD, Data, Dimension, IxDyn};
 
 use super::super::element::Element;
-use super::super::tensor::{Tensor, TensorError};
+use super::super::{Tensor, TensorError};
 
 impl Tensor {
     /// A view of the tensor as an array.

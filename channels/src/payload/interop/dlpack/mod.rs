@@ -22,7 +22,7 @@ pub(crate) use self::described::described;
 use self::raw::{DLDataType, DLDevice, DLManagedTensor, DLTensor};
 use crate::payload::bytes64::Bytes64;
 use crate::payload::element::DType;
-use crate::payload::tensor::{Tensor, TensorError};
+use crate::payload::{Tensor, TensorError};
 
 /// The reason why a tensor of another framework cannot be taken over.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
