@@ -56,7 +56,7 @@ fn hop<T: Wire + Copy + PartialEq>(
     for execution in executions {
         outlet.typed_mut::<T>().unwrap().stage(what);
         assert_eq!(outlet.publish(execution, &mut []).unwrap(), Readiness::Ready);
-        assert_eq!(value.fill(execution).unwrap(), Arrival::Value);
+        assert_eq!(value.receive(execution).unwrap(), Arrival::Value);
         let typed = value.typed_mut::<T>().unwrap();
         assert!(*typed.get().unwrap() == what);
         value.read_done().unwrap();

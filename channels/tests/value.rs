@@ -99,13 +99,13 @@ fn cache_01_one_write_is_read_by_every_task_of_the_lane() {
             stage(&mut outlet, format!("value {execution}"));
             assert_eq!(outlet.publish(execution, &mut values).unwrap(), Readiness::Ready);
             for _ in 0..3 {
-                assert_eq!(values[0].fill(execution).unwrap(), Arrival::Value);
+                assert_eq!(values[0].receive(execution).unwrap(), Arrival::Value);
                 let value = typed::<String>(&mut values[0]);
                 assert_eq!(value.get().unwrap(), &format!("value {execution}"));
                 assert_eq!(value.text().unwrap(), format!("value {execution}"));
                 value.read_done().unwrap();
             }
-            assert_eq!(values[0].fill(execution + 1).unwrap(), Arrival::Nothing);
+            assert_eq!(values[0].receive(execution + 1).unwrap(), Arrival::Nothing);
         }
     }
 }
@@ -132,7 +132,7 @@ fn cache_01_however_many_read_a_value_it_is_decoded_once() {
     for execution in 0..3 {
         stage(&mut outlet, Read(vec![execution; 5]));
         assert_eq!(outlet.publish(execution, &mut []).unwrap(), Readiness::Ready);
-        assert_eq!(values[0].fill(execution).unwrap(), Arrival::Value);
+        assert_eq!(values[0].receive(execution).unwrap(), Arrival::Value);
         DECODED.set(0);
         for _ in 0..3 {
             let value = typed::<Read>(&mut values[0]);
@@ -195,7 +195,7 @@ fn cache_02_after_the_last_read_the_value_is_gone() {
     for (mut outlet, mut values) in every_route::<Counted>(2) {
         stage(&mut outlet, Counted::new(&alive));
         outlet.publish(0, &mut values).unwrap();
-        values[0].fill(0).unwrap();
+        values[0].receive(0).unwrap();
         for _ in 0..2 {
             typed::<Counted>(&mut values[0]).get().unwrap();
             assert_eq!(alive.load(Ordering::Relaxed), 1, "until the last read");
@@ -213,14 +213,14 @@ fn cache_06_what_is_held_goes_with_its_end_and_when_it_is_given_back() {
         for execution in 0..2 {
             stage(&mut outlet, Counted::new(&alive));
             outlet.publish(execution, &mut values).unwrap();
-            assert_eq!(values[0].fill(execution).unwrap(), Arrival::Value);
+            assert_eq!(values[0].receive(execution).unwrap(), Arrival::Value);
             typed::<Counted>(&mut values[0]).get().unwrap();
-            values[0].abandon().unwrap();
+            values[0].release().unwrap();
             assert_eq!(alive.load(Ordering::Relaxed), 0, "given back");
         }
         stage(&mut outlet, Counted::new(&alive));
         outlet.publish(2, &mut values).unwrap();
-        assert_eq!(values[0].fill(2).unwrap(), Arrival::Value);
+        assert_eq!(values[0].receive(2).unwrap(), Arrival::Value);
         outlet.close();
         // A held value can still be read, and no value follows it.
         values[0].read_done().unwrap();
@@ -275,11 +275,11 @@ fn every_message_of_a_ring_is_dropped_once_whoever_goes_first() {
 fn looked_at<T: Wire>(message: T) -> (Box<dyn AnyValue>, bool) {
     let Wiring { mut outlet, inlets } = wire::<T>(1, None, true, None);
     let mut value = value::<T>(inlets.into_iter().next().unwrap(), 2);
-    assert!(!value.arrives(0), "nothing has been written");
+    assert!(!value.try_receive(0), "nothing has been written");
     stage(&mut outlet, message);
     assert_eq!(outlet.publish(0, &mut []).unwrap(), Readiness::Ready);
-    assert!(!value.arrives(1), "it is not that of the second execution");
-    assert!(value.arrives(0) && value.arrives(0), "it stays");
+    assert!(!value.try_receive(1), "it is not that of the second execution");
+    assert!(value.try_receive(0) && value.try_receive(0), "it stays");
     let free = outlet.has_space().unwrap();
     (value, free)
 }
@@ -307,8 +307,8 @@ fn a_fault_does_not_arrive_as_a_value() {
     let mut value = value::<u64>(inlets.into_iter().next().unwrap(), 1);
     outlet.stage_fault(Fault::cancelled());
     outlet.publish(0, &mut []).unwrap();
-    assert!(!value.arrives(0));
-    assert_eq!(value.fill(0).unwrap(), Arrival::Fault);
+    assert!(!value.try_receive(0));
+    assert_eq!(value.receive(0).unwrap(), Arrival::Fault);
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn intra_01_the_object_itself_is_passed() {
         let pointer = numbers.as_ptr();
         stage(&mut outlet, numbers);
         outlet.publish(0, &mut values).unwrap();
-        values[0].fill(0).unwrap();
+        values[0].receive(0).unwrap();
         let value = typed::<Vec<u64>>(&mut values[0]);
         assert_eq!(value.get().unwrap().as_ptr(), pointer);
         let taken = value.take().unwrap();
@@ -331,7 +331,7 @@ fn cache_07_only_the_last_read_takes_the_value_away() {
     for (mut outlet, mut values) in every_route::<Vec<u64>>(2) {
         stage(&mut outlet, vec![1u64, 2, 3]);
         outlet.publish(0, &mut values).unwrap();
-        values[0].fill(0).unwrap();
+        values[0].receive(0).unwrap();
         let value = typed::<Vec<u64>>(&mut values[0]);
         let mut first = value.take().unwrap();
         first[0] = 9;
@@ -362,7 +362,7 @@ fn intra_04_several_readers_of_one_ring_share_one_object() {
         .map(|it| value::<Vec<u8>>(Inlet::Ring(it), 1))
         .collect();
     for value in &mut values {
-        value.fill(0).unwrap();
+        value.receive(0).unwrap();
         assert_eq!(typed::<Vec<u8>>(value).get().unwrap().as_ptr(), pointer);
     }
     let last = values.pop().unwrap();
@@ -380,11 +380,11 @@ fn intra_04_several_readers_of_one_ring_share_one_object() {
 #[test]
 fn cache_03_a_local_value_is_there_when_it_was_put_for_this_execution() {
     let mut it = value::<u32>(Inlet::Local(Local), 1);
-    assert_eq!(it.fill(0).unwrap(), Arrival::Nothing);
+    assert_eq!(it.receive(0).unwrap(), Arrival::Nothing);
     typed::<u32>(&mut it).put(0, Ok(5)).unwrap();
-    assert_eq!(it.fill(0).unwrap(), Arrival::Value);
-    assert_eq!(it.fill(0).unwrap(), Arrival::Value, "idempotent");
-    assert_eq!(it.fill(1).unwrap(), Arrival::Nothing);
+    assert_eq!(it.receive(0).unwrap(), Arrival::Value);
+    assert_eq!(it.receive(0).unwrap(), Arrival::Value, "idempotent");
+    assert_eq!(it.receive(1).unwrap(), Arrival::Nothing);
     assert_eq!(typed::<u32>(&mut it).message().unwrap().unwrap(), 5);
 }
 
@@ -396,7 +396,7 @@ fn cache_04_a_read_of_nothing_is_an_error() {
         assert!(matches!(value.take(), Err(ChannelError::NoValue)));
         assert!(matches!(value.message(), Err(ChannelError::NoValue)));
         assert!(matches!(value.read_done(), Err(ChannelError::NoValue)));
-        assert!(value.abandon().is_ok());
+        assert!(value.release().is_ok());
     }
 }
 
@@ -432,9 +432,9 @@ fn cache_06_a_closed_channel_ends_a_wait() {
         outlet.publish(0, &mut []).unwrap();
         outlet.close();
         outlet.close();
-        assert_eq!(values[0].fill(0).unwrap(), Arrival::Value);
+        assert_eq!(values[0].receive(0).unwrap(), Arrival::Value);
         values[0].read_done().unwrap();
-        assert!(matches!(values[0].fill(1), Err(ChannelError::Closed)));
+        assert!(matches!(values[0].receive(1), Err(ChannelError::Closed)));
     }
 }
 
@@ -446,18 +446,18 @@ fn rw_05_leftovers_of_earlier_executions_are_skipped() {
             assert_eq!(outlet.publish(execution, &mut []).unwrap(), Readiness::Ready);
         }
         // The task gave up after one read of two.
-        values[0].fill(0).unwrap();
+        values[0].receive(0).unwrap();
         values[0].read_done().unwrap();
-        assert_eq!(values[0].fill(1).unwrap(), Arrival::Value);
+        assert_eq!(values[0].receive(1).unwrap(), Arrival::Value);
         assert_eq!(typed::<u32>(&mut values[0]).get().unwrap(), &1);
         assert_eq!(
-            values[0].fill(5).unwrap(),
+            values[0].receive(5).unwrap(),
             Arrival::Nothing,
             "skips what is there and waits"
         );
         stage(&mut outlet, 2u32);
         assert_eq!(outlet.publish(2, &mut []).unwrap(), Readiness::Ready);
-        assert_eq!(values[0].fill(5).unwrap(), Arrival::Nothing);
+        assert_eq!(values[0].receive(5).unwrap(), Arrival::Nothing);
     }
 }
 
@@ -466,10 +466,10 @@ fn executions_that_came_apart_are_an_error() {
     for (mut outlet, mut values) in every_route::<u32>(1).into_iter().skip(1) {
         stage(&mut outlet, 1u32);
         outlet.publish(0, &mut []).unwrap();
-        values[0].fill(0).unwrap();
+        values[0].receive(0).unwrap();
         values[0].read_done().unwrap();
         assert!(matches!(
-            values[0].fill(0),
+            values[0].receive(0),
             Err(ChannelError::OutOfStep {
                 expected: 0,
                 found: 1
@@ -484,9 +484,9 @@ fn abandoned_values_give_their_slot_back() {
         for execution in 0..6 {
             stage(&mut outlet, vec![1u8; 200]);
             assert_eq!(outlet.publish(execution, &mut values).unwrap(), Readiness::Ready);
-            values[0].fill(execution).unwrap();
+            values[0].receive(execution).unwrap();
             typed::<Vec<u8>>(&mut values[0]).get().unwrap();
-            values[0].abandon().unwrap();
+            values[0].release().unwrap();
             assert!(values[0].fault().is_none());
         }
     }
@@ -498,7 +498,7 @@ fn rw_10_a_fault_is_published_on_every_route() {
         stage(&mut outlet, 1u32);
         outlet.stage_fault(Fault::failed(vec![1, 2, 3], None));
         outlet.publish(0, &mut values).unwrap();
-        assert_eq!(values[0].fill(0).unwrap(), Arrival::Fault);
+        assert_eq!(values[0].receive(0).unwrap(), Arrival::Fault);
         let fault = values[0].fault().unwrap();
         assert_eq!(
             (fault.kind(), fault.report()),
@@ -508,7 +508,7 @@ fn rw_10_a_fault_is_published_on_every_route() {
         assert!(matches!(value.get(), Err(ChannelError::NoValue)));
         assert!(value.message().unwrap().is_err());
         value.read_done().unwrap();
-        assert_eq!(values[0].fill(1).unwrap(), Arrival::Nothing);
+        assert_eq!(values[0].receive(1).unwrap(), Arrival::Nothing);
     }
 }
 
@@ -518,7 +518,7 @@ fn a_fault_keeps_its_original_in_this_process() {
     let (mut outlet, mut values) = every_route::<u32>(1).remove(1);
     outlet.stage_fault(Fault::failed(vec![], Some(original)));
     outlet.publish(0, &mut []).unwrap();
-    values[0].fill(0).unwrap();
+    values[0].receive(0).unwrap();
     assert!(
         values[0]
             .fault()
@@ -543,13 +543,13 @@ fn rw_13_a_message_goes_to_all_routes_or_to_none() {
     assert_eq!(wiring.outlet.publish(1, &mut values).unwrap(), Readiness::Blocked);
     assert!(wiring.outlet.is_staged());
     for value in &mut values[1..] {
-        assert_eq!(value.fill(0).unwrap(), Arrival::Value);
+        assert_eq!(value.receive(0).unwrap(), Arrival::Value);
         assert_eq!(typed::<u32>(value).message().unwrap().unwrap(), 5);
-        assert_eq!(value.fill(1).unwrap(), Arrival::Nothing, "none is one ahead");
+        assert_eq!(value.receive(1).unwrap(), Arrival::Nothing, "none is one ahead");
     }
     assert_eq!(wiring.outlet.publish(1, &mut values).unwrap(), Readiness::Ready);
     for value in &mut values {
-        assert_eq!(value.fill(1).unwrap(), Arrival::Value);
+        assert_eq!(value.receive(1).unwrap(), Arrival::Value);
         assert_eq!(typed::<u32>(value).message().unwrap().unwrap(), 6);
     }
 }
@@ -575,7 +575,7 @@ fn comp_07_a_value_that_cannot_be_written_is_nowhere_and_a_fault_goes_instead() 
     wiring.outlet.stage_fault(Fault::failed(vec![7], None));
     assert_eq!(wiring.outlet.publish(0, &mut []).unwrap(), Readiness::Ready);
     for value in &mut values {
-        value.fill(0).unwrap();
+        value.receive(0).unwrap();
         assert_eq!(value.fault().unwrap().report(), [7]);
     }
 }
@@ -591,25 +591,21 @@ fn what_is_sent_at_once_goes_to_one_channel_with_room_and_is_given_back_elsewher
     let mut only = wire::<String>(1, None, true, None);
     let mut read = value::<String>(only.inlets.remove(0), 1);
     let sends = |outlet: &mut Box<dyn AnyOutlet>, text: &str| {
-        let back = outlet.typed_mut::<String>().unwrap().try_send(text.to_owned());
+        let back = outlet.typed_mut::<String>().unwrap().try_put(text.to_owned());
         assert!(back.as_deref().is_none_or(|back| back == text));
         back.is_none()
     };
     assert!(sends(&mut only.outlet, "a"));
     assert!(!sends(&mut only.outlet, "b"), "there is one slot");
-    assert_eq!(typed::<String>(&mut read).take_next().as_deref(), Some("a"));
-    assert_eq!(typed::<String>(&mut read).take_next(), None, "nothing has come");
+    assert_eq!(typed::<String>(&mut read).try_next().as_deref(), Some("a"));
+    assert_eq!(typed::<String>(&mut read).try_next(), None, "nothing has come");
     only.outlet.stage_fault(Fault::cancelled());
     assert_eq!(only.outlet.publish(1, &mut []).unwrap(), Readiness::Ready);
-    assert_eq!(
-        typed::<String>(&mut read).take_next(),
-        None,
-        "a fault is no value"
-    );
-    assert_eq!(read.fill(1).unwrap(), Arrival::Fault);
+    assert_eq!(typed::<String>(&mut read).try_next(), None, "a fault is no value");
+    assert_eq!(read.receive(1).unwrap(), Arrival::Fault);
     read.read_done().unwrap();
     assert!(sends(&mut only.outlet, "c"));
-    assert_eq!(read.fill(2).unwrap(), Arrival::Value);
+    assert_eq!(read.receive(2).unwrap(), Arrival::Value);
     assert!(!read.owes_nothing(), "its slot is waited for");
     assert_eq!(typed::<String>(&mut read).take().unwrap(), "c");
     assert!(read.owes_nothing(), "the slot has been given back");
@@ -622,7 +618,7 @@ fn what_is_sent_at_once_goes_to_one_channel_with_room_and_is_given_back_elsewher
     let mut read = value::<String>(far.inlets.remove(0), 1);
     assert!(!sends(&mut far.outlet, &"e".repeat(2000)), "it does not fit");
     assert!(sends(&mut far.outlet, "f") && !sends(&mut far.outlet, "g"));
-    assert_eq!(read.fill(0).unwrap(), Arrival::Value);
+    assert_eq!(read.receive(0).unwrap(), Arrival::Value);
     assert!(!read.owes_nothing(), "its slot is waited for");
     assert_eq!(typed::<String>(&mut read).take().unwrap(), "f");
     assert!(
@@ -654,13 +650,13 @@ fn a_constant_is_the_same_in_every_execution() {
     let bytes = encode(&vec![1u32, 2]).unwrap().to_vec();
     let mut it = PayloadType::of::<Vec<u32>>().constant(&bytes).unwrap();
     for execution in [0, 7, 3] {
-        assert_eq!(it.fill(execution).unwrap(), Arrival::Value);
+        assert_eq!(it.receive(execution).unwrap(), Arrival::Value);
         let value = typed::<Vec<u32>>(&mut it);
         assert_eq!(value.slice().unwrap(), [1, 2]);
         assert_eq!(value.take().unwrap(), [1, 2]);
         assert_eq!(value.message().unwrap().unwrap(), [1, 2]);
         it.read_done().unwrap();
-        it.abandon().unwrap();
+        it.release().unwrap();
     }
     assert!(PayloadType::of::<Vec<u32>>().constant(&bytes[..5]).is_err());
 }
@@ -676,7 +672,7 @@ fn chan_23_a_tensor_is_viewed_in_its_slot_and_copied_when_it_leaves() {
             wiring.outlet.publish(execution, &mut []).unwrap(),
             Readiness::Ready
         );
-        it.fill(execution).unwrap();
+        it.receive(execution).unwrap();
         let value = typed::<Tensor>(&mut it);
         let in_slot = value.get().unwrap().bytes().as_ptr();
         assert_eq!(value.get().unwrap(), &tensor);
@@ -697,7 +693,7 @@ fn a_slice_of_a_slot_is_a_view() {
     let mut it = value::<Vec<f64>>(wiring.inlets.remove(0), 1);
     stage(&mut wiring.outlet, vec![0.5; 100]);
     wiring.outlet.publish(0, &mut []).unwrap();
-    it.fill(0).unwrap();
+    it.receive(0).unwrap();
     let value = typed::<Vec<f64>>(&mut it);
     assert_eq!(value.slice().unwrap(), [0.5; 100]);
     assert_eq!(value.slice().unwrap().as_ptr(), value.slice().unwrap().as_ptr());
@@ -765,7 +761,7 @@ fn comp_07_a_route_that_fails_closes_the_others() {
     };
     shared::poison(&shared_region, culprit).unwrap();
     for execution in 0..2 {
-        assert_eq!(beside.fill(execution).unwrap(), Arrival::Value);
+        assert_eq!(beside.receive(execution).unwrap(), Arrival::Value);
         beside.read_done().unwrap();
     }
     stage(&mut outlet, 2u32);
@@ -773,7 +769,7 @@ fn comp_07_a_route_that_fails_closes_the_others() {
         outlet.publish(2, &mut []),
         Err(ChannelError::Poisoned { culprit: found }) if found == culprit
     ));
-    assert!(matches!(beside.fill(2), Err(ChannelError::Closed)));
+    assert!(matches!(beside.receive(2), Err(ChannelError::Closed)));
 }
 
 thread_local! {
@@ -840,9 +836,9 @@ fn chan_06_a_composite_that_is_closed_publishes_nothing() {
         for _ in 0..2 {
             assert!(matches!(outlet.publish(0, &mut []), Err(ChannelError::Closed)));
         }
-        assert!(outlet.typed_mut::<u64>().unwrap().try_send(8).is_some());
+        assert!(outlet.typed_mut::<u64>().unwrap().try_put(8).is_some());
         for value in &mut values {
-            assert!(matches!(value.fill(0), Err(ChannelError::Closed)));
+            assert!(matches!(value.receive(0), Err(ChannelError::Closed)));
         }
     }
 }

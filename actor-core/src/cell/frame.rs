@@ -84,7 +84,9 @@ impl Frame<'_> {
     #[inline]
     pub fn count_read(&mut self) -> bool {
         match &mut self.operands {
-            Operands::ToLocal { argument, .. } | Operands::ToOutlet { argument, .. } => argument.count_read(),
+            Operands::ToLocal { argument, .. } | Operands::ToOutlet { argument, .. } => {
+                argument.try_read_done()
+            }
             Operands::ByPosition { .. } => false,
         }
     }
@@ -243,7 +245,7 @@ fn take_other<T: Wire>(argument: &mut Value<T>) -> Result<T, Box<Failure>> {
 fn send<T: Wire>(outlet: &mut dyn AnyOutlet, value: T, at_once: bool) -> Result<bool, Box<Failure>> {
     let outlet = outlet.typed_mut::<T>().ok_or_else(wrong_outlet::<T>)?;
     let left = if at_once {
-        outlet.try_send(value)
+        outlet.try_put(value)
     } else {
         Some(value)
     };
@@ -362,7 +364,7 @@ mod tests {
         assert!(frame.has_handed_over());
         assert!(frame.count_read());
         assert!(from.is_empty());
-        assert_eq!(to.fill(0).unwrap(), Arrival::Value);
+        assert_eq!(to.receive(0).unwrap(), Arrival::Value);
         assert_eq!(to.typed_mut::<i64>().unwrap().take().unwrap(), 21);
     }
 
@@ -381,10 +383,10 @@ mod tests {
             frame.finish(taken.len() as i64).unwrap();
             assert_eq!(frame.has_handed_over(), at_once);
             if !at_once {
-                assert_eq!(there.fill(0).unwrap(), Arrival::Nothing);
+                assert_eq!(there.receive(0).unwrap(), Arrival::Nothing);
                 assert_eq!(outlet.publish(0, &mut []).unwrap(), Readiness::Ready);
             }
-            assert_eq!(there.fill(0).unwrap(), Arrival::Value);
+            assert_eq!(there.receive(0).unwrap(), Arrival::Value);
             assert_eq!(there.typed_mut::<i64>().unwrap().take().unwrap(), 6);
         }
     }

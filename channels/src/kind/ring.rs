@@ -111,7 +111,7 @@ impl<T: Wire> Sink<T> for RingWriter<T> {
 
     #[inline]
     fn try_put(&mut self, value: T) -> Option<T> {
-        self.send(value)
+        self.try_put(value)
     }
 
     #[inline]

@@ -64,7 +64,7 @@ impl<T: Wire> Source<T> for SharedSource<T> {
 
     #[inline]
     fn peek(&self) -> bool {
-        self.reader.stirs()
+        self.reader.peek()
     }
 
     #[inline]
@@ -205,7 +205,7 @@ impl<T: Wire> Sink<T> for SharedSink<T> {
     #[inline]
     fn try_put(&mut self, value: T) -> Option<T> {
         match &self.companion {
-            None => self.writer.send(value),
+            None => self.writer.try_put(value),
             Some(_) => Some(value),
         }
     }

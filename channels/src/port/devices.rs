@@ -10,9 +10,8 @@ pub(super) use present::{DeviceOperations, accompany_sink, accompany_source, exp
 mod present {
     use std::any::{Any, type_name};
 
-    use crate::device::out_of_band::{OutOfBandReader, OutOfBandValue, OutOfBandWriter};
-    pub(in crate::port) use crate::device::out_of_band::{explained, is_of_tensors};
-    use crate::device::{Crossing, Gpu};
+    use crate::device::{Crossing, Gpu, OutOfBandReader, OutOfBandValue, OutOfBandWriter};
+    pub(in crate::port) use crate::device::{explained, is_of_tensors};
     use crate::error::ChannelError;
     use crate::kind::companion::{Accompanied, SinkCompanion, SourceCompanion};
     use crate::kind::{AnySink, AnySource, Sink, Source};
@@ -86,7 +85,7 @@ mod present {
             match crossing.bring_value(from.get()?)? {
                 None => Ok(false),
                 Some(brought) => {
-                    into.abandon()?;
+                    into.release()?;
                     into.put(execution, Ok(brought)).map(|()| true)
                 }
             }
@@ -147,6 +146,10 @@ mod absent {
         error
     }
 
+    #[expect(
+        clippy::extra_unused_type_parameters,
+        reason = "the signature is that of the feature `cuda`"
+    )]
     pub(in crate::port) fn is_of_tensors<T>() -> bool {
         false
     }

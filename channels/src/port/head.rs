@@ -38,7 +38,7 @@ pub(crate) enum AfterRead {
     /// No action: other reads follow, or the value has been moved out.
     Nothing,
     /// The value has to be released.
-    GiveBack,
+    Release,
 }
 
 impl ValueHead {
@@ -77,7 +77,7 @@ impl ValueHead {
 
     /// Counts one read, if the value need not be released after it. Else returns `false`, with nothing changed.
     #[inline]
-    pub(crate) fn count_read(&mut self) -> bool {
+    pub(crate) fn try_read_done(&mut self) -> bool {
         let counts = self.left > 1 || (self.left == 1 && self.vacant);
         if counts && self.left != ALWAYS {
             self.left -= 1;
@@ -94,12 +94,12 @@ impl ValueHead {
     /// Counts one read. Returns the action that is due after it.
     #[inline]
     pub(crate) fn read_done(&mut self) -> Result<AfterRead, ChannelError> {
-        if self.count_read() {
+        if self.try_read_done() {
             return Ok(AfterRead::Nothing);
         }
         match self.left {
             0 => Err(ChannelError::NoValue),
-            _ => Ok(AfterRead::GiveBack),
+            _ => Ok(AfterRead::Release),
         }
     }
 }

@@ -153,14 +153,14 @@ impl<T: Wire> Outlet<T> {
     /// Publishes `value` at once, if its only route is a channel with a free slot and no user code has to run. Else
     /// returns it (`FAST-1`).
     #[inline]
-    pub fn try_send(&mut self, value: T) -> Option<T> {
+    pub fn try_put(&mut self, value: T) -> Option<T> {
         match &mut self.first {
             Some(channel) if self.head.only_moves && !channel.encodes() => channel.try_put(value),
             _ => self.try_encode(value),
         }
     }
 
-    /// The part of `try_send` for values that are encoded.
+    /// The part of `try_put` for values that are encoded.
     #[inline(never)]
     fn try_encode(&mut self, value: T) -> Option<T> {
         match &mut self.first {

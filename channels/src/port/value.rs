@@ -89,25 +89,25 @@ mod sealed {
 
 /// A [`Value`] with its type erased.
 pub trait AnyValue: Send + sealed::SealedValue {
-    /// The slow path of `fill`: no message of `execution` is held.
+    /// The slow path of `receive`: no message of `execution` is held.
     #[doc(hidden)]
     fn fetch(&mut self, execution: u64) -> Result<Arrival, ChannelError>;
-    /// Receives the value of `execution` if it has arrived: the fast path of `fill`. Returns `false` in all other cases
-    /// (no message, a fault, a message of another execution, an error), which `fill` tells apart.
-    fn arrives(&mut self, execution: u64) -> bool;
+    /// Receives the value of `execution` if it has arrived: the fast path of `receive`. Returns `false` in all other cases
+    /// (no message, a fault, a message of another execution, an error), which `receive` tells apart.
+    fn try_receive(&mut self, execution: u64) -> bool;
     /// Polls for a message that has not been received yet. The result is only a hint; `true` for local values and
     /// constants.
-    fn stirs(&self) -> bool;
+    fn peek(&self) -> bool;
     /// Releases the held message after its last read.
     #[doc(hidden)]
-    fn give_back(&mut self) -> Result<(), ChannelError>;
+    fn pass(&mut self) -> Result<(), ChannelError>;
     /// The fault that arrived instead of a value.
     fn fault(&self) -> Option<Fault>;
     /// Releases the held message, read or unread. A constant keeps its value.
     ///
     /// # Errors
     /// The errors of the channel.
-    fn abandon(&mut self) -> Result<(), ChannelError>;
+    fn release(&mut self) -> Result<(), ChannelError>;
     /// Declares that the writer never waits for this end, because there are never more messages than slots. A ring's
     /// reader then skips the check for a waiting writer, which would cost a fence.
     fn never_waited_for(&mut self);
@@ -173,8 +173,8 @@ impl dyn AnyValue + '_ {
     /// Counts one read, if the value need not be released after it. Else returns `false`, with nothing changed; call
     /// `read_done` then.
     #[inline]
-    pub fn count_read(&mut self) -> bool {
-        self.head_mut().count_read()
+    pub fn try_read_done(&mut self) -> bool {
+        self.head_mut().try_read_done()
     }
 
     /// Receives the message of `execution`, skipping messages of earlier executions. Idempotent. A local value is ready
@@ -184,7 +184,7 @@ impl dyn AnyValue + '_ {
     /// [`ChannelError::Closed`] when the writer has closed its end, [`ChannelError::OutOfStep`] when the value of that
     /// execution has been read already, and the other errors of the channel.
     #[inline]
-    pub fn fill(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
+    pub fn receive(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
         match self.head().held(execution) {
             Some(arrival) => Ok(arrival),
             None => self.fetch(execution),
@@ -199,7 +199,7 @@ impl dyn AnyValue + '_ {
     pub fn read_done(&mut self) -> Result<(), ChannelError> {
         match self.head_mut().read_done()? {
             AfterRead::Nothing => Ok(()),
-            AfterRead::GiveBack => self.give_back(),
+            AfterRead::Release => self.pass(),
         }
     }
 }
@@ -352,7 +352,7 @@ impl<T: Wire> Value<T> {
 
     /// Moves the value out if that is possible and this is its last read, which it counts. Runs no user code.
     #[inline]
-    pub fn take_last(&mut self) -> Option<T> {
+    pub fn try_take_last(&mut self) -> Option<T> {
         let taken = self.try_take()?;
         self.head.left = 0;
         Some(taken)
@@ -361,7 +361,7 @@ impl<T: Wire> Value<T> {
     /// Takes the next value if it has arrived and no message is held (`FAST-1`). A fast path for readers that take one
     /// message after the other.
     #[inline]
-    pub fn take_next(&mut self) -> Option<T> {
+    pub fn try_next(&mut self) -> Option<T> {
         if self.head.left > 0 {
             return None;
         }
@@ -394,7 +394,7 @@ impl<T: Wire> Value<T> {
 
     /// Releases the held message and its slot.
     #[inline]
-    fn release(&mut self) -> Result<(), ChannelError> {
+    fn pass_held(&mut self) -> Result<(), ChannelError> {
         let held = std::mem::replace(&mut self.held, HeldValue::Nothing);
         self.head.left = 0;
         match held {
@@ -409,7 +409,7 @@ impl<T: Wire> Value<T> {
 
     /// Notes the next message in `held`, if it has arrived.
     #[inline]
-    fn arrive(&mut self) -> Result<Arrival, ChannelError> {
+    fn receive_next(&mut self) -> Result<Arrival, ChannelError> {
         match self.source.receive() {
             Ok(Arrival::Nothing) => Ok(Arrival::Nothing),
             Ok(arrival) => {
@@ -426,16 +426,16 @@ impl<T: Wire> Value<T> {
 
     /// Receives the message of `execution` from its channel, skipping earlier ones.
     #[inline]
-    fn receive(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
+    fn receive_from(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
         if self.head.left > 0 {
             // A message of an earlier execution that not all of its readers have read.
             self.check_step(self.head.execution, execution)?;
-            self.release()?;
+            self.pass_held()?;
         }
         loop {
             let position = self.source.position();
             self.check_step(position, execution)?;
-            let arrival = self.arrive()?;
+            let arrival = self.receive_next()?;
             if arrival == Arrival::Nothing {
                 return Ok(arrival);
             }
@@ -443,7 +443,7 @@ impl<T: Wire> Value<T> {
             if position == execution {
                 return Ok(arrival);
             }
-            self.release()?;
+            self.pass_held()?;
         }
     }
 
@@ -516,7 +516,7 @@ fn try_arrive<T: Wire>(
 impl<T: Wire> AnyValue for Value<T> {
     fn fetch(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
         if !self.is_local() {
-            return self.receive(execution);
+            return self.receive_from(execution);
         }
         if self.head.left == ALWAYS {
             return Ok(Arrival::Value);
@@ -528,18 +528,18 @@ impl<T: Wire> AnyValue for Value<T> {
     }
 
     #[inline]
-    fn arrives(&mut self, execution: u64) -> bool {
+    fn try_receive(&mut self, execution: u64) -> bool {
         let (head, held) = (&mut self.head, &mut self.held);
         each_source!(&mut self.source, source => try_arrive(head, held, source, execution))
     }
 
     #[inline]
-    fn stirs(&self) -> bool {
+    fn peek(&self) -> bool {
         self.source.peek()
     }
 
-    fn give_back(&mut self) -> Result<(), ChannelError> {
-        self.release()
+    fn pass(&mut self) -> Result<(), ChannelError> {
+        self.pass_held()
     }
 
     fn fault(&self) -> Option<Fault> {
@@ -550,9 +550,9 @@ impl<T: Wire> AnyValue for Value<T> {
         }
     }
 
-    fn abandon(&mut self) -> Result<(), ChannelError> {
+    fn release(&mut self) -> Result<(), ChannelError> {
         if self.head.left > 0 && self.head.left != ALWAYS {
-            self.release()?;
+            self.pass_held()?;
         }
         Ok(())
     }

@@ -293,17 +293,17 @@ impl<T> RingWriter<T> {
     /// and space that is known without reading its tail.
     #[inline]
     #[cfg_attr(loom, allow(dead_code))] // for `channel` and `outlet`, which are not built under loom
-    pub(crate) fn send(&mut self, value: T) -> Option<T> {
+    pub(crate) fn try_put(&mut self, value: T) -> Option<T> {
         if !self.cursor.has_space() || self.cursor.readers() != 1 || !self.shared.sole() {
-            return self.send_other(value);
+            return self.try_put_other(value);
         }
         self.put(|| Ok(value));
         None
     }
 
     #[inline(never)]
-    #[cfg_attr(loom, allow(dead_code))] // see `send`
-    fn send_other(&mut self, value: T) -> Option<T> {
+    #[cfg_attr(loom, allow(dead_code))] // see `try_put`
+    fn try_put_other(&mut self, value: T) -> Option<T> {
         self.try_write(Ok(value)).err().and_then(Message::ok)
     }
 

@@ -155,7 +155,7 @@ impl SharedReader {
 
     /// Polls the stamp of the next message: `true` if the message has arrived or the stamp is invalid.
     #[inline]
-    pub(crate) fn stirs(&self) -> bool {
+    pub(crate) fn peek(&self) -> bool {
         !matches!(self.look(), Ok(false))
     }
 

@@ -171,9 +171,9 @@ impl SharedWriter {
         Ok(true)
     }
 
-    /// Writes `value` if a slot is free and it can be encoded, else returns it. Call `try_write` to learn why.
+    /// Writes `value` if a slot is free and it can be encoded, else returns it; `try_write` tells why (`FAST-1`).
     #[inline]
-    pub(crate) fn send<T: Wire>(&mut self, value: T) -> Option<T> {
+    pub(crate) fn try_put<T: Wire>(&mut self, value: T) -> Option<T> {
         match self.try_write(&value) {
             Ok(true) => None,
             Ok(false) | Err(_) => Some(value),

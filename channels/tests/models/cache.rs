@@ -70,7 +70,10 @@ impl Machine for Cache {
                 }
             }
             Action::Fill => {
-                let filled = world.value.fill(world.execution).map_err(|_| "a fill failed")?;
+                let filled = world
+                    .value
+                    .receive(world.execution)
+                    .map_err(|_| "a fill failed")?;
                 (world.filled, world.tried) = (filled == Arrival::Value, true);
             }
             Action::Read => {

@@ -49,7 +49,7 @@ impl FailFast {
         let execution = world.execution;
         match &mut world.inputs[index] {
             Input::Value(value) => {
-                if value.fill(execution).map_err(|_| "a fill failed")? == Arrival::Nothing {
+                if value.receive(execution).map_err(|_| "a fill failed")? == Arrival::Nothing {
                     return Ok(None);
                 }
                 if value.fault().is_some() {

@@ -216,7 +216,7 @@ impl<'a> Collected<'a> {
     #[inline]
     pub fn next<T: Wire>(&mut self) -> Result<T, Fault> {
         if let Some(coming) = &mut self.coming {
-            let value = coming.typed_mut::<T>().and_then(Value::take_next);
+            let value = coming.typed_mut::<T>().and_then(Value::try_next);
             self.taken |= value.is_some();
             return value.ok_or_else(Fault::cancelled);
         }
@@ -326,7 +326,7 @@ impl<T: Wire> Inputs for Edge<T> {
 
     fn send(value: T, outlet: &mut dyn AnyOutlet) -> Option<T> {
         match outlet.typed_mut::<T>() {
-            Some(outlet) => outlet.try_send(value),
+            Some(outlet) => outlet.try_put(value),
             None => Some(value),
         }
     }

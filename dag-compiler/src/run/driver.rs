@@ -365,7 +365,7 @@ impl Driver {
     /// Whether a message may have arrived, by a quick poll.
     #[inline]
     pub(crate) fn stirs(&self) -> bool {
-        !self.lane.steps.is_empty() || self.coming().is_none_or(|coming| coming.stirs())
+        !self.lane.steps.is_empty() || self.coming().is_none_or(|coming| coming.peek())
     }
 
     /// Queues the wakers of all tasks that await a result; each task looks for its own result.

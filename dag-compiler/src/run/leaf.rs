@@ -158,7 +158,7 @@ impl<T: Wire> AnyLeaf for Leaf<T> {
         let Some(typed) = value.typed_mut::<T>() else {
             return Err(wrong_type::<T>(found));
         };
-        if let Some(value) = typed.take_last() {
+        if let Some(value) = typed.try_take_last() {
             *entry = Entry::Arrived(Ok(value));
             return Ok(());
         }

@@ -74,9 +74,9 @@ impl Engine {
             self.budget.waiting().spin_on(
                 patience.deadline(),
                 &mut coming,
-                |coming| coming.stirs(),
+                |coming| coming.peek(),
                 |coming, stirs| {
-                    stirs || coming.stirs() || self.driver.is_wanted() || !self.control.is_running()
+                    stirs || coming.peek() || self.driver.is_wanted() || !self.control.is_running()
                 },
             )
         });

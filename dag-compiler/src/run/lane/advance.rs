@@ -48,7 +48,7 @@ impl LaneLoop {
         let mut missing = false;
         for value in &task.args {
             let value = self.values.at_mut(*value)?;
-            match value.fill(execution) {
+            match value.receive(execution) {
                 Ok(Arrival::Value) => {}
                 Ok(Arrival::Nothing) => missing = true,
                 Ok(Arrival::Fault) if task.fault.is_some() => {}

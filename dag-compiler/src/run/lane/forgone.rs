@@ -65,7 +65,7 @@ impl ForgoneReads {
 /// Releases a message that nobody reads, if it has arrived.
 fn release(forgone: &Forgone, values: &mut LaneValues) -> Result<bool, LaneError> {
     let value = values.at_mut(forgone.value)?;
-    if value.fill(forgone.execution)? == Arrival::Nothing {
+    if value.receive(forgone.execution)? == Arrival::Nothing {
         return Ok(false);
     }
     (0..forgone.reads).try_for_each(|_| value.read_done())?;

@@ -195,7 +195,7 @@ impl LaneLoop {
         if self.state.task > TaskState::Waiting || !self.ranks.is_empty() || !self.state.forgone.is_empty() {
             return true;
         }
-        let stirs = |value: &ValueIx| self.values.get(*value).is_none_or(|value| value.stirs());
+        let stirs = |value: &ValueIx| self.values.get(*value).is_none_or(|value| value.peek());
         self.task().is_none_or(|task| task.args.iter().any(stirs))
     }
 
@@ -289,7 +289,7 @@ impl LaneLoop {
         let port = self.ports.get_mut(index);
         let port = port.ok_or_else(|| NoSuchItem::new("output", index))?;
         let value = self.values.at_mut(port.value)?;
-        if value.fill(port.collected)? == Arrival::Nothing {
+        if value.receive(port.collected)? == Arrival::Nothing {
             return Ok(Moved::Blocked);
         }
         for leaf in &port.leaves {
@@ -356,7 +356,7 @@ impl LaneLoop {
     /// Releases everything that the lane holds, so that neighbours do not wait for this lane.
     pub(crate) fn release(&mut self) {
         for value in self.values.iter_mut() {
-            let _ = value.abandon();
+            let _ = value.release();
         }
         for outlet in self
             .tasks

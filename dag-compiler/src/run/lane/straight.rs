@@ -101,7 +101,7 @@ impl OneToOne {
 #[inline]
 fn input(values: &mut [Box<dyn AnyValue>], index: ValueIx, execution: u64) -> Arrival {
     values.get_mut(index.0).map_or(Arrival::Fault, |value| {
-        if value.is_there(execution) || value.arrives(execution) {
+        if value.is_there(execution) || value.try_receive(execution) {
             return Arrival::Value;
         }
         arrival(value.as_mut(), execution)
@@ -110,7 +110,7 @@ fn input(values: &mut [Box<dyn AnyValue>], index: ValueIx, execution: u64) -> Ar
 
 #[inline(never)]
 fn arrival(value: &mut dyn AnyValue, execution: u64) -> Arrival {
-    value.fill(execution).unwrap_or(Arrival::Fault)
+    value.receive(execution).unwrap_or(Arrival::Fault)
 }
 
 /// Receives all inputs of a task. If one of several has not arrived, the straight line ends, because another may be a
@@ -133,7 +133,7 @@ fn read_done(values: &mut [Box<dyn AnyValue>], index: ValueIx, task: TaskId) -> 
     let value = values
         .get_mut(index.0)
         .ok_or_else(|| Broken::at(task, ChannelError::NoValue))?;
-    if value.count_read() {
+    if value.try_read_done() {
         return Ok(());
     }
     release(value.as_mut(), task)
@@ -274,7 +274,7 @@ fn fail(
 ) -> bool {
     let local = task.sole().and_then(|outlet| outlet.within());
     match local.and_then(|local| values.get_mut(local)) {
-        Some(local) => drop(local.abandon()),
+        Some(local) => drop(local.release()),
         None if handed_over => return true,
         None => {}
     }

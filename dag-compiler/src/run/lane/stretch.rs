@@ -45,7 +45,7 @@ fn comes_soon<C: ActorSet + ?Sized>(
         }
         for _ in 0..GLANCES {
             recorder.looks();
-            if value.stirs() {
+            if value.peek() {
                 return true;
             }
             std::hint::spin_loop();

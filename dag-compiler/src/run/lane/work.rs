@@ -46,7 +46,7 @@ pub(super) fn invoke_prepared<C: ActorSet + ?Sized>(
     let lists = task.gathers.iter().map(|list| list.into);
     for into in lists.chain(task.brings.iter().map(BringRun::into)) {
         if let Some(value) = values.get_mut(into.0) {
-            let _ = value.abandon();
+            let _ = value.release();
         }
     }
     invoked
