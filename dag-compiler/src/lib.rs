@@ -53,9 +53,9 @@ pub use plan::transport::Transport;
 pub use prove::forecast::{Forecast, forecast};
 pub use prove::throughput::{ThroughputBound, bound};
 pub use run::control::Phase;
+pub use run::engine::teardown::{StuckLane, Teardown};
 pub use run::error::{ActorDied, ExecError, Refused, Suspect, Timeout};
 pub use run::report::{Cause, TaskError, TaskInfo};
-pub use run::teardown::{StuckLane, Teardown};
 pub use run::trace::Event;
 #[doc(hidden)] // used by the floors above
 pub use selvedge_channels::{debug_is_report, dispose};

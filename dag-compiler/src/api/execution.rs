@@ -12,10 +12,10 @@ use selvedge_channels::{Fault, Wire};
 use crate::bind::ports::Collected;
 use crate::run::clock::coarse_ns;
 use crate::run::driver::Driver;
+use crate::run::driver::leaf::{AnyLeaf, Leaf, Status};
+use crate::run::engine::time_limit::TimeLimit;
 use crate::run::engine::{Engine, Sight};
 use crate::run::error::ExecError;
-use crate::run::leaf::{AnyLeaf, Leaf, Status};
-use crate::run::time_limit::TimeLimit;
 
 /// Reads a result from the leaves of the graph's output.
 pub(crate) type Take<Out> = fn(&mut Collected<'_>) -> Result<Out, Fault>;

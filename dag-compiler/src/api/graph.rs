@@ -21,12 +21,12 @@ use crate::ir::Plan;
 use crate::plan::profile::Profile;
 use crate::run::control::region;
 use crate::run::driver::Driver;
+use crate::run::engine::stuck::suspects;
+use crate::run::engine::teardown::Teardown;
+use crate::run::engine::time_limit::TimeLimit;
 use crate::run::engine::{Engine, Through, moment};
 use crate::run::error::{ExecError, Refused, Suspect};
 use crate::run::layout::Span;
-use crate::run::stuck::suspects;
-use crate::run::teardown::Teardown;
-use crate::run::time_limit::TimeLimit;
 use crate::run::trace::{self, Event};
 use crate::show::inspect;
 

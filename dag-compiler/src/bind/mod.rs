@@ -25,7 +25,7 @@ use crate::ir::{
     TaskIr, TensorsIr, ValueId, ValueIr,
 };
 use crate::plan::transport::{Site, Transport, Way, resolve};
-use crate::run::leaf::AnyLeaf;
+use crate::run::driver::leaf::AnyLeaf;
 
 /// Returns `name` if no other object of its kind has that name, else `name` with a number. `taken` maps each name to
 /// the last number that was given with it.

@@ -9,7 +9,7 @@ use selvedge_core::Parts;
 
 use crate::bind::Builder;
 use crate::bind::edge::{Edge, Source};
-use crate::run::leaf::{AnyLeaf, Leaf};
+use crate::run::driver::leaf::{AnyLeaf, Leaf};
 use crate::run::report::{Cause, TaskInfo, fault_with};
 
 /// A function that takes a tuple apart and stages the whole and the parts in their outlets.

@@ -24,8 +24,8 @@ use crate::plan::compile::plan;
 use crate::run::actor_set::{ActorSet, Inline};
 use crate::run::control::{Control, GraphState};
 use crate::run::driver::Driver;
+use crate::run::driver::leaf::{AnyLeaf, Leaf, Status};
 use crate::run::lane::{LaneError, LaneLoop, LaneStep, Moved, Straight, Stretch, TaskRun};
-use crate::run::leaf::{AnyLeaf, Leaf, Status};
 use crate::run::report::TaskInfo;
 use crate::run::table::TaskIx;
 

@@ -9,8 +9,8 @@ use selvedge_channels::AnyOutlet;
 use crate::api::execution::Take;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
+use crate::run::engine::time_limit::TimeLimit;
 use crate::run::error::ExecError;
-use crate::run::time_limit::TimeLimit;
 
 /// The outcome of the fast path. It is written to the place that the caller provides: passing it through all the code
 /// that waits would cost more than everything else on that path.

@@ -8,7 +8,7 @@ use selvedge_core::{LaneId, ProcessId, deadline_after};
 use crate::bind::ports::InputPort;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
-use crate::run::time_limit::TimeLimit;
+use crate::run::engine::time_limit::TimeLimit;
 
 /// The outcome of a tear-down.
 #[derive(Clone, Debug, Default)]

@@ -10,8 +10,8 @@ use selvedge_core::NoEntry;
 
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
+use crate::run::engine::time_limit::TimeLimit;
 use crate::run::error::ExecError;
-use crate::run::time_limit::TimeLimit;
 
 #[derive(Default)]
 struct AwaiterState {

@@ -3,6 +3,8 @@
 //! The lane belongs to no thread. A thread that executes or waits takes the lock, moves all that can move, and releases
 //! the lock. So a graph needs no thread of its own in the driver's process.
 
+pub(crate) mod leaf;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +16,8 @@ use selvedge_channels::{AnyOutlet, AnyValue, ChannelError, Fault};
 use crate::api::execution::Take;
 use crate::bind::ports::{Collected, InputPort};
 use crate::run::actor_set::Inline;
+use crate::run::driver::leaf::Status;
 use crate::run::lane::{LaneError, LaneLoop, Moved, publish};
-use crate::run::leaf::Status;
 use crate::run::report::TaskInfo;
 
 /// The driver's counters, for threads that do not hold the driver. Relaxed: the counters order nothing.

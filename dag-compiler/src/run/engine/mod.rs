@@ -4,7 +4,12 @@
 //! driver's doorbell, so the leader sees the failure and wakes the rest. Every wait has a deadline unless the user sets
 //! none, except that of the thread that serves `.await`; tear-down ends that wait.
 
+pub(crate) mod awaiter;
+pub(crate) mod stuck;
+pub(crate) mod teardown;
 mod through;
+pub(crate) mod time_limit;
+pub(crate) mod turn;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,17 +24,17 @@ use selvedge_core::{AsyncDriver, Death, Exit, Guarded, LaneId, Lease, MadeIn, No
 use crate::api::options::{OnFull, Options};
 use crate::bind::RuntimeParts;
 use crate::ir::Plan;
-use crate::run::awaiter::Awaiter;
 use crate::run::clock::{ClockReading, coarse_ns};
 use crate::run::control::{Control, GraphState, Phase};
 use crate::run::driver::{Driver, NoRoom, SharedCounters};
+use crate::run::engine::awaiter::Awaiter;
+use crate::run::engine::stuck::suspects;
+use crate::run::engine::time_limit::TimeLimit;
+use crate::run::engine::turn::{Role, Turn};
 use crate::run::error::{ActorDied, ExecError, Timeout};
 use crate::run::lane::{LaneError, NEWS_TIMEOUT};
 use crate::run::layout::Layout;
 use crate::run::report::TaskError;
-use crate::run::stuck::suspects;
-use crate::run::time_limit::TimeLimit;
-use crate::run::turn::{Role, Turn};
 
 pub(crate) use self::through::Through;
 
