@@ -38,7 +38,9 @@ pub use bind::collective::{
     reduce_scatter, scatter,
 };
 pub use bind::edge::{Edge, constant, gather};
-pub use bind::ports::{Collected, InputPorts, Inputs, OutputList, Outputs, Submitter};
+pub use bind::ports::collect::Collected;
+pub use bind::ports::submit::Submitter;
+pub use bind::ports::{InputPorts, Inputs, OutputList, Outputs};
 pub use bind::{Bind, bind};
 pub use diagnostic::{Code, Diagnostic};
 pub use error::CompileError;

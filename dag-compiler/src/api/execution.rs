@@ -9,16 +9,14 @@ use std::time::{Duration, Instant};
 
 use selvedge_channels::{Fault, Wire};
 
-use crate::bind::ports::Collected;
+use crate::bind::ports::collect::{Collected, Take};
 use crate::run::clock::coarse_ns;
 use crate::run::driver::Driver;
 use crate::run::driver::leaf::{AnyLeaf, Leaf, Status};
+use crate::run::engine::Engine;
 use crate::run::engine::time_limit::TimeLimit;
-use crate::run::engine::{Engine, Sight};
+use crate::run::engine::wait::Waiter;
 use crate::run::error::ExecError;
-
-/// Reads a result from the leaves of the graph's output.
-pub(crate) type Take<Out> = fn(&mut Collected<'_>) -> Result<Out, Fault>;
 
 /// A submitted execution. Its result is fetched once: [`wait`](Self::wait) consumes the handle.
 ///
@@ -88,8 +86,8 @@ impl<Out> Execution<Out> {
     /// the graph has ended, [`ExecError::Timeout`] if the time limit passed. The first failed output ends the wait,
     /// without a wait for the other outputs.
     pub fn wait(mut self) -> Result<Out, ExecError> {
-        let patience = self.engine.patience();
-        self.wait_at_most(&patience)
+        let limit = self.engine.limit();
+        self.wait_at_most(&limit)
     }
 
     /// Waits for the result, at most `timeout`; a `timeout` of zero looks once, unless another thread uses the graph at
@@ -109,9 +107,9 @@ impl<Out> Execution<Out> {
         if let Some(error) = self.early() {
             return Some(Err(error));
         }
-        let (engine, mut sight, _) = self.sight();
-        engine.glance(&mut sight);
-        sight.found
+        let (engine, mut waiter, _) = self.waiter();
+        engine.look_soon(&mut waiter);
+        waiter.found
     }
 
     /// Returns the result if it has arrived; else has the task of `context` woken when it may have arrived. Works as
@@ -131,15 +129,15 @@ impl<Out> Execution<Out> {
             return Poll::Ready(Err(error));
         }
         let since = self.since;
-        let (engine, mut sight, until) = self.sight();
-        let (number, mut late) = (sight.number, false);
-        engine.poll(&mut sight, |driver| {
+        let (engine, mut waiter, until) = self.waiter();
+        let (number, mut late) = (waiter.number, false);
+        engine.poll(&mut waiter, |driver| {
             late = !waits(engine, until);
             if !late && driver.register(number, context.waker(), *until) {
                 engine.bell.ring();
             }
         });
-        match sight.found {
+        match waiter.found {
             Some(found) => Poll::Ready(found),
             None if late => Poll::Ready(Err(engine.late(number, since))),
             None => match engine.serve_awaits() {
@@ -149,14 +147,14 @@ impl<Out> Execution<Out> {
         }
     }
 
-    pub(crate) fn wait_at_most(&mut self, patience: &TimeLimit) -> Result<Out, ExecError> {
+    pub(crate) fn wait_at_most(&mut self, limit: &TimeLimit) -> Result<Out, ExecError> {
         if let Some(error) = self.early() {
             return Err(error);
         }
         let since = self.since;
-        let (engine, mut sight, _) = self.sight();
-        match engine.wait(sight.number, since, patience, &mut sight) {
-            None => sight.found.unwrap_or_else(unanswered),
+        let (engine, mut waiter, _) = self.waiter();
+        match engine.wait(waiter.number, since, limit, &mut waiter) {
+            None => waiter.found.unwrap_or_else(unanswered),
             Some(error) => Err(error),
         }
     }
@@ -173,9 +171,9 @@ impl<Out> Execution<Out> {
         }
     }
 
-    /// Borrows the engine, a [`Handle`] that looks for the result, and the deadline of `.await`.
-    fn sight(&mut self) -> (&Arc<Engine>, Handle<'_, Out>, &mut Option<Instant>) {
-        let sight = Handle {
+    /// Borrows the engine, a [`ResultWaiter`] that looks for the result, and the deadline of `.await`.
+    fn waiter(&mut self) -> (&Arc<Engine>, ResultWaiter<'_, Out>, &mut Option<Instant>) {
+        let waiter = ResultWaiter {
             engine: &self.engine,
             number: self.number,
             leaves: &self.leaves,
@@ -183,7 +181,7 @@ impl<Out> Execution<Out> {
             closed: &mut self.closed,
             found: None,
         };
-        (&self.engine, sight, &mut self.until)
+        (&self.engine, waiter, &mut self.until)
     }
 
     /// Replaces this handle by one handle per leaf, if there are as many leaves as checks in `fits` and each leaf
@@ -200,7 +198,7 @@ impl<Out> Execution<Out> {
             if parts != edges || !pairs.all(|(leaf, fits)| fits(leaf.as_mut())) {
                 return Err(ExecError::NotSplit { parts, edges });
             }
-            driver.share(self.number, parts as u32);
+            driver.books.share(self.number, parts as u32);
             Ok(())
         })?
     }
@@ -228,7 +226,7 @@ fn take_one<T: Wire>(collected: &mut Collected<'_>) -> Result<T, Fault> {
 }
 
 /// The borrowed fields of an [`Execution`] that looks for its result.
-struct Handle<'e, Out> {
+struct ResultWaiter<'e, Out> {
     engine: &'e Engine,
     number: u64,
     leaves: &'e Range<usize>,
@@ -237,7 +235,7 @@ struct Handle<'e, Out> {
     found: Option<Result<Out, ExecError>>,
 }
 
-impl<Out> Handle<'_, Out> {
+impl<Out> ResultWaiter<'_, Out> {
     fn unfinished(&self, unfinished: bool) {
         if unfinished {
             self.engine.cancel(self.number);
@@ -245,10 +243,10 @@ impl<Out> Handle<'_, Out> {
     }
 }
 
-impl<Out> Sight for Handle<'_, Out> {
+impl<Out> Waiter for ResultWaiter<'_, Out> {
     #[inline]
-    fn at_once(&mut self, driver: &mut Driver) -> bool {
-        if !driver.stirs() {
+    fn look_at_once(&mut self, driver: &mut Driver) -> bool {
+        if !driver.may_move() {
             return false;
         }
         let lengths = self.engine.recipe.lengths.as_slice();

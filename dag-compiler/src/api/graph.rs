@@ -1,6 +1,5 @@
 //! A compiled graph: the handle through which a user executes it.
 
-use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,21 +9,24 @@ use std::time::Duration;
 use futures_core::Stream;
 use selvedge_channels::AnyOutlet;
 
-use crate::api::execution::{Execution, Take};
+use crate::api::execution::Execution;
 use crate::api::map::Map;
 use crate::api::options::OnFull;
 use crate::api::start::plan_and_start;
 use crate::api::stream::Streamed;
-use crate::bind::ports::{FailureOrigin, Submitter};
+use crate::bind::ports::collect::Take;
+use crate::bind::ports::submit::{FailureOrigin, Submitter};
 use crate::error::CompileError;
 use crate::ir::Plan;
 use crate::plan::profile::Profile;
 use crate::run::control::region;
 use crate::run::driver::Driver;
+use crate::run::engine::Engine;
 use crate::run::engine::stuck::suspects;
+use crate::run::engine::submit::{Input, Ran};
 use crate::run::engine::teardown::Teardown;
 use crate::run::engine::time_limit::TimeLimit;
-use crate::run::engine::{Engine, Through, moment};
+use crate::run::engine::wait::moment;
 use crate::run::error::{ExecError, Refused, Suspect};
 use crate::run::layout::Span;
 use crate::run::trace::{self, Event};
@@ -96,8 +98,7 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// room, at most `Options::submit_timeout`. The returned handle answers with the error if the submission is
     /// refused; [`try_execute`](Self::try_execute) returns the value instead.
     pub fn execute(&self, x: In) -> Execution<Out> {
-        let mut value = Some(x);
-        match self.submit(&mut value, self.engine.as_asked()) {
+        match self.submit(&mut self.input(x), self.engine.submission()) {
             Ok(execution) => execution,
             Err(error) => Execution::refused(Arc::clone(&self.engine), error, self.take),
         }
@@ -110,42 +111,35 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// # Errors
     /// The errors of [`Execution::wait`], and the errors with which [`execute`](Self::execute) refuses a submission.
     pub fn run(&self, x: In) -> Result<Out, ExecError> {
-        let value = Cell::new(Some(x));
-        let mut through = Through::Refused;
-        self.through(&value, &mut through);
-        match through {
+        let mut input = self.input(x);
+        let mut ran = Ran::Refused;
+        self.run_at_once(&mut input, &mut ran);
+        match ran {
             // Rebuilds the `Result` from `found` instead of returning it whole: a copy of the whole enum, which has
             // just been written field by field, would wait for those stores.
-            Through::Done(Ok(found)) => Ok(found),
-            Through::Done(Err(error)) => {
+            Ran::Done(Ok(found)) => Ok(found),
+            Ran::Done(Err(error)) => {
                 if !self.engine.control.is_running() {
                     self.engine.wake_due();
                 }
                 Err(error)
             }
-            Through::Submitted(number, patience) => self.handle(number).wait_at_most(&patience),
-            Through::Refused => self.run_on(value.take()),
+            Ran::Pending { number, limit } => self.handle(number).wait_at_most(&limit),
+            Ran::Refused => self.run_in_turn(input),
         }
     }
 
-    /// Takes the fast path of [`run`](Self::run) and writes the outcome to `through`.
+    /// Takes [`run`](Self::run) as far as one use of the lock goes, and writes the outcome to `ran`.
     #[inline]
-    pub(crate) fn through(&self, value: &Cell<Option<In>>, through: &mut Through<Out>) {
-        let send = |outlet: &mut dyn AnyOutlet| {
-            let back = value.take().and_then(|value| (self.send)(value, outlet));
-            let sent = back.is_none();
-            value.set(back);
-            sent
-        };
-        let stage = |driver: &mut Driver| self.stage(driver, value.take());
-        self.engine.run_through(self.take, through, send, stage);
+    pub(crate) fn run_at_once(&self, input: &mut GraphInput<'_, In, Out>, ran: &mut Ran<Out>) {
+        self.engine.run(input, self.take, ran);
     }
 
-    /// Takes the slow path of [`run`](Self::run): submits `value`, then waits for the result.
+    /// Executes the input while others use the graph.
     #[inline(never)]
-    fn run_on(&self, mut value: Option<In>) -> Result<Out, ExecError> {
-        let mut execution = self.submit(&mut value, self.engine.as_asked())?;
-        execution.wait_at_most(&self.engine.patience())
+    fn run_in_turn(&self, mut input: GraphInput<'_, In, Out>) -> Result<Out, ExecError> {
+        let mut execution = self.submit(&mut input, self.engine.submission())?;
+        execution.wait_at_most(&self.engine.limit())
     }
 
     /// Submits `x` if there is room right now. If another thread uses the graph at this moment, waits for that thread,
@@ -164,9 +158,9 @@ impl<In: 'static, Out> Graph<In, Out> {
             let error = ExecError::InputCount { expected };
             return Err(Refused { value: x, error });
         }
-        let mut slot = Some(x);
-        self.submit(&mut slot, (OnFull::Fail, moment()))
-            .or_else(|error| match slot {
+        let mut input = self.input(x);
+        self.submit(&mut input, (OnFull::Fail, moment()))
+            .or_else(|error| match input.value {
                 Some(value) => Err(Refused { value, error }),
                 None => Ok(Execution::refused(Arc::clone(&self.engine), error, self.take)),
             })
@@ -174,28 +168,19 @@ impl<In: 'static, Out> Graph<In, Out> {
 
     fn submit(
         &self,
-        value: &mut Option<In>,
+        input: &mut GraphInput<'_, In, Out>,
         asked: (OnFull, TimeLimit),
     ) -> Result<Execution<Out>, ExecError> {
-        let number = self
-            .engine
-            .submit(asked, |driver| self.stage(driver, value.take()))?;
+        let number = self.engine.submit(asked, input)?;
         Ok(self.handle(number))
     }
 
-    /// Stages the value in the graph's inputs.
     #[inline]
-    fn stage(&self, driver: &mut Driver, value: Option<In>) -> Result<(), ExecError> {
-        let from = FailureOrigin {
-            execution: driver.submitted(),
-            info: &driver.input_info,
-        };
-        let mut submitter = Submitter::new(&mut driver.inputs, self.engine.options.inputs_value(), from);
-        if let Some(value) = value {
-            (self.write)(value, &mut submitter);
+    pub(crate) fn input(&self, x: In) -> GraphInput<'_, In, Out> {
+        GraphInput {
+            graph: self,
+            value: Some(x),
         }
-        let expected = self.engine.plan.ir.inputs.len();
-        submitter.finish().map_err(|_| ExecError::InputCount { expected })
     }
 
     fn handle(&self, number: u64) -> Execution<Out> {
@@ -269,6 +254,38 @@ impl<In: 'static, Out> Graph<In, Out> {
     }
 }
 
+/// One input value of a graph, until it is published or staged.
+pub(crate) struct GraphInput<'g, In, Out> {
+    graph: &'g Graph<In, Out>,
+    value: Option<In>,
+}
+
+impl<In, Out> Input for GraphInput<'_, In, Out> {
+    #[inline]
+    fn send(&mut self, outlet: &mut dyn AnyOutlet) -> bool {
+        self.value = self
+            .value
+            .take()
+            .and_then(|value| (self.graph.send)(value, outlet));
+        self.value.is_none()
+    }
+
+    #[inline]
+    fn stage(&mut self, driver: &mut Driver) -> Result<(), ExecError> {
+        let from = FailureOrigin {
+            execution: driver.books.submitted(),
+            info: &driver.input_info,
+        };
+        let engine = &self.graph.engine;
+        let mut submitter = Submitter::new(&mut driver.inputs, engine.options.inputs_value(), from);
+        if let Some(value) = self.value.take() {
+            (self.graph.write)(value, &mut submitter);
+        }
+        let expected = engine.plan.ir.inputs.len();
+        submitter.finish().map_err(|_| ExecError::InputCount { expected })
+    }
+}
+
 impl<In, Out> Graph<In, Out> {
     /// The name of the graph.
     pub fn name(&self) -> &str {
@@ -287,11 +304,12 @@ impl<In, Out> Graph<In, Out> {
 
     /// The numbers of executions submitted and finished.
     pub fn counters(&self) -> Counters {
-        let tally = &self.engine.tally;
-        // Reads `finished` first, because it is never larger than `submitted`.
-        let finished = tally.finished.load(Ordering::Relaxed);
+        let counters = &self.engine.counters;
+        // Reads `finished` first, because it is never larger than `submitted`. Relaxed: a counter orders nothing.
+        let finished = counters.finished.load(Ordering::Relaxed);
         Counters {
-            submitted: tally.submitted.load(Ordering::Relaxed).max(finished),
+            // Relaxed: a counter orders nothing; `max` keeps the two consistent.
+            submitted: counters.submitted.load(Ordering::Relaxed).max(finished),
             finished,
         }
     }
@@ -318,7 +336,8 @@ impl<In, Out> Graph<In, Out> {
             return Vec::new();
         };
         let (engine, segment) = (&self.engine, &self.engine.segment);
-        let finished = engine.tally.finished.load(Ordering::Relaxed);
+        // Relaxed: a counter orders nothing; a late one shows an operation as in flight.
+        let finished = engine.counters.finished.load(Ordering::Relaxed);
         trace::read(&engine.plan, &engine.layout, began, finished, |offset, len| {
             region(segment, Span { offset, len }).ok()
         })
@@ -345,6 +364,7 @@ impl<In, Out> Graph<In, Out> {
     /// if it ends in `.svg`, else a file for Perfetto.
     fn save_trace(&self) {
         let Some(file) = inspect::trace_file() else { return };
+        // Relaxed: only the first tear-down writes the file; a second write would write it again.
         if self.engine.torn_down.load(Ordering::Relaxed) {
             return;
         }
@@ -373,9 +393,9 @@ impl<In, Out> Graph<In, Out> {
     /// Waits until every submitted execution has finished, at most `grace`, then tears the graph down.
     pub fn shutdown(self, grace: Duration) -> Teardown {
         let all = self.counters().submitted;
-        let drained = |driver: &mut Driver| (driver.finished() >= all).then_some(Ok(()));
-        let patience = TimeLimit::new(Some(grace), "the argument of shutdown");
-        let _ = self.engine.wait_for(&patience, drained);
+        let drained = |driver: &mut Driver| (driver.books.finished() >= all).then_some(Ok(()));
+        let limit = TimeLimit::new(Some(grace), "the argument of shutdown");
+        let _ = self.engine.wait_for(&limit, drained);
         self.teardown()
     }
 

@@ -11,7 +11,8 @@ use selvedge_core::{LaneId, Lease, LeaseError, ProcessId, Runtime, ValueIx, dead
 use crate::api::graph::Graph;
 use crate::api::options::Options;
 use crate::bind::collective::refused;
-use crate::bind::ports::{InputPort, Inputs, Outputs};
+use crate::bind::ports::submit::InputPort;
+use crate::bind::ports::{Inputs, Outputs};
 use crate::bind::{BoundGraph, RuntimeParts, bind_graph};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::error::CompileError;

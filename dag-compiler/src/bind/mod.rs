@@ -18,7 +18,8 @@ use selvedge_channels::{PayloadType, Wire};
 use selvedge_core::{ActorId, ActorRef};
 
 use crate::bind::edge::{Edge, Source, encoded};
-use crate::bind::ports::{InputPorts, Inputs, OutputList, Outputs, Splitter};
+use crate::bind::ports::submit::Splitter;
+use crate::bind::ports::{InputPorts, Inputs, OutputList, Outputs};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{
     ActorIr, ArgGroup, ArgIr, BindIndex, BufferIr, CollectiveIr, GraphIr, Origin, SourceLocation, TaskId,

@@ -256,7 +256,11 @@ impl Loop {
         }
         self.stage(world)?;
         let number = world.handles.len() as u64;
-        let given = world.driver.submit(1).map_err(|_| "a submission is an error")?;
+        let given = world
+            .driver
+            .publish_inputs()
+            .map_err(|_| "a submission is an error")?;
+        world.driver.book(given);
         self.given(world, number, given)
     }
 
@@ -279,7 +283,7 @@ impl Loop {
             return Err("an execution has another number than its turn");
         }
         world.handles.push(HandleState::Open);
-        let inflight = world.handles.len() as u64 - world.driver.finished();
+        let inflight = world.handles.len() as u64 - world.driver.books.finished();
         if inflight > u64::from(self.plan.settings.max_inflight) {
             return Err("more executions are unfinished than allowed");
         }
@@ -322,7 +326,7 @@ impl Loop {
         if let Some(execution) = world.sent.take()
             && self.mutant != Mutant::Unbooked
         {
-            world.driver.book(execution, 1);
+            world.driver.book(execution);
         }
     }
 
@@ -517,7 +521,7 @@ impl Machine for Loop {
             u64::from(world.torn),
             world.sent.map_or(0, |execution| execution + 1),
             u64::from(world.control.state() == GraphState::Running),
-            world.driver.finished(),
+            world.driver.books.finished(),
         ];
         seen.extend(world.driver.seen());
         for (lane, ended) in world.lanes.iter().zip(&world.ended) {
