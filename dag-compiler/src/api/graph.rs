@@ -29,7 +29,7 @@ use crate::run::engine::time_limit::TimeLimit;
 use crate::run::engine::wait::moment;
 use crate::run::error::{ExecError, Refused, Suspect};
 use crate::run::layout::Span;
-use crate::run::trace::{self, Event};
+use crate::run::trace::{Event, read};
 use crate::show::inspect;
 
 /// Writes an input value to the outlets of the graph's input.
@@ -338,7 +338,7 @@ impl<In, Out> Graph<In, Out> {
         let (engine, segment) = (&self.engine, &self.engine.segment);
         // Relaxed: a counter orders nothing; a late one shows an operation as in flight.
         let finished = engine.counters.finished.load(Ordering::Relaxed);
-        trace::read(&engine.plan, &engine.layout, began, finished, |offset, len| {
+        read::read(&engine.plan, &engine.layout, began, finished, |offset, len| {
             region(segment, Span { offset, len }).ok()
         })
     }
