@@ -1,8 +1,8 @@
 //! The loop: runs a compiled plan.
 //!
-//! `layout` and `control` are the memory that all processes share. `lane` is the machine that runs one lane's program.
-//! `driver` is the lane that executing threads use. In `engine`, threads submit and wait; `turn` decides which of them
-//! pumps, and `awaiter` pumps if all of them `.await`. `teardown` is the end.
+//! `layout` and `control` are the memory that all processes share. `lane` runs one lane's program. `driver` is the lane
+//! that executing threads use, and `engine` is what these threads do around it: submit, wait, cancel and end.
+//! `README.md` explains their protocol.
 
 pub(crate) mod actor_set;
 pub(crate) mod clock;
