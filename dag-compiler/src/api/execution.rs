@@ -266,12 +266,7 @@ impl<Out> Waiter for ResultWaiter<'_, Out> {
             Status::Gone => Err(ExecError::Taken {
                 execution: self.number,
             }),
-            Status::Fault => {
-                let fault = driver.fault(self.number, self.leaves);
-                Err(self
-                    .engine
-                    .error_of(self.number, &fault.unwrap_or_else(Fault::cancelled)))
-            }
+            Status::Fault(fault) => Err(self.engine.error_of(self.number, &fault)),
             Status::Value => {
                 let leaves = driver.lane.leaves.get_mut(self.leaves.clone());
                 let lengths = self.engine.recipe.lengths.as_slice();

@@ -354,7 +354,7 @@ impl Loop {
             Status::Pending if world.torn => {}
             Status::Pending => return Ok(()),
             Status::Gone => return Err("a result that nobody has taken is gone"),
-            Status::Fault => return Err("a result is a fault that nobody made"),
+            Status::Fault(_) => return Err("a result is a fault that nobody made"),
             Status::Value => {
                 let leaves = world.driver.lane.leaves.iter_mut();
                 let taken =
@@ -532,7 +532,7 @@ impl Machine for Loop {
             let status = match world.driver.status(execution, &self.leaves()) {
                 Status::Pending => 0,
                 Status::Value => 1,
-                Status::Fault => 2,
+                Status::Fault(_) => 2,
                 Status::Gone => 3,
             };
             let cancelled = u64::from(world.control.is_cancelled(execution));

@@ -3,11 +3,11 @@
 //! An execution has an entry here from the moment when the driver is released before its result is there. An execution
 //! whose result is taken under the lock that submitted it never has one.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::run::driver::leaf::AnyLeaf;
+use crate::run::driver::window::Window;
 
 /// The driver's counters, for threads that do not hold the driver. Relaxed: the counters order nothing.
 #[derive(Debug, Default)]
@@ -29,13 +29,10 @@ pub(crate) enum NoRoom {
 pub(crate) struct Books {
     pub(crate) max_inflight: usize,
     pub(crate) max_buffered: usize,
-    /// The number of handles of each execution from `base` on.
-    handles: VecDeque<u32>,
-    base: u64,
-    /// The largest number of executions in `handles`; older ones that still have handles move to `kept`.
+    /// The number of handles of each execution.
+    handles: Window<u32>,
+    /// The largest number of executions in the window; older ones that still have handles are kept.
     window: usize,
-    /// Finished executions before `base` that still have handles, with the number of their handles.
-    kept: BTreeMap<u64, u32>,
     /// The number of finished executions that still have handles.
     held: usize,
     submitted: u64,
@@ -49,10 +46,8 @@ impl Books {
         Books {
             max_inflight,
             max_buffered,
-            handles: VecDeque::with_capacity(window),
-            base: 0,
+            handles: Window::with_capacity(window),
             window,
-            kept: BTreeMap::new(),
             held: 0,
             submitted: 0,
             finished: 0,
@@ -85,8 +80,8 @@ impl Books {
     /// Counts the executions up to `finished` as finished.
     #[inline]
     pub(super) fn finish(&mut self, finished: u64) {
-        if !self.handles.is_empty() {
-            let wanted = |execution: &u64| self.handles_of(*execution) > 0;
+        if self.handles.recent() > 0 {
+            let wanted = |execution: &u64| self.is_wanted(execution);
             self.held += (self.finished..finished).filter(wanted).count();
         }
         self.finished = finished;
@@ -97,7 +92,7 @@ impl Books {
     /// Whether no execution has an entry in the window, so that the next one may do without.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
-        self.base == self.submitted
+        self.handles.base() == self.submitted
     }
 
     /// Whether the limits allow one more execution.
@@ -123,13 +118,13 @@ impl Books {
     #[inline]
     pub(super) fn open(&mut self, execution: u64, handles: u32, leaves: &mut [Box<dyn AnyLeaf>]) {
         leaves.iter_mut().for_each(|leaf| leaf.open(execution));
-        self.handles.push_back(handles);
+        self.handles.push(handles);
     }
 
     /// Removes what has finished if the window is full.
     #[inline]
     pub(super) fn trim(&mut self, leaves: &mut [Box<dyn AnyLeaf>]) {
-        if self.handles.len() > self.window {
+        if self.handles.recent() > self.window {
             self.tidy(leaves);
         }
     }
@@ -137,48 +132,35 @@ impl Books {
     /// Passes an execution whose result was taken before it was collected.
     #[inline]
     pub(super) fn pass(&mut self, execution: u64, leaves: &mut [Box<dyn AnyLeaf>]) {
-        if self.handles.is_empty() {
+        if self.handles.recent() == 0 {
             // The execution has no entry. Executions that are not yet collected and have entries are in the window, so
             // no other is in flight.
-            self.base = self.submitted;
+            self.handles.skip_to(self.submitted);
         } else {
             leaves.iter_mut().for_each(|leaf| leaf.pass(execution));
         }
     }
 
     /// Whether an execution has an entry.
-    pub(super) fn knows(&mut self, execution: u64) -> bool {
-        self.handles(execution).is_some()
+    pub(super) fn knows(&self, execution: u64) -> bool {
+        self.handles.get(execution).is_some()
     }
 
     #[inline]
-    fn handles(&mut self, execution: u64) -> Option<&mut u32> {
-        match execution.checked_sub(self.base) {
-            Some(index) => self.handles.get_mut(usize::try_from(index).ok()?),
-            None => self.kept.get_mut(&execution),
-        }
-    }
-
-    /// The number of handles of an execution from `base` on.
-    #[inline]
-    fn handles_of(&self, execution: u64) -> u32 {
-        let index = execution.checked_sub(self.base);
-        let index = index.and_then(|index| usize::try_from(index).ok());
-        index
-            .and_then(|index| self.handles.get(index))
-            .map_or(0, |handles| *handles)
+    fn is_wanted(&self, execution: &u64) -> bool {
+        self.handles.get(*execution).is_some_and(|handles| *handles > 0)
     }
 
     /// Replaces a handle by `parts` handles.
     pub(crate) fn share(&mut self, execution: u64, parts: u32) {
-        if let Some(handles) = self.handles(execution) {
+        if let Some(handles) = self.handles.get_mut(execution) {
             *handles = handles.saturating_sub(1) + parts;
         }
     }
 
     /// Removes a handle; `true` if it was the last one.
     pub(super) fn close(&mut self, execution: u64, leaves: &mut [Box<dyn AnyLeaf>]) -> bool {
-        let Some(handles) = self.handles(execution) else {
+        let Some(handles) = self.handles.get_mut(execution) else {
             return false;
         };
         let held = *handles > 0;
@@ -187,10 +169,10 @@ impl Books {
         if last && held && execution < self.finished {
             self.held -= 1;
         }
-        if execution >= self.base {
+        if execution >= self.handles.base() {
             self.tidy(leaves);
         } else if last {
-            self.kept.remove(&execution);
+            self.handles.take(execution, 0);
         }
         last
     }
@@ -198,30 +180,30 @@ impl Books {
     /// Removes finished executions without handles. Finished executions with handles leave the window when it is full.
     #[inline]
     fn tidy(&mut self, leaves: &mut [Box<dyn AnyLeaf>]) {
-        while self.base < self.finished
-            && let Some(handles) = self.handles.front().copied()
+        while self.handles.base() < self.finished
+            && let Some(handles) = self.handles.oldest().copied()
         {
-            if handles > 0 {
-                if self.handles.len() <= self.window {
-                    return;
-                }
-                self.keep(handles, leaves);
+            if handles == 0 {
+                self.handles.pop();
+            } else if self.handles.recent() > self.window {
+                self.keep(leaves);
+            } else {
+                return;
             }
-            self.handles.pop_front();
-            self.base += 1;
         }
     }
 
     /// Moves the oldest execution of the window, and its results, to those that are held for long.
     #[cold]
-    fn keep(&mut self, handles: u32, leaves: &mut [Box<dyn AnyLeaf>]) {
-        self.kept.insert(self.base, handles);
-        leaves.iter_mut().for_each(|leaf| leaf.keep(self.base));
+    fn keep(&mut self, leaves: &mut [Box<dyn AnyLeaf>]) {
+        let oldest = self.handles.base();
+        leaves.iter_mut().for_each(|leaf| leaf.keep(oldest));
+        self.handles.keep();
     }
 
     /// The oldest unfinished execution that still has handles.
     pub(crate) fn oldest_wanted(&self) -> Option<u64> {
-        (self.finished..self.submitted).find(|execution| self.handles_of(*execution) > 0)
+        (self.finished..self.submitted).find(|execution| self.is_wanted(execution))
     }
 }
 
@@ -230,19 +212,21 @@ impl Books {
 impl Books {
     /// All numbers that decide the driver's next action.
     pub(super) fn seen(&self) -> impl Iterator<Item = u64> {
-        let handles = self.handles.iter().map(|handles| u64::from(*handles));
-        let kept = self.kept.iter();
-        let kept = kept.flat_map(|(execution, handles)| [*execution, u64::from(*handles)]);
-        [self.submitted, self.base].into_iter().chain(handles).chain(kept)
+        let entries = self.handles.entries();
+        let entries = entries.flat_map(|(execution, handles)| [execution, u64::from(*handles)]);
+        [self.submitted, self.handles.base()].into_iter().chain(entries)
     }
 
     /// The number of executions that have handles.
     pub(super) fn held(&self) -> usize {
-        self.handles.iter().filter(|handles| **handles > 0).count() + self.kept.len()
+        self.handles
+            .entries()
+            .filter(|(_, handles)| **handles > 0)
+            .count()
     }
 
     /// The number of executions with an entry.
     pub(super) fn entries(&self) -> usize {
-        self.handles.len() + self.kept.len()
+        self.handles.entries().count()
     }
 }

@@ -6,6 +6,7 @@
 pub(crate) mod books;
 pub(crate) mod leaf;
 pub(crate) mod wakers;
+mod window;
 
 use std::ops::Range;
 use std::task::Waker;
@@ -261,12 +262,6 @@ impl Driver {
             }
         }
         found
-    }
-
-    /// The first fault among the leaves `range` of an execution.
-    pub(crate) fn fault(&self, execution: u64, range: &Range<usize>) -> Option<Fault> {
-        let leaves = self.lane.leaves.get(range.clone()).unwrap_or_default();
-        leaves.iter().find_map(|leaf| leaf.fault(execution))
     }
 
     /// Removes a handle, with or without its result. `true` if it was the last handle and the execution is unfinished.
