@@ -6,40 +6,31 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::Duration;
 
-use futures_core::Stream;
 use selvedge_channels::AnyOutlet;
 
 use crate::api::execution::Execution;
-use crate::api::map::Map;
 use crate::api::options::OnFull;
 use crate::api::start::plan_and_start;
-use crate::api::stream::Streamed;
 use crate::bind::ports::collect::Take;
 use crate::bind::ports::submit::{FailureOrigin, Submitter};
 use crate::error::CompileError;
 use crate::ir::Plan;
 use crate::plan::profile::Profile;
-use crate::run::control::region;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
 use crate::run::engine::stuck::suspects;
-use crate::run::engine::submit::{Input, Ran};
+use crate::run::engine::submit::{Outcome, Submission};
 use crate::run::engine::teardown::Teardown;
 use crate::run::engine::time_limit::TimeLimit;
 use crate::run::engine::wait::moment;
 use crate::run::error::{ExecError, Refused, Suspect};
-use crate::run::layout::Span;
-use crate::run::trace::{Event, read};
-use crate::show::inspect;
 
-/// Writes an input value to the outlets of the graph's input.
-pub(crate) type Write<In> = fn(In, &mut Submitter<'_>);
-
-/// Whether an input value has as many items as the graph has edges.
-pub(crate) type Fits<In> = fn(&In, usize) -> bool;
-
-/// Publishes an input value at once if its channel can take it; else returns the value.
-pub(crate) type SendNow<In> = fn(In, &mut dyn AnyOutlet) -> Option<In>;
+/// The functions of an input type: `Inputs::write`, `Inputs::send` and `Inputs::fits`.
+pub(crate) type InputType<In> = (
+    fn(In, &mut Submitter<'_>),
+    fn(In, &mut dyn AnyOutlet) -> Option<In>,
+    fn(&In, usize) -> bool,
+);
 
 /// A compiled graph over actors, loaded and running.
 ///
@@ -47,10 +38,8 @@ pub(crate) type SendNow<In> = fn(In, &mut dyn AnyOutlet) -> Option<In>;
 /// its actors can then be bound into another graph.
 pub struct Graph<In, Out> {
     pub(crate) engine: Arc<Engine>,
-    write: Write<In>,
-    send: SendNow<In>,
-    fits: Fits<In>,
-    take: Take<Out>,
+    input: InputType<In>,
+    pub(crate) take: Take<Out>,
     leaves: usize,
     types: PhantomData<fn(In) -> Out>,
 }
@@ -75,17 +64,10 @@ impl<In, Out> std::fmt::Debug for Graph<In, Out> {
 }
 
 impl<In: 'static, Out> Graph<In, Out> {
-    pub(crate) fn new(
-        engine: Arc<Engine>,
-        (write, send, fits): (Write<In>, SendNow<In>, Fits<In>),
-        take: Take<Out>,
-        leaves: usize,
-    ) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, input: InputType<In>, take: Take<Out>, leaves: usize) -> Self {
         Graph {
             engine,
-            write,
-            send,
-            fits,
+            input,
             take,
             leaves,
             types: PhantomData,
@@ -98,7 +80,7 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// room, at most `Options::submit_timeout`. The returned handle answers with the error if the submission is
     /// refused; [`try_execute`](Self::try_execute) returns the value instead.
     pub fn execute(&self, x: In) -> Execution<Out> {
-        match self.submit(&mut self.input(x), self.engine.submission()) {
+        match self.submit(&mut self.value(x), self.engine.submit_options()) {
             Ok(execution) => execution,
             Err(error) => Execution::refused(Arc::clone(&self.engine), error, self.take),
         }
@@ -111,34 +93,28 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// # Errors
     /// The errors of [`Execution::wait`], and the errors with which [`execute`](Self::execute) refuses a submission.
     pub fn run(&self, x: In) -> Result<Out, ExecError> {
-        let mut input = self.input(x);
-        let mut ran = Ran::Refused;
-        self.run_at_once(&mut input, &mut ran);
+        let mut input = self.value(x);
+        let mut ran = Outcome::Refused;
+        self.engine.run(&mut input, self.take, &mut ran);
         match ran {
             // Rebuilds the `Result` from `found` instead of returning it whole: a copy of the whole enum, which has
             // just been written field by field, would wait for those stores.
-            Ran::Done(Ok(found)) => Ok(found),
-            Ran::Done(Err(error)) => {
+            Outcome::Done(Ok(found)) => Ok(found),
+            Outcome::Done(Err(error)) => {
                 if !self.engine.control.is_running() {
                     self.engine.wake_due();
                 }
                 Err(error)
             }
-            Ran::Pending { number, limit } => self.handle(number).wait_at_most(&limit),
-            Ran::Refused => self.run_in_turn(input),
+            Outcome::Pending { number, limit } => self.handle(number).wait_at_most(&limit),
+            Outcome::Refused => self.run_in_turn(input),
         }
-    }
-
-    /// Takes [`run`](Self::run) as far as one use of the lock goes, and writes the outcome to `ran`.
-    #[inline]
-    pub(crate) fn run_at_once(&self, input: &mut GraphInput<'_, In, Out>, ran: &mut Ran<Out>) {
-        self.engine.run(input, self.take, ran);
     }
 
     /// Executes the input while others use the graph.
     #[inline(never)]
     fn run_in_turn(&self, mut input: GraphInput<'_, In, Out>) -> Result<Out, ExecError> {
-        let mut execution = self.submit(&mut input, self.engine.submission())?;
+        let mut execution = self.submit(&mut input, self.engine.submit_options())?;
         execution.wait_at_most(&self.engine.limit())
     }
 
@@ -153,12 +129,13 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// has another number of items than the graph has edges. [`ExecError::TornDown`] or [`ExecError::ActorDied`] if the
     /// graph has ended. Every [`Refused`] contains the value.
     pub fn try_execute(&self, x: In) -> Result<Execution<Out>, Refused<In>> {
-        if !(self.fits)(&x, self.engine.options.inputs_value()) {
+        let (_, _, fits) = self.input;
+        if !fits(&x, self.engine.options.inputs_value()) {
             let expected = self.engine.plan.ir.inputs.len();
             let error = ExecError::InputCount { expected };
             return Err(Refused { value: x, error });
         }
-        let mut input = self.input(x);
+        let mut input = self.value(x);
         self.submit(&mut input, (OnFull::Fail, moment()))
             .or_else(|error| match input.value {
                 Some(value) => Err(Refused { value, error }),
@@ -176,7 +153,7 @@ impl<In: 'static, Out> Graph<In, Out> {
     }
 
     #[inline]
-    pub(crate) fn input(&self, x: In) -> GraphInput<'_, In, Out> {
+    pub(crate) fn value(&self, x: In) -> GraphInput<'_, In, Out> {
         GraphInput {
             graph: self,
             value: Some(x),
@@ -225,32 +202,7 @@ impl<In: 'static, Out> Graph<In, Out> {
         profile.apply(&mut ir);
         let (options, recipe) = (engine.options.clone(), Arc::clone(&engine.recipe));
         let started = plan_and_start(engine.lease.runtime(), options, ir, recipe)?;
-        Ok(Graph::new(
-            started,
-            (self.write, self.send, self.fits),
-            self.take,
-            self.leaves,
-        ))
-    }
-
-    /// The number of executions that may be in flight while every result has room: results that arrive before the
-    /// oldest one are buffered.
-    pub(crate) fn window(&self) -> usize {
-        let inflight = self.plan().settings.max_inflight as usize;
-        inflight.min(self.engine.options.max_buffered_value())
-    }
-
-    /// Executes every item and yields the results in order. Keeps at most `max_inflight` and at most `max_buffered`
-    /// executions submitted.
-    pub fn map<I: IntoIterator<Item = In>>(&self, items: I) -> Map<'_, In, Out, I::IntoIter> {
-        Map::new(self, items.into_iter())
-    }
-
-    /// Executes every item of a stream and yields the results in order. Keeps at most `max_inflight` and at most
-    /// `max_buffered` executions submitted. A poll blocks its thread as a poll of [`Execution`] does and, if other
-    /// callers have filled the graph, as [`execute`](Self::execute) does.
-    pub fn stream<S: Stream<Item = In>>(&self, items: S) -> Streamed<'_, In, Out, S> {
-        Streamed::new(self, items)
+        Ok(Graph::new(started, self.input, self.take, self.leaves))
     }
 }
 
@@ -260,13 +212,11 @@ pub(crate) struct GraphInput<'g, In, Out> {
     value: Option<In>,
 }
 
-impl<In, Out> Input for GraphInput<'_, In, Out> {
+impl<In, Out> Submission for GraphInput<'_, In, Out> {
     #[inline]
     fn send(&mut self, outlet: &mut dyn AnyOutlet) -> bool {
-        self.value = self
-            .value
-            .take()
-            .and_then(|value| (self.graph.send)(value, outlet));
+        let (_, send, _) = self.graph.input;
+        self.value = self.value.take().and_then(|value| send(value, outlet));
         self.value.is_none()
     }
 
@@ -278,8 +228,9 @@ impl<In, Out> Input for GraphInput<'_, In, Out> {
         };
         let engine = &self.graph.engine;
         let mut submitter = Submitter::new(&mut driver.inputs, engine.options.inputs_value(), from);
+        let (write, ..) = self.graph.input;
         if let Some(value) = self.value.take() {
-            (self.graph.write)(value, &mut submitter);
+            write(value, &mut submitter);
         }
         let expected = engine.plan.ir.inputs.len();
         submitter.finish().map_err(|_| ExecError::InputCount { expected })
@@ -327,55 +278,6 @@ impl<In, Out> Graph<In, Out> {
         // A lane that waits for an execution that was not submitted holds up nothing.
         suspects.retain(|suspect| suspect.execution < submitted);
         suspects
-    }
-
-    /// The operations that are still in the event rings, by start time, and the COMPUTEs in flight. Empty unless
-    /// `Options::trace` keeps events.
-    pub fn trace(&self) -> Vec<Event> {
-        let Some(began) = self.engine.began else {
-            return Vec::new();
-        };
-        let (engine, segment) = (&self.engine, &self.engine.segment);
-        // Relaxed: a counter orders nothing; a late one shows an operation as in flight.
-        let finished = engine.counters.finished.load(Ordering::Relaxed);
-        read::read(&engine.plan, &engine.layout, began, finished, |offset, len| {
-            region(segment, Span { offset, len }).ok()
-        })
-    }
-
-    /// Returns the [`trace`](Self::trace) as a file for `ui.perfetto.dev` or `chrome://tracing`, with arrows along
-    /// edges.
-    pub fn trace_json(&self) -> String {
-        self.plan().trace_json(&self.trace())
-    }
-
-    /// One HTML page that works offline: the planned time line, and below it the events in the event rings.
-    pub fn to_html(&self) -> String {
-        self.plan().to_html(&self.trace())
-    }
-
-    /// Returns the [`trace`](Self::trace) as a picture (SVG) of the last `executions`: one row per lane, with its
-    /// computations and its waits.
-    pub fn trace_svg(&self, executions: usize) -> String {
-        self.plan().trace_svg(&self.trace(), executions)
-    }
-
-    /// Writes the trace once to the file that `--selvedge-trace` names: a page if the name ends in `.html`, a picture
-    /// if it ends in `.svg`, else a file for Perfetto.
-    fn save_trace(&self) {
-        let Some(file) = inspect::trace_file() else { return };
-        // Relaxed: only the first tear-down writes the file; a second write would write it again.
-        if self.engine.torn_down.load(Ordering::Relaxed) {
-            return;
-        }
-        let text = match file.rsplit('.').next() {
-            Some("html") => self.to_html(),
-            Some("svg") => self.trace_svg(inspect::PICTURED),
-            _ => self.trace_json(),
-        };
-        if let Err(error) = std::fs::write(&file, text) {
-            eprintln!("the trace could not be written to {file}: {error}");
-        }
     }
 
     /// The reason why the graph has ended; `None` while it runs.

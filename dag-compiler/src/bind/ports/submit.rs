@@ -75,9 +75,7 @@ impl InputPort {
     /// Whether every outlet of this leaf is known to have a free slot.
     #[inline]
     pub(crate) fn is_open(&mut self) -> bool {
-        self.whole.as_mut().is_none_or(|whole| whole.is_open())
-            && self.parts.iter_mut().flatten().all(|part| part.is_open())
-            && self.done.as_mut().is_none_or(|done| done.is_open())
+        self.outlets().all(|outlet| outlet.is_open())
     }
 
     /// Returns the only outlet of this leaf, if the value goes there unchanged.
@@ -96,24 +94,10 @@ impl InputPort {
     }
 
     /// Returns every outlet of this leaf.
+    #[inline]
     pub(crate) fn outlets(&mut self) -> impl Iterator<Item = &mut Box<dyn AnyOutlet>> {
         let parts = self.parts.iter_mut().flatten();
         self.whole.iter_mut().chain(parts).chain(&mut self.done)
-    }
-
-    /// Calls `act` with every outlet of this leaf and stops at the first error.
-    #[inline]
-    pub(crate) fn try_each<E>(
-        &mut self,
-        mut act: impl FnMut(&mut dyn AnyOutlet) -> Result<(), E>,
-    ) -> Result<(), E> {
-        if let Some(whole) = &mut self.whole {
-            act(whole.as_mut())?;
-        }
-        for outlet in self.parts.iter_mut().flatten().chain(&mut self.done) {
-            act(outlet.as_mut())?;
-        }
-        Ok(())
     }
 }
 

@@ -160,12 +160,13 @@ impl Books {
 
     /// Removes a handle; `true` if it was the last one.
     pub(super) fn close(&mut self, execution: u64, leaves: &mut [Box<dyn AnyLeaf>]) -> bool {
-        let Some(handles) = self.handles.get_mut(execution) else {
-            return false;
-        };
-        let held = *handles > 0;
-        *handles = handles.saturating_sub(1);
-        let last = *handles == 0;
+        let closed = self.handles.get_mut(execution).map(|handles| {
+            let held = *handles > 0;
+            *handles = handles.saturating_sub(1);
+            (held, *handles == 0)
+        });
+        // An execution without an entry has no handle to remove.
+        let (held, last) = closed.unwrap_or_default();
         if last && held && execution < self.finished {
             self.held -= 1;
         }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use selvedge_channels::{AnyValue, ChannelError, Fault, Message, PayloadType, Wire, dispose};
+use selvedge_channels::{AnyValue, ChannelError, Fault, Message, PayloadType, Value, Wire, dispose};
 
 use crate::run::driver::window::Window;
 use crate::run::report::{Cause, TaskInfo, fault_with};
@@ -96,6 +96,24 @@ impl<T: Wire> Leaf<T> {
     }
 }
 
+/// The message of `execution`, whatever it is: a value that cannot be decoded is a fault.
+fn received<T: Wire>(
+    value: &mut Value<T>,
+    execution: u64,
+    info: &TaskInfo,
+) -> Result<Message<T>, ChannelError> {
+    let cause = match catch_unwind(AssertUnwindSafe(|| value.message())) {
+        Ok(Ok(message)) => return Ok(message),
+        Ok(Err(error)) if error.loses_value() => Cause::Payload {
+            message: error.to_string(),
+        },
+        Ok(Err(error)) => return Err(error),
+        Err(payload) => Cause::of_panic(payload),
+    };
+    value.read_done()?;
+    Ok(Err(fault_with(info, execution, cause, None)))
+}
+
 impl<T: Wire> AnyLeaf for Leaf<T> {
     fn open(&mut self, execution: u64) {
         // Executions without an entry may have run since the last one.
@@ -109,39 +127,23 @@ impl<T: Wire> AnyLeaf for Leaf<T> {
         execution: u64,
         info: &TaskInfo,
     ) -> Result<(), ChannelError> {
-        let Some(entry @ Entry::Pending) = self.0.get_mut(execution) else {
-            if let Some(entry) = self.0.get_mut(execution) {
-                *entry = Entry::Gone;
+        let entry = match self.0.get_mut(execution) {
+            Some(entry @ Entry::Pending) => entry,
+            unwanted => {
+                if let Some(entry) = unwanted {
+                    *entry = Entry::Gone;
+                }
+                self.trim();
+                return value.read_done();
             }
-            self.trim();
-            return value.read_done();
         };
         let found = value.payload_type();
-        let Some(typed) = value.typed_mut::<T>() else {
-            return Err(wrong_type::<T>(found));
-        };
+        let typed = value.typed_mut::<T>().ok_or_else(|| wrong_type::<T>(found))?;
         if let Some(value) = typed.take_last() {
             *entry = Entry::Arrived(Ok(value));
             return Ok(());
         }
-        let cause = match catch_unwind(AssertUnwindSafe(|| typed.message())) {
-            Ok(Ok(message)) => Ok(message),
-            Ok(Err(error)) if error.loses_value() => Err(Cause::Payload {
-                message: error.to_string(),
-            }),
-            Ok(Err(error)) => return Err(error),
-            Err(payload) => Err(Cause::of_panic(payload)),
-        };
-        let message = match cause {
-            Ok(message) => message,
-            Err(cause) => {
-                typed.read_done()?;
-                Err(fault_with(info, execution, cause, None))
-            }
-        };
-        if let Some(entry) = self.0.get_mut(execution) {
-            *entry = Entry::Arrived(message);
-        }
+        *entry = Entry::Arrived(received(typed, execution, info)?);
         Ok(())
     }
 

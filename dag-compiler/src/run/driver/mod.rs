@@ -79,10 +79,9 @@ impl Driver {
         };
         let mut space = true;
         for port in &mut self.inputs {
-            port.try_each(|outlet| {
+            for outlet in port.outlets() {
                 space = space && outlet.has_space()?;
-                Ok::<(), ChannelError>(())
-            })?;
+            }
         }
         Ok(space.then_some(()).ok_or(NoRoom::Unread(inflight)))
     }
@@ -103,7 +102,8 @@ impl Driver {
         let execution = self.books.submitted();
         for port in &mut self.inputs {
             let (info, values) = (&self.input_info, &mut self.lane.values);
-            port.try_each(|outlet| publish(outlet, info, execution, values))?;
+            port.outlets()
+                .try_for_each(|outlet| publish(outlet.as_mut(), info, execution, values))?;
         }
         Ok(self.books.sent())
     }

@@ -6,6 +6,7 @@
 mod awaiter;
 mod cancel;
 mod failure;
+pub(crate) mod result;
 pub(crate) mod stuck;
 pub(crate) mod submit;
 pub(crate) mod teardown;

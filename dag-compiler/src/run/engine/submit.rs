@@ -15,7 +15,7 @@ use crate::run::engine::time_limit::TimeLimit;
 use crate::run::error::ExecError;
 
 /// An input value that is to be submitted.
-pub(crate) trait Input {
+pub(crate) trait Submission {
     /// Publishes the value at once if `outlet` can take it; `false` leaves the value as it is.
     fn send(&mut self, outlet: &mut dyn AnyOutlet) -> bool;
     /// Stages the value in the graph's inputs. Called at most once.
@@ -24,7 +24,7 @@ pub(crate) trait Input {
 
 /// How far a thread got with an execution under one use of the lock. It is written to the place that the caller
 /// provides: passing it through all the code that waits would cost more than everything else on that path.
-pub(crate) enum Ran<Out> {
+pub(crate) enum Outcome<Out> {
     /// The execution has ended with this result.
     Done(Result<Out, ExecError>),
     /// The execution is in the books. The caller waits for it, for the rest of the time limit.
@@ -50,7 +50,7 @@ impl Engine {
     /// The behaviour on a full graph and the time limit of submissions, from `Options::on_full` and
     /// `Options::submit_timeout`.
     #[inline]
-    pub(crate) fn submission(&self) -> (OnFull, TimeLimit) {
+    pub(crate) fn submit_options(&self) -> (OnFull, TimeLimit) {
         let limit = TimeLimit::new(self.options.submit_timeout_value(), "Options::submit_timeout");
         (self.options.on_full_value(), limit)
     }
@@ -58,7 +58,7 @@ impl Engine {
     /// Submits the input and waits for the result while the driver is held: for as long as a wait spins, and only while
     /// no other thread wants the driver. The caller sets `ran` to `Refused` beforehand.
     #[inline]
-    pub(crate) fn run<Out>(&self, input: &mut impl Input, take: Take<Out>, ran: &mut Ran<Out>) {
+    pub(crate) fn run<Out>(&self, input: &mut impl Submission, take: Take<Out>, ran: &mut Outcome<Out>) {
         // If the driver is not free, `ran` stays refused.
         let _ = self.driver.try_with(|driver| {
             // A leading thread waits for an answer and would have to be told of every move.
@@ -68,7 +68,7 @@ impl Engine {
             match self.enter(driver, input) {
                 Ok(number) => self.take_or_book(driver, number, take, ran),
                 Err(Denied::Full(_)) => {}
-                Err(Denied::Ended(error)) => *ran = Ran::Done(Err(*error)),
+                Err(Denied::Ended(error)) => *ran = Outcome::Done(Err(*error)),
             }
         });
     }
@@ -78,7 +78,7 @@ impl Engine {
     pub(crate) fn submit(
         &self,
         (on_full, limit): (OnFull, TimeLimit),
-        input: &mut impl Input,
+        input: &mut impl Submission,
     ) -> Result<u64, ExecError> {
         // There usually is room, and then nothing has to be pumped first.
         match self.drive(&limit, |driver| self.enter_and_book(driver, input)) {
@@ -95,7 +95,7 @@ impl Engine {
         &self,
         on_full: OnFull,
         limit: &TimeLimit,
-        input: &mut dyn Input,
+        input: &mut dyn Submission,
     ) -> Result<u64, ExecError> {
         let mut displaced = false;
         let outcome = self.wait_for(limit, |driver: &mut Driver| {
@@ -109,7 +109,11 @@ impl Engine {
     }
 
     #[inline]
-    fn enter_and_book<I: Input + ?Sized>(&self, driver: &mut Driver, input: &mut I) -> Result<u64, Denied> {
+    fn enter_and_book<S: Submission + ?Sized>(
+        &self,
+        driver: &mut Driver,
+        input: &mut S,
+    ) -> Result<u64, Denied> {
         let number = self.enter(driver, input)?;
         driver.book(number);
         Ok(number)
@@ -118,7 +122,7 @@ impl Engine {
     /// Publishes the input if there is room: at once if it is one value and its channel can take it, else staged. The
     /// execution has no place in the books yet.
     #[inline]
-    fn enter<I: Input + ?Sized>(&self, driver: &mut Driver, input: &mut I) -> Result<u64, Denied> {
+    fn enter<S: Submission + ?Sized>(&self, driver: &mut Driver, input: &mut S) -> Result<u64, Denied> {
         if !self.control.is_running() {
             return Err(Denied::ended(self.true_end()));
         }

@@ -8,7 +8,7 @@ use selvedge_core::NoEntry;
 use crate::bind::ports::collect::Take;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
-use crate::run::engine::submit::Ran;
+use crate::run::engine::submit::Outcome;
 use crate::run::engine::time_limit::TimeLimit;
 use crate::run::error::ExecError;
 
@@ -67,7 +67,7 @@ impl Engine {
         driver: &mut Driver,
         number: u64,
         take: Take<Out>,
-        ran: &mut Ran<Out>,
+        ran: &mut Outcome<Out>,
     ) {
         // The clock is read only after the input is published, because the lanes wait for the input.
         let limit = self.limit();
@@ -83,14 +83,14 @@ impl Engine {
         });
         // A message that has arrived and cannot be taken is a fault.
         if stopped && let Some(taken) = driver.take_at_once(number, &self.recipe.lengths, take) {
-            *ran = Ran::Done(taken.map_err(|fault| self.error_of(number, &fault)));
+            *ran = Outcome::Done(taken.map_err(|fault| self.error_of(number, &fault)));
             return;
         }
         driver.book(number);
         if !stopped {
             limit.spent_spinning();
         }
-        *ran = Ran::Pending { number, limit };
+        *ran = Outcome::Pending { number, limit };
     }
 
     /// Closes dropped handles and moves all messages that can move; `true` if anything changed.

@@ -58,9 +58,9 @@ impl Actor for Echo {
 }
 
 /// Runs `x` as far as one use of the lock goes.
-fn ran<In: 'static, Out>(graph: &Graph<In, Out>, x: In) -> Ran<Out> {
-    let mut ran = Ran::Refused;
-    graph.run_at_once(&mut graph.input(x), &mut ran);
+fn ran<In: 'static, Out>(graph: &Graph<In, Out>, x: In) -> Outcome<Out> {
+    let mut ran = Outcome::Refused;
+    graph.engine.run(&mut graph.value(x), graph.take, &mut ran);
     ran
 }
 
@@ -84,17 +84,17 @@ fn who_has_the_graph_to_himself_goes_through() {
     for x in 0..100 {
         // Other threads may want the core meanwhile, but none wants the driver.
         let ran = ran(&graph, x);
-        assert!(matches!(ran, Ran::Done(Ok(found)) if found == x));
+        assert!(matches!(ran, Outcome::Done(Ok(found)) if found == x));
     }
     drop(graph);
     let tuple = |(x,): (Edge<i64>,)| bind(&echo, 0).arg(&x).finish::<i64>();
     let graph = runtime.compile_with(options.clone(), tuple).unwrap();
     let staged = ran(&graph, (7,));
-    assert!(matches!(staged, Ran::Done(Ok(7))));
+    assert!(matches!(staged, Outcome::Done(Ok(7))));
     drop(graph);
     let straight = runtime.compile_with(options, |x: Edge<i64>| x).unwrap();
     let straight = ran(&straight, 8);
-    assert!(matches!(straight, Ran::Done(Ok(8))));
+    assert!(matches!(straight, Outcome::Done(Ok(8))));
 }
 
 #[test]
@@ -105,13 +105,13 @@ fn who_has_not_does_not() {
     let graph = runtime.compile_with(Options::new().max_inflight(4), one).unwrap();
     let held = graph.execute(1);
     let refused = ran(&graph, 2);
-    assert!(matches!(refused, Ran::Refused));
+    assert!(matches!(refused, Outcome::Refused));
     assert_eq!(held.wait().unwrap(), 1);
     drop(graph);
     let parks = Options::new().wait(Wait::Park);
     let graph = runtime.compile_with(parks, one).unwrap();
     let submitted = ran(&graph, 3);
-    assert!(matches!(submitted, Ran::Pending { number: 0, .. }));
+    assert!(matches!(submitted, Outcome::Pending { number: 0, .. }));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn what_is_computed_here_does_not() {
         .compile(|x: Edge<i64>| bind(&echo, 0).arg(&x).finish::<i64>())
         .unwrap();
     let refused = ran(&graph, 2);
-    assert!(matches!(refused, Ran::Refused));
+    assert!(matches!(refused, Outcome::Refused));
     assert_eq!(graph.run(2).unwrap(), 2);
 }
 
