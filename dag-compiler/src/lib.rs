@@ -45,7 +45,9 @@ pub use bind::collective::{
     reduce_scatter, scatter,
 };
 pub use bind::edge::{Edge, constant, gather};
-pub use bind::ports::{Collected, InputPorts, Inputs, OutputList, Outputs, Submitter};
+pub use bind::ports::collect::Collected;
+pub use bind::ports::submit::Submitter;
+pub use bind::ports::{InputPorts, Inputs, OutputList, Outputs};
 pub use bind::transport::Transport;
 #[doc(hidden)] // used by the code that `#[actor]` generates
 pub use bind::{Bind, bind};
@@ -61,9 +63,9 @@ pub use plan::profile::{Profile, Work};
 pub use prove::forecast::{Forecast, forecast};
 pub use prove::throughput::{ThroughputBound, bound};
 pub use run::control::Phase;
+pub use run::engine::teardown::{StuckLane, Teardown};
 pub use run::error::{ActorDied, ExecError, Refused, Suspect, Timeout};
 pub use run::report::{Cause, TaskError, TaskInfo};
-pub use run::teardown::{StuckLane, Teardown};
 pub use run::trace::Event;
 #[doc(hidden)] // used by the floors above
 pub use selvedge_channels::{debug_is_report, dispose};

@@ -9,16 +9,13 @@ use std::time::{Duration, Instant};
 
 use selvedge_channels::{Fault, Wire};
 
-use crate::bind::ports::Collected;
+use crate::bind::ports::collect::{Collected, Take};
 use crate::run::clock::coarse_ns;
-use crate::run::driver::Driver;
-use crate::run::engine::{Engine, Sight};
+use crate::run::driver::leaf::{AnyLeaf, Leaf};
+use crate::run::engine::Engine;
+use crate::run::engine::result::ResultWaiter;
+use crate::run::engine::time_limit::TimeLimit;
 use crate::run::error::ExecError;
-use crate::run::leaf::{AnyLeaf, Leaf, Status};
-use crate::run::time_limit::TimeLimit;
-
-/// Reads a result from the leaves of the graph's output.
-pub(crate) type Take<Out> = fn(&mut Collected<'_>) -> Result<Out, Fault>;
 
 /// A submitted execution. Its result is fetched once: [`wait`](Self::wait) consumes the handle.
 ///
@@ -88,8 +85,8 @@ impl<Out> Execution<Out> {
     /// the graph has ended, [`ExecError::Timeout`] if the time limit passed. The first failed output ends the wait,
     /// without a wait for the other outputs.
     pub fn wait(mut self) -> Result<Out, ExecError> {
-        let patience = self.engine.patience();
-        self.wait_at_most(&patience)
+        let limit = self.engine.limit();
+        self.wait_at_most(&limit)
     }
 
     /// Waits for the result, at most `timeout`; a `timeout` of zero looks once, unless another thread uses the graph at
@@ -109,9 +106,9 @@ impl<Out> Execution<Out> {
         if let Some(error) = self.early() {
             return Some(Err(error));
         }
-        let (engine, mut sight, _) = self.sight();
-        engine.glance(&mut sight);
-        sight.found
+        let (engine, mut waiter, _) = self.waiter();
+        engine.look_soon(&mut waiter);
+        waiter.found
     }
 
     /// Returns the result if it has arrived; else has the task of `context` woken when it may have arrived. Works as
@@ -131,15 +128,15 @@ impl<Out> Execution<Out> {
             return Poll::Ready(Err(error));
         }
         let since = self.since;
-        let (engine, mut sight, until) = self.sight();
-        let (number, mut late) = (sight.number, false);
-        engine.poll(&mut sight, |driver| {
+        let (engine, mut waiter, until) = self.waiter();
+        let (number, mut late) = (waiter.number, false);
+        engine.poll(&mut waiter, |driver| {
             late = !waits(engine, until);
             if !late && driver.register(number, context.waker(), *until) {
                 engine.bell.ring();
             }
         });
-        match sight.found {
+        match waiter.found {
             Some(found) => Poll::Ready(found),
             None if late => Poll::Ready(Err(engine.late(number, since))),
             None => match engine.serve_awaits() {
@@ -149,14 +146,14 @@ impl<Out> Execution<Out> {
         }
     }
 
-    pub(crate) fn wait_at_most(&mut self, patience: &TimeLimit) -> Result<Out, ExecError> {
+    pub(crate) fn wait_at_most(&mut self, limit: &TimeLimit) -> Result<Out, ExecError> {
         if let Some(error) = self.early() {
             return Err(error);
         }
         let since = self.since;
-        let (engine, mut sight, _) = self.sight();
-        match engine.wait(sight.number, since, patience, &mut sight) {
-            None => sight.found.unwrap_or_else(unanswered),
+        let (engine, mut waiter, _) = self.waiter();
+        match engine.wait(waiter.number, since, limit, &mut waiter) {
+            None => waiter.found.unwrap_or_else(unanswered),
             Some(error) => Err(error),
         }
     }
@@ -173,9 +170,9 @@ impl<Out> Execution<Out> {
         }
     }
 
-    /// Borrows the engine, a [`Handle`] that looks for the result, and the deadline of `.await`.
-    fn sight(&mut self) -> (&Arc<Engine>, Handle<'_, Out>, &mut Option<Instant>) {
-        let sight = Handle {
+    /// Borrows the engine, a [`ResultWaiter`] that looks for the result, and the deadline of `.await`.
+    fn waiter(&mut self) -> (&Arc<Engine>, ResultWaiter<'_, Out>, &mut Option<Instant>) {
+        let waiter = ResultWaiter {
             engine: &self.engine,
             number: self.number,
             leaves: &self.leaves,
@@ -183,7 +180,7 @@ impl<Out> Execution<Out> {
             closed: &mut self.closed,
             found: None,
         };
-        (&self.engine, sight, &mut self.until)
+        (&self.engine, waiter, &mut self.until)
     }
 
     /// Replaces this handle by one handle per leaf, if there are as many leaves as checks in `fits` and each leaf
@@ -200,7 +197,7 @@ impl<Out> Execution<Out> {
             if parts != edges || !pairs.all(|(leaf, fits)| fits(leaf.as_mut())) {
                 return Err(ExecError::NotSplit { parts, edges });
             }
-            driver.share(self.number, parts as u32);
+            driver.books.share(self.number, parts as u32);
             Ok(())
         })?
     }
@@ -225,76 +222,6 @@ fn is_leaf_of<T: Wire>(leaf: &mut dyn AnyLeaf) -> bool {
 
 fn take_one<T: Wire>(collected: &mut Collected<'_>) -> Result<T, Fault> {
     collected.next::<T>()
-}
-
-/// The borrowed fields of an [`Execution`] that looks for its result.
-struct Handle<'e, Out> {
-    engine: &'e Engine,
-    number: u64,
-    leaves: &'e Range<usize>,
-    take: Take<Out>,
-    closed: &'e mut bool,
-    found: Option<Result<Out, ExecError>>,
-}
-
-impl<Out> Handle<'_, Out> {
-    fn unfinished(&self, unfinished: bool) {
-        if unfinished {
-            self.engine.cancel(self.number);
-        }
-    }
-}
-
-impl<Out> Sight for Handle<'_, Out> {
-    #[inline]
-    fn at_once(&mut self, driver: &mut Driver) -> bool {
-        if !driver.stirs() {
-            return false;
-        }
-        let lengths = self.engine.recipe.lengths.as_slice();
-        let Some(taken) = driver.take_at_once(self.number, lengths, self.take) else {
-            return false;
-        };
-        self.found = Some(taken.map_err(|fault| self.engine.error_of(self.number, &fault)));
-        *self.closed = true;
-        self.unfinished(driver.close_taken(self.number));
-        true
-    }
-
-    /// Takes the result if it has arrived.
-    fn look(&mut self, driver: &mut Driver) -> bool {
-        let found = match driver.status(self.number, self.leaves) {
-            Status::Pending => return false,
-            Status::Gone => Err(ExecError::Taken {
-                execution: self.number,
-            }),
-            Status::Fault => {
-                let fault = driver.fault(self.number, self.leaves);
-                Err(self
-                    .engine
-                    .error_of(self.number, &fault.unwrap_or_else(Fault::cancelled)))
-            }
-            Status::Value => {
-                let leaves = driver.lane.leaves.get_mut(self.leaves.clone());
-                let lengths = self.engine.recipe.lengths.as_slice();
-                let mut collected = Collected::new(leaves.unwrap_or_default(), lengths, self.number);
-                (self.take)(&mut collected).map_err(|fault| self.engine.error_of(self.number, &fault))
-            }
-        };
-        if !std::mem::replace(self.closed, true) {
-            let unfinished = match found {
-                Ok(_) => driver.close_taken(self.number),
-                Err(_) => driver.close(self.number, self.leaves),
-            };
-            self.unfinished(unfinished);
-        }
-        self.found = Some(found);
-        true
-    }
-
-    fn fail(&mut self, error: ExecError) {
-        self.found = Some(Err(error));
-    }
 }
 
 /// The error for a waiter that was told that its answer has arrived and does not have it.

@@ -1,43 +1,36 @@
 //! A compiled graph: the handle through which a user executes it.
 
-use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::Duration;
 
-use futures_core::Stream;
 use selvedge_channels::AnyOutlet;
 
-use crate::api::execution::{Execution, Take};
-use crate::api::map::Map;
+use crate::api::execution::Execution;
 use crate::api::options::OnFull;
 use crate::api::start::plan_and_start;
-use crate::api::stream::Streamed;
-use crate::bind::ports::{FailureOrigin, Submitter};
+use crate::bind::ports::collect::Take;
+use crate::bind::ports::submit::{FailureOrigin, Submitter};
 use crate::error::CompileError;
 use crate::ir::Plan;
 use crate::plan::profile::Profile;
-use crate::run::control::region;
 use crate::run::driver::Driver;
-use crate::run::engine::{Engine, Through, moment};
+use crate::run::engine::Engine;
+use crate::run::engine::stuck::suspects;
+use crate::run::engine::submit::{Outcome, Submission};
+use crate::run::engine::teardown::Teardown;
+use crate::run::engine::time_limit::TimeLimit;
+use crate::run::engine::wait::moment;
 use crate::run::error::{ExecError, Refused, Suspect};
-use crate::run::layout::Span;
-use crate::run::stuck::suspects;
-use crate::run::teardown::Teardown;
-use crate::run::time_limit::TimeLimit;
-use crate::run::trace::{self, Event};
-use crate::show::inspect;
 
-/// Writes an input value to the outlets of the graph's input.
-pub(crate) type Write<In> = fn(In, &mut Submitter<'_>);
-
-/// Whether an input value has as many items as the graph has edges.
-pub(crate) type Fits<In> = fn(&In, usize) -> bool;
-
-/// Publishes an input value at once if its channel can take it; else returns the value.
-pub(crate) type SendNow<In> = fn(In, &mut dyn AnyOutlet) -> Option<In>;
+/// The functions of an input type: `Inputs::write`, `Inputs::send` and `Inputs::fits`.
+pub(crate) type InputType<In> = (
+    fn(In, &mut Submitter<'_>),
+    fn(In, &mut dyn AnyOutlet) -> Option<In>,
+    fn(&In, usize) -> bool,
+);
 
 /// A compiled graph over actors, loaded and running.
 ///
@@ -45,10 +38,8 @@ pub(crate) type SendNow<In> = fn(In, &mut dyn AnyOutlet) -> Option<In>;
 /// its actors can then be bound into another graph.
 pub struct Graph<In, Out> {
     pub(crate) engine: Arc<Engine>,
-    write: Write<In>,
-    send: SendNow<In>,
-    fits: Fits<In>,
-    take: Take<Out>,
+    input: InputType<In>,
+    pub(crate) take: Take<Out>,
     leaves: usize,
     types: PhantomData<fn(In) -> Out>,
 }
@@ -73,17 +64,10 @@ impl<In, Out> std::fmt::Debug for Graph<In, Out> {
 }
 
 impl<In: 'static, Out> Graph<In, Out> {
-    pub(crate) fn new(
-        engine: Arc<Engine>,
-        (write, send, fits): (Write<In>, SendNow<In>, Fits<In>),
-        take: Take<Out>,
-        leaves: usize,
-    ) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, input: InputType<In>, take: Take<Out>, leaves: usize) -> Self {
         Graph {
             engine,
-            write,
-            send,
-            fits,
+            input,
             take,
             leaves,
             types: PhantomData,
@@ -96,8 +80,7 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// room, at most `Options::submit_timeout`. The returned handle answers with the error if the submission is
     /// refused; [`try_execute`](Self::try_execute) returns the value instead.
     pub fn execute(&self, x: In) -> Execution<Out> {
-        let mut value = Some(x);
-        match self.submit(&mut value, self.engine.as_asked()) {
+        match self.submit(&mut self.value(x), self.engine.submit_options()) {
             Ok(execution) => execution,
             Err(error) => Execution::refused(Arc::clone(&self.engine), error, self.take),
         }
@@ -110,42 +93,29 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// # Errors
     /// The errors of [`Execution::wait`], and the errors with which [`execute`](Self::execute) refuses a submission.
     pub fn run(&self, x: In) -> Result<Out, ExecError> {
-        let value = Cell::new(Some(x));
-        let mut through = Through::Refused;
-        self.through(&value, &mut through);
-        match through {
+        let mut input = self.value(x);
+        let mut ran = Outcome::Refused;
+        self.engine.run(&mut input, self.take, &mut ran);
+        match ran {
             // Rebuilds the `Result` from `found` instead of returning it whole: a copy of the whole enum, which has
             // just been written field by field, would wait for those stores.
-            Through::Done(Ok(found)) => Ok(found),
-            Through::Done(Err(error)) => {
+            Outcome::Done(Ok(found)) => Ok(found),
+            Outcome::Done(Err(error)) => {
                 if !self.engine.control.is_running() {
                     self.engine.wake_due();
                 }
                 Err(error)
             }
-            Through::Submitted(number, patience) => self.handle(number).wait_at_most(&patience),
-            Through::Refused => self.run_on(value.take()),
+            Outcome::Pending { number, limit } => self.handle(number).wait_at_most(&limit),
+            Outcome::Refused => self.run_in_turn(input),
         }
     }
 
-    /// Takes the fast path of [`run`](Self::run) and writes the outcome to `through`.
-    #[inline]
-    pub(crate) fn through(&self, value: &Cell<Option<In>>, through: &mut Through<Out>) {
-        let send = |outlet: &mut dyn AnyOutlet| {
-            let back = value.take().and_then(|value| (self.send)(value, outlet));
-            let sent = back.is_none();
-            value.set(back);
-            sent
-        };
-        let stage = |driver: &mut Driver| self.stage(driver, value.take());
-        self.engine.run_through(self.take, through, send, stage);
-    }
-
-    /// Takes the slow path of [`run`](Self::run): submits `value`, then waits for the result.
+    /// Executes the input while others use the graph.
     #[inline(never)]
-    fn run_on(&self, mut value: Option<In>) -> Result<Out, ExecError> {
-        let mut execution = self.submit(&mut value, self.engine.as_asked())?;
-        execution.wait_at_most(&self.engine.patience())
+    fn run_in_turn(&self, mut input: GraphInput<'_, In, Out>) -> Result<Out, ExecError> {
+        let mut execution = self.submit(&mut input, self.engine.submit_options())?;
+        execution.wait_at_most(&self.engine.limit())
     }
 
     /// Submits `x` if there is room right now. If another thread uses the graph at this moment, waits for that thread,
@@ -159,14 +129,15 @@ impl<In: 'static, Out> Graph<In, Out> {
     /// has another number of items than the graph has edges. [`ExecError::TornDown`] or [`ExecError::ActorDied`] if the
     /// graph has ended. Every [`Refused`] contains the value.
     pub fn try_execute(&self, x: In) -> Result<Execution<Out>, Refused<In>> {
-        if !(self.fits)(&x, self.engine.options.inputs_value()) {
+        let (_, _, fits) = self.input;
+        if !fits(&x, self.engine.options.inputs_value()) {
             let expected = self.engine.plan.ir.inputs.len();
             let error = ExecError::InputCount { expected };
             return Err(Refused { value: x, error });
         }
-        let mut slot = Some(x);
-        self.submit(&mut slot, (OnFull::Fail, moment()))
-            .or_else(|error| match slot {
+        let mut input = self.value(x);
+        self.submit(&mut input, (OnFull::Fail, moment()))
+            .or_else(|error| match input.value {
                 Some(value) => Err(Refused { value, error }),
                 None => Ok(Execution::refused(Arc::clone(&self.engine), error, self.take)),
             })
@@ -174,28 +145,19 @@ impl<In: 'static, Out> Graph<In, Out> {
 
     fn submit(
         &self,
-        value: &mut Option<In>,
+        input: &mut GraphInput<'_, In, Out>,
         asked: (OnFull, TimeLimit),
     ) -> Result<Execution<Out>, ExecError> {
-        let number = self
-            .engine
-            .submit(asked, |driver| self.stage(driver, value.take()))?;
+        let number = self.engine.submit(asked, input)?;
         Ok(self.handle(number))
     }
 
-    /// Stages the value in the graph's inputs.
     #[inline]
-    fn stage(&self, driver: &mut Driver, value: Option<In>) -> Result<(), ExecError> {
-        let from = FailureOrigin {
-            execution: driver.submitted(),
-            info: &driver.input_info,
-        };
-        let mut submitter = Submitter::new(&mut driver.inputs, self.engine.options.inputs_value(), from);
-        if let Some(value) = value {
-            (self.write)(value, &mut submitter);
+    pub(crate) fn value(&self, x: In) -> GraphInput<'_, In, Out> {
+        GraphInput {
+            graph: self,
+            value: Some(x),
         }
-        let expected = self.engine.plan.ir.inputs.len();
-        submitter.finish().map_err(|_| ExecError::InputCount { expected })
     }
 
     fn handle(&self, number: u64) -> Execution<Out> {
@@ -240,32 +202,38 @@ impl<In: 'static, Out> Graph<In, Out> {
         profile.apply(&mut ir);
         let (options, recipe) = (engine.options.clone(), Arc::clone(&engine.recipe));
         let started = plan_and_start(engine.lease.runtime(), options, ir, recipe)?;
-        Ok(Graph::new(
-            started,
-            (self.write, self.send, self.fits),
-            self.take,
-            self.leaves,
-        ))
+        Ok(Graph::new(started, self.input, self.take, self.leaves))
+    }
+}
+
+/// One input value of a graph, until it is published or staged.
+pub(crate) struct GraphInput<'g, In, Out> {
+    graph: &'g Graph<In, Out>,
+    value: Option<In>,
+}
+
+impl<In, Out> Submission for GraphInput<'_, In, Out> {
+    #[inline]
+    fn send(&mut self, outlet: &mut dyn AnyOutlet) -> bool {
+        let (_, send, _) = self.graph.input;
+        self.value = self.value.take().and_then(|value| send(value, outlet));
+        self.value.is_none()
     }
 
-    /// The number of executions that may be in flight while every result has room: results that arrive before the
-    /// oldest one are buffered.
-    pub(crate) fn window(&self) -> usize {
-        let inflight = self.plan().settings.max_inflight as usize;
-        inflight.min(self.engine.options.max_buffered_value())
-    }
-
-    /// Executes every item and yields the results in order. Keeps at most `max_inflight` and at most `max_buffered`
-    /// executions submitted.
-    pub fn map<I: IntoIterator<Item = In>>(&self, items: I) -> Map<'_, In, Out, I::IntoIter> {
-        Map::new(self, items.into_iter())
-    }
-
-    /// Executes every item of a stream and yields the results in order. Keeps at most `max_inflight` and at most
-    /// `max_buffered` executions submitted. A poll blocks its thread as a poll of [`Execution`] does and, if other
-    /// callers have filled the graph, as [`execute`](Self::execute) does.
-    pub fn stream<S: Stream<Item = In>>(&self, items: S) -> Streamed<'_, In, Out, S> {
-        Streamed::new(self, items)
+    #[inline]
+    fn stage(&mut self, driver: &mut Driver) -> Result<(), ExecError> {
+        let from = FailureOrigin {
+            execution: driver.books.submitted(),
+            info: &driver.input_info,
+        };
+        let engine = &self.graph.engine;
+        let mut submitter = Submitter::new(&mut driver.inputs, engine.options.inputs_value(), from);
+        let (write, ..) = self.graph.input;
+        if let Some(value) = self.value.take() {
+            write(value, &mut submitter);
+        }
+        let expected = engine.plan.ir.inputs.len();
+        submitter.finish().map_err(|_| ExecError::InputCount { expected })
     }
 }
 
@@ -287,11 +255,12 @@ impl<In, Out> Graph<In, Out> {
 
     /// The numbers of executions submitted and finished.
     pub fn counters(&self) -> Counters {
-        let tally = &self.engine.tally;
-        // Reads `finished` first, because it is never larger than `submitted`.
-        let finished = tally.finished.load(Ordering::Relaxed);
+        let counters = &self.engine.counters;
+        // Reads `finished` first, because it is never larger than `submitted`. Relaxed: a counter orders nothing.
+        let finished = counters.finished.load(Ordering::Relaxed);
         Counters {
-            submitted: tally.submitted.load(Ordering::Relaxed).max(finished),
+            // Relaxed: a counter orders nothing; `max` keeps the two consistent.
+            submitted: counters.submitted.load(Ordering::Relaxed).max(finished),
             finished,
         }
     }
@@ -311,53 +280,6 @@ impl<In, Out> Graph<In, Out> {
         suspects
     }
 
-    /// The operations that are still in the event rings, by start time, and the COMPUTEs in flight. Empty unless
-    /// `Options::trace` keeps events.
-    pub fn trace(&self) -> Vec<Event> {
-        let Some(began) = self.engine.began else {
-            return Vec::new();
-        };
-        let (engine, segment) = (&self.engine, &self.engine.segment);
-        let finished = engine.tally.finished.load(Ordering::Relaxed);
-        trace::read(&engine.plan, &engine.layout, began, finished, |offset, len| {
-            region(segment, Span { offset, len }).ok()
-        })
-    }
-
-    /// Returns the [`trace`](Self::trace) as a file for `ui.perfetto.dev` or `chrome://tracing`, with arrows along
-    /// edges.
-    pub fn trace_json(&self) -> String {
-        self.plan().trace_json(&self.trace())
-    }
-
-    /// One HTML page that works offline: the planned time line, and below it the events in the event rings.
-    pub fn to_html(&self) -> String {
-        self.plan().to_html(&self.trace())
-    }
-
-    /// Returns the [`trace`](Self::trace) as a picture (SVG) of the last `executions`: one row per lane, with its
-    /// computations and its waits.
-    pub fn trace_svg(&self, executions: usize) -> String {
-        self.plan().trace_svg(&self.trace(), executions)
-    }
-
-    /// Writes the trace once to the file that `--selvedge-trace` names: a page if the name ends in `.html`, a picture
-    /// if it ends in `.svg`, else a file for Perfetto.
-    fn save_trace(&self) {
-        let Some(file) = inspect::trace_file() else { return };
-        if self.engine.torn_down.load(Ordering::Relaxed) {
-            return;
-        }
-        let text = match file.rsplit('.').next() {
-            Some("html") => self.to_html(),
-            Some("svg") => self.trace_svg(inspect::PICTURED),
-            _ => self.trace_json(),
-        };
-        if let Err(error) = std::fs::write(&file, text) {
-            eprintln!("the trace could not be written to {file}: {error}");
-        }
-    }
-
     /// The reason why the graph has ended; `None` while it runs.
     pub fn ended(&self) -> Option<ExecError> {
         self.engine.ended()
@@ -373,9 +295,9 @@ impl<In, Out> Graph<In, Out> {
     /// Waits until every submitted execution has finished, at most `grace`, then tears the graph down.
     pub fn shutdown(self, grace: Duration) -> Teardown {
         let all = self.counters().submitted;
-        let drained = |driver: &mut Driver| (driver.finished() >= all).then_some(Ok(()));
-        let patience = TimeLimit::new(Some(grace), "the argument of shutdown");
-        let _ = self.engine.wait_for(&patience, drained);
+        let drained = |driver: &mut Driver| (driver.books.finished() >= all).then_some(Ok(()));
+        let limit = TimeLimit::new(Some(grace), "the argument of shutdown");
+        let _ = self.engine.wait_for(&limit, drained);
         self.teardown()
     }
 

@@ -14,11 +14,20 @@ pub struct Map<'g, In, Out, I> {
     window: VecDeque<Execution<Out>>,
 }
 
-impl<'g, In: 'static, Out, I: Iterator<Item = In>> Map<'g, In, Out, I> {
-    pub(crate) fn new(graph: &'g Graph<In, Out>, items: I) -> Self {
+impl<In: 'static, Out> Graph<In, Out> {
+    /// The number of executions that may be in flight while every result has room: results that arrive before the
+    /// oldest one are buffered.
+    pub(crate) fn window(&self) -> usize {
+        let inflight = self.plan().settings.max_inflight as usize;
+        inflight.min(self.engine.options.max_buffered_value())
+    }
+
+    /// Executes every item and yields the results in order. Keeps at most `max_inflight` and at most `max_buffered`
+    /// executions submitted.
+    pub fn map<I: IntoIterator<Item = In>>(&self, items: I) -> Map<'_, In, Out, I::IntoIter> {
         Map {
-            graph,
-            items,
+            graph: self,
+            items: items.into_iter(),
             window: VecDeque::new(),
         }
     }

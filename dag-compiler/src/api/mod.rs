@@ -7,3 +7,4 @@ pub(crate) mod options;
 pub(crate) mod prepare;
 pub(crate) mod start;
 pub(crate) mod stream;
+mod trace;

@@ -20,15 +20,20 @@ pub struct Streamed<'g, In, Out, S> {
     window: VecDeque<Execution<Out>>,
 }
 
-impl<'g, In: 'static, Out, S: Stream<Item = In>> Streamed<'g, In, Out, S> {
-    pub(crate) fn new(graph: &'g Graph<In, Out>, items: S) -> Self {
+impl<In: 'static, Out> Graph<In, Out> {
+    /// Executes every item of a stream and yields the results in order. Keeps at most `max_inflight` and at most
+    /// `max_buffered` executions submitted. A poll blocks its thread as a poll of [`Execution`] does and, if other
+    /// callers have filled the graph, as [`execute`](Self::execute) does.
+    pub fn stream<S: Stream<Item = In>>(&self, items: S) -> Streamed<'_, In, Out, S> {
         Streamed {
-            graph,
+            graph: self,
             items: Some(Box::pin(items)),
             window: VecDeque::new(),
         }
     }
+}
 
+impl<In: 'static, Out, S: Stream<Item = In>> Streamed<'_, In, Out, S> {
     /// Submits the items that the source has ready, as far as the window allows.
     fn submit(&mut self, context: &mut Context<'_>) {
         let most = self.graph.window();

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use selvedge_channels::PayloadType;
 use selvedge_core::{ActorId, ActorRef};
 
-use super::ports::Splitter;
+use super::ports::submit::Splitter;
 use super::transport::Transport;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{

@@ -9,7 +9,7 @@ use std::time::Duration;
 use selvedge_channels::{PayloadType, Wire};
 
 use crate::bind::builder::Builder;
-use crate::bind::ports::Splitter;
+use crate::bind::ports::submit::Splitter;
 use crate::bind::transport::Transport;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{SourceLocation, ValueId};
@@ -234,7 +234,7 @@ macro_rules! split {
                 if let Some(constants) = self.as_constant() {
                     return ($(Edge::new(encoded(&constants.$index, location.clone())),)+);
                 }
-                let splitter = crate::bind::ports::splitter::<($($name,)+)>();
+                let splitter = crate::bind::ports::submit::splitter::<($($name,)+)>();
                 ($(self.part::<$name>($index, splitter, &location),)+)
             }
         }

@@ -22,11 +22,12 @@ use selvedge_core::{ActorId, ActorRef};
 use crate::bind::builder::{Builder, Scope};
 pub use crate::bind::call::{Bind, bind};
 use crate::bind::edge::Source;
-use crate::bind::ports::{InputPorts, Inputs, OutputList, Outputs, Splitter};
+use crate::bind::ports::submit::Splitter;
+use crate::bind::ports::{InputPorts, Inputs, OutputList, Outputs};
 use crate::bind::transport::Transport;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{ActorIr, GraphIr, SourceLocation, ValueId};
-use crate::run::leaf::AnyLeaf;
+use crate::run::driver::leaf::AnyLeaf;
 
 /// A bound graph.
 pub(crate) struct BoundGraph {

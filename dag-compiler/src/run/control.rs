@@ -10,12 +10,16 @@
 //!   stop or the cancellation before it awaits. Each writes its own word, then reads the other's behind a sequentially
 //!   consistent fence.
 
+mod progress;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use selvedge_channels::{Doorbell, Region, Segment, SegmentError};
 use selvedge_core::{LaneId, Wanted};
 
+pub use self::progress::Phase;
+pub(crate) use self::progress::{Progress, ProgressAt, ProgressLine};
 use crate::run::layout::{LINE_BYTES, Layout, Span};
 
 const RUNNING: u32 = 0;
@@ -29,30 +33,6 @@ pub(crate) enum GraphState {
     Running,
     Stopping,
     Failed,
-}
-
-/// The activity of a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Waiting for an input of the task.
-    Reading,
-    /// Inside a user-defined method.
-    Computing,
-    /// Waiting for the other ranks of a collective.
-    Meeting,
-    /// Waiting for space in an output of the task.
-    Writing,
-    /// The lane's program has ended, or has not begun.
-    Idle,
-}
-
-/// A snapshot of a lane's progress line.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Progress {
-    pub(crate) execution: u64,
-    /// The index of the task; while the lane is idle, no index of the plan.
-    pub(crate) task: u32,
-    pub(crate) phase: Phase,
 }
 
 /// The control block, as one process sees it.
@@ -98,15 +78,16 @@ impl Control {
     pub(crate) fn set_key(&self) {
         use std::hash::{BuildHasher, RandomState};
         if let Ok(key) = self.line.atomic_u64(16) {
+            // Relaxed: written before any other process is told of the segment.
             key.store(RandomState::new().hash_one(std::process::id()), Ordering::Relaxed);
         }
     }
 
     /// The key of the graph, which no other graph has.
     pub(crate) fn key(&self) -> u64 {
-        self.line
-            .atomic_u64(16)
-            .map_or(0, |key| key.load(Ordering::Relaxed))
+        let key = self.line.atomic_u64(16);
+        // Relaxed: the key was written before this process was told of the segment.
+        key.map_or(0, |key| key.load(Ordering::Relaxed))
     }
 
     /// The doorbell of a lane of this graph.
@@ -137,8 +118,10 @@ impl Control {
 
     /// Whether an async method of some lane awaits (`CTL-5`).
     pub(crate) fn is_awaiting(&self) -> bool {
+        // SYNC await-wanted: pairs with the fence in `begins` (CTL-5).
         fence(Ordering::SeqCst);
         let awaiting = self.line.atomic_u64(LINE_BYTES);
+        // Relaxed: the fence orders the load after the caller's own store.
         awaiting.is_ok_and(|awaiting| awaiting.load(Ordering::Relaxed) > 0)
     }
 
@@ -164,14 +147,14 @@ impl Control {
 
     /// Marks the graph as failed and keeps the text of the first caller (`CTL-2`).
     pub(crate) fn fail(&self, lane: LaneId, text: &str) {
-        if let Ok(word) = self.line.atomic_u32(0)
-            && word
-                .compare_exchange(RUNNING, FAILING, Ordering::AcqRel, Ordering::Acquire)
-                .is_ok()
-        {
-            self.write_failure(lane, text);
-            // SYNC graph-failed: publishes the text to `state()` and `failure()`.
-            word.store(FAILED, Ordering::Release);
+        if let Ok(word) = self.line.atomic_u32(0) {
+            // AcqRel and Acquire: as in `stop`; one thread wins and writes the text.
+            let won = word.compare_exchange(RUNNING, FAILING, Ordering::AcqRel, Ordering::Acquire);
+            if won.is_ok() {
+                self.write_failure(lane, text);
+                // SYNC graph-failed: publishes the text to `state()` and `failure()`.
+                word.store(FAILED, Ordering::Release);
+            }
         }
         self.ring_all();
     }
@@ -184,31 +167,29 @@ impl Control {
             let mut word = [0u8; 8];
             word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
             if let Ok(cell) = self.failure.atomic_u64((index + 1) * 8) {
+                // Relaxed: the release in `fail` publishes the text (SYNC graph-failed).
                 cell.store(u64::from_le_bytes(word), Ordering::Relaxed);
             }
         }
         if let Ok(cell) = self.failure.atomic_u64(0) {
+            // Relaxed: the release in `fail` publishes the head of the text (SYNC graph-failed).
             cell.store(u64::from(lane.0) << 32 | bytes.len() as u64, Ordering::Relaxed);
         }
     }
 
     /// The lane and the text of the failure; `None` unless the state is `Failed`.
     pub(crate) fn failure(&self) -> Option<(LaneId, String)> {
+        // SYNC graph-failed: pairs with the release in `fail`.
         if self.line.atomic_u32(0).ok()?.load(Ordering::Acquire) != FAILED {
             return None;
         }
-        let head = self.failure.atomic_u64(0).ok()?.load(Ordering::Relaxed);
+        // Relaxed: the acquire above orders the loads of the text.
+        let word = |index: usize| Some(self.failure.atomic_u64(index * 8).ok()?.load(Ordering::Relaxed));
+        let head = word(0)?;
         let room = self.failure.len_bytes().saturating_sub(8);
         let len = ((head & u64::from(u32::MAX)) as usize).min(room);
-        let mut bytes = Vec::with_capacity(len + 8);
-        for index in 0..len.div_ceil(8) {
-            let word = self
-                .failure
-                .atomic_u64((index + 1) * 8)
-                .ok()?
-                .load(Ordering::Relaxed);
-            bytes.extend_from_slice(&word.to_le_bytes());
-        }
+        let words: Option<Vec<u64>> = (1..=len.div_ceil(8)).map(word).collect();
+        let mut bytes: Vec<u8> = words?.into_iter().flat_map(u64::to_le_bytes).collect();
         bytes.truncate(len);
         Some((
             LaneId((head >> 32) as u32),
@@ -252,27 +233,7 @@ impl Control {
 
     /// The progress of a lane when it was last written.
     pub(crate) fn progress(&self, lane: LaneId) -> Option<Progress> {
-        let line = self.progress.get(&lane)?;
-        let execution = line.atomic_u64(0).ok()?.load(Ordering::Relaxed);
-        let word = line.atomic_u64(8).ok()?.load(Ordering::Relaxed);
-        let phase = match word & 0xff {
-            1 => Phase::Reading,
-            2 => Phase::Computing,
-            3 => Phase::Writing,
-            4 => Phase::Meeting,
-            _ => Phase::Idle,
-        };
-        // A line that was never written names no task.
-        let task = if phase == Phase::Idle {
-            u32::MAX
-        } else {
-            (word >> 32) as u32
-        };
-        Some(Progress {
-            execution,
-            task,
-            phase,
-        })
+        Progress::read(self.progress.get(&lane)?)
     }
 }
 
@@ -301,8 +262,10 @@ pub(crate) struct LaneWants {
 impl Wanted for LaneWants {
     fn begins(&self) {
         if let Ok(awaiting) = self.line.atomic_u64(LINE_BYTES) {
+            // Relaxed: the fence orders the count before the checks that follow.
             awaiting.fetch_add(1, Ordering::Relaxed);
         }
+        // SYNC await-wanted: pairs with the fence in `is_awaiting` (CTL-5).
         fence(Ordering::SeqCst);
     }
 
@@ -321,6 +284,7 @@ impl Wanted for LaneWants {
 
     fn ends(&self) {
         if let Ok(awaiting) = self.line.atomic_u64(LINE_BYTES) {
+            // Relaxed: a count that is read late costs one needless interruption.
             awaiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -336,42 +300,8 @@ impl Cancels<'_> {
     /// Whether the execution has been cancelled, as [`Control::is_cancelled`] says.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
+        // Relaxed: a hint that carries no data, as in `cancel`.
         self.cell
             .is_some_and(|cell| cell.load(Ordering::Relaxed) == self.execution + 1)
-    }
-}
-
-/// The writer's side of a progress line (`CTL-4`). The line is only diagnostic, hence Relaxed.
-#[derive(Clone)]
-pub(crate) struct ProgressLine(Region);
-
-impl ProgressLine {
-    /// Writes the number of the execution; returns the place for the lane's progress in it.
-    #[inline(never)]
-    pub(crate) fn at(&self, execution: u64) -> ProgressAt<'_> {
-        let words = self.0.atomics::<2>(0).ok();
-        ProgressAt(words.map(|[first, second]| {
-            first.store(execution, Ordering::Relaxed);
-            second
-        }))
-    }
-}
-
-/// The writer's side of a progress line within one execution.
-pub(crate) struct ProgressAt<'a>(Option<&'a AtomicU64>);
-
-impl ProgressAt<'_> {
-    #[inline]
-    pub(crate) fn set(&self, task: u32, phase: Phase) {
-        let code = match phase {
-            Phase::Reading => 1,
-            Phase::Computing => 2,
-            Phase::Writing => 3,
-            Phase::Meeting => 4,
-            Phase::Idle => 0,
-        };
-        if let Some(word) = self.0 {
-            word.store(u64::from(task) << 32 | code, Ordering::Relaxed);
-        }
     }
 }

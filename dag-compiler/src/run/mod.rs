@@ -1,11 +1,10 @@
 //! The loop: runs a compiled plan.
 //!
-//! `layout` and `control` are the memory that all processes share. `lane` is the machine that runs one lane's program.
-//! `driver` is the lane that executing threads use. In `engine`, threads submit and wait; `turn` decides which of them
-//! pumps, and `awaiter` pumps if all of them `.await`. `teardown` is the end.
+//! `layout` and `control` are the memory that all processes share. `lane` runs one lane's program. `driver` is the lane
+//! that executing threads use, and `engine` is what these threads do around it: submit, wait, cancel and end.
+//! `README.md` explains their protocol.
 
 pub(crate) mod actor_set;
-pub(crate) mod awaiter;
 pub(crate) mod clock;
 pub(crate) mod control;
 pub(crate) mod driver;
@@ -13,15 +12,10 @@ pub(crate) mod engine;
 pub(crate) mod error;
 pub(crate) mod lane;
 pub(crate) mod layout;
-pub(crate) mod leaf;
 pub(crate) mod ranks;
 pub(crate) mod report;
-pub(crate) mod stuck;
 pub(crate) mod table;
-pub(crate) mod teardown;
-pub(crate) mod time_limit;
 pub(crate) mod trace;
-pub(crate) mod turn;
 
 #[cfg(test)]
 #[path = "../../../channels/tests/models/explore.rs"]

@@ -24,8 +24,8 @@ use crate::plan::compile::plan;
 use crate::run::actor_set::{ActorSet, Inline};
 use crate::run::control::{Control, GraphState};
 use crate::run::driver::Driver;
+use crate::run::driver::leaf::{AnyLeaf, Leaf, Status};
 use crate::run::lane::{LaneError, LaneLoop, LaneStep, Moved, Straight, Stretch, TaskRun};
-use crate::run::leaf::{AnyLeaf, Leaf, Status};
 use crate::run::report::TaskInfo;
 use crate::run::table::TaskIx;
 
@@ -256,7 +256,11 @@ impl Loop {
         }
         self.stage(world)?;
         let number = world.handles.len() as u64;
-        let given = world.driver.submit(1).map_err(|_| "a submission is an error")?;
+        let given = world
+            .driver
+            .publish_inputs()
+            .map_err(|_| "a submission is an error")?;
+        world.driver.book(given);
         self.given(world, number, given)
     }
 
@@ -279,7 +283,7 @@ impl Loop {
             return Err("an execution has another number than its turn");
         }
         world.handles.push(HandleState::Open);
-        let inflight = world.handles.len() as u64 - world.driver.finished();
+        let inflight = world.handles.len() as u64 - world.driver.books.finished();
         if inflight > u64::from(self.plan.settings.max_inflight) {
             return Err("more executions are unfinished than allowed");
         }
@@ -322,7 +326,7 @@ impl Loop {
         if let Some(execution) = world.sent.take()
             && self.mutant != Mutant::Unbooked
         {
-            world.driver.book(execution, 1);
+            world.driver.book(execution);
         }
     }
 
@@ -350,7 +354,7 @@ impl Loop {
             Status::Pending if world.torn => {}
             Status::Pending => return Ok(()),
             Status::Gone => return Err("a result that nobody has taken is gone"),
-            Status::Fault => return Err("a result is a fault that nobody made"),
+            Status::Fault(_) => return Err("a result is a fault that nobody made"),
             Status::Value => {
                 let leaves = world.driver.lane.leaves.iter_mut();
                 let taken =
@@ -517,7 +521,7 @@ impl Machine for Loop {
             u64::from(world.torn),
             world.sent.map_or(0, |execution| execution + 1),
             u64::from(world.control.state() == GraphState::Running),
-            world.driver.finished(),
+            world.driver.books.finished(),
         ];
         seen.extend(world.driver.seen());
         for (lane, ended) in world.lanes.iter().zip(&world.ended) {
@@ -528,7 +532,7 @@ impl Machine for Loop {
             let status = match world.driver.status(execution, &self.leaves()) {
                 Status::Pending => 0,
                 Status::Value => 1,
-                Status::Fault => 2,
+                Status::Fault(_) => 2,
                 Status::Gone => 3,
             };
             let cancelled = u64::from(world.control.is_cancelled(execution));

@@ -1,5 +1,9 @@
+use selvedge_channels::{ChannelError, Doorbell, RingReader, Route, Routes};
+
+use super::submit::{FailureOrigin, InputPort, splitter};
 use super::*;
-use selvedge_channels::{Doorbell, RingReader, Route, Routes};
+use crate::run::driver::leaf::Leaf;
+use crate::run::report::TaskInfo;
 
 /// Returns an outlet and the reader at its other end.
 fn wire<T: Wire>() -> (Box<dyn AnyOutlet>, RingReader<T>) {

@@ -61,7 +61,7 @@ pub(crate) use self::work::publish;
 use crate::ir::TaskId;
 use crate::run::actor_set::ActorSet;
 use crate::run::control::{Control, GraphState, Phase, ProgressLine};
-use crate::run::leaf::AnyLeaf;
+use crate::run::driver::leaf::AnyLeaf;
 use crate::run::ranks::RankRun;
 use crate::run::report::TaskInfo;
 use crate::run::table::{NoSuchItem, RankIx, Table, TaskIx};

@@ -1,11 +1,11 @@
 //! Leaves: buffers that keep results until they are fetched, one per leaf of the graph's output.
 
 use std::any::Any;
-use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use selvedge_channels::{AnyValue, ChannelError, Fault, Message, PayloadType, Wire, dispose};
+use selvedge_channels::{AnyValue, ChannelError, Fault, Message, PayloadType, Value, Wire, dispose};
 
+use crate::run::driver::window::Window;
 use crate::run::report::{Cause, TaskInfo, fault_with};
 
 /// The state of one execution in a leaf.
@@ -19,11 +19,11 @@ enum Entry<T> {
 }
 
 /// The status of one execution in a leaf.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Status {
     Pending,
     Value,
-    Fault,
+    Fault(Fault),
     Gone,
 }
 
@@ -43,8 +43,6 @@ pub(crate) trait AnyLeaf: Send {
     fn pass(&mut self, execution: u64);
     /// The status of `execution`.
     fn status(&self, execution: u64) -> Status;
-    /// The fault of `execution`, if one has arrived.
-    fn fault(&self, execution: u64) -> Option<Fault>;
     /// Records that no handle will take the result of `execution`.
     fn discard(&mut self, execution: u64);
     /// Moves the result of `execution`, which is finished and older than all others here, to those that are held for
@@ -65,65 +63,31 @@ fn wrong_type<T>(found: PayloadType) -> ChannelError {
     }
 }
 
-/// The results of one leaf that have not been fetched, by execution number.
-pub(crate) struct Leaf<T> {
-    base: u64,
-    entries: VecDeque<Entry<T>>,
-    /// Results of executions before `base`.
-    kept: BTreeMap<u64, Entry<T>>,
-}
+/// The results of one leaf that have not been fetched.
+pub(crate) struct Leaf<T>(Window<Entry<T>>);
 
 /// The largest number of results that a leaf has room for from the start; a leaf grows if more results wait.
 const ROOM: usize = 64;
 
 impl<T: Wire> Leaf<T> {
     pub(crate) fn with_capacity(executions: usize) -> Self {
-        Leaf {
-            base: 0,
-            entries: VecDeque::with_capacity(executions.min(ROOM)),
-            kept: BTreeMap::new(),
-        }
-    }
-
-    #[inline]
-    fn entry(&mut self, execution: u64) -> Option<&mut Entry<T>> {
-        match execution.checked_sub(self.base) {
-            Some(index) => self.entries.get_mut(usize::try_from(index).ok()?),
-            None => self.kept.get_mut(&execution),
-        }
-    }
-
-    fn known(&self, execution: u64) -> Option<&Entry<T>> {
-        match execution.checked_sub(self.base) {
-            Some(index) => self.entries.get(usize::try_from(index).ok()?),
-            None => self.kept.get(&execution),
-        }
+        Leaf(Window::with_capacity(executions.min(ROOM)))
     }
 
     #[inline]
     fn trim(&mut self) {
-        while matches!(self.entries.front(), Some(Entry::Gone)) {
-            self.entries.pop_front();
-            self.base += 1;
+        while matches!(self.0.oldest(), Some(Entry::Gone)) {
+            self.0.pop();
         }
     }
 
     /// Takes the message of `execution`, once.
     #[inline]
     pub(crate) fn take(&mut self, execution: u64) -> Option<Message<T>> {
-        let (oldest, kept) = (execution == self.base, execution < self.base);
-        let entry = self.entry(execution)?;
-        if !matches!(entry, Entry::Arrived(_)) {
+        if !matches!(self.0.get(execution)?, Entry::Arrived(_)) {
             return None;
         }
-        let taken = if oldest {
-            self.base += 1;
-            self.entries.pop_front()?
-        } else if kept {
-            self.kept.remove(&execution)?
-        } else {
-            std::mem::replace(entry, Entry::Gone)
-        };
+        let taken = self.0.take(execution, Entry::Gone)?;
         self.trim();
         match taken {
             Entry::Arrived(message) => Some(message),
@@ -132,13 +96,29 @@ impl<T: Wire> Leaf<T> {
     }
 }
 
+/// The message of `execution`, whatever it is: a value that cannot be decoded is a fault.
+fn received<T: Wire>(
+    value: &mut Value<T>,
+    execution: u64,
+    info: &TaskInfo,
+) -> Result<Message<T>, ChannelError> {
+    let cause = match catch_unwind(AssertUnwindSafe(|| value.message())) {
+        Ok(Ok(message)) => return Ok(message),
+        Ok(Err(error)) if error.loses_value() => Cause::Payload {
+            message: error.to_string(),
+        },
+        Ok(Err(error)) => return Err(error),
+        Err(payload) => Cause::of_panic(payload),
+    };
+    value.read_done()?;
+    Ok(Err(fault_with(info, execution, cause, None)))
+}
+
 impl<T: Wire> AnyLeaf for Leaf<T> {
     fn open(&mut self, execution: u64) {
-        if self.entries.is_empty() {
-            // Executions without an entry may have run since the last one.
-            self.base = execution;
-        }
-        self.entries.push_back(Entry::Pending);
+        // Executions without an entry may have run since the last one.
+        self.0.skip_to(execution);
+        self.0.push(Entry::Pending);
     }
 
     fn collect(
@@ -147,71 +127,48 @@ impl<T: Wire> AnyLeaf for Leaf<T> {
         execution: u64,
         info: &TaskInfo,
     ) -> Result<(), ChannelError> {
-        let Some(entry @ Entry::Pending) = self.entry(execution) else {
-            if let Some(entry) = self.entry(execution) {
-                *entry = Entry::Gone;
+        let entry = match self.0.get_mut(execution) {
+            Some(entry @ Entry::Pending) => entry,
+            unwanted => {
+                if let Some(entry) = unwanted {
+                    *entry = Entry::Gone;
+                }
+                self.trim();
+                return value.read_done();
             }
-            self.trim();
-            return value.read_done();
         };
         let found = value.payload_type();
-        let Some(typed) = value.typed_mut::<T>() else {
-            return Err(wrong_type::<T>(found));
-        };
+        let typed = value.typed_mut::<T>().ok_or_else(|| wrong_type::<T>(found))?;
         if let Some(value) = typed.try_take_last() {
             *entry = Entry::Arrived(Ok(value));
             return Ok(());
         }
-        let cause = match catch_unwind(AssertUnwindSafe(|| typed.message())) {
-            Ok(Ok(message)) => Ok(message),
-            Ok(Err(error)) if error.loses_value() => Err(Cause::Payload {
-                message: error.to_string(),
-            }),
-            Ok(Err(error)) => return Err(error),
-            Err(payload) => Err(Cause::of_panic(payload)),
-        };
-        let message = match cause {
-            Ok(message) => message,
-            Err(cause) => {
-                typed.read_done()?;
-                Err(fault_with(info, execution, cause, None))
-            }
-        };
-        if let Some(entry) = self.entry(execution) {
-            *entry = Entry::Arrived(message);
-        }
+        *entry = Entry::Arrived(received(typed, execution, info)?);
         Ok(())
     }
 
     fn status(&self, execution: u64) -> Status {
-        match self.known(execution) {
+        match self.0.get(execution) {
             Some(Entry::Pending) => Status::Pending,
             Some(Entry::Arrived(Ok(_))) => Status::Value,
-            Some(Entry::Arrived(Err(_))) => Status::Fault,
+            Some(Entry::Arrived(Err(fault))) => Status::Fault(fault.clone()),
             Some(Entry::Unwanted | Entry::Gone) | None => Status::Gone,
-        }
-    }
-
-    fn fault(&self, execution: u64) -> Option<Fault> {
-        match self.known(execution) {
-            Some(Entry::Arrived(Err(fault))) => Some(fault.clone()),
-            _ => None,
         }
     }
 
     #[inline]
     fn pass(&mut self, execution: u64) {
-        if let Some(entry) = self.entry(execution) {
+        if let Some(entry) = self.0.get_mut(execution) {
             *entry = Entry::Gone;
         }
         self.trim();
     }
 
     fn discard(&mut self, execution: u64) {
-        if execution < self.base {
-            return dispose(self.kept.remove(&execution));
+        if execution < self.0.base() {
+            return dispose(self.0.take(execution, Entry::Gone));
         }
-        if let Some(entry) = self.entry(execution) {
+        if let Some(entry) = self.0.get_mut(execution) {
             let wanted = match entry {
                 Entry::Pending | Entry::Unwanted => Entry::Unwanted,
                 Entry::Arrived(_) | Entry::Gone => Entry::Gone,
@@ -222,18 +179,15 @@ impl<T: Wire> AnyLeaf for Leaf<T> {
     }
 
     fn keep(&mut self, execution: u64) {
-        if execution == self.base
-            && let Some(oldest) = self.entries.pop_front()
-        {
-            self.base += 1;
-            self.kept.insert(execution, oldest);
+        if execution == self.0.base() {
+            self.0.keep();
             self.trim();
         }
     }
 
     #[cfg(test)]
     fn entries(&self) -> usize {
-        self.entries.len() + self.kept.len()
+        self.0.entries().count()
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {

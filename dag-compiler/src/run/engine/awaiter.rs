@@ -10,8 +10,8 @@ use selvedge_core::NoEntry;
 
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
+use crate::run::engine::time_limit::TimeLimit;
 use crate::run::error::ExecError;
-use crate::run::time_limit::TimeLimit;
 
 #[derive(Default)]
 struct AwaiterState {
@@ -72,13 +72,15 @@ impl Engine {
     }
 
     fn pump_for_awaits(&self) {
-        let idle = |driver: &Driver| !driver.is_awaited() && self.ended().is_none();
-        let changed = |driver: &mut Driver| (driver.is_hurried() || !driver.is_awaited()).then_some(Ok(()));
+        let idle = |driver: &Driver| !driver.wakers.is_awaited() && self.ended().is_none();
+        let changed = |driver: &mut Driver| {
+            (driver.wakers.is_hurried() || !driver.wakers.is_awaited()).then_some(Ok(()))
+        };
         let endless = TimeLimit::new(None, "");
         loop {
             let looked = self.drive(&endless, |driver| match idle(driver) {
                 true => Err(self.turn.follow()),
-                false => Ok(driver.first_late()),
+                false => Ok(driver.wakers.first_late()),
             });
             let late = match looked {
                 Ok(Err(following)) => {
@@ -92,11 +94,11 @@ impl Engine {
             match self.wait_for(&TimeLimit::new(left, ""), changed) {
                 Ok(Ok(())) if self.ended().is_none() => {}
                 Err(NoEntry::OutOfTime) => {
-                    let _ = self.drive(&endless, |driver| driver.wake_late(Instant::now()));
+                    let _ = self.drive(&endless, |driver| driver.wakers.wake_late(Instant::now()));
                 }
                 _ => {
                     // Each task looks for itself how the graph ended.
-                    let _ = self.drive(&endless, Driver::wake);
+                    let _ = self.drive(&endless, |driver| driver.wakers.wake());
                     return;
                 }
             }

@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 
 use selvedge_core::{LaneId, ProcessId, deadline_after};
 
-use crate::bind::ports::InputPort;
 use crate::run::driver::Driver;
 use crate::run::engine::Engine;
-use crate::run::time_limit::TimeLimit;
+use crate::run::engine::time_limit::TimeLimit;
 
 /// The outcome of a tear-down.
 #[derive(Clone, Debug, Default)]
@@ -52,8 +51,8 @@ impl Engine {
         }
         // Refused while an inline method computes, possibly the very method that ends the graph. The thread that runs
         // it sees the state when the method returns, and the last handle frees the resources that are held.
-        let patience = TimeLimit::new(Some(deadline.saturating_duration_since(Instant::now())), "");
-        let released = self.drive(&patience, release);
+        let limit = TimeLimit::new(Some(deadline.saturating_duration_since(Instant::now())), "");
+        let released = self.drive(&limit, Driver::release);
         self.turn.rouse();
         if released.is_ok() {
             self.awaiter.join(deadline);
@@ -77,14 +76,4 @@ impl Engine {
             killed: actor.home.process != ProcessId::DRIVER,
         })
     }
-}
-
-fn release(driver: &mut Driver) {
-    driver.lane.release();
-    driver
-        .inputs
-        .iter_mut()
-        .flat_map(InputPort::outlets)
-        .for_each(|outlet| outlet.close());
-    driver.wake();
 }

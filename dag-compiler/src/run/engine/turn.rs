@@ -30,14 +30,6 @@ pub(crate) struct Turn {
     led: AtomicBool,
 }
 
-/// The role of a thread that has found no answer.
-pub(crate) enum Role<'a> {
-    /// The thread leads until this is dropped.
-    Lead(Leading<'a>),
-    /// The thread sleeps until the followers are told to look again.
-    Follow(Following<'a>),
-}
-
 /// The lead. Dropping it, even by a panic, passes the lead on.
 pub(crate) struct Leading<'a>(&'a Turn);
 
@@ -48,20 +40,23 @@ pub(crate) struct Following<'a> {
 }
 
 impl Turn {
-    /// Takes the lead if no thread has it, else follows. Called while the driver is held (`TURN-1`).
-    pub(crate) fn enter(&self) -> Role<'_> {
+    /// Takes the lead if no thread has it, else a place among the followers. Called while the driver is held
+    /// (`TURN-1`).
+    pub(crate) fn enter(&self) -> Result<Leading<'_>, Following<'_>> {
         let mut state = self.state.lock();
         if state.led {
-            return Role::Follow(self.follower(state.news));
+            return Err(self.follower(state.news));
         }
         state.led = true;
+        // Relaxed: the copy is a hint; the lock of `state` decides who leads.
         self.led.store(true, Ordering::Relaxed);
-        Role::Lead(Leading(self))
+        Ok(Leading(self))
     }
 
     /// Whether a thread leads: a hint that takes no lock.
     #[inline]
     pub(crate) fn is_led(&self) -> bool {
+        // Relaxed: a hint. A thread that reads it late calls `enter`, which decides under the lock.
         self.led.load(Ordering::Relaxed)
     }
 
@@ -80,6 +75,7 @@ impl Turn {
     /// followers.
     #[inline]
     pub(crate) fn moved(&self) {
+        // Relaxed: the driver's lock orders this load after the increment of a follower that looked before (TURN-1).
         if self.followers.load(Ordering::Relaxed) > 0 {
             self.rouse();
         }
@@ -96,6 +92,7 @@ impl Drop for Leading<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.led = false;
+        // Relaxed: a hint, as in `enter`.
         self.0.led.store(false, Ordering::Relaxed);
         state.news += 1;
         drop(state);
@@ -123,6 +120,7 @@ impl Following<'_> {
 
 impl Drop for Following<'_> {
     fn drop(&mut self) {
+        // Relaxed: a count that is read late costs one needless call of `rouse`.
         self.turn.followers.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -134,15 +132,15 @@ mod tests {
     #[test]
     fn one_leads_and_the_next_takes_over() {
         let turn = Turn::default();
-        let Role::Lead(lead) = turn.enter() else {
+        let Ok(lead) = turn.enter() else {
             panic!("nobody led")
         };
-        let Role::Follow(follower) = turn.enter() else {
+        let Err(follower) = turn.enter() else {
             panic!("two lead")
         };
         drop(lead);
         assert!(follower.wait(None), "the end of a lead is news");
-        assert!(matches!(turn.enter(), Role::Lead(_)));
+        assert!(turn.enter().is_ok());
     }
 
     #[test]
@@ -163,6 +161,6 @@ mod tests {
             std::panic::resume_unwind(Box::new(()));
         }));
         assert!(led.is_err());
-        assert!(matches!(turn.enter(), Role::Lead(_)));
+        assert!(turn.enter().is_ok());
     }
 }

@@ -1,0 +1,233 @@
+//! Books: the numbers of executions, and the handles that want their results.
+//!
+//! An execution has an entry here from the moment when the driver is released before its result is there. An execution
+//! whose result is taken under the lock that submitted it never has one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::run::driver::leaf::AnyLeaf;
+use crate::run::driver::window::Window;
+
+/// The driver's counters, for threads that do not hold the driver. Relaxed: the counters order nothing.
+#[derive(Debug, Default)]
+pub(crate) struct SharedCounters {
+    pub(crate) submitted: AtomicU64,
+    pub(crate) finished: AtomicU64,
+}
+
+/// The reasons why there is no room for one more execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    Inflight(usize),
+    Buffered(usize),
+    /// A lane has yet to read its inputs, although this number of unfinished executions is below the limit.
+    Unread(usize),
+}
+
+/// The executions of one graph.
+pub(crate) struct Books {
+    pub(crate) max_inflight: usize,
+    pub(crate) max_buffered: usize,
+    /// The number of handles of each execution.
+    handles: Window<u32>,
+    /// The largest number of executions in the window; older ones that still have handles are kept.
+    window: usize,
+    /// The number of finished executions that still have handles.
+    held: usize,
+    submitted: u64,
+    finished: u64,
+    pub(crate) counters: Arc<SharedCounters>,
+}
+
+impl Books {
+    pub(super) fn new(max_inflight: usize, max_buffered: usize) -> Self {
+        let window = max_inflight.saturating_mul(2);
+        Books {
+            max_inflight,
+            max_buffered,
+            handles: Window::with_capacity(window),
+            window,
+            held: 0,
+            submitted: 0,
+            finished: 0,
+            counters: Arc::default(),
+        }
+    }
+
+    /// The number of executions whose outputs have all been collected.
+    #[inline]
+    pub(crate) fn finished(&self) -> u64 {
+        self.finished
+    }
+
+    /// The number of executions that have been sent, which is also the number of the next one.
+    #[inline]
+    pub(crate) fn submitted(&self) -> u64 {
+        self.submitted
+    }
+
+    /// Counts an execution whose inputs have been published; returns its number.
+    #[inline]
+    pub(crate) fn sent(&mut self) -> u64 {
+        let execution = self.submitted;
+        self.submitted += 1;
+        // Relaxed: a counter orders nothing.
+        self.counters.submitted.store(self.submitted, Ordering::Relaxed);
+        execution
+    }
+
+    /// Counts the executions up to `finished` as finished.
+    #[inline]
+    pub(super) fn finish(&mut self, finished: u64) {
+        if self.handles.recent() > 0 {
+            let wanted = |execution: &u64| self.is_wanted(execution);
+            self.held += (self.finished..finished).filter(wanted).count();
+        }
+        self.finished = finished;
+        // Relaxed: a counter orders nothing.
+        self.counters.finished.store(finished, Ordering::Relaxed);
+    }
+
+    /// Whether no execution has an entry in the window, so that the next one may do without.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.handles.base() == self.submitted
+    }
+
+    /// Whether the limits allow one more execution.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        (self.submitted - self.finished) < self.max_inflight as u64 && self.held < self.max_buffered
+    }
+
+    /// The number of executions in flight, or the limit that allows no more (DAG-31, DAG-32).
+    pub(super) fn room(&mut self, leaves: &mut [Box<dyn AnyLeaf>]) -> Result<usize, NoRoom> {
+        self.tidy(leaves);
+        let inflight = (self.submitted - self.finished) as usize;
+        if inflight >= self.max_inflight {
+            return Err(NoRoom::Inflight(inflight));
+        }
+        if self.held >= self.max_buffered {
+            return Err(NoRoom::Buffered(self.held));
+        }
+        Ok(inflight)
+    }
+
+    /// Makes an entry with `handles` handles for the last execution that was sent.
+    #[inline]
+    pub(super) fn open(&mut self, execution: u64, handles: u32, leaves: &mut [Box<dyn AnyLeaf>]) {
+        leaves.iter_mut().for_each(|leaf| leaf.open(execution));
+        self.handles.push(handles);
+    }
+
+    /// Removes what has finished if the window is full.
+    #[inline]
+    pub(super) fn trim(&mut self, leaves: &mut [Box<dyn AnyLeaf>]) {
+        if self.handles.recent() > self.window {
+            self.tidy(leaves);
+        }
+    }
+
+    /// Passes an execution whose result was taken before it was collected.
+    #[inline]
+    pub(super) fn pass(&mut self, execution: u64, leaves: &mut [Box<dyn AnyLeaf>]) {
+        if self.handles.recent() == 0 {
+            // The execution has no entry. Executions that are not yet collected and have entries are in the window, so
+            // no other is in flight.
+            self.handles.skip_to(self.submitted);
+        } else {
+            leaves.iter_mut().for_each(|leaf| leaf.pass(execution));
+        }
+    }
+
+    /// Whether an execution has an entry.
+    pub(super) fn knows(&self, execution: u64) -> bool {
+        self.handles.get(execution).is_some()
+    }
+
+    #[inline]
+    fn is_wanted(&self, execution: &u64) -> bool {
+        self.handles.get(*execution).is_some_and(|handles| *handles > 0)
+    }
+
+    /// Replaces a handle by `parts` handles.
+    pub(crate) fn share(&mut self, execution: u64, parts: u32) {
+        if let Some(handles) = self.handles.get_mut(execution) {
+            *handles = handles.saturating_sub(1) + parts;
+        }
+    }
+
+    /// Removes a handle; `true` if it was the last one.
+    pub(super) fn close(&mut self, execution: u64, leaves: &mut [Box<dyn AnyLeaf>]) -> bool {
+        let closed = self.handles.get_mut(execution).map(|handles| {
+            let held = *handles > 0;
+            *handles = handles.saturating_sub(1);
+            (held, *handles == 0)
+        });
+        // An execution without an entry has no handle to remove.
+        let (held, last) = closed.unwrap_or_default();
+        if last && held && execution < self.finished {
+            self.held -= 1;
+        }
+        if execution >= self.handles.base() {
+            self.tidy(leaves);
+        } else if last {
+            self.handles.take(execution, 0);
+        }
+        last
+    }
+
+    /// Removes finished executions without handles. Finished executions with handles leave the window when it is full.
+    #[inline]
+    fn tidy(&mut self, leaves: &mut [Box<dyn AnyLeaf>]) {
+        while self.handles.base() < self.finished
+            && let Some(handles) = self.handles.oldest().copied()
+        {
+            if handles == 0 {
+                self.handles.pop();
+            } else if self.handles.recent() > self.window {
+                self.keep(leaves);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Moves the oldest execution of the window, and its results, to those that are held for long.
+    #[cold]
+    fn keep(&mut self, leaves: &mut [Box<dyn AnyLeaf>]) {
+        let oldest = self.handles.base();
+        leaves.iter_mut().for_each(|leaf| leaf.keep(oldest));
+        self.handles.keep();
+    }
+
+    /// The oldest unfinished execution that still has handles.
+    pub(crate) fn oldest_wanted(&self) -> Option<u64> {
+        (self.finished..self.submitted).find(|execution| self.is_wanted(execution))
+    }
+}
+
+/// The views of the models.
+#[cfg(test)]
+impl Books {
+    /// All numbers that decide the driver's next action.
+    pub(super) fn seen(&self) -> impl Iterator<Item = u64> {
+        let entries = self.handles.entries();
+        let entries = entries.flat_map(|(execution, handles)| [execution, u64::from(*handles)]);
+        [self.submitted, self.handles.base()].into_iter().chain(entries)
+    }
+
+    /// The number of executions that have handles.
+    pub(super) fn held(&self) -> usize {
+        self.handles
+            .entries()
+            .filter(|(_, handles)| **handles > 0)
+            .count()
+    }
+
+    /// The number of executions with an entry.
+    pub(super) fn entries(&self) -> usize {
+        self.handles.entries().count()
+    }
+}

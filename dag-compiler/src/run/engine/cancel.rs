@@ -1,0 +1,61 @@
+//! Cancellation: handles that are dropped without their result.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use crate::run::driver::Driver;
+use crate::run::engine::Engine;
+
+impl Engine {
+    /// Closes a handle that was dropped without its result. Never blocks: if another thread holds the driver, the next
+    /// pump closes the handle, and the doorbell makes a waiting thread pump at once.
+    pub(crate) fn discard(&self, execution: u64, leaves: Range<usize>) {
+        self.discarded.lock().push((execution, leaves));
+        // Relaxed: the lock orders the pushed entries; a pump that sees the flag late comes again.
+        self.any_discarded.store(true, Ordering::Relaxed);
+        if self
+            .driver
+            .try_with(|driver| self.close_discarded(driver))
+            .is_err()
+        {
+            self.bell.ring();
+        }
+    }
+
+    /// Closes the dropped handles; `true` if there were any.
+    #[inline]
+    pub(super) fn close_discarded(&self, driver: &mut Driver) -> bool {
+        // Relaxed: the lock of `discarded` orders the entries; a flag that is seen late is seen by the next pump, which
+        // the doorbell brings.
+        if !self.any_discarded.load(Ordering::Relaxed) {
+            return false;
+        }
+        // Cleared before the entries are taken: a later push sets the flag again. AcqRel: no entry is taken before the
+        // flag is cleared, so a push that this loop misses is flagged.
+        self.any_discarded.swap(false, Ordering::AcqRel);
+        while let Some((execution, leaves)) = self.pop_discarded() {
+            if driver.close(execution, &leaves) {
+                self.cancel(execution);
+            }
+        }
+        true
+    }
+
+    /// Cancels the tasks of an execution that have not started, and drops its async methods where they await.
+    pub(crate) fn cancel(&self, execution: u64) {
+        self.control.cancel(execution);
+        self.interrupt();
+    }
+
+    /// Makes awaiting async methods check again whether they are still wanted.
+    pub(crate) fn interrupt(&self) {
+        if self.control.is_awaiting() {
+            self.inline.look_again();
+            self.lease.wake_async();
+        }
+    }
+
+    fn pop_discarded(&self) -> Option<(u64, Range<usize>)> {
+        self.discarded.lock().pop()
+    }
+}
