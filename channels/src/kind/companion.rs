@@ -38,6 +38,6 @@ pub trait SinkCompanion<T>: Send {
     /// Sends a value to `channel`, and its parts beside it. Returns `false` if no slot is free.
     ///
     /// # Errors
-    /// The errors of [`SharedWriter::put`].
+    /// The errors of a write to the shared channel.
     fn put(&mut self, channel: &mut SharedWriter, value: &T) -> Result<bool, ChannelError>;
 }

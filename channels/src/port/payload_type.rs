@@ -132,7 +132,7 @@ impl PayloadType {
         self.0.len_bytes()
     }
 
-    /// Makes a ring of this type: a boxed [`RingWriter`] and its [`RingReader`]s.
+    /// Makes a ring of this type: a boxed `RingWriter` and its `RingReader`s.
     ///
     /// # Errors
     /// The errors of [`ring`].
