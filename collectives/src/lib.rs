@@ -8,6 +8,9 @@
 //! - [`Contribute`]: values of user programs that can be contributed.
 //! - `nccl`: ranks on NVIDIA devices (feature `cuda`).
 //! - [`shm`]: ranks in threads and processes of one host, over shared memory: [`Group`], [`Rank`].
+//! - `rendezvous`: how the ranks of one host come together and agree, for `shm` and `nccl`.
+//! - [`parts`]: the parts of a contribution; `plans`: the operations that a communicator has prepared; `kernel`: combines
+//!   the elements of several ranks.
 //!
 //! | feature | adds |
 //! |---|---|

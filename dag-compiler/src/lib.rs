@@ -13,6 +13,8 @@
 //! - `run`: the loop of the lanes, the driver, and the errors of executions.
 //! - `show`: draws plans and traces.
 //!
+//! The order is that of data, not of dependence: `bind` and `run` use each other.
+//!
 //! Users need only what this page lists. The stages `bind`, `ir`, `plan` and `prove` are public for the tests and the
 //! command line of the same version; they are no stable interface.
 //!

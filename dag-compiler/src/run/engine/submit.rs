@@ -1,7 +1,7 @@
 //! Submission: an input becomes an execution.
 //!
-//! `run` is `execute` and `wait` under one use of the lock. An execution gets its place in the books when the lock is
-//! released before the result is there: `execute` makes it at once, `run` only if its spin ends without a result.
+//! `run` is `execute` and `wait` under one use of the lock. An execution is entered in the books when the lock is
+//! released and its result has not come: `execute` enters it at once, `run` only if its spin ends without a result.
 
 use selvedge_channels::AnyOutlet;
 
