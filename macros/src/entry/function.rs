@@ -1,0 +1,126 @@
+//! The type-erased functions of an operation: one runs the operation in a graph, the other in an ordinary call.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+
+use super::argument::{borrowed, passed, taken, variables};
+use crate::edge_type::travel;
+use crate::parse::Operation;
+
+/// Returns the name of the function that runs an operation in a graph.
+pub(super) fn compute_name(index: usize) -> Ident {
+    format_ident!("__selvedge_compute_{index}")
+}
+
+/// Returns the name of the function that runs an operation in an ordinary call.
+pub(super) fn call_name(index: usize) -> Ident {
+    format_ident!("__selvedge_call_{index}")
+}
+
+/// Generates both functions of one operation.
+pub(super) fn functions(index: usize, operation: &Operation, actor: &Ident) -> TokenStream {
+    let (compute, call) = (
+        compute(&compute_name(index), operation, actor),
+        call(&call_name(index), operation, actor),
+    );
+    quote! {
+        #compute
+
+        #call
+    }
+}
+
+/// Generates the function that runs an operation in a graph.
+fn compute(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStream {
+    let Operation {
+        name: method,
+        cfgs,
+        params,
+        result,
+        ..
+    } = operation;
+    let names = variables(params);
+    let (taken, borrowed) = (taken(params), borrowed(params));
+    let returned = driven(
+        operation,
+        &quote!(frame),
+        quote!(#actor::#method(receiver, #(#names),*)),
+    );
+    let (value, travel) = (value(operation), bounds(operation));
+    quote! {
+        #(#cfgs)*
+        #[allow(clippy::let_unit_value, clippy::unit_arg, clippy::needless_borrow)]
+        #[inline]
+        fn #function(actor: &mut ::selvedge::__private::ActorState, frame: &mut ::selvedge::__private::Frame<'_>) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> #travel {
+            let receiver = __selvedge_receiver(actor)?;
+            #(#taken)*
+            let result = {
+                #(#borrowed)*
+                #returned
+            };
+            (&::selvedge::__private::PartsProbe::<#result>::new()).finish(frame, #value)
+        }
+    }
+}
+
+/// Generates the function that runs an operation in an ordinary call.
+fn call(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStream {
+    let Operation {
+        name: method,
+        cfgs,
+        params,
+        result,
+        ..
+    } = operation;
+    let (names, passed) = (variables(params), passed(params));
+    let edges = params.iter().map(|param| &param.edge);
+    let returned = driven(
+        operation,
+        &quote!(driver),
+        quote!(#actor::#method(receiver, #(#passed),*)),
+    );
+    let (value, travel) = (value(operation), bounds(operation));
+    quote! {
+        #(#cfgs)*
+        #[allow(unused_variables, clippy::let_unit_value, clippy::unit_arg)]
+        fn #function(
+            actor: &mut ::selvedge::__private::ActorState,
+            arguments: ::selvedge::__private::Arguments,
+            driver: &::selvedge::__private::AsyncDriver,
+        ) -> ::std::result::Result<::selvedge::__private::Returned, ::selvedge::__private::Failure> #travel {
+            let receiver = __selvedge_receiver(actor).map_err(|failure| *failure)?;
+            let kind = arguments.kind();
+            let (#(#names,)*) = arguments.into::<(#(#edges,)*)>()?;
+            let result = #returned;
+            ::selvedge::__private::Returned::new::<#result>(#value, kind)
+        }
+    }
+}
+
+/// Generates the expression that runs the method to its end: `driver` drives the future of an `async fn`.
+fn driven(operation: &Operation, driver: &TokenStream, invoked: TokenStream) -> TokenStream {
+    if operation.is_async {
+        quote!(#driver.block_on(#invoked)?)
+    } else {
+        invoked
+    }
+}
+
+/// Generates the expression that takes the operation's value from the variable `result`.
+fn value(operation: &Operation) -> TokenStream {
+    if operation.fallible {
+        quote!(result.map_err(::selvedge::__private::Failure::from_error)?)
+    } else {
+        quote!(result)
+    }
+}
+
+/// Generates the functions' `where` clause. An operation behind a `cfg` has none, because the table of methods does not
+/// list its bounds; the bodies of the functions check its types.
+fn bounds(operation: &Operation) -> TokenStream {
+    if operation.cfgs.is_empty() {
+        travel(operation.travellers())
+    } else {
+        TokenStream::new()
+    }
+}

@@ -1,0 +1,132 @@
+//! The actor's entry: the functions that the runtime calls, found by name in every process of the program.
+//!
+//! `function` generates the functions of each operation, `argument` passes them their arguments, and `table` lists
+//! them. This file generates the rest: the code that all operations share, the implementation of `Actor`, and the
+//! registration.
+
+mod argument;
+mod function;
+mod table;
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+
+use crate::parse::{Constructor, Parsed};
+
+/// Generates the entry, its functions, and its registration.
+pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
+    let name = &parsed.name;
+    let shared = shared(name);
+    let functions = parsed
+        .operations
+        .iter()
+        .enumerate()
+        .map(|(index, operation)| function::functions(index, operation, name));
+    let table = table::table(&parsed.operations);
+    let record = record(name);
+    let implementation = implementation(parsed);
+    let registration = registration(name);
+    quote! {
+        #[allow(deprecated)]
+        const _: () = {
+            // Only traits are imported, as `_`, for their methods. Everything else has a full path, so that no
+            // user-defined name can take its place.
+            #[allow(unused_imports)]
+            use ::selvedge::__private::{PlainResult as _, TupleResult as _};
+
+            #shared
+
+            #(#functions)*
+
+            #table
+
+            #record
+
+            #implementation
+
+            #registration
+        };
+    }
+}
+
+/// Generates the functions that do not depend on an operation: one creates the actor from encoded arguments, the other
+/// recovers the actor's type.
+fn shared(name: &Ident) -> TokenStream {
+    let text = name.to_string();
+    quote! {
+        fn __selvedge_create(bytes: &[u8]) -> ::std::result::Result<::selvedge::__private::ActorState, ::selvedge::__private::BoxError> {
+            let args = ::selvedge::__private::decode::<<#name as ::selvedge::Actor>::Args>(bytes)?;
+            ::std::result::Result::Ok(::selvedge::__private::ActorState::new(<#name as ::selvedge::Actor>::create(args)?))
+        }
+
+        #[inline]
+        fn __selvedge_receiver(actor: &mut ::selvedge::__private::ActorState) -> ::std::result::Result<&mut #name, ::std::boxed::Box<::selvedge::__private::Failure>> {
+            actor.typed_mut::<#name>().ok_or_else(|| {
+                ::std::boxed::Box::new(::selvedge::__private::Failure::Internal(::std::format!("an actor is not the `{}` it should be", #text)))
+            })
+        }
+    }
+}
+
+/// Generates the static that holds the entry.
+fn record(name: &Ident) -> TokenStream {
+    let text = name.to_string();
+    quote! {
+        static __SELVEDGE_ENTRY: ::selvedge::__private::ActorEntry = ::selvedge::__private::ActorEntry {
+            name: ::std::concat!(::std::module_path!(), "::", #text),
+            place: ::std::concat!(::std::file!(), ":", ::std::line!(), ":", ::std::column!()),
+            create: __selvedge_create,
+            methods: <__SelvedgeMethods as ::selvedge::__private::MethodTable>::METHODS,
+        };
+    }
+}
+
+/// Generates the actor's implementation of `Actor`.
+fn implementation(parsed: &Parsed) -> TokenStream {
+    let (name, text) = (&parsed.name, parsed.name.to_string());
+    let handle = format_ident!("{name}Handle");
+    let params = &parsed.constructor.params;
+    let args = params.iter().map(|param| &param.edge);
+    let names = argument::variables(params);
+    let created = created(name, &parsed.constructor);
+    quote! {
+        impl ::selvedge::Actor for #name {
+            type Args = (#(#args,)*);
+            type Handle = #handle;
+            const NAME: &'static str = ::std::concat!(::std::module_path!(), "::", #text);
+
+            fn entry() -> &'static ::selvedge::__private::ActorEntry {
+                &__SELVEDGE_ENTRY
+            }
+
+            fn create(args: Self::Args) -> ::std::result::Result<Self, ::selvedge::__private::BoxError> {
+                let (#(#names,)*) = args;
+                #created
+            }
+
+            fn handle(actor: ::selvedge::ActorRef) -> Self::Handle {
+                #handle { actor }
+            }
+        }
+    }
+}
+
+/// Generates the constructor's call, as an expression of type `Result<Self, BoxError>`.
+fn created(name: &Ident, constructor: &Constructor) -> TokenStream {
+    let passed = argument::passed(&constructor.params);
+    let created = quote!(#name::new(#(#passed),*));
+    if constructor.fallible {
+        quote!(#created.map_err(::std::convert::Into::into))
+    } else {
+        quote!(::std::result::Result::Ok(#created))
+    }
+}
+
+/// Generates the static that lists the entry among the actors of the program.
+fn registration(name: &Ident) -> TokenStream {
+    quote! {
+        #[::selvedge::__private::linkme::distributed_slice(::selvedge::__private::ACTORS)]
+        #[linkme(crate = ::selvedge::__private::linkme)]
+        static __SELVEDGE_REGISTERED: fn() -> &'static ::selvedge::__private::ActorEntry = <#name as ::selvedge::Actor>::entry;
+    }
+}

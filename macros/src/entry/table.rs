@@ -1,0 +1,57 @@
+//! The entry's table of methods: a row for each operation.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::function::{call_name, compute_name};
+use crate::edge_type::{list_elements, travel};
+use crate::parse::{Operation, Param};
+
+/// Generates the table of methods.
+pub(super) fn table(operations: &[Operation]) -> TokenStream {
+    let methods = operations
+        .iter()
+        .enumerate()
+        .map(|(index, operation)| method(index, operation));
+    // Operations behind a `cfg` may name types that exist only under that `cfg`, so they are not listed in the bounds;
+    // the bodies of their functions check their types.
+    let always = operations.iter().filter(|operation| operation.cfgs.is_empty());
+    let travel_all = travel(always.flat_map(Operation::travellers));
+    quote! {
+        struct __SelvedgeMethods;
+
+        impl ::selvedge::__private::MethodTable for __SelvedgeMethods #travel_all {
+            const METHODS: &'static [::selvedge::__private::MethodEntry] = &[#(#methods),*];
+        }
+    }
+}
+
+/// Generates one row of the table.
+fn method(index: usize, operation: &Operation) -> TokenStream {
+    let (compute, call) = (compute_name(index), call_name(index));
+    let (name, result) = (operation.name.to_string(), &operation.result);
+    let cfgs = &operation.cfgs;
+    let params = operation.params.iter().map(param);
+    quote! {
+        #(#cfgs)*
+        ::selvedge::__private::MethodEntry {
+            name: #name,
+            params: &[#(#params),*],
+            result: ::selvedge::__private::PayloadType::of::<#result>,
+            parts: || (&::selvedge::__private::PartsProbe::<#result>::new()).types(),
+            compute: #compute,
+            call: #call,
+        }
+    }
+}
+
+/// Generates the description of one parameter of a row.
+fn param(param: &Param) -> TokenStream {
+    let (name, edge) = (param.name.to_string(), &param.edge);
+    let levels = list_elements(edge);
+    quote!(::selvedge::__private::ParamEntry {
+        name: #name,
+        payload: ::selvedge::__private::PayloadType::of::<#edge>,
+        lists: || ::std::vec![#(::selvedge::__private::ListLevel::of::<#levels>()),*],
+    })
+}

@@ -1,0 +1,65 @@
+//! Reads the parameters of a method.
+
+use quote::format_ident;
+use syn::{Attribute, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Pat, PatType, Type};
+
+use crate::edge_type::{Pass, edge_type, help};
+
+/// A parameter of an operation or constructor.
+pub(crate) struct Param {
+    pub(crate) name: Ident,
+    pub(crate) edge: Type,
+    pub(crate) pass: Pass,
+    pub(crate) constant: bool,
+}
+
+/// Removes the attribute `#[constant]` from the parameters of a block that has been read.
+pub(crate) fn strip(block: &mut ItemImpl) {
+    let functions = block.items.iter_mut().filter_map(|item| match item {
+        ImplItem::Fn(function) => Some(function),
+        _ => None,
+    });
+    for input in functions.flat_map(|function| &mut function.sig.inputs) {
+        if let FnArg::Typed(input) = input {
+            input.attrs.retain(|attribute| !is_constant(attribute));
+        }
+    }
+}
+
+/// Tells whether an attribute is `#[constant]`.
+fn is_constant(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("constant")
+}
+
+/// Reads the parameters of a method, without its receiver.
+pub(super) fn params(function: &ImplItemFn) -> syn::Result<Vec<Param>> {
+    let mut params = Vec::new();
+    for (position, input) in function.sig.inputs.iter().enumerate() {
+        let FnArg::Typed(input) = input else { continue };
+        params.push(param(position, input)?);
+    }
+    Ok(params)
+}
+
+/// Reads the parameter at a position of a method's signature.
+fn param(position: usize, input: &PatType) -> syn::Result<Param> {
+    let constant = input.attrs.iter().any(is_constant);
+    let name = match &*input.pat {
+        Pat::Ident(pattern) if pattern.subpat.is_none() && pattern.by_ref.is_none() => pattern.ident.clone(),
+        Pat::Wild(_) => format_ident!("_{position}"),
+        other => {
+            return Err(help(
+                other,
+                "a parameter of an actor has a name",
+                "take the value apart in the body",
+            ));
+        }
+    };
+    let (edge, pass) = edge_type(&input.ty)?;
+    Ok(Param {
+        name,
+        edge,
+        pass,
+        constant,
+    })
+}
