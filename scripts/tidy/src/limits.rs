@@ -44,7 +44,7 @@ impl Default for Limits {
             ("file lines, longest", (757, 600)),
             ("function lines, median", (7, 7)),
             ("function lines, p95", (28, 28)),
-            ("function lines, longest", (94, 70)),
+            ("function lines, longest", (70, 70)),
         ]))
     }
 }
