@@ -113,7 +113,7 @@ impl ActorCell {
     ///
     /// # Errors
     /// The failure of the method; [`RebuildFailed`] inside [`Failure::Error`] while there is no state.
-    #[inline]
+    #[inline(always)]
     pub fn compute(&mut self, compute: Compute, frame: &mut Frame<'_>) -> Result<(), Box<Failure>> {
         self.guarded(|state| compute(state, frame))
     }
@@ -134,7 +134,7 @@ impl ActorCell {
         self.guarded(|state| (method.call)(state, arguments, driver))
     }
 
-    #[inline]
+    #[inline(always)]
     fn guarded<T, E: From<Failure>>(
         &mut self,
         work: impl FnOnce(&mut ActorState) -> Result<T, E>,

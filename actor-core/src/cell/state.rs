@@ -3,8 +3,10 @@
 //! - `STATE-1` the value in the box has the type that `id` identifies.
 #![allow(unsafe_code)] // downcasts an erased state without a call through its vtable
 
-use std::any::{Any, TypeId};
+use std::any::{Any, TypeId, type_name};
 use std::ptr;
+
+use crate::Failure;
 
 /// An actor's value at its home. The type is stored here as `id`: `dyn Any` would be asked by a virtual call, which
 /// takes as long as a small method.
@@ -23,16 +25,25 @@ impl ActorState {
         }
     }
 
-    /// Returns the actor if it is of type `A`.
+    /// Returns the actor as the receiver of a method of `A`.
+    ///
+    /// # Errors
+    /// [`Failure::Internal`] if the actor is of another type.
     #[inline]
-    pub fn typed_mut<A: 'static>(&mut self) -> Option<&mut A> {
+    pub fn receiver<A: 'static>(&mut self) -> Result<&mut A, Box<Failure>> {
         if self.id != TypeId::of::<A>() {
-            return None;
+            return Err(wrong_receiver::<A>());
         }
         // SAFETY: `id` is that of `A`, so the value in the box is an `A` (STATE-1). It is borrowed exclusively, through
         // `&mut self`.
-        Some(unsafe { &mut *ptr::from_mut(self.value.as_mut()).cast::<A>() })
+        Ok(unsafe { &mut *ptr::from_mut(self.value.as_mut()).cast::<A>() })
     }
+}
+
+#[cold]
+fn wrong_receiver<A>() -> Box<Failure> {
+    let wanted = type_name::<A>();
+    Box::new(Failure::Internal(format!("the actor is not a `{wanted}`")))
 }
 
 #[cfg(test)]
@@ -42,11 +53,12 @@ mod tests {
     #[test]
     fn a_state_is_what_it_was_made_of_and_nothing_else() {
         let mut state = ActorState::new(String::from("one"));
-        state.typed_mut::<String>().unwrap().push_str(" and more");
-        assert_eq!(state.typed_mut::<String>().unwrap(), "one and more");
-        assert!(state.typed_mut::<Vec<u8>>().is_none());
+        state.receiver::<String>().unwrap().push_str(" and more");
+        assert_eq!(state.receiver::<String>().unwrap(), "one and more");
+        let refused = state.receiver::<Vec<u8>>().unwrap_err().to_string();
+        assert!(refused.contains("Vec<u8>"), "{refused}");
         let mut nothing = ActorState::new(());
-        assert!(nothing.typed_mut::<()>().is_some());
+        assert!(nothing.receiver::<()>().is_ok());
     }
 
     #[test]

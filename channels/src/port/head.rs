@@ -27,6 +27,8 @@ pub(crate) struct ValueHead {
     pub(crate) arrival: Arrival,
     /// True if the value has been moved out: nothing is left to be released.
     pub(crate) vacant: bool,
+    /// True for a local value, which a task of the same lane puts, and for a constant.
+    pub(crate) local: bool,
     /// True for a local value without a destructor, and for a constant. No writer waits for a slot of it and no user
     /// code runs on its release, so the release may be delayed.
     pub(crate) at_home: bool,
@@ -42,7 +44,7 @@ pub(crate) enum AfterRead {
 }
 
 impl ValueHead {
-    pub(crate) fn new(id: TypeId, reads: u32, at_home: bool) -> Self {
+    pub(crate) fn new(id: TypeId, reads: u32, local: bool, at_home: bool) -> Self {
         ValueHead {
             id,
             execution: 0,
@@ -50,6 +52,7 @@ impl ValueHead {
             left: 0,
             arrival: Arrival::Nothing,
             vacant: false,
+            local,
             at_home,
         }
     }

@@ -215,28 +215,23 @@ impl<T: Wire> Value<T> {
         }
         // A value with a destructor must be dropped before its reader's result is published, so its release may not be
         // delayed.
-        let at_home = matches!(source, AnySource::Local(_)) && !needs_drop::<T>();
+        let local = matches!(source, AnySource::Local(_));
+        let at_home = local && !needs_drop::<T>();
         Ok(Value {
-            head: ValueHead::new(TypeId::of::<T>(), reads, at_home),
+            head: ValueHead::new(TypeId::of::<T>(), reads, local, at_home),
             held: HeldValue::Nothing,
             source,
         })
     }
 
     pub(crate) fn constant(value: T) -> Self {
-        let mut head = ValueHead::new(TypeId::of::<T>(), ALWAYS, true);
+        let mut head = ValueHead::new(TypeId::of::<T>(), ALWAYS, true, true);
         head.arrived(0, Arrival::Value);
         Value {
             head,
             held: HeldValue::Owned(value),
             source: AnySource::Local(Local),
         }
-    }
-
-    /// Whether the value is put by a task of its lane, or is a constant.
-    #[inline]
-    fn is_local(&self) -> bool {
-        matches!(self.source, AnySource::Local(_))
     }
 
     /// Returns an error unless this is a local value whose last message has been read.
@@ -250,7 +245,7 @@ impl<T: Wire> Value<T> {
 
     #[inline]
     fn is_free(&self) -> bool {
-        self.head.left == 0 && self.is_local()
+        self.head.left == 0 && self.head.local
     }
 
     /// Writes a message to a local value.
@@ -515,7 +510,7 @@ fn try_arrive<T: Wire>(
 
 impl<T: Wire> AnyValue for Value<T> {
     fn fetch(&mut self, execution: u64) -> Result<Arrival, ChannelError> {
-        if !self.is_local() {
+        if !self.head.local {
             return self.receive_from(execution);
         }
         if self.head.left == ALWAYS {

@@ -28,7 +28,8 @@ fn unknown(actor: ActorId) -> Box<Failure> {
 }
 
 impl ActorSet for LaneHost<'_> {
-    #[inline]
+    // Always: a call costs as much as what it does, and there are three callers.
+    #[inline(always)]
     fn compute(
         &mut self,
         seat: &mut usize,

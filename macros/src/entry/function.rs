@@ -52,7 +52,7 @@ fn compute(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStrea
         #[allow(clippy::let_unit_value, clippy::unit_arg, clippy::needless_borrow)]
         #[inline]
         fn #function(actor: &mut ::selvedge::__private::ActorState, frame: &mut ::selvedge::__private::Frame<'_>) -> ::std::result::Result<(), ::std::boxed::Box<::selvedge::__private::Failure>> #travel {
-            let receiver = __selvedge_receiver(actor)?;
+            let receiver = actor.receiver::<#actor>()?;
             #(#taken)*
             let result = {
                 #(#borrowed)*
@@ -88,7 +88,7 @@ fn call(function: &Ident, operation: &Operation, actor: &Ident) -> TokenStream {
             arguments: ::selvedge::__private::Arguments,
             driver: &::selvedge::__private::AsyncDriver,
         ) -> ::std::result::Result<::selvedge::__private::Returned, ::selvedge::__private::Failure> #travel {
-            let receiver = __selvedge_receiver(actor).map_err(|failure| *failure)?;
+            let receiver = actor.receiver::<#actor>().map_err(|failure| *failure)?;
             let kind = arguments.kind();
             let (#(#names,)*) = arguments.into::<(#(#edges,)*)>()?;
             let result = #returned;

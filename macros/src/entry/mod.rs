@@ -16,7 +16,7 @@ use crate::parse::{Constructor, Parsed};
 /// Generates the entry, its functions, and its registration.
 pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
     let name = &parsed.name;
-    let shared = shared(name);
+    let create = create(name);
     let functions = parsed
         .operations
         .iter()
@@ -34,7 +34,7 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
             #[allow(unused_imports)]
             use ::selvedge::__private::{PlainResult as _, TupleResult as _};
 
-            #shared
+            #create
 
             #(#functions)*
 
@@ -49,21 +49,12 @@ pub(crate) fn entry(parsed: &Parsed) -> TokenStream {
     }
 }
 
-/// Generates the functions that do not depend on an operation: one creates the actor from encoded arguments, the other
-/// recovers the actor's type.
-fn shared(name: &Ident) -> TokenStream {
-    let text = name.to_string();
+/// Generates the function that creates the actor from encoded arguments.
+fn create(name: &Ident) -> TokenStream {
     quote! {
         fn __selvedge_create(bytes: &[u8]) -> ::std::result::Result<::selvedge::__private::ActorState, ::selvedge::__private::BoxError> {
             let args = ::selvedge::__private::decode::<<#name as ::selvedge::Actor>::Args>(bytes)?;
             ::std::result::Result::Ok(::selvedge::__private::ActorState::new(<#name as ::selvedge::Actor>::create(args)?))
-        }
-
-        #[inline]
-        fn __selvedge_receiver(actor: &mut ::selvedge::__private::ActorState) -> ::std::result::Result<&mut #name, ::std::boxed::Box<::selvedge::__private::Failure>> {
-            actor.typed_mut::<#name>().ok_or_else(|| {
-                ::std::boxed::Box::new(::selvedge::__private::Failure::Internal(::std::format!("an actor is not the `{}` it should be", #text)))
-            })
         }
     }
 }
