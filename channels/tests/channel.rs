@@ -504,6 +504,54 @@ fn many_at_a_time_are_the_same_messages() {
     }
 }
 
+/// A number whose decoding panics if it is 0.
+#[derive(Clone, Debug, serde::Serialize)]
+struct NeverZero(u32);
+
+impl<'de> serde::Deserialize<'de> for NeverZero {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let number = u32::deserialize(from)?;
+        assert_ne!(number, 0);
+        Ok(NeverZero(number))
+    }
+}
+
+fn panics<R>(work: impl FnOnce() -> R) {
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err());
+}
+
+#[test]
+fn a_panic_in_the_middle_of_a_batch_loses_no_wake_up() {
+    // As many waits as this show a lost wake-up: every one of them would have to be early to hide it.
+    let count = if cfg!(miri) { 10 } else { 500_u32 };
+    let options = ChannelOptions::new()
+        .slots(1)
+        .waiting(Waiting::Park)
+        .timeout(LONG);
+    for kind in KINDS {
+        let (mut writer, mut readers) = make::<u32>(kind, &options, 1);
+        panics(|| writer.send_all(&mut (0..2).map(|x| if x == 0 { x } else { panic!("a user's") })));
+        let mut reader = readers.remove(0);
+        let reads = thread::spawn(move || (0..=count).map(|_| reader.recv().unwrap()).max());
+        for x in 1..=count {
+            writer.flush().unwrap();
+            writer.send(x).unwrap();
+        }
+        assert_eq!(reads.join().unwrap(), Some(count), "{kind:?}");
+        // Between threads nothing is decoded.
+        if matches!(kind, Kind::Shared(_)) {
+            let (mut writer, mut readers) = make::<NeverZero>(kind, &options, 1);
+            writer.send(NeverZero(0)).unwrap();
+            let reader = &mut readers[0];
+            panics(|| reader.recv_many(2, &mut Vec::new()));
+            reader.skip().unwrap();
+            let writes = thread::spawn(move || (1..=count).for_each(|x| writer.send(NeverZero(x)).unwrap()));
+            (1..=count).for_each(|x| assert_eq!(reader.recv().unwrap().0, x));
+            writes.join().unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_batch_that_does_not_fit_keeps_the_rest() {
     for kind in KINDS {

@@ -58,6 +58,22 @@ fn or_value<T>(sent: Result<(), ChannelError>, kept: Option<Message<T>>) -> Resu
     }
 }
 
+/// A writer in quiet mode. The mode ends with this, also if the caller's iterator or the encoding of a value panics.
+struct Quiet<'a, T: Wire>(&'a mut Writer<T>);
+
+impl<'a, T: Wire> Quiet<'a, T> {
+    fn new(writer: &'a mut Writer<T>) -> Self {
+        writer.sink.set_quiet(true);
+        Quiet(writer)
+    }
+}
+
+impl<T: Wire> Drop for Quiet<'_, T> {
+    fn drop(&mut self) {
+        self.0.sink.set_quiet(false);
+    }
+}
+
 impl<T: Wire> Writer<T> {
     pub(super) fn new(sink: AnySink<T>, line: EndpointWaiter) -> Self {
         Writer { sink, line }
@@ -136,20 +152,18 @@ impl<T: Wire> Writer<T> {
     /// The errors of [`send`](Self::send), with the faulty value. The values before it are sent, and those after it are
     /// still in `values`.
     pub fn send_all(&mut self, values: &mut impl Iterator<Item = T>) -> Result<(), SendError<T>> {
-        self.sink.set_quiet(true);
-        let sent = values.try_for_each(|value| {
-            let Some(value) = self.sink.try_put(value) else {
+        let Quiet(writer) = &mut Quiet::new(self);
+        values.try_for_each(|value| {
+            let Some(value) = writer.sink.try_put(value) else {
                 return Ok(());
             };
             // The slots are full, or the value cannot be sent. The readers must be woken before this thread waits for
             // them.
-            self.sink.set_quiet(false);
-            let sent = self.send_slowly(value, self.line.timeout);
-            self.sink.set_quiet(true);
+            writer.sink.set_quiet(false);
+            let sent = writer.send_slowly(value, writer.line.timeout);
+            writer.sink.set_quiet(true);
             sent
-        });
-        self.sink.set_quiet(false);
-        sent
+        })
     }
 
     /// Sends a copy of `value`: between threads a clone, between processes the encoding that every message needs
