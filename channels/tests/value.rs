@@ -504,6 +504,11 @@ fn rw_10_a_fault_is_published_on_every_route() {
             (fault.kind(), fault.report()),
             (FaultKind::Failed, &[1, 2, 3][..])
         );
+        let again = values[0].fault().unwrap();
+        assert!(
+            std::ptr::eq(fault.report(), again.report()),
+            "it is not copied at every look"
+        );
         let value = typed::<u32>(&mut values[0]);
         assert!(matches!(value.get(), Err(ChannelError::NoValue)));
         assert!(value.message().unwrap().is_err());

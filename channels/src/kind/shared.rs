@@ -15,8 +15,11 @@ use crate::fault::{Fault, Message};
 use crate::payload::{Wire, decode, decode_in_place};
 use crate::shared::{SharedReader, SharedWriter};
 
-/// The reading end of a channel between processes.
-pub struct SharedSource<T> {
+/// The reading end of a channel between processes. In a box, so that the ends of other kinds, which share a place with
+/// this one, have no room for a decoded value.
+pub struct SharedSource<T>(Box<Decoder<T>>);
+
+struct Decoder<T> {
     // Declared before the reader, and so dropped before it (VAL-1).
     /// The received value, once it has been decoded.
     value: OnceCell<T>,
@@ -29,19 +32,19 @@ pub struct SharedSource<T> {
 impl<T: Wire> SharedSource<T> {
     #[inline]
     fn bytes(&self) -> Result<&[u8], ChannelError> {
-        self.reader.seen()?.map_err(|_| ChannelError::NoValue)
+        self.0.reader.seen()?.map_err(|_| ChannelError::NoValue)
     }
 
     /// Drops the value that may borrow from the slot (VAL-1), then passes the message.
     #[inline]
     fn pass(&mut self) -> Result<(), ChannelError> {
-        if let Some(value) = self.value.take() {
+        if let Some(value) = self.0.value.take() {
             dispose(value);
         }
-        if let Some(accompanied) = self.accompanied.take() {
+        if let Some(accompanied) = self.0.accompanied.take() {
             dispose(accompanied);
         }
-        self.reader.release()
+        self.0.reader.release()
     }
 }
 
@@ -49,38 +52,38 @@ impl<T: Wire> Source<T> for SharedSource<T> {
     type Erased = SharedReader;
 
     fn typed(reader: SharedReader) -> Result<Self, ChannelError> {
-        Ok(SharedSource {
+        Ok(SharedSource(Box::new(Decoder {
             value: OnceCell::new(),
             accompanied: None,
             reader,
             companion: None,
-        })
+        })))
     }
 
     #[inline]
     fn position(&self) -> u64 {
-        self.reader.position()
+        self.0.reader.position()
     }
 
     #[inline]
     fn peek(&self) -> bool {
-        self.reader.peek()
+        self.0.reader.peek()
     }
 
     #[inline]
     fn try_receive(&mut self) -> bool {
         // A companion receives each message only once, so a failure there must not be lost.
-        self.companion.is_none() && matches!(self.reader.current(), Ok(Some(Ok(_))))
+        self.0.companion.is_none() && matches!(self.0.reader.current(), Ok(Some(Ok(_))))
     }
 
     #[inline]
     fn receive(&mut self) -> Result<Arrival, ChannelError> {
-        match self.reader.current()? {
+        match self.0.reader.current()? {
             None => Ok(Arrival::Nothing),
             Some(Err(_)) => Ok(Arrival::Fault),
             Some(Ok(bytes)) => {
-                if let (Some(companion), None) = (&mut self.companion, &self.accompanied) {
-                    self.accompanied = Some(companion.receive(bytes)?);
+                if let (Some(companion), None) = (&mut self.0.companion, &self.0.accompanied) {
+                    self.0.accompanied = Some(companion.receive(bytes)?);
                 }
                 Ok(Arrival::Value)
             }
@@ -88,25 +91,25 @@ impl<T: Wire> Source<T> for SharedSource<T> {
     }
 
     fn fault(&self) -> Option<Fault> {
-        self.reader.seen().ok()?.err()
+        self.0.reader.seen().ok()?.err()
     }
 
     #[inline]
     fn get(&self) -> Result<&T, ChannelError> {
-        if let Some(value) = self.value.get() {
+        if let Some(value) = self.0.value.get() {
             return Ok(value);
         }
-        if let Some(accompanied) = &self.accompanied {
+        if let Some(accompanied) = &self.0.accompanied {
             return accompanied.get();
         }
         // SAFETY: this end holds the slot until `pass`, which drops the value first (VAL-1). Data that borrows from the
         // slot leaves this end by reference only (VAL-2): `copy` and `take` decode the bytes again.
         let value = unsafe { decode_in_place::<T>(self.bytes()?) }?;
-        Ok(self.value.get_or_init(|| value))
+        Ok(self.0.value.get_or_init(|| value))
     }
 
     fn copy(&self) -> Result<T, ChannelError> {
-        match &self.accompanied {
+        match &self.0.accompanied {
             Some(accompanied) => accompanied.get().cloned(),
             None => Ok(decode::<T>(self.bytes()?)?),
         }
@@ -114,7 +117,7 @@ impl<T: Wire> Source<T> for SharedSource<T> {
 
     #[inline]
     fn encoded(&self) -> Result<Option<&[u8]>, ChannelError> {
-        match &self.accompanied {
+        match &self.0.accompanied {
             Some(_) => Ok(None),
             None => self.bytes().map(Some),
         }
@@ -123,10 +126,10 @@ impl<T: Wire> Source<T> for SharedSource<T> {
     #[inline(never)]
     fn try_next(&mut self) -> Option<T> {
         // With a companion, the bytes are an envelope around the value.
-        if self.companion.is_some() {
+        if self.0.companion.is_some() {
             return None;
         }
-        let Ok(Some(Ok(bytes))) = self.reader.current() else {
+        let Ok(Some(Ok(bytes))) = self.0.reader.current() else {
             return None;
         };
         let value = decode::<T>(bytes).ok()?;
@@ -136,7 +139,7 @@ impl<T: Wire> Source<T> for SharedSource<T> {
     }
 
     fn take(&mut self) -> Result<T, ChannelError> {
-        let value = match &mut self.accompanied {
+        let value = match &mut self.0.accompanied {
             Some(accompanied) => accompanied.take()?,
             None => decode::<T>(self.bytes()?)?,
         };
@@ -150,24 +153,24 @@ impl<T: Wire> Source<T> for SharedSource<T> {
     }
 
     fn set_quiet(&mut self, quiet: bool) {
-        self.reader.set_quiet(quiet);
+        self.0.reader.set_quiet(quiet);
     }
 
     #[inline]
     fn expected_bytes(&self) -> usize {
-        self.reader.last_bytes()
+        self.0.reader.last_bytes()
     }
 
     fn check_live(&self) -> Result<(), ChannelError> {
-        self.reader.check_live()
+        self.0.reader.check_live()
     }
 
     fn accompany(&mut self, make: fn(u32) -> Box<dyn SourceCompanion<T>>) {
-        self.companion = Some(make(self.reader.index()));
+        self.0.companion = Some(make(self.0.reader.index()));
     }
 
     fn companion(&mut self) -> Option<&mut dyn Any> {
-        self.companion.as_mut().map(|companion| companion.as_any())
+        self.0.companion.as_mut().map(|companion| companion.as_any())
     }
 }
 

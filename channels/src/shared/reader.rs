@@ -26,6 +26,8 @@ pub struct SharedReader {
     grown: Option<Generation>,
     /// The place of the current message, once it was checked.
     found: Option<MessageArea>,
+    /// The current message, if it is a fault.
+    fault: Option<Fault>,
     /// The length of the last message in bytes, as a guess for the next one.
     last_bytes: usize,
     quiet: bool,
@@ -78,6 +80,7 @@ impl SharedReader {
             writer_bell,
             grown: None,
             found: None,
+            fault: None,
             last_bytes: 0,
             quiet: false,
         })
@@ -148,6 +151,9 @@ impl SharedReader {
             self.fetch(found);
             self.last_bytes = found.len;
             self.found = Some(found);
+            if found.kind != kind::VALUE {
+                self.fault = self.read_fault(found)?;
+            }
             fault_point::at("reader: with a message in hand");
         }
         self.seen().map(Some)
@@ -187,18 +193,31 @@ impl SharedReader {
         let Some(found) = self.found else {
             return Err(ChannelError::NoValue);
         };
+        if found.kind == kind::VALUE {
+            return Ok(Ok(self.bytes(found)?));
+        }
+        let fault = self.fault.clone();
+        fault.map(Err).ok_or(ChannelError::Corrupt {
+            what: "a message of unknown kind",
+        })
+    }
+
+    #[inline]
+    fn bytes(&self, found: MessageArea) -> Result<&[u8], ChannelError> {
         let region = self.region(found)?;
         // SAFETY: the message is stamped and not yet passed by this cursor, so the writer does not touch it (RING-2);
         // offset and length were checked by `find` and are checked against the region again.
-        let bytes = unsafe { region.bytes(found.offset, found.len) }?;
-        match found.kind {
-            kind::VALUE => Ok(Ok(bytes)),
-            kind::CANCELLED => Ok(Err(Fault::cancelled())),
-            kind::FAILED => Ok(Err(Fault::failed(bytes.to_vec(), None))),
-            _ => Err(ChannelError::Corrupt {
-                what: "a message of unknown kind",
-            }),
-        }
+        Ok(unsafe { region.bytes(found.offset, found.len) }?)
+    }
+
+    /// Copies a fault out of its slot, once, so that it can be looked at often.
+    #[cold]
+    fn read_fault(&self, found: MessageArea) -> Result<Option<Fault>, ChannelError> {
+        Ok(match found.kind {
+            kind::CANCELLED => Some(Fault::cancelled()),
+            kind::FAILED => Some(Fault::failed(self.bytes(found)?.to_vec(), None)),
+            _ => None,
+        })
     }
 
     /// Reads a slot's header, every number once, and checks it (`SHM-3`). Relaxed: the stamp has published the numbers.
@@ -276,6 +295,7 @@ impl SharedReader {
         if self.found.take().is_none() && !self.ready()? {
             return Ok(());
         }
+        self.fault = None;
         fault_point::at("reader: before letting go");
         self.cursor
             .pass(self.place.tail(self.index)?, &self.writer_bell, self.quiet);
