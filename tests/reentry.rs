@@ -228,6 +228,38 @@ fn a_waker_that_panics_harms_nobody() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn a_waker_that_uses_its_graph_as_it_is_dropped_finds_it_free() -> Result<()> {
+    struct Submits(Arc<Graph<i64, i64>>, Sender<bool>);
+    impl Wake for Submits {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for Submits {
+        fn drop(&mut self) {
+            let _ = self.1.send(self.0.try_execute(7).is_ok());
+        }
+    }
+    let runtime = Runtime::new();
+    let a = counter(&runtime, "a", Placement::Thread);
+    let gate = Gate::closed();
+    let graph = Arc::new(runtime.compile(|x: Edge<i64>| a.pass(&x, gate.path()))?);
+    let (tell, told) = channel();
+    let mut execution = graph.execute(5);
+    let waker = Waker::from(Arc::new(Submits(Arc::clone(&graph), tell)));
+    assert!(
+        Pin::new(&mut execution)
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    drop(waker);
+    // The driver still holds the waker, and forgets it with the handle.
+    drop(execution);
+    gate.open();
+    assert_eq!(graph.execute(1).wait()?, 1);
+    assert!(told.recv_timeout(Duration::from_secs(60))?, "the graph was held");
+    Ok(())
+}
+
 /// Installs a hook that blocks its inline method until the returned sender is used. The receiver reports the entry.
 fn tar_pit(number: u32) -> (Sender<()>, Receiver<()>) {
     let (enter, entered) = channel();

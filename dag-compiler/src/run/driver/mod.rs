@@ -86,11 +86,13 @@ impl Driver {
         Ok(space.then_some(()).ok_or(NoRoom::Unread(inflight)))
     }
 
-    /// The outlet of the graph's only input, if the value goes there as it is.
+    /// The outlet of the graph's only input, if the value may go to its channel at once: as it is, and without user code.
     #[inline]
     pub(crate) fn sole_input(&mut self) -> Option<&mut dyn AnyOutlet> {
         match self.inputs.as_mut_slice() {
-            [port] => port.sole(),
+            [port] => port
+                .sole()
+                .filter(|outlet| outlet.only_moves() && outlet.within().is_none()),
             _ => None,
         }
     }

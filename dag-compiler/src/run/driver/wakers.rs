@@ -3,6 +3,9 @@
 use std::task::Waker;
 use std::time::Instant;
 
+use selvedge_channels::dispose;
+use selvedge_core::wake;
+
 /// A task that awaits a result.
 struct Awaiting {
     execution: u64,
@@ -19,8 +22,23 @@ pub(crate) struct Wakers {
     /// True if a task was registered whose deadline is earlier than those of all others, since
     /// [`is_hurried`](Self::is_hurried) was last called.
     hurried: bool,
-    /// Wakers to wake as soon as the driver is released.
-    due: Vec<Waker>,
+    due: Due,
+}
+
+/// The wakers whose user code runs as soon as the driver is released.
+#[derive(Default)]
+pub(crate) struct Due {
+    woken: Vec<Waker>,
+    /// The wakers of tasks that have their results, to be dropped.
+    forgotten: Vec<Waker>,
+}
+
+impl Due {
+    /// Wakes and drops the wakers. The caller holds no lock.
+    pub(crate) fn settle(self) {
+        self.woken.into_iter().for_each(wake);
+        self.forgotten.into_iter().for_each(dispose);
+    }
 }
 
 impl Wakers {
@@ -33,24 +51,25 @@ impl Wakers {
     /// Whether wakers are due.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        !self.due.is_empty()
+        !(self.due.woken.is_empty() && self.due.forgotten.is_empty())
     }
 
     /// Takes the wakers that are due, if there are any.
     #[inline]
-    pub(crate) fn due(&mut self) -> Option<Vec<Waker>> {
+    pub(crate) fn due(&mut self) -> Option<Due> {
         self.is_due().then(|| std::mem::take(&mut self.due))
     }
 
     /// Queues the wakers of all tasks that await a result; each task looks for its own result.
     pub(crate) fn wake(&mut self) {
         self.due
+            .woken
             .extend(self.waiting.drain(..).map(|awaiting| awaiting.waker));
     }
 
     /// Queues further wakers.
     pub(crate) fn wake_also(&mut self, wakers: impl IntoIterator<Item = Waker>) {
-        self.due.extend(wakers);
+        self.due.woken.extend(wakers);
     }
 
     /// Queues the wakers of the tasks whose deadline has passed.
@@ -58,7 +77,7 @@ impl Wakers {
         let late = self
             .waiting
             .extract_if(.., |it| it.until.is_some_and(|until| until <= now));
-        self.due.extend(late.map(|awaiting| awaiting.waker));
+        self.due.woken.extend(late.map(|awaiting| awaiting.waker));
     }
 
     /// The earliest deadline of the waiting tasks.
@@ -86,7 +105,8 @@ impl Wakers {
     /// Forgets the tasks that await `execution`.
     pub(super) fn forget(&mut self, execution: u64) {
         if self.is_awaited() {
-            self.waiting.retain(|awaiting| awaiting.execution != execution);
+            let gone = self.waiting.extract_if(.., |it| it.execution == execution);
+            self.due.forgotten.extend(gone.map(|awaiting| awaiting.waker));
         }
     }
 

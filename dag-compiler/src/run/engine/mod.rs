@@ -21,7 +21,7 @@ use std::task::Waker;
 
 use parking_lot::{Condvar, Mutex};
 use selvedge_channels::{Doorbell, Segment, SpinBudget};
-use selvedge_core::{AsyncDriver, Guarded, Lease, MadeIn, NoEntry, wake};
+use selvedge_core::{AsyncDriver, Guarded, Lease, MadeIn, NoEntry};
 
 use crate::api::options::Options;
 use crate::bind::RuntimeParts;
@@ -134,7 +134,9 @@ impl Engine {
             .driver
             .with(|| limit.deadline(), |driver| (act(driver), driver.wakers.due()));
         let (result, due) = used?;
-        due.into_iter().flatten().for_each(wake);
+        if let Some(due) = due {
+            due.settle();
+        }
         Ok(result)
     }
 
