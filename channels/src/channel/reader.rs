@@ -128,7 +128,7 @@ impl<T: Wire> Reader<T> {
         }
         self.arrive(self.line.timeout)?;
         let before = out.len();
-        let drained = Quiet::new(self).0.drain(max, out);
+        let drained = QuietReader::new(self).0.drain(max, out);
         let count = out.len() - before;
         match drained {
             // The next read finds no message before the end of the channel, and returns that end as its error.
@@ -193,16 +193,16 @@ impl<T: Wire> Reader<T> {
 }
 
 /// A reader in quiet mode. The mode ends with this, also if the decoding of a value panics.
-struct Quiet<'a, T: Wire>(&'a mut Reader<T>);
+struct QuietReader<'a, T: Wire>(&'a mut Reader<T>);
 
-impl<'a, T: Wire> Quiet<'a, T> {
+impl<'a, T: Wire> QuietReader<'a, T> {
     fn new(reader: &'a mut Reader<T>) -> Self {
         reader.source.set_quiet(true);
-        Quiet(reader)
+        QuietReader(reader)
     }
 }
 
-impl<T: Wire> Drop for Quiet<'_, T> {
+impl<T: Wire> Drop for QuietReader<'_, T> {
     fn drop(&mut self) {
         self.0.source.set_quiet(false);
     }

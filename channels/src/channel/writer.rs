@@ -59,16 +59,16 @@ fn or_value<T>(sent: Result<(), ChannelError>, kept: Option<Message<T>>) -> Resu
 }
 
 /// A writer in quiet mode. The mode ends with this, also if the caller's iterator or the encoding of a value panics.
-struct Quiet<'a, T: Wire>(&'a mut Writer<T>);
+struct QuietWriter<'a, T: Wire>(&'a mut Writer<T>);
 
-impl<'a, T: Wire> Quiet<'a, T> {
+impl<'a, T: Wire> QuietWriter<'a, T> {
     fn new(writer: &'a mut Writer<T>) -> Self {
         writer.sink.set_quiet(true);
-        Quiet(writer)
+        QuietWriter(writer)
     }
 }
 
-impl<T: Wire> Drop for Quiet<'_, T> {
+impl<T: Wire> Drop for QuietWriter<'_, T> {
     fn drop(&mut self) {
         self.0.sink.set_quiet(false);
     }
@@ -152,7 +152,7 @@ impl<T: Wire> Writer<T> {
     /// The errors of [`send`](Self::send), with the faulty value. The values before it are sent, and those after it are
     /// still in `values`.
     pub fn send_all(&mut self, values: &mut impl Iterator<Item = T>) -> Result<(), SendError<T>> {
-        let Quiet(writer) = &mut Quiet::new(self);
+        let QuietWriter(writer) = &mut QuietWriter::new(self);
         values.try_for_each(|value| {
             let Some(value) = writer.sink.try_put(value) else {
                 return Ok(());
