@@ -1,7 +1,7 @@
 //! Books: the numbers of executions, and the handles that want their results.
 //!
-//! An execution has an entry here from the moment when the driver is released before its result is there. An execution
-//! whose result is taken under the lock that submitted it never has one.
+//! An execution gets an entry when the thread that submitted it releases the driver without the result. If that thread
+//! takes the result before it releases the driver, the execution never has an entry.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
