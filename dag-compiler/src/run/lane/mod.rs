@@ -103,7 +103,9 @@ pub(crate) enum Moved {
     Ended,
 }
 
-/// One lane's program with the ends of its channels.
+/// One lane's program with the ends of its channels. Aligned so that it shares no cache line with memory that another
+/// thread writes.
+#[repr(align(128))]
 pub(crate) struct LaneLoop {
     pub(crate) lane: LaneId,
     pub(crate) values: LaneValues,
