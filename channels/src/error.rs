@@ -341,6 +341,14 @@ pub enum ChannelError {
         /// The reason.
         what: &'static str,
     },
+    /// An output has two channels of one kind. Its messages could not be written to both or to none.
+    #[error(
+        "an output has two channels that {how} its values, and may have one: give one channel several readers"
+    )]
+    TooManyRoutes {
+        /// What both channels do with a value: `move` or `encode`.
+        how: &'static str,
+    },
     /// A number in the specification of a channel is too small.
     #[error("{what} is {value}, and must be at least {least}")]
     InvalidSpec {

@@ -777,6 +777,35 @@ fn comp_07_a_route_that_fails_closes_the_others() {
     assert!(matches!(beside.receive(2), Err(ChannelError::Closed)));
 }
 
+#[test]
+fn an_output_has_at_most_one_channel_of_each_kind() {
+    let kind = PayloadType::of::<u32>();
+    let ring = || {
+        let (writer, _) = kind.ring(2, Doorbell::heap(), vec![Doorbell::heap()]).unwrap();
+        Route::Ring(writer)
+    };
+    let spec = spec(2, 1);
+    let mut segments = Vec::new();
+    let mut shared = || {
+        let (segment, region) = region(Provider::Heap, &spec);
+        segments.push(segment);
+        let bells = Bells::new(1);
+        Route::Shared(SharedWriter::attach(region, &spec, bells.writer, bells.readers).unwrap())
+    };
+    let refused = |channels| {
+        let outlet = kind.outlet(Routes {
+            local: None,
+            channels,
+        });
+        match outlet.err() {
+            Some(ChannelError::TooManyRoutes { how }) => how,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(refused(vec![ring(), ring()]), "move");
+    assert_eq!(refused(vec![shared(), shared()]), "encode");
+}
+
 thread_local! {
     static SERIALISED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }

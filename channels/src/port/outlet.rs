@@ -1,5 +1,6 @@
-//! An output value of a task: a composite channel with a local route and any number of channels. A message is written
-//! to all routes or to none.
+//! An output value of a task: a composite channel of at most three routes. These are a local value, a channel that moves
+//! values, and a channel that encodes them. A message is written to all routes or to none: only the encoder can refuse a
+//! value, so the encoder is first.
 //!
 //! - `OUT-1` an [`AnyOutlet`] is an [`Outlet<T>`] (the trait is sealed). An outlet begins with its head, which contains
 //!   the `TypeId` of `T`.
@@ -22,19 +23,22 @@ use crate::port::value::{AnyValue, Readiness, Value};
 pub struct Routes {
     /// The index of a local [`Value`] of the writer's lane.
     pub local: Option<usize>,
-    /// The channels to the readers of other lanes and processes. At most one of them moves its values.
+    /// The channels to the readers of other lanes and processes: at most one that moves its values, and at most one that
+    /// encodes them.
     pub channels: Vec<Route>,
 }
 
-/// The writing end of a composite channel. A message is staged, then published on every route.
-#[repr(C)]
+/// The writing end of a composite channel. A message is staged, then published on every route. Aligned for the same reason
+/// as [`Value`].
+#[repr(C, align(128))]
 pub struct Outlet<T> {
     // The first field (OUT-1).
     head: OutletHead,
     staged: Option<Message<T>>,
-    /// The only channel, or the first of several: the one that moves its values, if there is one.
-    first: Option<AnySink<T>>,
-    others: Vec<AnySink<T>>,
+    /// The channel that moves its values.
+    mover: Option<AnySink<T>>,
+    /// The channel that encodes its values.
+    encoder: Option<AnySink<T>>,
     /// The schema of the tensors in its values, if one is set.
     agreed: Option<Box<Agreed>>,
 }
@@ -113,32 +117,38 @@ impl dyn AnyOutlet + '_ {
 }
 
 impl<T: Wire> Outlet<T> {
-    pub(crate) fn new(local: Option<usize>, mut channels: Vec<AnySink<T>>) -> Self {
-        channels.sort_by_key(AnySink::encodes);
-        let encodes = channels.iter().any(AnySink::encodes);
-        if encodes && !is_plain::<T>() {
+    pub(crate) fn new(local: Option<usize>, channels: Vec<AnySink<T>>) -> Result<Self, ChannelError> {
+        let routes = channels.len() + usize::from(local.is_some());
+        let (mut mover, mut encoder) = (None, None);
+        for channel in channels {
+            let (place, how) = match channel.encodes() {
+                true => (&mut encoder, "encode"),
+                false => (&mut mover, "move"),
+            };
+            if place.replace(channel).is_some() {
+                return Err(ChannelError::TooManyRoutes { how });
+            }
+        }
+        if encoder.is_some() && !is_plain::<T>() {
             // Runs the trial of the type before its first value is sent.
             way_of::<T>();
         }
-        let routes = channels.len() + usize::from(local.is_some());
-        let mut channels = channels.into_iter();
-        let first = channels.next();
-        Outlet {
+        Ok(Outlet {
             head: OutletHead {
                 id: TypeId::of::<T>(),
                 local,
-                within: local.is_some() && first.is_none(),
-                only_moves: routes <= 1 && (!encodes || is_plain::<T>()),
+                within: local.is_some() && routes == 1,
+                only_moves: routes <= 1 && (encoder.is_none() || is_plain::<T>()),
             },
             staged: None,
-            first,
-            others: channels.collect(),
+            mover,
+            encoder,
             agreed: None,
-        }
+        })
     }
 
     fn channels(&mut self) -> impl Iterator<Item = &mut AnySink<T>> {
-        self.first.iter_mut().chain(&mut self.others)
+        self.mover.iter_mut().chain(&mut self.encoder)
     }
 
     /// Stages a value.
@@ -154,8 +164,8 @@ impl<T: Wire> Outlet<T> {
     /// returns it (`FAST-1`).
     #[inline]
     pub fn try_put(&mut self, value: T) -> Option<T> {
-        match &mut self.first {
-            Some(channel) if self.head.only_moves && !channel.encodes() => channel.try_put(value),
+        match &mut self.mover {
+            Some(channel) if self.head.only_moves => channel.try_put(value),
             _ => self.try_encode(value),
         }
     }
@@ -163,44 +173,36 @@ impl<T: Wire> Outlet<T> {
     /// The part of `try_put` for values that are encoded.
     #[inline(never)]
     fn try_encode(&mut self, value: T) -> Option<T> {
-        match &mut self.first {
+        match &mut self.encoder {
             Some(channel) if self.head.only_moves => channel.try_put(value),
             _ => Some(value),
         }
     }
 
-    /// Writes the message to the routes, which all have space. The channels that encode it are first, because only they
-    /// can refuse the value, and need it only by reference; then the value itself is moved. User code (`Clone`,
-    /// `Serialize`) runs only while the message is staged, so a panic in user code leaves it staged.
+    /// Writes the message to the routes, which all have space: first to the encoder, which needs it only by reference.
+    /// User code (`Clone`, `Serialize`) runs only while the message is staged and on no route, so a panic in user code
+    /// leaves it staged.
     #[inline]
     fn write(&mut self, execution: u64, local: Option<&mut Value<T>>) -> Result<(), ChannelError> {
         let Some(staged) = &self.staged else {
             return Err(ChannelError::NoValue);
         };
-        let (first, encoders) = match &mut self.first {
-            Some(first) if first.encodes() => (None, Some(first)),
-            first => (first.as_mut(), None),
-        };
-        let mut copy = match (&first, &local) {
+        let mut copy = match (&self.mover, &local) {
             (Some(_), Some(_)) => Some(staged.clone()),
             _ => None,
         };
-        for (index, channel) in encoders.into_iter().chain(&mut self.others).enumerate() {
-            let written = channel.put_ref(staged.as_ref());
-            if !matches!(written, Ok(true)) {
-                if index > 0 {
-                    dispose(self.staged.take());
-                }
-                return written.and(Err(ChannelError::Full));
-            }
+        if let Some(encoder) = &mut self.encoder
+            && !encoder.put_ref(staged.as_ref())?
+        {
+            return Err(ChannelError::Full);
         }
         let message = if copy.is_some() {
             &mut copy
         } else {
             &mut self.staged
         };
-        if let Some(first) = first
-            && !first.put(message)?
+        if let Some(mover) = &mut self.mover
+            && !mover.put(message)?
         {
             return Err(ChannelError::Full);
         }
@@ -305,8 +307,8 @@ impl<T: Wire> Outlet<T> {
         if self.staged.is_none() {
             return Err(ChannelError::NoValue);
         }
-        let published = match (self.head.local, &mut self.first) {
-            (Some(_), None) => {
+        let published = match (self.head.local, &mut self.mover, &mut self.encoder) {
+            (Some(_), None, None) => {
                 // Within the lane: needs no free slot, and cannot fail halfway.
                 if let (Some(local), Some(message)) =
                     (Self::local(self.head.local, values)?, self.staged.take())
@@ -316,7 +318,7 @@ impl<T: Wire> Outlet<T> {
                 return Ok(Readiness::Ready);
             }
             // One channel: it takes the message or leaves it staged.
-            (None, Some(channel)) if self.others.is_empty() => channel.put(&mut self.staged),
+            (None, Some(channel), None) | (None, None, Some(channel)) => channel.put(&mut self.staged),
             _ => match self.has_space() {
                 Ok(true) => {
                     let local = Self::local(self.head.local, values)?;

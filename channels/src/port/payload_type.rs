@@ -89,7 +89,7 @@ impl<T: Wire, const TENSORS: bool> Operations for Typed<T, TENSORS> {
             Ok(sink)
         };
         let channels: Result<_, ChannelError> = routes.channels.into_iter().map(channel).collect();
-        Ok(Box::new(Outlet::new(routes.local, channels?)))
+        Ok(Box::new(Outlet::new(routes.local, channels?)?))
     }
 
     fn carries(&self) -> bool {
@@ -164,7 +164,7 @@ impl PayloadType {
     /// Makes an output that goes to `routes`.
     ///
     /// # Errors
-    /// [`ChannelError::WrongType`] for a ring of another type.
+    /// [`ChannelError::WrongType`] for a ring of another type, [`ChannelError::TooManyRoutes`].
     pub fn outlet(&self, routes: Routes) -> Result<Box<dyn AnyOutlet>, ChannelError> {
         self.0.outlet(routes)
     }
