@@ -76,6 +76,12 @@ impl Address {
         let host = HostId::DRIVER;
         Self { host, process, lane }
     }
+
+    /// Whether both addresses lie in one process.
+    #[must_use]
+    pub fn is_near(self, other: Self) -> bool {
+        (self.host, self.process) == (other.host, other.process)
+    }
 }
 
 impl HostId {

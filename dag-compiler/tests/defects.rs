@@ -64,7 +64,11 @@ fn orders(lines: &[&str]) -> Vec<Vec<String>> {
 }
 
 fn at(plan: &Plan, number: u32, task: u32, kind: OpKind) -> usize {
-    let lane = plan.lanes.iter().find(|lane| lane.lane.0 == number).unwrap();
+    let lane = plan
+        .lanes
+        .iter()
+        .find(|lane| lane.address.lane.0 == number)
+        .unwrap();
     let step = Operation {
         task: TaskId(task),
         kind,

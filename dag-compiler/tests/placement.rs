@@ -12,7 +12,7 @@ mod text;
 use proptest::prelude::*;
 use selvedge_compiler::ir::{ChannelKind, ChannelPlan, GraphIr, LaneValue, Plan, Writer};
 use selvedge_compiler::plan::compile::plan;
-use selvedge_core::{LaneId, ProcessId};
+use selvedge_core::{Address, LaneId, ProcessId};
 use text::{graph, settings};
 
 fn planned(text: &str) -> Plan {
@@ -26,7 +26,7 @@ fn channels(plan: &Plan, value: &str) -> Vec<String> {
         .iter()
         .filter(|channel| plan.ir.value_name(channel.value) == value);
     mine.map(|channel| {
-        let readers: Vec<u32> = channel.readers.iter().map(|lane| lane.0).collect();
+        let readers: Vec<u32> = channel.readers.iter().map(|reader| reader.lane.0).collect();
         format!("{:?} {readers:?}", channel.kind)
     })
     .collect()
@@ -36,7 +36,7 @@ fn reads(plan: &Plan, lane: u32, value: &str) -> LaneValue {
     let program = plan
         .lanes
         .iter()
-        .find(|program| program.lane == LaneId(lane))
+        .find(|program| program.address.lane == LaneId(lane))
         .unwrap();
     *program
         .values
@@ -91,7 +91,11 @@ fn comp_06_inputs_are_written_by_whoever_executes() {
         .filter(|channel| channel.writer == Writer::Submit)
         .collect();
     assert_eq!(input.len(), 2);
-    assert!(input.iter().all(|channel| channel.writer_process == ProcessId(0)));
+    assert!(
+        input
+            .iter()
+            .all(|channel| channel.writer.address() == Address::DRIVER)
+    );
     // The result of an inline task that only the driver reads needs no ring.
     assert_eq!(channels(&plan, "a.f"), ["Local [0]"]);
 }

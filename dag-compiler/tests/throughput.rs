@@ -53,7 +53,7 @@ impl<'a> Clocked<'a> {
             lane.values.iter().map(move |value| {
                 let local = plan.channels[value.channel.0 as usize].kind == ChannelKind::Local;
                 Inlet {
-                    lane: lane.lane,
+                    lane: lane.address.lane,
                     value: value.value.0 as usize,
                     reads: value.reads,
                     unread: value.reads,
@@ -116,7 +116,7 @@ impl<'a> Clocked<'a> {
     }
 
     fn inlet(&mut self, lane: usize, value: usize) -> &mut Inlet {
-        let lane = self.plan.lanes[lane].lane;
+        let lane = self.plan.lanes[lane].address.lane;
         let inlet = self
             .inlets
             .iter_mut()

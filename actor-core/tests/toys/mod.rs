@@ -81,7 +81,7 @@ macro_rules! entry {
                 let run: fn(&mut Toy, $types, &AsyncDriver) -> Result<$result, Failure> =
                     |$toy, ($($arg,)*), $driver| $body;
                 let kind = arguments.kind();
-                let toy = toy.typed_mut::<Toy>().unwrap();
+                let toy = toy.receiver::<Toy>().unwrap();
                 Returned::new(run(toy, arguments.into()?, driver)?, kind)
             },
         }

@@ -262,7 +262,6 @@ macro_rules! kinds {
         }
 
         /// A reading end of a channel of any kind.
-        #[expect(clippy::large_enum_variant, reason = "one per end; a box would cost a look on every read")]
         pub enum AnySource<T> {
             $($(#[$local_doc])* $local($local_source),)*
             $($(#[$doc])* $kind($source),)*

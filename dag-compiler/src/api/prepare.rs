@@ -128,7 +128,10 @@ fn moves(channel: &ChannelPlan, recipe: &RuntimeParts) -> bool {
 /// local to the driver's lane and no task of that lane reads it. Every other output becomes a step at the end of the
 /// lane's program, so that inline tasks and outputs keep the same pace.
 fn attach_ports(plan: &Plan, recipe: &RuntimeParts, lane: &mut LaneLoop) -> Result<Vec<usize>, LoadError> {
-    let program = plan.lanes.iter().find(|program| program.lane == LaneId::DRIVER);
+    let program = plan
+        .lanes
+        .iter()
+        .find(|program| program.address.lane == LaneId::DRIVER);
     let program = program.ok_or(LoadError::Inconsistent("no driver lane"))?;
     let mut free = Vec::new();
     for (index, value) in program.values.iter().enumerate() {

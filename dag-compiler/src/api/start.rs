@@ -236,7 +236,7 @@ fn start_workers(
     let mut processes: Vec<ProcessId> = plan
         .lanes
         .iter()
-        .map(|lane| lane.process)
+        .map(|lane| lane.address.process)
         .filter(|process| *process != ProcessId::DRIVER)
         .collect();
     processes.sort_unstable();

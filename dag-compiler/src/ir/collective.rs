@@ -1,7 +1,7 @@
 //! Collective operations of a graph and the ranks that take part in them.
 
 use selvedge_collectives::Collective;
-use selvedge_core::{ActorId, LaneId, ProcessId};
+use selvedge_core::{ActorId, Address};
 use serde::{Deserialize, Serialize};
 
 use super::TaskId;
@@ -21,9 +21,7 @@ pub struct RankPlan {
     /// The actor whose tasks are the rank's parts.
     pub actor: ActorId,
     /// The lane that runs them.
-    pub lane: LaneId,
-    /// The process of the lane.
-    pub process: ProcessId,
+    pub address: Address,
 }
 
 /// A group of ranks. There is one group for each list of actors that do collectives together.

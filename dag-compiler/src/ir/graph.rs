@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
 
-use selvedge_core::{ActorId, Address, LaneId, ProcessId};
+use selvedge_core::{ActorId, Address, LaneId};
 use serde::{Deserialize, Serialize};
 
 use super::{CollectiveIr, OpKind, Operation};
@@ -319,9 +319,12 @@ impl GraphIr {
         }
     }
 
-    /// Returns the process and the lane of each actor, by actor id.
-    pub(crate) fn places(&self) -> BTreeMap<ActorId, (ProcessId, LaneId)> {
-        let place = |actor: &ActorIr| (actor.id, (actor.home.process, actor.lane));
+    /// Returns the place where each actor runs in this graph, by actor id.
+    pub(crate) fn places(&self) -> BTreeMap<ActorId, Address> {
+        let place = |actor: &ActorIr| {
+            let lane = actor.lane;
+            (actor.id, Address { lane, ..actor.home })
+        };
         self.actors.iter().map(place).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use selvedge_core::{LaneId, ProcessId};
+use selvedge_core::Address;
 use serde::{Deserialize, Serialize};
 
 use super::TaskId;
@@ -90,10 +90,8 @@ pub struct OperationGraph {
 /// The operations that one lane runs in every execution, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneSchedule {
-    /// The lane.
-    pub lane: LaneId,
-    /// The process of the lane.
-    pub process: ProcessId,
+    /// The lane, with its process and host.
+    pub address: Address,
     /// The operations, in order.
     pub operations: Vec<Operation>,
     /// For each operation, its position on the lane in the global order. It differs from the operation's index only if

@@ -1,7 +1,7 @@
 //! The plan, which every process receives: the channels with their places, and the program of each lane.
 
 use selvedge_channels::Waiting;
-use selvedge_core::{LaneId, ProcessId};
+use selvedge_core::Address;
 use serde::{Deserialize, Serialize};
 
 use super::{CommunicatorPlan, GraphIr, Operation, TensorPathPlan, ValueId};
@@ -27,7 +27,17 @@ pub enum Writer {
     /// The driver, which executes the graph.
     Submit,
     /// A task on a lane.
-    Lane(LaneId),
+    Lane(Address),
+}
+
+impl Writer {
+    /// The place of the writer.
+    pub fn address(self) -> Address {
+        match self {
+            Writer::Submit => Address::DRIVER,
+            Writer::Lane(address) => address,
+        }
+    }
 }
 
 /// A channel: one writer, its readers, and the memory between them.
@@ -41,10 +51,8 @@ pub struct ChannelPlan {
     pub kind: ChannelKind,
     /// The writer of the channel.
     pub writer: Writer,
-    /// The writer's process.
-    pub writer_process: ProcessId,
     /// The lanes that read the channel.
-    pub readers: Vec<LaneId>,
+    pub readers: Vec<Address>,
     /// The number of slots, which is the number of messages that may be in flight.
     pub slots: u32,
     /// Bytes of a slot before the channel grows; 0 unless the channel is shared.
@@ -71,10 +79,8 @@ pub struct LaneValue {
 /// The program of one lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneProgram {
-    /// The lane.
-    pub lane: LaneId,
-    /// The process of the lane.
-    pub process: ProcessId,
+    /// The lane, with its process and host.
+    pub address: Address,
     /// The values that the lane reads.
     pub values: Vec<LaneValue>,
     /// The operations that the lane runs, in order.
@@ -140,7 +146,7 @@ pub struct Plan {
     /// The path of device tensors from their writer to each reader.
     #[serde(default)]
     pub tensor_paths: Vec<TensorPathPlan>,
-    /// The programs of the lanes. The driver's lane (lane 0) is always present and comes first.
+    /// The programs of the lanes. The driver's lane is always present and comes first.
     pub lanes: Vec<LaneProgram>,
     /// The decisions of the compiler and their reasons, for display.
     pub notes: Vec<String>,

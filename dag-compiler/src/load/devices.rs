@@ -72,7 +72,7 @@ mod wanted {
                 let reader = path.reader.and_then(|reader| self.index.actors.get(&reader));
                 let reader = reader.and_then(|index| self.plan.ir.actors.get(*index));
                 let lane = reader.map_or(LaneId::DRIVER, |reader| reader.lane);
-                if lane != program.lane {
+                if lane != program.address.lane {
                     continue;
                 }
                 let device = reader.and_then(|reader| reader.device)?;

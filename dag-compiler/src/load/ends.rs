@@ -5,7 +5,7 @@ use std::any::Any;
 use selvedge_channels::{
     AnyOutlet, Doorbell, Inlet, Local, PayloadType, Region, Route, Routes, SharedReader, SharedWriter,
 };
-use selvedge_core::{LaneId, ValueIx};
+use selvedge_core::{Address, LaneId, ValueIx};
 
 use super::{LoadError, LoadSite};
 use crate::ir::{ChannelId, ChannelKind, ChannelPlan, LaneProgram, Plan, ValueId, Writer};
@@ -30,7 +30,7 @@ fn ring_slots(plan: &Plan, channel: &ChannelPlan, payload: &PayloadType) -> usiz
     let enough = channel.slots >= plan.settings.max_inflight && payload.len_bytes() <= SMALL_BYTES;
     let least = match channel.writer {
         Writer::Submit if enough => SLOTS_IN,
-        _ if enough && channel.readers == [LaneId::DRIVER] => SLOTS_OUT,
+        _ if enough && channel.readers == [Address::DRIVER] => SLOTS_OUT,
         _ => 1,
     };
     (channel.slots as usize).max(least)
@@ -62,21 +62,22 @@ impl LoadSite<'_> {
     }
 
     fn writer_bell(&self, channel: &ChannelPlan) -> Result<Doorbell, LoadError> {
-        match channel.writer {
-            Writer::Submit => self.bell(LaneId::DRIVER),
-            Writer::Lane(lane) => self.bell(lane),
-        }
+        self.bell(channel.writer.address().lane)
     }
 
     fn reader_bells(&self, channel: &ChannelPlan) -> Result<Vec<Doorbell>, LoadError> {
-        channel.readers.iter().map(|lane| self.bell(*lane)).collect()
+        channel
+            .readers
+            .iter()
+            .map(|reader| self.bell(reader.lane))
+            .collect()
     }
 
     pub(super) fn rings(&self) -> Result<Rings, LoadError> {
         let mut rings = Rings::new();
         rings.resize_with(self.plan.channels.len(), RingEnds::default);
         let here = |channel: &&ChannelPlan| {
-            channel.kind == ChannelKind::Ring && channel.writer_process == self.process
+            channel.kind == ChannelKind::Ring && channel.writer.address().process == self.process
         };
         for channel in self.plan.channels.iter().filter(here) {
             let payload = self.payload(channel.value)?;

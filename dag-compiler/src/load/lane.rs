@@ -45,13 +45,13 @@ impl LoadSite<'_> {
         let spans = self
             .layout
             .lanes
-            .get(&program.lane)
+            .get(&program.address.lane)
             .ok_or(LoadError::Inconsistent("a lane without memory"))?;
-        let progress = self.control.progress_line(program.lane);
+        let progress = self.control.progress_line(program.address.lane);
         let steps = steps(&program.steps, &places.tasks)?;
         follow(&steps, &mut tasks)?;
         Ok(LaneLoop {
-            lane: program.lane,
+            lane: program.address.lane,
             values,
             ranks: ranks.runs,
             steps,
@@ -59,12 +59,12 @@ impl LoadSite<'_> {
             ports: Vec::new(),
             leaves: Vec::new(),
             control: self.control.clone(),
-            bell: self.bell(program.lane)?,
+            bell: self.bell(program.address.lane)?,
             progress: progress.ok_or(LoadError::Inconsistent("a lane without a progress line"))?,
             waiting: self.plan.settings.waiting,
             spins: false,
             recorder: Recorder::new(self.region(&spans.trace)?),
-            driver: self.driver(program.lane)?,
+            driver: self.driver(program.address.lane)?,
             state: LaneCursor::default(),
         })
     }

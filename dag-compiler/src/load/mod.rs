@@ -143,7 +143,12 @@ impl LoadSite<'_> {
         let groups = self.groups()?;
         let mut places = Places::of(&self.plan.ir);
         let mut lanes = Vec::new();
-        for program in self.plan.lanes.iter().filter(|lane| lane.process == self.process) {
+        for program in self
+            .plan
+            .lanes
+            .iter()
+            .filter(|lane| lane.address.process == self.process)
+        {
             lanes.push(self.lane(program, &mut places, &mut rings, &groups)?);
             places.leave(program);
         }

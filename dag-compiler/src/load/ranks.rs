@@ -23,7 +23,10 @@ impl LoadSite<'_> {
     pub(super) fn groups(&self) -> Result<Vec<Group>, LoadError> {
         let mut groups = Vec::with_capacity(self.plan.communicators.len());
         for (communicator, span) in self.plan.communicators.iter().zip(&self.layout.communicators) {
-            let across = communicator.ranks.iter().any(|rank| rank.process != self.process);
+            let across = communicator
+                .ranks
+                .iter()
+                .any(|rank| rank.address.process != self.process);
             let provider = if across { Provider::Memfd } else { Provider::Heap };
             let bells = self.rank_bells(communicator)?;
             groups.push(Group::at(self.region(span)?, bells, provider, false)?);
@@ -36,7 +39,7 @@ impl LoadSite<'_> {
         communicator
             .ranks
             .iter()
-            .map(|rank| self.bell(rank.lane))
+            .map(|rank| self.bell(rank.address.lane))
             .collect()
     }
 
@@ -48,7 +51,10 @@ impl LoadSite<'_> {
             return Err(unbound);
         };
         let bells = self.rank_bells(communicator)?;
-        let in_process = communicator.ranks.iter().all(|rank| rank.process == self.process);
+        let in_process = communicator
+            .ranks
+            .iter()
+            .all(|rank| rank.address.process == self.process);
         let key = self.control.key().wrapping_add(group as u64);
         let joining = Joining::new(key, own, &bells, in_process).over(known);
         Ok(join(self.plan.settings.communicator.as_deref(), known, &joining)?)

@@ -11,7 +11,10 @@ use crate::run::layout::{Layout, shared_spec};
 
 /// Creates the segment of a plan, laid out and formatted.
 pub(crate) fn create_segment(plan: &Plan, layout: &Layout) -> Result<Segment, LoadError> {
-    let across = plan.lanes.iter().any(|lane| lane.process != ProcessId::DRIVER);
+    let across = plan
+        .lanes
+        .iter()
+        .any(|lane| lane.address.process != ProcessId::DRIVER);
     let provider = if across { Provider::Memfd } else { Provider::Heap };
     let segment = Segment::create(provider, layout.len_bytes)?;
     for channel in &plan.channels {

@@ -60,9 +60,8 @@ fn stages(mut graph: GraphIr, settings: Settings) -> Result<Stages, CompileError
         .lanes
         .into_iter()
         .map(|lane| LaneProgram {
-            lane: lane.lane,
-            process: lane.process,
-            values: placement.values.remove(&lane.lane).unwrap_or_default(),
+            address: lane.address,
+            values: placement.values.remove(&lane.address).unwrap_or_default(),
             steps: lane.operations,
             original: lane.original,
         })

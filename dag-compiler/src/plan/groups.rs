@@ -17,12 +17,8 @@ pub(crate) fn groups(graph: &GraphIr) -> Vec<CommunicatorPlan> {
         }
     }
     let rank = |actor: &ActorId| {
-        let (process, lane) = places.get(actor).copied()?;
-        Some(RankPlan {
-            actor: *actor,
-            lane,
-            process,
-        })
+        let (actor, address) = (*actor, *places.get(actor)?);
+        Some(RankPlan { actor, address })
     };
     let group = |actors: &Vec<ActorId>| CommunicatorPlan {
         ranks: actors.iter().filter_map(rank).collect(),

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_core::{LaneId, ProcessId};
+use selvedge_core::{Address, LaneId, ProcessId};
 
 use crate::ir::{ChannelKind, GraphIr, Lanes, Settings};
 use crate::plan::cost;
@@ -95,24 +95,24 @@ pub(crate) fn assign(graph: &mut GraphIr, settings: &Settings) -> Vec<String> {
 /// Returns the lanes of each process, except the driver's lane, in the order in which the graph first uses them.
 fn groups(graph: &GraphIr) -> BTreeMap<ProcessId, Vec<LaneGroup>> {
     let places = graph.places();
-    let mut order: Vec<(ProcessId, LaneId)> = Vec::new();
+    let mut order: Vec<Address> = Vec::new();
     let mut work: BTreeMap<LaneId, (u64, bool)> = BTreeMap::new();
     for task in &graph.tasks {
-        let Some((process, lane)) = places.get(&task.actor).copied() else {
+        let Some(place) = places.get(&task.actor).copied() else {
             continue;
         };
-        if lane == LaneId::DRIVER {
+        if place == Address::DRIVER {
             continue;
         }
-        let (ns, known) = work.entry(lane).or_insert_with(|| {
-            order.push((process, lane));
+        let (ns, known) = work.entry(place.lane).or_insert_with(|| {
+            order.push(place);
             (0, true)
         });
         *ns = ns.saturating_add(cost::work_ns(task));
         *known &= task.duration_ns.is_some();
     }
     let mut groups: BTreeMap<ProcessId, Vec<LaneGroup>> = BTreeMap::new();
-    for (process, lane) in order {
+    for Address { process, lane, .. } in order {
         let (ns, known) = work.get(&lane).copied().unwrap_or_default();
         let lanes = vec![lane];
         let why = String::new();

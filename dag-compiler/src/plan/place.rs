@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_core::{LaneId, ProcessId};
+use selvedge_core::Address;
 
 use crate::ir::{
     BufferIr, ChannelId, ChannelKind, ChannelPlan, GraphIr, LaneValue, Origin, Settings, ValueId, Writer,
@@ -21,7 +21,7 @@ pub struct Placement {
     /// The channels, by id.
     pub channels: Vec<ChannelPlan>,
     /// The values that each lane reads, by value id.
-    pub values: BTreeMap<LaneId, Vec<LaneValue>>,
+    pub values: BTreeMap<Address, Vec<LaneValue>>,
 }
 
 /// The way in which a lane reads a value.
@@ -33,12 +33,12 @@ struct Reading {
     meets: bool,
 }
 
-/// The readings of one value, sorted by process and lane.
+/// The readings of one value, sorted by the place of the reader.
 #[derive(Clone, Default)]
-struct Reads(Vec<((ProcessId, LaneId), Reading)>);
+struct Reads(Vec<(Address, Reading)>);
 
 impl Reads {
-    fn at(&mut self, place: (ProcessId, LaneId)) -> Option<&mut Reading> {
+    fn at(&mut self, place: Address) -> Option<&mut Reading> {
         let found = self.0.binary_search_by_key(&place, |(place, _)| *place);
         let index = found.unwrap_or_else(|index| {
             self.0.insert(index, (place, Reading::default()));
@@ -47,20 +47,19 @@ impl Reads {
         self.0.get_mut(index).map(|(_, reading)| reading)
     }
 
-    /// Returns the lanes of one process, or of all other processes.
-    fn lanes(&self, process: ProcessId, near: bool) -> impl Iterator<Item = (LaneId, Reading)> {
-        let lanes = self.0.iter().filter(move |((of, _), _)| (*of == process) == near);
-        lanes.map(|((_, lane), reading)| (*lane, *reading))
+    /// Returns the readers in the process of `writer`, or in all other processes.
+    fn of(&self, writer: Address, near: bool) -> impl Iterator<Item = (Address, Reading)> {
+        let readings = self.0.iter().copied();
+        readings.filter(move |(reader, _)| reader.is_near(writer) == near)
     }
 }
 
 /// Decides the channels of every value.
 pub fn place(graph: &GraphIr, settings: &Settings) -> Placement {
-    let lanes = graph.places();
+    let places = graph.places();
     let mut reads: Vec<Reads> = vec![Reads::default(); graph.values.len()];
-    let driver = (ProcessId::DRIVER, LaneId::DRIVER);
     for task in &graph.tasks {
-        let Some(place) = lanes.get(&task.actor) else {
+        let Some(place) = places.get(&task.actor) else {
             continue;
         };
         for (position, value) in GraphIr::reads(task) {
@@ -71,21 +70,20 @@ pub fn place(graph: &GraphIr, settings: &Settings) -> Placement {
         }
     }
     for output in &graph.outputs {
-        if let Some(reading) = reads.get_mut(output.index()).and_then(|it| it.at(driver)) {
+        if let Some(reading) = reads
+            .get_mut(output.index())
+            .and_then(|it| it.at(Address::DRIVER))
+        {
             reading.reads += 1;
         }
     }
     let mut placement = Placement::default();
     for (index, (value, reads)) in graph.values.iter().zip(&reads).enumerate() {
         let writer = match value.origin {
-            Origin::Input(_) => (ProcessId::DRIVER, Writer::Submit),
+            Origin::Input(_) => Writer::Submit,
             Origin::Task(task) => {
-                let place = graph
-                    .task(task)
-                    .and_then(|task| lanes.get(&task.actor))
-                    .copied()
-                    .unwrap_or(driver);
-                (place.0, Writer::Lane(place.1))
+                let place = graph.task(task).and_then(|task| places.get(&task.actor));
+                Writer::Lane(place.copied().unwrap_or(Address::DRIVER))
             }
         };
         placement.add(ValueId(index as u32), value.buffer, writer, reads, settings);
@@ -95,28 +93,22 @@ pub fn place(graph: &GraphIr, settings: &Settings) -> Placement {
 
 impl Placement {
     /// Adds the channels of one value.
-    fn add(
-        &mut self,
-        value: ValueId,
-        asked: BufferIr,
-        (process, writer): (ProcessId, Writer),
-        reads: &Reads,
-        settings: &Settings,
-    ) {
-        let mut own = reads.lanes(process, true).map(|(lane, _)| Writer::Lane(lane));
+    fn add(&mut self, value: ValueId, asked: BufferIr, writer: Writer, reads: &Reads, settings: &Settings) {
+        let from = writer.address();
+        let mut own = reads.of(from, true).map(|(reader, _)| Writer::Lane(reader));
         let near = match own.next() == Some(writer) && own.next().is_none() {
             true => ChannelKind::Local,
             false => ChannelKind::Ring,
         };
         for (kind, near) in [(near, true), (ChannelKind::Shared, false)] {
-            let readers: Vec<LaneId> = reads.lanes(process, near).map(|(lane, _)| lane).collect();
+            let readers: Vec<Address> = reads.of(from, near).map(|(reader, _)| reader).collect();
             if readers.is_empty() {
                 continue;
             }
             let channel = ChannelId(self.channels.len() as u32);
-            for (position, (lane, reading)) in (0u16..).zip(reads.lanes(process, near)) {
-                let across = matches!(writer, Writer::Lane(writer) if writer != lane);
-                self.values.entry(lane).or_default().push(LaneValue {
+            for (position, (reader, reading)) in (0u16..).zip(reads.of(from, near)) {
+                let across = matches!(writer, Writer::Lane(writer) if writer != reader);
+                self.values.entry(reader).or_default().push(LaneValue {
                     value,
                     channel,
                     reader: position,
@@ -130,7 +122,6 @@ impl Placement {
                 value,
                 kind,
                 writer,
-                writer_process: process,
                 readers,
                 slots: size.slots,
                 slot_bytes: size.slot_bytes,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_core::{ActorId, LaneId, ProcessId};
+use selvedge_core::{ActorId, Address};
 
 use crate::ir::{GraphIr, TaskIr, ValueId};
 
@@ -10,20 +10,20 @@ use crate::ir::{GraphIr, TaskIr, ValueId};
 #[derive(Default)]
 struct Asked {
     /// The values that another lane makes.
-    crossing: BTreeSet<(LaneId, ValueId)>,
+    crossing: BTreeSet<(Address, ValueId)>,
     /// The values that the reader's lane makes itself. They stay there, so no transfer takes place.
-    staying: BTreeSet<(LaneId, ValueId)>,
+    staying: BTreeSet<(Address, ValueId)>,
 }
 
 impl Asked {
-    fn of(graph: &GraphIr, places: &BTreeMap<ActorId, (ProcessId, LaneId)>) -> Self {
-        let lane = |task: &TaskIr| places.get(&task.actor).map(|(_, lane)| *lane);
+    fn of(graph: &GraphIr, places: &BTreeMap<ActorId, Address>) -> Self {
+        let place = |task: &TaskIr| places.get(&task.actor).copied();
         let mut asked = Asked::default();
         for task in graph.tasks.iter().filter(|task| !task.meets.is_empty()) {
-            let Some(reader) = lane(task) else { continue };
+            let Some(reader) = place(task) else { continue };
             for (_, value) in GraphIr::reads(task).filter(|(arg, _)| task.meets_at(*arg)) {
                 let maker = graph.maker(value).and_then(|maker| graph.task(maker));
-                match maker.and_then(lane) {
+                match maker.and_then(place) {
                     Some(writer) if writer == reader => asked.staying.insert((reader, value)),
                     Some(_) => asked.crossing.insert((reader, value)),
                     None => false,
@@ -37,9 +37,9 @@ impl Asked {
 /// Returns notes about rendezvous that are asked for and ignored, one for each lane.
 pub(crate) fn ignored(graph: &GraphIr) -> Vec<String> {
     let asked = Asked::of(graph, &graph.places());
-    let staying: Vec<(LaneId, ValueId)> = asked.staying.into_iter().collect();
-    let note = |of_lane: &[(LaneId, ValueId)]| {
-        let lane = of_lane.first().map_or(0, |(lane, _)| lane.0);
+    let staying: Vec<(Address, ValueId)> = asked.staying.into_iter().collect();
+    let note = |of_lane: &[(Address, ValueId)]| {
+        let lane = of_lane.first().map_or(0, |(reader, _)| reader.lane.0);
         let names: Vec<String> = of_lane
             .iter()
             .map(|(_, value)| graph.value_name(*value))
@@ -54,9 +54,9 @@ pub(crate) fn ignored(graph: &GraphIr) -> Vec<String> {
 /// READ of the value takes part if any of the lane's READs of the value asks for a rendezvous. The other READs use the
 /// value that the first READ has received.
 pub(super) struct RendezvousReads {
-    places: BTreeMap<ActorId, (ProcessId, LaneId)>,
+    places: BTreeMap<ActorId, Address>,
     /// The pairs of lane and value whose first READ has not been lowered yet.
-    waiting: BTreeSet<(LaneId, ValueId)>,
+    waiting: BTreeSet<(Address, ValueId)>,
 }
 
 impl RendezvousReads {
@@ -71,7 +71,7 @@ impl RendezvousReads {
         if self.waiting.is_empty() {
             return false;
         }
-        let reader = self.places.get(&task.actor).map(|(_, lane)| *lane);
-        reader.is_some_and(|reader| self.waiting.remove(&(reader, value)))
+        let reader = self.places.get(&task.actor);
+        reader.is_some_and(|reader| self.waiting.remove(&(*reader, value)))
     }
 }

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_core::{ActorId, LaneId, ProcessId};
+use selvedge_core::{ActorId, Address, LaneId};
 
 use crate::ir::{
     EdgeKind, GraphIr, LaneSchedule, OpKind, Operation, OperationGraph, Schedule, TaskId, TaskIr,
@@ -21,15 +21,14 @@ use crate::plan::order::Order;
 pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, overlap: bool) -> Schedule {
     let places = graph.places();
     let mut original = vec![0; operations.operations.len()];
-    let mut lanes: BTreeMap<LaneId, (ProcessId, Vec<u32>)> = BTreeMap::new();
-    lanes.insert(LaneId::DRIVER, (ProcessId::DRIVER, Vec::new()));
+    let mut lanes = BTreeMap::from([(LaneId::DRIVER, (Address::DRIVER, Vec::new()))]);
     for index in &order.operations {
         let operation = operations.operations.get(*index as usize);
         let actor = operation
             .and_then(|it| graph.task(it.task))
             .map(|task| task.actor);
-        if let Some((process, lane)) = actor.and_then(|actor| places.get(&actor)).copied() {
-            let (_, list) = lanes.entry(lane).or_insert_with(|| (process, Vec::new()));
+        if let Some(address) = actor.and_then(|actor| places.get(&actor)).copied() {
+            let (_, list) = lanes.entry(address.lane).or_insert_with(|| (address, Vec::new()));
             if let Some(original) = original.get_mut(*index as usize) {
                 *original = list.len() as u32;
             }
@@ -42,21 +41,20 @@ pub fn schedule(graph: &GraphIr, operations: &OperationGraph, order: &Order, ove
     }
     let named = |index: u32| operations.operations.get(index as usize).copied();
     let place = |index: &u32| original.get(*index as usize).copied();
-    let lane = |(lane, (process, list)): (LaneId, (ProcessId, Vec<u32>))| LaneSchedule {
-        lane,
-        process,
+    let lane = |(address, list): (Address, Vec<u32>)| LaneSchedule {
+        address,
         original: list.iter().filter_map(place).collect(),
         operations: list.into_iter().filter_map(named).collect(),
     };
     Schedule {
-        lanes: lanes.into_iter().map(lane).collect(),
+        lanes: lanes.into_values().map(lane).collect(),
     }
 }
 
 /// The operations that may be posted earlier, and the work that they may pass.
 struct Hoist<'a> {
     graph: &'a GraphIr,
-    places: BTreeMap<ActorId, (ProcessId, LaneId)>,
+    places: BTreeMap<ActorId, Address>,
     operations: &'a [Operation],
     order: &'a Order,
     /// The operations that take part in transfers. For a READ, the time when the writer's work begins; for a WRITE or a
@@ -122,10 +120,10 @@ impl<'a> Hoist<'a> {
     /// READ of any other value may wait.
     fn made_here(&self, task: TaskId) -> Option<Vec<TaskId>> {
         let task = self.graph.task(task)?;
-        let lane = |task: &TaskIr| self.places.get(&task.actor).map(|(_, lane)| *lane);
+        let place = |task: &TaskIr| self.places.get(&task.actor).copied();
         let maker = |(_, value)| {
             let maker = self.graph.maker(value)?;
-            (lane(self.graph.task(maker)?) == lane(task)).then_some(maker)
+            (place(self.graph.task(maker)?) == place(task)).then_some(maker)
         };
         GraphIr::reads(task).map(maker).collect()
     }

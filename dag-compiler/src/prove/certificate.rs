@@ -90,7 +90,7 @@ impl Positions<'_> {
         for step in &lane.steps {
             let at = self.at(*step)?;
             if before.replace(at).is_some_and(|before| before >= at) {
-                let lane = lane.lane.0;
+                let lane = lane.address.lane.0;
                 return Err(format!(
                     "the program of lane {lane} is no projection of the order"
                 ));
@@ -104,7 +104,7 @@ impl Positions<'_> {
             if let Some(now) = transfer.filter(|_| overlap)
                 && transferred.replace(now).is_some_and(|before| before > now)
             {
-                let lane = lane.lane.0;
+                let lane = lane.address.lane.0;
                 return Err(format!("the transfers of lane {lane} do not run in their order"));
             }
         }

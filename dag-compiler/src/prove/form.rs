@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_core::{ActorId, LaneId, ProcessId};
+use selvedge_core::{ActorId, Address};
 
 use crate::ir::{
     ArgIr, BindIndex, ChannelKind, ChannelPlan, GraphIr, LaneProgram, LaneValue, OpKind, Origin, Plan,
@@ -58,15 +58,14 @@ impl Met {
 
 /// The reads of one value by one lane.
 struct ReadKey {
-    place: (LaneId, ValueId),
+    place: (Address, ValueId),
     reads: u32,
     meets: bool,
 }
 
 struct Form<'a> {
     plan: &'a Plan,
-    lanes: BTreeMap<ActorId, LaneId>,
-    processes: BTreeMap<LaneId, ProcessId>,
+    places: BTreeMap<ActorId, Address>,
     /// Actors whose methods need not keep bind order.
     commuting: BTreeSet<ActorId>,
     /// The reads of each value by each lane, counted from the graph, and whether any of them asks for a rendezvous;
@@ -81,7 +80,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), String> {
     if plan.settings.slots == 0 || plan.ir.values.iter().any(none) {
         return Err("channels without slots".to_owned());
     }
-    if plan.lanes.first().map(|lane| lane.lane) != Some(LaneId::DRIVER) {
+    if plan.lanes.first().map(|lane| lane.address) != Some(Address::DRIVER) {
         return Err("the driver's lane is not the first".to_owned());
     }
     for (index, channel) in plan.channels.iter().enumerate() {
@@ -107,25 +106,20 @@ pub(super) fn check(plan: &Plan) -> Result<(), String> {
 
 impl<'a> Form<'a> {
     fn new(plan: &'a Plan) -> Self {
-        let lanes: BTreeMap<_, _> = plan
-            .ir
-            .actors
-            .iter()
-            .map(|actor| (actor.id, actor.lane))
-            .collect();
+        let places = plan.ir.places();
         let inner = plan.ir.tasks.iter().flat_map(|task| {
-            let lane = lanes.get(&task.actor).copied();
-            let read = move |(arg, value)| Some(((lane?, value), task.meets_at(arg)));
+            let place = places.get(&task.actor).copied();
+            let read = move |(arg, value)| Some(((place?, value), task.meets_at(arg)));
             GraphIr::reads(task).filter_map(read)
         });
         let outputs = plan
             .ir
             .outputs
             .iter()
-            .map(|value| ((LaneId::DRIVER, *value), false));
+            .map(|value| ((Address::DRIVER, *value), false));
         let mut single: Vec<_> = inner.chain(outputs).collect();
         single.sort_unstable();
-        let merged = |same: &[((LaneId, ValueId), bool)]| {
+        let merged = |same: &[((Address, ValueId), bool)]| {
             let (place, _) = *same.first()?;
             let meets = same.iter().any(|(_, meets)| *meets);
             let reads = same.len() as u32;
@@ -135,16 +129,9 @@ impl<'a> Form<'a> {
             .chunk_by(|one, next| one.0 == next.0)
             .filter_map(merged)
             .collect();
-        let places = plan
-            .ir
-            .actors
-            .iter()
-            .map(|actor| (actor.lane, actor.home.process));
-        let processes = places.chain([(LaneId::DRIVER, ProcessId::DRIVER)]).collect();
         Form {
             plan,
-            lanes,
-            processes,
+            places,
             commuting: plan
                 .ir
                 .actors
@@ -160,14 +147,15 @@ impl<'a> Form<'a> {
     fn writer(&self, channel: &ChannelPlan) -> Result<(), String> {
         let value = self.plan.ir.value(channel.value);
         let writer = match value.map(|value| value.origin) {
-            Some(Origin::Input(_)) => Some((Writer::Submit, ProcessId::DRIVER)),
-            Some(Origin::Task(task)) => self.plan.ir.task(task).and_then(|task| {
-                let lane = *self.lanes.get(&task.actor)?;
-                Some((Writer::Lane(lane), *self.processes.get(&lane)?))
-            }),
+            Some(Origin::Input(_)) => Some(Writer::Submit),
+            Some(Origin::Task(task)) => {
+                let task = self.plan.ir.task(task);
+                let place = task.and_then(|task| self.places.get(&task.actor));
+                place.copied().map(Writer::Lane)
+            }
             None => None,
         };
-        if writer == Some((channel.writer, channel.writer_process)) {
+        if writer == Some(channel.writer) {
             return Ok(());
         }
         Err(format!(
@@ -186,16 +174,16 @@ impl<'a> Form<'a> {
             else {
                 return Err(format!(
                     "lane {} has an operation of an unknown task",
-                    lane.lane.0
+                    lane.address.lane.0
                 ));
             };
             let misplaced = || {
                 format!(
                     "{} of `{}` is out of place on lane {}",
-                    step.kind, task.label, lane.lane.0
+                    step.kind, task.label, lane.address.lane.0
                 )
             };
-            if self.lanes.get(&task.actor) != Some(&lane.lane) {
+            if self.places.get(&task.actor) != Some(&lane.address) {
                 return Err(misplaced());
             }
             let fits = match step.kind {
@@ -231,32 +219,32 @@ impl<'a> Form<'a> {
         if let Some([twice, _]) = values.array_windows().find(|[one, next]| one == next) {
             return Err(format!(
                 "lane {} has `{}` twice",
-                lane.lane.0,
+                lane.address.lane.0,
                 self.plan.ir.value_name(*twice)
             ));
         }
         for value in &lane.values {
             let name = || self.plan.ir.value_name(value.value);
-            let place = (lane.lane, value.value);
+            let place = (lane.address, value.value);
             let asked = self.reads.binary_search_by_key(&place, |read| read.place).ok();
             let asked = asked.and_then(|at| self.reads.get(at));
             if asked.map(|read| read.reads) != Some(value.reads) {
                 return Err(format!(
                     "lane {} does not read `{}` {} times",
-                    lane.lane.0,
+                    lane.address.lane.0,
                     name(),
                     value.reads
                 ));
             }
             let channel = self.plan.channels.get(value.channel.0 as usize);
             let across = channel.is_some_and(|channel| match channel.writer {
-                Writer::Lane(writer) => writer != lane.lane,
+                Writer::Lane(writer) => writer != lane.address,
                 Writer::Submit => false,
             });
             if value.meets != (across && asked.is_some_and(|read| read.meets)) {
                 return Err(format!(
                     "lane {} and the writer of `{}` do not agree whether they meet",
-                    lane.lane.0,
+                    lane.address.lane.0,
                     name()
                 ));
             }
@@ -264,7 +252,7 @@ impl<'a> Form<'a> {
                 return Err(format!(
                     "the channel of `{}` does not lead to lane {}",
                     name(),
-                    lane.lane.0
+                    lane.address.lane.0
                 ));
             }
         }
@@ -275,11 +263,14 @@ impl<'a> Form<'a> {
 /// Whether a channel carries the value to the lane, and is of the kind that the distance requires (COMP-06).
 fn fits(lane: &LaneProgram, value: &LaneValue, channel: &ChannelPlan, plan: &Plan) -> bool {
     let slots = plan.ir.slots_of(value.value, plan.settings.slots);
-    let near = channel.writer_process == lane.process;
+    let near = channel.writer.address().is_near(lane.address);
     let kind = match channel.kind {
-        ChannelKind::Local => near && channel.writer == Writer::Lane(lane.lane) && channel.readers.len() == 1,
+        ChannelKind::Local => {
+            near && channel.writer == Writer::Lane(lane.address) && channel.readers.len() == 1
+        }
         ChannelKind::Ring => near && channel.slots == slots,
         ChannelKind::Shared => !near && channel.slots == slots,
     };
-    kind && channel.value == value.value && channel.readers.get(usize::from(value.reader)) == Some(&lane.lane)
+    kind && channel.value == value.value
+        && channel.readers.get(usize::from(value.reader)) == Some(&lane.address)
 }

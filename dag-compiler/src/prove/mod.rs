@@ -85,7 +85,7 @@ pub enum Refutation {
 fn name(party: Writer) -> String {
     match party {
         Writer::Submit => "the submission".to_owned(),
-        Writer::Lane(lane) => format!("lane {}", lane.0),
+        Writer::Lane(place) => format!("lane {}", place.lane.0),
     }
 }
 

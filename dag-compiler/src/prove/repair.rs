@@ -49,11 +49,14 @@ pub fn repairs(plan: &Plan, deadlock: &Deadlock) -> Vec<Repair> {
 
 /// Tries to take, on the lane of `blocked`, the task that `waiting` needs before the step at which the lane stands.
 fn exchange(plan: &Plan, blocked: &Blocked, waiting: &Blocked) -> Option<Repair> {
-    let (Writer::Lane(lane), Some(later)) = (blocked.party, blocked.operation) else {
+    let (Writer::Lane(place), Some(later)) = (blocked.party, blocked.operation) else {
         return None;
     };
     let mut changed = plan.clone();
-    let program = changed.lanes.iter_mut().find(|program| program.lane == lane)?;
+    let program = changed
+        .lanes
+        .iter_mut()
+        .find(|program| program.address == place)?;
     let here = program.steps.iter().position(|step| *step == later)?;
     let waiting_step = waiting.operation?;
     let maker = plan.ir.maker(waiting.value);
@@ -71,9 +74,11 @@ fn exchange(plan: &Plan, blocked: &Blocked, waiting: &Blocked) -> Option<Repair>
     }
     program.steps.extend(first);
     program.steps.extend(rest);
-    prove(&changed)
-        .is_ok()
-        .then_some(Repair::Before { lane, earlier, later })
+    prove(&changed).is_ok().then_some(Repair::Before {
+        lane: place.lane,
+        earlier,
+        later,
+    })
 }
 
 impl Repair {

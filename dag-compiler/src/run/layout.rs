@@ -77,7 +77,7 @@ impl Layout {
                 progress: cursor.span(LINE_BYTES)?,
                 trace: cursor.span(trace_bytes)?,
             };
-            lanes.insert(lane.lane, spans);
+            lanes.insert(lane.address.lane, spans);
         }
         let mut channels = BTreeMap::new();
         for channel in &plan.channels {

@@ -92,7 +92,7 @@ impl Plan {
         if steps.is_empty() {
             steps.push("collects outputs".to_owned());
         }
-        let (number, place) = (lane.lane.0, self.ir.place_of(lane.lane));
+        let (number, place) = (lane.address.lane.0, self.ir.place_of(lane.address.lane));
         format!("lane {number} ({place}): {}", steps.join(" · "))
     }
 
@@ -135,7 +135,7 @@ impl Plan {
             let _ = writeln!(
                 text,
                 "  lane {:>3} process {:>2} |{drawn}|",
-                lane.lane.0, lane.process.0
+                lane.address.lane.0, lane.address.process.0
             );
         }
         text
@@ -149,9 +149,13 @@ impl Plan {
         };
         let writer = match channel.writer {
             Writer::Submit => "submit".to_owned(),
-            Writer::Lane(lane) => format!("lane {}", lane.0),
+            Writer::Lane(place) => format!("lane {}", place.lane.0),
         };
-        let readers: Vec<String> = channel.readers.iter().map(|lane| lane.0.to_string()).collect();
+        let readers: Vec<String> = channel
+            .readers
+            .iter()
+            .map(|reader| reader.lane.0.to_string())
+            .collect();
         let (id, value, readers) = (
             channel.id.0,
             self.ir.value_name(channel.value),

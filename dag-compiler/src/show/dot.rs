@@ -19,18 +19,21 @@ impl Plan {
             quoted(&self.graph)
         );
         for lane in &self.lanes {
-            let title = format!("lane {} in process {}", lane.lane.0, lane.process.0);
+            let title = format!(
+                "lane {} in process {}",
+                lane.address.lane.0, lane.address.process.0
+            );
             let _ = writeln!(
                 dot,
                 "  subgraph cluster_{} {{\n    label={};",
-                lane.lane.0,
+                lane.address.lane.0,
                 quoted(&title)
             );
             for step in lane.steps.iter().filter(|step| step.kind.is_work()) {
                 let label = self.ir.label(step.task);
                 let _ = writeln!(dot, "    t{} [label={}];", step.task.0, quoted(label));
             }
-            if lane.lane.0 == 0 {
+            if lane.address.lane.0 == 0 {
                 dot.push_str("    output [shape=box];\n");
             }
             dot.push_str("  }\n");
@@ -56,13 +59,13 @@ impl Plan {
                 channel
                     .readers
                     .iter()
-                    .map(|lane| ((lane.0, channel.value), channel.kind)),
+                    .map(|reader| ((reader.lane.0, channel.value), channel.kind)),
             );
         }
         let mut arrows = Vec::new();
         for lane in &self.lanes {
             let mut arrow = |value: ValueId, to: String| {
-                let way = ways.get(&(lane.lane.0, value)).copied();
+                let way = ways.get(&(lane.address.lane.0, value)).copied();
                 arrows.push((self.maker(value), way.unwrap_or(ChannelKind::Local), to));
             };
             for step in lane.steps.iter().filter(|step| step.kind.is_work()) {
@@ -70,7 +73,7 @@ impl Plan {
                     arrow(value, format!("t{}", step.task.0));
                 }
             }
-            if lane.lane.0 == 0 {
+            if lane.address.lane.0 == 0 {
                 let outputs = self.ir.outputs.iter();
                 outputs.for_each(|value| arrow(*value, "output".to_owned()));
             }

@@ -16,13 +16,16 @@ impl Plan {
     pub fn to_mermaid(&self) -> String {
         let mut text = String::from("flowchart LR\n  input([input])\n");
         for lane in &self.lanes {
-            let title = quoted(&format!("lane {} in process {}", lane.lane.0, lane.process.0));
-            let _ = writeln!(text, "  subgraph lane{} [{title}]", lane.lane.0);
+            let title = quoted(&format!(
+                "lane {} in process {}",
+                lane.address.lane.0, lane.address.process.0
+            ));
+            let _ = writeln!(text, "  subgraph lane{} [{title}]", lane.address.lane.0);
             for step in lane.steps.iter().filter(|step| step.kind.is_work()) {
                 let label = self.ir.label(step.task);
                 let _ = writeln!(text, "    t{}[{}]", step.task.0, quoted(label));
             }
-            if lane.lane.0 == 0 {
+            if lane.address.lane.0 == 0 {
                 text.push_str("    output([output])\n");
             }
             text.push_str("  end\n");

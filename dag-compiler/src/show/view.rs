@@ -91,11 +91,11 @@ impl View {
         let mut rows = Vec::new();
         let mut row_of: BTreeMap<u32, usize> = BTreeMap::new();
         for lane in &plan.lanes {
-            let actors = || plan.ir.actors_on(lane.lane);
-            row_of.insert(lane.lane.0, rows.len());
+            let actors = || plan.ir.actors_on(lane.address.lane);
+            row_of.insert(lane.address.lane.0, rows.len());
             rows.push(Row {
-                name: format!("lane {}", lane.lane.0),
-                place: plan.ir.place_of(lane.lane),
+                name: format!("lane {}", lane.address.lane.0),
+                place: plan.ir.place_of(lane.address.lane),
                 actors: actors().map(|actor| actor.name.clone()).collect(),
             });
         }
@@ -174,7 +174,7 @@ impl<'a> Channels<'a> {
         let read = plan.lanes.iter().flat_map(|lane| {
             let channel = |of: ChannelId| plan.channels.get(of.0 as usize);
             let values = lane.values.iter();
-            values.filter_map(move |it| Some(((lane.lane, it.value), channel(it.channel)?)))
+            values.filter_map(move |it| Some(((lane.address.lane, it.value), channel(it.channel)?)))
         });
         let mut channels = Channels {
             read: read.collect(),
@@ -241,7 +241,7 @@ fn arrows(plan: &Plan) -> Vec<Arrow> {
             if !seen.insert((from, to)) {
                 continue;
             }
-            let lane = |actor| places.get(&actor).map(|(_, lane)| *lane);
+            let lane = |actor| places.get(&actor).copied();
             let across = plan.ir.task(from).and_then(|from| lane(from.actor)) != lane(task.actor);
             arrows.push(Arrow {
                 from: from.0,

@@ -108,7 +108,7 @@ impl<'a> Machine<'a> {
             .lanes
             .iter()
             .enumerate()
-            .map(|(index, lane)| (lane.lane, index))
+            .map(|(index, lane)| (lane.address.lane, index))
             .collect();
         let place: BTreeMap<ActorId, usize> = graph
             .actors

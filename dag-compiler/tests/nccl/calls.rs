@@ -123,8 +123,10 @@ pub fn has_several_readers(plan: &Plan) -> bool {
 
 impl<'a> Lowering<'a> {
     fn of(plan: &'a Plan, spread: Spread) -> Self {
-        let number: BTreeMap<LaneId, usize> =
-            (0..).zip(&plan.lanes).map(|(it, lane)| (lane.lane, it)).collect();
+        let number: BTreeMap<LaneId, usize> = (0..)
+            .zip(&plan.lanes)
+            .map(|(it, lane)| (lane.address.lane, it))
+            .collect();
         let actors = plan.ir.actors.iter();
         let lane_of = actors
             .filter_map(|actor| Some((actor.id, *number.get(&actor.lane)?)))

@@ -246,7 +246,7 @@ pub fn lane(plan: &Plan, lane: u32) -> String {
     let program = plan
         .lanes
         .iter()
-        .find(|program| program.lane == LaneId(lane))
+        .find(|program| program.address.lane == LaneId(lane))
         .unwrap();
     let mut text = String::new();
     for Operation { task, kind } in &program.steps {

@@ -69,7 +69,7 @@ impl Options {
         let kept: Vec<u32> = plan
             .lanes
             .iter()
-            .filter_map(|it| plan.ir.core_of(it.lane))
+            .filter_map(|it| plan.ir.core_of(it.address.lane))
             .collect();
         let distinct: BTreeSet<u32> = kept.iter().copied().collect();
         match self.wait {

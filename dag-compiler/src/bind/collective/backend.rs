@@ -76,7 +76,7 @@ pub(crate) fn refused(plan: &Plan) -> Option<Diagnostic> {
 fn shares_a_lane(group: &CommunicatorPlan) -> Option<(ActorId, ActorId)> {
     let mut lanes = BTreeMap::new();
     group.ranks.iter().find_map(|rank| {
-        let other = lanes.insert(rank.lane, rank.actor)?;
+        let other = lanes.insert(rank.address.lane, rank.actor)?;
         Some((other, rank.actor))
     })
 }

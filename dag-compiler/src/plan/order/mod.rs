@@ -16,7 +16,7 @@ mod timeline;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use selvedge_core::{LaneId, ProcessId};
+use selvedge_core::Address;
 
 use crate::ir::{GraphIr, OperationGraph, TaskId};
 
@@ -63,18 +63,17 @@ struct Sites {
 impl Sites {
     fn of(graph: &GraphIr, operations: &OperationGraph) -> Self {
         let places = graph.places();
-        let mut numbers: BTreeMap<LaneId, u32> = BTreeMap::new();
-        for (_, lane) in places.values() {
+        let mut numbers: BTreeMap<Address, u32> = BTreeMap::new();
+        for place in places.values() {
             let next = numbers.len() as u32;
-            numbers.entry(*lane).or_insert(next);
+            numbers.entry(*place).or_insert(next);
         }
-        let nowhere = (ProcessId::DRIVER, LaneId::DRIVER);
         let by_task: Vec<(u32, u32)> = graph
             .tasks
             .iter()
             .map(|task| {
-                let (process, lane) = places.get(&task.actor).copied().unwrap_or(nowhere);
-                (process.0, numbers.get(&lane).copied().unwrap_or_default())
+                let place = places.get(&task.actor).copied().unwrap_or(Address::DRIVER);
+                (place.process.0, numbers.get(&place).copied().unwrap_or_default())
             })
             .collect();
         let place = |task: TaskId| by_task.get(task.index()).copied().unwrap_or_default();

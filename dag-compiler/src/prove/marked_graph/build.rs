@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use petgraph::unionfind::UnionFind;
-use selvedge_core::LaneId;
+use selvedge_core::Address;
 
 use super::{MarkedEdge, MarkedGraph, Node, Why};
 use crate::ir::{
@@ -89,11 +89,11 @@ impl<'a> Building<'a> {
         };
         for lane in &plan.lanes {
             let begin = building.graph.nodes.len() as u32;
-            let party = Writer::Lane(lane.lane);
+            let party = Writer::Lane(lane.address);
             for step in &lane.steps {
                 building.step(party, *step)?;
             }
-            if lane.lane == LaneId::DRIVER {
+            if lane.address == Address::DRIVER {
                 building.graph.nodes.push(end(party));
             }
             let nodes = begin..building.graph.nodes.len() as u32;

@@ -18,8 +18,8 @@ pub(crate) fn suspects(plan: &Plan, control: &Control, actors: &[ActorRef]) -> V
     let lanes = plan.lanes.iter().filter(|lane| !lane.steps.is_empty());
     let mut seen: Vec<(Progress, Suspect)> = lanes
         .filter_map(|lane| {
-            let progress = control.progress(lane.lane)?;
-            Some((progress, suspect(plan, actors, lane.lane, progress)?))
+            let progress = control.progress(lane.address.lane)?;
+            Some((progress, suspect(plan, actors, lane.address.lane, progress)?))
         })
         .collect();
     seen.sort_by_key(|(progress, suspect)| (!suspect.stopped, progress.execution));
@@ -38,7 +38,12 @@ pub(crate) fn suspects(plan: &Plan, control: &Control, actors: &[ActorRef]) -> V
 fn suspect(plan: &Plan, actors: &[ActorRef], lane: LaneId, progress: Progress) -> Option<Suspect> {
     let task = plan.ir.tasks.get(progress.task as usize).or_else(|| {
         // The lane has not begun: its first task stands for it.
-        let first = plan.lanes.iter().find(|it| it.lane == lane)?.steps.first()?;
+        let first = plan
+            .lanes
+            .iter()
+            .find(|it| it.address.lane == lane)?
+            .steps
+            .first()?;
         plan.ir.tasks.get(first.task.0 as usize)
     })?;
     let actor = plan.ir.actors.iter().find(|actor| actor.id == task.actor)?;
