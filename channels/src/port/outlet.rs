@@ -28,9 +28,8 @@ pub struct Routes {
     pub channels: Vec<Route>,
 }
 
-/// The writing end of a composite channel. A message is staged, then published on every route. Aligned for the same reason
-/// as [`Value`].
-#[repr(C, align(128))]
+/// The writing end of a composite channel. A message is staged, then published on every route.
+#[repr(C)]
 pub struct Outlet<T> {
     // The first field (OUT-1).
     head: OutletHead,

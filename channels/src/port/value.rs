@@ -63,9 +63,8 @@ impl<T> HeldValue<T> {
     }
 }
 
-/// A lane's cached end of a channel. A lane writes its values in every execution, so no two values lie in one cache line
-/// or in two lines that are fetched together: the value next to this one in memory may belong to another thread.
-#[repr(C, align(128))]
+/// A lane's cached end of a channel.
+#[repr(C)]
 pub struct Value<T> {
     // The first field (VAL-3).
     head: ValueHead,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_core::{ActorId, Address};
+use selvedge_core::{ActorId, Address, LaneId};
 
 use crate::ir::{
     ArgIr, BindIndex, ChannelKind, ChannelPlan, GraphIr, LaneProgram, LaneValue, OpKind, Origin, Plan,
@@ -58,7 +58,7 @@ impl Met {
 
 /// The reads of one value by one lane.
 struct ReadKey {
-    place: (Address, ValueId),
+    place: (LaneId, ValueId),
     reads: u32,
     meets: bool,
 }
@@ -108,18 +108,18 @@ impl<'a> Form<'a> {
     fn new(plan: &'a Plan) -> Self {
         let places = plan.ir.places();
         let inner = plan.ir.tasks.iter().flat_map(|task| {
-            let place = places.get(&task.actor).copied();
-            let read = move |(arg, value)| Some(((place?, value), task.meets_at(arg)));
+            let lane = places.get(&task.actor).map(|place| place.lane);
+            let read = move |(arg, value)| Some(((lane?, value), task.meets_at(arg)));
             GraphIr::reads(task).filter_map(read)
         });
         let outputs = plan
             .ir
             .outputs
             .iter()
-            .map(|value| ((Address::DRIVER, *value), false));
+            .map(|value| ((LaneId::DRIVER, *value), false));
         let mut single: Vec<_> = inner.chain(outputs).collect();
         single.sort_unstable();
-        let merged = |same: &[((Address, ValueId), bool)]| {
+        let merged = |same: &[((LaneId, ValueId), bool)]| {
             let (place, _) = *same.first()?;
             let meets = same.iter().any(|(_, meets)| *meets);
             let reads = same.len() as u32;
@@ -225,7 +225,7 @@ impl<'a> Form<'a> {
         }
         for value in &lane.values {
             let name = || self.plan.ir.value_name(value.value);
-            let place = (lane.address, value.value);
+            let place = (lane.address.lane, value.value);
             let asked = self.reads.binary_search_by_key(&place, |read| read.place).ok();
             let asked = asked.and_then(|at| self.reads.get(at));
             if asked.map(|read| read.reads) != Some(value.reads) {
