@@ -346,7 +346,7 @@ pub enum ChannelError {
         "an output has two channels that {how} its values, and may have one: give one channel several readers"
     )]
     TooManyRoutes {
-        /// What both channels do with a value: `move` or `encode`.
+        /// The operation of both channels on a value: `move` or `encode`.
         how: &'static str,
     },
     /// A number in the specification of a channel is too small.
