@@ -1,5 +1,8 @@
 #![doc = include_str!("../docs/guide/README.md")]
 
+#[doc = include_str!("../docs/guide/actors.md")]
+pub mod actors {}
+
 #[doc = include_str!("../docs/guide/collectives.md")]
 pub mod collectives {}
 

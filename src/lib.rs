@@ -25,6 +25,7 @@
 //! |---|---|
 //! | write an actor | [`actor`] |
 //! | choose the place of an actor | [`Runtime::spawn`], [`Spawn`] |
+//! | put a `Sender`, a file or a model into an actor | [`Runtime::spawn_with`], `#[actor(local)]` |
 //! | bind and compile a graph | [`Compile`], [`Edge`], [`constant`], [`Options`] |
 //! | run a graph | [`Graph`], [`Execution`] |
 //! | understand an error | [`ExecError`], [`CompileError`], [`CallError`] |
@@ -64,8 +65,9 @@ pub use selvedge_compiler::{
     gather, gather_to, pipeline, reduce, reduce_scatter, scatter,
 };
 pub use selvedge_core::{
-    Actor, ActorRef, BoxError, Call, CallError, Death, EndError, Exit, Failure, FailureKind, FailureReport,
-    Lane, OnPanic, Placement, Restart, Runtime, ShutdownReport, Spawn, SpawnError, Worker, cores, init,
+    Actor, ActorRef, AnyProcess, BoxError, Call, CallError, Death, EndError, Exit, Failure, FailureKind,
+    FailureReport, Lane, OnPanic, Placement, Restart, Runtime, ShutdownReport, Spawn, SpawnError,
+    ThisProcess, Worker, cores, init,
 };
 pub use selvedge_macros::actor;
 

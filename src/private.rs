@@ -8,5 +8,5 @@ pub use selvedge_compiler::bind;
 pub use selvedge_compiler::bind::collective::{Adapter, BACKENDS, CONTRIBUTORS};
 pub use selvedge_core::{
     ACTORS, ActorEntry, ActorState, Arguments, AsyncDriver, BoxError, Failure, Frame, ListLevel, MethodEntry,
-    MethodTable, ParamEntry, PartsProbe, PlainResult, Returned, TupleResult,
+    MethodTable, NoConstructor, ParamEntry, PartsProbe, PlainResult, Returned, TupleResult,
 };

@@ -26,7 +26,7 @@ mod spawn_error;
 /// Any error of user code.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-pub use actor::actor_type::Actor;
+pub use actor::actor_type::{Actor, NoConstructor};
 pub use actor::arguments::{Arguments, ArgumentsKind, Returned};
 pub use actor::list::{Gather, ListLevel};
 pub use actor::made_in::MadeIn;
@@ -54,7 +54,7 @@ pub use lease::{Lease, LeaseError, Loading};
 #[doc(hidden)] // used by the floors above
 pub use promise::{Answer, NoAnswer, Promise, promise};
 pub use runtime::{Runtime, ShutdownReport};
-pub use spawn::Spawn;
+pub use spawn::{AnyProcess, Spawn, ThisProcess};
 pub use spawn_error::SpawnError;
 pub use worker::hello::HelloError;
 pub use worker::launch::NotAllowed;

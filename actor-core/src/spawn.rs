@@ -11,6 +11,7 @@ use crate::actor::registry::find_actor;
 use crate::actor_record::ActorRecord;
 use crate::actor_ref::ActorRef;
 use crate::cell::Blueprint;
+use crate::cell::factory::Factory;
 use crate::control::supervisor_message::SupervisorMessage;
 use crate::home::Home;
 use crate::home::handles::{Lane, Worker};
@@ -22,35 +23,75 @@ use crate::promise::promise;
 use crate::runtime::{Inner, Runtime};
 use crate::spawn_error::SpawnError;
 use crate::worker::launch::check_env;
+use crate::{ActorState, BoxError, Failure};
 
 impl Runtime {
-    /// Prepares an actor to be spawned: `runtime.spawn::<Tok>("tok", (97,)).in_thread()?`.
+    /// Prepares an actor to be spawned: `runtime.spawn::<Tok>("tok", (97,)).in_thread()?`. The constructor's arguments
+    /// are encoded, so that the actor can live in a worker process.
     pub fn spawn<A: Actor>(&self, name: impl Into<String>, args: A::Args) -> Spawn<'_, A> {
-        Spawn::new(self, name.into(), args)
+        let factory = to_bytes(&args).map(|args| Factory::Constructor(args.into()));
+        Spawn::new(self, name.into(), factory)
+    }
+
+    /// Prepares an actor that `make` builds, on the actor's own thread. Nothing is encoded, so the actor may hold
+    /// anything that is `Send`: a `Sender`, a file, a pool of connections, a loaded model. It lives in this process.
+    ///
+    /// ```
+    /// # use selvedge_core::{Actor, Runtime, SpawnError};
+    /// fn listen<A: Actor>(runtime: &Runtime, make: fn(std::sync::mpsc::Receiver<u32>) -> A) -> Result<A::Handle, SpawnError> {
+    ///     let (_sender, receiver) = std::sync::mpsc::channel();
+    ///     runtime.spawn_with("listener", move || make(receiver)).in_thread()
+    /// }
+    /// ```
+    pub fn spawn_with<A: Actor>(
+        &self,
+        name: impl Into<String>,
+        make: impl FnOnce() -> A + Send + 'static,
+    ) -> Spawn<'_, A, ThisProcess> {
+        self.try_spawn_with(name, move || Ok::<A, BoxError>(make()))
+    }
+
+    /// Prepares an actor as [`spawn_with`](Self::spawn_with) does, by a closure that may fail.
+    pub fn try_spawn_with<A: Actor, E: Into<BoxError>>(
+        &self,
+        name: impl Into<String>,
+        make: impl FnOnce() -> Result<A, E> + Send + 'static,
+    ) -> Spawn<'_, A, ThisProcess> {
+        let first = Box::new(move || make().map(ActorState::new).map_err(E::into));
+        Spawn::new(self, name.into(), Ok(Factory::closure(first)))
     }
 }
 
-/// An actor about to be spawned: choose its policies first, then its place.
+/// Marks a [`Spawn`] whose actor can live in any process of the program.
+#[derive(Debug)]
+pub struct AnyProcess(());
+
+/// Marks a [`Spawn`] whose actor can live only in the process that spawns it.
+#[derive(Debug)]
+pub struct ThisProcess(());
+
+/// An actor about to be spawned: choose its policies first, then its place. `P` says in which processes it can live.
 #[must_use = "an actor is spawned by saying where: `.in_thread()`, `.in_process()`, `.inline()`"]
-pub struct Spawn<'r, A: Actor> {
+pub struct Spawn<'r, A, P = AnyProcess> {
     runtime: &'r Runtime,
     name: String,
-    args: A::Args,
+    /// The failure is that of encoding the constructor's arguments.
+    factory: Result<Factory, Failure>,
     restart: Restart,
     on_panic: OnPanic,
     env: Vec<(String, String)>,
     device: Option<u32>,
     core: Option<u32>,
-    actor: PhantomData<fn() -> A>,
+    actor: PhantomData<fn() -> (A, P)>,
 }
 
-impl<'r, A: Actor> Spawn<'r, A> {
-    pub(crate) fn new(runtime: &'r Runtime, name: String, args: A::Args) -> Self {
+impl<'r, A: Actor, P> Spawn<'r, A, P> {
+    fn new(runtime: &'r Runtime, name: String, factory: Result<Factory, Failure>) -> Self {
         let (restart, on_panic) = (Restart::default(), OnPanic::default());
         Self {
             runtime,
             name,
-            args,
+            factory,
             restart,
             on_panic,
             env: Vec::new(),
@@ -58,24 +99,6 @@ impl<'r, A: Actor> Spawn<'r, A> {
             core: None,
             actor: PhantomData,
         }
-    }
-
-    /// Sets the policy for the death of the actor's worker process; default [`Restart::Never`].
-    pub fn restart(mut self, restart: Restart) -> Self {
-        self.restart = restart;
-        self
-    }
-
-    /// Sets the policy for a panic in one of the actor's methods; default [`OnPanic::Keep`].
-    pub fn on_panic(mut self, on_panic: OnPanic) -> Self {
-        self.on_panic = on_panic;
-        self
-    }
-
-    /// Sets an environment variable of the actor's own worker process, for [`in_process`](Self::in_process).
-    pub fn env(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.env.push((key.into(), value.into()));
-        self
     }
 
     /// Declares that the actor's tensors lie on device `index`, as its process counts devices from 0. In a graph,
@@ -93,18 +116,6 @@ impl<'r, A: Actor> Spawn<'r, A> {
     pub fn on_core(mut self, core: u32) -> Self {
         self.core = Some(core);
         self
-    }
-
-    /// Spawns the actor at `placement`.
-    ///
-    /// # Errors
-    /// [`SpawnError`].
-    pub fn place(self, placement: Placement) -> Result<A::Handle, SpawnError> {
-        match placement {
-            Placement::Inline => self.inline(),
-            Placement::Thread => self.in_thread(),
-            Placement::Process => self.in_process(),
-        }
     }
 
     /// Spawns the actor without a thread: each thread that drives it runs its methods, and no wake-up is needed. A wait
@@ -127,6 +138,77 @@ impl<'r, A: Actor> Spawn<'r, A> {
     pub fn in_thread(self) -> Result<A::Handle, SpawnError> {
         let lane = self.runtime.lane(self.name.clone());
         self.in_lane(&lane)
+    }
+
+    /// Spawns the actor on a lane that it shares.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; [`SpawnError::ThisProcessOnly`] if the lane lies in a worker process and a closure builds the
+    /// actor.
+    pub fn in_lane(self, lane: &Lane) -> Result<A::Handle, SpawnError> {
+        if !lane.belongs_to(self.runtime) {
+            return Err(SpawnError::Foreign);
+        }
+        let (runtime, restart) = (self.runtime, self.restart);
+        let home = lane.home()?;
+        let blueprint = self.blueprint()?;
+        if home.0.worker().is_some() && blueprint.factory.is_bound_to_this_process() {
+            let actor = blueprint.name.to_string();
+            return Err(SpawnError::ThisProcessOnly { actor });
+        }
+        let actor = runtime.inner().spawn_at(blueprint, home, restart)?;
+        Ok(A::handle(actor))
+    }
+
+    fn blueprint(self) -> Result<Blueprint, SpawnError> {
+        // The worker runs the same program with the same registry: a type that is missing here would be missing there.
+        let entry = registered::<A>()?;
+        let name: Arc<str> = self.name.into();
+        let factory = self.factory.map_err(|failure| SpawnError::Arguments {
+            actor: name.to_string(),
+            reason: failure.to_string(),
+        })?;
+        Ok(Blueprint {
+            id: ActorId::next(),
+            name,
+            entry,
+            factory,
+            on_panic: self.on_panic,
+            device: self.device,
+            core: self.core,
+        })
+    }
+}
+
+impl<A: Actor> Spawn<'_, A> {
+    /// Sets the policy for the death of the actor's worker process; default [`Restart::Never`].
+    pub fn restart(mut self, restart: Restart) -> Self {
+        self.restart = restart;
+        self
+    }
+
+    /// Sets the policy for a panic in one of the actor's methods; default [`OnPanic::Keep`].
+    pub fn on_panic(mut self, on_panic: OnPanic) -> Self {
+        self.on_panic = on_panic;
+        self
+    }
+
+    /// Sets an environment variable of the actor's own worker process, for [`in_process`](Self::in_process).
+    pub fn env(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.push((key.into(), value.into()));
+        self
+    }
+
+    /// Spawns the actor at `placement`.
+    ///
+    /// # Errors
+    /// [`SpawnError`].
+    pub fn place(self, placement: Placement) -> Result<A::Handle, SpawnError> {
+        match placement {
+            Placement::Inline => self.inline(),
+            Placement::Thread => self.in_thread(),
+            Placement::Process => self.in_process(),
+        }
     }
 
     /// Spawns the actor in a worker process of its own.
@@ -157,39 +239,17 @@ impl<'r, A: Actor> Spawn<'r, A> {
         let lane = worker.lane(self.name.clone());
         self.in_lane(&lane)
     }
+}
 
-    /// Spawns the actor on a lane that it shares.
-    ///
-    /// # Errors
-    /// [`SpawnError`].
-    pub fn in_lane(self, lane: &Lane) -> Result<A::Handle, SpawnError> {
-        if !lane.belongs_to(self.runtime) {
-            return Err(SpawnError::Foreign);
+impl<A: Actor> Spawn<'_, A, ThisProcess> {
+    /// Drops the actor's state after a panic in one of its methods, and builds it again by `make`. Without this, the
+    /// state stays as the panic left it.
+    pub fn rebuild_with(mut self, mut make: impl FnMut() -> A + Send + 'static) -> Self {
+        self.on_panic = OnPanic::Rebuild;
+        if let Ok(factory) = &self.factory {
+            factory.rebuild_with(Box::new(move || Ok(ActorState::new(make()))));
         }
-        let (runtime, restart) = (self.runtime, self.restart);
-        let home = lane.home()?;
-        let blueprint = self.blueprint()?;
-        let actor = runtime.inner().spawn_at(blueprint, home, restart)?;
-        Ok(A::handle(actor))
-    }
-
-    fn blueprint(self) -> Result<Blueprint, SpawnError> {
-        // The worker runs the same program with the same registry: a type that is missing here would be missing there.
-        let entry = registered::<A>()?;
-        let actor = self.name.clone();
-        let args = to_bytes(&self.args).map_err(|failure| SpawnError::Arguments {
-            actor,
-            reason: failure.to_string(),
-        })?;
-        Ok(Blueprint {
-            id: ActorId::next(),
-            name: self.name.as_str().into(),
-            entry,
-            args: args.into(),
-            on_panic: self.on_panic,
-            device: self.device,
-            core: self.core,
-        })
+        self
     }
 }
 

@@ -35,6 +35,15 @@ pub enum SpawnError {
         /// The reason.
         reason: String,
     },
+    /// The actor is built by a closure, and was to live in a worker process.
+    #[error(
+        "actor `{actor}` is built by a closure, which exists in this process only: spawn it inline or on a thread, or \
+         give its type a constructor and use `Runtime::spawn`"
+    )]
+    ThisProcessOnly {
+        /// The actor's name.
+        actor: String,
+    },
     /// The actor's type is not linked into this program.
     #[error(transparent)]
     UnknownType(#[from] UnknownActorType),

@@ -21,6 +21,8 @@ use syn::{Error, ItemImpl};
 /// bind tasks into graphs, and `TypeHandle::call`, which returns an object whose methods call the actor at once.
 ///
 /// - `pub fn new(..) -> Self` or `-> Result<Self, E>` is the constructor; its arguments are those of `Runtime::spawn`.
+/// - `#[actor(local)]` needs no constructor: `Runtime::spawn_with` builds the actor by a closure. It lives in the process
+///   that spawns it, inline or on a thread, and may hold what serde does not know: a `Sender`, a file, a loaded model.
 /// - Every `pub fn` with `&mut self` or `&self` is an operation. Other functions are left unchanged.
 /// - A parameter of type `T` or `&T` takes an `Edge<T>`, one of type `&str` an `Edge<String>`, and one of type `&[T]`
 ///   an `Edge<Vec<T>>`. A reference is a view of the value: nothing is copied for it.
@@ -33,6 +35,18 @@ pub fn actor(attributes: TokenStream, item: TokenStream) -> TokenStream {
     expand(attributes.into(), item.into()).into()
 }
 
+/// Reads the arguments of the attribute: `local`, or nothing.
+fn is_local(attributes: TokenStream2) -> syn::Result<bool> {
+    match attributes.to_string().as_str() {
+        "" => Ok(false),
+        "local" => Ok(true),
+        _ => Err(Error::new_spanned(
+            attributes,
+            "`#[actor]` takes no arguments except `local`",
+        )),
+    }
+}
+
 fn expand(attributes: TokenStream2, item: TokenStream2) -> TokenStream2 {
     let mut block: ItemImpl = match syn::parse2(item.clone()) {
         Ok(block) => block,
@@ -41,11 +55,7 @@ fn expand(attributes: TokenStream2, item: TokenStream2) -> TokenStream2 {
             return quote!(#item #error);
         }
     };
-    let parsed = if attributes.is_empty() {
-        parse::parse(&block)
-    } else {
-        Err(Error::new_spanned(attributes, "`#[actor]` takes no arguments"))
-    };
+    let parsed = is_local(attributes).and_then(|is_local| parse::parse(&block, is_local));
     parse::strip(&mut block);
     match parsed {
         Ok(parsed) => {

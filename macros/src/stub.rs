@@ -4,18 +4,19 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::Error;
 
+use crate::entry::args;
 use crate::parse::Parsed;
 
 /// Generates the errors, and an implementation of `Actor` whose functions are never called.
 pub(crate) fn stub(parsed: &Parsed, error: &Error) -> TokenStream {
     let (name, handle) = (&parsed.name, format_ident!("{}Handle", parsed.name));
-    let args = parsed.constructor.params.iter().map(|param| &param.edge);
+    let args = args(parsed);
     let mistakes = error.to_compile_error();
     quote! {
         #mistakes
 
         impl ::selvedge::Actor for #name {
-            type Args = (#(#args,)*);
+            type Args = #args;
             type Handle = #handle;
             const NAME: &'static str = "";
 

@@ -1,6 +1,7 @@
 //! The trait that `#[actor]` implements for the type of a user's actor.
 
 use selvedge_channels::Wire;
+use serde::{Deserialize, Serialize};
 
 use crate::BoxError;
 use crate::actor::ActorEntry;
@@ -9,7 +10,7 @@ use crate::actor_ref::ActorRef;
 /// A type whose values live on a lane and are used by calls and by programs.
 pub trait Actor: Sized + Send + 'static {
     /// The constructor's arguments, as a tuple. They are kept, encoded, to rebuild the actor after a panic or after the
-    /// death of its worker.
+    /// death of its worker. [`NoConstructor`] if only a closure can build the actor.
     type Args: Wire;
 
     /// The type that users hold, with one method per public method of the actor.
@@ -30,3 +31,8 @@ pub trait Actor: Sized + Send + 'static {
     /// Wraps a reference into the typed handle.
     fn handle(actor: ActorRef) -> Self::Handle;
 }
+
+/// The arguments of an actor type that [`Runtime::spawn_with`](crate::Runtime::spawn_with) alone can spawn. No value of
+/// this type exists.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum NoConstructor {}

@@ -1,6 +1,7 @@
 //! Actor cells: an actor's state with its policies. User methods run only here, and their panics are caught here.
 
 pub(crate) mod async_driver;
+pub(crate) mod factory;
 pub(crate) mod frame;
 pub(crate) mod guarded;
 pub(crate) mod state;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use selvedge_channels::dispose;
 
 use crate::actor::{ActorEntry, Compute};
+use crate::cell::factory::Factory;
 use crate::home::placement::OnPanic;
 use crate::id::ActorId;
 use crate::{ActorState, Arguments, AsyncDriver, Failure, Frame, Returned};
@@ -22,8 +24,7 @@ pub(crate) struct Blueprint {
     pub(crate) id: ActorId,
     pub(crate) name: Arc<str>,
     pub(crate) entry: &'static ActorEntry,
-    /// The constructor's arguments, encoded.
-    pub(crate) args: Arc<[u8]>,
+    pub(crate) factory: Factory,
     pub(crate) on_panic: OnPanic,
     /// The device that holds the actor's tensors. Used for planning only; the process where the actor runs does not use
     /// it.
@@ -46,16 +47,16 @@ impl Blueprint {
             id: ActorId::next(),
             name: name.into(),
             entry: &ENTRY,
-            args: [].into(),
+            factory: Factory::Constructor([].into()),
             on_panic: OnPanic::default(),
             device: None,
             core: None,
         }
     }
 
-    /// Runs the constructor. A panic in it is a failure, as is an error that it returns.
+    /// Builds the state. A panic in the user's code is a failure, as is an error that it returns.
     pub(crate) fn build(self) -> Result<ActorCell, Failure> {
-        let state = construct(self.entry, &self.args)?;
+        let state = self.factory.build(self.entry)?;
         Ok(ActorCell {
             blueprint: self,
             state: Some(state),
@@ -179,7 +180,7 @@ impl ActorCell {
     #[cold]
     fn rebuild(&mut self) -> Result<(), Failure> {
         self.drop_state();
-        match construct(self.blueprint.entry, &self.blueprint.args) {
+        match self.blueprint.factory.build(self.blueprint.entry) {
             Ok(state) => {
                 self.state = Some(state);
                 Ok(())
@@ -211,8 +212,4 @@ impl Drop for ActorCell {
     fn drop(&mut self) {
         self.drop_state();
     }
-}
-
-fn construct(entry: &ActorEntry, args: &[u8]) -> Result<ActorState, Failure> {
-    Failure::catch(|| (entry.create)(args).map_err(Failure::from_error))
 }

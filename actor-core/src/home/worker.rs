@@ -7,6 +7,7 @@ use crate::actor::arguments::{Arguments, ArgumentsKind, Returned};
 use crate::actor::made_in::MadeIn;
 use crate::call::request::{ActorCall, CallFault};
 use crate::cell::Blueprint;
+use crate::cell::factory::Factory;
 use crate::death::Death;
 use crate::failure::Failure;
 use crate::home::keep::{LaneHome, LaneKeep, StartThread};
@@ -51,6 +52,10 @@ impl Home for WorkerHome {
         let Some(link) = self.worker.link() else {
             return done(Err(gone(self.worker.why_gone())));
         };
+        let Factory::Constructor(args) = &blueprint.factory else {
+            let actor = blueprint.name.to_string();
+            return done(Err(SpawnError::ThisProcessOnly { actor }));
+        };
         let order = CreateActor {
             lane: self.lane,
             lane_name: self.lane_name.to_string(),
@@ -72,7 +77,7 @@ impl Home for WorkerHome {
         };
         link.request(
             |request| ToWorker::Create { request, order },
-            blueprint.args.to_vec(),
+            args.to_vec(),
             Box::new(on_response),
         );
     }

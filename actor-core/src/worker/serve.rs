@@ -13,6 +13,7 @@ use crate::actor::arguments::{Arguments, Returned};
 use crate::actor::registry::{find_actor, find_loader};
 use crate::call::request::{ActorCall, CallFault};
 use crate::cell::Blueprint;
+use crate::cell::factory::Factory;
 use crate::deadline::deadline_after;
 use crate::failure::{Failure, panic_message};
 use crate::id::{ActorId, LaneId};
@@ -150,7 +151,7 @@ impl WorkerLanes {
             id: order.actor,
             name: order.name.as_str().into(),
             entry,
-            args: args.into(),
+            factory: Factory::Constructor(args.into()),
             on_panic: order.on_panic,
             device: None,
             core: order.core,

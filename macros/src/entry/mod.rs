@@ -76,13 +76,10 @@ fn record(name: &Ident) -> TokenStream {
 fn implementation(parsed: &Parsed) -> TokenStream {
     let (name, text) = (&parsed.name, parsed.name.to_string());
     let handle = format_ident!("{name}Handle");
-    let params = &parsed.constructor.params;
-    let args = params.iter().map(|param| &param.edge);
-    let names = argument::variables(params);
-    let created = created(name, &parsed.constructor);
+    let (args, created) = (args(parsed), created(name, parsed.constructor.as_ref()));
     quote! {
         impl ::selvedge::Actor for #name {
-            type Args = (#(#args,)*);
+            type Args = #args;
             type Handle = #handle;
             const NAME: &'static str = ::std::concat!(::std::module_path!(), "::", #text);
 
@@ -91,7 +88,6 @@ fn implementation(parsed: &Parsed) -> TokenStream {
             }
 
             fn create(args: Self::Args) -> ::std::result::Result<Self, ::selvedge::__private::BoxError> {
-                let (#(#names,)*) = args;
                 #created
             }
 
@@ -102,14 +98,35 @@ fn implementation(parsed: &Parsed) -> TokenStream {
     }
 }
 
-/// Generates the constructor's call, as an expression of type `Result<Self, BoxError>`.
-fn created(name: &Ident, constructor: &Constructor) -> TokenStream {
-    let passed = argument::passed(&constructor.params);
+/// Generates the type of the constructor's arguments.
+pub(crate) fn args(parsed: &Parsed) -> TokenStream {
+    match &parsed.constructor {
+        None => quote!(::selvedge::__private::NoConstructor),
+        Some(constructor) => {
+            let args = constructor.params.iter().map(|param| &param.edge);
+            quote!((#(#args,)*))
+        }
+    }
+}
+
+/// Generates the constructor's call with `args`, as an expression of type `Result<Self, BoxError>`.
+fn created(name: &Ident, constructor: Option<&Constructor>) -> TokenStream {
+    let Some(constructor) = constructor else {
+        return quote!(match args {});
+    };
+    let (names, passed) = (
+        argument::variables(&constructor.params),
+        argument::passed(&constructor.params),
+    );
     let created = quote!(#name::new(#(#passed),*));
-    if constructor.fallible {
+    let created = if constructor.fallible {
         quote!(#created.map_err(::std::convert::Into::into))
     } else {
         quote!(::std::result::Result::Ok(#created))
+    };
+    quote! {
+        let (#(#names,)*) = args;
+        #created
     }
 }
 

@@ -24,24 +24,27 @@ pub(crate) struct Mistaken {
 /// A parsed actor.
 pub(crate) struct Parsed {
     pub(crate) name: Ident,
-    pub(crate) constructor: Constructor,
+    /// `None` for a local actor, which closures build.
+    pub(crate) constructor: Option<Constructor>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) mistaken: Vec<Mistaken>,
     /// All mistakes in the block, combined.
     pub(crate) error: Option<Error>,
 }
 
-/// Reads an `impl` block.
-pub(crate) fn parse(block: &ItemImpl) -> syn::Result<Parsed> {
+/// Reads an `impl` block. The block of a local actor has no constructor; a function `new` in it is like any other.
+pub(crate) fn parse(block: &ItemImpl, is_local: bool) -> syn::Result<Parsed> {
     let name = actor_type::name(block)?;
     let mut errors = Vec::new();
     let (operations, mistaken) = operations(block, &mut errors);
-    let constructor = constructor(block, &name).unwrap_or_else(|error| {
-        errors.push(error);
-        Constructor {
-            params: Vec::new(),
-            fallible: false,
-        }
+    let constructor = (!is_local).then(|| {
+        constructor(block, &name).unwrap_or_else(|error| {
+            errors.push(error);
+            Constructor {
+                params: Vec::new(),
+                fallible: false,
+            }
+        })
     });
     let error = errors.into_iter().reduce(|mut all, error| {
         all.combine(error);
@@ -79,7 +82,7 @@ fn constructor(block: &ItemImpl, name: &Ident) -> syn::Result<Constructor> {
         None => Err(help(
             name,
             format!("actor `{name}` has no constructor in this block"),
-            "add `pub fn new(..) -> Self`; an actor has one `#[actor]` block, with its constructor and all its operations",
+            "add `pub fn new(..) -> Self` to its one `#[actor]` block, or write `#[actor(local)]` and spawn it with `spawn_with`",
         )),
     }
 }
@@ -113,7 +116,7 @@ mod tests {
     use super::*;
 
     fn refused(block: ItemImpl) -> String {
-        let error = match parse(&block) {
+        let error = match parse(&block, false) {
             Ok(parsed) => parsed.error,
             Err(error) => Some(error),
         };
@@ -130,7 +133,7 @@ mod tests {
                 fn private(&mut self) {}
             }
         };
-        let parsed = parse(&block).expect("an actor");
+        let parsed = parse(&block, false).expect("an actor");
         assert_eq!(parsed.operations.len(), 1);
         assert!(parsed.operations[0].fallible && parsed.operations[0].params[1].constant);
         strip(&mut block);
